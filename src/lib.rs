@@ -1,0 +1,4 @@
+//! histeqd
+
+pub mod equalize;
+pub mod picture;

@@ -1,0 +1,2 @@
+//! The histeqd command.
+fn main() {}
