@@ -1,0 +1,65 @@
+//! Which GPUs there are. CUDA is asked by a short-lived worker process, so that the main process never loads it.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use super::GpuList;
+use crate::worker::{LIST_ARGS, PROGRAM};
+
+/// A question that can be called off while it is being answered.
+#[derive(Default)]
+pub struct Finder {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    called_off: bool,
+    asked: Option<Child>,
+}
+
+impl Finder {
+    /// The GPUs that CUDA shows, usable or not, or why there are none. Starting the driver can take a second.
+    pub fn gpus(&self) -> GpuList {
+        self.ask().unwrap_or_else(|error| Err(format!("the process that asks CUDA failed: {error}")))
+    }
+
+    /// Ends the question; it then finds nothing.
+    pub fn call_off(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.called_off = true;
+        if let Some(child) = &mut state.asked {
+            // It can only fail where the child has ended already.
+            let _ = child.kill();
+        }
+    }
+
+    fn ask(&self) -> io::Result<GpuList> {
+        let mut answer = String::new();
+        let Some(mut stdout) = self.begin()? else { return Ok(Err("called off".to_owned())) };
+        stdout.read_to_string(&mut answer)?;
+        let child = self.state.lock().unwrap_or_else(PoisonError::into_inner).asked.take();
+        let status = child.expect("only this function takes the child").wait()?;
+        if !status.success() {
+            return Ok(Err(format!("the process that asks CUDA ended with {status}")));
+        }
+        serde_json::from_str(&answer).map_err(io::Error::other)
+    }
+
+    fn begin(&self) -> io::Result<Option<impl Read + use<>>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.called_off {
+            return Ok(None);
+        }
+        let mut child = Command::new(PROGRAM)
+            .args(LIST_ARGS)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let stdout = child.stdout.take();
+        state.asked = Some(child);
+        Ok(stdout)
+    }
+}

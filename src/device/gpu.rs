@@ -1,0 +1,362 @@
+//! A GPU as a device: supervises the worker process that owns it. No CUDA in here.
+//!
+//! After an error a CUDA context, and with it its process, is of no more use; a driver call may also never return. So a
+//! worker that fails, dies or overruns its deadline is killed; what was lent to it is decoded again for another device,
+//! for its slots may be half written; and after a pause a new worker is started.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::{Device, Insist, WorkerStart};
+use crate::pipeline::Task;
+use crate::progress::Event;
+use crate::slot::{DeviceId, SlotId, SlotPool};
+use crate::worker::protocol::{Channel, FromWorker, ToWorker};
+use crate::worker::{PROGRAM, WorkerArgs};
+
+/// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
+const START_DEADLINE: Duration = Duration::from_secs(60);
+/// The pause after a first failure; doubles with each further one in a row.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// So many failures without a picture in between, and the device is given up.
+const MOST_FAILURES: u32 = 5;
+/// Slower than any bus and kernel that works; what is queued on a device gets time in proportion.
+const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// One GPU and the process that works it.
+pub struct GpuDevice {
+    name: String,
+    id: DeviceId,
+    args: WorkerArgs,
+    timeout: Duration,
+    pool: Arc<SlotPool>,
+    link: Arc<Link>,
+    events: Sender<Event>,
+    insist: Insist,
+}
+
+/// What the pipeline's threads and the supervisor share.
+#[derive(Default)]
+struct Link {
+    state: Mutex<State>,
+    closed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    closing: bool,
+    worker: Option<Worker>,
+}
+
+/// The other end, while there is one.
+struct Worker {
+    channel: Channel,
+    ready: bool,
+    /// Which memory the worker has mapped for a slot.
+    mapped: HashMap<SlotId, u64>,
+    /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
+    lent: HashMap<SlotId, Lent>,
+}
+
+struct Lent {
+    task: Task,
+    deadline: Instant,
+}
+
+/// How a worker's life ended.
+enum End {
+    /// The pipeline is done.
+    Closed,
+    /// It said at its start that it cannot work.
+    Refused(String),
+    /// It failed.
+    Failed(String),
+}
+
+impl Link {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl GpuDevice {
+    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready.
+    pub fn new(args: WorkerArgs, slots: usize, start: &WorkerStart, pool: &Arc<SlotPool>) -> (DeviceId, Arc<Self>) {
+        let link = Arc::new(Link::default());
+        let unmapper = Arc::clone(&link);
+        let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
+        let device = Self {
+            name: args.name(),
+            id,
+            args,
+            timeout: start.timeout,
+            pool: Arc::clone(pool),
+            link,
+            events: start.events.clone(),
+            insist: start.insist.clone(),
+        };
+        (id, Arc::new(device))
+    }
+
+    /// Starts the thread that starts and watches the worker.
+    ///
+    /// # Errors
+    /// The system's, when it gives no thread.
+    pub fn supervise_in<'scope>(
+        self: Arc<Self>,
+        scope: &'scope Scope<'scope, '_>,
+        equalized: Sender<Task>,
+    ) -> io::Result<()> {
+        let builder = std::thread::Builder::new().name(format!("supervise-{}", self.name));
+        builder.spawn_scoped(scope, move || self.supervise(&equalized)).map(drop)
+    }
+
+    fn supervise(&self, equalized: &Sender<Task>) {
+        let mut failures = 0;
+        for life in 0.. {
+            let end = self.live(life, equalized, &mut failures);
+            self.pool.down(self.id);
+            self.reclaim();
+            match end {
+                End::Closed => return,
+                End::Refused(reason) => {
+                    self.insist.refused(&format!("{} cannot be used: {reason}", self.name));
+                    return self.retire(&format!("not used: {reason}"));
+                }
+                End::Failed(reason) => {
+                    failures += 1;
+                    if failures >= MOST_FAILURES {
+                        return self.retire(&format!("given up after {failures} failures in a row: {reason}"));
+                    }
+                    self.note(&format!("{reason}; its pictures go to other devices, it is started again"));
+                }
+            }
+            if self.pause(FIRST_PAUSE * 2u32.pow(failures - 1)) {
+                return;
+            }
+        }
+    }
+
+    fn retire(&self, why: &str) {
+        self.note(why);
+        self.pool.retire(self.id);
+    }
+
+    fn note(&self, what: &str) {
+        // Without a listener there is nobody to tell.
+        let _ = self.events.send(Event::Device(format!("{}: {what}", self.name)));
+    }
+
+    /// One worker from its start to its end, whichever way it ends.
+    fn live(&self, life: u32, equalized: &Sender<Task>, failures: &mut u32) -> End {
+        let (mut child, channel) = match self.spawn(life) {
+            Ok(started) => started,
+            Err(error) => return End::Refused(format!("its worker process cannot be started: {error}")),
+        };
+        let end = match self.begin(&channel) {
+            Ok(()) => self.serve(&channel, equalized, failures),
+            Err(end) => end,
+        };
+        // A worker that is told to end may hang in the driver; nothing of value is in it any more.
+        let _ = child.kill();
+        let status = child.wait();
+        match end {
+            End::Failed(reason) if reason.is_empty() => End::Failed(describe(status)),
+            end => end,
+        }
+    }
+
+    fn spawn(&self, life: u32) -> io::Result<(Child, Channel)> {
+        let (ours, theirs) = Channel::pair()?;
+        let child = Command::new(PROGRAM)
+            .arg0("histeqd-worker")
+            .args(self.args.to_command_line(life))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        Ok((child, ours))
+    }
+
+    fn begin(&self, channel: &Channel) -> Result<(), End> {
+        let worker_end = channel.try_clone().map_err(|error| End::Failed(error.to_string()))?;
+        let mut state = self.link.lock();
+        if state.closing {
+            return Err(End::Closed);
+        }
+        state.worker =
+            Some(Worker { channel: worker_end, ready: false, mapped: HashMap::new(), lent: HashMap::new() });
+        Ok(())
+    }
+
+    /// Reads the worker's messages until it ends or must be ended.
+    fn serve(&self, channel: &Channel, equalized: &Sender<Task>, failures: &mut u32) -> End {
+        let start = Instant::now();
+        loop {
+            if let Some(end) = self.overdue(start) {
+                return end;
+            }
+            match readable(channel, TICK) {
+                Ok(false) => continue,
+                Ok(true) => {}
+                Err(error) => return End::Failed(format!("its socket failed: {error}")),
+            }
+            let message = match channel.receive() {
+                Ok(Some((message, _))) => message,
+                Ok(None) if self.link.lock().closing => return End::Closed,
+                Ok(None) => return End::Failed(String::new()),
+                Err(error) => return End::Failed(format!("its worker said nonsense: {error}")),
+            };
+            match message {
+                FromWorker::Ready(info) => self.ready(info.map(|info| info.name), start),
+                FromWorker::Refused(reason) => return End::Refused(reason),
+                FromWorker::Done { slot } => {
+                    let Some(task) = self.returned(slot) else {
+                        return End::Failed(format!("its worker returned slot {slot}, which it did not have"));
+                    };
+                    *failures = 0;
+                    if equalized.send(task).is_err() {
+                        return End::Closed;
+                    }
+                }
+                FromWorker::Failed { slot, reason } => return End::Failed(self.at_picture(slot, &reason)),
+            }
+        }
+    }
+
+    fn ready(&self, name: Option<String>, start: Instant) {
+        if let Some(worker) = &mut self.link.lock().worker {
+            worker.ready = true;
+        }
+        let name = name.unwrap_or_else(|| "worker".to_owned());
+        self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()));
+        self.pool.up(self.id);
+    }
+
+    fn returned(&self, slot: SlotId) -> Option<Task> {
+        self.link.lock().worker.as_mut()?.lent.remove(&slot).map(|lent| lent.task)
+    }
+
+    fn at_picture(&self, slot: SlotId, reason: &str) -> String {
+        let state = self.link.lock();
+        let lent = state.worker.as_ref().and_then(|worker| worker.lent.get(&slot));
+        lent.map_or_else(|| reason.to_owned(), |lent| format!("{reason} (at {})", lent.task.work.job.input.display()))
+    }
+
+    fn overdue(&self, start: Instant) -> Option<End> {
+        let state = self.link.lock();
+        let worker = state.worker.as_ref()?;
+        if !worker.ready {
+            let late = start.elapsed() > START_DEADLINE;
+            return late.then(|| End::Failed(format!("its worker did not start in {START_DEADLINE:?}")));
+        }
+        let now = Instant::now();
+        let late = worker.lent.values().find(|lent| lent.deadline < now)?;
+        let input = late.task.work.job.input.display();
+        Some(End::Failed(format!("it overran its deadline on {input}; its worker was killed")))
+    }
+
+    /// Takes back what was lent to a worker that is no more.
+    fn reclaim(&self) {
+        let Some(worker) = self.link.lock().worker.take() else { return };
+        for lent in worker.lent.into_values() {
+            lent.task.redo(self.id);
+        }
+    }
+
+    /// Waits before the next try; true if the pipeline ended meanwhile.
+    fn pause(&self, pause: Duration) -> bool {
+        let state = self.link.lock();
+        let waited = self.link.closed.wait_timeout_while(state, pause, |state| !state.closing);
+        waited.unwrap_or_else(PoisonError::into_inner).0.closing
+    }
+
+    /// Lends the task to the worker; gives it back if there is none.
+    fn lend(&self, task: Task) -> Result<(), Task> {
+        let mut state = self.link.lock();
+        let Some(worker) = state.worker.as_mut().filter(|worker| worker.ready) else { return Err(task) };
+        let queued: u64 = worker.lent.values().map(|lent| lent.task.layout().bytes()).sum();
+        let bytes = queued + task.layout().bytes();
+        let deadline =
+            Instant::now() + self.timeout + Duration::from_millis(bytes / (SLOWEST_BYTES_A_SECOND / 1000));
+        // A worker that cannot be reached is about to be found dead by its supervisor, which takes the task back.
+        let _ = worker.offer(&task);
+        worker.lent.insert(task.slot.id(), Lent { task, deadline });
+        Ok(())
+    }
+}
+
+impl Worker {
+    fn offer(&mut self, task: &Task) -> io::Result<()> {
+        let (slot, memory) = (task.slot.id(), task.slot.memory());
+        if self.mapped.get(&slot) != Some(&memory.generation) {
+            let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
+            self.channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
+            self.mapped.insert(slot, generation);
+        }
+        let (layout, operation) = (task.layout(), task.operation);
+        self.channel.send(&ToWorker::Equalize { slot, layout, operation }, None)
+    }
+}
+
+impl Link {
+    fn unmap(&self, slot: SlotId) {
+        if let Some(worker) = &mut self.lock().worker
+            && worker.mapped.remove(&slot).is_some()
+        {
+            // If the worker is gone, so is its mapping.
+            let _ = worker.channel.send(&ToWorker::Unmap { slot }, None);
+        }
+    }
+}
+
+impl Device for GpuDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn submit(&self, task: Task) {
+        if let Err(task) = self.lend(task) {
+            task.redo(self.id);
+        }
+    }
+
+    fn close(&self) {
+        let mut state = self.link.lock();
+        state.closing = true;
+        if let Some(worker) = &state.worker {
+            worker.channel.shut_down();
+        }
+        self.link.closed.notify_all();
+    }
+}
+
+fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {
+    let fd = channel.as_fd();
+    let mut polled = [PollFd::new(&fd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
+    match rustix::event::poll(&mut polled, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn describe(status: io::Result<ExitStatus>) -> String {
+    match status.map(|status| (status.code(), status.signal())) {
+        Ok((Some(code), _)) => format!("its worker ended with code {code}"),
+        Ok((None, Some(signal))) => format!("its worker was ended by signal {signal}"),
+        _ => "its worker ended".to_owned(),
+    }
+}

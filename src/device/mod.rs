@@ -1,0 +1,311 @@
+//! Devices: where slots are equalized. One small trait, the CPU and the GPUs behind it, and who there is to choose from.
+
+pub mod cpu;
+pub mod find;
+pub mod gpu;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::{Builder, Scope};
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{DeviceChoice, DeviceName, Settings};
+use crate::error::Error;
+use crate::pipeline::{Stop, Task};
+use crate::progress::Event;
+use crate::slot::{DeviceId, Slot, SlotPool};
+use crate::worker::{Unit, WorkerArgs};
+use cpu::CpuDevice;
+use find::Finder;
+use gpu::GpuDevice;
+
+/// A device takes filled slots and sends them on equalized.
+///
+/// Whatever happens to the device, no task is lost: it comes out of the far end equalized, or its job goes back to be
+/// decoded again for another device, or its failure is reported.
+pub trait Device: Send + Sync {
+    /// The name that the summary and messages use.
+    fn name(&self) -> &str;
+
+    /// Takes a task whose slot belongs to this device. Returns at once; never blocks on the device's work.
+    fn submit(&self, task: Task);
+
+    /// No more tasks will come: lets the device's threads and processes end.
+    fn close(&self);
+}
+
+/// What is known of a GPU that could be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuInfo {
+    /// Place in CUDA's order, as CUDA_VISIBLE_DEVICES leaves it.
+    pub ordinal: u32,
+    /// The product's name.
+    pub name: String,
+    /// `GPU-` and the UUID, as nvidia-smi prints it.
+    pub uuid: String,
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Bytes of device memory.
+    pub memory: u64,
+    /// Generation and lanes of the PCIe link as it is now, where the system tells.
+    pub pcie: Option<(u32, u32)>,
+    /// The CUDA version that the driver offers, as it counts: 12040 is 12.4.
+    pub driver_cuda: u32,
+    /// Version of the kernel driver, where the system tells.
+    pub driver: Option<String>,
+    /// How many devices CUDA shows to this process.
+    pub count: u32,
+    /// Why histeqd would not use it.
+    pub refused: Option<String>,
+}
+
+/// The GPUs, or why there are none.
+pub type GpuList = Result<Vec<GpuInfo>, String>;
+
+/// How many lanes work one GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
+const GPU_LANES: usize = 4;
+
+/// The devices of a run, in the order in which they joined.
+#[derive(Default)]
+pub struct Devices {
+    members: RwLock<Members>,
+    finder: Finder,
+}
+
+#[derive(Default)]
+struct Members {
+    closed: bool,
+    devices: Vec<Arc<dyn Device>>,
+}
+
+/// What devices need of the pipeline.
+pub struct Surroundings<'a> {
+    /// The run's settings.
+    pub settings: &'a Settings,
+    /// Where slots come from.
+    pub pool: &'a Arc<SlotPool>,
+    /// Where equalized pictures go.
+    pub equalized: &'a Sender<Task>,
+    /// Where the devices' news go.
+    pub events: &'a Sender<Event>,
+    /// Ends the run early when a device that the user insists on cannot be used.
+    pub insist: &'a Insist,
+}
+
+impl Devices {
+    /// Starts the CPU, which can work at once, and what else the user wants, which joins when it is ready.
+    ///
+    /// # Errors
+    /// When the user insists on a GPU that cannot be used, or the system gives no thread.
+    pub fn start<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        around: &Surroundings<'_>,
+    ) -> Result<(), Error> {
+        let threads = around.settings.threads;
+        let slots = 3 * threads + 2;
+        let id = around.pool.join(false, slots, Box::new(|_| ()));
+        let cpu = CpuDevice::start(scope, threads, slots, around.equalized).map_err(Error::thread)?;
+        self.add(id, Arc::new(cpu));
+        let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads };
+        let timeout = around.settings.device_timeout;
+        let start = WorkerStart {
+            timeout,
+            equalized: around.equalized.clone(),
+            events: around.events.clone(),
+            insist: around.insist.clone(),
+        };
+        match &around.settings.devices {
+            DeviceChoice::Cpu => Ok(()),
+            DeviceChoice::CpuWorkers(number) => {
+                let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
+                starter.workers(scope, &units, &start)
+            }
+            DeviceChoice::Auto => Builder::new()
+                .name("find-gpus".to_owned())
+                .spawn_scoped(scope, move || starter.whatever_there_is(scope, &start))
+                .map(drop)
+                .map_err(Error::thread),
+            DeviceChoice::All => starter.insisted(scope, &start, None),
+            DeviceChoice::Listed(names) => starter.insisted(scope, &start, Some(names)),
+        }
+    }
+
+    /// Adds the next device. One that comes after the end is closed at once.
+    fn add(&self, id: DeviceId, device: Arc<dyn Device>) {
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(id, members.devices.len(), "devices are added in the order in which they join the pool");
+        if members.closed {
+            device.close();
+        }
+        members.devices.push(device);
+    }
+
+    fn get(&self, id: DeviceId) -> Arc<dyn Device> {
+        Arc::clone(&self.members.read().unwrap_or_else(PoisonError::into_inner).devices[id])
+    }
+
+    /// Hands the task to the device that its slot belongs to.
+    pub fn submit(&self, task: Task) {
+        self.get(task.slot.device()).submit(task);
+    }
+
+    /// The name of the device that a slot belongs to.
+    pub fn name(&self, slot: &Slot) -> String {
+        self.get(slot.device()).name().to_owned()
+    }
+
+    /// Lets all devices end; to be called when no task is under way any more.
+    pub fn close(&self) {
+        self.finder.call_off();
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        members.closed = true;
+        members.devices.iter().for_each(|device| device.close());
+    }
+}
+
+/// Starts worker processes for a run.
+struct Starter<'a> {
+    devices: &'a Devices,
+    pool: Arc<SlotPool>,
+    threads: usize,
+}
+
+impl<'scope> Starter<'scope> {
+    /// Every GPU that can be used; what cannot is said, and the CPU does the work.
+    fn whatever_there_is(&self, scope: &'scope Scope<'scope, '_>, start: &WorkerStart) {
+        let found = match self.devices.finder.gpus() {
+            Ok(found) => found,
+            Err(reason) => return start.note(format!("no GPU is used: {reason}")),
+        };
+        let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
+        refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
+        let units: Vec<Unit> =
+            found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect();
+        if let Err(error) = self.workers(scope, &units, start) {
+            start.note(error.to_string());
+        }
+    }
+
+    /// The GPUs that the user named, or all; the CPU does not start before them.
+    fn insisted(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        start: &WorkerStart,
+        names: Option<&[DeviceName]>,
+    ) -> Result<(), Error> {
+        let found = self.devices.finder.gpus().map_err(|reason| {
+            Error::CannotRun(format!("no GPU can be used: {reason}; --devices auto works without one"))
+        })?;
+        let chosen = choose(&found, names)?;
+        self.pool.wait_for_accelerators(true);
+        start.insist.on();
+        self.workers(scope, &chosen, start)
+    }
+
+    fn workers(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        units: &[Unit],
+        start: &WorkerStart,
+    ) -> Result<(), Error> {
+        // Every decoder and encoder may hold one, and each lane one that it works on and one that is queued behind it.
+        let slots = 2 * GPU_LANES + (2 * self.threads).div_ceil(units.len().max(1)) + 1;
+        for &unit in units {
+            let args = WorkerArgs { unit, lanes: GPU_LANES };
+            let (id, device) = GpuDevice::new(args, slots, start, &self.pool);
+            self.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
+            device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is the same for every worker of a run.
+pub struct WorkerStart {
+    /// How long a device may take for one picture.
+    pub timeout: Duration,
+    /// Where equalized pictures go.
+    pub equalized: Sender<Task>,
+    /// Where the devices' news go.
+    pub events: Sender<Event>,
+    /// What becomes of the run if it cannot start.
+    pub insist: Insist,
+}
+
+impl WorkerStart {
+    fn note(&self, what: String) {
+        // Without a listener there is nobody to tell.
+        let _ = self.events.send(Event::Device(what));
+    }
+}
+
+/// Whether the run is to fail where a device cannot be used, and the reason once one could not.
+#[derive(Clone, Default)]
+pub struct Insist(Arc<Mutex<Insistence>>);
+
+#[derive(Default)]
+struct Insistence {
+    on: bool,
+    stop: Stop,
+    broken: Option<String>,
+}
+
+impl Insist {
+    /// By default a device that cannot be used is only noted; `stop` is asked once [`Insist::on`] changed that.
+    pub fn new(stop: Stop) -> Self {
+        Self(Arc::new(Mutex::new(Insistence { stop, ..Insistence::default() })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Insistence> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on(&self) {
+        self.lock().on = true;
+    }
+
+    /// A device cannot be used.
+    fn refused(&self, reason: &str) {
+        let mut insistence = self.lock();
+        if insistence.on {
+            insistence.stop.ask();
+            insistence.broken.get_or_insert_with(|| reason.to_owned());
+        }
+    }
+
+    /// Why the run was ended, if it was.
+    pub fn broken(&self) -> Option<Error> {
+        self.lock().broken.clone().map(Error::CannotRun)
+    }
+}
+
+/// The GPUs that the names stand for, in the names' order.
+fn choose(found: &[GpuInfo], names: Option<&[DeviceName]>) -> Result<Vec<Unit>, Error> {
+    let all: Vec<&GpuInfo> = match names {
+        None => found.iter().collect(),
+        Some(names) => names.iter().map(|name| find(found, name)).collect::<Result<_, _>>()?,
+    };
+    let unit = |gpu: &&GpuInfo| match &gpu.refused {
+        None => Ok(Unit::Gpu(gpu.ordinal)),
+        Some(reason) => Err(Error::CannotRun(format!("gpu{} ({}) cannot be used: {reason}", gpu.ordinal, gpu.name))),
+    };
+    all.iter().map(unit).collect()
+}
+
+fn find<'a>(found: &'a [GpuInfo], name: &DeviceName) -> Result<&'a GpuInfo, Error> {
+    let fits = |gpu: &&GpuInfo| match name {
+        DeviceName::Index(index) => *index == gpu.ordinal,
+        DeviceName::Uuid(prefix) => gpu.uuid.starts_with(prefix.as_str()),
+    };
+    let mut candidates = found.iter().filter(fits);
+    let first = candidates.next().ok_or_else(|| {
+        Error::CannotRun(format!("there is no GPU {name}; `histeqd devices` lists those there are"))
+    })?;
+    match candidates.next() {
+        None => Ok(first),
+        Some(_) => Err(Error::CannotRun(format!("{name} is the beginning of more than one GPU's UUID"))),
+    }
+}

@@ -1,0 +1,234 @@
+//! The stages between the source and the output tree, and what travels between them.
+//!
+//! Work goes one way: jobs → decode → device → encode. Only a device's failure sends something back: the job, to be decoded
+//! again. A piece of work holds a sender of that way back for as long as it lives, so the decoders' queue closes by itself when
+//! the last picture is through.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, bounded, never, select};
+
+use crate::codec::{self, Decoded};
+use crate::config::Settings;
+use crate::device::Devices;
+use crate::equalize::Operation;
+use crate::error::{Error, PictureError};
+use crate::picture::Layout;
+use crate::progress::{Done, Event};
+use crate::publish::Publisher;
+use crate::slot::{Claim, DeviceId, Slot, SlotPool};
+use crate::source::Job;
+
+/// Asks a run to end early: pictures under way are finished, no new ones are begun.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks.
+    pub fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked.
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A job on its way, with what it went through so far.
+pub struct Work {
+    /// The picture's files.
+    pub job: Job,
+    /// The devices that may still have it.
+    pub claim: Claim,
+    redo: Sender<Work>,
+}
+
+/// A picture in a slot.
+pub struct Task {
+    /// Where its pixels are.
+    pub slot: Slot,
+    /// What they are, and what the encoder will need.
+    pub decoded: Decoded,
+    /// What a device does with them.
+    pub operation: Operation,
+    /// Where it came from.
+    pub work: Work,
+}
+
+impl Task {
+    /// The layout of the pixels at the start of the slot.
+    pub fn layout(&self) -> Layout {
+        self.decoded.layout
+    }
+
+    /// The device failed: the slot goes back, the job to be decoded again for another device.
+    pub fn redo(self, device: DeviceId) {
+        let Self { slot, mut work, .. } = self;
+        drop(slot);
+        work.claim.failed_on.push(device);
+        let back = work.redo.clone();
+        // Only a decoder that panicked closes this way; the panic is then what ends the run.
+        let _ = back.send(work);
+    }
+}
+
+/// What the stages share.
+pub struct Stages<'a> {
+    /// The run's settings.
+    pub settings: &'a Settings,
+    /// The slots of all devices.
+    pub pool: Arc<SlotPool>,
+    /// The devices.
+    pub devices: &'a Devices,
+    /// The output tree.
+    pub publisher: &'a Publisher,
+    /// Where everything that happens is told.
+    pub events: Sender<Event>,
+}
+
+/// The decoders' two queues.
+#[derive(Clone)]
+struct Queues {
+    fresh: Receiver<Work>,
+    redo: Receiver<Work>,
+}
+
+impl Queues {
+    /// The next work; none when all pictures are through.
+    fn next(&mut self) -> Option<Work> {
+        loop {
+            select! {
+                recv(self.redo) -> work => return work.ok(),
+                recv(self.fresh) -> work => match work {
+                    Ok(work) => return Some(work),
+                    Err(_) => self.fresh = never(),
+                },
+            }
+        }
+    }
+}
+
+/// The way into the pipeline. While it lives the decoders wait for work.
+pub struct Intake {
+    fresh: Sender<Work>,
+    redo: Sender<Work>,
+}
+
+impl Intake {
+    /// Hands a job to the decoders; waits while they are busy.
+    pub fn give(&self, job: Job) {
+        let work = Work { job, claim: Claim::default(), redo: self.redo.clone() };
+        // Only decoders that panicked close this way; the panic is then what ends the run.
+        let _ = self.fresh.send(work);
+    }
+}
+
+impl<'scope> Stages<'scope> {
+    /// Starts the decode threads; their handles end when the intake is dropped and all its work is through.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start_decoders<'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+    ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error>
+    where
+        'env: 'scope,
+    {
+        let threads = self.settings.threads;
+        let (fresh, fresh_work) = bounded(threads);
+        // Redone work is in no other queue meanwhile, so there is never more of it than of slots.
+        let (redo, redo_work) = crossbeam_channel::unbounded();
+        let queues = Queues { fresh: fresh_work, redo: redo_work };
+        let spawn = |number| {
+            let queues = queues.clone();
+            Builder::new()
+                .name(format!("decode-{number}"))
+                .spawn_scoped(scope, move || self.decode_all(queues))
+                .map_err(Error::thread)
+        };
+        let handles = (0..threads).map(spawn).collect::<Result<_, _>>()?;
+        Ok((Intake { fresh, redo }, handles))
+    }
+
+    /// Starts the encode threads; they end with the devices.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start_encoders<'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        equalized: &Receiver<Task>,
+    ) -> Result<(), Error>
+    where
+        'env: 'scope,
+    {
+        for number in 0..self.settings.threads {
+            let equalized = equalized.clone();
+            Builder::new()
+                .name(format!("encode-{number}"))
+                .spawn_scoped(scope, move || self.encode_all(&equalized))
+                .map_err(Error::thread)?;
+        }
+        Ok(())
+    }
+
+    fn decode_all(&self, mut queues: Queues) {
+        let mut buffer = Vec::new();
+        while let Some(work) = queues.next() {
+            match self.decode(&work.job, &work.claim, &mut buffer) {
+                Ok((slot, decoded)) => {
+                    let operation = self.settings.operation;
+                    self.devices.submit(Task { slot, decoded, operation, work });
+                }
+                Err(error) => self.fail(work.job, error),
+            }
+        }
+    }
+
+    fn decode(&self, job: &Job, claim: &Claim, buffer: &mut Vec<u8>) -> Result<(Slot, Decoded), PictureError> {
+        let mut file = File::open(&job.input).map_err(PictureError::Read)?;
+        let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
+        let mut slot = self.pool.take(opened.slot_bytes() as u64, claim)?;
+        let decoded = opened.decode(slot.bytes_mut())?;
+        Ok((slot, decoded))
+    }
+
+    fn encode_all(&self, equalized: &Receiver<Task>) {
+        let mut scratch = Vec::new();
+        for mut task in equalized {
+            let result = self.encode(&mut task, &mut scratch);
+            let Task { slot, decoded, work, .. } = task;
+            let device = self.devices.name(slot.device());
+            drop(slot);
+            match result {
+                Ok(bytes) => {
+                    let pixels = decoded.layout.pixels();
+                    self.tell(Event::Done(Done { job: work.job, pixels, bytes, device }));
+                }
+                Err(error) => self.fail(work.job, error),
+            }
+        }
+    }
+
+    fn encode(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<u64, PictureError> {
+        let mut output = self.publisher.create(&task.work.job.output)?;
+        let bytes =
+            codec::encode(&task.decoded, task.slot.bytes_mut(), &self.settings.target, scratch, output.file())?;
+        output.publish()?;
+        Ok(bytes)
+    }
+
+    fn fail(&self, job: Job, error: PictureError) {
+        self.tell(Event::failure(job, error));
+    }
+
+    fn tell(&self, event: Event) {
+        // The listener ends after the last sender.
+        let _ = self.events.send(event);
+    }
+}

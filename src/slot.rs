@@ -1,0 +1,447 @@
+//! Slots: the only large memory. A slot is one reusable buffer that carries one picture through the pipeline; the pool
+//! of them is both the memory bound and the back-pressure.
+//!
+//! A slot's memory is a sealed memfd, so that a worker process can map the same pages and pin them.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use memmap2::{MmapMut, MmapOptions};
+use rustix::fs::{MemfdFlags, SealFlags};
+
+/// Which device a slot belongs to: its place in the pipeline's list of devices.
+pub type DeviceId = usize;
+
+/// Which slot of its device.
+pub type SlotId = u32;
+
+/// Shared memory of a fixed size, mapped into this process.
+pub struct Memory {
+    /// Tells this memory from any that the slot had before.
+    pub generation: u64,
+    file: File,
+    map: MmapMut,
+}
+
+impl Memory {
+    /// New zeroed memory of `bytes` bytes; pages are taken when they are first touched.
+    ///
+    /// # Errors
+    /// The system's, when it has no memory or no file descriptor left.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        static GENERATION: AtomicU64 = AtomicU64::new(1);
+        let fd = rustix::fs::memfd_create("histeqd-slot", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&fd, bytes as u64)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Self::map(fd, bytes, GENERATION.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Maps memory that another process made with [`Memory::new`].
+    ///
+    /// # Errors
+    /// `InvalidData` if the descriptor is no sealed memory of that size, else the system's.
+    pub fn from_fd(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
+        let sealed = rustix::fs::fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK | SealFlags::GROW);
+        if !sealed || rustix::fs::fstat(&fd)?.st_size as u64 != bytes as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the descriptor is not a slot's memory"));
+        }
+        Self::map(fd, bytes, generation)
+    }
+
+    fn map(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
+        let file = File::from(fd);
+        // SAFETY: the file is an anonymous memfd whose size is sealed, so no access can fault for want of a page behind
+        // it. The only other mapping is a worker's, which touches the bytes only between the message that lends it the
+        // slot and its answer (or its death); the supervisor keeps the slot out of everyone's hands for that time.
+        let map = unsafe { MmapOptions::new().len(bytes).map_mut(&file)? };
+        Ok(Self { generation, file, map })
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.map
+    }
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// A slot as the pool keeps it.
+struct Buffer {
+    device: DeviceId,
+    id: SlotId,
+    memory: Option<Memory>,
+}
+
+impl Buffer {
+    fn capacity(&self) -> u64 {
+        self.memory.as_ref().map_or(0, |memory| memory.bytes().len() as u64)
+    }
+}
+
+/// One reusable buffer. Whoever holds the value holds the bytes; dropped, it goes back to its pool.
+pub struct Slot {
+    buffer: Option<Buffer>,
+    pool: Arc<SlotPool>,
+}
+
+impl Slot {
+    fn buffer(&self) -> &Buffer {
+        self.buffer.as_ref().expect("only drop takes the buffer")
+    }
+
+    /// The device it belongs to.
+    pub fn device(&self) -> DeviceId {
+        self.buffer().device
+    }
+
+    /// Its number among its device's slots.
+    pub fn id(&self) -> SlotId {
+        self.buffer().id
+    }
+
+    /// The memory behind it.
+    pub fn memory(&self) -> &Memory {
+        self.buffer().memory.as_ref().expect("a taken slot has memory")
+    }
+
+    /// The bytes, at least as many as were asked for.
+    pub fn bytes(&self) -> &[u8] {
+        self.memory().bytes()
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let memory = self.buffer.as_mut().and_then(|buffer| buffer.memory.as_mut());
+        memory.expect("a taken slot has memory").bytes_mut()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.pool.put(buffer);
+        }
+    }
+}
+
+/// Which devices may take a picture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Devices on which it failed before. After two of them only the CPU remains.
+    pub failed_on: Vec<DeviceId>,
+}
+
+/// Why no slot can be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SlotError {
+    /// More than the whole bound.
+    #[error("the picture needs {needed} bytes of memory, more than --memory allows ({allowed} bytes); raise --memory")]
+    LargerThanMemory {
+        /// Bytes that the picture needs.
+        needed: u64,
+        /// Bytes that `--memory` allows.
+        allowed: u64,
+    },
+    /// The system gave no memory.
+    #[error("the system gave no memory for the picture ({needed} bytes): {source}; lower --memory or --threads")]
+    System {
+        /// Bytes that the picture needs.
+        needed: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What a device does when the memory of one of its free slots is given up.
+pub type Release = Box<dyn Fn(SlotId) + Send + Sync>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Works: its slots are handed out.
+    Up,
+    /// Restarting: may work again.
+    Down,
+    /// Will not work again in this run.
+    Retired,
+}
+
+struct Member {
+    accelerator: bool,
+    standing: Standing,
+    release: Release,
+}
+
+struct State {
+    memory_left: u64,
+    free: VecDeque<Buffer>,
+    members: Vec<Member>,
+    wait_for_accelerators: bool,
+    next_ticket: u64,
+    serving: u64,
+}
+
+/// The free slots of all devices, within one bound on memory.
+pub struct SlotPool {
+    memory: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Slots grow in steps, so that a folder of nearly equal pictures settles at once.
+const STEP: u64 = 256 * 1024;
+
+impl SlotPool {
+    /// A pool that will never hold more than `memory` bytes.
+    pub fn new(memory: u64) -> Self {
+        let state = State {
+            memory_left: memory,
+            free: VecDeque::new(),
+            members: Vec::new(),
+            wait_for_accelerators: false,
+            next_ticket: 0,
+            serving: 0,
+        };
+        Self { memory, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Adds a device with so many slots. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
+    pub fn join(&self, accelerator: bool, slots: usize, release: Release) -> DeviceId {
+        let mut state = self.lock();
+        let device = state.members.len();
+        let standing = if accelerator { Standing::Down } else { Standing::Up };
+        state.members.push(Member { accelerator, standing, release });
+        state.free.extend((0..slots).map(|id| Buffer { device, id: id as SlotId, memory: None }));
+        self.changed.notify_all();
+        device
+    }
+
+    /// The CPU takes no first tries while an accelerator is up or may still come up.
+    pub fn wait_for_accelerators(&self, wait: bool) {
+        self.lock().wait_for_accelerators = wait;
+        self.changed.notify_all();
+    }
+
+    /// The device works.
+    pub fn up(&self, device: DeviceId) {
+        self.stand(device, Standing::Up);
+    }
+
+    /// The device does not work for now.
+    pub fn down(&self, device: DeviceId) {
+        self.stand(device, Standing::Down);
+    }
+
+    /// The device will not work again.
+    pub fn retire(&self, device: DeviceId) {
+        self.stand(device, Standing::Retired);
+    }
+
+    fn stand(&self, device: DeviceId, standing: Standing) {
+        self.lock().members[device].standing = standing;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits. Takers are served in order, so a
+    /// large picture is not overtaken for ever by small ones.
+    ///
+    /// # Errors
+    /// [`SlotError`].
+    pub fn take(self: &Arc<Self>, bytes: u64, claim: &Claim) -> Result<Slot, SlotError> {
+        let needed = bytes.max(1);
+        if needed > self.memory {
+            return Err(SlotError::LargerThanMemory { needed, allowed: self.memory });
+        }
+        let mut state = self.lock();
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        let taken = loop {
+            if state.serving == ticket
+                && let Some(taken) = state.try_take(needed, claim)
+            {
+                break taken;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        state.serving += 1;
+        drop(state);
+        self.changed.notify_all();
+        let buffer = taken.map_err(|source| SlotError::System { needed, source })?;
+        Ok(Slot { buffer: Some(buffer), pool: Arc::clone(self) })
+    }
+
+    fn put(&self, buffer: Buffer) {
+        self.lock().free.push_back(buffer);
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A slot if one can be had now. (The first slot that is large enough, else the first one, grown.)
+    fn try_take(&mut self, needed: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
+        let admitted = self.admitted(claim);
+        let fits = |slot: &Buffer| admitted[slot.device] && slot.capacity() >= needed;
+        if let Some(at) = self.free.iter().position(fits) {
+            return self.free.remove(at).map(Ok);
+        }
+        let at = self.free.iter().position(|slot| admitted[slot.device])?;
+        let rounded = (needed + needed / 8).next_multiple_of(STEP);
+        let bytes = if self.make_room(at, rounded) {
+            rounded
+        } else if self.make_room(at, needed) {
+            needed
+        } else {
+            return None;
+        };
+        Some(self.grow(at, bytes))
+    }
+
+    /// Whether the slot at `at` may have `bytes` bytes; takes the memory of other free slots if that makes it so.
+    fn make_room(&mut self, at: usize, bytes: u64) -> bool {
+        let own = self.free[at].capacity();
+        let idle: u64 = self.free.iter().map(Buffer::capacity).sum();
+        if bytes > self.memory_left + idle {
+            return false;
+        }
+        for other in 0..self.free.len() {
+            if bytes <= self.memory_left + own {
+                break;
+            }
+            if other != at {
+                self.give_up(other);
+            }
+        }
+        true
+    }
+
+    fn give_up(&mut self, at: usize) {
+        let slot = &mut self.free[at];
+        let bytes = slot.capacity();
+        if slot.memory.take().is_some() {
+            (self.members[slot.device].release)(slot.id);
+            self.memory_left += bytes;
+        }
+    }
+
+    fn grow(&mut self, at: usize, bytes: u64) -> io::Result<Buffer> {
+        self.give_up(at);
+        self.free[at].memory = Some(Memory::new(bytes as usize)?);
+        self.memory_left -= bytes;
+        Ok(self.free.remove(at).expect("the slot at this place was just grown"))
+    }
+
+    /// By device: whether its slots may be taken for this claim.
+    fn admitted(&self, claim: &Claim) -> Vec<bool> {
+        let usable = |device: DeviceId, member: &Member| {
+            member.accelerator
+                && member.standing == Standing::Up
+                && claim.failed_on.len() < 2
+                && !claim.failed_on.contains(&device)
+        };
+        let accelerators: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
+        let any_up = accelerators.contains(&true);
+        let may_come =
+            self.wait_for_accelerators && self.members.iter().any(|m| m.accelerator && m.standing == Standing::Down);
+        let cpu = !any_up && (!claim.failed_on.is_empty() || !may_come);
+        self.members.iter().zip(accelerators).map(|(member, usable)| usable || (!member.accelerator && cpu)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn nothing() -> Release {
+        Box::new(|_| ())
+    }
+
+    #[test]
+    fn memory_is_shared_through_its_descriptor() {
+        let mut ours = Memory::new(5000).unwrap();
+        let fd = ours.as_fd().try_clone_to_owned().unwrap();
+        let theirs = Memory::from_fd(fd, 5000, ours.generation).unwrap();
+        ours.bytes_mut()[4999] = 7;
+        assert_eq!(theirs.bytes()[4999], 7);
+    }
+
+    #[test]
+    fn a_descriptor_of_another_size_is_refused() {
+        let ours = Memory::new(5000).unwrap();
+        let fd = ours.as_fd().try_clone_to_owned().unwrap();
+        assert!(Memory::from_fd(fd, 6000, 1).is_err());
+    }
+
+    #[test]
+    fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
+        let pool = Arc::new(SlotPool::new(1000));
+        pool.join(false, 1, nothing());
+        let error = pool.take(1001, &Claim::default()).err().unwrap().to_string();
+        assert!(error.contains("--memory"), "{error}");
+    }
+
+    #[test]
+    fn idle_slots_give_up_memory_for_a_large_picture() {
+        let pool = Arc::new(SlotPool::new(4 * STEP));
+        pool.join(false, 4, nothing());
+        let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, &Claim::default()).unwrap()).collect();
+        drop(slots);
+        let slot = pool.take(4 * STEP, &Claim::default()).unwrap();
+        assert!(slot.bytes().len() as u64 == 4 * STEP);
+    }
+
+    #[test]
+    fn a_taker_waits_until_the_bound_allows_it() {
+        let pool = Arc::new(SlotPool::new(2 * STEP));
+        pool.join(false, 2, nothing());
+        let first = pool.take(2 * STEP, &Claim::default()).unwrap();
+        let other = Arc::clone(&pool);
+        let waiting = std::thread::spawn(move || other.take(STEP, &Claim::default()).unwrap().bytes().len());
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!waiting.is_finished());
+        drop(first);
+        assert!(waiting.join().unwrap() as u64 >= STEP);
+    }
+
+    #[test]
+    fn the_cpu_leaves_pictures_to_an_accelerator_that_is_up() {
+        let pool = Arc::new(SlotPool::new(1 << 30));
+        let cpu = pool.join(false, 1, nothing());
+        let gpu = pool.join(true, 1, nothing());
+        let take = |claim: &Claim| pool.take(1, claim).unwrap().device();
+        assert_eq!(take(&Claim::default()), cpu);
+        pool.up(gpu);
+        assert_eq!(take(&Claim::default()), gpu);
+        assert_eq!(take(&Claim { failed_on: vec![gpu] }), cpu);
+        pool.down(gpu);
+        assert_eq!(take(&Claim::default()), cpu);
+    }
+
+    #[test]
+    fn two_failures_leave_the_cpu() {
+        let pool = Arc::new(SlotPool::new(1 << 30));
+        let cpu = pool.join(false, 1, nothing());
+        let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
+        gpus.iter().for_each(|&gpu| pool.up(gpu));
+        let slot = pool.take(1, &Claim { failed_on: vec![gpus[0]] }).unwrap();
+        assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
+        assert_eq!(pool.take(1, &Claim { failed_on: vec![gpus[0], gpus[1]] }).unwrap().device(), cpu);
+    }
+}

@@ -1,0 +1,82 @@
+//! Failures on request, so that tests can show what becomes of the pictures.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::EngineError;
+
+/// A failure that a test asks for: `exit@5`, `hang@5` or `fail@5`, at the fifth picture of the device's first worker; with `*`
+/// at its end, of every worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    kind: FaultKind,
+    picture: u64,
+    every_life: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FaultKind {
+    /// The process ends without a word.
+    Exit,
+    /// A lane never comes back.
+    Hang,
+    /// The engine reports an error.
+    Fail,
+}
+
+impl std::str::FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (body, every_life) = text.strip_suffix('*').map_or((text, false), |body| (body, true));
+        let (kind, picture) = body.split_once('@').ok_or("a fault is KIND@PICTURE")?;
+        let kind = match kind {
+            "exit" => FaultKind::Exit,
+            "hang" => FaultKind::Hang,
+            "fail" => FaultKind::Fail,
+            _ => return Err(format!("no such fault: {kind}")),
+        };
+        let picture = picture.parse().map_err(|_| format!("no number of a picture: {picture}"))?;
+        Ok(Self { kind, picture, every_life })
+    }
+}
+
+impl Fault {
+    /// The fault that the environment asks for in this life of the worker.
+    ///
+    /// # Errors
+    /// When the variable's text is no fault.
+    pub fn from_environment(life: u32) -> Result<Option<Self>, String> {
+        let Ok(text) = std::env::var("HISTEQD_FAULT") else { return Ok(None) };
+        let fault: Self = text.parse()?;
+        Ok(Some(fault).filter(|fault| fault.every_life || life == 0))
+    }
+}
+
+/// Counts a worker's pictures up to the failure.
+pub(super) struct Faults {
+    fault: Option<Fault>,
+    pictures: AtomicU64,
+}
+
+impl Faults {
+    pub(super) fn new(fault: Option<Fault>) -> Self {
+        Self { fault, pictures: AtomicU64::new(0) }
+    }
+
+    /// Does what the test asked for, if this is the picture; half of it is overwritten first, as a real failure may.
+    pub(super) fn strike(&self, pixels: &mut [u8]) -> Result<(), EngineError> {
+        let Some(fault) = self.fault else { return Ok(()) };
+        if self.pictures.fetch_add(1, Ordering::Relaxed) + 1 != fault.picture {
+            return Ok(());
+        }
+        let half = pixels.len() / 2;
+        pixels[..half].fill(0xA5);
+        match fault.kind {
+            FaultKind::Exit => std::process::exit(3),
+            FaultKind::Hang => loop {
+                std::thread::park();
+            },
+            FaultKind::Fail => Err(EngineError("a test asked for this failure".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The worker process: owns one GPU (in tests, a part of the CPU), maps the main process's slots and equalizes in them.
+//!
+//! It is histeqd started again with a hidden subcommand, its end of the socket as standard input. It ends with the
+//! socket, and so never outlives the main process.
+
+pub mod fault;
+pub mod protocol;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::device::GpuInfo;
+use crate::equalize::{Operation, Scratch, equalize};
+use crate::picture::Layout;
+use crate::slot::{Memory, SlotId};
+use fault::{Fault, Faults};
+use protocol::{Channel, FromWorker, ToWorker, shorten};
+
+/// The program that a worker runs: this one, even where its file has been replaced since.
+pub const PROGRAM: &str = "/proc/self/exe";
+
+/// The arguments with which it lists the GPUs instead.
+pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
+
+/// What a worker computes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// The GPU at this place in CUDA's order.
+    Gpu(u32),
+    /// The CPU; the number tells several such workers apart.
+    Cpu(u32),
+}
+
+/// How a worker is started.
+#[derive(Clone, Debug)]
+pub struct WorkerArgs {
+    /// What it computes with.
+    pub unit: Unit,
+    /// How many lanes it runs.
+    pub lanes: usize,
+}
+
+impl WorkerArgs {
+    /// The device's name in messages.
+    pub fn name(&self) -> String {
+        match self.unit {
+            Unit::Gpu(ordinal) => format!("gpu{ordinal}"),
+            Unit::Cpu(number) => format!("cpu-worker{number}"),
+        }
+    }
+
+    /// The arguments of the process; `life` counts the workers that the device had before.
+    pub fn to_command_line(&self, life: u32) -> Vec<String> {
+        let (kind, number) = match self.unit {
+            Unit::Gpu(ordinal) => ("--gpu", ordinal),
+            Unit::Cpu(number) => ("--cpu", number),
+        };
+        let (number, lanes, life) = (number.to_string(), self.lanes.to_string(), life.to_string());
+        ["worker", kind, &number, "--lanes", &lanes, "--life", &life].map(str::to_owned).to_vec()
+    }
+}
+
+/// What a device's failure looks like from inside the worker.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct EngineError(pub String);
+
+/// What does the work: opened once, then shared by the lanes.
+pub trait Engine: Send + Sync {
+    /// What is known of the GPU; none for the CPU.
+    fn info(&self) -> Option<GpuInfo>;
+
+    /// Makes memory ready for fast transfers, before the first lane sees it.
+    ///
+    /// # Errors
+    /// When the device refuses it.
+    fn pin(&self, memory: &mut Memory) -> Result<(), EngineError>;
+
+    /// Undoes [`Engine::pin`].
+    fn unpin(&self, memory: &mut Memory);
+
+    /// A lane; made and used on one thread.
+    ///
+    /// # Errors
+    /// When the device has no room for it.
+    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
+}
+
+/// One stream of work on a device.
+pub trait Lane {
+    /// Equalizes the pixels in place and returns when they can be read.
+    ///
+    /// # Errors
+    /// When the device fails; the pixels are then undefined and the worker must end.
+    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), EngineError>;
+}
+
+/// The CPU as an engine.
+struct CpuEngine;
+
+impl Engine for CpuEngine {
+    fn info(&self) -> Option<GpuInfo> {
+        None
+    }
+
+    fn pin(&self, _memory: &mut Memory) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn unpin(&self, _memory: &mut Memory) {}
+
+    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
+        Ok(Box::new(CpuLane(Scratch::default())))
+    }
+}
+
+struct CpuLane(Scratch);
+
+impl Lane for CpuLane {
+    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), EngineError> {
+        equalize(pixels, layout, operation, &mut self.0);
+        Ok(())
+    }
+}
+
+/// A picture in a lane's hands.
+struct Lent {
+    slot: SlotId,
+    memory: Arc<Mutex<Memory>>,
+    layout: Layout,
+    operation: Operation,
+}
+
+/// Runs a worker until its main process closes the socket, which is this process's standard input.
+///
+/// # Errors
+/// When the socket is none, or fails.
+pub fn run(args: &WorkerArgs, fault: Option<Fault>) -> io::Result<()> {
+    end_with_parent()?;
+    let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
+    match open(args.unit) {
+        Ok(engine) => work(&channel, engine.as_ref(), args.lanes, fault),
+        Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
+    }
+}
+
+fn open(unit: Unit) -> Result<Box<dyn Engine>, EngineError> {
+    match unit {
+        Unit::Cpu(_) => Ok(Box::new(CpuEngine)),
+        Unit::Gpu(_) => Err(EngineError("this build has no CUDA backend".to_owned())),
+    }
+}
+
+/// The socket's end tells a worker that waits for messages; this ends also one that hangs in the driver.
+fn end_with_parent() -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
+}
+
+fn work(channel: &Channel, engine: &dyn Engine, lanes: usize, fault: Option<Fault>) -> io::Result<()> {
+    let (sender, receiver) = crossbeam_channel::unbounded();
+    let (made, lanes_made) = crossbeam_channel::bounded(lanes);
+    let faults = Faults::new(fault);
+    std::thread::scope(|scope| {
+        for number in 0..lanes {
+            let (receiver, made, faults) = (receiver.clone(), made.clone(), &faults);
+            std::thread::Builder::new()
+                .name(format!("lane-{number}"))
+                .spawn_scoped(scope, move || run_lane(engine, channel, &receiver, faults, &made))?;
+        }
+        for result in lanes_made.iter().take(lanes) {
+            if let Err(error) = result {
+                channel.send(&FromWorker::Refused(shorten(error.to_string())), None)?;
+                std::process::exit(1);
+            }
+        }
+        channel.send(&FromWorker::Ready(engine.info()), None)?;
+        listen(channel, engine, &sender)?;
+        // The main process is gone or done; pictures still in the lanes are nobody's.
+        std::process::exit(0)
+    })
+}
+
+/// Reads messages until the main process ends the conversation.
+fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>) -> io::Result<()> {
+    let mut slots: HashMap<SlotId, Arc<Mutex<Memory>>> = HashMap::new();
+    let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Memory>>>, slot| {
+        if let Some(memory) = slots.remove(&slot) {
+            engine.unpin(&mut memory.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    };
+    while let Some((message, fd)) = channel.receive()? {
+        match message {
+            ToWorker::Map { slot, bytes, generation } => {
+                let_go(&mut slots, slot);
+                let fd = fd.ok_or_else(|| io::Error::other("a slot came without its memory"))?;
+                let mut memory = Memory::from_fd(fd, bytes as usize, generation)?;
+                if let Err(error) = engine.pin(&mut memory) {
+                    fail(channel, slot, &error);
+                }
+                slots.insert(slot, Arc::new(Mutex::new(memory)));
+            }
+            ToWorker::Unmap { slot } => let_go(&mut slots, slot),
+            ToWorker::Equalize { slot, layout, operation } => {
+                let memory = slots.get(&slot).ok_or_else(|| io::Error::other("a slot without memory"))?;
+                let lent = Lent { slot, memory: Arc::clone(memory), layout, operation };
+                lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run_lane(
+    engine: &dyn Engine,
+    channel: &Channel,
+    lent: &Receiver<Lent>,
+    faults: &Faults,
+    made: &Sender<Result<(), EngineError>>,
+) {
+    let (lane, report) = match engine.lane() {
+        Ok(lane) => (Some(lane), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    // The receiver lives until every lane has reported.
+    let _ = made.send(report);
+    let Some(mut lane) = lane else { return };
+    for Lent { slot, memory, layout, operation } in lent {
+        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let pixels = &mut memory.bytes_mut()[..layout.bytes() as usize];
+        let result = faults.strike(pixels).and_then(|()| lane.equalize(pixels, &layout, &operation));
+        drop(memory);
+        if let Err(error) = result {
+            fail(channel, slot, &error);
+        }
+        if channel.send(&FromWorker::Done { slot }, None).is_err() {
+            std::process::exit(0);
+        }
+    }
+}
+
+/// Reports the failure and ends the process: nothing that CUDA would do after an error can be trusted.
+fn fail(channel: &Channel, slot: SlotId, error: &EngineError) -> ! {
+    let _ = channel.send(&FromWorker::Failed { slot, reason: shorten(error.to_string()) }, None);
+    std::process::exit(1)
+}

@@ -1,0 +1,204 @@
+//! What the main process and a worker say to each other: one message a packet, over one Unix socket.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::device::GpuInfo;
+use crate::equalize::Operation;
+use crate::picture::Layout;
+use crate::slot::SlotId;
+
+/// What the main process tells a worker.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub enum ToWorker {
+    /// The descriptor that comes along is from now on the slot's memory; any older memory of the slot is let go.
+    Map {
+        /// The slot.
+        slot: SlotId,
+        /// Size of the memory in bytes.
+        bytes: u64,
+        /// Which memory it is.
+        generation: u64,
+    },
+    /// The slot's memory is let go.
+    Unmap {
+        /// The slot.
+        slot: SlotId,
+    },
+    /// The picture at the start of the slot is to be equalized in place. The slot is the worker's until it answers.
+    Equalize {
+        /// The slot.
+        slot: SlotId,
+        /// The picture in it.
+        layout: Layout,
+        /// What is to be done.
+        operation: Operation,
+    },
+}
+
+/// What a worker answers.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub enum FromWorker {
+    /// It can work; sent once, first. `None` where it computes on the CPU.
+    Ready(Option<GpuInfo>),
+    /// It cannot work, and why; then it ends.
+    Refused(String),
+    /// The slot holds the equalized picture and is the main process's again.
+    Done {
+        /// The slot.
+        slot: SlotId,
+    },
+    /// The device failed at this slot, and why; then the worker ends, for after an error a CUDA context is of no use.
+    Failed {
+        /// The slot.
+        slot: SlotId,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The longest message: a reason is cut to fit.
+const LONGEST: usize = 4096;
+
+/// One end of the socket.
+pub struct Channel(OwnedFd);
+
+impl Channel {
+    /// Two connected ends.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (a, b) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Self(a), Self(b)))
+    }
+
+    /// Sends a message, and a descriptor along with it.
+    ///
+    /// # Errors
+    /// The system's; `BrokenPipe` when the other end is gone.
+    pub fn send(&self, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut space = [0; LONGEST];
+        let bytes = postcard::to_slice(message, &mut space).map_err(io::Error::other)?;
+        let fds: Vec<BorrowedFd<'_>> = fd.into_iter().collect();
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut room);
+        if !fds.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        let packet = [IoSlice::new(bytes)];
+        loop {
+            match rustix::net::sendmsg(&self.0, &packet, &mut ancillary, SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                sent => return sent.map(drop).map_err(io::Error::from),
+            }
+        }
+    }
+
+    /// Waits for the next message; `None` when the other end is gone.
+    ///
+    /// # Errors
+    /// The system's, or `InvalidData` for what is no message.
+    pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<(M, Option<OwnedFd>)>> {
+        let mut space = [0; LONGEST];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+        let received = loop {
+            let mut packet = [IoSliceMut::new(&mut space)];
+            match rustix::net::recvmsg(&self.0, &mut packet, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                Err(Errno::CONNRESET) => return Ok(None),
+                received => break received?.bytes,
+            }
+        };
+        if received == 0 {
+            return Ok(None);
+        }
+        let message = postcard::from_bytes(&space[..received])
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let fd = ancillary.drain().find_map(|item| match item {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        Ok(Some((message, fd)))
+    }
+
+    /// Both directions end; the other end sees it at once.
+    pub fn shut_down(&self) {
+        // It can only fail where the other end is gone already.
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+    }
+
+    /// A second handle of the same end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Channel {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl From<Channel> for OwnedFd {
+    fn from(channel: Channel) -> Self {
+        channel.0
+    }
+}
+
+/// Cut to what a message can carry.
+pub fn shorten(mut reason: String) -> String {
+    let cut = (0..=reason.len().min(LONGEST / 2)).rev().find(|&at| reason.is_char_boundary(at)).unwrap_or(0);
+    reason.truncate(cut);
+    reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::Memory;
+
+    #[test]
+    fn a_message_arrives_with_its_descriptor() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let memory = Memory::new(100).unwrap();
+        ours.send(&ToWorker::Map { slot: 3, bytes: 100, generation: 9 }, Some(memory.as_fd())).unwrap();
+        let (message, fd) = theirs.receive::<ToWorker>().unwrap().unwrap();
+        assert!(matches!(message, ToWorker::Map { slot: 3, bytes: 100, generation: 9 }));
+        assert_eq!(Memory::from_fd(fd.unwrap(), 100, 9).unwrap().bytes().len(), 100);
+    }
+
+    #[test]
+    fn the_end_of_the_other_side_is_told() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        drop(ours);
+        assert!(theirs.receive::<FromWorker>().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_longest_reason_fits() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        ours.send(&FromWorker::Refused(shorten("é".repeat(9000))), None).unwrap();
+        assert!(matches!(theirs.receive().unwrap(), Some((FromWorker::Refused(_), None))));
+    }
+}
