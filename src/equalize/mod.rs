@@ -1,6 +1,20 @@
 //! The arithmetic: what equalization makes of samples. Pure functions on slices; no I/O, no threads.
+//!
+//! [`equalize`] is what a CPU lane does with a picture and the reference for every other backend, byte for byte. Its parts:
+//! [`histogram`] counts, [`lut`] makes the table, [`colour`] knows luma and what follows from it.
+
+pub mod colour;
+pub mod histogram;
+pub mod lut;
+mod sample;
+mod simd;
 
 use serde::{Deserialize, Serialize};
+
+use crate::picture::{Depth, Layout, Pixel};
+use colour::Plane;
+use histogram::{BLOCK, Counted, Tally};
+pub use sample::Sample;
 
 /// How contrast is enhanced.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,4 +30,85 @@ pub struct Operation {
     pub method: Method,
     /// For RGB: each channel by itself, instead of luma.
     pub per_channel: bool,
+}
+
+/// Buffers that [`equalize`] reuses from picture to picture; none grows with the size of the picture.
+#[derive(Default)]
+pub struct Scratch {
+    eight: Buffers<u8>,
+    sixteen: Buffers<u16>,
+}
+
+/// The [`Scratch`] of one depth.
+pub struct Buffers<S> {
+    /// Made for the first picture of its depth.
+    tally: Option<Tally>,
+    lut: Vec<S>,
+}
+
+impl<S> Default for Buffers<S> {
+    fn default() -> Self {
+        Self { tally: None, lut: Vec::new() }
+    }
+}
+
+/// Enhances a picture in place.
+///
+/// Alpha is left as it is. The result depends on nothing but the arguments.
+///
+/// # Panics
+/// If `pixels` are not as many bytes as the layout says, or are 16-bit samples at an odd address.
+pub fn equalize(pixels: &mut [u8], layout: &Layout, operation: &Operation, scratch: &mut Scratch) {
+    assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
+    match layout.depth {
+        Depth::Eight => equalize_samples::<u8>(pixels, layout, operation, scratch),
+        Depth::Sixteen => {
+            equalize_samples::<u16>(bytemuck::cast_slice_mut(pixels), layout, operation, scratch);
+        }
+    }
+}
+
+/// [`equalize`] for one 8-bit gray plane, globally.
+pub fn equalize_gray8(samples: &mut [u8]) {
+    global(samples, Pixel::Gray, Plane::Channel(0), &mut Buffers::default());
+}
+
+fn equalize_samples<S: Sample>(
+    samples: &mut [S],
+    layout: &Layout,
+    operation: &Operation,
+    scratch: &mut Scratch,
+) {
+    let buffers = S::buffers(scratch);
+    for &plane in Plane::to_equalize(layout.pixel, operation.per_channel) {
+        match operation.method {
+            Method::Global => global(samples, layout.pixel, plane, buffers),
+        }
+    }
+}
+
+/// Global equalization of one plane.
+fn global<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, buffers: &mut Buffers<S>) {
+    let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
+    tally.clear();
+    histogram::add_plane(samples, pixel, plane, Counted::Visible, tally);
+    buffers.lut.resize(S::LEVELS, S::zeroed());
+    lut::fill(tally.counts(), &mut buffers.lut);
+    map_plane(samples, pixel, plane, &buffers.lut);
+}
+
+/// Sends one plane of interleaved samples through a LUT.
+fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, lut: &[S]) {
+    if pixel == Pixel::Gray {
+        return S::map(samples, lut);
+    }
+    let mut before = [S::zeroed(); BLOCK];
+    let mut after = [S::zeroed(); BLOCK];
+    for block in samples.chunks_mut(BLOCK * pixel.channels()) {
+        let length = block.len() / pixel.channels();
+        colour::read(block, pixel, plane, &mut before[..length]);
+        after[..length].copy_from_slice(&before[..length]);
+        S::map(&mut after[..length], lut);
+        colour::write(block, pixel, plane, &before[..length], &after[..length]);
+    }
 }

@@ -1,0 +1,195 @@
+//! Luma, and what it makes of colour.
+
+use serde::{Deserialize, Serialize};
+
+use super::sample::Sample;
+use crate::picture::{Depth, Layout, Pixel};
+
+/// One value a pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Plane {
+    /// The samples of one channel, counted from 0 in their interleaving.
+    Channel(usize),
+    /// The luma of RGB or RGBA.
+    Luma,
+}
+
+impl Plane {
+    /// The planes that are equalized, each by itself, to equalize a picture.
+    pub(super) const fn to_equalize(pixel: Pixel, per_channel: bool) -> &'static [Self] {
+        match (pixel, per_channel) {
+            (Pixel::Gray | Pixel::GrayAlpha, _) => &[Self::Channel(0)],
+            (Pixel::Rgb | Pixel::Rgba, false) => &[Self::Luma],
+            (Pixel::Rgb | Pixel::Rgba, true) => &[Self::Channel(0), Self::Channel(1), Self::Channel(2)],
+        }
+    }
+}
+
+/// The luma of one pixel by the weights of ITU-R BT.601, which JPEG uses too: 0.299, 0.587 and 0.114 of 65536, halves up.
+pub fn luma<S: Sample>(red: S, green: S, blue: S) -> S {
+    // The weights add up to 65536, so even 16-bit white plus the half stays below 2³².
+    let sum = 19595 * red.level() as u32 + 38470 * green.level() as u32 + 7471 * blue.level() as u32;
+    S::from_level((sum + 32768) >> 16)
+}
+
+/// Adds `to - from` to a colour sample, within the levels: what changing only the luma does to R, G and B alike.
+pub fn relight<S: Sample>(sample: S, from: S, to: S) -> S {
+    let moved = sample.level() as i32 + to.level() as i32 - from.level() as i32;
+    S::from_level(moved.clamp(0, S::LEVELS as i32 - 1) as u32)
+}
+
+/// [`Sample::luma`] in plain Rust.
+pub(super) fn luma_portable<S: Sample>(pixels: &[S], channels: usize, values: &mut [S]) {
+    fn of<S: Sample, const C: usize>(pixels: &[S], values: &mut [S]) {
+        for (value, pixel) in values.iter_mut().zip(pixels.as_chunks::<C>().0) {
+            *value = luma(pixel[0], pixel[1], pixel[2]);
+        }
+    }
+    match channels {
+        3 => of::<S, 3>(pixels, values),
+        4 => of::<S, 4>(pixels, values),
+        _ => unreachable!("luma is a property of RGB and RGBA"),
+    }
+}
+
+/// [`Sample::relight`] in plain Rust.
+pub(super) fn relight_portable<S: Sample>(pixels: &mut [S], channels: usize, from: &[S], to: &[S]) {
+    fn of<S: Sample, const C: usize>(pixels: &mut [S], from: &[S], to: &[S]) {
+        for ((pixel, &from), &to) in pixels.as_chunks_mut::<C>().0.iter_mut().zip(from).zip(to) {
+            for sample in &mut pixel[..3] {
+                *sample = relight(*sample, from, to);
+            }
+        }
+    }
+    match channels {
+        3 => of::<S, 3>(pixels, from, to),
+        4 => of::<S, 4>(pixels, from, to),
+        _ => unreachable!("luma is a property of RGB and RGBA"),
+    }
+}
+
+/// Takes one plane out of interleaved samples; `values` has one entry a pixel.
+pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values: &mut [S]) {
+    fn strided<S: Sample, const C: usize>(samples: &[S], channel: usize, values: &mut [S]) {
+        for (value, pixel) in values.iter_mut().zip(samples.as_chunks::<C>().0) {
+            *value = pixel[channel];
+        }
+    }
+    debug_assert_eq!(samples.len(), values.len() * pixel.channels());
+    match plane {
+        Plane::Luma => S::luma(samples, pixel.channels(), values),
+        Plane::Channel(channel) => match pixel {
+            Pixel::Gray => values.copy_from_slice(samples),
+            Pixel::GrayAlpha => strided::<S, 2>(samples, channel, values),
+            Pixel::Rgb => strided::<S, 3>(samples, channel, values),
+            Pixel::Rgba => strided::<S, 4>(samples, channel, values),
+        },
+    }
+}
+
+/// Puts one plane back into interleaved samples: a channel's new values themselves, a new luma by [`relight`] from the luma
+/// `before`, which is what [`read`] gave.
+pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, before: &[S], values: &[S]) {
+    fn strided<S: Sample, const C: usize>(samples: &mut [S], channel: usize, values: &[S]) {
+        for (pixel, &value) in samples.as_chunks_mut::<C>().0.iter_mut().zip(values) {
+            pixel[channel] = value;
+        }
+    }
+    debug_assert_eq!(samples.len(), values.len() * pixel.channels());
+    match plane {
+        Plane::Luma => S::relight(samples, pixel.channels(), before, values),
+        Plane::Channel(channel) => match pixel {
+            Pixel::Gray => samples.copy_from_slice(values),
+            Pixel::GrayAlpha => strided::<S, 2>(samples, channel, values),
+            Pixel::Rgb => strided::<S, 3>(samples, channel, values),
+            Pixel::Rgba => strided::<S, 4>(samples, channel, values),
+        },
+    }
+}
+
+/// Replaces colour by its luma, in place: the gray pixels (with their alpha, if there was one) come to lie at the front of
+/// `pixels`, and their layout is returned. Gray stays as it is.
+///
+/// # Panics
+/// If `pixels` are fewer bytes than the layout says, or are 16-bit samples at an odd address.
+pub fn to_gray(pixels: &mut [u8], layout: &Layout) -> Layout {
+    let bytes = usize::try_from(layout.bytes()).expect("pixels in memory have an address");
+    let pixels = &mut pixels[..bytes];
+    match layout.depth {
+        Depth::Eight => compact(pixels, layout.pixel),
+        Depth::Sixteen => compact::<u16>(bytemuck::cast_slice_mut(pixels), layout.pixel),
+    }
+    let pixel = if layout.pixel.has_alpha() { Pixel::GrayAlpha } else { Pixel::Gray };
+    Layout { pixel, ..*layout }
+}
+
+fn compact<S: Sample>(samples: &mut [S], pixel: Pixel) {
+    let channels = pixel.channels();
+    if pixel.colour_channels() == 1 {
+        return;
+    }
+    let gray_channels = channels - 2; // three colours become one
+    for at in 0..samples.len() / channels {
+        let from = at * channels;
+        let gray = luma(samples[from], samples[from + 1], samples[from + 2]);
+        // The target never lies behind the source, so what it overwrites has been read.
+        samples[at * gray_channels] = gray;
+        if pixel.has_alpha() {
+            samples[at * gray_channels + 1] = samples[from + 3];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(width: u32, pixel: Pixel, depth: Depth) -> Layout {
+        Layout { width, height: 1, pixel, depth }
+    }
+
+    #[test]
+    fn gray_is_its_own_luma() {
+        assert!((0..=255_u8).all(|v| luma(v, v, v) == v));
+        assert!((0..=65535_u16).all(|v| luma(v, v, v) == v));
+    }
+
+    #[test]
+    fn the_primaries_have_their_weights() {
+        assert_eq!((luma(255_u8, 0, 0), luma(0_u8, 255, 0), luma(0_u8, 0, 255)), (76, 150, 29));
+        assert_eq!(
+            (luma(65535_u16, 0, 0), luma(0_u16, 65535, 0), luma(0_u16, 0, 65535)),
+            (19595, 38469, 7471)
+        );
+    }
+
+    #[test]
+    fn relighting_moves_and_saturates() {
+        assert_eq!((relight(100_u8, 50, 60), relight(100_u8, 60, 50)), (110, 90));
+        assert_eq!((relight(250_u8, 50, 60), relight(5_u8, 60, 50)), (255, 0));
+        assert_eq!((relight(65000_u16, 0, 65535), relight(9_u16, 10, 0)), (65535, 0));
+    }
+
+    #[test]
+    fn gray_lies_packed_at_the_front() {
+        let mut rgb = [10, 20, 30, 255, 255, 255, 0, 0, 255];
+        assert_eq!(to_gray(&mut rgb, &layout(3, Pixel::Rgb, Depth::Eight)).pixel, Pixel::Gray);
+        assert_eq!(rgb[..3], [18, 255, 29]);
+
+        let mut rgba = [10, 20, 30, 7, 255, 255, 255, 8];
+        assert_eq!(to_gray(&mut rgba, &layout(2, Pixel::Rgba, Depth::Eight)).pixel, Pixel::GrayAlpha);
+        assert_eq!(rgba[..4], [18, 7, 255, 8]);
+
+        let mut wide = [65535_u16, 0, 0, 0, 65535, 0];
+        to_gray(bytemuck::cast_slice_mut(&mut wide), &layout(2, Pixel::Rgb, Depth::Sixteen));
+        assert_eq!(wide[..2], [19595, 38469]);
+    }
+
+    #[test]
+    fn gray_stays() {
+        let mut gray = [1, 2, 3, 4];
+        let layout = layout(2, Pixel::GrayAlpha, Depth::Eight);
+        assert_eq!(to_gray(&mut gray, &layout), layout);
+        assert_eq!(gray, [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,229 @@
+//! Counting samples.
+
+use serde::{Deserialize, Serialize};
+
+use super::colour::{self, Plane};
+use super::sample::Sample;
+use crate::picture::{Depth, Layout, Pixel};
+
+/// Pixels whose samples are taken out of their interleaving at a time: the block stays in the first-level cache.
+pub(super) const BLOCK: usize = 2048;
+
+/// Which samples count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Counted {
+    /// All of them.
+    All,
+    /// Those of pixels that can be seen at all: alpha is not 0, or there is none.
+    Visible,
+}
+
+/// Tables that take turns, so that a run of equal samples does not wait for its own last increment to be stored.
+const TABLES: usize = 4;
+
+/// Running counts of samples that arrive in pieces.
+pub struct Tally {
+    /// [`TABLES`] tables of `levels` counts one after another, each count below 2³² by `room`.
+    tables: Vec<u32>,
+    /// How many samples the tables can take before one of their counts could overflow.
+    room: usize,
+    /// What was in the tables whenever they were emptied.
+    counts: Vec<u64>,
+}
+
+impl Tally {
+    /// No samples yet, of so many levels.
+    pub fn new(levels: usize) -> Self {
+        Self { tables: vec![0; TABLES * levels], room: u32::MAX as usize, counts: vec![0; levels] }
+    }
+
+    /// Forgets everything counted.
+    pub fn clear(&mut self) {
+        self.tables.fill(0);
+        self.counts.fill(0);
+        self.room = u32::MAX as usize;
+    }
+
+    /// Counts more samples, whose depth has as many levels as this tally.
+    pub fn add<S: Sample>(&mut self, samples: &[S]) {
+        assert_eq!(self.counts.len(), S::LEVELS, "a tally counts one depth");
+        let mut rest = samples;
+        while rest.len() > self.room {
+            let (now, later) = rest.split_at(self.room);
+            count(now, &mut self.tables);
+            self.empty_tables();
+            rest = later;
+        }
+        count(rest, &mut self.tables);
+        self.room -= rest.len();
+    }
+
+    /// How often each level occurred.
+    pub fn counts(&mut self) -> &[u64] {
+        self.empty_tables();
+        &self.counts
+    }
+
+    fn empty_tables(&mut self) {
+        for table in self.tables.chunks_exact_mut(self.counts.len()) {
+            for (count, part) in self.counts.iter_mut().zip(table) {
+                *count += u64::from(std::mem::take(part));
+            }
+        }
+        self.room = u32::MAX as usize;
+    }
+}
+
+/// Adds samples to [`TABLES`] tables.
+fn count<S: Sample>(samples: &[S], tables: &mut [u32]) {
+    let (a, rest) = tables.split_at_mut(S::LEVELS);
+    let (b, rest) = rest.split_at_mut(S::LEVELS);
+    let (c, d) = rest.split_at_mut(S::LEVELS);
+    let (fours, tail) = samples.as_chunks::<4>();
+    for four in fours {
+        a[four[0].level()] += 1;
+        b[four[1].level()] += 1;
+        c[four[2].level()] += 1;
+        d[four[3].level()] += 1;
+    }
+    for sample in tail {
+        a[sample.level()] += 1;
+    }
+}
+
+/// Counts one plane of interleaved samples.
+pub(super) fn add_plane<S: Sample>(
+    samples: &[S],
+    pixel: Pixel,
+    plane: Plane,
+    counted: Counted,
+    tally: &mut Tally,
+) {
+    if pixel == Pixel::Gray {
+        return tally.add(samples);
+    }
+    let skip = counted == Counted::Visible && pixel.has_alpha();
+    let mut buffer = [S::zeroed(); BLOCK];
+    for block in samples.chunks(BLOCK * pixel.channels()) {
+        let values = &mut buffer[..block.len() / pixel.channels()];
+        colour::read(block, pixel, plane, values);
+        let kept = if skip { keep_visible(block, pixel, values) } else { values.len() };
+        tally.add(&values[..kept]);
+    }
+}
+
+/// Moves the values of visible pixels to the front and says how many there are.
+fn keep_visible<S: Sample>(block: &[S], pixel: Pixel, values: &mut [S]) -> usize {
+    let mut kept = 0;
+    for (at, sample) in block.chunks_exact(pixel.channels()).enumerate() {
+        values[kept] = values[at];
+        kept += usize::from(sample[pixel.channels() - 1].level() != 0);
+    }
+    kept
+}
+
+/// How often each level occurs in one plane of a picture: 256 or 65536 counts.
+///
+/// # Panics
+/// If `pixels` are not as many bytes as the layout says, or are 16-bit samples at an odd address.
+pub fn of_plane(pixels: &[u8], layout: &Layout, plane: Plane, counted: Counted) -> Vec<u64> {
+    assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
+    let mut tally = Tally::new(layout.depth.levels());
+    match layout.depth {
+        Depth::Eight => add_plane(pixels, layout.pixel, plane, counted, &mut tally),
+        Depth::Sixteen => {
+            add_plane::<u16>(bytemuck::cast_slice(pixels), layout.pixel, plane, counted, &mut tally);
+        }
+    }
+    tally.counts().to_vec()
+}
+
+/// The bin of a level, of `bins` bins that share `levels` levels as evenly as integers allow.
+pub const fn bin(level: usize, bins: usize, levels: usize) -> usize {
+    level * bins / levels
+}
+
+/// Merges the counts of all levels into `bins` bins, `1..=counts.len()`.
+pub fn rebin(counts: &[u64], bins: usize) -> Vec<u64> {
+    assert!((1..=counts.len()).contains(&bins), "one bin at least, and no more than levels");
+    let mut merged = vec![0; bins];
+    for (level, &count) in counts.iter().enumerate() {
+        merged[bin(level, bins, counts.len())] += count;
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(width: u32, pixel: Pixel, depth: Depth) -> Layout {
+        Layout { width, height: 1, pixel, depth }
+    }
+
+    fn occurring(counts: &[u64]) -> Vec<(usize, u64)> {
+        counts.iter().copied().enumerate().filter(|&(_, n)| n > 0).collect()
+    }
+
+    #[test]
+    fn gray_counts_every_sample() {
+        let counts = of_plane(
+            &[3, 3, 255, 0, 3],
+            &layout(5, Pixel::Gray, Depth::Eight),
+            Plane::Channel(0),
+            Counted::All,
+        );
+        assert_eq!(occurring(&counts), [(0, 1), (3, 3), (255, 1)]);
+    }
+
+    #[test]
+    fn sixteen_bit_samples_are_counted_as_such() {
+        let samples = [1_u16, 65535, 256, 256, 1, 256];
+        let counts = of_plane(
+            bytemuck::cast_slice(&samples),
+            &layout(6, Pixel::Gray, Depth::Sixteen),
+            Plane::Channel(0),
+            Counted::All,
+        );
+        assert_eq!(occurring(&counts), [(1, 2), (256, 3), (65535, 1)]);
+    }
+
+    #[test]
+    fn transparent_pixels_count_only_on_request() {
+        let pixels = [9, 255, 9, 0, 8, 1, 7, 0];
+        let layout = layout(4, Pixel::GrayAlpha, Depth::Eight);
+        let gray = Plane::Channel(0);
+        assert_eq!(occurring(&of_plane(&pixels, &layout, gray, Counted::Visible)), [(8, 1), (9, 1)]);
+        assert_eq!(occurring(&of_plane(&pixels, &layout, gray, Counted::All)), [(7, 1), (8, 1), (9, 2)]);
+    }
+
+    #[test]
+    fn each_channel_and_luma_of_colour() {
+        let pixels = [10, 20, 30, 255, 10, 21, 31, 0, 255, 255, 255, 9];
+        let layout = layout(3, Pixel::Rgba, Depth::Eight);
+        let counts = |plane| occurring(&of_plane(&pixels, &layout, plane, Counted::Visible));
+        assert_eq!(counts(Plane::Channel(0)), [(10, 1), (255, 1)]);
+        assert_eq!(counts(Plane::Channel(1)), [(20, 1), (255, 1)]);
+        assert_eq!(counts(Plane::Channel(3)), [(9, 1), (255, 1)]);
+        // (19595*10 + 38470*20 + 7471*30 + 32768) >> 16 = 18
+        assert_eq!(counts(Plane::Luma), [(18, 1), (255, 1)]);
+    }
+
+    #[test]
+    fn a_full_table_is_emptied_before_it_overflows() {
+        let mut tally = Tally::new(256);
+        tally.add(&[5_u8; 10]);
+        tally.room = 7;
+        tally.add(&[5_u8; 20]);
+        assert_eq!(tally.room, u32::MAX as usize - 13);
+        assert_eq!(occurring(tally.counts()), [(5, 30)]);
+    }
+
+    #[test]
+    fn bins_share_the_levels() {
+        let merged = rebin(&[1; 256], 3);
+        assert_eq!(merged, [86, 85, 85]);
+        assert_eq!(rebin(&[2; 256], 256), [2; 256]);
+        assert_eq!(rebin(&[2; 256], 1), [512]);
+    }
+}

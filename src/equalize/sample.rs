@@ -1,0 +1,89 @@
+//! The two sample types, and the loops that have vector forms for one of them.
+
+use bytemuck::Pod;
+
+use super::{Buffers, Scratch, simd};
+
+/// A sample of a picture: `u8` or `u16`. The arithmetic is written once, over this trait.
+///
+/// Its provided methods are the hot loops in plain Rust; `u8` replaces them by vector forms that give the same bytes.
+pub trait Sample: Pod + Ord + private::Sealed {
+    /// How many levels there are: 256 or 65536.
+    const LEVELS: usize;
+
+    /// The sample as an index into a histogram or a LUT.
+    fn level(self) -> usize;
+
+    /// The sample of a level below [`Self::LEVELS`].
+    fn from_level(level: u32) -> Self;
+
+    /// Replaces each sample by its entry of `lut` ([`Self::LEVELS`] entries).
+    fn map(samples: &mut [Self], lut: &[Self]) {
+        map(samples, lut);
+    }
+
+    /// The luma of RGB (`channels` 3) or RGBA (4) pixels, as in [`super::colour::luma`].
+    fn luma(pixels: &[Self], channels: usize, luma: &mut [Self]) {
+        super::colour::luma_portable(pixels, channels, luma);
+    }
+
+    /// Moves RGB or RGBA pixels from one luma to another, as in [`super::colour::relight`].
+    fn relight(pixels: &mut [Self], channels: usize, from: &[Self], to: &[Self]) {
+        super::colour::relight_portable(pixels, channels, from, to);
+    }
+
+    /// The reusable buffers of this depth.
+    fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self>;
+}
+
+/// [`Sample::map`] in plain Rust.
+pub(super) fn map<S: Sample>(samples: &mut [S], lut: &[S]) {
+    assert_eq!(lut.len(), S::LEVELS, "a LUT has one entry a level");
+    for sample in samples {
+        *sample = lut[sample.level()];
+    }
+}
+
+impl Sample for u8 {
+    const LEVELS: usize = 256;
+
+    fn level(self) -> usize {
+        usize::from(self)
+    }
+
+    fn from_level(level: u32) -> Self {
+        debug_assert!(level < 256);
+        level as Self
+    }
+
+    fn map(samples: &mut [Self], lut: &[Self]) {
+        simd::map(samples, lut.try_into().expect("a LUT has one entry a level"));
+    }
+
+    fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {
+        &mut scratch.eight
+    }
+}
+
+impl Sample for u16 {
+    const LEVELS: usize = 65536;
+
+    fn level(self) -> usize {
+        usize::from(self)
+    }
+
+    fn from_level(level: u32) -> Self {
+        debug_assert!(level < 65536);
+        level as Self
+    }
+
+    fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {
+        &mut scratch.sixteen
+    }
+}
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for u8 {}
+    impl Sealed for u16 {}
+}
