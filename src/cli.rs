@@ -1,0 +1,178 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{self, ConfigError, Report, Request, Settings, Style, Written};
+use crate::error::Error;
+
+const ABOUT: &str =
+    "Enhances the contrast of whole folders of pictures by histogram equalization, on processors and GPUs";
+
+const LONG_ABOUT: &str = "\
+Enhances the contrast of whole folders of pictures by histogram equalization, on
+processors and GPUs, which all make the same bytes.
+
+Inputs are never modified. The tree below an input folder is mirrored below the
+output folder; a file that is given by name goes right into it. A file's kind is
+told by its content. PNG, JPEG, TIFF, PGM/PPM/PAM, BMP and WebP are read and
+written, 8 and 16 bit.
+
+An output appears whole or not at all. A picture is skipped when its output exists
+and is not older than the input; so the same command, run again, goes on where it
+stopped. Hidden files are left out, and in folders so are files that are no
+pictures.";
+
+const AFTER: &str = "\
+Examples:
+  histeqd inbox/ --out done/                  every picture below inbox/
+  histeqd xray.png --out done/ --color gray   one picture
+  histeqd inbox/ --out done/ --format png     all outputs as PNG
+  histeqd inbox/ --out done/ --dry-run        what would be done
+  histeqd devices                             which GPUs can be used, and why not
+
+Ctrl-C finishes what was begun; pressed again, it leaves at once.
+Run 'histeqd --help' for the whole story.";
+
+const AFTER_LONG: &str = "\
+Examples:
+  Every picture below inbox/, and the same tree below done/:
+      histeqd inbox/ --out done/
+
+  Only TIFFs of one year, written as PNG, colours kept:
+      histeqd scans/ --out done/ --include '2024/**/*.tif' --format png
+
+  What would be done, without writing anything:
+      histeqd inbox/ --out done/ --dry-run
+
+  Everything again, on the processor alone, with at most 1 GiB of pictures:
+      histeqd inbox/ --out done/ --overwrite --devices cpu --memory 1GiB
+
+  A summary for a program:
+      histeqd inbox/ --out done/ --json --quiet | jq .failed
+
+Configuration:
+  Flags go over the configuration file, and that goes over the defaults. The file
+  is the one named by --config, else $XDG_CONFIG_HOME/histeqd/config.toml (or
+  ~/.config/histeqd/config.toml) where it exists; no other place is looked at.
+  Its keys are the long flags from --method on, without the dashes. --print-config
+  prints all of them as they would be used.
+
+Exit codes:
+  0    everything was done
+  1    some pictures failed; each was named with the reason
+  2    wrong usage or configuration
+  3    it could not run at all
+  130  stopped by Ctrl-C or SIGTERM: the first finishes what was begun, the second
+       leaves at once; no partial output either way
+
+A folder called 'devices' has to be written './devices'.";
+
+/// The command line as it was typed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "histeqd",
+    version,
+    about = ABOUT,
+    long_about = LONG_ABOUT,
+    after_help = AFTER,
+    after_long_help = AFTER_LONG,
+    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd devices",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    subcommand_help_heading = "Commands"
+)]
+pub struct Cli {
+    /// Pictures, and folders of pictures
+    #[arg(value_name = "INPUT", required_unless_present = "print_config")]
+    inputs: Vec<PathBuf>,
+
+    /// The folder that receives the outputs; it is made if need be
+    #[arg(long, short, value_name = "DIR", required_unless_present = "print_config")]
+    out: Option<PathBuf>,
+
+    #[command(flatten)]
+    written: Written,
+
+    /// List what would be done, and write nothing
+    #[arg(long, short = 'n', help_heading = "Report")]
+    dry_run: bool,
+
+    /// Say nothing but failures
+    #[arg(long, short, help_heading = "Report")]
+    quiet: bool,
+
+    /// Print the summary as one JSON object on standard output
+    ///
+    /// A path is a string where it is UTF-8, and else an object with its bytes: {"bytes": [99, 97, 102, 233]}.
+    #[arg(long, help_heading = "Report")]
+    json: bool,
+
+    /// Say a line for every picture
+    #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
+    verbose: bool,
+
+    /// Read this configuration file instead of the usual one
+    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
+    config: Option<PathBuf>,
+
+    /// Read no configuration file
+    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
+    no_config: bool,
+
+    /// Print the configuration as it would be used, and do nothing
+    #[arg(long, help_heading = "Configuration")]
+    print_config: bool,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// What is asked for other than doing pictures.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List what can equalize here, and why a GPU cannot
+    Devices,
+}
+
+/// What the command line asks for, resolved.
+#[derive(Debug)]
+pub enum Invocation {
+    /// Do pictures.
+    Run(Box<Settings>),
+    /// Print this text on standard output.
+    Print(String),
+    /// Another command.
+    Command(Command),
+}
+
+impl Cli {
+    /// Reads the configuration file and resolves everything.
+    pub fn resolve(self) -> Result<Invocation, Error> {
+        if let Some(command) = self.command {
+            return Ok(Invocation::Command(command));
+        }
+        let file = configuration(self.config, self.no_config)?;
+        let written = self.written.over(file);
+        let style = match (self.quiet, self.verbose) {
+            (true, _) => Style::Quiet,
+            (_, true) => Style::Verbose,
+            _ => Style::Normal,
+        };
+        let report = Report { style, json: self.json };
+        let request =
+            Request { inputs: self.inputs, out: self.out.unwrap_or_default(), dry_run: self.dry_run, report };
+        let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;
+        if self.print_config {
+            return Ok(Invocation::Print(written.resolved().to_toml()));
+        }
+        Ok(Invocation::Run(Box::new(settings)))
+    }
+}
+
+fn configuration(named: Option<PathBuf>, none: bool) -> Result<Written, ConfigError> {
+    let usual = || if none { None } else { config::default_path() };
+    named.or_else(usual).map_or(Ok(Written::default()), |path| config::read(&path))
+}

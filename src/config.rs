@@ -1,0 +1,207 @@
+//! Settings: flags over the configuration file over the defaults, resolved once, before anything starts.
+//!
+//! [`Written`] is the one list of keys. The flags and the file are read into the same type, so that a key has the same
+//! name, the same spelling of its values and the same default wherever it is written.
+
+mod choice;
+mod file;
+mod machine;
+mod quantity;
+mod target;
+mod written;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use choice::{Color, DeviceChoice, DeviceName, Durability, FormatName, MethodName, PngLevelName};
+pub use file::{ConfigError, default_path, read};
+pub use quantity::{Bytes, Count, OrAuto, Pixels, Wait};
+pub use target::{Format, JpegQuality, Limits, PngLevel, Target};
+pub use written::Written;
+
+use crate::equalize::{Method, Operation};
+use crate::source::Selection;
+
+/// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Files and folders to read.
+    pub inputs: Vec<PathBuf>,
+    /// The folder that receives the outputs.
+    pub out: PathBuf,
+    /// What the devices do with the samples.
+    pub operation: Operation,
+    /// What is written.
+    pub target: Target,
+    /// The largest picture that is decoded.
+    pub limits: Limits,
+    /// Threads that may compute at the same time, at least 1.
+    pub threads: usize,
+    /// Bytes that pictures may take at once.
+    pub memory: u64,
+    /// What equalizes.
+    pub devices: DeviceChoice,
+    /// How long a device may take for one picture.
+    pub device_timeout: Duration,
+    /// What becomes of outputs that exist.
+    pub existing: Existing,
+    /// Which files of the input folders are taken.
+    pub selection: Selection,
+    /// Say what would be done, and write nothing.
+    pub dry_run: bool,
+    /// When an output counts as written.
+    pub durability: Durability,
+    /// What the user wants to hear.
+    pub report: Report,
+}
+
+/// What becomes of outputs that exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// An output that is not older than its input is left as it is.
+    Skip,
+    /// Every output is written anew.
+    Overwrite,
+}
+
+/// What the user wants to hear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How much is said while the run goes on, on standard error.
+    pub style: Style,
+    /// Whether the summary is one JSON object on standard output.
+    pub json: bool,
+}
+
+/// How much is said while the run goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Failures and nothing else.
+    Quiet,
+    /// Progress, failures, and a summary.
+    #[default]
+    Normal,
+    /// A line a picture too.
+    Verbose,
+}
+
+/// What one invocation says beside the keys of [`Written`].
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Files and folders to read.
+    pub inputs: Vec<PathBuf>,
+    /// The folder that receives the outputs.
+    pub out: PathBuf,
+    /// Say what would be done, and write nothing.
+    pub dry_run: bool,
+    /// What the user wants to hear.
+    pub report: Report,
+}
+
+impl Settings {
+    /// Resolves what was written, with defaults for what was not. Fails, with a sentence for the user, on a glob that
+    /// is none.
+    pub fn resolve(written: Written, request: Request) -> Result<Self, String> {
+        let written = written.resolved();
+        let color = key(written.color);
+        let per_channel = color == Color::PerChannel;
+        Ok(Self {
+            operation: Operation { method: method(key(written.method)), per_channel },
+            target: Target {
+                format: key(written.format).into(),
+                jpeg_quality: key(written.quality),
+                png_level: key(written.png_level).into(),
+                gray: color == Color::Gray,
+                per_channel,
+            },
+            limits: Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 },
+            threads: machine::threads(key(written.threads)).0.get(),
+            memory: machine::memory(key(written.memory)).0,
+            devices: key(written.devices),
+            device_timeout: key(written.device_timeout).0,
+            existing: if key(written.overwrite) { Existing::Overwrite } else { Existing::Skip },
+            selection: Selection::new(&key(written.include), &key(written.exclude), key(written.follow))?,
+            durability: key(written.durability),
+            inputs: request.inputs,
+            out: request.out,
+            dry_run: request.dry_run,
+            report: request.report,
+        })
+    }
+}
+
+/// The value of a key of [`Written::resolved`].
+fn key<T>(value: Option<T>) -> T {
+    value.expect("resolved keys all have a value")
+}
+
+fn method(name: MethodName) -> Method {
+    match name {
+        MethodName::Global => Method::Global,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const COMMITTED: &str = include_str!("../config.toml");
+
+    fn parse(text: &str) -> Written {
+        file::parse(Path::new("config.toml"), text).unwrap()
+    }
+
+    #[test]
+    fn the_committed_file_is_the_defaults_and_misses_no_key() {
+        assert_eq!(parse(COMMITTED), Written::defaults());
+        let table: toml::Table = COMMITTED.parse().unwrap();
+        let written: Vec<_> = table.keys().cloned().collect();
+        assert_eq!(written, written::keys());
+    }
+
+    #[test]
+    fn every_key_of_the_committed_file_has_a_comment() {
+        let mut above = "";
+        for line in COMMITTED.lines() {
+            assert!(line.is_empty() || line.starts_with('#') || above.starts_with('#'), "{line}");
+            above = line;
+        }
+    }
+
+    #[test]
+    fn flags_go_over_the_file_and_the_file_over_defaults() {
+        let file = parse("threads = 3\nmemory = '1GiB'\noverwrite = true\ninclude = ['*.png']");
+        let flags = Written { memory: "2GiB".parse().ok(), overwrite: Some(false), ..Written::default() };
+        let settings = Settings::resolve(flags.over(file), Request::default()).unwrap();
+        assert_eq!((settings.threads, settings.memory), (3, 2 << 30));
+        assert_eq!(settings.existing, Existing::Skip);
+        assert_eq!(settings.target.png_level, PngLevel::Balanced);
+        assert!(!settings.selection.takes_file(Path::new("a.jpg")));
+    }
+
+    #[test]
+    fn what_is_printed_is_read_back_the_same() {
+        let text = "method = 'global'\ncolor = 'gray'\nformat = 'webp'\nquality = 92\npng-level = 'small'\n\
+                    overwrite = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
+                    follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
+                    devices = '0,GPU-6a1b'\ndevice-timeout = '1500ms'";
+        let written = parse(text).resolved();
+        assert_eq!(parse(&written.to_toml()), written);
+        let machine = Written::default().resolved();
+        assert_eq!(parse(&machine.to_toml()), machine);
+        assert!(written.to_toml().contains("quality = 92\n"), "{}", written.to_toml());
+    }
+
+    #[test]
+    fn colour_decides_what_is_decoded_and_what_is_equalized() {
+        for (color, gray, per_channel) in
+            [("luma", false, false), ("gray", true, false), ("per-channel", false, true)]
+        {
+            let settings =
+                Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
+            assert_eq!((settings.target.gray, settings.target.per_channel), (gray, per_channel));
+            assert_eq!(settings.operation.per_channel, per_channel);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Quantities as people write them: `4GiB`, `250MP`, `30s`.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The units of one kind of quantity, each with its size in the smallest of them.
+struct Scale {
+    /// What is being said, for messages: "a size such as 4GiB".
+    what: &'static str,
+    /// Every spelling that is read, without regard to case. The empty one is what a bare number means.
+    read: &'static [(&'static str, u64)],
+    /// The spellings that are written, largest first; the last one divides everything.
+    written: &'static [(&'static str, u64)],
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+const BYTES: Scale = Scale {
+    what: "a size in bytes, such as 512MiB or 4GiB",
+    read: &[
+        ("", 1),
+        ("B", 1),
+        ("KiB", KIB),
+        ("MiB", MIB),
+        ("GiB", GIB),
+        ("TiB", TIB),
+        ("K", KIB),
+        ("M", MIB),
+        ("G", GIB),
+        ("T", TIB),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ],
+    written: &[("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB), ("B", 1)],
+};
+
+const PIXELS: Scale = Scale {
+    what: "a number of pixels, such as 250MP or 2GP",
+    read: &[("", 1), ("px", 1), ("kP", 1_000), ("MP", 1_000_000), ("GP", 1_000_000_000)],
+    written: &[("GP", 1_000_000_000), ("MP", 1_000_000), ("", 1)],
+};
+
+const MILLISECONDS: Scale = Scale {
+    what: "a time, such as 500ms, 30s or 2min",
+    read: &[
+        ("", 1_000),
+        ("ms", 1),
+        ("s", 1_000),
+        ("sec", 1_000),
+        ("m", 60_000),
+        ("min", 60_000),
+        ("h", 3_600_000),
+    ],
+    written: &[("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)],
+};
+
+impl Scale {
+    fn read(&self, text: &str) -> Result<u64, String> {
+        let text = text.trim();
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+        let (number, unit) = (text[..end].replace('_', ""), text[end..].trim());
+        let refused = || format!("{text:?} is not {}", self.what);
+        let (_, factor) =
+            self.read.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or_else(refused)?;
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole.checked_mul(*factor).ok_or_else(|| format!("{text:?} is more than can be counted"));
+        }
+        let value = number.parse::<f64>().map_err(|_| refused())? * *factor as f64;
+        if value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(refused()) }
+    }
+
+    fn write(&self, value: u64, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |unit: &&(&str, u64)| value != 0 && value.is_multiple_of(unit.1);
+        let smallest = self.written.last().expect("a scale has a unit");
+        let (name, factor) = self.written.iter().find(fits).unwrap_or(smallest);
+        write!(to, "{}{name}", value / factor)
+    }
+}
+
+/// A number of bytes, written with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+/// A number of pixels, written with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pixels(pub u64);
+
+/// A time in whole milliseconds, written with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait(pub Duration);
+
+impl FromStr for Bytes {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        BYTES.read(text).map(Self)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        BYTES.write(self.0, f)
+    }
+}
+
+impl FromStr for Pixels {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        PIXELS.read(text).map(Self)
+    }
+}
+
+impl fmt::Display for Pixels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        PIXELS.write(self.0, f)
+    }
+}
+
+impl FromStr for Wait {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        MILLISECONDS.read(text).map(|milliseconds| Self(Duration::from_millis(milliseconds)))
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        MILLISECONDS.write(self.0.as_millis() as u64, f)
+    }
+}
+
+/// A number of something of which there has to be at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count(pub NonZeroUsize);
+
+impl FromStr for Count {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refused = |_| format!("{text:?} is not a whole number of at least 1");
+        text.trim().parse().map(Self).map_err(refused)
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A value, or `auto`: what suits the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrAuto<T> {
+    /// What suits the machine.
+    Auto,
+    /// This and no other.
+    Fixed(T),
+}
+
+impl<T: FromStr<Err = String>> FromStr for OrAuto<T> {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().eq_ignore_ascii_case("auto") {
+            return Ok(Self::Auto);
+        }
+        text.parse().map(Self::Fixed).map_err(|why| format!("{why}, nor auto"))
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for OrAuto<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Fixed(value) => value.fmt(f),
+        }
+    }
+}
+
+/// Serde for optional values that are written as text: read through [`FromStr`] from a string or a whole number, so that
+/// a file accepts what the flag of the same name accepts; written through [`fmt::Display`], a number where it is one.
+pub(super) mod as_text {
+    use std::fmt;
+    use std::marker::PhantomData;
+    use std::str::FromStr;
+
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+
+    pub(in super::super) fn serialize<T: fmt::Display, S: Serializer>(
+        value: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let Some(value) = value else { return to.serialize_none() };
+        let text = value.to_string();
+        match text.parse::<i64>() {
+            Ok(number) => to.serialize_i64(number),
+            Err(_) => to.serialize_str(&text),
+        }
+    }
+
+    pub(in super::super) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+    where
+        T: FromStr<Err = String>,
+        D: Deserializer<'de>,
+    {
+        from.deserialize_any(Text(PhantomData)).map(Some)
+    }
+
+    struct Text<T>(PhantomData<T>);
+
+    impl<T: FromStr<Err = String>> Visitor<'_> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string or a whole number")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+
+        fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_binary_and_decimal_units() {
+        let cases = [
+            ("0", 0),
+            ("17", 17),
+            ("17B", 17),
+            ("4GiB", 4 << 30),
+            ("4gib", 4 << 30),
+            ("4 GiB", 4 << 30),
+            ("4G", 4 << 30),
+            ("4GB", 4_000_000_000),
+            ("1.5MiB", 3 << 19),
+            ("1_000kB", 1_000_000),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused_with_an_example() {
+        for text in ["", "GiB", "4 apples", "-4GiB", "1.2.3GiB", "4GiBs"] {
+            let why = text.parse::<Bytes>().unwrap_err();
+            assert!(why.contains("4GiB"), "{text}: {why}");
+        }
+        assert!("99999999TiB".parse::<Bytes>().unwrap_err().contains("more than can be counted"));
+        assert!("99999999.5TiB".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn quantities_are_written_in_the_largest_unit_that_is_exact() {
+        assert_eq!(Bytes(4 << 30).to_string(), "4GiB");
+        assert_eq!(Bytes((1 << 20) + 1).to_string(), "1048577B");
+        assert_eq!(Bytes(0).to_string(), "0B");
+        assert_eq!(Pixels(2_000_000_000).to_string(), "2GP");
+        assert_eq!(Pixels(12_345).to_string(), "12345");
+        assert_eq!(Wait(Duration::from_millis(90_000)).to_string(), "90s");
+        assert_eq!(Wait(Duration::from_millis(1_500)).to_string(), "1500ms");
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for value in [0, 1, 1023, 1024, 4 << 30, u64::MAX] {
+            assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
+            assert_eq!(Pixels(value).to_string().parse(), Ok(Pixels(value)));
+        }
+        for milliseconds in [0, 1, 999, 60_000, 3_600_000] {
+            let wait = Wait(Duration::from_millis(milliseconds));
+            assert_eq!(wait.to_string().parse(), Ok(wait));
+        }
+    }
+
+    #[test]
+    fn a_bare_number_is_seconds_for_a_time() {
+        assert_eq!("30".parse(), Ok(Wait(Duration::from_secs(30))));
+        assert_eq!("0.25s".parse(), Ok(Wait(Duration::from_millis(250))));
+    }
+
+    #[test]
+    fn auto_is_a_value_of_its_own_and_nothing_is_no_count() {
+        assert_eq!("auto".parse::<OrAuto<Count>>(), Ok(OrAuto::Auto));
+        assert_eq!("4GiB".parse(), Ok(OrAuto::Fixed(Bytes(4 << 30))));
+        let why = "0".parse::<OrAuto<Count>>().unwrap_err();
+        assert_eq!(why, "\"0\" is not a whole number of at least 1, nor auto");
+    }
+}

@@ -1,0 +1,195 @@
+//! The keys: what can be written in the configuration file and as flags.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::quantity::{Bytes, Count, OrAuto, Pixels, Wait, as_text};
+use super::{Color, DeviceChoice, Durability, FormatName, JpegQuality, MethodName, PngLevelName, machine};
+
+/// What can be written in the configuration file or as a flag, and was: a key that was not written is `None`.
+///
+/// The doc comments of the fields are the help texts of the flags.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Written {
+    /// How contrast is enhanced [default: global]
+    ///
+    /// "global" is histogram equalization: one table for the whole picture, made from the histogram of the whole
+    /// picture.
+    #[arg(long, value_enum, value_name = "METHOD", help_heading = "Picture", hide_possible_values = true)]
+    pub method: Option<MethodName>,
+
+    /// What is equalized in a colour picture: luma, per-channel, gray [default: luma]
+    ///
+    /// "luma" equalizes the brightness and keeps the colours. "per-channel" equalizes red, green and blue each by
+    /// itself, which also shifts colours. "gray" writes the equalized brightness alone.
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Picture", hide_possible_values = true)]
+    pub color: Option<Color>,
+
+    /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp [default: keep]
+    ///
+    /// "keep" writes every picture in the format, depth and name that it came in. Any other replaces the file name's
+    /// extension.
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output", hide_possible_values = true)]
+    pub format: Option<FormatName>,
+
+    /// Quality of the JPEGs written: keep, or 1 to 100 [default: keep]
+    ///
+    /// "keep" uses the quantisation tables of the JPEG that was read, so that it loses as little as can be; for what
+    /// was no JPEG it means 90.
+    #[arg(long, value_name = "QUALITY", help_heading = "Output")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub quality: Option<JpegQuality>,
+
+    /// How small PNGs are made: fast, balanced, small [default: balanced]
+    #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Output", hide_possible_values = true)]
+    pub png_level: Option<PngLevelName>,
+
+    /// Do again what is already done
+    ///
+    /// Without it a picture is skipped when its output exists and is not older than the input (by modification time).
+    /// "--overwrite=false" undoes what the configuration file says.
+    #[arg(long, help_heading = "Output", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub overwrite: Option<bool>,
+
+    /// Whether an output is on the disk before it is called done: full, fast [default: full]
+    ///
+    /// "full" makes the system write each output and its folder's entry to the disk, so that not even a power failure
+    /// leaves a partial picture. "fast" leaves that to the system. Either way an output appears whole, by a rename.
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Output", hide_possible_values = true)]
+    pub durability: Option<Durability>,
+
+    /// Take only files that match this glob (can be repeated)
+    ///
+    /// A glob without a slash is compared with the file's name in whatever folder it lies: "*.png". One with a slash is
+    /// compared with the path below the input folder: "2024/**/raw-*". Upper and lower case are the same. Files that
+    /// are given by name are always taken. Flags replace the list of the configuration file.
+    #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
+    pub include: Option<Vec<String>>,
+
+    /// Leave out files and folders that match this glob (can be repeated)
+    ///
+    /// Compared like --include, and stronger than it. A folder that matches is not entered.
+    #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
+    pub exclude: Option<Vec<String>>,
+
+    /// Enter folders that are reached by symbolic links
+    ///
+    /// Links to files are always read like the files themselves; links to folders only with this flag, and a link that
+    /// leads back into itself is never followed. "--follow=false" undoes what the configuration file says.
+    #[arg(long, help_heading = "Selection", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub follow: Option<bool>,
+
+    /// Refuse pictures with more pixels than this [default: 2GP]
+    ///
+    /// The size is read from the file's header and checked before memory is taken, so that a small file that claims to
+    /// be a giant picture does no harm.
+    #[arg(long, value_name = "PIXELS", help_heading = "Selection")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub max_pixels: Option<Pixels>,
+
+    /// Refuse pictures that need more memory than this when decoded [default: 2GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Selection")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<Bytes>,
+
+    /// How many processor threads to use [default: auto]
+    ///
+    /// "auto" uses as many as the process may run on.
+    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub threads: Option<OrAuto<Count>>,
+
+    /// How much memory pictures may take at once [default: auto]
+    ///
+    /// A size such as 512MiB or 4GiB. "auto" is 4GiB, or half of the machine's memory where that is less.
+    #[arg(long, value_name = "SIZE", help_heading = "Resources")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub memory: Option<OrAuto<Bytes>>,
+
+    /// What equalizes: auto, cpu, all, or GPUs by number or UUID [default: auto]
+    ///
+    /// "auto" uses the GPUs that work, and the processor until they are ready or where there is none. "cpu" leaves GPUs
+    /// alone. "all" uses every GPU, and gives up where one cannot be used. A list such as "0,2" or "GPU-6a1b..." uses
+    /// those, numbered as `histeqd devices` shows them. Every device makes the same bytes.
+    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DeviceChoice>,
+
+    /// How long a GPU may take for one picture before it is given up [default: 30s]
+    ///
+    /// Its pictures are then done on another device, and it is started again.
+    #[arg(long, value_name = "TIME", help_heading = "Resources")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub device_timeout: Option<Wait>,
+}
+
+impl Written {
+    /// Every key from here, or from `below` where it was not written here.
+    #[must_use]
+    pub fn over(self, below: Self) -> Self {
+        Self {
+            method: self.method.or(below.method),
+            color: self.color.or(below.color),
+            format: self.format.or(below.format),
+            quality: self.quality.or(below.quality),
+            png_level: self.png_level.or(below.png_level),
+            overwrite: self.overwrite.or(below.overwrite),
+            durability: self.durability.or(below.durability),
+            include: self.include.or(below.include),
+            exclude: self.exclude.or(below.exclude),
+            follow: self.follow.or(below.follow),
+            max_pixels: self.max_pixels.or(below.max_pixels),
+            max_bytes: self.max_bytes.or(below.max_bytes),
+            threads: self.threads.or(below.threads),
+            memory: self.memory.or(below.memory),
+            devices: self.devices.or(below.devices),
+            device_timeout: self.device_timeout.or(below.device_timeout),
+        }
+    }
+
+    /// Every key with its default value.
+    pub fn defaults() -> Self {
+        Self {
+            method: Some(MethodName::Global),
+            color: Some(Color::Luma),
+            format: Some(FormatName::Keep),
+            quality: Some(JpegQuality::Keep),
+            png_level: Some(PngLevelName::Balanced),
+            overwrite: Some(false),
+            durability: Some(Durability::Full),
+            include: Some(Vec::new()),
+            exclude: Some(Vec::new()),
+            follow: Some(false),
+            max_pixels: Some(Pixels(2_000_000_000)),
+            max_bytes: Some(Bytes(2 << 30)),
+            threads: Some(OrAuto::Auto),
+            memory: Some(OrAuto::Auto),
+            devices: Some(DeviceChoice::Auto),
+            device_timeout: Some(Wait(Duration::from_secs(30))),
+        }
+    }
+
+    /// Every key with the value that this machine runs with: defaults for what was not written, numbers for `auto`.
+    #[must_use]
+    pub fn resolved(self) -> Self {
+        let mut all = self.over(Self::defaults());
+        all.threads = all.threads.map(|wanted| OrAuto::Fixed(machine::threads(wanted)));
+        all.memory = all.memory.map(|wanted| OrAuto::Fixed(machine::memory(wanted)));
+        all
+    }
+
+    /// The keys as a configuration file that can be read back.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("every key is text, a number, a truth value or a list of texts")
+    }
+}
+
+/// The names of all keys.
+pub(super) fn keys() -> Vec<String> {
+    let table = toml::Table::try_from(Written::defaults()).expect("the defaults are a table");
+    table.keys().cloned().collect()
+}

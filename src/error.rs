@@ -1,0 +1,138 @@
+//! What can go wrong: for one picture, and for the whole run; and the exit codes.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::ConfigError;
+use crate::publish::PublishError;
+
+/// Why one picture failed. The others go on.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// Its file could not be read.
+    #[error("cannot be read: {0}")]
+    Read(#[source] io::Error),
+    /// Its output could not be written.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// No device could equalize it.
+    #[error("no device could do it: {0}")]
+    Device(String),
+    /// It was not attempted, so that nothing is lost.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The code that handled it broke one of its own promises.
+    #[error("histeqd has a bug here, please report it: {0}")]
+    Bug(String),
+}
+
+/// Why a picture was not attempted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Another input has the same output.
+    #[error(
+        "{} would have the same output, {}; rename one, or do them in two runs",
+        Shown(other),
+        Shown(output)
+    )]
+    SharedOutput {
+        /// The other input, or the first of several.
+        other: PathBuf,
+        /// The output.
+        output: PathBuf,
+    },
+    /// Its output would replace an input.
+    #[error("its output {} would replace an input; choose another --out", Shown(output))]
+    ReplacesInput {
+        /// The output.
+        output: PathBuf,
+    },
+    /// It was given by name and is something that has no content to read: a socket, a pipe, a device.
+    #[error("not a regular file")]
+    NotAFile,
+}
+
+/// Why nothing, or nothing more, could be done at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The configuration file cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The command is right, but the machine cannot do it.
+    #[error("{0}")]
+    CannotRun(String),
+}
+
+impl Error {
+    /// The exit code that tells the shell.
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) | Self::Config(_) => Exit::Usage,
+            Self::CannotRun(_) => Exit::CannotRun,
+        }
+    }
+}
+
+/// How the process ends. The numbers are a promise to scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything was done.
+    Done = 0,
+    /// Some pictures failed.
+    SomeFailed = 1,
+    /// Wrong usage or configuration.
+    Usage = 2,
+    /// It could not run at all.
+    CannotRun = 3,
+    /// The user stopped it.
+    Stopped = 130,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A path as it is shown to people: as it is where it is plain text, else quoted with escapes, so that a name with a line
+/// break, a terminal's control codes or bytes that are no UTF-8 can neither mislead nor get lost.
+pub struct Shown<'a, P: AsRef<Path> + ?Sized>(pub &'a P);
+
+impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.0.as_ref();
+        match path.to_str() {
+            Some(plain) if !plain.is_empty() && !plain.contains(char::is_control) => f.write_str(plain),
+            _ => fmt::Debug::fmt(path, f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn exit_codes_are_the_promised_ones() {
+        let codes = [Exit::Done, Exit::SomeFailed, Exit::Usage, Exit::CannotRun, Exit::Stopped];
+        assert_eq!(codes.map(|code| code as u8), [0, 1, 2, 3, 130]);
+        assert_eq!(Error::Usage(String::new()).exit(), Exit::Usage);
+        assert_eq!(Error::CannotRun(String::new()).exit(), Exit::CannotRun);
+    }
+
+    #[test]
+    fn plain_paths_are_shown_as_they_are_and_others_escaped() {
+        assert_eq!(Shown("in box/é.png").to_string(), "in box/é.png");
+        assert_eq!(Shown("a\nb").to_string(), r#""a\nb""#);
+        assert_eq!(Shown("\x1b[2J").to_string(), r#""\u{1b}[2J""#);
+        assert_eq!(Shown(OsStr::from_bytes(b"caf\xe9")).to_string(), r#""caf\xE9""#);
+        assert_eq!(Shown("").to_string(), r#""""#);
+    }
+}

@@ -1,0 +1,259 @@
+//! What the user hears while a run goes on: events come in, lines or a bar go out on standard error, a [`Summary`] is left.
+
+mod summary;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::config::{Report, Style};
+use crate::error::{PictureError, Shown};
+use crate::source::Skip;
+pub use summary::{Failure, Summary};
+
+/// How often the bar is drawn.
+const FRAME: Duration = Duration::from_millis(100);
+/// How often a line is written where there is no terminal for a bar.
+const LINE: Duration = Duration::from_secs(10);
+/// Events that may wait. Enough that a picture never waits for a terminal.
+const WAITING: usize = 4096;
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// So many more pictures are going to be done.
+    Planned {
+        /// How many.
+        count: usize,
+    },
+    /// A picture's output is there.
+    Done {
+        /// The file that was read.
+        input: PathBuf,
+        /// The file that was written.
+        output: PathBuf,
+        /// Width times height.
+        pixels: u64,
+        /// Bytes of the file that was read.
+        bytes_in: u64,
+        /// Bytes of the file that was written.
+        bytes_out: u64,
+        /// What equalized it, as the user knows it: `cpu`, `GPU 0`.
+        device: Arc<str>,
+    },
+    /// A file or folder was passed over.
+    Skipped {
+        /// The file or folder.
+        input: PathBuf,
+        /// Why.
+        why: Skip,
+        /// Whether it was among the planned.
+        planned: bool,
+    },
+    /// A picture, or a folder that could hold some, failed.
+    Failed {
+        /// The file or folder.
+        input: PathBuf,
+        /// Why.
+        error: PictureError,
+        /// Whether it was among the planned.
+        planned: bool,
+    },
+    /// Something about a device that the user should know, as a sentence.
+    Device(String),
+    /// The user wants to stop: what was begun is finished, nothing more is begun.
+    Stopping,
+}
+
+/// The thread that listens to events.
+#[derive(Debug)]
+pub struct Reporter {
+    events: Sender<Event>,
+    thread: JoinHandle<Summary>,
+}
+
+impl Reporter {
+    /// Starts to listen. `out` is what the summary names as the place to look. Fails when no thread can be started.
+    pub fn start(report: Report, out: &Path) -> io::Result<Self> {
+        let (events, incoming) = bounded(WAITING);
+        let voice = Voice::new(report, Summary::new(out));
+        let thread = thread::Builder::new().name("progress".into()).spawn(move || voice.listen(&incoming))?;
+        Ok(Self { events, thread })
+    }
+
+    /// Where to send events.
+    pub fn events(&self) -> Sender<Event> {
+        self.events.clone()
+    }
+
+    /// Waits until every other sender is gone and everything was said, and returns what it came to.
+    pub fn finish(self) -> Summary {
+        drop(self.events);
+        self.thread.join().expect("the progress thread does not panic")
+    }
+}
+
+/// How the reporter speaks.
+struct Voice {
+    style: Style,
+    bar: Option<ProgressBar>,
+    summary: Summary,
+    started: Instant,
+    last: Instant,
+}
+
+impl Voice {
+    fn new(report: Report, summary: Summary) -> Self {
+        let bar = (report.style != Style::Quiet && io::stderr().is_terminal()).then(bar);
+        let now = Instant::now();
+        Self { style: report.style, bar, summary, started: now, last: now }
+    }
+
+    fn listen(mut self, events: &Receiver<Event>) -> Summary {
+        loop {
+            match events.recv_timeout(FRAME) {
+                Ok(event) => {
+                    if let Some(line) = line(&event, self.style) {
+                        self.say(&line);
+                    }
+                    self.summary.count(event);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.show_progress();
+        }
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        self.summary.seconds = self.started.elapsed().as_secs_f64();
+        self.summary
+    }
+
+    fn show_progress(&mut self) {
+        let pause = if self.bar.is_some() { FRAME } else { LINE };
+        if self.last.elapsed() < pause || self.style == Style::Quiet {
+            return;
+        }
+        self.last = Instant::now();
+        let progress = self.summary.progress(self.started.elapsed());
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(self.summary.planned);
+                bar.set_position(self.summary.settled);
+                bar.set_message(progress);
+            }
+            None => self.say(&progress),
+        }
+    }
+
+    /// Writes a line. Nobody may be reading; that is no reason to stop.
+    fn say(&self, line: &str) {
+        let write = || {
+            let _ = writeln!(io::stderr(), "{line}");
+        };
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {msg}").expect("the template is a right one");
+    ProgressBar::new(0).with_style(style)
+}
+
+/// The line that an event is worth, if any.
+fn line(event: &Event, style: Style) -> Option<String> {
+    let verbose = style == Style::Verbose;
+    match event {
+        Event::Failed { input, error, .. } => Some(format!("failed: {}: {error}", Shown(input))),
+        _ if style == Style::Quiet => None,
+        Event::Device(note) => Some(note.clone()),
+        Event::Stopping => {
+            Some("stopping: what was begun is finished; once more (Ctrl-C) to leave at once".into())
+        }
+        Event::Skipped { input, why, .. } if verbose || *why == Skip::LinkLoop => {
+            Some(format!("skipped: {}: {}", Shown(input), why.of_one()))
+        }
+        Event::Done { input, output, device, .. } if verbose => {
+            Some(format!("done: {} -> {} ({device})", Shown(input), Shown(output)))
+        }
+        Event::Planned { .. } | Event::Skipped { .. } | Event::Done { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+
+    fn done() -> Event {
+        Event::Done {
+            input: "in/a b.png".into(),
+            output: "out/a b.png".into(),
+            pixels: 1,
+            bytes_in: 2,
+            bytes_out: 3,
+            device: "cpu".into(),
+        }
+    }
+
+    fn failed() -> Event {
+        let error = PictureError::Read(ErrorKind::PermissionDenied.into());
+        Event::Failed { input: "in/x\n.png".into(), error, planned: true }
+    }
+
+    fn looped() -> Event {
+        Event::Skipped { input: "in/loop".into(), why: Skip::LinkLoop, planned: false }
+    }
+
+    #[test]
+    fn failures_are_said_in_every_style() {
+        for style in [Style::Quiet, Style::Normal, Style::Verbose] {
+            let said = line(&failed(), style).unwrap();
+            assert_eq!(said, r#"failed: "in/x\n.png": cannot be read: permission denied"#);
+        }
+    }
+
+    #[test]
+    fn quiet_says_nothing_else() {
+        let events = [done(), looped(), Event::Device("GPU 0 failed".into()), Event::Stopping];
+        assert!(events.iter().all(|event| line(event, Style::Quiet).is_none()));
+    }
+
+    #[test]
+    fn normal_names_what_is_odd_and_verbose_everything() {
+        assert_eq!(line(&done(), Style::Normal), None);
+        assert_eq!(line(&done(), Style::Verbose).unwrap(), "done: in/a b.png -> out/a b.png (cpu)");
+        assert_eq!(
+            line(&looped(), Style::Normal).unwrap(),
+            "skipped: in/loop: a link that leads back to itself"
+        );
+        let old = Event::Skipped { input: "in/a.png".into(), why: Skip::AlreadyDone, planned: false };
+        assert_eq!(line(&old, Style::Normal), None);
+        assert_eq!(line(&old, Style::Verbose).unwrap(), "skipped: in/a.png: already done");
+        assert_eq!(line(&Event::Device("GPU 0 failed".into()), Style::Normal).unwrap(), "GPU 0 failed");
+    }
+
+    #[test]
+    fn the_reporter_returns_what_was_counted_when_all_senders_are_gone() {
+        let report = Report { style: Style::Quiet, json: false };
+        let reporter = Reporter::start(report, Path::new("out")).unwrap();
+        let events = reporter.events();
+        let sender = thread::spawn(move || {
+            events.send(Event::Planned { count: 2 }).unwrap();
+            events.send(done()).unwrap();
+            events.send(done()).unwrap();
+        });
+        sender.join().unwrap();
+        let summary = reporter.finish();
+        assert_eq!((summary.planned, summary.settled, summary.done), (2, 2, 2));
+    }
+}

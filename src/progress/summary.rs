@@ -1,0 +1,409 @@
+//! What a run came to, as text for people and as JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use super::Event;
+use crate::config::{Report, Style};
+use crate::error::{Exit, Shown};
+use crate::source::Skip;
+
+/// Failures that the text lists. All of them were said when they happened, and JSON has them all.
+const LISTED: usize = 20;
+
+/// What a run came to.
+///
+/// As JSON, a path is a string where its name is UTF-8, and else an object with the name's bytes as numbers,
+/// `{"bytes": [99, 97, 102, 233]}`, so that no name is lost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The folder that has the outputs.
+    #[serde(serialize_with = "as_json_path")]
+    pub out: PathBuf,
+    /// Pictures that were to be done.
+    pub planned: u64,
+    /// Pictures of those that came to an end, good or bad.
+    #[serde(skip)]
+    pub settled: u64,
+    /// Pictures done.
+    pub done: u64,
+    /// Files and folders passed over, by reason.
+    pub skipped: BTreeMap<Skip, u64>,
+    /// What failed, in the order in which it did.
+    pub failed: Vec<Failure>,
+    /// Pictures that were not begun because the user stopped the run.
+    pub left: u64,
+    /// Whether the user stopped the run.
+    pub stopped: bool,
+    /// Pixels of the pictures done.
+    pub pixels: u64,
+    /// Bytes of their inputs.
+    pub bytes_in: u64,
+    /// Bytes of their outputs.
+    pub bytes_out: u64,
+    /// Seconds from start to end.
+    pub seconds: f64,
+    /// Pictures done, by device.
+    pub devices: BTreeMap<String, u64>,
+    /// What was to be said about devices.
+    pub notes: Vec<String>,
+}
+
+/// Something that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// The file or folder.
+    #[serde(serialize_with = "as_json_path")]
+    pub input: PathBuf,
+    /// Why, as a sentence.
+    pub error: String,
+}
+
+fn as_json_path<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Bytes<'a> {
+        bytes: &'a [u8],
+    }
+    match path.to_str() {
+        Some(text) => to.serialize_str(text),
+        None => Bytes { bytes: path.as_os_str().as_bytes() }.serialize(to),
+    }
+}
+
+impl Summary {
+    /// Nothing done yet.
+    pub fn new(out: &Path) -> Self {
+        Self {
+            out: out.to_owned(),
+            planned: 0,
+            settled: 0,
+            done: 0,
+            skipped: BTreeMap::new(),
+            failed: Vec::new(),
+            left: 0,
+            stopped: false,
+            pixels: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            seconds: 0.0,
+            devices: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Counts an event.
+    pub(super) fn count(&mut self, event: Event) {
+        match event {
+            Event::Planned { count } => self.planned += count as u64,
+            Event::Done { pixels, bytes_in, bytes_out, device, .. } => {
+                self.settled += 1;
+                self.done += 1;
+                self.pixels += pixels;
+                self.bytes_in += bytes_in;
+                self.bytes_out += bytes_out;
+                *self.devices.entry(device.to_string()).or_default() += 1;
+            }
+            Event::Skipped { why, planned, .. } => {
+                self.settled += u64::from(planned);
+                *self.skipped.entry(why).or_default() += 1;
+            }
+            Event::Failed { input, error, planned } => {
+                self.settled += u64::from(planned);
+                self.failed.push(Failure { input, error: error.to_string() });
+            }
+            Event::Device(note) => self.notes.push(note),
+            Event::Stopping => self.stopped = true,
+        }
+        self.left = self.planned.saturating_sub(self.settled);
+    }
+
+    /// How the process should end.
+    pub fn exit(&self) -> Exit {
+        if self.stopped {
+            Exit::Stopped
+        } else if self.failed.is_empty() {
+            Exit::Done
+        } else {
+            Exit::SomeFailed
+        }
+    }
+
+    /// Tells the user, as `report` wants it: one JSON object on standard output, or text on standard error, or nothing.
+    /// Fails only when JSON could not be written, which somebody is waiting for.
+    pub fn tell(&self, report: Report) -> io::Result<()> {
+        if report.json {
+            return writeln!(io::stdout(), "{}", self.to_json());
+        }
+        if report.style != Style::Quiet {
+            let _ = write!(io::stderr(), "{}", self.text());
+        }
+        Ok(())
+    }
+
+    /// One JSON object, on one line.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("every key of the summary is text")
+    }
+
+    /// How far the run is after `elapsed`: pictures, speed, failures so far, time left.
+    pub(super) fn progress(&self, elapsed: Duration) -> String {
+        let seconds = elapsed.as_secs_f64();
+        let mut text = format!("{}/{} pictures, {}", self.settled, self.planned, speed(self.pixels, seconds));
+        if !self.failed.is_empty() {
+            let _ = write!(text, ", {} failed", self.failed.len());
+        }
+        if self.stopped {
+            text.push_str(", stopping");
+        } else if self.settled > 0 && self.left > 0 {
+            let seconds = seconds / self.settled as f64 * self.left as f64;
+            let _ = write!(text, ", {} left", time(seconds));
+        }
+        text
+    }
+
+    /// The lines that end a run.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.write_text(&mut text).expect("text can always be written to memory");
+        text
+    }
+
+    fn write_text(&self, text: &mut String) -> std::fmt::Result {
+        if self.planned == 0 && self.skipped.is_empty() && self.failed.is_empty() {
+            return writeln!(text, "Nothing to do: no files found");
+        }
+        self.write_done(text)?;
+        if !self.skipped.is_empty() {
+            let reasons: Vec<_> = self.skipped.iter().map(|(why, count)| why.of(*count)).collect();
+            writeln!(text, "Skipped: {}", reasons.join(", "))?;
+        }
+        self.write_failed(text)?;
+        if self.stopped && self.left > 0 {
+            let pictures = pictures(self.left);
+            writeln!(text, "Stopped: {pictures} not begun; the same command goes on with them")?;
+        }
+        Ok(())
+    }
+
+    fn write_done(&self, text: &mut String) -> std::fmt::Result {
+        write!(text, "Done: {}", pictures(self.done))?;
+        if self.done > 0 {
+            let (size, time) = (megapixels(self.pixels), time(self.seconds));
+            let (speed, out) = (speed(self.pixels, self.seconds), Shown(&self.out));
+            write!(text, ", {size} in {time} ({speed}); look in {out}")?;
+        }
+        writeln!(text)?;
+        if self.devices.len() > 1 {
+            let each: Vec<_> =
+                self.devices.iter().map(|(device, count)| format!("{device} {count}")).collect();
+            writeln!(text, "  by {}", each.join(", "))?;
+        }
+        Ok(())
+    }
+
+    fn write_failed(&self, text: &mut String) -> std::fmt::Result {
+        if self.failed.is_empty() {
+            return Ok(());
+        }
+        writeln!(text, "Failed: {}", self.failed.len())?;
+        for failure in self.failed.iter().take(LISTED) {
+            writeln!(text, "  {}: {}", Shown(&failure.input), failure.error)?;
+        }
+        if self.failed.len() > LISTED {
+            writeln!(text, "  and {} more, each named above when it happened", self.failed.len() - LISTED)?;
+        }
+        Ok(())
+    }
+}
+
+impl Skip {
+    /// The reason, said of one file or folder.
+    pub(super) const fn of_one(self) -> &'static str {
+        match self {
+            Self::AlreadyDone => "already done",
+            Self::NotAPicture => "not a picture",
+            Self::NotAFile => "not a regular file",
+            Self::LinkToFolder => "a link to a folder",
+            Self::LinkLoop => "a link that leads back to itself",
+        }
+    }
+
+    /// The reason, said of a number of them, with what the user can do about it.
+    fn of(self, count: u64) -> String {
+        let one = count == 1;
+        match self {
+            Self::AlreadyDone => format!("{count} already done (--overwrite does them again)"),
+            Self::NotAPicture => format!("{count} not {}", if one { "a picture" } else { "pictures" }),
+            Self::NotAFile => format!("{count} not {}", if one { "a regular file" } else { "regular files" }),
+            Self::LinkToFolder => {
+                format!(
+                    "{count} {} (--follow enters them)",
+                    if one { "link to a folder" } else { "links to folders" }
+                )
+            }
+            Self::LinkLoop => {
+                format!(
+                    "{count} {} back to themselves",
+                    if one { "link that leads" } else { "links that lead" }
+                )
+            }
+        }
+    }
+}
+
+fn pictures(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "picture" } else { "pictures" })
+}
+
+fn megapixels(pixels: u64) -> String {
+    short(pixels as f64 / 1e6) + " MP"
+}
+
+fn speed(pixels: u64, seconds: f64) -> String {
+    let rate = if seconds > 0.0 { pixels as f64 / 1e6 / seconds } else { 0.0 };
+    short(rate) + " MP/s"
+}
+
+/// A number with as many digits as are worth reading.
+fn short(value: f64) -> String {
+    match value {
+        _ if value >= 10.0 => format!("{value:.0}"),
+        _ if value >= 1.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn time(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..10 => format!("{seconds:.1} s"),
+        10..100 => format!("{whole} s"),
+        100..6000 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::PictureError;
+    use std::ffi::OsStr;
+
+    fn done(device: &str) -> Event {
+        Event::Done {
+            input: "in/a.png".into(),
+            output: "out/a.png".into(),
+            pixels: 12_600_000,
+            bytes_in: 5,
+            bytes_out: 7,
+            device: device.into(),
+        }
+    }
+
+    fn failed(input: impl Into<PathBuf>) -> Event {
+        Event::Failed {
+            input: input.into(),
+            error: PictureError::Device("all are gone".into()),
+            planned: true,
+        }
+    }
+
+    fn skipped(why: Skip) -> Event {
+        Event::Skipped { input: "in/b".into(), why, planned: false }
+    }
+
+    fn summary(events: Vec<Event>) -> Summary {
+        let mut summary = Summary::new(Path::new("out"));
+        events.into_iter().for_each(|event| summary.count(event));
+        summary.seconds = 2.0;
+        summary
+    }
+
+    #[test]
+    fn the_text_says_what_was_done_and_where_to_look() {
+        let summary = summary(vec![Event::Planned { count: 1 }, done("cpu")]);
+        assert_eq!(summary.text(), "Done: 1 picture, 13 MP in 2.0 s (6.3 MP/s); look in out\n");
+        assert_eq!(summary.exit(), Exit::Done);
+    }
+
+    #[test]
+    fn the_text_names_devices_skips_failures_and_what_is_left() {
+        let summary = summary(vec![
+            Event::Planned { count: 5 },
+            skipped(Skip::AlreadyDone),
+            skipped(Skip::NotAPicture),
+            skipped(Skip::NotAPicture),
+            done("cpu"),
+            done("GPU 0"),
+            failed("in/x.png"),
+            Event::Stopping,
+        ]);
+        let expected = "Done: 2 pictures, 25 MP in 2.0 s (13 MP/s); look in out\n  \
+                          by GPU 0 1, cpu 1\n\
+                        Skipped: 1 already done (--overwrite does them again), 2 not pictures\n\
+                        Failed: 1\n  \
+                          in/x.png: no device could do it: all are gone\n\
+                        Stopped: 2 pictures not begun; the same command goes on with them\n";
+        assert_eq!(summary.text(), expected);
+        assert_eq!(summary.exit(), Exit::Stopped);
+    }
+
+    #[test]
+    fn many_failures_are_cut_in_the_text_and_whole_in_json() {
+        let summary = summary((0..25).map(|n| failed(format!("{n}.png"))).collect());
+        assert!(summary.text().ends_with(
+            "19.png: no device could do it: all are gone\n  and 5 more, each named above when it happened\n"
+        ));
+        let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+        assert_eq!(json["failed"].as_array().unwrap().len(), 25);
+        assert_eq!(summary.exit(), Exit::SomeFailed);
+    }
+
+    #[test]
+    fn nothing_found_is_said() {
+        assert_eq!(summary(vec![]).text(), "Nothing to do: no files found\n");
+        assert_eq!(
+            summary(vec![skipped(Skip::NotAPicture)]).text(),
+            "Done: 0 pictures\nSkipped: 1 not a picture\n"
+        );
+    }
+
+    #[test]
+    fn json_has_every_figure_and_no_name_is_lost() {
+        let summary = summary(vec![
+            Event::Planned { count: 3 },
+            done("cpu"),
+            skipped(Skip::LinkLoop),
+            failed(OsStr::from_bytes(b"caf\xe9")),
+            Event::Device("GPU 0 is gone".into()),
+        ]);
+        let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+        let expected = serde_json::json!({
+            "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 },
+            "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "no device could do it: all are gone" }],
+            "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
+            "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],
+        });
+        assert_eq!(json, expected);
+        assert!(!summary.to_json().contains('\n'));
+    }
+
+    #[test]
+    fn progress_has_speed_failures_and_time_left() {
+        let summary = summary(vec![Event::Planned { count: 300 }, done("cpu"), failed("x")]);
+        let progress = summary.progress(Duration::from_secs(2));
+        assert_eq!(progress, "2/300 pictures, 6.3 MP/s, 1 failed, 4 min 58 s left");
+    }
+
+    #[test]
+    fn times_are_as_fine_as_they_are_useful() {
+        let times = [0.04, 9.4, 42.4, 125.0, 7260.0].map(time);
+        assert_eq!(times, ["0.0 s", "9.4 s", "42 s", "2 min 05 s", "2 h 01 min"]);
+    }
+}

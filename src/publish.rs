@@ -1,0 +1,338 @@
+//! The only place that writes into the output tree. An output appears whole, by a rename, or not at all.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::config::Durability;
+use crate::error::Shown;
+
+/// What a new output may be read and written by, before the process's umask takes some of it away.
+const MODE: u32 = 0o644;
+
+/// Writes outputs. Shared by all threads.
+#[derive(Debug)]
+pub struct Publisher {
+    durability: Durability,
+    next: AtomicU64,
+    /// Set by [`Publisher::abandon_all`]. Temporary files are made under the read lock, so that none can be made after it.
+    closed: RwLock<bool>,
+    live: Mutex<HashSet<PathBuf>>,
+}
+
+impl Publisher {
+    /// A publisher whose outputs count as written when `durability` says so.
+    pub fn new(durability: Durability) -> Self {
+        Self {
+            durability,
+            next: AtomicU64::new(0),
+            closed: RwLock::new(false),
+            live: Mutex::new(HashSet::new()),
+        }
+    }
+
+    /// Finds out whether outputs can be made in the folder `out`, by making the folder and an empty file that is removed
+    /// at once.
+    pub fn check(&self, out: &Path) -> Result<(), PublishError> {
+        self.begin(&out.join("any")).map(drop)
+    }
+
+    /// Starts the output `output`: makes its folder where that is missing, and a temporary file in it.
+    pub fn begin(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+        match self.create(output) {
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
+                let folder = folder_of(output);
+                self.make_folder(folder).map_err(|source| PublishError::new(folder, source))?;
+                self.create(output)
+            }
+            done => done,
+        }
+    }
+
+    /// Removes every temporary file and refuses to make another: for a process that is about to exit. Outputs that were
+    /// published stay.
+    pub fn abandon_all(&self) {
+        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+        for temporary in self.live().drain() {
+            remove(&temporary);
+        }
+    }
+
+    fn create(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+        let folder = folder_of(output);
+        let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
+            return Err(PublishError::new(output, io::Error::other("histeqd is stopping")));
+        }
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let temporary = folder.join(format!(".histeqd-{}-{number}.tmp", process::id()));
+            match OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&temporary) {
+                Ok(file) => {
+                    self.live().insert(temporary.clone());
+                    return Ok(Unpublished { publisher: self, file, temporary, output: output.to_owned() });
+                }
+                // Left by a process that had our number before us, and was killed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(PublishError::new(folder, source)),
+            }
+        }
+    }
+
+    /// Makes a folder and what is missing above it, each one as durable as an output.
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make_folder(folder_of(folder))?;
+                self.make_folder(folder)
+            }
+            // Another thread was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.sync_folder(folder_of(folder)),
+        }
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        match self.durability {
+            Durability::Full => File::open(folder)?.sync_all(),
+            Durability::Fast => Ok(()),
+        }
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The folder that a file lies in, never empty.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Removes a file as far as that is possible: there is nobody left to tell, and a leftover is hidden and named as ours.
+fn remove(temporary: &Path) {
+    let _ = fs::remove_file(temporary);
+}
+
+/// An output that has not appeared yet. Dropping it leaves nothing behind.
+#[derive(Debug)]
+pub struct Unpublished<'a> {
+    publisher: &'a Publisher,
+    file: File,
+    temporary: PathBuf,
+    output: PathBuf,
+}
+
+impl Unpublished<'_> {
+    /// The file to write the output's content to; at the start it is empty.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Makes the output appear under its name, and replaces what was there. Returns its length in bytes.
+    pub fn publish(self) -> Result<u64, PublishError> {
+        self.finish().map_err(|source| self.explain(source))
+    }
+
+    /// Puts a failed write to [`Unpublished::file`] into words.
+    pub fn explain(&self, source: io::Error) -> PublishError {
+        PublishError::new(&self.output, source)
+    }
+
+    fn finish(&self) -> io::Result<u64> {
+        let length = self.file.metadata()?.len();
+        if self.publisher.durability == Durability::Full {
+            self.file.sync_all()?;
+        }
+        fs::rename(&self.temporary, &self.output)?;
+        self.publisher.live().remove(&self.temporary);
+        self.publisher.sync_folder(folder_of(&self.output))?;
+        Ok(length)
+    }
+}
+
+impl Drop for Unpublished<'_> {
+    fn drop(&mut self) {
+        if self.publisher.live().remove(&self.temporary) {
+            remove(&self.temporary);
+        }
+    }
+}
+
+/// Why an output could not be written, with what the user can do about it.
+#[derive(Debug, thiserror::Error)]
+pub struct PublishError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl PublishError {
+    fn new(path: &Path, source: io::Error) -> Self {
+        Self { path: path.to_owned(), source }
+    }
+
+    /// Whether there was no room, so that every other output will fail too until there is.
+    pub fn is_full(&self) -> bool {
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
+    fn remedy(&self) -> Option<&'static str> {
+        use io::ErrorKind as Kind;
+        Some(match self.source.kind() {
+            Kind::StorageFull | Kind::QuotaExceeded => {
+                "make room and run the same command again, it goes on where it stopped"
+            }
+            Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
+                "choose another --out, or make this one writable"
+            }
+            Kind::NotADirectory | Kind::AlreadyExists => {
+                "a file is where a folder is needed; move it away or choose another --out"
+            }
+            Kind::IsADirectory => {
+                "a folder is where the output belongs; move it away or choose another --out"
+            }
+            Kind::InvalidFilename => "the name is too long for the output's file system",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for PublishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write {}: {}", Shown(&self.path), self.source)?;
+        self.remedy().map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_output_appears_whole_with_its_folders_and_nothing_else() {
+        for durability in [Durability::Full, Durability::Fast] {
+            let folder = tempfile::tempdir().unwrap();
+            let output = folder.path().join("a/b/c.png");
+            let publisher = Publisher::new(durability);
+            let mut unpublished = publisher.begin(&output).unwrap();
+            unpublished.file().write_all(b"whole").unwrap();
+            assert!(!output.exists());
+            assert_eq!(unpublished.publish().unwrap(), 5);
+            assert_eq!(fs::read(&output).unwrap(), b"whole");
+            assert_eq!(names(output.parent().unwrap()), ["c.png"]);
+            assert_eq!(fs::metadata(&output).unwrap().permissions().mode() & 0o777 & !MODE, 0);
+        }
+    }
+
+    #[test]
+    fn the_temporary_file_is_hidden_and_named_as_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let publisher = Publisher::new(Durability::Fast);
+        let _unpublished = publisher.begin(&folder.path().join("c.png")).unwrap();
+        assert_eq!(names(folder.path()), [format!(".histeqd-{}-0.tmp", process::id())]);
+    }
+
+    #[test]
+    fn a_dropped_output_leaves_the_old_one_alone_and_no_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("c.png");
+        fs::write(&output, "old").unwrap();
+        let publisher = Publisher::new(Durability::Full);
+        publisher.begin(&output).unwrap().file().write_all(b"half").unwrap();
+        assert_eq!(names(folder.path()), ["c.png"]);
+        assert_eq!(fs::read(&output).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_leftover_with_our_number_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let leftover = folder.path().join(format!(".histeqd-{}-0.tmp", process::id()));
+        fs::write(&leftover, "another's").unwrap();
+        let publisher = Publisher::new(Durability::Fast);
+        let mut unpublished = publisher.begin(&folder.path().join("c.png")).unwrap();
+        unpublished.file().write_all(b"ours").unwrap();
+        unpublished.publish().unwrap();
+        assert_eq!(fs::read(leftover).unwrap(), b"another's");
+    }
+
+    #[test]
+    fn abandoning_removes_every_temporary_file_and_allows_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let publisher = Publisher::new(Durability::Fast);
+        let outputs: Vec<_> = (0..3).map(|n| folder.path().join(format!("{n}.png"))).collect();
+        publisher.begin(&outputs[0]).unwrap().publish().unwrap();
+        let late = publisher.begin(&outputs[1]).unwrap();
+        publisher.abandon_all();
+        assert_eq!(names(folder.path()), ["0.png"]);
+        assert!(late.publish().is_err());
+        assert!(publisher.begin(&outputs[2]).is_err());
+        assert_eq!(names(folder.path()), ["0.png"]);
+    }
+
+    #[test]
+    fn many_threads_make_the_same_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let publisher = Publisher::new(Durability::Full);
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let output = folder.path().join(format!("x/y/z/{n}.png"));
+                let publisher = &publisher;
+                scope.spawn(move || publisher.begin(&output).unwrap().publish().unwrap());
+            }
+        });
+        assert_eq!(names(&folder.path().join("x/y/z")).len(), 8);
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let publisher = Publisher::new(Durability::Fast);
+        let why = publisher.begin(&file.join("c.png")).unwrap_err().to_string();
+        assert!(why.starts_with(&format!("cannot write {}: Not a directory", file.display())), "{why}");
+        assert!(why.ends_with("move it away or choose another --out"), "{why}");
+
+        let taken = folder.path().join("folder");
+        fs::create_dir(&taken).unwrap();
+        let why = publisher.begin(&taken).unwrap().publish().unwrap_err().to_string();
+        assert!(why.contains("a folder is where the output belongs"), "{why}");
+    }
+
+    #[test]
+    fn a_full_or_read_only_output_gets_a_remedy() {
+        let why = |kind: io::ErrorKind| PublishError::new(Path::new("done"), kind.into());
+        assert!(why(io::ErrorKind::StorageFull).to_string().contains("make room"));
+        assert!(why(io::ErrorKind::StorageFull).is_full());
+        assert!(why(io::ErrorKind::ReadOnlyFilesystem).to_string().contains("choose another --out"));
+    }
+
+    #[test]
+    fn a_check_leaves_the_folder_and_nothing_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("done");
+        Publisher::new(Durability::Fast).check(&out).unwrap();
+        assert!(names(&out).is_empty());
+    }
+}

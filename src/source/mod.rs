@@ -1,0 +1,7 @@
+//! Where pictures come from.
+
+pub mod scan;
+mod selection;
+
+pub use scan::{Job, Plan, Skip, scan};
+pub use selection::Selection;

@@ -1,0 +1,354 @@
+//! From inputs to a list of jobs that is complete, and free of collisions, before any work starts.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use walkdir::{DirEntry, WalkDir};
+
+use super::Selection;
+use crate::config::{Existing, Format, Settings};
+use crate::error::{Error, PictureError, Refusal, Shown};
+
+/// One picture to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its place in the list, from 0.
+    pub number: usize,
+    /// The file to read.
+    pub input: PathBuf,
+    /// The file to write.
+    pub output: PathBuf,
+    /// Whether the user named this very file, instead of a folder above it.
+    pub named: bool,
+}
+
+impl Job {
+    /// Whether it is a failure that the file's content is no picture. In a folder other files are to be expected, unless
+    /// their name promises a picture; a file that was given by name has to be one.
+    pub fn must_be_a_picture(&self) -> bool {
+        self.named || promises_a_picture(&self.input)
+    }
+}
+
+/// Why a file or folder was passed over without being a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skip {
+    /// Its output exists and is not older than it.
+    AlreadyDone,
+    /// Its content is no picture's, and neither is its name.
+    NotAPicture,
+    /// It is a socket, a pipe or a device.
+    NotAFile,
+    /// It is a link to a folder, and those are not to be followed.
+    LinkToFolder,
+    /// It is a link to a folder that it lies in.
+    LinkLoop,
+}
+
+/// What a scan found.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// What to do, in the order of the inputs and sorted by name within each.
+    pub jobs: Vec<Job>,
+    /// What was passed over, and why.
+    pub skipped: Vec<(PathBuf, Skip)>,
+    /// What cannot be done, and why.
+    pub failed: Vec<(PathBuf, PictureError)>,
+}
+
+/// Lists what there is to do.
+///
+/// - Folders are searched whole, hidden files and folders (a leading dot) apart; the output folder is never entered.
+/// - The tree below an input folder is mirrored below the output folder; a file given by name goes right into it.
+/// - An output that is not older than its input is skipped, unless all are to be overwritten.
+/// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
+///
+/// What cannot be read becomes a failure in the plan. An error is only what makes the whole request senseless.
+pub fn scan(settings: &Settings) -> Result<Plan, Error> {
+    let out = identity_of_output(&settings.out)?;
+    let mut search = Search { selection: &settings.selection, out, found: Vec::new(), plan: Plan::default() };
+    for input in &settings.inputs {
+        search.input(input)?;
+    }
+    let Search { found, mut plan, .. } = search;
+    let candidates = found.into_iter().map(|found| found.with_output(settings)).collect();
+    settle(candidates, settings.existing, &mut plan);
+    Ok(plan)
+}
+
+/// Device and inode number: which file a name leads to.
+type Identity = (u64, u64);
+
+/// Seconds and nanoseconds of a modification time.
+type Modified = (i64, i64);
+
+fn modified(metadata: &Metadata) -> Modified {
+    (metadata.mtime(), metadata.mtime_nsec())
+}
+
+fn identity(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}
+
+fn identity_of_output(out: &Path) -> Result<Option<Identity>, Error> {
+    match fs::metadata(out) {
+        Ok(metadata) if metadata.is_dir() => Ok(Some(identity(&metadata))),
+        Ok(_) => Err(Error::CannotRun(format!("--out {} is a file, and has to be a folder", Shown(out)))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::CannotRun(format!("--out {} cannot be used: {error}", Shown(out)))),
+    }
+}
+
+/// An input file, before its output is known.
+struct Found {
+    input: PathBuf,
+    /// Its path below the input folder.
+    below: PathBuf,
+    named: bool,
+    identity: Identity,
+    modified: Modified,
+}
+
+impl Found {
+    fn with_output(self, settings: &Settings) -> Candidate {
+        let below = match settings.target.format {
+            Some(format) => renamed(&self.below, format),
+            None => self.below.clone(),
+        };
+        Candidate { output: settings.out.join(below), found: self }
+    }
+}
+
+struct Search<'a> {
+    selection: &'a Selection,
+    out: Option<Identity>,
+    found: Vec<Found>,
+    plan: Plan,
+}
+
+impl Search<'_> {
+    fn input(&mut self, input: &Path) -> Result<(), Error> {
+        match fs::metadata(input) {
+            Ok(metadata) if metadata.is_dir() && Some(identity(&metadata)) == self.out => {
+                let folder = Shown(input);
+                return Err(Error::Usage(format!(
+                    "{folder} is input and output; --out has to be another folder"
+                )));
+            }
+            Ok(metadata) if metadata.is_dir() => self.folder(input),
+            Ok(metadata) if metadata.is_file() => {
+                let name = input.file_name().expect("a path that ends in .. is no file");
+                self.take(input, name.as_ref(), true, &metadata);
+            }
+            Ok(_) => self.plan.failed.push((input.to_owned(), Refusal::NotAFile.into())),
+            Err(error) => self.fail(input, error),
+        }
+        Ok(())
+    }
+
+    fn folder(&mut self, root: &Path) {
+        let (selection, out) = (self.selection, self.out);
+        let walk = WalkDir::new(root).follow_links(selection.follow_links).sort_by_file_name();
+        let wanted = |entry: &DirEntry| entry.depth() == 0 || wanted(entry, root, selection, out);
+        for entry in walk.into_iter().filter_entry(wanted) {
+            match entry {
+                Ok(entry) => self.entry(&entry, root),
+                Err(error) => self.unreadable(root, error),
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: &DirEntry, root: &Path) {
+        if entry.file_type().is_dir() {
+            return;
+        }
+        let path = entry.path();
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() => self.take(path, below(path, root), false, &metadata),
+            Ok(metadata) if metadata.is_dir() => self.skip(path, Skip::LinkToFolder),
+            Ok(_) => self.skip(path, Skip::NotAFile),
+            Err(error) => self.fail(path, error),
+        }
+    }
+
+    fn unreadable(&mut self, root: &Path, error: walkdir::Error) {
+        let path = error.path().unwrap_or(root).to_owned();
+        if error.loop_ancestor().is_some() {
+            self.skip(&path, Skip::LinkLoop);
+        } else if error.depth() == 0 || self.matters(&path, root) {
+            let error = error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into());
+            self.fail(&path, error);
+        }
+    }
+
+    /// Whether something unreadable below an input folder would have been looked at: a link to nothing like a file, a
+    /// folder like a folder.
+    fn matters(&self, path: &Path, root: &Path) -> bool {
+        let below = below(path, root);
+        let selected = if path.is_symlink() {
+            self.selection.takes_file(below)
+        } else {
+            self.selection.enters_folder(below)
+        };
+        selected && !hidden(path)
+    }
+
+    fn take(&mut self, input: &Path, below: &Path, named: bool, metadata: &Metadata) {
+        self.found.push(Found {
+            input: input.to_owned(),
+            below: below.to_owned(),
+            named,
+            identity: identity(metadata),
+            modified: modified(metadata),
+        });
+    }
+
+    fn skip(&mut self, path: &Path, why: Skip) {
+        self.plan.skipped.push((path.to_owned(), why));
+    }
+
+    fn fail(&mut self, path: &Path, error: io::Error) {
+        self.plan.failed.push((path.to_owned(), PictureError::Read(error)));
+    }
+}
+
+/// Whether an entry below an input folder is looked at: not hidden, not unselected, not the output folder.
+fn wanted(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Identity>) -> bool {
+    let below = below(entry.path(), root);
+    if hidden(entry.path()) {
+        return false;
+    }
+    if !entry.file_type().is_dir() {
+        return selection.takes_file(below);
+    }
+    let is_out = || out.is_some() && entry.metadata().is_ok_and(|metadata| Some(identity(&metadata)) == out);
+    selection.enters_folder(below) && !is_out()
+}
+
+fn below<'a>(path: &'a Path, root: &Path) -> &'a Path {
+    path.strip_prefix(root).unwrap_or(path)
+}
+
+/// Hidden are the names with a leading dot, and so are the temporary files of a run that is writing here.
+fn hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
+}
+
+struct Candidate {
+    found: Found,
+    output: PathBuf,
+}
+
+/// Turns candidates into jobs, skips and refusals.
+fn settle(candidates: Vec<Candidate>, existing: Existing, plan: &mut Plan) {
+    let candidates = without_repeats(candidates);
+    let inputs: HashSet<Identity> = candidates.iter().map(|candidate| candidate.found.identity).collect();
+    let shared = shared_outputs(&candidates);
+    for (candidate, other) in candidates.into_iter().zip(shared) {
+        let Candidate { found, output } = candidate;
+        if let Some(other) = other {
+            plan.failed.push((found.input, Refusal::SharedOutput { other, output }.into()));
+        } else if is_one_of(&output, &inputs) {
+            plan.failed.push((found.input, Refusal::ReplacesInput { output }.into()));
+        } else if existing == Existing::Skip && is_done(&output, found.modified) {
+            plan.skipped.push((found.input, Skip::AlreadyDone));
+        } else {
+            plan.jobs.push(Job { number: plan.jobs.len(), input: found.input, output, named: found.named });
+        }
+    }
+}
+
+/// Keeps the first of several ways to the same file with the same output: `inbox inbox/a.png` means each picture once.
+/// A file that is named in any of them stays named.
+fn without_repeats(candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let mut seen: HashMap<(Identity, PathBuf), usize> = HashMap::with_capacity(candidates.len());
+    let mut kept: Vec<Candidate> = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        let key = (candidate.found.identity, candidate.output.clone());
+        match seen.get(&key) {
+            Some(&first) => kept[first].found.named |= candidate.found.named,
+            None => {
+                seen.insert(key, kept.len());
+                kept.push(candidate);
+            }
+        }
+    }
+    kept
+}
+
+/// For every candidate, another input that has the same output.
+fn shared_outputs(candidates: &[Candidate]) -> Vec<Option<PathBuf>> {
+    let mut by_output: HashMap<&Path, Vec<usize>> = HashMap::with_capacity(candidates.len());
+    for (number, candidate) in candidates.iter().enumerate() {
+        by_output.entry(&candidate.output).or_default().push(number);
+    }
+    let other = |(number, candidate): (usize, &Candidate)| {
+        let sharers = &by_output[candidate.output.as_path()];
+        let other = sharers.iter().find(|&&sharer| sharer != number)?;
+        Some(candidates[*other].found.input.clone())
+    };
+    candidates.iter().enumerate().map(other).collect()
+}
+
+fn is_one_of(output: &Path, inputs: &HashSet<Identity>) -> bool {
+    fs::symlink_metadata(output).is_ok_and(|metadata| inputs.contains(&identity(&metadata)))
+}
+
+fn is_done(output: &Path, input_modified: Modified) -> bool {
+    fs::metadata(output).is_ok_and(|metadata| metadata.is_file() && modified(&metadata) >= input_modified)
+}
+
+/// The file name extensions of a format, without regard to case; the first is the one that outputs get.
+fn extensions(format: Format) -> &'static [&'static str] {
+    match format {
+        Format::Png => &["png"],
+        Format::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
+        Format::Tiff => &["tiff", "tif"],
+        Format::Pnm => &["pnm", "pgm", "ppm", "pbm", "pam"],
+        Format::Bmp => &["bmp", "dib"],
+        Format::WebP => &["webp"],
+    }
+}
+
+const FORMATS: [Format; 6] =
+    [Format::Png, Format::Jpeg, Format::Tiff, Format::Pnm, Format::Bmp, Format::WebP];
+
+/// Extensions of pictures that histeqd does not read. Their files fail with a reason instead of being passed over, so
+/// that no picture is missing in silence.
+const OTHER_PICTURES: &[&str] = &["gif", "heic", "heif", "avif", "jxl", "jp2", "exr"];
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    let Some(own) = path.extension().and_then(|extension| extension.to_str()) else { return false };
+    extensions.iter().any(|extension| extension.eq_ignore_ascii_case(own))
+}
+
+fn is_ours(path: &Path) -> bool {
+    FORMATS.iter().any(|&format| has_extension(path, extensions(format)))
+}
+
+/// Whether a file's name says that it is a picture.
+fn promises_a_picture(path: &Path) -> bool {
+    is_ours(path) || has_extension(path, OTHER_PICTURES)
+}
+
+/// The name of an output in `format`: a picture's extension is replaced unless it is one of the format's own, and
+/// whatever else follows a dot is part of the name and stays.
+fn renamed(path: &Path, format: Format) -> PathBuf {
+    let own = extensions(format);
+    if has_extension(path, own) {
+        path.to_owned()
+    } else if promises_a_picture(path) {
+        path.with_extension(own[0])
+    } else {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".");
+        name.push(own[0]);
+        name.into()
+    }
+}

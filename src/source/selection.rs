@@ -1,0 +1,105 @@
+//! Which files of an input folder are taken.
+
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+/// The user's globs, and whether links to folders are entered. Paths are compared as they stand below the input folder,
+/// upper and lower case alike.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// `None`: every file is included.
+    include: Option<GlobSet>,
+    exclude: GlobSet,
+    /// Whether links to folders are entered.
+    pub follow_links: bool,
+}
+
+impl Selection {
+    /// Builds the matchers. An empty `include` includes everything. Fails with a sentence that names the glob.
+    pub fn new(include: &[String], exclude: &[String], follow_links: bool) -> Result<Self, String> {
+        let included = if include.is_empty() { None } else { Some(globs(include)?) };
+        Ok(Self { include: included, exclude: globs(exclude)?, follow_links })
+    }
+
+    /// Whether a file below an input folder is taken, as far as its own path goes.
+    pub fn takes_file(&self, below: &Path) -> bool {
+        self.include.as_ref().is_none_or(|include| include.is_match(below)) && !self.exclude.is_match(below)
+    }
+
+    /// Whether a folder below an input folder is entered.
+    pub fn enters_folder(&self, below: &Path) -> bool {
+        !self.exclude.is_match(below)
+    }
+}
+
+fn globs(patterns: &[String]) -> Result<GlobSet, String> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let named = |error: globset::Error| format!("the glob {pattern:?} is wrong: {}", error.kind());
+        let glob =
+            GlobBuilder::new(&anchored(pattern)).literal_separator(true).case_insensitive(true).build();
+        set.add(glob.map_err(named)?);
+    }
+    set.build().map_err(|error| error.to_string())
+}
+
+/// A pattern without a slash inside is one for names in any folder; leading and trailing slashes add nothing.
+fn anchored(pattern: &str) -> String {
+    let inner = pattern.trim_end_matches('/');
+    match inner.strip_prefix('/') {
+        Some(below) => below.to_owned(),
+        None if inner.contains('/') => inner.to_owned(),
+        None => format!("**/{inner}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection(include: &[&str], exclude: &[&str]) -> Selection {
+        let owned = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
+        Selection::new(&owned(include), &owned(exclude), false).unwrap()
+    }
+
+    #[test]
+    fn everything_is_taken_without_globs() {
+        assert!(selection(&[], &[]).takes_file(Path::new("a/b.png")));
+    }
+
+    #[test]
+    fn a_glob_without_a_slash_is_about_names_in_any_folder_and_any_case() {
+        let png = selection(&["*.png"], &[]);
+        for path in ["a.png", "x/y/a.png", "A.PNG"] {
+            assert!(png.takes_file(Path::new(path)), "{path}");
+        }
+        assert!(!png.takes_file(Path::new("a.jpg")));
+    }
+
+    #[test]
+    fn a_glob_with_a_slash_is_about_the_path_below_the_input() {
+        let raw = selection(&["2024/**/raw-*"], &[]);
+        assert!(raw.takes_file(Path::new("2024/raw-1.png")));
+        assert!(raw.takes_file(Path::new("2024/may/12/raw-1.png")));
+        assert!(!raw.takes_file(Path::new("x/2024/raw-1.png")));
+        let top = selection(&["/*.png"], &[]);
+        assert!(top.takes_file(Path::new("a.png")));
+        assert!(!top.takes_file(Path::new("x/a.png")));
+    }
+
+    #[test]
+    fn exclusion_wins_and_closes_folders() {
+        let both = selection(&["*.png"], &["thumb*", "cache/"]);
+        assert!(!both.takes_file(Path::new("thumb1.png")));
+        assert!(!both.enters_folder(Path::new("a/cache")));
+        assert!(both.enters_folder(Path::new("a/caches")));
+        assert!(both.takes_file(Path::new("a/b.png")));
+    }
+
+    #[test]
+    fn a_wrong_glob_is_named() {
+        let why = Selection::new(&["a[".into()], &[], false).unwrap_err();
+        assert!(why.starts_with("the glob \"a[\" is wrong: "), "{why}");
+    }
+}
