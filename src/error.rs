@@ -1,10 +1,10 @@
 //! What can go wrong: for one picture, and for the whole run; and the exit codes.
 
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::config::ConfigError;
+use crate::paths::Shown;
 use crate::publish::PublishError;
 
 /// Why one picture failed. The others go on.
@@ -99,25 +99,9 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
-/// A path as it is shown to people: as it is where it is plain text, else quoted with escapes, so that a name with a line
-/// break, a terminal's control codes or bytes that are no UTF-8 can neither mislead nor get lost.
-pub struct Shown<'a, P: AsRef<Path> + ?Sized>(pub &'a P);
-
-impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.0.as_ref();
-        match path.to_str() {
-            Some(plain) if !plain.is_empty() && !plain.contains(char::is_control) => f.write_str(plain),
-            _ => fmt::Debug::fmt(path, f),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn exit_codes_are_the_promised_ones() {
@@ -125,14 +109,5 @@ mod tests {
         assert_eq!(codes.map(|code| code as u8), [0, 1, 2, 3, 130]);
         assert_eq!(Error::Usage(String::new()).exit(), Exit::Usage);
         assert_eq!(Error::CannotRun(String::new()).exit(), Exit::CannotRun);
-    }
-
-    #[test]
-    fn plain_paths_are_shown_as_they_are_and_others_escaped() {
-        assert_eq!(Shown("in box/é.png").to_string(), "in box/é.png");
-        assert_eq!(Shown("a\nb").to_string(), r#""a\nb""#);
-        assert_eq!(Shown("\x1b[2J").to_string(), r#""\u{1b}[2J""#);
-        assert_eq!(Shown(OsStr::from_bytes(b"caf\xe9")).to_string(), r#""caf\xE9""#);
-        assert_eq!(Shown("").to_string(), r#""""#);
     }
 }

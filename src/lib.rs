@@ -18,6 +18,7 @@ pub mod config;
 pub mod device;
 pub mod equalize;
 pub mod error;
+pub mod paths;
 pub mod picture;
 pub mod pipeline;
 pub mod progress;

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(exit) => exit.into(),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "histeqd: {error}");
+            let _ = writeln!(io::stderr(), "error: {error}");
             error.exit().into()
         }
     }

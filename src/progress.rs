@@ -12,7 +12,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::config::{Report, Style};
-use crate::error::{PictureError, Shown};
+use crate::error::PictureError;
+use crate::paths::Shown;
 use crate::source::Skip;
 pub use summary::{Failure, Summary};
 
@@ -64,6 +65,13 @@ pub enum Event {
         /// Whether it was among the planned.
         planned: bool,
     },
+    /// In a dry run: a picture that would be done.
+    Would {
+        /// The file that would be read.
+        input: PathBuf,
+        /// The file that would be written.
+        output: PathBuf,
+    },
     /// Something about a device that the user should know, as a sentence.
     Device(String),
     /// The user wants to stop: what was begun is finished, nothing more is begun.
@@ -100,7 +108,7 @@ impl Reporter {
 
 /// How the reporter speaks.
 struct Voice {
-    style: Style,
+    report: Report,
     bar: Option<ProgressBar>,
     summary: Summary,
     started: Instant,
@@ -111,17 +119,14 @@ impl Voice {
     fn new(report: Report, summary: Summary) -> Self {
         let bar = (report.style != Style::Quiet && io::stderr().is_terminal()).then(bar);
         let now = Instant::now();
-        Self { style: report.style, bar, summary, started: now, last: now }
+        Self { report, bar, summary, started: now, last: now }
     }
 
     fn listen(mut self, events: &Receiver<Event>) -> Summary {
         loop {
             match events.recv_timeout(FRAME) {
                 Ok(event) => {
-                    if let Some(line) = line(&event, self.style) {
-                        self.say(&line);
-                    }
-                    self.summary.count(event);
+                    self.hear(event);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -135,9 +140,19 @@ impl Voice {
         self.summary
     }
 
+    fn hear(&mut self, event: Event) {
+        if let Some(line) = line(&event, self.report.style) {
+            self.say(io::stderr(), &line);
+        }
+        if let (Event::Would { input, output }, false) = (&event, self.report.json) {
+            self.say(io::stdout(), &format!("{} -> {}", Shown(input), Shown(output)));
+        }
+        self.summary.count(event);
+    }
+
     fn show_progress(&mut self) {
         let pause = if self.bar.is_some() { FRAME } else { LINE };
-        if self.last.elapsed() < pause || self.style == Style::Quiet {
+        if self.last.elapsed() < pause || self.report.style == Style::Quiet {
             return;
         }
         self.last = Instant::now();
@@ -148,14 +163,14 @@ impl Voice {
                 bar.set_position(self.summary.settled);
                 bar.set_message(progress);
             }
-            None => self.say(&progress),
+            None => self.say(io::stderr(), &progress),
         }
     }
 
     /// Writes a line. Nobody may be reading; that is no reason to stop.
-    fn say(&self, line: &str) {
-        let write = || {
-            let _ = writeln!(io::stderr(), "{line}");
+    fn say(&self, mut to: impl Write, line: &str) {
+        let mut write = || {
+            let _ = writeln!(to, "{line}");
         };
         match &self.bar {
             Some(bar) => bar.suspend(write),
@@ -185,7 +200,7 @@ fn line(event: &Event, style: Style) -> Option<String> {
         Event::Done { input, output, device, .. } if verbose => {
             Some(format!("done: {} -> {} ({device})", Shown(input), Shown(output)))
         }
-        Event::Planned { .. } | Event::Skipped { .. } | Event::Done { .. } => None,
+        Event::Planned { .. } | Event::Would { .. } | Event::Skipped { .. } | Event::Done { .. } => None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::config::Durability;
-use crate::error::Shown;
+use crate::paths::Shown;
 
 /// What a new output may be read and written by, before the process's umask takes some of it away.
 const MODE: u32 = 0o644;

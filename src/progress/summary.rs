@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::Event;
 use crate::config::{Report, Style};
-use crate::error::{Exit, Shown};
+use crate::error::Exit;
+use crate::paths::{self, Shown};
 use crate::source::Skip;
 
 /// Failures that the text lists. All of them were said when they happened, and JSON has them all.
@@ -19,12 +19,12 @@ const LISTED: usize = 20;
 
 /// What a run came to.
 ///
-/// As JSON, a path is a string where its name is UTF-8, and else an object with the name's bytes as numbers,
+/// As JSON, a path is a string where it is UTF-8, and else an object with its bytes as numbers,
 /// `{"bytes": [99, 97, 102, 233]}`, so that no name is lost.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// The folder that has the outputs.
-    #[serde(serialize_with = "as_json_path")]
+    #[serde(serialize_with = "paths::as_json")]
     pub out: PathBuf,
     /// Pictures that were to be done.
     pub planned: u64,
@@ -33,6 +33,9 @@ pub struct Summary {
     pub settled: u64,
     /// Pictures done.
     pub done: u64,
+    /// What would be done, in a dry run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub would: Vec<Would>,
     /// Files and folders passed over, by reason.
     pub skipped: BTreeMap<Skip, u64>,
     /// What failed, in the order in which it did.
@@ -59,21 +62,21 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// The file or folder.
-    #[serde(serialize_with = "as_json_path")]
+    #[serde(serialize_with = "paths::as_json")]
     pub input: PathBuf,
     /// Why, as a sentence.
     pub error: String,
 }
 
-fn as_json_path<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Bytes<'a> {
-        bytes: &'a [u8],
-    }
-    match path.to_str() {
-        Some(text) => to.serialize_str(text),
-        None => Bytes { bytes: path.as_os_str().as_bytes() }.serialize(to),
-    }
+/// Something that a dry run would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Would {
+    /// The file that would be read.
+    #[serde(serialize_with = "paths::as_json")]
+    pub input: PathBuf,
+    /// The file that would be written.
+    #[serde(serialize_with = "paths::as_json")]
+    pub output: PathBuf,
 }
 
 impl Summary {
@@ -84,6 +87,7 @@ impl Summary {
             planned: 0,
             settled: 0,
             done: 0,
+            would: Vec::new(),
             skipped: BTreeMap::new(),
             failed: Vec::new(),
             left: 0,
@@ -117,6 +121,7 @@ impl Summary {
                 self.settled += u64::from(planned);
                 self.failed.push(Failure { input, error: error.to_string() });
             }
+            Event::Would { input, output } => self.would.push(Would { input, output }),
             Event::Device(note) => self.notes.push(note),
             Event::Stopping => self.stopped = true,
         }
@@ -175,10 +180,15 @@ impl Summary {
     }
 
     fn write_text(&self, text: &mut String) -> std::fmt::Result {
-        if self.planned == 0 && self.skipped.is_empty() && self.failed.is_empty() {
+        let found = self.planned > 0 || !self.would.is_empty();
+        if !found && self.skipped.is_empty() && self.failed.is_empty() {
             return writeln!(text, "Nothing to do: no files found");
         }
-        self.write_done(text)?;
+        if self.would.is_empty() {
+            self.write_done(text)?;
+        } else {
+            writeln!(text, "Would do: {}", pictures(self.would.len() as u64))?;
+        }
         if !self.skipped.is_empty() {
             let reasons: Vec<_> = self.skipped.iter().map(|(why, count)| why.of(*count)).collect();
             writeln!(text, "Skipped: {}", reasons.join(", "))?;
@@ -294,6 +304,7 @@ mod tests {
     use super::*;
     use crate::error::PictureError;
     use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
 
     fn done(device: &str) -> Event {
         Event::Done {
@@ -372,6 +383,17 @@ mod tests {
             summary(vec![skipped(Skip::NotAPicture)]).text(),
             "Done: 0 pictures\nSkipped: 1 not a picture\n"
         );
+    }
+
+    #[test]
+    fn a_dry_run_says_what_it_would_do() {
+        let would = Event::Would { input: "in/a.png".into(), output: "out/a.png".into() };
+        let summary = summary(vec![would, skipped(Skip::AlreadyDone)]);
+        let text = "Would do: 1 picture\nSkipped: 1 already done (--overwrite does them again)\n";
+        assert_eq!(summary.text(), text);
+        let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+        assert_eq!(json["would"], serde_json::json!([{ "input": "in/a.png", "output": "out/a.png" }]));
+        assert_eq!(summary.exit(), Exit::Done);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where pictures come from.
 
+mod names;
 pub mod scan;
 mod selection;
 

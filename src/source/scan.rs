@@ -7,12 +7,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crossbeam_channel::Sender;
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
 use super::Selection;
-use crate::config::{Existing, Format, Settings};
-use crate::error::{Error, PictureError, Refusal, Shown};
+use super::names::{promises_a_picture, renamed};
+use crate::config::{Existing, Settings};
+use crate::error::{Error, PictureError, Refusal};
+use crate::paths::Shown;
+use crate::progress::Event;
 
 /// One picture to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +64,24 @@ pub struct Plan {
     pub skipped: Vec<(PathBuf, Skip)>,
     /// What cannot be done, and why.
     pub failed: Vec<(PathBuf, PictureError)>,
+}
+
+impl Plan {
+    /// Tells what was found: what is skipped, what failed, how many pictures there are, or, in a dry run, which.
+    /// Leaves the jobs.
+    pub fn announce(&mut self, dry_run: bool, events: &Sender<Event>) {
+        let skipped =
+            self.skipped.drain(..).map(|(input, why)| Event::Skipped { input, why, planned: false });
+        let failed =
+            self.failed.drain(..).map(|(input, error)| Event::Failed { input, error, planned: false });
+        let would = |job: &Job| Event::Would { input: job.input.clone(), output: job.output.clone() };
+        let would = self.jobs.iter().filter(|_| dry_run).map(would);
+        let planned = (!dry_run).then_some(Event::Planned { count: self.jobs.len() });
+        for event in planned.into_iter().chain(skipped).chain(failed).chain(would) {
+            // Nobody listens any more only when the run is over.
+            let _ = events.send(event);
+        }
+    }
 }
 
 /// Lists what there is to do.
@@ -165,7 +187,8 @@ impl Search<'_> {
     }
 
     fn entry(&mut self, entry: &DirEntry, root: &Path) {
-        if entry.file_type().is_dir() {
+        // An input folder can itself be given as a link, and is one to walkdir.
+        if entry.file_type().is_dir() || entry.depth() == 0 {
             return;
         }
         let path = entry.path();
@@ -304,51 +327,5 @@ fn is_done(output: &Path, input_modified: Modified) -> bool {
     fs::metadata(output).is_ok_and(|metadata| metadata.is_file() && modified(&metadata) >= input_modified)
 }
 
-/// The file name extensions of a format, without regard to case; the first is the one that outputs get.
-fn extensions(format: Format) -> &'static [&'static str] {
-    match format {
-        Format::Png => &["png"],
-        Format::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
-        Format::Tiff => &["tiff", "tif"],
-        Format::Pnm => &["pnm", "pgm", "ppm", "pbm", "pam"],
-        Format::Bmp => &["bmp", "dib"],
-        Format::WebP => &["webp"],
-    }
-}
-
-const FORMATS: [Format; 6] =
-    [Format::Png, Format::Jpeg, Format::Tiff, Format::Pnm, Format::Bmp, Format::WebP];
-
-/// Extensions of pictures that histeqd does not read. Their files fail with a reason instead of being passed over, so
-/// that no picture is missing in silence.
-const OTHER_PICTURES: &[&str] = &["gif", "heic", "heif", "avif", "jxl", "jp2", "exr"];
-
-fn has_extension(path: &Path, extensions: &[&str]) -> bool {
-    let Some(own) = path.extension().and_then(|extension| extension.to_str()) else { return false };
-    extensions.iter().any(|extension| extension.eq_ignore_ascii_case(own))
-}
-
-fn is_ours(path: &Path) -> bool {
-    FORMATS.iter().any(|&format| has_extension(path, extensions(format)))
-}
-
-/// Whether a file's name says that it is a picture.
-fn promises_a_picture(path: &Path) -> bool {
-    is_ours(path) || has_extension(path, OTHER_PICTURES)
-}
-
-/// The name of an output in `format`: a picture's extension is replaced unless it is one of the format's own, and
-/// whatever else follows a dot is part of the name and stays.
-fn renamed(path: &Path, format: Format) -> PathBuf {
-    let own = extensions(format);
-    if has_extension(path, own) {
-        path.to_owned()
-    } else if promises_a_picture(path) {
-        path.with_extension(own[0])
-    } else {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".");
-        name.push(own[0]);
-        name.into()
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Paths as people and programs are shown them: no name is ever lost or misleading.
+
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+
+/// A path for people: as it is where it is plain text, else quoted with escapes, so that a name with a line break, a
+/// terminal's control codes or bytes that are no UTF-8 can neither mislead nor get lost.
+pub struct Shown<'a, P: AsRef<Path> + ?Sized>(pub &'a P);
+
+impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.0.as_ref();
+        match path.to_str() {
+            Some(plain) if !plain.is_empty() && !plain.contains(char::is_control) => f.write_str(plain),
+            _ => fmt::Debug::fmt(path, f),
+        }
+    }
+}
+
+/// Serializes a path for programs: a string where it is UTF-8, else an object with its bytes as numbers,
+/// `{"bytes": [99, 97, 102, 233]}`.
+pub(crate) fn as_json<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Bytes<'a> {
+        bytes: &'a [u8],
+    }
+    match path.to_str() {
+        Some(text) => to.serialize_str(text),
+        None => Bytes { bytes: path.as_os_str().as_bytes() }.serialize(to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn plain_paths_are_shown_as_they_are_and_others_escaped() {
+        assert_eq!(Shown("in box/é.png").to_string(), "in box/é.png");
+        assert_eq!(Shown("a\nb").to_string(), r#""a\nb""#);
+        assert_eq!(Shown("\x1b[2J").to_string(), r#""\u{1b}[2J""#);
+        assert_eq!(Shown(OsStr::from_bytes(b"caf\xe9")).to_string(), r#""caf\xE9""#);
+        assert_eq!(Shown("").to_string(), r#""""#);
+    }
+
+    #[test]
+    fn json_is_a_string_or_bytes() {
+        let json = |path: &Path| {
+            as_json(path, serde_json::value::Serializer).map(|value| value.to_string()).unwrap()
+        };
+        assert_eq!(json(Path::new("é.png")), "\"é.png\"");
+        assert_eq!(json(Path::new(OsStr::from_bytes(b"caf\xe9"))), r#"{"bytes":[99,97,102,233]}"#);
+    }
+}

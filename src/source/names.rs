@@ -1,0 +1,88 @@
+//! What file names say about formats.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Format;
+
+/// The file name extensions of a format, without regard to case; the first is the one that outputs get.
+fn extensions(format: Format) -> &'static [&'static str] {
+    match format {
+        Format::Png => &["png"],
+        Format::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
+        Format::Tiff => &["tiff", "tif"],
+        Format::Pnm => &["pnm", "pgm", "ppm", "pbm", "pam"],
+        Format::Bmp => &["bmp", "dib"],
+        Format::WebP => &["webp"],
+    }
+}
+
+const FORMATS: [Format; 6] =
+    [Format::Png, Format::Jpeg, Format::Tiff, Format::Pnm, Format::Bmp, Format::WebP];
+
+/// Extensions of pictures that histeqd does not read. Their files fail with a reason instead of being passed over, so
+/// that no picture is missing in silence.
+const OTHER_PICTURES: &[&str] = &["gif", "heic", "heif", "avif", "jxl", "jp2", "exr"];
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    let Some(own) = path.extension().and_then(|extension| extension.to_str()) else { return false };
+    extensions.iter().any(|extension| extension.eq_ignore_ascii_case(own))
+}
+
+fn is_ours(path: &Path) -> bool {
+    FORMATS.iter().any(|&format| has_extension(path, extensions(format)))
+}
+
+/// Whether a file's name says that it is a picture.
+pub(super) fn promises_a_picture(path: &Path) -> bool {
+    is_ours(path) || has_extension(path, OTHER_PICTURES)
+}
+
+/// The name of an output in `format`: a picture's extension is replaced unless it is one of the format's own, and
+/// whatever else follows a dot is part of the name and stays.
+pub(super) fn renamed(path: &Path, format: Format) -> PathBuf {
+    let own = extensions(format);
+    if has_extension(path, own) {
+        path.to_owned()
+    } else if promises_a_picture(path) {
+        path.with_extension(own[0])
+    } else {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".");
+        name.push(own[0]);
+        name.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(before: &str, format: Format) -> String {
+        renamed(Path::new(before), format).into_os_string().into_string().unwrap()
+    }
+
+    #[test]
+    fn a_pictures_extension_is_replaced() {
+        assert_eq!(name("a/b.jpg", Format::Png), "a/b.png");
+        assert_eq!(name("a.final.TIF", Format::Jpeg), "a.final.jpg");
+        assert_eq!(name("a.gif", Format::Pnm), "a.pnm");
+    }
+
+    #[test]
+    fn the_formats_own_extensions_stay() {
+        assert_eq!(name("a.JPEG", Format::Jpeg), "a.JPEG");
+        assert_eq!(name("a.pgm", Format::Pnm), "a.pgm");
+    }
+
+    #[test]
+    fn what_is_no_pictures_extension_is_part_of_the_name() {
+        assert_eq!(name("IMG_2024.01.02", Format::Png), "IMG_2024.01.02.png");
+        assert_eq!(name("scan", Format::Tiff), "scan.tiff");
+    }
+
+    #[test]
+    fn names_promise_pictures_that_are_read_and_some_that_are_not() {
+        assert!(["a.png", "a.JPG", "a.heic"].iter().all(|name| promises_a_picture(Path::new(name))));
+        assert!(!["a.txt", "png", ".png", "a"].iter().any(|name| promises_a_picture(Path::new(name))));
+    }
+}
