@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, ConfigError, Report, Request, Settings, Style, Written};
 use crate::error::Error;
@@ -135,6 +135,29 @@ pub struct Cli {
 pub enum Command {
     /// List what can equalize here, and why a GPU cannot
     Devices,
+    /// Own one device for another histeqd process, which is at the other end of standard input
+    #[command(hide = true)]
+    Worker(WorkerCommand),
+}
+
+/// The command line of a worker process.
+#[derive(Debug, Args)]
+pub struct WorkerCommand {
+    /// Print the GPUs as JSON instead of working
+    #[arg(long)]
+    pub list: bool,
+    /// Work this GPU
+    #[arg(long, value_name = "ORDINAL", conflicts_with = "cpu")]
+    pub gpu: Option<u32>,
+    /// Work on the CPU
+    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["gpu", "list"])]
+    pub cpu: Option<u32>,
+    /// Lanes
+    #[arg(long, default_value_t = 1)]
+    pub lanes: usize,
+    /// How many workers the device had before
+    #[arg(long, default_value_t = 0)]
+    pub life: u32,
 }
 
 /// What the command line asks for, resolved.

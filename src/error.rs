@@ -3,9 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::codec::CodecError;
 use crate::config::ConfigError;
 use crate::paths::Shown;
 use crate::publish::PublishError;
+use crate::slot::SlotError;
 
 /// Why one picture failed. The others go on.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +15,12 @@ pub enum PictureError {
     /// Its file could not be read.
     #[error("cannot be read: {0}")]
     Read(#[source] io::Error),
+    /// Its file could not be decoded, or its picture not be encoded.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// There is no memory for it.
+    #[error(transparent)]
+    Slot(#[from] SlotError),
     /// Its output could not be written.
     #[error(transparent)]
     Publish(#[from] PublishError),
@@ -68,6 +76,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The system gives no thread.
+    pub fn thread(error: io::Error) -> Self {
+        Self::CannotRun(format!("the system gives no thread: {error}; lower --threads or raise the limit on processes"))
+    }
+
     /// The exit code that tells the shell.
     pub const fn exit(&self) -> Exit {
         match self {

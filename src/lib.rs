@@ -26,3 +26,82 @@ pub mod publish;
 pub mod slot;
 pub mod source;
 pub mod worker;
+
+use std::sync::Arc;
+use std::thread;
+
+use crossbeam_channel::Sender;
+
+use crate::config::Settings;
+use crate::device::{Devices, Insist, Surroundings};
+use crate::error::Error;
+use crate::pipeline::{Stages, Stop};
+use crate::progress::{Event, Reporter, Summary};
+use crate::publish::Publisher;
+use crate::slot::SlotPool;
+use crate::source::{Job, Plan};
+
+/// Does the pictures that the settings name, until all are through or `stop` is asked.
+///
+/// # Errors
+/// When nothing, or nothing more, could be done at all. What goes wrong with single pictures is in the summary.
+pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
+    let plan = source::scan(settings)?;
+    let reporter = Reporter::start(settings.report, &settings.out).map_err(Error::thread)?;
+    let events = reporter.events();
+    let jobs = announce(plan, settings.dry_run, &events);
+    let done = if jobs.is_empty() { Ok(()) } else { process(jobs, settings, stop, publisher, &events) };
+    drop(events);
+    let summary = reporter.finish();
+    done.map(|()| summary)
+}
+
+/// Tells what the scan found, and leaves what is to be done now.
+fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
+    // The listener ends after the last sender.
+    let tell = |event| drop(events.send(event));
+    for (input, error) in plan.failed {
+        tell(Event::Failed { input, error, planned: false });
+    }
+    for (input, why) in plan.skipped {
+        tell(Event::Skipped { input, why, planned: false });
+    }
+    if dry_run {
+        plan.jobs.into_iter().for_each(|job| tell(Event::Would { input: job.input, output: job.output }));
+        return Vec::new();
+    }
+    tell(Event::Planned { count: plan.jobs.len() });
+    plan.jobs
+}
+
+/// The pipeline, from a list of jobs to the outputs.
+fn process(
+    jobs: Vec<Job>,
+    settings: &Settings,
+    stop: &Stop,
+    publisher: &Publisher,
+    events: &Sender<Event>,
+) -> Result<(), Error> {
+    publisher.check(&settings.out).map_err(|error| Error::CannotRun(error.to_string()))?;
+    let pool = Arc::new(SlotPool::new(settings.memory));
+    let devices = Devices::default();
+    let insist = Insist::new(stop.clone());
+    // Every task in it has a slot, so there are never more than slots.
+    let (equalized, finished) = crossbeam_channel::unbounded();
+    let stages = Stages { settings, pool: Arc::clone(&pool), devices: &devices, publisher, events: events.clone() };
+    thread::scope(|scope| {
+        let around = Surroundings { settings, pool: &pool, equalized: &equalized, events, insist: &insist };
+        let fed = devices.start(scope, &around).and_then(|()| {
+            stages.start_encoders(scope, &finished)?;
+            let (intake, decoders) = stages.start_decoders(scope)?;
+            jobs.into_iter().take_while(|_| !stop.asked()).for_each(|job| intake.give(job));
+            drop(intake);
+            decoders.into_iter().for_each(|decoder| drop(decoder.join()));
+            Ok(())
+        });
+        devices.close();
+        drop(equalized);
+        fed
+    })?;
+    insist.broken().map_or(Ok(()), Err)
+}

@@ -1,11 +1,16 @@
-//! The histeqd command.
+//! The histeqd command: arguments, signals, exit code.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
-use histeqd::cli::{Cli, Invocation};
+use histeqd::cli::{Cli, Command, Invocation};
+use histeqd::config::Settings;
 use histeqd::error::{Error, Exit};
+use histeqd::pipeline::Stop;
+use histeqd::publish::Publisher;
+use histeqd::{device, worker};
 
 fn main() -> ExitCode {
     match run() {
@@ -23,8 +28,33 @@ fn run() -> Result<Exit, Error> {
             let _ = write!(io::stdout(), "{text}");
             Ok(Exit::Done)
         }
-        Invocation::Run(_) | Invocation::Command(_) => {
-            Err(Error::CannotRun("the pipeline is not connected yet".into()))
+        Invocation::Run(settings) => run_pictures(&settings),
+        Invocation::Command(Command::Devices) => {
+            let _ = write!(io::stdout(), "{}", device::find::describe());
+            Ok(Exit::Done)
         }
+        Invocation::Command(Command::Worker(command)) => worker::main(&command),
     }
+}
+
+fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
+    let stop = Stop::default();
+    let publisher = Arc::new(Publisher::new(settings.durability));
+    on_signals(&stop, &publisher)?;
+    let summary = histeqd::run(settings, &stop, &publisher)?;
+    summary.tell(settings.report).map_err(|error| Error::CannotRun(format!("the summary cannot be written: {error}")))?;
+    Ok(summary.exit())
+}
+
+/// The first signal drains, the second leaves at once; no partial file either way.
+fn on_signals(stop: &Stop, publisher: &Arc<Publisher>) -> Result<(), Error> {
+    let (stop, publisher) = (stop.clone(), Arc::clone(publisher));
+    let handler = move || {
+        if stop.asked() {
+            publisher.abandon_all();
+            std::process::exit(Exit::Stopped as i32);
+        }
+        stop.ask();
+    };
+    ctrlc::set_handler(handler).map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))
 }

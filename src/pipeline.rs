@@ -11,16 +11,16 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
-use crate::codec::{self, Decoded};
+use crate::codec::{self, CodecError, Decoded};
 use crate::config::Settings;
 use crate::device::Devices;
 use crate::equalize::Operation;
 use crate::error::{Error, PictureError};
 use crate::picture::Layout;
-use crate::progress::{Done, Event};
+use crate::progress::Event;
 use crate::publish::Publisher;
 use crate::slot::{Claim, DeviceId, Slot, SlotPool};
-use crate::source::Job;
+use crate::source::{Job, Skip};
 
 /// Asks a run to end early: pictures under way are finished, no new ones are begun.
 #[derive(Clone, Debug, Default)]
@@ -180,7 +180,7 @@ impl<'scope> Stages<'scope> {
     fn decode_all(&self, mut queues: Queues) {
         let mut buffer = Vec::new();
         while let Some(work) = queues.next() {
-            match self.decode(&work.job, &work.claim, &mut buffer) {
+            match self.decode(&work, &mut buffer) {
                 Ok((slot, decoded)) => {
                     let operation = self.settings.operation;
                     self.devices.submit(Task { slot, decoded, operation, work });
@@ -190,10 +190,10 @@ impl<'scope> Stages<'scope> {
         }
     }
 
-    fn decode(&self, job: &Job, claim: &Claim, buffer: &mut Vec<u8>) -> Result<(Slot, Decoded), PictureError> {
-        let mut file = File::open(&job.input).map_err(PictureError::Read)?;
+    fn decode(&self, work: &Work, buffer: &mut Vec<u8>) -> Result<(Slot, Decoded), PictureError> {
+        let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
-        let mut slot = self.pool.take(opened.slot_bytes() as u64, claim)?;
+        let mut slot = self.pool.take(opened.slot_bytes() as u64, &work.claim)?;
         let decoded = opened.decode(slot.bytes_mut())?;
         Ok((slot, decoded))
     }
@@ -201,30 +201,43 @@ impl<'scope> Stages<'scope> {
     fn encode_all(&self, equalized: &Receiver<Task>) {
         let mut scratch = Vec::new();
         for mut task in equalized {
-            let result = self.encode(&mut task, &mut scratch);
+            let device = self.devices.name(&task.slot);
+            let written = self.encode(&mut task, &mut scratch);
             let Task { slot, decoded, work, .. } = task;
-            let device = self.devices.name(slot.device());
             drop(slot);
-            match result {
-                Ok(bytes) => {
-                    let pixels = decoded.layout.pixels();
-                    self.tell(Event::Done(Done { job: work.job, pixels, bytes, device }));
-                }
+            match written {
+                Ok(bytes_out) => self.tell(Event::Done {
+                    bytes_in: decoded.bytes_in,
+                    input: work.job.input,
+                    output: work.job.output,
+                    pixels: decoded.layout.pixels(),
+                    bytes_out,
+                    device,
+                }),
                 Err(error) => self.fail(work.job, error),
             }
         }
     }
 
     fn encode(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<u64, PictureError> {
-        let mut output = self.publisher.create(&task.work.job.output)?;
-        let bytes =
-            codec::encode(&task.decoded, task.slot.bytes_mut(), &self.settings.target, scratch, output.file())?;
-        output.publish()?;
-        Ok(bytes)
+        let mut output = self.publisher.begin(&task.work.job.output)?;
+        let target = &self.settings.target;
+        codec::encode(&task.decoded, task.slot.bytes_mut(), target, scratch, output.file())
+            .map_err(|error| match error {
+                CodecError::Io(source) => output.explain(source).into(),
+                error => PictureError::from(error),
+            })?;
+        Ok(output.publish()?)
     }
 
     fn fail(&self, job: Job, error: PictureError) {
-        self.tell(Event::failure(job, error));
+        let event = match error {
+            PictureError::Codec(CodecError::NotAPicture) if !job.must_be_a_picture() => {
+                Event::Skipped { input: job.input, why: Skip::NotAPicture, planned: true }
+            }
+            error => Event::Failed { input: job.input, error, planned: true },
+        };
+        self.tell(event);
     }
 
     fn tell(&self, event: Event) {

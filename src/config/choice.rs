@@ -131,6 +131,8 @@ pub enum DeviceChoice {
     All,
     /// These GPUs, at least one; one that cannot be used is an error.
     Listed(Vec<DeviceName>),
+    /// So many worker processes that compute on the processor (`cpu-workers:2`): what tests of the worker protocol use.
+    CpuWorkers(u32),
 }
 
 /// How a user names a GPU.
@@ -151,6 +153,9 @@ impl FromStr for DeviceChoice {
             "all" => return Ok(Self::All),
             _ => {}
         }
+        if let Some(number) = text.strip_prefix("cpu-workers:").and_then(|number| number.parse().ok()) {
+            return Ok(Self::CpuWorkers(number));
+        }
         let mut names = Vec::new();
         for name in text.split(',') {
             let name = name.trim().parse()?;
@@ -169,6 +174,7 @@ impl fmt::Display for DeviceChoice {
             Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
             Self::All => f.write_str("all"),
+            Self::CpuWorkers(number) => write!(f, "cpu-workers:{number}"),
             Self::Listed(names) => {
                 let names: Vec<_> = names.iter().map(ToString::to_string).collect();
                 f.write_str(&names.join(","))

@@ -1,6 +1,6 @@
 //! The CPU as a device: the reference that every other backend equals byte for byte.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -46,8 +46,8 @@ fn lane(tasks: &Receiver<Task>, equalized: &Sender<Task>) {
 }
 
 impl Device for CpuDevice {
-    fn name(&self) -> &str {
-        "cpu"
+    fn name(&self) -> Arc<str> {
+        "cpu".into()
     }
 
     fn submit(&self, task: Task) {

@@ -4,8 +4,32 @@ use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use super::GpuList;
+use super::{GpuInfo, GpuList};
 use crate::worker::{LIST_ARGS, PROGRAM};
+
+/// What `histeqd devices` prints.
+pub fn describe() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut text = format!("cpu    {cores} {}\n", if cores == 1 { "core" } else { "cores" });
+    match Finder::default().gpus() {
+        Ok(gpus) => gpus.iter().for_each(|gpu| text.push_str(&line(gpu))),
+        Err(reason) => text.push_str(&format!("no GPU: {reason}\n")),
+    }
+    text
+}
+
+fn line(gpu: &GpuInfo) -> String {
+    let (major, minor) = gpu.compute_capability;
+    let memory = gpu.memory >> 20;
+    let link = gpu.pcie.map_or_else(|| "unknown".to_owned(), |(generation, lanes)| format!("{generation}.0 x{lanes}"));
+    let driver = gpu.driver.as_deref().unwrap_or("unknown");
+    let (cuda, cuda_minor) = (gpu.driver_cuda / 1000, gpu.driver_cuda % 1000 / 10);
+    let refused = gpu.refused.as_ref().map_or_else(String::new, |reason| format!("       not used: {reason}\n"));
+    format!(
+        "gpu{}   {}, compute capability {major}.{minor}, {memory} MiB, PCIe {link}, driver {driver} (CUDA {cuda}.{cuda_minor})\n       {}\n{refused}",
+        gpu.ordinal, gpu.name, gpu.uuid
+    )
+}
 
 /// A question that can be called off while it is being answered.
 #[derive(Default)]

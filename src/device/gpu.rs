@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// One GPU and the process that works it.
 pub struct GpuDevice {
-    name: String,
+    name: Arc<str>,
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
@@ -97,7 +97,7 @@ impl GpuDevice {
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
         let device = Self {
-            name: args.name(),
+            name: args.name().into(),
             id,
             args,
             timeout: start.timeout,
@@ -322,8 +322,8 @@ impl Link {
 }
 
 impl Device for GpuDevice {
-    fn name(&self) -> &str {
-        &self.name
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
     fn submit(&self, task: Task) {

@@ -27,7 +27,7 @@ use gpu::GpuDevice;
 /// decoded again for another device, or its failure is reported.
 pub trait Device: Send + Sync {
     /// The name that the summary and messages use.
-    fn name(&self) -> &str;
+    fn name(&self) -> Arc<str>;
 
     /// Takes a task whose slot belongs to this device. Returns at once; never blocks on the device's work.
     fn submit(&self, task: Task);
@@ -153,8 +153,8 @@ impl Devices {
     }
 
     /// The name of the device that a slot belongs to.
-    pub fn name(&self, slot: &Slot) -> String {
-        self.get(slot.device()).name().to_owned()
+    pub fn name(&self, slot: &Slot) -> Arc<str> {
+        self.get(slot.device()).name()
     }
 
     /// Lets all devices end; to be called when no task is under way any more.

@@ -13,8 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::device::GpuInfo;
+use crate::cli::WorkerCommand;
+use crate::device::{GpuInfo, GpuList};
 use crate::equalize::{Operation, Scratch, equalize};
+use crate::error::{Error, Exit};
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
 use fault::{Fault, Faults};
@@ -135,17 +137,42 @@ struct Lent {
     operation: Operation,
 }
 
-/// Runs a worker until its main process closes the socket, which is this process's standard input.
+/// What `histeqd worker` does.
 ///
 /// # Errors
-/// When the socket is none, or fails.
-pub fn run(args: &WorkerArgs, fault: Option<Fault>) -> io::Result<()> {
+/// When the command makes no sense, or standard input is no socket of a main process.
+pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
+    let unit = match (command.list, command.gpu, command.cpu) {
+        (true, ..) => return list(),
+        (false, Some(ordinal), _) => Unit::Gpu(ordinal),
+        (false, None, number) => Unit::Cpu(number.unwrap_or_default()),
+    };
+    let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
+    // A signal to the whole group or service is for the main process, which then ends its workers in good order.
+    ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
+    run(unit, command.lanes, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
+    Ok(Exit::Done)
+}
+
+fn list() -> Result<Exit, Error> {
+    let list = serde_json::to_string(&gpus()).expect("a list of GPUs is JSON");
+    println!("{list}");
+    Ok(Exit::Done)
+}
+
+/// Runs a worker until its main process closes the socket, which is this process's standard input.
+fn run(unit: Unit, lanes: usize, fault: Option<Fault>) -> io::Result<()> {
     end_with_parent()?;
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
-    match open(args.unit) {
-        Ok(engine) => work(&channel, engine.as_ref(), args.lanes, fault),
+    match open(unit) {
+        Ok(engine) => work(&channel, engine.as_ref(), lanes, fault),
         Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
     }
+}
+
+/// The GPUs that CUDA shows to this process.
+fn gpus() -> GpuList {
+    Err("this build has no CUDA backend".to_owned())
 }
 
 fn open(unit: Unit) -> Result<Box<dyn Engine>, EngineError> {
