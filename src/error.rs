@@ -78,7 +78,9 @@ pub enum Error {
 impl Error {
     /// The system gives no thread.
     pub fn thread(error: io::Error) -> Self {
-        Self::CannotRun(format!("the system gives no thread: {error}; lower --threads or raise the limit on processes"))
+        Self::CannotRun(format!(
+            "the system gives no thread: {error}; lower --threads or raise the limit on processes"
+        ))
     }
 
     /// The exit code that tells the shell.

@@ -88,7 +88,8 @@ fn process(
     let insist = Insist::new(stop.clone());
     // Every task in it has a slot, so there are never more than slots.
     let (equalized, finished) = crossbeam_channel::unbounded();
-    let stages = Stages { settings, pool: Arc::clone(&pool), devices: &devices, publisher, events: events.clone() };
+    let stages =
+        Stages { settings, pool: Arc::clone(&pool), devices: &devices, publisher, events: events.clone() };
     thread::scope(|scope| {
         let around = Surroundings { settings, pool: &pool, equalized: &equalized, events, insist: &insist };
         let fed = devices.start(scope, &around).and_then(|()| {

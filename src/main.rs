@@ -42,7 +42,9 @@ fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     on_signals(&stop, &publisher)?;
     let summary = histeqd::run(settings, &stop, &publisher)?;
-    summary.tell(settings.report).map_err(|error| Error::CannotRun(format!("the summary cannot be written: {error}")))?;
+    summary
+        .tell(settings.report)
+        .map_err(|error| Error::CannotRun(format!("the summary cannot be written: {error}")))?;
     Ok(summary.exit())
 }
 
@@ -56,5 +58,6 @@ fn on_signals(stop: &Stop, publisher: &Arc<Publisher>) -> Result<(), Error> {
         }
         stop.ask();
     };
-    ctrlc::set_handler(handler).map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))
+    ctrlc::set_handler(handler)
+        .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))
 }

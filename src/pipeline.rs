@@ -57,6 +57,8 @@ pub struct Task {
     pub operation: Operation,
     /// Where it came from.
     pub work: Work,
+    /// Bytes of its file.
+    pub bytes_in: u64,
 }
 
 impl Task {
@@ -127,18 +129,15 @@ impl Intake {
     }
 }
 
-impl<'scope> Stages<'scope> {
+impl Stages<'_> {
     /// Starts the decode threads; their handles end when the intake is dropped and all its work is through.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start_decoders<'env>(
-        &'env self,
-        scope: &'scope Scope<'scope, 'env>,
-    ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error>
-    where
-        'env: 'scope,
-    {
+    pub fn start_decoders<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+    ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error> {
         let threads = self.settings.threads;
         let (fresh, fresh_work) = bounded(threads);
         // Redone work is in no other queue meanwhile, so there is never more of it than of slots.
@@ -159,14 +158,11 @@ impl<'scope> Stages<'scope> {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start_encoders<'env>(
-        &'env self,
-        scope: &'scope Scope<'scope, 'env>,
+    pub fn start_encoders<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
         equalized: &Receiver<Task>,
-    ) -> Result<(), Error>
-    where
-        'env: 'scope,
-    {
+    ) -> Result<(), Error> {
         for number in 0..self.settings.threads {
             let equalized = equalized.clone();
             Builder::new()
@@ -181,21 +177,22 @@ impl<'scope> Stages<'scope> {
         let mut buffer = Vec::new();
         while let Some(work) = queues.next() {
             match self.decode(&work, &mut buffer) {
-                Ok((slot, decoded)) => {
+                Ok((slot, decoded, bytes_in)) => {
                     let operation = self.settings.operation;
-                    self.devices.submit(Task { slot, decoded, operation, work });
+                    self.devices.submit(Task { slot, decoded, operation, work, bytes_in });
                 }
                 Err(error) => self.fail(work.job, error),
             }
         }
     }
 
-    fn decode(&self, work: &Work, buffer: &mut Vec<u8>) -> Result<(Slot, Decoded), PictureError> {
+    fn decode(&self, work: &Work, buffer: &mut Vec<u8>) -> Result<(Slot, Decoded, u64), PictureError> {
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
+        let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
         let mut slot = self.pool.take(opened.slot_bytes() as u64, &work.claim)?;
         let decoded = opened.decode(slot.bytes_mut())?;
-        Ok((slot, decoded))
+        Ok((slot, decoded, bytes_in))
     }
 
     fn encode_all(&self, equalized: &Receiver<Task>) {
@@ -203,11 +200,11 @@ impl<'scope> Stages<'scope> {
         for mut task in equalized {
             let device = self.devices.name(&task.slot);
             let written = self.encode(&mut task, &mut scratch);
-            let Task { slot, decoded, work, .. } = task;
+            let Task { slot, decoded, work, bytes_in, .. } = task;
             drop(slot);
             match written {
                 Ok(bytes_out) => self.tell(Event::Done {
-                    bytes_in: decoded.bytes_in,
+                    bytes_in,
                     input: work.job.input,
                     output: work.job.output,
                     pixels: decoded.layout.pixels(),
@@ -222,11 +219,12 @@ impl<'scope> Stages<'scope> {
     fn encode(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<u64, PictureError> {
         let mut output = self.publisher.begin(&task.work.job.output)?;
         let target = &self.settings.target;
-        codec::encode(&task.decoded, task.slot.bytes_mut(), target, scratch, output.file())
-            .map_err(|error| match error {
+        codec::encode(&task.decoded, task.slot.bytes_mut(), target, scratch, output.file()).map_err(
+            |error| match error {
                 CodecError::Io(source) => output.explain(source).into(),
                 error => PictureError::from(error),
-            })?;
+            },
+        )?;
         Ok(output.publish()?)
     }
 

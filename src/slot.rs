@@ -149,7 +149,9 @@ pub struct Claim {
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
     /// More than the whole bound.
-    #[error("the picture needs {needed} bytes of memory, more than --memory allows ({allowed} bytes); raise --memory")]
+    #[error(
+        "the picture needs {needed} bytes of memory, more than --memory allows ({allowed} bytes); raise --memory"
+    )]
     LargerThanMemory {
         /// Bytes that the picture needs.
         needed: u64,
@@ -157,7 +159,9 @@ pub enum SlotError {
         allowed: u64,
     },
     /// The system gave no memory.
-    #[error("the system gave no memory for the picture ({needed} bytes): {source}; lower --memory or --threads")]
+    #[error(
+        "the system gave no memory for the picture ({needed} bytes): {source}; lower --memory or --threads"
+    )]
     System {
         /// Bytes that the picture needs.
         needed: u64,
@@ -357,10 +361,14 @@ impl State {
         };
         let accelerators: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
         let any_up = accelerators.contains(&true);
-        let may_come =
-            self.wait_for_accelerators && self.members.iter().any(|m| m.accelerator && m.standing == Standing::Down);
+        let may_come = self.wait_for_accelerators
+            && self.members.iter().any(|m| m.accelerator && m.standing == Standing::Down);
         let cpu = !any_up && (!claim.failed_on.is_empty() || !may_come);
-        self.members.iter().zip(accelerators).map(|(member, usable)| usable || (!member.accelerator && cpu)).collect()
+        self.members
+            .iter()
+            .zip(accelerators)
+            .map(|(member, usable)| usable || (!member.accelerator && cpu))
+            .collect()
     }
 }
 

@@ -21,10 +21,13 @@ pub fn describe() -> String {
 fn line(gpu: &GpuInfo) -> String {
     let (major, minor) = gpu.compute_capability;
     let memory = gpu.memory >> 20;
-    let link = gpu.pcie.map_or_else(|| "unknown".to_owned(), |(generation, lanes)| format!("{generation}.0 x{lanes}"));
+    let link = gpu
+        .pcie
+        .map_or_else(|| "unknown".to_owned(), |(generation, lanes)| format!("{generation}.0 x{lanes}"));
     let driver = gpu.driver.as_deref().unwrap_or("unknown");
     let (cuda, cuda_minor) = (gpu.driver_cuda / 1000, gpu.driver_cuda % 1000 / 10);
-    let refused = gpu.refused.as_ref().map_or_else(String::new, |reason| format!("       not used: {reason}\n"));
+    let refused =
+        gpu.refused.as_ref().map_or_else(String::new, |reason| format!("       not used: {reason}\n"));
     format!(
         "gpu{}   {}, compute capability {major}.{minor}, {memory} MiB, PCIe {link}, driver {driver} (CUDA {cuda}.{cuda_minor})\n       {}\n{refused}",
         gpu.ordinal, gpu.name, gpu.uuid

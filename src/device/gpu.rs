@@ -92,7 +92,12 @@ impl Link {
 
 impl GpuDevice {
     /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready.
-    pub fn new(args: WorkerArgs, slots: usize, start: &WorkerStart, pool: &Arc<SlotPool>) -> (DeviceId, Arc<Self>) {
+    pub fn new(
+        args: WorkerArgs,
+        slots: usize,
+        start: &WorkerStart,
+        pool: &Arc<SlotPool>,
+    ) -> (DeviceId, Arc<Self>) {
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
@@ -137,7 +142,8 @@ impl GpuDevice {
                 End::Failed(reason) => {
                     failures += 1;
                     if failures >= MOST_FAILURES {
-                        return self.retire(&format!("given up after {failures} failures in a row: {reason}"));
+                        return self
+                            .retire(&format!("given up after {failures} failures in a row: {reason}"));
                     }
                     self.note(&format!("{reason}; its pictures go to other devices, it is started again"));
                 }
@@ -223,7 +229,9 @@ impl GpuDevice {
                 FromWorker::Refused(reason) => return End::Refused(reason),
                 FromWorker::Done { slot } => {
                     let Some(task) = self.returned(slot) else {
-                        return End::Failed(format!("its worker returned slot {slot}, which it did not have"));
+                        return End::Failed(format!(
+                            "its worker returned slot {slot}, which it did not have"
+                        ));
                     };
                     *failures = 0;
                     if equalized.send(task).is_err() {
@@ -251,7 +259,10 @@ impl GpuDevice {
     fn at_picture(&self, slot: SlotId, reason: &str) -> String {
         let state = self.link.lock();
         let lent = state.worker.as_ref().and_then(|worker| worker.lent.get(&slot));
-        lent.map_or_else(|| reason.to_owned(), |lent| format!("{reason} (at {})", lent.task.work.job.input.display()))
+        lent.map_or_else(
+            || reason.to_owned(),
+            |lent| format!("{reason} (at {})", lent.task.work.job.input.display()),
+        )
     }
 
     fn overdue(&self, start: Instant) -> Option<End> {

@@ -121,6 +121,7 @@ impl Devices {
             DeviceChoice::Cpu => Ok(()),
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
+                around.pool.wait_for_accelerators(true);
                 starter.workers(scope, &units, &start)
             }
             DeviceChoice::Auto => Builder::new()
@@ -290,7 +291,9 @@ fn choose(found: &[GpuInfo], names: Option<&[DeviceName]>) -> Result<Vec<Unit>, 
     };
     let unit = |gpu: &&GpuInfo| match &gpu.refused {
         None => Ok(Unit::Gpu(gpu.ordinal)),
-        Some(reason) => Err(Error::CannotRun(format!("gpu{} ({}) cannot be used: {reason}", gpu.ordinal, gpu.name))),
+        Some(reason) => {
+            Err(Error::CannotRun(format!("gpu{} ({}) cannot be used: {reason}", gpu.ordinal, gpu.name)))
+        }
     };
     all.iter().map(unit).collect()
 }

@@ -98,7 +98,12 @@ pub trait Lane {
     ///
     /// # Errors
     /// When the device fails; the pixels are then undefined and the worker must end.
-    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), EngineError>;
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<(), EngineError>;
 }
 
 /// The CPU as an engine.
@@ -123,7 +128,12 @@ impl Engine for CpuEngine {
 struct CpuLane(Scratch);
 
 impl Lane for CpuLane {
-    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), EngineError> {
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<(), EngineError> {
         equalize(pixels, layout, operation, &mut self.0);
         Ok(())
     }
