@@ -7,7 +7,6 @@ mod choice;
 mod file;
 mod machine;
 mod quantity;
-mod target;
 mod written;
 
 use std::path::PathBuf;
@@ -16,9 +15,9 @@ use std::time::Duration;
 pub use choice::{Color, DeviceChoice, DeviceName, Durability, FormatName, MethodName, PngLevelName};
 pub use file::{ConfigError, default_path, read};
 pub use quantity::{Bytes, Count, OrAuto, Pixels, Wait};
-pub use target::{Format, JpegQuality, Limits, PngLevel, Target};
 pub use written::Written;
 
+use crate::codec::{Limits, Target};
 use crate::equalize::{Method, Operation};
 use crate::source::Selection;
 
@@ -144,6 +143,7 @@ fn method(name: MethodName) -> Method {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::PngLevel;
     use std::path::Path;
 
     const COMMITTED: &str = include_str!("../config.toml");

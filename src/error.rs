@@ -15,10 +15,10 @@ pub enum PictureError {
     /// Its file could not be read.
     #[error("cannot be read: {0}")]
     Read(#[source] io::Error),
-    /// Its file could not be decoded, or its picture not be encoded.
+    /// Its content could not be understood, or not be written in the format that was asked for.
     #[error(transparent)]
-    Codec(#[from] CodecError),
-    /// There is no memory for it.
+    Codec(CodecError),
+    /// There was no memory for it.
     #[error(transparent)]
     Slot(#[from] SlotError),
     /// Its output could not be written.
@@ -33,6 +33,25 @@ pub enum PictureError {
     /// The code that handled it broke one of its own promises.
     #[error("histeqd has a bug here, please report it: {0}")]
     Bug(String),
+}
+
+impl PictureError {
+    /// Whether the content, and nothing else, says that the file is no picture.
+    pub fn is_no_picture(&self) -> bool {
+        matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
+    }
+}
+
+/// Of a decoder: its input is what it could not read. An encoder's error becomes one by [`Unpublished::failed`].
+///
+/// [`Unpublished::failed`]: crate::publish::Unpublished::failed
+impl From<CodecError> for PictureError {
+    fn from(error: CodecError) -> Self {
+        match error {
+            CodecError::Io(error) => Self::Read(error),
+            error => Self::Codec(error),
+        }
+    }
 }
 
 /// Why a picture was not attempted.
@@ -77,6 +96,7 @@ pub enum Error {
 
 impl Error {
     /// The system gives no thread.
+    #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
     pub fn thread(error: io::Error) -> Self {
         Self::CannotRun(format!(
             "the system gives no thread: {error}; lower --threads or raise the limit on processes"

@@ -4,7 +4,6 @@ mod summary;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::config::{Report, Style};
 use crate::error::PictureError;
 use crate::paths::Shown;
-use crate::source::Skip;
+use crate::source::{Job, Skip};
 pub use summary::{Failure, Summary};
 
 /// How often the bar is drawn.
@@ -33,20 +32,7 @@ pub enum Event {
         count: usize,
     },
     /// A picture's output is there.
-    Done {
-        /// The file that was read.
-        input: PathBuf,
-        /// The file that was written.
-        output: PathBuf,
-        /// Width times height.
-        pixels: u64,
-        /// Bytes of the file that was read.
-        bytes_in: u64,
-        /// Bytes of the file that was written.
-        bytes_out: u64,
-        /// What equalized it, as the user knows it: `cpu`, `GPU 0`.
-        device: Arc<str>,
-    },
+    Done(Done),
     /// A file or folder was passed over.
     Skipped {
         /// The file or folder.
@@ -76,6 +62,30 @@ pub enum Event {
     Device(String),
     /// The user wants to stop: what was begun is finished, nothing more is begun.
     Stopping,
+}
+
+/// A picture that was done.
+#[derive(Debug)]
+pub struct Done {
+    /// Its files.
+    pub job: Job,
+    /// Width times height.
+    pub pixels: u64,
+    /// Bytes of the file that was written.
+    pub bytes: u64,
+    /// What equalized it, as the user knows it: `cpu`, `gpu0`.
+    pub device: String,
+}
+
+impl Event {
+    /// A job that failed; or that turned out to be nothing to do, a file in a folder that is no picture.
+    pub fn failure(job: Job, error: PictureError) -> Self {
+        if error.is_no_picture() && !job.must_be_a_picture() {
+            Self::Skipped { input: job.input, why: Skip::NotAPicture, planned: true }
+        } else {
+            Self::Failed { input: job.input, error, planned: true }
+        }
+    }
 }
 
 /// The thread that listens to events.
@@ -197,27 +207,26 @@ fn line(event: &Event, style: Style) -> Option<String> {
         Event::Skipped { input, why, .. } if verbose || *why == Skip::LinkLoop => {
             Some(format!("skipped: {}: {}", Shown(input), why.of_one()))
         }
-        Event::Done { input, output, device, .. } if verbose => {
-            Some(format!("done: {} -> {} ({device})", Shown(input), Shown(output)))
+        Event::Done(Done { job, device, .. }) if verbose => {
+            Some(format!("done: {} -> {} ({device})", Shown(&job.input), Shown(&job.output)))
         }
-        Event::Planned { .. } | Event::Would { .. } | Event::Skipped { .. } | Event::Done { .. } => None,
+        Event::Planned { .. } | Event::Would { .. } | Event::Skipped { .. } | Event::Done(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::CodecError;
     use std::io::ErrorKind;
 
+    fn job(input: &str, named: bool) -> Job {
+        Job { number: 0, input: input.into(), output: input.replacen("in", "out", 1).into(), named }
+    }
+
     fn done() -> Event {
-        Event::Done {
-            input: "in/a b.png".into(),
-            output: "out/a b.png".into(),
-            pixels: 1,
-            bytes_in: 2,
-            bytes_out: 3,
-            device: "cpu".into(),
-        }
+        let job = job("in/a b.png", false);
+        Event::Done(Done { job, pixels: 1, bytes: 3, device: "cpu".into() })
     }
 
     fn failed() -> Event {
@@ -235,6 +244,20 @@ mod tests {
             let said = line(&failed(), style).unwrap();
             assert_eq!(said, r#"failed: "in/x\n.png": cannot be read: permission denied"#);
         }
+    }
+
+    #[test]
+    fn no_picture_is_a_failure_only_where_one_was_promised() {
+        let fails = |input, named| match Event::failure(job(input, named), CodecError::NotAPicture.into()) {
+            Event::Failed { .. } => true,
+            Event::Skipped { why: Skip::NotAPicture, planned: true, .. } => false,
+            other => panic!("{other:?}"),
+        };
+        assert!(!fails("in/notes.txt", false));
+        assert!(fails("in/notes.txt", true));
+        assert!(fails("in/a.png", false));
+        let unreadable = PictureError::Read(ErrorKind::PermissionDenied.into());
+        assert!(matches!(Event::failure(job("in/notes.txt", false), unreadable), Event::Failed { .. }));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::{Format, JpegQuality, PngLevel};
+use crate::codec::{Format, JpegQuality, PngLevel};
 
 /// How contrast is enhanced, without the method's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -129,10 +129,10 @@ pub enum DeviceChoice {
     Cpu,
     /// Every GPU; one that cannot be used is an error.
     All,
-    /// These GPUs, at least one; one that cannot be used is an error.
-    Listed(Vec<DeviceName>),
     /// So many worker processes that compute on the processor (`cpu-workers:2`): what tests of the worker protocol use.
     CpuWorkers(u32),
+    /// These GPUs, at least one; one that cannot be used is an error.
+    Listed(Vec<DeviceName>),
 }
 
 /// How a user names a GPU.
@@ -153,8 +153,11 @@ impl FromStr for DeviceChoice {
             "all" => return Ok(Self::All),
             _ => {}
         }
-        if let Some(number) = text.strip_prefix("cpu-workers:").and_then(|number| number.parse().ok()) {
-            return Ok(Self::CpuWorkers(number));
+        if let Some(number) = text.strip_prefix("cpu-workers:") {
+            return number
+                .parse()
+                .map(Self::CpuWorkers)
+                .map_err(|_| format!("{number:?} is no number of workers"));
         }
         let mut names = Vec::new();
         for name in text.split(',') {
@@ -219,6 +222,7 @@ mod tests {
             ("auto", DeviceChoice::Auto),
             ("CPU", DeviceChoice::Cpu),
             ("all", DeviceChoice::All),
+            ("cpu-workers:2", DeviceChoice::CpuWorkers(2)),
             ("0", DeviceChoice::Listed(vec![DeviceName::Index(0)])),
             ("2, GPU-6a1b", DeviceChoice::Listed(vec![DeviceName::Index(2), uuid])),
         ];

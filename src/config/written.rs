@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::{Bytes, Count, OrAuto, Pixels, Wait, as_text};
-use super::{Color, DeviceChoice, Durability, FormatName, JpegQuality, MethodName, PngLevelName, machine};
+use super::{Color, DeviceChoice, Durability, FormatName, MethodName, PngLevelName, machine};
+use crate::codec::JpegQuality;
 
 /// What can be written in the configuration file or as a flag, and was: a key that was not written is `None`.
 ///

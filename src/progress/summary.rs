@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Event;
+use super::{Done, Event};
 use crate::config::{Report, Style};
 use crate::error::Exit;
 use crate::paths::{self, Shown};
@@ -46,10 +46,8 @@ pub struct Summary {
     pub stopped: bool,
     /// Pixels of the pictures done.
     pub pixels: u64,
-    /// Bytes of their inputs.
-    pub bytes_in: u64,
     /// Bytes of their outputs.
-    pub bytes_out: u64,
+    pub bytes: u64,
     /// Seconds from start to end.
     pub seconds: f64,
     /// Pictures done, by device.
@@ -93,8 +91,7 @@ impl Summary {
             left: 0,
             stopped: false,
             pixels: 0,
-            bytes_in: 0,
-            bytes_out: 0,
+            bytes: 0,
             seconds: 0.0,
             devices: BTreeMap::new(),
             notes: Vec::new(),
@@ -105,13 +102,12 @@ impl Summary {
     pub(super) fn count(&mut self, event: Event) {
         match event {
             Event::Planned { count } => self.planned += count as u64,
-            Event::Done { pixels, bytes_in, bytes_out, device, .. } => {
+            Event::Done(Done { pixels, bytes, device, .. }) => {
                 self.settled += 1;
                 self.done += 1;
                 self.pixels += pixels;
-                self.bytes_in += bytes_in;
-                self.bytes_out += bytes_out;
-                *self.devices.entry(device.to_string()).or_default() += 1;
+                self.bytes += bytes;
+                *self.devices.entry(device).or_default() += 1;
             }
             Event::Skipped { why, planned, .. } => {
                 self.settled += u64::from(planned);
@@ -303,18 +299,13 @@ fn time(seconds: f64) -> String {
 mod tests {
     use super::*;
     use crate::error::PictureError;
+    use crate::source::Job;
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
     fn done(device: &str) -> Event {
-        Event::Done {
-            input: "in/a.png".into(),
-            output: "out/a.png".into(),
-            pixels: 12_600_000,
-            bytes_in: 5,
-            bytes_out: 7,
-            device: device.into(),
-        }
+        let job = Job { number: 0, input: "in/a.png".into(), output: "out/a.png".into(), named: false };
+        Event::Done(Done { job, pixels: 12_600_000, bytes: 7, device: device.into() })
     }
 
     fn failed(input: impl Into<PathBuf>) -> Event {
@@ -351,12 +342,12 @@ mod tests {
             skipped(Skip::NotAPicture),
             skipped(Skip::NotAPicture),
             done("cpu"),
-            done("GPU 0"),
+            done("gpu0"),
             failed("in/x.png"),
             Event::Stopping,
         ]);
         let expected = "Done: 2 pictures, 25 MP in 2.0 s (13 MP/s); look in out\n  \
-                          by GPU 0 1, cpu 1\n\
+                          by cpu 1, gpu0 1\n\
                         Skipped: 1 already done (--overwrite does them again), 2 not pictures\n\
                         Failed: 1\n  \
                           in/x.png: no device could do it: all are gone\n\
@@ -409,7 +400,7 @@ mod tests {
         let expected = serde_json::json!({
             "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 },
             "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "no device could do it: all are gone" }],
-            "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
+            "left": 1, "stopped": false, "pixels": 12_600_000, "bytes": 7, "seconds": 2.0,
             "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],
         });
         assert_eq!(json, expected);

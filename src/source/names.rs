@@ -2,22 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Format;
-
-/// The file name extensions of a format, without regard to case; the first is the one that outputs get.
-fn extensions(format: Format) -> &'static [&'static str] {
-    match format {
-        Format::Png => &["png"],
-        Format::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
-        Format::Tiff => &["tiff", "tif"],
-        Format::Pnm => &["pnm", "pgm", "ppm", "pbm", "pam"],
-        Format::Bmp => &["bmp", "dib"],
-        Format::WebP => &["webp"],
-    }
-}
-
-const FORMATS: [Format; 6] =
-    [Format::Png, Format::Jpeg, Format::Tiff, Format::Pnm, Format::Bmp, Format::WebP];
+use crate::codec::Format;
 
 /// Extensions of pictures that histeqd does not read. Their files fail with a reason instead of being passed over, so
 /// that no picture is missing in silence.
@@ -29,7 +14,7 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
 }
 
 fn is_ours(path: &Path) -> bool {
-    FORMATS.iter().any(|&format| has_extension(path, extensions(format)))
+    Format::ALL.iter().any(|format| has_extension(path, format.extensions()))
 }
 
 /// Whether a file's name says that it is a picture.
@@ -40,7 +25,7 @@ pub(super) fn promises_a_picture(path: &Path) -> bool {
 /// The name of an output in `format`: a picture's extension is replaced unless it is one of the format's own, and
 /// whatever else follows a dot is part of the name and stays.
 pub(super) fn renamed(path: &Path, format: Format) -> PathBuf {
-    let own = extensions(format);
+    let own = format.extensions();
     if has_extension(path, own) {
         path.to_owned()
     } else if promises_a_picture(path) {
@@ -77,7 +62,7 @@ mod tests {
     #[test]
     fn what_is_no_pictures_extension_is_part_of_the_name() {
         assert_eq!(name("IMG_2024.01.02", Format::Png), "IMG_2024.01.02.png");
-        assert_eq!(name("scan", Format::Tiff), "scan.tiff");
+        assert_eq!(name("scan", Format::Tiff), "scan.tif");
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crossbeam_channel::Sender;
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
@@ -16,7 +15,6 @@ use super::names::{promises_a_picture, renamed};
 use crate::config::{Existing, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::Shown;
-use crate::progress::Event;
 
 /// One picture to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,24 +62,6 @@ pub struct Plan {
     pub skipped: Vec<(PathBuf, Skip)>,
     /// What cannot be done, and why.
     pub failed: Vec<(PathBuf, PictureError)>,
-}
-
-impl Plan {
-    /// Tells what was found: what is skipped, what failed, how many pictures there are, or, in a dry run, which.
-    /// Leaves the jobs.
-    pub fn announce(&mut self, dry_run: bool, events: &Sender<Event>) {
-        let skipped =
-            self.skipped.drain(..).map(|(input, why)| Event::Skipped { input, why, planned: false });
-        let failed =
-            self.failed.drain(..).map(|(input, error)| Event::Failed { input, error, planned: false });
-        let would = |job: &Job| Event::Would { input: job.input.clone(), output: job.output.clone() };
-        let would = self.jobs.iter().filter(|_| dry_run).map(would);
-        let planned = (!dry_run).then_some(Event::Planned { count: self.jobs.len() });
-        for event in planned.into_iter().chain(skipped).chain(failed).chain(would) {
-            // Nobody listens any more only when the run is over.
-            let _ = events.send(event);
-        }
-    }
 }
 
 /// Lists what there is to do.
