@@ -11,7 +11,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
-use crate::codec::{self, CodecError, Decoded};
+use crate::codec::{self, Decoded};
 use crate::config::Settings;
 use crate::device::Devices;
 use crate::equalize::Operation;
@@ -20,7 +20,7 @@ use crate::picture::Layout;
 use crate::progress::Event;
 use crate::publish::Publisher;
 use crate::slot::{Claim, DeviceId, Slot, SlotPool};
-use crate::source::{Job, Skip};
+use crate::source::Job;
 
 /// Asks a run to end early: pictures under way are finished, no new ones are begun.
 #[derive(Clone, Debug, Default)]
@@ -219,23 +219,13 @@ impl Stages<'_> {
     fn encode(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<u64, PictureError> {
         let mut output = self.publisher.begin(&task.work.job.output)?;
         let target = &self.settings.target;
-        codec::encode(&task.decoded, task.slot.bytes_mut(), target, scratch, output.file()).map_err(
-            |error| match error {
-                CodecError::Io(source) => output.explain(source).into(),
-                error => PictureError::from(error),
-            },
-        )?;
+        codec::encode(&task.decoded, task.slot.bytes_mut(), target, scratch, output.file())
+            .map_err(|error| output.failed(error))?;
         Ok(output.publish()?)
     }
 
     fn fail(&self, job: Job, error: PictureError) {
-        let event = match error {
-            PictureError::Codec(CodecError::NotAPicture) if !job.must_be_a_picture() => {
-                Event::Skipped { input: job.input, why: Skip::NotAPicture, planned: true }
-            }
-            error => Event::Failed { input: job.input, error, planned: true },
-        };
-        self.tell(event);
+        self.tell(Event::failure(job, error));
     }
 
     fn tell(&self, event: Event) {

@@ -4,6 +4,7 @@ mod summary;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,20 @@ pub enum Event {
         count: usize,
     },
     /// A picture's output is there.
-    Done(Done),
+    Done {
+        /// The file that was read.
+        input: PathBuf,
+        /// The file that was written.
+        output: PathBuf,
+        /// Width times height.
+        pixels: u64,
+        /// Bytes of the file that was read.
+        bytes_in: u64,
+        /// Bytes of the file that was written.
+        bytes_out: u64,
+        /// What equalized it, as the user knows it: `cpu`, `gpu0`.
+        device: Arc<str>,
+    },
     /// A file or folder was passed over.
     Skipped {
         /// The file or folder.
@@ -62,19 +76,6 @@ pub enum Event {
     Device(String),
     /// The user wants to stop: what was begun is finished, nothing more is begun.
     Stopping,
-}
-
-/// A picture that was done.
-#[derive(Debug)]
-pub struct Done {
-    /// Its files.
-    pub job: Job,
-    /// Width times height.
-    pub pixels: u64,
-    /// Bytes of the file that was written.
-    pub bytes: u64,
-    /// What equalized it, as the user knows it: `cpu`, `gpu0`.
-    pub device: String,
 }
 
 impl Event {
@@ -207,10 +208,10 @@ fn line(event: &Event, style: Style) -> Option<String> {
         Event::Skipped { input, why, .. } if verbose || *why == Skip::LinkLoop => {
             Some(format!("skipped: {}: {}", Shown(input), why.of_one()))
         }
-        Event::Done(Done { job, device, .. }) if verbose => {
-            Some(format!("done: {} -> {} ({device})", Shown(&job.input), Shown(&job.output)))
+        Event::Done { input, output, device, .. } if verbose => {
+            Some(format!("done: {} -> {} ({device})", Shown(input), Shown(output)))
         }
-        Event::Planned { .. } | Event::Would { .. } | Event::Skipped { .. } | Event::Done(_) => None,
+        Event::Planned { .. } | Event::Would { .. } | Event::Skipped { .. } | Event::Done { .. } => None,
     }
 }
 
@@ -225,8 +226,14 @@ mod tests {
     }
 
     fn done() -> Event {
-        let job = job("in/a b.png", false);
-        Event::Done(Done { job, pixels: 1, bytes: 3, device: "cpu".into() })
+        Event::Done {
+            input: "in/a b.png".into(),
+            output: "out/a b.png".into(),
+            pixels: 1,
+            bytes_in: 2,
+            bytes_out: 3,
+            device: "cpu".into(),
+        }
     }
 
     fn failed() -> Event {

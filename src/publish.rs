@@ -42,16 +42,16 @@ impl Publisher {
     /// Finds out whether outputs can be made in the folder `out`, by making the folder and an empty file that is removed
     /// at once.
     pub fn check(&self, out: &Path) -> Result<(), PublishError> {
-        self.create(&out.join("any")).map(drop)
+        self.begin(&out.join("any")).map(drop)
     }
 
     /// Starts the output `output`: makes its folder where that is missing, and a temporary file in it.
-    pub fn create(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
-        match self.try_create(output) {
+    pub fn begin(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+        match self.create(output) {
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
                 let folder = folder_of(output);
                 self.make_folder(folder).map_err(|source| PublishError::new(folder, source))?;
-                self.try_create(output)
+                self.create(output)
             }
             done => done,
         }
@@ -66,7 +66,7 @@ impl Publisher {
         }
     }
 
-    fn try_create(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+    fn create(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
         let folder = folder_of(output);
         let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         if *closed {
@@ -244,7 +244,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let output = folder.path().join("a/b/c.png");
             let publisher = Publisher::new(durability);
-            let mut unpublished = publisher.create(&output).unwrap();
+            let mut unpublished = publisher.begin(&output).unwrap();
             unpublished.file().write_all(b"whole").unwrap();
             assert!(!output.exists());
             assert_eq!(unpublished.publish().unwrap(), 5);
@@ -258,7 +258,7 @@ mod tests {
     fn the_temporary_file_is_hidden_and_named_as_ours() {
         let folder = tempfile::tempdir().unwrap();
         let publisher = Publisher::new(Durability::Fast);
-        let _unpublished = publisher.create(&folder.path().join("c.png")).unwrap();
+        let _unpublished = publisher.begin(&folder.path().join("c.png")).unwrap();
         assert_eq!(names(folder.path()), [format!(".histeqd-{}-0.tmp", process::id())]);
     }
 
@@ -268,7 +268,7 @@ mod tests {
         let output = folder.path().join("c.png");
         fs::write(&output, "old").unwrap();
         let publisher = Publisher::new(Durability::Full);
-        publisher.create(&output).unwrap().file().write_all(b"half").unwrap();
+        publisher.begin(&output).unwrap().file().write_all(b"half").unwrap();
         assert_eq!(names(folder.path()), ["c.png"]);
         assert_eq!(fs::read(&output).unwrap(), b"old");
     }
@@ -279,7 +279,7 @@ mod tests {
         let leftover = folder.path().join(format!(".histeqd-{}-0.tmp", process::id()));
         fs::write(&leftover, "another's").unwrap();
         let publisher = Publisher::new(Durability::Fast);
-        let mut unpublished = publisher.create(&folder.path().join("c.png")).unwrap();
+        let mut unpublished = publisher.begin(&folder.path().join("c.png")).unwrap();
         unpublished.file().write_all(b"ours").unwrap();
         unpublished.publish().unwrap();
         assert_eq!(fs::read(leftover).unwrap(), b"another's");
@@ -290,12 +290,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let publisher = Publisher::new(Durability::Fast);
         let outputs: Vec<_> = (0..3).map(|n| folder.path().join(format!("{n}.png"))).collect();
-        publisher.create(&outputs[0]).unwrap().publish().unwrap();
-        let late = publisher.create(&outputs[1]).unwrap();
+        publisher.begin(&outputs[0]).unwrap().publish().unwrap();
+        let late = publisher.begin(&outputs[1]).unwrap();
         publisher.abandon_all();
         assert_eq!(names(folder.path()), ["0.png"]);
         assert!(late.publish().is_err());
-        assert!(publisher.create(&outputs[2]).is_err());
+        assert!(publisher.begin(&outputs[2]).is_err());
         assert_eq!(names(folder.path()), ["0.png"]);
     }
 
@@ -307,7 +307,7 @@ mod tests {
             for n in 0..8 {
                 let output = folder.path().join(format!("x/y/z/{n}.png"));
                 let publisher = &publisher;
-                scope.spawn(move || publisher.create(&output).unwrap().publish().unwrap());
+                scope.spawn(move || publisher.begin(&output).unwrap().publish().unwrap());
             }
         });
         assert_eq!(names(&folder.path().join("x/y/z")).len(), 8);
@@ -319,13 +319,13 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         let publisher = Publisher::new(Durability::Fast);
-        let why = publisher.create(&file.join("c.png")).unwrap_err().to_string();
+        let why = publisher.begin(&file.join("c.png")).unwrap_err().to_string();
         assert!(why.starts_with(&format!("cannot write {}: Not a directory", file.display())), "{why}");
         assert!(why.ends_with("move it away or choose another --out"), "{why}");
 
         let taken = folder.path().join("folder");
         fs::create_dir(&taken).unwrap();
-        let why = publisher.create(&taken).unwrap().publish().unwrap_err().to_string();
+        let why = publisher.begin(&taken).unwrap().publish().unwrap_err().to_string();
         assert!(why.contains("a folder is where the output belongs"), "{why}");
     }
 
@@ -341,7 +341,7 @@ mod tests {
     fn a_failed_write_is_the_outputs_fault_and_not_the_inputs() {
         let folder = tempfile::tempdir().unwrap();
         let publisher = Publisher::new(Durability::Fast);
-        let unpublished = publisher.create(&folder.path().join("c.png")).unwrap();
+        let unpublished = publisher.begin(&folder.path().join("c.png")).unwrap();
         let full = CodecError::Io(io::ErrorKind::StorageFull.into());
         let why = unpublished.failed(full).to_string();
         assert!(

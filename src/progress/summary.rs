@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Done, Event};
+use super::Event;
 use crate::config::{Report, Style};
 use crate::error::Exit;
 use crate::paths::{self, Shown};
@@ -46,8 +46,10 @@ pub struct Summary {
     pub stopped: bool,
     /// Pixels of the pictures done.
     pub pixels: u64,
+    /// Bytes of their inputs.
+    pub bytes_in: u64,
     /// Bytes of their outputs.
-    pub bytes: u64,
+    pub bytes_out: u64,
     /// Seconds from start to end.
     pub seconds: f64,
     /// Pictures done, by device.
@@ -91,7 +93,8 @@ impl Summary {
             left: 0,
             stopped: false,
             pixels: 0,
-            bytes: 0,
+            bytes_in: 0,
+            bytes_out: 0,
             seconds: 0.0,
             devices: BTreeMap::new(),
             notes: Vec::new(),
@@ -102,12 +105,13 @@ impl Summary {
     pub(super) fn count(&mut self, event: Event) {
         match event {
             Event::Planned { count } => self.planned += count as u64,
-            Event::Done(Done { pixels, bytes, device, .. }) => {
+            Event::Done { pixels, bytes_in, bytes_out, device, .. } => {
                 self.settled += 1;
                 self.done += 1;
                 self.pixels += pixels;
-                self.bytes += bytes;
-                *self.devices.entry(device).or_default() += 1;
+                self.bytes_in += bytes_in;
+                self.bytes_out += bytes_out;
+                *self.devices.entry(device.to_string()).or_default() += 1;
             }
             Event::Skipped { why, planned, .. } => {
                 self.settled += u64::from(planned);
@@ -299,13 +303,18 @@ fn time(seconds: f64) -> String {
 mod tests {
     use super::*;
     use crate::error::PictureError;
-    use crate::source::Job;
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
     fn done(device: &str) -> Event {
-        let job = Job { number: 0, input: "in/a.png".into(), output: "out/a.png".into(), named: false };
-        Event::Done(Done { job, pixels: 12_600_000, bytes: 7, device: device.into() })
+        Event::Done {
+            input: "in/a.png".into(),
+            output: "out/a.png".into(),
+            pixels: 12_600_000,
+            bytes_in: 5,
+            bytes_out: 7,
+            device: device.into(),
+        }
     }
 
     fn failed(input: impl Into<PathBuf>) -> Event {
@@ -400,7 +409,7 @@ mod tests {
         let expected = serde_json::json!({
             "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 },
             "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "no device could do it: all are gone" }],
-            "left": 1, "stopped": false, "pixels": 12_600_000, "bytes": 7, "seconds": 2.0,
+            "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
             "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],
         });
         assert_eq!(json, expected);
