@@ -1,8 +1,10 @@
 //! The arithmetic: what equalization makes of samples. Pure functions on slices; no I/O, no threads.
 //!
 //! [`equalize`] is what a CPU lane does with a picture and the reference for every other backend, byte for byte. Its parts:
-//! [`histogram`] counts, [`lut`] makes the table, [`colour`] knows luma and what follows from it.
+//! [`histogram`] counts, [`lut`] makes the table, [`colour`] knows luma and what follows from it, [`clahe`]
+//! is the adaptive method.
 
+pub mod clahe;
 pub mod colour;
 pub mod histogram;
 pub mod lut;
@@ -12,6 +14,7 @@ mod simd;
 use serde::{Deserialize, Serialize};
 
 use crate::picture::{Depth, Layout, Pixel};
+pub use clahe::{Clahe, Tiles};
 use colour::Plane;
 use histogram::{BLOCK, Counted, Tally};
 pub use sample::Sample;
@@ -21,6 +24,8 @@ pub use sample::Sample;
 pub enum Method {
     /// One LUT for the whole picture, from the histogram of the whole picture.
     Global,
+    /// A LUT for each tile, contrast-limited, interpolated between the tiles.
+    Clahe(Clahe),
 }
 
 /// What a lane does with the samples of a picture. (Gray output is no case of its own: the decoder then delivers gray.)
@@ -32,7 +37,8 @@ pub struct Operation {
     pub per_channel: bool,
 }
 
-/// Buffers that [`equalize`] reuses from picture to picture; none grows with the size of the picture.
+/// Buffers that [`equalize`] reuses from picture to picture. For global equalization their size is fixed; for CLAHE see
+/// [`clahe::Geometry::scratch_bytes`].
 #[derive(Default)]
 pub struct Scratch {
     eight: Buffers<u8>,
@@ -44,11 +50,12 @@ pub struct Buffers<S> {
     /// Made for the first picture of its depth.
     tally: Option<Tally>,
     lut: Vec<S>,
+    clahe: clahe::Buffers<S>,
 }
 
 impl<S> Default for Buffers<S> {
     fn default() -> Self {
-        Self { tally: None, lut: Vec::new() }
+        Self { tally: None, lut: Vec::new(), clahe: clahe::Buffers::default() }
     }
 }
 
@@ -83,6 +90,10 @@ fn equalize_samples<S: Sample>(
     for &plane in Plane::to_equalize(layout.pixel, operation.per_channel) {
         match operation.method {
             Method::Global => global(samples, layout.pixel, plane, buffers),
+            Method::Clahe(clahe) => {
+                let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
+                clahe::equalize(samples, layout, plane, &clahe, &mut buffers.clahe, tally);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 
+use super::clahe::{self, Corners};
 use super::{Buffers, Scratch, simd};
 
 /// A sample of a picture: `u8` or `u16`. The arithmetic is written once, over this trait.
@@ -30,6 +31,12 @@ pub trait Sample: Pod + Ord + private::Sealed {
     /// Moves RGB or RGBA pixels from one luma to another, as in [`super::colour::relight`].
     fn relight(pixels: &mut [Self], channels: usize, from: &[Self], to: &[Self]) {
         super::colour::relight_portable(pixels, channels, from, to);
+    }
+
+    /// Replaces each value by the four corners' entries for it, interpolated in float32: between left and right by its own weight of
+    /// the right, between top and bottom by the bottom's weight.
+    fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {
+        clahe::blend_portable(values, corners, right_weights, bottom_weight);
     }
 
     /// The reusable buffers of this depth.

@@ -1,0 +1,361 @@
+//! Contrast-limited adaptive histogram equalization, byte for byte that of OpenCV's x86-64 builds.
+//!
+//! The picture is divided into tiles; each has its own LUT, from a histogram whose peaks are cut at the clip limit and spread over
+//! all levels; each pixel is interpolated between the LUTs of the four tiles whose centres surround it (K. Zuiderveld, *Contrast
+//! Limited Adaptive Histogram Equalization*, Graphics Gems IV, 1994). What differs between implementations (padding, clipping in one
+//! pass, float32 in this order, no fused multiply-add) is here as in `cv::CLAHE`.
+//!
+//! Works in place: two rows of tile LUTs are alive at a time, and the pixels of a row of tiles are counted before the interpolation
+//! reaches them.
+
+use serde::{Deserialize, Serialize};
+
+use super::colour::{self, Plane};
+use super::histogram::Tally;
+use super::sample::Sample;
+use crate::picture::{Layout, Pixel};
+
+/// The settings of CLAHE.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Clahe {
+    /// How high a peak of a tile's histogram may be, as a multiple of its mean; 0 means no limit.
+    pub clip_limit: f64,
+    /// The tiles.
+    pub tiles: Tiles,
+}
+
+/// How a picture is divided into tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tiles {
+    /// So many tiles across and down, whatever the picture's size.
+    Grid {
+        /// Tiles across; 0 counts as 1.
+        x: u32,
+        /// Tiles down; 0 counts as 1.
+        y: u32,
+    },
+    /// As many tiles as make them nearest to squares of so many pixels.
+    Pixels(u32),
+}
+
+impl Tiles {
+    /// Tiles across and down a picture of this size.
+    pub fn grid(self, width: u32, height: u32) -> (u32, u32) {
+        match self {
+            Self::Grid { x, y } => (x.max(1), y.max(1)),
+            Self::Pixels(side) => {
+                let side = u64::from(side.max(1));
+                let along = |length: u32| ((u64::from(length) + side / 2) / side).max(1) as u32;
+                (along(width), along(height))
+            }
+        }
+    }
+}
+
+/// The tiles of one picture: what every backend derives from settings and layout before it touches a pixel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Geometry {
+    /// Tiles across.
+    pub columns: usize,
+    /// Tiles down.
+    pub rows: usize,
+    /// Pixels across one tile.
+    pub tile_width: usize,
+    /// Pixels down one tile.
+    pub tile_height: usize,
+    /// The most that one bin of a tile's histogram keeps; `None`: all.
+    pub clip: Option<u64>,
+    /// What the running count of a tile is multiplied by to give a level.
+    pub scale: f32,
+}
+
+impl Geometry {
+    /// The tiles of a picture. Unless the grid divides it in both directions, it is padded (on the right and at the bottom, by
+    /// reflection without repeating the edge) in both, by a whole grid's width where that one alone would have fitted.
+    pub fn new(layout: &Layout, clahe: &Clahe) -> Self {
+        let (columns, rows) = clahe.tiles.grid(layout.width, layout.height);
+        let fits = layout.width.is_multiple_of(columns) && layout.height.is_multiple_of(rows);
+        let side = |length: u32, tiles: u32| length as usize / tiles as usize + usize::from(!fits);
+        let (tile_width, tile_height) = (side(layout.width, columns), side(layout.height, rows));
+        let area = tile_width as u64 * tile_height as u64;
+        let levels = layout.depth.levels();
+        let clip = (clahe.clip_limit > 0.0)
+            .then(|| ((clahe.clip_limit * area as f64 / levels as f64) as u64).max(1));
+        let scale = (levels - 1) as f32 / area as f32;
+        Self { columns: columns as usize, rows: rows as usize, tile_width, tile_height, clip, scale }
+    }
+
+    /// Bytes that a [`super::Scratch`] grows to for this picture: two rows of tile LUTs and some rows of samples.
+    pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
+        let sample = layout.depth.bytes();
+        let luts = 2 * self.columns * layout.depth.levels() * sample;
+        let rows =
+            (self.rows * self.tile_height - layout.height as usize + 2) * layout.width as usize * sample;
+        let columns = layout.width as usize * size_of::<f32>();
+        (luts + rows + columns) as u64
+    }
+}
+
+/// Where a coordinate beyond the edge of `length` samples is taken from: reflected without repeating the edge, back and forth
+/// where the padding is longer than the picture.
+pub fn reflect(at: usize, length: usize) -> usize {
+    if length == 1 {
+        return 0;
+    }
+    let folded = at % (2 * length - 2);
+    if folded < length { folded } else { 2 * length - 2 - folded }
+}
+
+/// Two neighbouring tiles (the same one at the edges) and how far a pixel is on its way from one's centre to the other's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Between {
+    /// The tile before.
+    pub first: usize,
+    /// The tile behind.
+    pub second: usize,
+    /// The weight of the second, in `0.0..1.0`; the first has the rest.
+    pub weight: f32,
+}
+
+impl Between {
+    /// The tiles around one coordinate, of `tiles` tiles of `side` pixels.
+    pub fn new(at: usize, side: usize, tiles: usize) -> Self {
+        let centred = at as f32 * (1.0 / side as f32) - 0.5;
+        let floor = centred.floor();
+        let clamp = |tile: f32| (tile.max(0.0) as usize).min(tiles - 1);
+        Self { first: clamp(floor), second: clamp(floor + 1.0), weight: centred - floor }
+    }
+}
+
+/// Neighbouring columns of pixels that lie between the same two columns of tiles.
+struct Run {
+    pixels: std::ops::Range<usize>,
+    first: usize,
+    second: usize,
+}
+
+/// Buffers that are reused from picture to picture.
+pub(super) struct Buffers<S> {
+    /// Two rows of tile LUTs: row `j` of tiles is in half `j % 2`.
+    luts: Vec<S>,
+    /// The weight of the second tile column, for each column of pixels.
+    weights: Vec<f32>,
+    runs: Vec<Run>,
+    /// The rows of the plane below the picture's last.
+    padding: Vec<S>,
+    /// A row of the plane as it was.
+    before: Vec<S>,
+    /// A row of the plane as it becomes.
+    after: Vec<S>,
+}
+
+impl<S> Default for Buffers<S> {
+    fn default() -> Self {
+        Self {
+            luts: Vec::new(),
+            weights: Vec::new(),
+            runs: Vec::new(),
+            padding: Vec::new(),
+            before: Vec::new(),
+            after: Vec::new(),
+        }
+    }
+}
+
+/// Equalizes one plane of a picture adaptively, in place.
+pub(super) fn equalize<S: Sample>(
+    samples: &mut [S],
+    layout: &Layout,
+    plane: Plane,
+    clahe: &Clahe,
+    buffers: &mut Buffers<S>,
+    tally: &mut Tally,
+) {
+    let tiles = Geometry::new(layout, clahe);
+    let mut view = View { samples, width: layout.width as usize, pixel: layout.pixel, plane };
+    buffers.prepare(&view, &tiles);
+    let mut counted = 0;
+    for y in 0..layout.height as usize {
+        let down = Between::new(y, tiles.tile_height, tiles.rows);
+        while counted <= down.second {
+            buffers.fill_luts(&view, &tiles, counted, tally);
+            counted += 1;
+        }
+        buffers.interpolate(&mut view, &tiles, y, down);
+    }
+}
+
+impl<S: Sample> Buffers<S> {
+    /// Computes what does not change from row to row, and saves the padding before its originals are overwritten.
+    fn prepare(&mut self, view: &View<'_, S>, tiles: &Geometry) {
+        let (width, height) = (view.width, view.height());
+        self.luts.resize(2 * tiles.columns * S::LEVELS, S::zeroed());
+        self.before.resize(width, S::zeroed());
+        self.after.resize(width, S::zeroed());
+        self.padding.resize((tiles.rows * tiles.tile_height - height) * width, S::zeroed());
+        for (row, y) in self.padding.chunks_exact_mut(width).zip(height..) {
+            view.read(reflect(y, height), 0, row);
+        }
+        self.weights.clear();
+        self.runs.clear();
+        for x in 0..width {
+            let across = Between::new(x, tiles.tile_width, tiles.columns);
+            self.weights.push(across.weight);
+            match self.runs.last_mut() {
+                Some(run) if (run.first, run.second) == (across.first, across.second) => {
+                    run.pixels.end = x + 1;
+                }
+                _ => {
+                    self.runs.push(Run { pixels: x..x + 1, first: across.first, second: across.second });
+                }
+            }
+        }
+    }
+
+    /// Counts the pixels of one row of tiles and makes its LUTs.
+    fn fill_luts(&mut self, view: &View<'_, S>, tiles: &Geometry, row: usize, tally: &mut Tally) {
+        let half = tiles.columns * S::LEVELS;
+        let luts = &mut self.luts[row % 2 * half..][..half];
+        for (column, lut) in luts.chunks_exact_mut(S::LEVELS).enumerate() {
+            tally.clear();
+            for y in row * tiles.tile_height..(row + 1) * tiles.tile_height {
+                let from = column * tiles.tile_width..(column + 1) * tiles.tile_width;
+                let inside = from.start.min(view.width)..from.end.min(view.width);
+                let beyond = inside.end.max(from.start)..from.end;
+                match y.checked_sub(view.height()) {
+                    None => {
+                        tally.add(view.segment(y, inside, &mut self.before));
+                        for x in beyond {
+                            let mut value = S::zeroed();
+                            view.read(y, reflect(x, view.width), std::slice::from_mut(&mut value));
+                            tally.add(&[value]);
+                        }
+                    }
+                    Some(below) => {
+                        let row = &self.padding[below * view.width..][..view.width];
+                        tally.add(&row[inside]);
+                        for x in beyond {
+                            tally.add(&[row[reflect(x, view.width)]]);
+                        }
+                    }
+                }
+            }
+            fill_lut(tally.counts(), tiles, lut);
+        }
+    }
+
+    /// Sends one row of pixels through the LUTs of the tiles around them.
+    fn interpolate(&mut self, view: &mut View<'_, S>, tiles: &Geometry, y: usize, down: Between) {
+        let lut = |row: usize, column: usize| {
+            &self.luts[(row % 2 * tiles.columns + column) * S::LEVELS..][..S::LEVELS]
+        };
+        let blend = |values: &mut [S]| {
+            for run in &self.runs {
+                let corners = Corners {
+                    top: [lut(down.first, run.first), lut(down.first, run.second)],
+                    bottom: [lut(down.second, run.first), lut(down.second, run.second)],
+                };
+                let pixels = run.pixels.clone();
+                S::blend(&mut values[pixels.clone()], &corners, &self.weights[pixels], down.weight);
+            }
+        };
+        if view.pixel == Pixel::Gray {
+            return blend(view.row_mut(y));
+        }
+        view.read(y, 0, &mut self.before);
+        self.after.copy_from_slice(&self.before);
+        blend(&mut self.after);
+        let (pixel, plane) = (view.pixel, view.plane);
+        colour::write(view.row_mut(y), pixel, plane, &self.before, &self.after);
+    }
+}
+
+/// One plane of interleaved samples.
+struct View<'a, S> {
+    samples: &'a mut [S],
+    width: usize,
+    pixel: Pixel,
+    plane: Plane,
+}
+
+impl<S: Sample> View<'_, S> {
+    fn stride(&self) -> usize {
+        self.width * self.pixel.channels()
+    }
+
+    fn height(&self) -> usize {
+        self.samples.len() / self.stride()
+    }
+
+    fn row_mut(&mut self, y: usize) -> &mut [S] {
+        let stride = self.stride();
+        &mut self.samples[y * stride..][..stride]
+    }
+
+    /// Copies the values of neighbouring pixels of one row, the first at `x`.
+    fn read(&self, y: usize, x: usize, values: &mut [S]) {
+        let channels = self.pixel.channels();
+        let from = &self.samples[y * self.stride() + x * channels..][..values.len() * channels];
+        colour::read(from, self.pixel, self.plane, values);
+    }
+
+    /// The values of neighbouring pixels of one row: themselves, or copied to the front of `buffer`.
+    fn segment<'a>(&'a self, y: usize, pixels: std::ops::Range<usize>, buffer: &'a mut [S]) -> &'a [S] {
+        if self.pixel == Pixel::Gray {
+            return &self.samples[y * self.width..][pixels];
+        }
+        let values = &mut buffer[..pixels.len()];
+        self.read(y, pixels.start, values);
+        values
+    }
+}
+
+/// The LUTs of the four tiles around some pixels, left and right.
+pub struct Corners<'a, S> {
+    /// Those of the tiles above.
+    pub top: [&'a [S]; 2],
+    /// Those of the tiles below.
+    pub bottom: [&'a [S]; 2],
+}
+
+/// [`Sample::blend`] in plain Rust.
+pub(super) fn blend_portable<S: Sample>(
+    values: &mut [S],
+    corners: &Corners<'_, S>,
+    right_weights: &[f32],
+    bottom_weight: f32,
+) {
+    let Corners { top: [a, b], bottom: [c, d] } = corners;
+    for (value, &right) in values.iter_mut().zip(right_weights) {
+        let level = value.level();
+        let [a, b, c, d] = [a, b, c, d].map(|lut| lut[level].level() as f32);
+        let left = 1.0 - right;
+        let top = a * left + b * right;
+        let bottom = c * left + d * right;
+        *value = quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight);
+    }
+}
+
+/// Makes the LUT of a tile from its counts: clips, spreads what was cut off in one pass, scales the running sum.
+fn fill_lut<S: Sample>(counts: &[u64], tiles: &Geometry, lut: &mut [S]) {
+    let levels = S::LEVELS as u64;
+    let clip = tiles.clip.unwrap_or(u64::MAX);
+    let excess: u64 = counts.iter().map(|&n| n.saturating_sub(clip)).sum();
+    let (batch, residual) = (excess / levels, excess % levels);
+    // One more each for bins 0, step, 2 step, … until the rest is spent.
+    let step = (levels / residual.max(1)).max(1);
+    let mut extras = (0..residual).map(|n| n * step).peekable();
+    let mut running = 0;
+    for ((level, entry), &count) in (0..).zip(lut).zip(counts) {
+        running += count.min(clip) + batch + u64::from(extras.next_if_eq(&level).is_some());
+        *entry = quantize(running as f32 * tiles.scale);
+    }
+}
+
+/// Rounds to the nearest level, halves to even; `value` is not negative and less than 2²².
+fn quantize<S: Sample>(value: f32) -> S {
+    // From 2²³ on a float has no fraction left, so the addition itself rounds, and the lowest bits are the integer.
+    const ROUND: f32 = 8_388_608.0;
+    let rounded = (value + ROUND).to_bits() - ROUND.to_bits();
+    S::from_level(rounded.min(S::LEVELS as u32 - 1))
+}

@@ -1,0 +1,116 @@
+//! The arithmetic against OpenCV and against a numpy model: `tests/golden/README.md` says where the files come from.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize, equalize_gray8};
+use histeqd::picture::{Depth, Layout, Pixel};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// A picture with samples of either depth in memory that is aligned for both.
+struct Picture {
+    layout: Layout,
+    words: Vec<u16>,
+}
+
+impl Picture {
+    fn pixels_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.layout.bytes() as usize]
+    }
+
+    /// Reads the PGM, PPM and PAM files that `make.py` writes (each header line is complete, there are no comments).
+    fn read(path: &Path) -> Self {
+        let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let (magic, _) = file.split_at(2);
+        let header_lines = if magic == b"P7" { 7 } else { 3 };
+        let end =
+            file.iter().enumerate().filter(|&(_, &byte)| byte == b'\n').nth(header_lines - 1).unwrap().0;
+        let header = std::str::from_utf8(&file[..end]).unwrap();
+        let mut numbers = header[2..].split_whitespace().filter_map(|word| word.parse::<u32>().ok());
+        let mut number = || numbers.next().unwrap();
+        let (width, height) = (number(), number());
+        let pixel = match magic {
+            b"P5" => Pixel::Gray,
+            b"P6" => Pixel::Rgb,
+            _ if number() == 2 => Pixel::GrayAlpha,
+            _ => Pixel::Rgba,
+        };
+        let depth = if number() == 255 { Depth::Eight } else { Depth::Sixteen };
+        let layout = Layout { width, height, pixel, depth };
+        let mut picture = Self { layout, words: vec![0; layout.bytes().div_ceil(2) as usize] };
+        let samples = &file[end + 1..];
+        match depth {
+            Depth::Eight => picture.pixels_mut().copy_from_slice(samples),
+            Depth::Sixteen => {
+                for (word, bytes) in picture.words.iter_mut().zip(samples.as_chunks().0) {
+                    *word = u16::from_be_bytes(*bytes);
+                }
+            }
+        }
+        picture
+    }
+
+    /// The 64-bit FNV-1a hash of the samples, little-endian.
+    fn hash(&mut self) -> String {
+        if self.layout.depth == Depth::Sixteen {
+            self.words.iter_mut().for_each(|word| *word = word.to_le());
+        }
+        let hash = self.pixels_mut().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    }
+}
+
+#[test]
+fn every_case_gives_its_bytes() {
+    let cases = fs::read_to_string(golden().join("cases.tsv")).unwrap();
+    let mut scratch = Scratch::default();
+    let mut wrong = Vec::new();
+    let mut done = 0;
+    for case in cases.lines().skip(1) {
+        let fields: Vec<_> = case.split('\t').collect();
+        let [file, per_channel, limit, x, y, hash] = fields[..] else {
+            panic!("a case has six fields: {case}")
+        };
+        let method = match limit {
+            "global" => Method::Global,
+            limit => Method::Clahe(Clahe {
+                clip_limit: limit.parse().unwrap(),
+                tiles: Tiles::Grid { x: x.parse().unwrap(), y: y.parse().unwrap() },
+            }),
+        };
+        let mut picture = Picture::read(&golden().join(file));
+        let layout = picture.layout;
+        let operation = Operation { method, per_channel: per_channel == "1" };
+        equalize(picture.pixels_mut(), &layout, &operation, &mut scratch);
+        if picture.hash() != hash {
+            wrong.push(case);
+        }
+        done += 1;
+    }
+    assert!(done > 300, "only {done} cases");
+    assert!(wrong.is_empty(), "{} of {done} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn opencvs_equalization_is_within_one_level() {
+    let mut compared = 0;
+    for entry in fs::read_dir(golden()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let Some(stem) = name.strip_suffix(".opencv.pgm") else { continue };
+        let mut ours = Picture::read(&golden().join(format!("{stem}.pgm")));
+        equalize_gray8(ours.pixels_mut());
+        let mut theirs = Picture::read(&path);
+        let worst = ours.pixels_mut().iter().zip(theirs.pixels_mut()).map(|(a, b)| a.abs_diff(*b)).max();
+        assert!(worst <= Some(1), "{name}: {worst:?} levels apart");
+        compared += 1;
+    }
+    assert!(compared >= 9, "only {compared} pictures");
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Makes the golden files beside this script. `make.py SOURCES` where SOURCES is a folder with the pictures that README.md names.
+
+Inputs are small PGM, PPM and PAM files. cases.tsv says for each input and operation what must come out: the 64-bit FNV-1a hash of
+the samples, little-endian, without a header. Gray CLAHE comes from OpenCV's createCLAHE itself; everything else from the numpy
+model below, written from the documented formulas and independent of the Rust code. NAME.opencv.pgm is OpenCV's equalizeHist,
+whose float32 LUT may differ by one level.
+
+needs: numpy, opencv-python-headless (x86-64 wheel; made with 5.0.0)
+"""
+import glob
+import os
+import random
+import sys
+
+import cv2
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def levels(a):
+    return 65536 if a.dtype == np.uint16 else 256
+
+
+def lut(counts):
+    """Textbook equalization in Python's integers, halves up."""
+    counts = [int(n) for n in counts]
+    total, first = sum(counts), next((i for i, n in enumerate(counts) if n), 0)
+    above = total - counts[first]
+    if above == 0:
+        return np.arange(len(counts))
+    out, running = [0] * len(counts), 0
+    for i in range(first, len(counts)):
+        running += counts[i]
+        out[i] = (2 * (running - counts[first]) * (len(counts) - 1) + above) // (2 * above)
+    return np.array(out)
+
+
+def luma(a):
+    r, g, b = (a[..., i].astype(np.uint64) for i in range(3))
+    return ((19595 * r + 38470 * g + 7471 * b + 32768) >> 16).astype(a.dtype)
+
+
+def relight(a, before, after):
+    out = a.copy()
+    moved = a[..., :3].astype(np.int64) + (after.astype(np.int64) - before)[..., None]
+    out[..., :3] = np.clip(moved, 0, levels(a) - 1)
+    return out
+
+
+def by_planes(a, per_channel, one):
+    """Applies `one` (a plane to a plane) to what is equalized of a picture (H, W, channels)."""
+    if a.shape[2] >= 3 and not per_channel:
+        y = luma(a)
+        return relight(a, y, one(y))
+    out = a.copy()
+    for c in range(1 if a.shape[2] < 3 else 3):
+        out[..., c] = one(a[..., c])
+    return out
+
+
+def equalize(a, per_channel):
+    visible = a[..., -1] > 0 if a.shape[2] in (2, 4) else np.ones(a.shape[:2], bool)
+    return by_planes(a, per_channel, lambda p: lut(np.bincount(p[visible], minlength=levels(a)))[p].astype(a.dtype))
+
+
+def clahe(a, per_channel, clip, grid):
+    # One object a plane: that is how OpenCV's users run it. Planes must lie densely in memory.
+    return by_planes(a, per_channel, lambda p: cv2.createCLAHE(clip, grid).apply(np.ascontiguousarray(p)))
+
+
+def fnv1a(data):
+    h = 0xCBF29CE484222325
+    for byte in data:
+        h = (h ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return h
+
+
+def write_pnm(path, a):
+    h, w, c = a.shape
+    kind = {1: ('pgm', 'P5'), 3: ('ppm', 'P6'), 2: ('pam', 'P7'), 4: ('pam', 'P7')}[c]
+    if kind[1] == 'P7':
+        tuple_type = 'GRAYSCALE_ALPHA' if c == 2 else 'RGB_ALPHA'
+        head = f'P7\nWIDTH {w}\nHEIGHT {h}\nDEPTH {c}\nMAXVAL {levels(a) - 1}\nTUPLTYPE {tuple_type}\nENDHDR\n'
+    else:
+        head = f'{kind[1]}\n{w} {h}\n{levels(a) - 1}\n'
+    with open(f'{path}.{kind[0]}', 'wb') as f:
+        f.write(head.encode() + a.astype(a.dtype.newbyteorder('>')).tobytes())
+    return f'{os.path.basename(path)}.{kind[0]}'
+
+
+def pictures(sources):
+    """Name and samples (H, W, channels) of every input."""
+    def real(pattern, y, x, h, w):
+        path, = glob.glob(os.path.join(sources, pattern))
+        a = cv2.imread(path, cv2.IMREAD_UNCHANGED)[y:y + h, x:x + w]
+        if a.ndim == 2:
+            return a[..., None]
+        return a[..., [2, 1, 0, 3][:a.shape[2]]]
+    yield 'cell', real('*scikit-image*cell.png', 250, 150, 120, 161)
+    yield 'page', real('*scikit-image*page.png', 40, 100, 97, 129)
+    yield 'rocket', real('*scikit-image*rocket.jpg', 60, 300, 95, 127)
+    yield 'hopper16', real('*Pillow*hopper_16bit.pgm', 10, 10, 101, 96)
+    yield 'monkey16', real('*libjpeg-turbo*monkey16.png', 60, 30, 53, 75)
+    yield 'pngsuite-rgba16', real('*pngsuite*basi6a16.png', 0, 0, 32, 31)
+    rng = np.random.default_rng(20261121)
+    for h, w in [(1, 1), (1, 9), (7, 1), (3, 5), (16, 13), (17, 31), (64, 64), (61, 97)]:
+        for dtype in (np.uint8, np.uint16):
+            # A ramp with noise: neighbouring tiles differ, and no level range is empty everywhere.
+            top = levels(np.empty(0, dtype)) - 1
+            ramp = np.add.outer(np.linspace(0, .5, h), np.linspace(0, .5, w))
+            a = (np.clip(ramp + rng.normal(0, .12, (h, w)), 0, 1) * top).astype(dtype)[..., None]
+            yield f'noise-{w}x{h}-{8 * a.itemsize}', a
+    for channels, dtype in [(2, np.uint8), (4, np.uint8), (2, np.uint16), (3, np.uint16)]:
+        a = rng.integers(0, levels(np.empty(0, dtype)), (23, 37, channels)).astype(dtype)
+        if channels != 3:
+            a[..., -1] = np.where(rng.random((23, 37)) < .3, 0, a[..., -1])
+        yield f'noise-37x23x{channels}-{8 * a.itemsize}', a
+    yield 'constant', np.full((9, 14, 1), 200, np.uint8)
+
+
+def operations(a, rng):
+    """per_channel, clip limit (None: global), grid."""
+    ways = [False, True] if a.shape[2] >= 3 else [False]
+    for per_channel in ways:
+        yield per_channel, None, (0, 0)
+    combinations = [(clip, grid) for clip in (0., 1., 2., 2.5, 4., 40.)
+                    for grid in ((1, 1), (2, 3), (5, 7), (8, 8), (16, 16), (3, 1))]
+    for clip, grid in [(2., (8, 8))] + rng.sample(combinations, 10 if a.shape[2] == 1 else 4):
+        for per_channel in ways:
+            yield per_channel, clip, grid
+
+
+def main():
+    rng = random.Random(1)
+    with open(os.path.join(HERE, 'cases.tsv'), 'w') as cases:
+        cases.write('picture\tper_channel\tclip_limit\tgrid_x\tgrid_y\tfnv1a\n')
+        for name, a in pictures(sys.argv[1]):
+            file = write_pnm(os.path.join(HERE, name), a)
+            if a.dtype == np.uint8 and a.shape[2] == 1 and a.size > 1:
+                write_pnm(os.path.join(HERE, f'{name}.opencv'), cv2.equalizeHist(a[..., 0])[..., None])
+            for per_channel, clip, grid in operations(a, rng):
+                out = equalize(a, per_channel) if clip is None else clahe(a, per_channel, clip, grid)
+                digest = fnv1a(out.astype(out.dtype.newbyteorder('<')).tobytes())
+                limit = 'global' if clip is None else clip
+                cases.write(f'{file}\t{int(per_channel)}\t{limit}\t{grid[0]}\t{grid[1]}\t{digest:016x}\n')
+
+
+if __name__ == '__main__':
+    main()
