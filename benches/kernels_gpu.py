@@ -1,0 +1,510 @@
+"""The kernels by themselves, on a GPU: `kernels_gpu.py check` compares them with plain numpy, `kernels_gpu.py time` times them beside
+a device-to-device copy and a bare read of the same data in the same run.
+
+Needs numpy and cupy (for memory and streams; launches go straight to the driver). Run it from the project's folder. What a launch
+looks like here (grid, block, shared memory) is what src/worker/kernels.rs does.
+"""
+import argparse
+import ctypes
+import itertools
+import sys
+import time
+
+import cupy
+import numpy as np
+
+PTX = "kernels/prebuilt/histeqd.ptx"
+LUMA = 0xFFFFFFFF
+u32, u64, f32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_float
+cuda = ctypes.CDLL("libcuda.so.1")
+runtime = cupy.cuda.runtime
+
+
+# ---------------------------------------------------------------- launches
+
+def call(name, *arguments):
+    code = getattr(cuda, name)(*arguments)
+    if code:
+        text = ctypes.c_char_p()
+        cuda.cuGetErrorName(code, ctypes.byref(text))
+        raise RuntimeError(f"{name}: {text.value.decode()}")
+
+
+class Tiling(ctypes.Structure):
+    _fields_ = [(n, u32) for n in "width height tiles_x tiles_y tile_width tile_height clip".split()]
+    _fields_ += [(n, f32) for n in "lut_scale inverse_width inverse_height".split()]
+
+
+class Module:
+    """A PTX file, loaded by the driver."""
+
+    def __init__(self, path):
+        cupy.zeros(1)  # makes the context
+        self.handle = ctypes.c_void_p()
+        begin = time.perf_counter()
+        call("cuModuleLoadData", ctypes.byref(self.handle), open(path, "rb").read() + b"\0")
+        self.load_seconds = time.perf_counter() - begin
+        self.functions = {}
+
+    def launch(self, name, grid, block, arguments, stream, shared=0, cooperative=False):
+        key = (name, shared > 48 << 10)
+        if key not in self.functions:
+            f = ctypes.c_void_p()
+            call("cuModuleGetFunction", ctypes.byref(f), self.handle, name.encode())
+            if shared > 48 << 10:
+                call("cuFuncSetAttribute", f, 8, shared)
+            self.functions[key] = f
+        grid, block = ((tuple(d) + (1, 1))[:3] for d in (grid, block))
+        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
+        if cooperative:
+            call("cuLaunchCooperativeKernel", self.functions[key], *grid, *block, shared, ctypes.c_void_p(stream), pointers)
+        else:
+            call("cuLaunchKernel", self.functions[key], *grid, *block, shared, ctypes.c_void_p(stream), pointers, None)
+
+
+class Tuning:
+    """How work is spread over the GPU."""
+    histogram8 = (1024, 2)  # threads a block, blocks a multiprocessor
+    apply8 = (1024, 2)
+    fused8 = (512, 1)       # both passes in one launch
+    pixels16 = 1 << 18      # pixels a block that holds 65536 counters or LUT entries in shared memory
+    shared_lut16 = 1 << 20  # fewest pixels for which the LUT is taken into shared memory
+    cells_band = 16         # blocks a cell
+    tile_blocks = 2         # blocks a multiprocessor for tile histograms
+    tile_threads = 1024
+    cell_pixels = 2048
+
+
+class Lane:
+    """One stream with its device buffers, and the launches of one picture."""
+
+    def __init__(self, module, tuning=Tuning):
+        self.module, self.tuning = module, tuning
+        self.sms = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.counts = cupy.zeros(3 * 65536, np.uint32)
+        self.luts = cupy.zeros(3 * 65536, np.uint16)
+        self.arrived = cupy.zeros(4, np.uint32)
+        self.sums = cupy.zeros(2 * 769, np.uint32)
+        self.turn = 0
+        self.tile_counts = cupy.zeros(0, np.uint32)
+        self.tile_luts = cupy.zeros(0, np.uint8)
+        self.plane = cupy.zeros(0, np.uint8)
+
+    def launch(self, name, grid, block, *arguments, **options):
+        self.module.launch(name, grid, block, arguments, self.stream.ptr, **options)
+
+    def blocks(self, pixels, pixel_bytes, spread):
+        packs = -(-pixels * pixel_bytes // (48 if pixel_bytes % 3 == 0 else 16))
+        threads, per_sm = spread
+        return max(1, min(-(-packs // threads), per_sm * self.sms)), threads
+
+    def histogram8(self, kind, at, pixels, channels, finish=True):
+        grid, threads = self.blocks(pixels, channels, self.tuning.histogram8)
+        self.launch(f"histogram8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.counts.data.ptr),
+                    u64(self.arrived.data.ptr), u64(self.luts.data.ptr), u32(finish))
+
+    def apply8(self, kind, at, pixels, channels):
+        grid, threads = self.blocks(pixels, channels, self.tuning.apply8)
+        self.launch(f"apply8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.luts.data.ptr))
+
+    def fused8(self, kind, at, pixels, channels):
+        grid, threads = self.blocks(pixels, channels, self.tuning.fused8)
+        self.turn = 1 - self.turn
+        self.launch(f"equalize8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.sums.data.ptr), u32(self.turn),
+                    cooperative=True)
+
+    def clear16(self):
+        runtime.memsetAsync(self.counts.data.ptr, 0, self.counts.nbytes, self.stream.ptr)
+
+    def histogram16(self, kind, at, pixels, ranges=1):
+        planes = 3 if kind.endswith("channels") else 1
+        size = 65536 // ranges
+        grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
+        self.launch(f"histogram16_{kind}", (grid, ranges, planes), (1024,), u64(at), u64(pixels), u64(self.counts.data.ptr),
+                    u32(size), shared=size * 2)
+
+    def lut16(self, planes):
+        self.launch("lut16", (64, planes), (1024,), u64(self.counts.data.ptr), u64(self.luts.data.ptr))
+
+    def apply16(self, kind, at, pixels, channels):
+        arguments = u64(at), u64(pixels), u64(self.luts.data.ptr)
+        if pixels >= self.tuning.shared_lut16 and not kind.endswith("channels"):
+            grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
+            self.launch(f"apply16_{kind}_shared", (grid,), (1024,), *arguments, shared=128 << 10)
+        else:
+            grid, threads = self.blocks(pixels, 2 * channels, self.tuning.apply8)
+            self.launch(f"apply16_{kind}", (grid,), (threads,), *arguments)
+
+    def equalize(self, kind, at, pixels, channels, depth, chunks=1, ranges=1):
+        cuts = [pixels * i // chunks for i in range(chunks + 1)]
+        spans = [(at + a * channels * depth // 8, b - a) for a, b in zip(cuts, cuts[1:]) if b > a]
+        if depth == 8:
+            for i, (start, n) in enumerate(spans):
+                self.histogram8(kind, start, n, channels, i == len(spans) - 1)
+            for start, n in spans:
+                self.apply8(kind, start, n, channels)
+        else:
+            self.clear16()
+            for start, n in spans:
+                self.histogram16(kind, start, n, ranges)
+            self.lut16(3 if kind.endswith("channels") else 1)
+            for start, n in spans:
+                self.apply16(kind, start, n, channels)
+
+    def room(self, name, size, kind):
+        if getattr(self, name).size < size:
+            setattr(self, name, cupy.zeros(size, kind))
+            cupy.cuda.Device().synchronize()
+        return getattr(self, name).data.ptr
+
+    def clahe(self, at, tiling, depth, direct=False, parts=None, capacity=65536, steps="both"):
+        t, tiles = tiling, tiling.tiles_x * tiling.tiles_y
+        luts = self.room("tile_luts", tiles * (256 if depth == 8 else 131072), np.uint8)
+        if depth == 8:
+            parts = parts or max(1, min(self.tuning.tile_blocks * self.sms // tiles, t.tile_height,
+                                        t.tile_width * t.tile_height // 4096))
+            counts = self.room("tile_counts", tiles * 257, np.uint32)
+            if steps != "cells":
+                self.launch("clahe_tiles8", (tiles * parts,), (self.tuning.tile_threads,), u64(at), t, u32(parts), u64(counts),
+                            u64(counts + tiles * 1024), u64(luts))
+        else:
+            blocks = min(tiles, self.sms)
+            if steps != "cells":
+                spill = self.room("tile_counts", blocks * 65536, np.uint32)
+                self.launch("clahe_tiles16", (blocks,), (1024,), u64(at), t, u32(capacity), u64(spill), u64(luts),
+                            shared=capacity * 2)
+        if steps == "tiles":
+            return
+        if depth == 8 and not direct and t.tile_width * t.tile_height >= self.tuning.cell_pixels:
+            bands = max(1, min(self.tuning.cells_band, t.tile_width * t.tile_height // 8192))
+            cells = (t.tiles_x + 1) * (t.tiles_y + 1)
+            self.launch("clahe_cells8", (cells * bands,), (32, 8), u64(at), t, u64(luts), u32(bands))
+        else:
+            self.launch(f"clahe_direct{depth}", (-(-t.width // 32), min(-(-t.height // 32), 65535)), (32, 8), u64(at), t, u64(luts))
+
+    def clahe_colour(self, name, at, pixels, channel, tiling, depth, **options):
+        """By way of a plane of its own: extract, CLAHE, insert."""
+        plane = self.room("plane", pixels * depth // 8 + 16, np.uint8)
+        grid = (min(-(-pixels // 4096), 4 * self.sms),)
+        for step in ("extract", "insert"):
+            if step == "insert":
+                self.clahe(plane, tiling, depth, **options)
+            self.launch(f"{step}{depth}_{name}", grid, (512,), u64(at), u64(pixels), u64(plane), u32(channel))
+
+
+def tiling(width, height, tiles_x, tiles_y, clip_limit, depth):
+    padded_w, padded_h = width, height
+    if width % tiles_x or height % tiles_y:
+        padded_w, padded_h = width + tiles_x - width % tiles_x, height + tiles_y - height % tiles_y
+    tw, th, levels = padded_w // tiles_x, padded_h // tiles_y, 1 << depth
+    clip = max(1, int(float(clip_limit) * (tw * th) / levels)) if clip_limit > 0 else 0
+    one = np.float32(1)
+    return Tiling(width, height, tiles_x, tiles_y, tw, th, clip, np.float32(levels - 1) / np.float32(tw * th),
+                  one / np.float32(tw), one / np.float32(th))
+
+
+# ---------------------------------------------------------------- the reference
+
+def reference_lut(counts):
+    counts = counts.astype(object)
+    running = np.cumsum(counts)
+    lowest = next((i for i, n in enumerate(counts) if n), 0)
+    spread = running[-1] - counts[lowest]
+    if spread == 0:
+        return np.arange(len(counts))
+    lut = [0 if i < lowest else (2 * (c - counts[lowest]) * (len(counts) - 1) + spread) // (2 * spread) for i, c in enumerate(running)]
+    return np.array(lut, np.int64)
+
+
+def reference_luma(a):
+    r, g, b = (a[..., i].astype(np.uint64) for i in range(3))
+    return ((19595 * r + 38470 * g + 7471 * b + 32768) >> 16).astype(a.dtype)
+
+
+def relit(a, y, new_y):
+    out = a.copy()
+    moved = a[..., :3].astype(np.int64) + (new_y.astype(np.int64) - y.astype(np.int64))[..., None]
+    out[..., :3] = np.clip(moved, 0, np.iinfo(a.dtype).max)
+    return out
+
+
+def reference_equalize(a, by_channel):
+    """`a`: (pixels, channels)."""
+    channels, levels = a.shape[1], np.iinfo(a.dtype).max + 1
+    seen = a[:, -1] > 0 if channels in (2, 4) else slice(None)
+    lut = lambda plane: reference_lut(np.bincount(plane[seen], minlength=levels))
+    out = a.copy()
+    if channels < 3 or by_channel:
+        for c in range(1 if channels < 3 else 3):
+            out[:, c] = lut(a[:, c])[a[:, c]]
+        return out
+    y = reference_luma(a)
+    return relit(a, y, lut(y)[y])
+
+
+def reference_clahe(a, t):
+    (h, w), levels, one = a.shape, np.iinfo(a.dtype).max + 1, np.float32(1)
+
+    def mirrored(n, size):
+        i = np.arange(size)
+        if n == 1:
+            return np.zeros_like(i)
+        i = i % (2 * n - 2)
+        return np.where(i < n, i, 2 * n - 2 - i)
+
+    padded = a[np.ix_(mirrored(h, t.tile_height * t.tiles_y), mirrored(w, t.tile_width * t.tiles_x))]
+    luts = np.zeros((t.tiles_y, t.tiles_x, levels), a.dtype)
+    for j, i in itertools.product(range(t.tiles_y), range(t.tiles_x)):
+        tile = padded[j * t.tile_height:(j + 1) * t.tile_height, i * t.tile_width:(i + 1) * t.tile_width]
+        n = np.bincount(tile.ravel(), minlength=levels)
+        if t.clip:
+            excess = int(np.maximum(n - t.clip, 0).sum())
+            n = np.minimum(n, t.clip) + excess // levels
+            residual = excess % levels
+            if residual:
+                n[np.arange(0, levels, max(levels // residual, 1))[:residual]] += 1
+        luts[j, i] = np.clip(np.rint(np.cumsum(n).astype(np.float32) * np.float32(t.lut_scale)), 0, levels - 1)
+
+    def axis(size, inverse, tiles):
+        at = np.arange(size, dtype=np.float32) * np.float32(inverse) - np.float32(0.5)
+        low = np.floor(at)
+        return at - low, low.astype(int).clip(0, tiles - 1), (low.astype(int) + 1).clip(0, tiles - 1)
+
+    xa, x1, x2 = axis(w, t.inverse_width, t.tiles_x)
+    ya, y1, y2 = axis(h, t.inverse_height, t.tiles_y)
+    at = lambda y, x: luts[y[:, None], x[None, :], a].astype(np.float32)
+    xb, yb, ya = (one - xa)[None, :], (one - ya)[:, None], ya[:, None]
+    v = (at(y1, x1) * xb + at(y1, x2) * xa) * yb + (at(y2, x1) * xb + at(y2, x2) * xa) * ya
+    return np.clip(np.rint(v), 0, levels - 1).astype(a.dtype)
+
+
+# ---------------------------------------------------------------- checks
+
+KINDS = [("gray", 1, False), ("gray_alpha", 2, False), ("rgb_luma", 3, False), ("rgb_channels", 3, True),
+         ("rgba_luma", 4, False), ("rgba_channels", 4, True)]
+FUSED = ["gray", "rgb_luma"]
+DATA = ["random", "natural", "constant", "two", "hot"]
+
+
+def picture(rng, height, width, channels, kind, dtype, gpu=False):
+    """Random samples of one kind; the last of an even number of channels is an alpha with many zeros."""
+    top = np.iinfo(dtype).max
+    shape = (height, width, channels)
+    if kind == "random":
+        a = rng.integers(0, top + 1, shape, dtype)
+    elif kind == "natural":
+        y, x = np.mgrid[:height, :width].astype(np.float32)
+        base = 0.3 + 0.2 * np.sin(x / 97) * np.cos(y / 61) + 0.15 * np.sin((x + 2 * y) / 523)
+        a = np.empty(shape, dtype)
+        for c in range(channels):
+            a[..., c] = np.clip((base * (1 - 0.1 * c) + rng.normal(0, 0.01, (height, width)).astype(np.float32)) * top, 0, top)
+    elif kind == "constant":
+        a = np.full(shape, rng.integers(0, top + 1), dtype)
+    elif kind == "two":
+        a = np.where(rng.random(shape) < 0.3, rng.integers(0, top + 1), rng.integers(0, top + 1)).astype(dtype)
+    else:
+        a = np.where(rng.random(shape) < 0.02, rng.integers(0, top + 1, shape), top // 3).astype(dtype)
+    if channels in (2, 4):
+        a[..., -1] = rng.choice([0, 1, top], (height, width))
+    return a
+
+
+class Guarded:
+    """A picture in device memory at some offset from an aligned address, with bytes around it that nobody may change."""
+
+    def __init__(self, a, offset=0):
+        self.a, self.offset = a, offset
+        self.raw = np.full(a.nbytes + 64 + offset, 0xA5, np.uint8)
+        self.raw[offset:offset + a.nbytes] = a.view(np.uint8).ravel()
+        self.device = cupy.asarray(self.raw)
+        self.at = self.device.data.ptr + offset
+        cupy.cuda.Device().synchronize()
+
+    def result(self):
+        cupy.cuda.Device().synchronize()
+        raw = self.device.get()
+        end = self.offset + self.a.nbytes
+        if (raw[:self.offset] != 0xA5).any() or (raw[end:] != 0xA5).any():
+            raise AssertionError("bytes outside the picture were written")
+        return raw[self.offset:end].view(self.a.dtype).reshape(self.a.shape)
+
+
+def check(options):
+    rng = np.random.default_rng(options.seed)
+    module = Module(options.ptx)
+    lane = Lane(module)
+    sizes = [(1, 1), (1, 7), (5, 1), (1, 16), (3, 17), (33, 65), (255, 257)]
+    if not options.small:
+        sizes += [(640, 481), (1025, 777), (1300, 2100)]
+    done = failed = 0
+
+    def verify(what, got, want):
+        nonlocal done, failed
+        done += 1
+        if not np.array_equal(got, want):
+            failed += 1
+            if failed < 20:
+                print("DIFFERS", what, "samples", int((got != want).sum()), "of", want.size)
+
+    for depth, (kind, channels, by_channel), size in itertools.product((8, 16), KINDS, sizes):
+        dtype = np.uint8 if depth == 8 else np.uint16
+        for data in DATA if size[0] > 20 else DATA[:3]:
+            a = picture(rng, *size, channels, data, dtype)
+            want = reference_equalize(a.reshape(-1, channels), by_channel).reshape(a.shape)
+            for chunks, offset, ranges in ((1, 0, 1), (3, 0, 2), (1, depth // 8, 4)):
+                g = Guarded(a, offset)
+                lane.equalize(kind, g.at, size[0] * size[1], channels, depth, chunks, ranges)
+                verify((depth, kind, size, data, chunks, offset, ranges), g.result(), want)
+            if depth == 8 and kind in FUSED:
+                for offset in (0, 1):
+                    g = Guarded(a, offset)
+                    lane.fused8(kind, g.at, size[0] * size[1], channels)
+                    verify((kind, size, data, "fused", offset), g.result(), want)
+        for shared in (1, 1 << 40):
+            lane.tuning = type("T", (Tuning,), {"shared_lut16": shared, "pixels16": 5000})
+            g = Guarded(a)
+            lane.equalize(kind, g.at, size[0] * size[1], channels, depth)
+            verify((depth, kind, size, data, "shared", shared), g.result(), want)
+            lane.tuning = Tuning
+    print("global:", done, "compared,", failed, "differ", flush=True)
+
+    grids = [(1, 1), (8, 8), (3, 5), (16, 16), (2, 1)]
+    for depth, size, data in itertools.product((8, 16), sizes, ("random", "natural", "hot")):
+        dtype = np.uint8 if depth == 8 else np.uint16
+        a = picture(rng, *size, 1, data, dtype)[..., 0]
+        for _ in range(2 if options.small or depth == 16 else 4):
+            grid, clip = grids[rng.integers(len(grids))], [0, 1, 2, 2.5, 4, 40][rng.integers(6)]
+            if depth == 16 and size[0] < 300:
+                grid = grids[rng.integers(2)] if grid[0] == 16 else grid
+            t = tiling(size[1], size[0], *grid, clip, depth)
+            want = reference_clahe(a, t)
+            variants = [{"parts": 1}, {"parts": 3}, {"direct": True}] if depth == 8 else [{}, {"capacity": 1000}]
+            for variant in variants:
+                lane.tuning = type("T", (Tuning,), {"cell_pixels": 1})
+                g = Guarded(a)
+                lane.clahe(g.at, t, depth, **variant)
+                verify(("clahe", depth, size, data, grid, clip, variant), g.result(), want)
+                lane.tuning = Tuning
+    print("with CLAHE:", done, "compared,", failed, "differ", flush=True)
+
+    for depth, (kind, channels, by_channel), size in itertools.product((8, 16), KINDS[1:], sizes[-4:]):
+        a = picture(rng, *size, channels, "natural", np.uint8 if depth == 8 else np.uint16)
+        t = tiling(size[1], size[0], 4, 3, 2.0, depth)
+        name, g, want = kind.rsplit("_", 1)[0] if "rgb" in kind else kind, Guarded(a), a.copy()
+        if channels < 3 or by_channel:
+            for c in range(1 if channels < 3 else 3):
+                lane.clahe_colour(name, g.at, size[0] * size[1], c, t, depth)
+                want[..., c] = reference_clahe(a[..., c], t)
+        else:
+            lane.clahe_colour(name, g.at, size[0] * size[1], LUMA, t, depth)
+            y = reference_luma(a)
+            want = relit(a, y, reference_clahe(y, t))
+        verify(("clahe", depth, kind, size), g.result(), want)
+    print(done, "compared,", failed, "differ")
+    return failed == 0
+
+
+# ---------------------------------------------------------------- times
+
+READ = r"""
+extern "C" __global__ void __launch_bounds__(1024) read_all(const uint4* from, unsigned long long n, unsigned* to) {
+    unsigned sum = 0;
+    #pragma unroll 2
+    for (unsigned long long i = blockIdx.x * 1024ull + threadIdx.x; i < n; i += gridDim.x * 1024ull) {
+        const uint4 v = from[i];
+        sum += v.x ^ v.y ^ v.z ^ v.w;
+    }
+    if (sum == 0x12345678) *to = sum;
+}
+"""
+
+
+class Timer:
+    """Graphs of launches on several streams, replayed on data that is restored before every replay."""
+
+    def __init__(self, source, pictures, picture_bytes):
+        self.source, self.work = source, source.copy()
+        self.copy_to = cupy.empty_like(source)
+        self.pictures, self.bytes = pictures, picture_bytes
+        self.at = [self.work.data.ptr + i * picture_bytes for i in range(pictures)]
+
+    def run(self, lanes, one, repeats=9):
+        """Median milliseconds of `one(lane, address)` for all pictures, dealt over the lanes."""
+        for lane in lanes:  # makes the lane's buffers
+            one(lane, self.at[0])
+        cupy.cuda.Device().synchronize()
+        main = cupy.cuda.Stream(non_blocking=True)
+        main.begin_capture()
+        fork = cupy.cuda.Event(disable_timing=True)
+        fork.record(main)
+        for lane in lanes:
+            lane.stream.wait_event(fork)
+        for i, at in enumerate(self.at):
+            one(lanes[i % len(lanes)], at)
+        for lane in lanes:
+            join = cupy.cuda.Event(disable_timing=True)
+            join.record(lane.stream)
+            main.wait_event(join)
+        graph = main.end_capture()
+        return self.median(lambda: graph.launch(main), main, repeats)
+
+    def median(self, work, stream, repeats=9):
+        times = []
+        for i in range(repeats + 2):
+            runtime.memcpyAsync(self.work.data.ptr, self.source.data.ptr, self.work.nbytes, 3, stream.ptr)
+            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+            begin.record(stream)
+            work()
+            end.record(stream)
+            end.synchronize()
+            if i >= 2:
+                times.append(cupy.cuda.get_elapsed_time(begin, end))
+        return float(np.median(times))
+
+    def copy(self):
+        s = cupy.cuda.Stream(non_blocking=True)
+        return self.median(lambda: runtime.memcpyAsync(self.copy_to.data.ptr, self.work.data.ptr, self.work.nbytes, 3, s.ptr), s)
+
+    def read(self):
+        s, kernel, out = cupy.cuda.Stream(non_blocking=True), cupy.RawKernel(READ, "read_all"), cupy.zeros(1, np.uint32)
+        sms = cupy.cuda.Device().attributes["MultiProcessorCount"]
+
+        def work():
+            with s:
+                kernel((2 * sms,), (1024,), (self.work, np.uint64(self.work.nbytes // 16), out))
+        return self.median(work, s)
+
+
+def device_picture(height, width, channels, data, dtype, count=1):
+    """`count` pictures one after the other in device memory, made there."""
+    rng = np.random.default_rng(1)
+    if data == "random":
+        return cupy.random.randint(0, np.iinfo(dtype).max + 1, height * width * channels * count, dtype=dtype)
+    piece = cupy.asarray(picture(rng, min(height, 1024), width, channels, data, dtype))
+    pieces = -(-height // 1024)
+    return cupy.concatenate([piece[: min(1024, height)]] * (pieces * count)).ravel()
+
+
+def show(name, milliseconds, copy, extra=""):
+    print(f"{name:58s} {milliseconds * 1000:9.1f} us  {milliseconds / copy:5.2f} x copy {extra}", flush=True)
+
+
+def tuned(**values):
+    return type("T", (Tuning,), values)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["check", "time"])
+    parser.add_argument("--ptx", default=PTX)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--small", action="store_true", help="only small pictures, as for compute-sanitizer")
+    options = parser.parse_args()
+    if options.what == "check":
+        sys.exit(0 if check(options) else 1)
+    show_times(options)
+
+
+if __name__ == "__main__":
+    main()

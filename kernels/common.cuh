@@ -1,0 +1,122 @@
+// What the kernels share: sample types, 16-byte packs of pixels, luma, and block-wide sums.
+//
+// Everything is integer arithmetic or single IEEE operations in a stated order, so that every GPU gives the bytes that the
+// CPU gives. Written for compute capability 3.7 and newer; NVRTC compiles it without headers, hence the types of our own.
+
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+constexpr u32 FULL_WARP = 0xffffffffu;
+constexpr u32 WARP = 32;
+
+template <typename S> __device__ constexpr u32 levels() { return 1u << (8 * sizeof(S)); }
+
+// Which channels hold colour, and what is equalized by itself: each of them, or one value a pixel (gray or luma).
+template <int CHANNELS> __device__ constexpr int colours() { return CHANNELS < 3 ? 1 : 3; }
+template <int CHANNELS> __device__ constexpr bool has_alpha() { return CHANNELS == 2 || CHANNELS == 4; }
+
+// Y of BT.601 in 16-bit fixed point. The largest sum, for 16-bit white, is 2^32 - 32768 - 65536 + 65536: it fits.
+__device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) { return (19595u * r + 38470u * g + 7471u * b + 32768u) >> 16; }
+
+// The fewest whole pixels that fill whole 16-byte words: 16 bytes, or 48 for three channels. What one thread handles at a time.
+template <typename S, int CHANNELS> struct Pack {
+    static constexpr int VECTORS = CHANNELS == 3 ? 3 : 1;
+    static constexpr int BYTES = 16 * VECTORS;
+    static constexpr int PIXELS = BYTES / int(sizeof(S)) / CHANNELS;
+
+    u32 word[4 * VECTORS];
+
+    // Sample `i` of the pack. Only for an `i` known when compiling, so that the words stay in registers.
+    __device__ __forceinline__ u32 get(int i) const {
+        constexpr int PER_WORD = 4 / sizeof(S);
+        return (word[i / PER_WORD] >> (8 * sizeof(S) * (i % PER_WORD))) & (levels<S>() - 1);
+    }
+    // Puts a value into a place that is still zero. Samples of a word are put in rising order.
+    __device__ __forceinline__ void put(int i, u32 value) {
+        constexpr int PER_WORD = 4 / sizeof(S);
+        const u32 shifted = value << (8 * sizeof(S) * (i % PER_WORD));
+        word[i / PER_WORD] = i % PER_WORD ? word[i / PER_WORD] | shifted : shifted;
+    }
+    __device__ __forceinline__ static Pack load(const S* pixels, u64 index) {
+        const uint4* from = reinterpret_cast<const uint4*>(pixels) + index * VECTORS;
+        Pack pack;
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            const uint4 part = from[v];
+            pack.word[4 * v] = part.x, pack.word[4 * v + 1] = part.y, pack.word[4 * v + 2] = part.z, pack.word[4 * v + 3] = part.w;
+        }
+        return pack;
+    }
+    __device__ __forceinline__ void store(S* pixels, u64 index) const {
+        uint4* to = reinterpret_cast<uint4*>(pixels) + index * VECTORS;
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            to[v] = make_uint4(word[4 * v], word[4 * v + 1], word[4 * v + 2], word[4 * v + 3]);
+        }
+    }
+};
+
+// How many whole packs lie at `pixels`: none if it is not aligned to 16 bytes, and then the pixels are taken one by one.
+template <typename S, int CHANNELS> __device__ __forceinline__ u64 whole_packs(const S* pixels, u64 count) {
+    return reinterpret_cast<u64>(pixels) % 16 ? 0 : count / Pack<S, CHANNELS>::PIXELS;
+}
+
+__device__ __forceinline__ u64 thread_of_grid() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ u64 threads_of_grid() { return u64(gridDim.x) * blockDim.x; }
+
+__device__ __forceinline__ u32 warp_sum(u32 value) {
+#pragma unroll
+    for (int step = WARP / 2; step; step /= 2) value += __shfl_xor_sync(FULL_WARP, value, step);
+    return value;
+}
+
+// The sum of the values of this lane and all lanes before it.
+__device__ __forceinline__ u32 warp_scan(u32 value) {
+    const u32 lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int step = 1; step < int(WARP); step *= 2) {
+        const u32 before = __shfl_up_sync(FULL_WARP, value, step);
+        if (lane >= step) value += before;
+    }
+    return value;
+}
+
+// The sum over the block, in every thread. `scratch`: 32 words that nothing else uses meanwhile. blockDim.x: whole warps.
+__device__ __forceinline__ u32 block_sum(u32 value, u32* scratch) {
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    __syncthreads();
+    value = warp_sum(value);
+    if (lane == 0) scratch[warp] = value;
+    __syncthreads();
+    return warp_sum(lane < blockDim.x / WARP ? scratch[lane] : 0);
+}
+
+// The sum of the values of this thread and all threads before it. Like `block_sum` else.
+__device__ __forceinline__ u32 block_scan(u32 value, u32* scratch) {
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    __syncthreads();
+    value = warp_scan(value);
+    if (lane == WARP - 1) scratch[warp] = value;
+    __syncthreads();
+    const u32 warps_before = warp_scan(lane < blockDim.x / WARP ? scratch[lane] : 0);
+    return value + (warp ? __shfl_sync(FULL_WARP, warps_before, warp - 1) : __shfl_sync(FULL_WARP, 0, 0));
+}
+
+// Of the blocks that share `arrived`, whether this one comes last: then it sees all that the others wrote before.
+// It also puts `arrived` back to 0. All threads of the block take part.
+__device__ __forceinline__ bool last_of(u32 blocks, u32* arrived) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(arrived, 1) == blocks - 1;
+        if (last) *arrived = 0;
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
+}

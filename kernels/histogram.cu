@@ -1,0 +1,206 @@
+// Histograms. Each launch adds to what is there, so that a picture may come in chunks. Pixels whose alpha is 0 do not count.
+
+#pragma once
+#include "common.cuh"
+#include "lut.cu"
+
+// The value of pixel `p` of a pack that is counted in plane `plane`: that channel, or gray, or luma.
+template <int CHANNELS, bool BY_CHANNEL, typename S>
+__device__ __forceinline__ u32 key(const Pack<S, CHANNELS>& pack, int p, int plane) {
+    const int at = p * CHANNELS;
+    if (colours<CHANNELS>() == 1) return pack.get(at);
+    if (!BY_CHANNEL) return luma(pack.get(at), pack.get(at + 1), pack.get(at + 2));
+    return plane == 0 ? pack.get(at) : plane == 1 ? pack.get(at + 1) : pack.get(at + 2);
+}
+
+template <int CHANNELS, bool BY_CHANNEL, typename S> __device__ __forceinline__ u32 key(const S* pixel, int plane) {
+    if (colours<CHANNELS>() == 1) return pixel[0];
+    if (!BY_CHANNEL) return luma(pixel[0], pixel[1], pixel[2]);
+    return pixel[plane];
+}
+
+// Depth 8: a block's counters in shared memory, several copies of them interleaved by lane. With 32 copies no two lanes of a
+// warp ever touch the same bank, whatever the data.
+template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
+    typedef Pack<u8, CHANNELS> P;
+    static constexpr int PLANES = BY_CHANNEL ? 3 : 1;
+    static constexpr u32 COPIES = BY_CHANNEL ? 8 : 32;
+    static constexpr u32 SIZE = PLANES * 256 * COPIES;
+
+    u32* words;
+
+    __device__ __forceinline__ void clear() const {
+        for (u32 i = threadIdx.x; i < SIZE; i += blockDim.x) words[i] = 0;
+        __syncthreads();
+    }
+    __device__ __forceinline__ void add(int plane, u32 level) const {
+        atomicAdd(words + threadIdx.x % COPIES + (plane * 256 + level) * COPIES, 1);
+    }
+    __device__ __forceinline__ void add(const P& pack) const {
+#pragma unroll
+        for (int p = 0; p < P::PIXELS; ++p) {
+            if (has_alpha<CHANNELS>() && pack.get(p * CHANNELS + CHANNELS - 1) == 0) continue;
+#pragma unroll
+            for (int plane = 0; plane < PLANES; ++plane) add(plane, key<CHANNELS, BY_CHANNEL>(pack, p, plane));
+        }
+    }
+    // Those of the grid's pixels from `from` on that are not in packs.
+    __device__ __forceinline__ void add_singles(const u8* pixels, u64 from, u64 count) const {
+        for (u64 i = from + thread_of_grid(); i < count; i += threads_of_grid()) {
+            const u8* pixel = pixels + i * CHANNELS;
+            if (has_alpha<CHANNELS>() && pixel[CHANNELS - 1] == 0) continue;
+#pragma unroll
+            for (int plane = 0; plane < PLANES; ++plane) add(plane, key<CHANNELS, BY_CHANNEL>(pixel, plane));
+        }
+    }
+    // A bin's copies lie in one row of banks: each thread starts at another of them.
+    __device__ __forceinline__ void add_to(u32* histograms) const {
+        __syncthreads();
+        for (u32 bin = threadIdx.x; bin < PLANES * 256; bin += blockDim.x) {
+            u32 sum = 0;
+#pragma unroll
+            for (u32 copy = 0; copy < COPIES; ++copy) sum += words[bin * COPIES + (copy + bin) % COPIES];
+            if (sum) atomicAdd(histograms + bin, sum);
+        }
+    }
+};
+
+// Depth 8. `finish`: this launch is the picture's last, and its last block turns the sums into LUTs and zeroes them again.
+template <int CHANNELS, bool BY_CHANNEL>
+__device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* histograms, u32* arrived, u8* luts, u32 finish) {
+    typedef Counters8<CHANNELS, BY_CHANNEL> Counters;
+    typedef typename Counters::P P;
+    __shared__ u32 words[Counters::SIZE];
+    const Counters counters = {words};
+    counters.clear();
+    const u64 packs = whole_packs<u8, CHANNELS>(pixels, count);
+    const u64 stride = threads_of_grid();
+#pragma unroll 2
+    for (u64 i = thread_of_grid(); i < packs; i += stride) counters.add(P::load(pixels, i));
+    counters.add_singles(pixels, packs * P::PIXELS, count);
+    counters.add_to(histograms);
+    if (finish && last_of(gridDim.x, arrived)) {
+        const u32 i = threadIdx.x;
+#pragma unroll 1
+        for (int plane = 0; plane < Counters::PLANES; ++plane, histograms += 256, luts += 256) {
+            const u32 level = equalized_level8(i < 256 ? __ldcg(histograms + i) : 0);
+            if (i < 256) luts[i] = u8(level), histograms[i] = 0;
+        }
+    }
+}
+
+// 16-bit counters, two a word, of `range` levels from `from` on: 65536 of them fit into 128 KiB of shared memory.
+// `settle`, by the whole block, moves what is 2^13 or more to `histogram`; so between two of them the block may add
+// `BETWEEN` before a half could reach 2^16.
+struct HalfCounters {
+    static constexpr u32 BETWEEN = 65535 - 8191;
+    u32* words;
+    u32 from, range;
+    u32* histogram;
+
+    __device__ __forceinline__ void clear() const {
+        for (u32 i = threadIdx.x; i < range / 2; i += blockDim.x) words[i] = 0;
+        __syncthreads();
+    }
+    __device__ __forceinline__ void add(u32 level, u32 times) const {
+        const u32 at = level - from;
+        if (at >= range) return;
+        const bool upper = at >= range / 2;
+        atomicAdd(words + (upper ? at - range / 2 : at), upper ? times << 16 : times);
+    }
+    __device__ __forceinline__ u32 count(u32 at) const {
+        return at < range / 2 ? words[at] & 0xffff : words[at - range / 2] >> 16;
+    }
+    __device__ __forceinline__ void move(u32 at, u32 mask) const {
+        const u32 taken = words[at] & mask;
+        words[at] -= taken;
+        if (taken & 0xffff) atomicAdd(histogram + from + at, taken & 0xffff);
+        if (taken >> 16) atomicAdd(histogram + from + range / 2 + at, taken >> 16);
+    }
+    __device__ __forceinline__ void settle() const {
+        __syncthreads();
+        const uint4* quads = reinterpret_cast<const uint4*>(words);
+        for (u32 q = threadIdx.x; q < range / 8; q += blockDim.x) {
+            const uint4 v = quads[q];
+            if (((v.x | v.y | v.z | v.w) & 0xe000e000u) == 0) continue;
+            for (u32 at = 4 * q; at < 4 * q + 4; ++at) {
+                const u32 word = words[at];
+                move(at, (word & 0xe000 ? 0xffff : 0) | (word & 0xe0000000u ? 0xffff0000u : 0));
+            }
+        }
+        __syncthreads();
+    }
+    // Blocks that end together start at different places.
+    __device__ __forceinline__ void move_all() const {
+        __syncthreads();
+        const u32 half = range / 2, turn = blockIdx.x * blockDim.x;
+        for (u32 i = threadIdx.x; i < half; i += blockDim.x) move((i + turn) % half, ~0u);
+    }
+};
+
+// Depth 16. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8; as many as shared memory
+// holds); z = planes. Equal neighbours are added at once, so that flat regions do not queue for one counter.
+template <int CHANNELS, bool BY_CHANNEL>
+__device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* histograms, u32 range) {
+    typedef Pack<u16, CHANNELS> P;
+    constexpr u32 PACKS = HalfCounters::BETWEEN / 1024 / P::PIXELS;  // a thread may add between two `settle`s
+    constexpr u32 AT_ONCE = CHANNELS == 3 ? 2 : 4;
+    extern __shared__ u32 words[];
+    const int plane = BY_CHANNEL ? blockIdx.z : 0;
+    const HalfCounters counters = {words, blockIdx.y * range, range, histograms + 65536u * plane};
+    counters.clear();
+
+    const u64 packs = whole_packs<u16, CHANNELS>(pixels, count);
+    const u64 stride = threads_of_grid();
+    u32 unsettled = 0;
+    for (u64 first = 0; first < packs; first += AT_ONCE * stride) {
+        P pack[AT_ONCE];
+#pragma unroll
+        for (u32 k = 0; k < AT_ONCE; ++k) {
+            const u64 i = first + k * stride + thread_of_grid();
+            if (i < packs) pack[k] = P::load(pixels, i);
+        }
+        if (unsettled + AT_ONCE > PACKS) counters.settle(), unsettled = 0;
+        unsettled += AT_ONCE;
+#pragma unroll
+        for (u32 k = 0; k < AT_ONCE; ++k) {
+            if (first + k * stride + thread_of_grid() >= packs) break;
+            u32 level = key<CHANNELS, BY_CHANNEL>(pack[k], 0, plane), times = 0;
+#pragma unroll
+            for (int p = 0; p < P::PIXELS; ++p) {
+                if (has_alpha<CHANNELS>() && pack[k].get(p * CHANNELS + CHANNELS - 1) == 0) continue;
+                const u32 next = key<CHANNELS, BY_CHANNEL>(pack[k], p, plane);
+                if (next != level) {
+                    if (times) counters.add(level, times);
+                    level = next, times = 0;
+                }
+                ++times;
+            }
+            if (times) counters.add(level, times);
+        }
+    }
+    for (u64 first = packs * P::PIXELS; first < count; first += stride) {
+        counters.settle();
+        const u64 i = first + thread_of_grid();
+        const u16* pixel = pixels + i * CHANNELS;
+        if (i >= count || (has_alpha<CHANNELS>() && pixel[CHANNELS - 1] == 0)) continue;
+        counters.add(key<CHANNELS, BY_CHANNEL>(pixel, plane), 1);
+    }
+    counters.move_all();
+}
+
+#define HISTOGRAM(NAME, CHANNELS, BY_CHANNEL)                                                                                \
+    extern "C" __global__ void __launch_bounds__(1024) histogram8_##NAME(const u8* pixels, u64 count, u32* histograms,       \
+                                                                         u32* arrived, u8* luts, u32 finish) {               \
+        histogram8<CHANNELS, BY_CHANNEL>(pixels, count, histograms, arrived, luts, finish);                                  \
+    }                                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(1024) histogram16_##NAME(const u16* pixels, u64 count, u32* histograms,     \
+                                                                          u32 range) {                                       \
+        histogram16<CHANNELS, BY_CHANNEL>(pixels, count, histograms, range);                                                 \
+    }
+HISTOGRAM(gray, 1, false)
+HISTOGRAM(gray_alpha, 2, false)
+HISTOGRAM(rgb_luma, 3, false)
+HISTOGRAM(rgb_channels, 3, true)
+HISTOGRAM(rgba_luma, 4, false)
+HISTOGRAM(rgba_channels, 4, true)
