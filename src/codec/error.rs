@@ -78,7 +78,11 @@ impl CodecError {
     }
 
     /// A [`CodecError::CannotRepresent`].
-    pub(super) fn cannot_represent(format: Format, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(super) fn cannot_represent(
+        format: Format,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self::CannotRepresent { format, what: what.into(), remedy: remedy.into() }
     }
 

@@ -68,7 +68,9 @@ impl Format {
     /// # Errors
     /// [`CodecError::CannotRepresent`], with the formats that can.
     pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
-        let refuse = |what: String, others| Err(CodecError::cannot_represent(self, what, format!("use --format {others}")));
+        let refuse = |what: String, others| {
+            Err(CodecError::cannot_represent(self, what, format!("use --format {others}")))
+        };
         let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP);
         if eight_bit_only && layout.depth == Depth::Sixteen {
             return refuse("16-bit samples".into(), "png, tiff or pnm");

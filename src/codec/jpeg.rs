@@ -95,7 +95,9 @@ impl<'a> Source<'a> {
         let form = match space {
             Space::Gray => Form::Gray,
             Space::YCbCr if target.gray && markers.luma_is_full_size() => Form::Gray,
-            Space::YCbCr if to_jpeg && !target.per_channel && markers.luma_is_full_size() => Form::Planes(markers.chroma()),
+            Space::YCbCr if to_jpeg && !target.per_channel && markers.luma_is_full_size() => {
+                Form::Planes(markers.chroma())
+            }
             Space::YCbCr | Space::Rgb => Form::Rgb,
         };
         Ok(Self { markers, reader, space, form })
@@ -113,7 +115,11 @@ impl<'a> Source<'a> {
     /// A progressive picture's coefficients are collected in memory, two bytes each.
     pub(super) fn heap_bytes(&self) -> u64 {
         let blocks = |i| self.markers.plane_size(i).bytes() as u64;
-        if self.markers.progressive { (0..self.markers.components.len()).map(blocks).sum::<u64>() * 2 } else { 0 }
+        if self.markers.progressive {
+            (0..self.markers.components.len()).map(blocks).sum::<u64>() * 2
+        } else {
+            0
+        }
     }
 
     /// Decodes into `slot`, which is as long as pixels and tail.
@@ -132,7 +138,11 @@ impl<'a> Source<'a> {
         }
         .map_err(decode_error)?;
         let tables = self.reader.quant_tables();
-        Ok(Payload { layout, metadata: self.markers.metadata(), native: AnyNative::Jpeg(Box::new(self.native(tables))) })
+        Ok(Payload {
+            layout,
+            metadata: self.markers.metadata(),
+            native: AnyNative::Jpeg(Box::new(self.native(tables))),
+        })
     }
 
     /// What to write back, for the components that have been taken.
@@ -179,7 +189,10 @@ impl Markers<'_> {
         let padded = |side: u32, factor: u8, most: u8| {
             (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
         };
-        PlaneSize { width: padded(self.width, horizontal, most_h), rows: padded(self.height, vertical, most_v) }
+        PlaneSize {
+            width: padded(self.width, horizontal, most_h),
+            rows: padded(self.height, vertical, most_v),
+        }
     }
 
     fn chroma(&self) -> Chroma {
@@ -214,7 +227,8 @@ pub(super) fn encode(
     let frame = Frame {
         width: layout.width,
         height: layout.height,
-        space: native.map_or(if layout.pixel == Pixel::Gray { Space::Gray } else { Space::YCbCr }, |n| n.space),
+        space: native
+            .map_or(if layout.pixel == Pixel::Gray { Space::Gray } else { Space::YCbCr }, |n| n.space),
         components: native.map_or(&new_components, |n| &n.components),
         tables: match (quality, native) {
             (JpegQuality::Value(quality), _) => Tables::Quality(quality),
@@ -264,8 +278,11 @@ fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>,
     }
     if let Some(icc) = metadata.icc_for(pixel) {
         let parts = icc.chunks(MOST_SEGMENT - ICC.len() - 2);
-        let count = u8::try_from(parts.len()).map_err(|_| no_room(format!("an ICC profile of {} bytes", icc.len())))?;
-        segments.extend(parts.zip(1..=count).map(|(part, number)| (APP2, [ICC, &[number, count], part].concat())));
+        let count = u8::try_from(parts.len())
+            .map_err(|_| no_room(format!("an ICC profile of {} bytes", icc.len())))?;
+        segments.extend(
+            parts.zip(1..=count).map(|(part, number)| (APP2, [ICC, &[number, count], part].concat())),
+        );
     }
     Ok(segments)
 }
@@ -287,7 +304,11 @@ fn decode_error(fault: Fault) -> CodecError {
 }
 
 fn encode_error(fault: Fault) -> CodecError {
-    if fault.out_of_memory { CodecError::OutOfMemory { bytes: 0 } } else { CodecError::encoder(Format::Jpeg, fault.message) }
+    if fault.out_of_memory {
+        CodecError::OutOfMemory { bytes: 0 }
+    } else {
+        CodecError::encoder(Format::Jpeg, fault.message)
+    }
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {

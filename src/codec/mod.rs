@@ -137,15 +137,24 @@ pub fn open<'a>(
     target: &Target,
 ) -> Result<Opened<'a>, CodecError> {
     input::read_head(file, buffer, limits)?;
-    let format = Format::sniff(buffer).ok_or(if buffer.is_empty() { CodecError::Empty } else { CodecError::NotAPicture })?;
-    let source = guard(format, |reason| CodecError::malformed(format, reason), || match format {
-        Format::Pnm => Ok(Source::Pnm(pnm::Source::open(file, buffer, limits)?)),
-        Format::Png => Ok(Source::Png(png::Source::open(input::read_rest(file, buffer, limits)?)?)),
-        Format::Jpeg => {
-            Ok(Source::Jpeg(Box::new(jpeg::Source::open(input::read_rest(file, buffer, limits)?, target)?)))
-        }
-        Format::Tiff | Format::Bmp | Format::WebP => Err(CodecError::NotAPicture),
+    let format = Format::sniff(buffer).ok_or(if buffer.is_empty() {
+        CodecError::Empty
+    } else {
+        CodecError::NotAPicture
     })?;
+    let source = guard(
+        format,
+        |reason| CodecError::malformed(format, reason),
+        || match format {
+            Format::Pnm => Ok(Source::Pnm(pnm::Source::open(file, buffer, limits)?)),
+            Format::Png => Ok(Source::Png(png::Source::open(input::read_rest(file, buffer, limits)?)?)),
+            Format::Jpeg => Ok(Source::Jpeg(Box::new(jpeg::Source::open(
+                input::read_rest(file, buffer, limits)?,
+                target,
+            )?))),
+            Format::Tiff | Format::Bmp | Format::WebP => Err(CodecError::NotAPicture),
+        },
+    )?;
     let opened = Opened { format, gray: target.gray, source };
     opened.check_limits(limits)?;
     target.format_for(format).check(&opened.layout())?;
@@ -190,11 +199,15 @@ impl Opened<'_> {
     pub fn decode(self, slot: &mut [u8]) -> Result<Decoded, CodecError> {
         let (format, gray, needed) = (self.format, self.gray, self.slot_bytes());
         let slot = &mut slot[..needed];
-        let payload = guard(format, |reason| CodecError::malformed(format, reason), || match self.source {
-            Source::Png(png) => png.decode(slot),
-            Source::Jpeg(jpeg) => jpeg.decode(slot),
-            Source::Pnm(pnm) => pnm.decode(slot),
-        })?;
+        let payload = guard(
+            format,
+            |reason| CodecError::malformed(format, reason),
+            || match self.source {
+                Source::Png(png) => png.decode(slot),
+                Source::Jpeg(jpeg) => jpeg.decode(slot),
+                Source::Pnm(pnm) => pnm.decode(slot),
+            },
+        )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
         Ok(Decoded { layout, format, metadata: payload.metadata, native: payload.native })
     }
@@ -250,12 +263,16 @@ pub fn encode(
 ) -> Result<u64, CodecError> {
     let format = target.format_for(decoded.format);
     format.check(&decoded.layout)?;
-    guard(format, |reason| CodecError::encoder(format, reason), || match format {
-        Format::Png => png::encode(decoded, slot, target.png_level, out),
-        Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, out),
-        Format::Pnm => pnm::encode(decoded, slot, out),
-        Format::Tiff | Format::Bmp | Format::WebP => Err(CodecError::NotAPicture),
-    })
+    guard(
+        format,
+        |reason| CodecError::encoder(format, reason),
+        || match format {
+            Format::Png => png::encode(decoded, slot, target.png_level, out),
+            Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, out),
+            Format::Pnm => pnm::encode(decoded, slot, out),
+            Format::Tiff | Format::Bmp | Format::WebP => Err(CodecError::NotAPicture),
+        },
+    )
 }
 
 /// The bytes of the pixels at the front of a slot.

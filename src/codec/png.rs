@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
 
 use ::png::{
-    BitDepth, ColorType, Compression, Decoder, DecodingError, DeflateCompression, Encoder, EncodingError, Filter, Info, Limits,
-    Transformations,
+    BitDepth, ColorType, Compression, Decoder, DecodingError, DeflateCompression, Encoder, EncodingError,
+    Filter, Info, Limits, Transformations,
 };
 
 use super::metadata::{Metadata, exif_body};
@@ -58,7 +58,9 @@ impl<'a> Source<'a> {
         decoder.set_limits(Limits { bytes: (16 << 20) + 4 * row });
         decoder.set_transformations(Transformations::EXPAND);
         let mut reader = decoder.read_info().map_err(decode_error)?;
-        if reader.output_color_type() != colour_type(&layout) || reader.output_buffer_size() != Some(slot.len()) {
+        if reader.output_color_type() != colour_type(&layout)
+            || reader.output_buffer_size() != Some(slot.len())
+        {
             return Err(malformed("its chunks contradict each other"));
         }
         reader.next_frame(slot).map_err(decode_error)?;
@@ -84,7 +86,12 @@ fn metadata(info: &Info<'_>) -> Metadata {
 }
 
 /// Writes the pixels of `slot`.
-pub(super) fn encode(decoded: &Decoded, slot: &mut [u8], level: PngLevel, out: &mut File) -> Result<u64, CodecError> {
+pub(super) fn encode(
+    decoded: &Decoded,
+    slot: &mut [u8],
+    level: PngLevel,
+    out: &mut File,
+) -> Result<u64, CodecError> {
     let layout = decoded.layout;
     let pixels = pixels_of(&layout, slot);
     if layout.depth == Depth::Sixteen {
@@ -155,7 +162,9 @@ fn colour_type(layout: &Layout) -> (ColorType, BitDepth) {
 
 fn decode_error(error: DecodingError) -> CodecError {
     match error {
-        DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => malformed("it is cut short"),
+        DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            malformed("it is cut short")
+        }
         DecodingError::IoError(error) => CodecError::Io(error),
         DecodingError::LimitsExceeded => malformed("its profile or texts are unreasonably large"),
         other => malformed(other.to_string()),

@@ -33,9 +33,17 @@ pub(super) struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// Reads the header from `buffer`, which holds the file's head.
-    pub(super) fn open(file: &'a mut File, buffer: &'a mut Vec<u8>, limits: &Limits) -> Result<Self, CodecError> {
+    pub(super) fn open(
+        file: &'a mut File,
+        buffer: &'a mut Vec<u8>,
+        limits: &Limits,
+    ) -> Result<Self, CodecError> {
         let header = header::parse(buffer).map_err(|reason| {
-            malformed(if (buffer.len() as u64) < HEAD { reason } else { "no whole header within the first 16 KiB" })
+            malformed(if (buffer.len() as u64) < HEAD {
+                reason
+            } else {
+                "no whole header within the first 16 KiB"
+            })
         })?;
         let mut start = header.length;
         if matches!(header.raster, Raster::Text | Raster::TextBits) {
@@ -80,7 +88,10 @@ impl<'a> Source<'a> {
         raster[..ready].copy_from_slice(&self.body[..ready]);
         let filled = ready + read_full(self.file, &mut raster[ready..])?;
         if filled < raster.len() {
-            return Err(malformed(format!("cut short: {filled} of {} bytes of pixels are there", raster.len())));
+            return Err(malformed(format!(
+                "cut short: {filled} of {} bytes of pixels are there",
+                raster.len()
+            )));
         }
         check_end(&self.body[ready..])?;
         let mut next = [0; 64];
@@ -115,7 +126,9 @@ fn header_for(layout: &Layout, pam: bool) -> String {
         Pixel::Rgba => "RGB_ALPHA",
     };
     let channels = pixel.channels();
-    format!("P7\nWIDTH {width}\nHEIGHT {height}\nDEPTH {channels}\nMAXVAL {maxval}\nTUPLTYPE {kind}\nENDHDR\n")
+    format!(
+        "P7\nWIDTH {width}\nHEIGHT {height}\nDEPTH {channels}\nMAXVAL {maxval}\nTUPLTYPE {kind}\nENDHDR\n"
+    )
 }
 
 /// Judges what follows the pixels: white space and zeros are padding, anything else would be lost.
@@ -123,9 +136,10 @@ fn check_end(rest: &[u8]) -> Result<(), CodecError> {
     let rest = &rest[rest.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0).count()..];
     match rest {
         [] => Ok(()),
-        [b'P', b'1'..=b'7', ..] => {
-            Err(CodecError::unsupported("a PNM file of several pictures", "split it, with netpbm's pamsplit for example"))
-        }
+        [b'P', b'1'..=b'7', ..] => Err(CodecError::unsupported(
+            "a PNM file of several pictures",
+            "split it, with netpbm's pamsplit for example",
+        )),
         _ => Err(malformed("more bytes than its header's width and height call for")),
     }
 }
@@ -187,7 +201,12 @@ fn unpack_bits(slot: &mut [u8], at: usize, width: usize) {
 }
 
 /// Reads decimal samples into `slot`; returns what follows them.
-fn read_numbers<'t>(mut text: &'t [u8], depth: Depth, maxval: u16, slot: &mut [u8]) -> Result<&'t [u8], CodecError> {
+fn read_numbers<'t>(
+    mut text: &'t [u8],
+    depth: Depth,
+    maxval: u16,
+    slot: &mut [u8],
+) -> Result<&'t [u8], CodecError> {
     for sample in slot.chunks_exact_mut(depth.bytes()) {
         text = &text[blank(text)..];
         let mut value = 0u32;
@@ -197,7 +216,11 @@ fn read_numbers<'t>(mut text: &'t [u8], depth: Depth, maxval: u16, slot: &mut [u
             length += 1;
         }
         if length == 0 {
-            return Err(malformed(if text.is_empty() { "cut short: samples are missing" } else { "a sample that is no number" }));
+            return Err(malformed(if text.is_empty() {
+                "cut short: samples are missing"
+            } else {
+                "a sample that is no number"
+            }));
         }
         if value > u32::from(maxval) {
             return Err(over_maxval(value, maxval));

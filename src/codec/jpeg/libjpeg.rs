@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::{mem, ptr};
 
 use mozjpeg_sys::{
-    J_COLOR_SPACE, JERR_OUT_OF_MEMORY, JWRN_ADOBE_XFORM, JWRN_BOGUS_PROGRESSION, JWRN_EXTRANEOUS_DATA, JWRN_JFIF_MAJOR,
-    jpeg_common_struct, jpeg_component_info, jpeg_error_mgr, jpeg_std_error,
+    J_COLOR_SPACE, JERR_OUT_OF_MEMORY, JWRN_ADOBE_XFORM, JWRN_BOGUS_PROGRESSION, JWRN_EXTRANEOUS_DATA,
+    JWRN_JFIF_MAJOR, jpeg_common_struct, jpeg_component_info, jpeg_error_mgr, jpeg_std_error,
 };
 
 mod read;
@@ -52,7 +52,7 @@ impl Space {
         }
     }
 
-    const fn components(self) -> usize {
+    pub(super) const fn components(self) -> usize {
         match self {
             Self::Gray => 1,
             Self::Rgb | Self::YCbCr => 3,

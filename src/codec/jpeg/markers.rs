@@ -86,7 +86,10 @@ impl<'a> Markers<'a> {
     /// The metadata, put together from its segments.
     pub(super) fn metadata(&self) -> Metadata {
         let first = |marker, name: &'static [u8]| {
-            self.kept.iter().filter(move |s| s.marker == marker).find_map(move |s| s.content.strip_prefix(name))
+            self.kept
+                .iter()
+                .filter(move |s| s.marker == marker)
+                .find_map(move |s| s.content.strip_prefix(name))
         };
         Metadata {
             icc: self.icc(),
@@ -97,7 +100,8 @@ impl<'a> Markers<'a> {
 
     /// Joins the profile's parts (ICC.1:2022, annex B.4: number and count before each). A set that is not whole is no profile.
     fn icc(&self) -> Option<Vec<u8>> {
-        let mut parts: Vec<(u8, u8, &[u8])> = self.kept.iter().filter_map(|segment| icc_part(segment)).collect();
+        let mut parts: Vec<(u8, u8, &[u8])> =
+            self.kept.iter().filter_map(|segment| icc_part(segment)).collect();
         parts.sort_by_key(|(number, ..)| *number);
         let whole = !parts.is_empty()
             && parts.iter().zip(1..).all(|((number, count, _), expected)| {
@@ -153,7 +157,9 @@ impl<'a> Found<'a> {
         match process {
             0xc0..=0xc2 => {}
             0xc3 => return Err(CodecError::unsupported("lossless JPEG", remedy)),
-            0xc9..=0xcb | 0xcd..=0xcf => return Err(CodecError::unsupported("arithmetic-coded JPEG", remedy)),
+            0xc9..=0xcb | 0xcd..=0xcf => {
+                return Err(CodecError::unsupported("arithmetic-coded JPEG", remedy));
+            }
             _ => return Err(CodecError::unsupported("hierarchical JPEG", remedy)),
         }
         if precision != 8 {
@@ -173,7 +179,10 @@ impl<'a> Found<'a> {
         Ok(Markers {
             width: u32::from(width),
             height: u32::from(height),
-            components: components.iter().map(|c| Component { horizontal: c[1] >> 4, vertical: c[1] & 15 }).collect(),
+            components: components
+                .iter()
+                .map(|c| Component { horizontal: c[1] >> 4, vertical: c[1] & 15 })
+                .collect(),
             progressive: process == 0xc2,
             restart_interval: self.restart_interval,
             density: self.density,

@@ -3,8 +3,10 @@
 use crate::picture::{Depth, Layout, Pixel};
 
 /// Ancillary chunks that say something about the picture as a whole which a new contrast does not make wrong.
-const KEPT: [&[u8; 4]; 12] =
-    [b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"cICP", b"mDCV", b"cLLI", b"pHYs", b"eXIf", b"tEXt", b"zTXt", b"iTXt"];
+const KEPT: [&[u8; 4]; 12] = [
+    b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"cICP", b"mDCV", b"cLLI", b"pHYs", b"eXIf", b"tEXt", b"zTXt",
+    b"iTXt",
+];
 
 /// The size of a chunk besides its content: length, type and checksum.
 const FRAME: usize = 12;
@@ -97,7 +99,11 @@ impl Header {
             2 | 4 | 6 => matches!(depth, 8 | 16),
             _ => false,
         };
-        if valid { Ok(Self { width, height, depth, colour }) } else { Err("a colour type and depth that do not exist") }
+        if valid {
+            Ok(Self { width, height, depth, colour })
+        } else {
+            Err("a colour type and depth that do not exist")
+        }
     }
 
     fn layout(&self, transparent: bool) -> Result<Layout, &'static str> {

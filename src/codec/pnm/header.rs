@@ -99,7 +99,8 @@ fn header(
     pam: bool,
     length: usize,
 ) -> Parsed<Header> {
-    let side = |n: u64| u32::try_from(n).ok().filter(|&n| n > 0).ok_or("a width or height of 0 or beyond 32 bits");
+    let side =
+        |n: u64| u32::try_from(n).ok().filter(|&n| n > 0).ok_or("a width or height of 0 or beyond 32 bits");
     let maxval = u16::try_from(maxval).ok().filter(|&m| m > 0).ok_or("a maxval that is not 1 to 65535")?;
     let depth = if maxval < 256 { Depth::Eight } else { Depth::Sixteen };
     let layout = Layout { width: side(width)?, height: side(height)?, pixel, depth };
@@ -161,7 +162,8 @@ mod tests {
 
     #[test]
     fn reads_pam_in_any_order() {
-        let header = parse(b"P7\nMAXVAL 1000\nWIDTH 3\n# c\nHEIGHT 2\nTUPLTYPE RGB_ALPHA\nDEPTH 4\nENDHDR\n").unwrap();
+        let header =
+            parse(b"P7\nMAXVAL 1000\nWIDTH 3\n# c\nHEIGHT 2\nTUPLTYPE RGB_ALPHA\nDEPTH 4\nENDHDR\n").unwrap();
         assert_eq!((header.layout.pixel, header.layout.depth), (Pixel::Rgba, Depth::Sixteen));
         assert!(header.pam);
     }
@@ -169,9 +171,17 @@ mod tests {
     #[test]
     fn refuses_nonsense() {
         for bad in [
-            &b"P5 0 1 255\n"[..], b"P5 1 0 255\n", b"P5 -1 1 255\n", b"P5 1 1 65536\n", b"P5 1 1 0\n", b"P5 1 1\n",
-            b"P5 1 1 255", b"P5 4294967296 1 255\n", b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 5\nMAXVAL 255\nENDHDR\n",
-            b"P7\nWIDTH 1\nHEIGHT 1\nENDHDR\n", b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR",
+            &b"P5 0 1 255\n"[..],
+            b"P5 1 0 255\n",
+            b"P5 -1 1 255\n",
+            b"P5 1 1 65536\n",
+            b"P5 1 1 0\n",
+            b"P5 1 1\n",
+            b"P5 1 1 255",
+            b"P5 4294967296 1 255\n",
+            b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 5\nMAXVAL 255\nENDHDR\n",
+            b"P7\nWIDTH 1\nHEIGHT 1\nENDHDR\n",
+            b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR",
         ] {
             assert!(parse(bad).is_err(), "{}", String::from_utf8_lossy(bad));
         }

@@ -6,7 +6,8 @@ use std::{mem, slice};
 
 use mozjpeg_sys::{
     J_COLOR_SPACE, jpeg_create_decompress, jpeg_decompress_struct, jpeg_destroy_decompress, jpeg_error_mgr,
-    jpeg_finish_decompress, jpeg_mem_src, jpeg_read_header, jpeg_read_raw_data, jpeg_read_scanlines, jpeg_start_decompress,
+    jpeg_finish_decompress, jpeg_mem_src, jpeg_read_header, jpeg_read_raw_data, jpeg_read_scanlines,
+    jpeg_start_decompress,
 };
 
 use super::{BLOCK, Band, Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
@@ -66,10 +67,14 @@ impl<'a> Reader<'a> {
             unsafe {
                 jpeg_start_decompress(info);
                 let stride = info.output_width as usize * info.output_components as usize;
-                assert_eq!((out.len(), info.output_components as usize), (stride * info.output_height as usize, space.components()));
+                assert_eq!(
+                    (out.len(), info.output_components as usize),
+                    (stride * info.output_height as usize, space.components())
+                );
                 while info.output_scanline < info.output_height {
                     let start = info.output_scanline as usize * stride;
-                    let mut rows: Vec<*mut u8> = out[start..].chunks_mut(stride).take(ROWS).map(<[u8]>::as_mut_ptr).collect();
+                    let mut rows: Vec<*mut u8> =
+                        out[start..].chunks_mut(stride).take(ROWS).map(<[u8]>::as_mut_ptr).collect();
                     jpeg_read_scanlines(info, rows.as_mut_ptr(), rows.len() as c_uint);
                 }
                 jpeg_finish_decompress(info);
@@ -78,7 +83,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Decodes to the components as they are stored.
-    pub(in crate::codec::jpeg) fn read_planes(&mut self, planes: &mut [Plane<&mut [u8]>]) -> Result<(), Fault> {
+    pub(in crate::codec::jpeg) fn read_planes(
+        &mut self,
+        planes: &mut [Plane<&mut [u8]>],
+    ) -> Result<(), Fault> {
         self.calls(|info| {
             info.raw_data_out = 1;
             // SAFETY: the header has been read. libjpeg fills one band of `v_samp_factor` block rows of every component a
@@ -91,8 +99,11 @@ impl<'a> Reader<'a> {
                 let lines = (info.max_v_samp_factor as usize * BLOCK) as c_uint;
                 let mut index = 0;
                 while info.output_scanline < info.output_height {
-                    let mut rows: Vec<Vec<*mut u8>> =
-                        planes.iter_mut().zip(&mut bands).map(|(plane, band)| plane.row_pointers(band, index)).collect();
+                    let mut rows: Vec<Vec<*mut u8>> = planes
+                        .iter_mut()
+                        .zip(&mut bands)
+                        .map(|(plane, band)| plane.row_pointers(band, index))
+                        .collect();
                     let mut images: Vec<*mut *mut u8> = rows.iter_mut().map(Vec::as_mut_ptr).collect();
                     jpeg_read_raw_data(info, images.as_mut_ptr(), lines);
                     for (plane, band) in planes.iter_mut().zip(&mut bands) {
@@ -112,7 +123,10 @@ impl<'a> Reader<'a> {
         unsafe {
             let info = &(*self.state).info;
             let components = slice::from_raw_parts(info.comp_info, info.num_components as usize);
-            components.iter().map(|c| c.quant_table.as_ref().map_or([1; 64], |table| table.quantval)).collect()
+            components
+                .iter()
+                .map(|c| c.quant_table.as_ref().map_or([1; 64], |table| table.quantval))
+                .collect()
         }
     }
 
@@ -154,7 +168,8 @@ impl Plane<&mut [u8]> {
         }
         let first = index * band.rows;
         for row in 0..band.rows.min(self.rows.saturating_sub(first)) {
-            self.data[(first + row) * self.width..][..self.width].copy_from_slice(&band.row(row)[..self.width]);
+            self.data[(first + row) * self.width..][..self.width]
+                .copy_from_slice(&band.row(row)[..self.width]);
         }
     }
 }

@@ -4,10 +4,10 @@ use std::ffi::{c_int, c_uint};
 use std::{mem, ptr, slice};
 
 use mozjpeg_sys::{
-    JCP_FASTEST, JINT_COMPRESS_PROFILE, boolean, jpeg_alloc_quant_table, jpeg_c_set_int_param, jpeg_compress_struct,
-    jpeg_create_compress, jpeg_destination_mgr, jpeg_destroy_compress, jpeg_error_mgr, jpeg_finish_compress,
-    jpeg_set_colorspace, jpeg_set_defaults, jpeg_set_quality, jpeg_simple_progression, jpeg_start_compress, jpeg_write_marker,
-    jpeg_write_raw_data, jpeg_write_scanlines,
+    JCP_FASTEST, JINT_COMPRESS_PROFILE, boolean, jpeg_alloc_quant_table, jpeg_c_set_int_param,
+    jpeg_compress_struct, jpeg_create_compress, jpeg_destination_mgr, jpeg_destroy_compress, jpeg_error_mgr,
+    jpeg_finish_compress, jpeg_set_colorspace, jpeg_set_defaults, jpeg_set_quality, jpeg_simple_progression,
+    jpeg_start_compress, jpeg_write_marker, jpeg_write_raw_data, jpeg_write_scanlines,
 };
 
 use super::super::markers::{Component, Density, Segment};
@@ -57,16 +57,25 @@ pub(in crate::codec::jpeg) enum Pixels<'a> {
 }
 
 /// Encodes; `out` is cleared first.
-pub(in crate::codec::jpeg) fn write(out: &mut Vec<u8>, frame: &Frame<'_>, pixels: &Pixels<'_>) -> Result<(), Fault> {
+pub(in crate::codec::jpeg) fn write(
+    out: &mut Vec<u8>,
+    frame: &Frame<'_>,
+    pixels: &Pixels<'_>,
+) -> Result<(), Fault> {
     out.clear();
-    let mut writer = Writer::new(out);
+    let writer = Writer::new(out);
     // SAFETY: `state` is valid and used by nobody else; `new` has created the object.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
         set_up(info, frame, pixels);
         jpeg_start_compress(info, 1);
         for segment in &frame.segments {
-            jpeg_write_marker(info, c_int::from(segment.marker), segment.content.as_ptr(), segment.content.len() as c_uint);
+            jpeg_write_marker(
+                info,
+                c_int::from(segment.marker),
+                segment.content.as_ptr(),
+                segment.content.len() as c_uint,
+            );
         }
         match pixels {
             Pixels::Packed(space, samples) => write_packed(info, *space, samples),
