@@ -44,12 +44,16 @@ impl Batch {
 
     fn assert_complete(&self, out: &str) {
         let files = |name: &str| {
-            let mut names: Vec<_> =
-                fs::read_dir(self.folder.path().join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+            let mut names: Vec<_> = fs::read_dir(self.folder.path().join(name))
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .collect();
             names.sort();
             names
         };
-        let names = |paths: &[PathBuf]| paths.iter().map(|path| path.file_name().unwrap().to_owned()).collect::<Vec<_>>();
+        let names = |paths: &[PathBuf]| {
+            paths.iter().map(|path| path.file_name().unwrap().to_owned()).collect::<Vec<_>>()
+        };
         let (expected, found) = (files("expected"), files(out));
         assert_eq!(names(&expected), names(&found));
         for (expected, found) in expected.iter().zip(&found) {
@@ -198,8 +202,7 @@ fn no_worker_outlives_the_main_process() {
     let (mut child, workers) = under_way(&batch, 2);
     child.kill().unwrap();
     child.wait().unwrap();
-    let alive = |pid: i32| {
-        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-    };
+    let alive =
+        |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     wait_until("the workers are gone", || !workers.iter().any(|&pid| alive(pid)));
 }
