@@ -4,7 +4,6 @@
 //! A slot's memory is a sealed memfd, so that a worker process can map the same pages and pin them.
 #![allow(unsafe_code)]
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -191,7 +190,7 @@ struct Member {
 
 struct State {
     memory_left: u64,
-    free: VecDeque<Buffer>,
+    free: Vec<Buffer>,
     members: Vec<Member>,
     wait_for_accelerators: bool,
     next_ticket: u64,
@@ -213,7 +212,7 @@ impl SlotPool {
     pub fn new(memory: u64) -> Self {
         let state = State {
             memory_left: memory,
-            free: VecDeque::new(),
+            free: Vec::new(),
             members: Vec::new(),
             wait_for_accelerators: false,
             next_ticket: 0,
@@ -288,7 +287,7 @@ impl SlotPool {
     }
 
     fn put(&self, buffer: Buffer) {
-        self.lock().free.push_back(buffer);
+        self.lock().free.push(buffer);
         self.changed.notify_all();
     }
 
@@ -298,14 +297,15 @@ impl SlotPool {
 }
 
 impl State {
-    /// A slot if one can be had now. (The first slot that is large enough, else the first one, grown.)
+    /// A slot if one can be had now: of those that came back last, whose pages are still warm, the first that is large
+    /// enough, else the first, grown.
     fn try_take(&mut self, needed: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
         let admitted = self.admitted(claim);
         let fits = |slot: &Buffer| admitted[slot.device] && slot.capacity() >= needed;
-        if let Some(at) = self.free.iter().position(fits) {
-            return self.free.remove(at).map(Ok);
+        if let Some(at) = self.free.iter().rposition(fits) {
+            return Some(Ok(self.free.remove(at)));
         }
-        let at = self.free.iter().position(|slot| admitted[slot.device])?;
+        let at = self.free.iter().rposition(|slot| admitted[slot.device])?;
         let rounded = (needed + needed / 8).next_multiple_of(STEP);
         let bytes = if self.make_room(at, rounded) {
             rounded
@@ -348,7 +348,7 @@ impl State {
         self.give_up(at);
         self.free[at].memory = Some(Memory::new(bytes as usize)?);
         self.memory_left -= bytes;
-        Ok(self.free.remove(at).expect("the slot at this place was just grown"))
+        Ok(self.free.remove(at))
     }
 
     /// By device: whether its slots may be taken for this claim.
