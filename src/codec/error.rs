@@ -1,0 +1,93 @@
+//! Why a picture could not be read or written.
+
+use super::Format;
+
+/// Why a picture could not be read or written, in words for the person whose picture it is. The path is added by whoever knows it.
+#[derive(Debug, thiserror::Error)]
+pub enum CodecError {
+    /// The content is of no kind that is read here.
+    #[error("not a picture: its content is none of PNG, JPEG, TIFF, PNM, BMP or WebP")]
+    NotAPicture,
+    /// The file is empty.
+    #[error("the file is empty")]
+    Empty,
+    /// The file is damaged, cut short, or breaks the rules of its format.
+    #[error("damaged {format}: {reason}")]
+    Malformed {
+        /// What the file is by its content.
+        format: Format,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file is valid, but holds something that could not be written back whole.
+    #[error("{what} is not supported; {remedy}")]
+    Unsupported {
+        /// What is not supported, with its article: "a multi-page TIFF".
+        what: String,
+        /// What the user can do about it.
+        remedy: String,
+    },
+    /// The picture is over one of the limits.
+    #[error("too large: {what} exceeds the limit of {limit}; raise it with {flag}")]
+    TooLarge {
+        /// What is too large, with its size: "60000x60000 pixels".
+        what: String,
+        /// The limit in force, with its unit.
+        limit: String,
+        /// The flag that raises the limit.
+        flag: &'static str,
+    },
+    /// The output format has no place for what the picture holds.
+    #[error("{format} cannot hold {what}; {remedy}")]
+    CannotRepresent {
+        /// The output format.
+        format: Format,
+        /// What has no place in it.
+        what: String,
+        /// What the user can do about it.
+        remedy: String,
+    },
+    /// Reading or writing the file failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The machine could not give the memory.
+    #[error("out of memory: {bytes} bytes were not to be had")]
+    OutOfMemory {
+        /// How many bytes were asked for.
+        bytes: u64,
+    },
+    /// A coding library refused valid pixels: a fault of this program, not of the picture.
+    #[error("encoding {format} failed: {reason}")]
+    Encoder {
+        /// The output format.
+        format: Format,
+        /// What the library said.
+        reason: String,
+    },
+}
+
+impl CodecError {
+    /// A [`CodecError::Malformed`].
+    pub(super) fn malformed(format: Format, reason: impl Into<String>) -> Self {
+        Self::Malformed { format, reason: reason.into() }
+    }
+
+    /// A [`CodecError::Unsupported`].
+    pub(super) fn unsupported(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Unsupported { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// A [`CodecError::CannotRepresent`].
+    pub(super) fn cannot_represent(
+        format: Format,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::CannotRepresent { format, what: what.into(), remedy: remedy.into() }
+    }
+
+    /// A [`CodecError::Encoder`].
+    pub(super) fn encoder(format: Format, reason: impl Into<String>) -> Self {
+        Self::Encoder { format, reason: reason.into() }
+    }
+}

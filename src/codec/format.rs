@@ -1,0 +1,102 @@
+//! Which formats there are, and what each can hold.
+
+use std::fmt;
+
+use super::{CodecError, Depth, Layout};
+
+/// A file format, for reading and for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Portable Network Graphics.
+    Png,
+    /// JPEG, baseline and progressive.
+    Jpeg,
+    /// TIFF and BigTIFF.
+    Tiff,
+    /// PBM, PGM, PPM and PAM.
+    Pnm,
+    /// Windows bitmap.
+    Bmp,
+    /// WebP; written without loss.
+    WebP,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 6] = [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP];
+
+    /// The name as users know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Png => "PNG",
+            Self::Jpeg => "JPEG",
+            Self::Tiff => "TIFF",
+            Self::Pnm => "PNM",
+            Self::Bmp => "BMP",
+            Self::WebP => "WebP",
+        }
+    }
+
+    /// The usual file name extensions in lower case; the first is the one for new files.
+    pub const fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Self::Png => &["png"],
+            Self::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
+            Self::Tiff => &["tif", "tiff"],
+            Self::Pnm => &["pnm", "pgm", "ppm", "pam", "pbm"],
+            Self::Bmp => &["bmp", "dib"],
+            Self::WebP => &["webp"],
+        }
+    }
+
+    /// Tells a format by the first bytes of a file.
+    pub fn sniff(head: &[u8]) -> Option<Self> {
+        match head {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
+            [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
+            [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Self::Tiff),
+            [b'P', b'1'..=b'7', b' ' | b'\t' | b'\r' | b'\n' | b'#', ..] => Some(Self::Pnm),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
+            // "BM" alone begins many a text; the size of the header that follows the file header tells a bitmap.
+            [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
+            _ => None,
+        }
+    }
+
+    /// Whether the format can hold pixels of this layout.
+    ///
+    /// # Errors
+    /// [`CodecError::CannotRepresent`], with the formats that can.
+    pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
+        let refuse = |what: String, others| {
+            Err(CodecError::cannot_represent(self, what, format!("use --format {others}")))
+        };
+        let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP);
+        if eight_bit_only && layout.depth == Depth::Sixteen {
+            return refuse("16-bit samples".into(), "png, tiff or pnm");
+        }
+        if self == Self::Jpeg && layout.pixel.has_alpha() {
+            return refuse("transparency".into(), "png, tiff, webp or pnm");
+        }
+        if layout.width.max(layout.height) > self.max_side() {
+            return refuse(format!("{}x{} pixels", layout.width, layout.height), "png, tiff or pnm");
+        }
+        Ok(())
+    }
+
+    /// The most pixels that a row or column can have.
+    const fn max_side(self) -> u32 {
+        match self {
+            Self::Jpeg => 65500, // libjpeg's limit, a little below the standard's
+            Self::WebP => 16383,
+            Self::Png | Self::Bmp => i32::MAX as u32,
+            Self::Tiff | Self::Pnm => u32::MAX,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

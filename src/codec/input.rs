@@ -1,0 +1,68 @@
+//! Reading files into the reused buffer, with the limits in view.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use super::{CodecError, Limits};
+
+/// How much is read to tell the format; also the longest header that a PNM may have.
+pub(super) const HEAD: u64 = 16 << 10;
+
+/// Capacity that a buffer may keep however small the next file is.
+const KEPT: usize = 1 << 20;
+
+/// Reads the first [`HEAD`] bytes (all of a shorter file) into `buffer`, after refusing a file that is over the limit.
+pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>, limits: &Limits) -> Result<(), CodecError> {
+    let length = file.metadata()?.len();
+    if length > limits.max_bytes {
+        return Err(too_long(length.to_string(), limits));
+    }
+    buffer.clear();
+    // One huge file should not pin its memory for the thousand small ones that follow.
+    let wanted = usize::try_from(length).unwrap_or(usize::MAX).max(KEPT);
+    if buffer.capacity() / 4 > wanted {
+        buffer.shrink_to(wanted);
+    }
+    file.take(HEAD).read_to_end(buffer)?;
+    Ok(())
+}
+
+/// Reads the rest of the file behind its head, and lends the whole.
+pub(super) fn read_rest<'b>(
+    file: &mut File,
+    buffer: &'b mut Vec<u8>,
+    limits: &Limits,
+) -> Result<&'b [u8], CodecError> {
+    let length = file.metadata()?.len();
+    let left = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(buffer.len());
+    buffer.try_reserve(left).map_err(|_| CodecError::OutOfMemory { bytes: length })?;
+    // What is no regular file has no length to check beforehand.
+    let most = limits.max_bytes.saturating_add(1).saturating_sub(buffer.len() as u64);
+    file.take(most).read_to_end(buffer)?;
+    if buffer.len() as u64 > limits.max_bytes {
+        return Err(too_long(format!("more than {}", limits.max_bytes), limits));
+    }
+    Ok(buffer)
+}
+
+/// Reads on until `into` is full or the file ends; returns how many bytes came.
+pub(super) fn read_full(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match file.read(&mut into[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn too_long(bytes: String, limits: &Limits) -> CodecError {
+    CodecError::TooLarge {
+        what: format!("a file of {bytes} bytes"),
+        limit: format!("{} bytes", limits.max_bytes),
+        flag: "--max-bytes",
+    }
+}

@@ -1,0 +1,316 @@
+//! JPEG, by libjpeg-turbo.
+//!
+//! A YCbCr JPEG that becomes a JPEG again stays in its own planes: Y is the picture that gets equalized, and the subsampled Cb and Cr
+//! planes wait in the slot's tail and are written back with the same sampling factors. Nothing is converted to RGB or resampled.
+//! Progressive stays progressive, and restart intervals, density and application data are kept. Arithmetic-coded, lossless, 12-bit
+//! and CMYK files are refused.
+
+use std::fs::File;
+use std::io::Write;
+
+use super::metadata::{Metadata, icc_fits};
+use super::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative, Payload, Target, pixels_of};
+use crate::picture::{Depth, Layout, Pixel};
+
+mod libjpeg;
+mod markers;
+
+use libjpeg::{BLOCK, Fault, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
+use markers::{APP1, APP2, Component, Density, EXIF, ICC, Markers, Segment, XMP, icc_part};
+
+/// The most content that a segment can have, by its 16-bit length.
+const MOST_SEGMENT: usize = 65533;
+
+/// What is remembered of a JPEG for writing it back.
+#[derive(Debug)]
+pub(super) struct Native {
+    planes: Option<Chroma>,
+    space: Space,
+    components: Vec<Component>,
+    tables: Vec<QuantTable>,
+    progressive: bool,
+    restart_interval: u16,
+    density: Option<Density>,
+    kept: Vec<(u8, Vec<u8>)>,
+}
+
+/// How the tail of the slot holds the chroma planes: Cb, then Cr, in whole blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Chroma {
+    blue: PlaneSize,
+    red: PlaneSize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlaneSize {
+    width: usize,
+    rows: usize,
+}
+
+impl PlaneSize {
+    fn bytes(self) -> usize {
+        self.width * self.rows
+    }
+}
+
+impl Chroma {
+    fn bytes(self) -> usize {
+        self.blue.bytes() + self.red.bytes()
+    }
+}
+
+/// An opened JPEG.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    markers: Markers<'a>,
+    reader: Reader<'a>,
+    space: Space,
+    /// How it is going to be decoded.
+    form: Form,
+}
+
+/// What pixels are taken from a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Gray,
+    Rgb,
+    Planes(Chroma),
+}
+
+impl<'a> Source<'a> {
+    /// Reads the structure of a whole file; decodes nothing.
+    pub(super) fn open(bytes: &'a [u8], target: &Target) -> Result<Self, CodecError> {
+        let markers = Markers::scan(bytes)?;
+        let reader = Reader::new(bytes).map_err(decode_error)?;
+        let Some(space) = reader.space() else {
+            return Err(CodecError::unsupported(
+                format!("a JPEG of {} components (CMYK or the like)", markers.components.len()),
+                "convert it to RGB with its ink profile first",
+            ));
+        };
+        if markers.components.len() != space.components() {
+            return Err(malformed("its colour space does not fit its components"));
+        }
+        let to_jpeg = target.format_for(Format::Jpeg) == Format::Jpeg;
+        let form = match space {
+            Space::Gray => Form::Gray,
+            Space::YCbCr if target.gray && markers.luma_is_full_size() => Form::Gray,
+            Space::YCbCr if to_jpeg && !target.per_channel && markers.luma_is_full_size() => {
+                Form::Planes(markers.chroma())
+            }
+            Space::YCbCr | Space::Rgb => Form::Rgb,
+        };
+        Ok(Self { markers, reader, space, form })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        let pixel = if self.form == Form::Rgb { Pixel::Rgb } else { Pixel::Gray };
+        Layout { width: self.markers.width, height: self.markers.height, pixel, depth: Depth::Eight }
+    }
+
+    pub(super) fn tail_bytes(&self) -> u64 {
+        if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
+    }
+
+    /// A progressive picture's coefficients are collected in memory, two bytes each.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        let blocks = |i| self.markers.plane_size(i).bytes() as u64;
+        if self.markers.progressive {
+            (0..self.markers.components.len()).map(blocks).sum::<u64>() * 2
+        } else {
+            0
+        }
+    }
+
+    /// Decodes into `slot`, which is as long as pixels and tail.
+    pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        let layout = self.layout();
+        match self.form {
+            Form::Gray => self.reader.read_packed(Space::Gray, slot),
+            Form::Rgb => self.reader.read_packed(Space::Rgb, slot),
+            Form::Planes(chroma) => {
+                let luma = PlaneSize { width: layout.width as usize, rows: layout.height as usize };
+                let (y, tail) = slot.split_at_mut(luma.bytes());
+                let (cb, cr) = tail.split_at_mut(chroma.blue.bytes());
+                let plane = |data, size: PlaneSize| Plane { data, width: size.width, rows: size.rows };
+                self.reader.read_planes(&mut [plane(y, luma), plane(cb, chroma.blue), plane(cr, chroma.red)])
+            }
+        }
+        .map_err(decode_error)?;
+        let tables = self.reader.quant_tables();
+        Ok(Payload {
+            layout,
+            metadata: self.markers.metadata(),
+            native: AnyNative::Jpeg(Box::new(self.native(tables))),
+        })
+    }
+
+    /// What to write back, for the components that have been taken.
+    fn native(self, mut tables: Vec<QuantTable>) -> Native {
+        let Self { markers, space, form, .. } = self;
+        let (space, components) = match form {
+            Form::Gray => {
+                tables.truncate(1);
+                (Space::Gray, vec![Component::FULL])
+            }
+            // Planes that libjpeg had to upsample to a larger chroma grid are written in full.
+            Form::Rgb if !markers.luma_is_full_size() => (space, vec![Component::FULL; 3]),
+            Form::Rgb | Form::Planes(_) => (space, markers.components),
+        };
+        Native {
+            planes: if let Form::Planes(chroma) = form { Some(chroma) } else { None },
+            space,
+            components,
+            tables,
+            progressive: markers.progressive,
+            restart_interval: markers.restart_interval,
+            density: markers.density,
+            kept: markers.kept.iter().map(|segment| (segment.marker, segment.content.to_vec())).collect(),
+        }
+    }
+}
+
+impl Markers<'_> {
+    /// Whether Y has a sample for every pixel.
+    fn luma_is_full_size(&self) -> bool {
+        let (h, v) = self.largest_factors();
+        self.components.first().is_some_and(|y| (y.horizontal, y.vertical) == (h, v))
+    }
+
+    fn largest_factors(&self) -> (u8, u8) {
+        let largest = |factor: fn(&Component) -> u8| self.components.iter().map(factor).max().unwrap_or(1);
+        (largest(|c| c.horizontal), largest(|c| c.vertical))
+    }
+
+    /// The size of a component's plane in whole blocks (T.81, A.1.1 and A.2.4).
+    fn plane_size(&self, component: usize) -> PlaneSize {
+        let (most_h, most_v) = self.largest_factors();
+        let Component { horizontal, vertical } = self.components[component];
+        let padded = |side: u32, factor: u8, most: u8| {
+            (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
+        };
+        PlaneSize {
+            width: padded(self.width, horizontal, most_h),
+            rows: padded(self.height, vertical, most_v),
+        }
+    }
+
+    fn chroma(&self) -> Chroma {
+        Chroma { blue: self.plane_size(1), red: self.plane_size(2) }
+    }
+}
+
+impl Component {
+    /// A sample for every pixel.
+    const FULL: Self = Self { horizontal: 1, vertical: 1 };
+}
+
+/// Writes the pixels and the tail of `slot`.
+pub(super) fn encode(
+    decoded: &Decoded,
+    slot: &mut [u8],
+    quality: JpegQuality,
+    scratch: &mut Vec<u8>,
+    out: &mut File,
+) -> Result<u64, CodecError> {
+    let layout = decoded.layout;
+    let native = if let AnyNative::Jpeg(native) = &decoded.native { Some(&**native) } else { None };
+    let owned;
+    let segments = match native {
+        Some(native) => kept_segments(native, layout.pixel),
+        None => {
+            owned = new_segments(&decoded.metadata, layout.pixel)?;
+            owned.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
+        }
+    };
+    let new_components = new_components(layout.pixel);
+    let frame = Frame {
+        width: layout.width,
+        height: layout.height,
+        space: native
+            .map_or(if layout.pixel == Pixel::Gray { Space::Gray } else { Space::YCbCr }, |n| n.space),
+        components: native.map_or(&new_components, |n| &n.components),
+        tables: match (quality, native) {
+            (JpegQuality::Value(quality), _) => Tables::Quality(quality),
+            (JpegQuality::Keep, Some(native)) => Tables::Own(&native.tables),
+            (JpegQuality::Keep, None) => Tables::Quality(JpegQuality::DEFAULT),
+        },
+        progressive: native.is_some_and(|n| n.progressive),
+        restart_interval: native.map_or(0, |n| n.restart_interval),
+        density: native.map_or(Some(Density { unit: 0, x: 1, y: 1 }), |n| n.density),
+        segments,
+    };
+    if let Some((native, chroma)) = native.and_then(|native| native.planes.map(|chroma| (native, chroma))) {
+        debug_assert_eq!(native.space, Space::YCbCr);
+        let luma = PlaneSize { width: layout.width as usize, rows: layout.height as usize };
+        let (y, tail) = slot.split_at(luma.bytes());
+        let (cb, cr) = tail[..chroma.bytes()].split_at(chroma.blue.bytes());
+        let plane = |data, size: PlaneSize| Plane { data, width: size.width, rows: size.rows };
+        let planes = [plane(y, luma), plane(cb, chroma.blue), plane(cr, chroma.red)];
+        libjpeg::write(scratch, &frame, &Pixels::Planes(&planes))
+    } else {
+        let space = if layout.pixel == Pixel::Gray { Space::Gray } else { Space::Rgb };
+        libjpeg::write(scratch, &frame, &Pixels::Packed(space, pixels_of(&layout, slot)))
+    }
+    .map_err(encode_error)?;
+    out.write_all(scratch)?;
+    Ok(scratch.len() as u64)
+}
+
+/// The source's segments, without a profile that no longer fits.
+fn kept_segments(native: &Native, pixel: Pixel) -> Vec<Segment<'_>> {
+    let segments = native.kept.iter().map(|(marker, content)| Segment { marker: *marker, content });
+    let parts: Vec<Segment<'_>> = segments.clone().filter(|segment| icc_part(segment).is_some()).collect();
+    let first = parts.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
+    let fits = first.is_some_and(|(.., data)| icc_fits(data, pixel));
+    segments.filter(|segment| fits || icc_part(segment).is_none()).collect()
+}
+
+/// Segments for the metadata of another format's picture.
+fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>, CodecError> {
+    let mut segments = Vec::new();
+    for (what, name, content) in [("EXIF", EXIF, &metadata.exif), ("XMP", XMP, &metadata.xmp)] {
+        let Some(content) = content else { continue };
+        if name.len() + content.len() > MOST_SEGMENT {
+            return Err(no_room(format!("{} bytes of {what}", content.len())));
+        }
+        segments.push((APP1, [name, content].concat()));
+    }
+    if let Some(icc) = metadata.icc_for(pixel) {
+        let parts = icc.chunks(MOST_SEGMENT - ICC.len() - 2);
+        let count = u8::try_from(parts.len())
+            .map_err(|_| no_room(format!("an ICC profile of {} bytes", icc.len())))?;
+        segments.extend(
+            parts.zip(1..=count).map(|(part, number)| (APP2, [ICC, &[number, count], part].concat())),
+        );
+    }
+    Ok(segments)
+}
+
+/// The sampling of a picture that was no JPEG: chroma at half resolution each way, as libjpeg and its users have it.
+fn new_components(pixel: Pixel) -> Vec<Component> {
+    match pixel {
+        Pixel::Gray => vec![Component::FULL],
+        _ => vec![Component { horizontal: 2, vertical: 2 }, Component::FULL, Component::FULL],
+    }
+}
+
+fn no_room(what: String) -> CodecError {
+    CodecError::cannot_represent(Format::Jpeg, what, "use --format png or tiff")
+}
+
+fn decode_error(fault: Fault) -> CodecError {
+    if fault.out_of_memory { CodecError::OutOfMemory { bytes: 0 } } else { malformed(fault.message) }
+}
+
+fn encode_error(fault: Fault) -> CodecError {
+    if fault.out_of_memory {
+        CodecError::OutOfMemory { bytes: 0 }
+    } else {
+        CodecError::encoder(Format::Jpeg, fault.message)
+    }
+}
+
+fn malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::malformed(Format::Jpeg, reason)
+}

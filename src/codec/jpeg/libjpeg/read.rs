@@ -1,0 +1,175 @@
+//! Decoding by libjpeg.
+
+use std::ffi::c_uint;
+use std::marker::PhantomData;
+use std::{mem, slice};
+
+use mozjpeg_sys::{
+    J_COLOR_SPACE, jpeg_create_decompress, jpeg_decompress_struct, jpeg_destroy_decompress, jpeg_error_mgr,
+    jpeg_finish_decompress, jpeg_mem_src, jpeg_read_header, jpeg_read_raw_data, jpeg_read_scanlines,
+    jpeg_start_decompress,
+};
+
+use super::{BLOCK, Band, Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
+
+/// A JPEG being decoded from memory.
+#[derive(Debug)]
+pub(in crate::codec::jpeg) struct Reader<'a> {
+    /// From `Box::into_raw`; libjpeg keeps pointers into it, so it is never moved and never borrowed for longer than a call.
+    state: *mut State,
+    bytes: PhantomData<&'a [u8]>,
+}
+
+struct State {
+    info: jpeg_decompress_struct,
+    errors: jpeg_error_mgr,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the header, up to the first scan.
+    pub(in crate::codec::jpeg) fn new(bytes: &'a [u8]) -> Result<Self, Fault> {
+        // SAFETY: plain data of C, which `jpeg_create_decompress` initializes.
+        let info: jpeg_decompress_struct = unsafe { mem::zeroed() };
+        let state = Box::into_raw(Box::new(State { info, errors: error_manager() }));
+        // From here on `Drop` cleans up; destroying a zeroed object is allowed (its memory manager is null).
+        let mut reader = Self { state, bytes: PhantomData };
+        // SAFETY: `state` is valid and at a fixed address; the error manager is set before the first call.
+        unsafe { (*state).info.common.err = &raw mut (*state).errors };
+        reader.calls(|info| {
+            // `jpeg_create_decompress` clears all but the error manager.
+            // SAFETY: the bytes outlive the reader (`'a`), and the object is initialized in the order that libjpeg.txt asks for.
+            unsafe {
+                jpeg_create_decompress(info);
+                jpeg_mem_src(info, bytes.as_ptr(), bytes.len() as _);
+                jpeg_read_header(info, 1);
+            }
+        })?;
+        Ok(reader)
+    }
+
+    /// The colour space of the components; `None` for four inks and for what is unknown.
+    pub(in crate::codec::jpeg) fn space(&self) -> Option<Space> {
+        // SAFETY: `new` has read the header.
+        match unsafe { (*self.state).info.jpeg_color_space } {
+            J_COLOR_SPACE::JCS_GRAYSCALE => Some(Space::Gray),
+            J_COLOR_SPACE::JCS_RGB => Some(Space::Rgb),
+            J_COLOR_SPACE::JCS_YCbCr => Some(Space::YCbCr),
+            _ => None,
+        }
+    }
+
+    /// Decodes to packed rows of gray or RGB, upsampling and converting.
+    pub(in crate::codec::jpeg) fn read_packed(&mut self, space: Space, out: &mut [u8]) -> Result<(), Fault> {
+        self.calls(|info| {
+            info.out_color_space = space.to_libjpeg();
+            // SAFETY: the header has been read. The row pointers lie within `out`: their number and length are checked below
+            // against what libjpeg is going to write.
+            unsafe {
+                jpeg_start_decompress(info);
+                let stride = info.output_width as usize * info.output_components as usize;
+                assert_eq!(
+                    (out.len(), info.output_components as usize),
+                    (stride * info.output_height as usize, space.components())
+                );
+                while info.output_scanline < info.output_height {
+                    let start = info.output_scanline as usize * stride;
+                    let mut rows: Vec<*mut u8> =
+                        out[start..].chunks_mut(stride).take(ROWS).map(<[u8]>::as_mut_ptr).collect();
+                    jpeg_read_scanlines(info, rows.as_mut_ptr(), rows.len() as c_uint);
+                }
+                jpeg_finish_decompress(info);
+            }
+        })
+    }
+
+    /// Decodes to the components as they are stored.
+    pub(in crate::codec::jpeg) fn read_planes(
+        &mut self,
+        planes: &mut [Plane<&mut [u8]>],
+    ) -> Result<(), Fault> {
+        self.calls(|info| {
+            info.raw_data_out = 1;
+            // SAFETY: the header has been read. libjpeg fills one band of `v_samp_factor` block rows of every component a
+            // call, `width_in_blocks` wide: every pointer is to a row of that length, in a plane or in a band.
+            unsafe {
+                jpeg_start_decompress(info);
+                let components = slice::from_raw_parts(info.comp_info, info.num_components as usize);
+                assert_eq!(components.len(), planes.len());
+                let mut bands: Vec<Band> = components.iter().map(Band::new).collect();
+                let lines = (info.max_v_samp_factor as usize * BLOCK) as c_uint;
+                let mut index = 0;
+                while info.output_scanline < info.output_height {
+                    let mut rows: Vec<Vec<*mut u8>> = planes
+                        .iter_mut()
+                        .zip(&mut bands)
+                        .map(|(plane, band)| plane.row_pointers(band, index))
+                        .collect();
+                    let mut images: Vec<*mut *mut u8> = rows.iter_mut().map(Vec::as_mut_ptr).collect();
+                    jpeg_read_raw_data(info, images.as_mut_ptr(), lines);
+                    for (plane, band) in planes.iter_mut().zip(&mut bands) {
+                        plane.take(band, index);
+                    }
+                    index += 1;
+                }
+                jpeg_finish_decompress(info);
+            }
+        })
+    }
+
+    /// The quantization table of every component. All are known once the picture has been decoded.
+    pub(in crate::codec::jpeg) fn quant_tables(&self) -> Vec<QuantTable> {
+        // SAFETY: the component array exists since the header was read, and lives as long as the object. The tables are null or
+        // copies that libjpeg keeps as long.
+        unsafe {
+            let info = &(*self.state).info;
+            let components = slice::from_raw_parts(info.comp_info, info.num_components as usize);
+            components
+                .iter()
+                .map(|c| c.quant_table.as_ref().map_or([1; 64], |table| table.quantval))
+                .collect()
+        }
+    }
+
+    fn calls<T>(&mut self, calls: impl FnOnce(&mut jpeg_decompress_struct) -> T) -> Result<T, Fault> {
+        // SAFETY: `state` is valid, and `&mut self` makes this the only access.
+        catch(|| calls(unsafe { &mut (*self.state).info }))
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `state` came from `Box::into_raw` and is dropped once; destroying frees libjpeg's pools and raises no errors.
+        unsafe {
+            let mut state = Box::from_raw(self.state);
+            jpeg_destroy_decompress(&mut state.info);
+        }
+    }
+}
+
+impl Plane<&mut [u8]> {
+    /// Pointers to the rows of the `index`th band: into the plane where its rows are whole blocks wide, else into the band.
+    fn row_pointers(&mut self, band: &mut Band, index: usize) -> Vec<*mut u8> {
+        let first = index * band.rows;
+        (0..band.rows)
+            .map(|row| {
+                if self.width == band.padded && first + row < self.rows {
+                    self.data[(first + row) * self.width..][..self.width].as_mut_ptr()
+                } else {
+                    band.row(row).as_mut_ptr()
+                }
+            })
+            .collect()
+    }
+
+    /// Copies the rows of the `index`th band that libjpeg did not write into the plane itself.
+    fn take(&mut self, band: &mut Band, index: usize) {
+        if self.width == band.padded {
+            return;
+        }
+        let first = index * band.rows;
+        for row in 0..band.rows.min(self.rows.saturating_sub(first)) {
+            self.data[(first + row) * self.width..][..self.width]
+                .copy_from_slice(&band.row(row)[..self.width]);
+        }
+    }
+}

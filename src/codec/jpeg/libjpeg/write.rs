@@ -1,0 +1,291 @@
+//! Encoding by libjpeg.
+
+use std::ffi::{c_int, c_uint};
+use std::{mem, ptr, slice};
+
+use mozjpeg_sys::{
+    JCP_FASTEST, JINT_COMPRESS_PROFILE, boolean, jpeg_alloc_quant_table, jpeg_c_set_int_param,
+    jpeg_compress_struct, jpeg_create_compress, jpeg_destination_mgr, jpeg_destroy_compress, jpeg_error_mgr,
+    jpeg_finish_compress, jpeg_set_colorspace, jpeg_set_defaults, jpeg_set_quality, jpeg_simple_progression,
+    jpeg_start_compress, jpeg_write_marker, jpeg_write_raw_data, jpeg_write_scanlines,
+};
+
+use super::super::markers::{Component, Density, Segment};
+use super::{BLOCK, Band, Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
+
+/// Room that the output buffer is given at a time.
+const ROOM: usize = 1 << 16;
+
+/// The largest divisor that libjpeg's forward DCT handles (it multiplies by 8 in 16 bits); a coefficient is 0 long before.
+const MOST_QUANT: u16 = 8191;
+
+/// What is to be written besides the pixels.
+#[derive(Debug)]
+pub(in crate::codec::jpeg) struct Frame<'a> {
+    pub(in crate::codec::jpeg) width: u32,
+    pub(in crate::codec::jpeg) height: u32,
+    /// The colour space of the components.
+    pub(in crate::codec::jpeg) space: Space,
+    /// The sampling factors, one entry a component.
+    pub(in crate::codec::jpeg) components: &'a [Component],
+    pub(in crate::codec::jpeg) tables: Tables<'a>,
+    pub(in crate::codec::jpeg) progressive: bool,
+    /// MCUs between restart markers; 0 for none.
+    pub(in crate::codec::jpeg) restart_interval: u16,
+    /// What the JFIF segment says; `None` writes none.
+    pub(in crate::codec::jpeg) density: Option<Density>,
+    /// Application data and comments.
+    pub(in crate::codec::jpeg) segments: Vec<Segment<'a>>,
+}
+
+/// How coefficients are quantized.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::codec::jpeg) enum Tables<'a> {
+    /// The standard's example tables, scaled.
+    Quality(u8),
+    /// One table a component.
+    Own(&'a [QuantTable]),
+}
+
+/// The pixels to write.
+#[derive(Debug)]
+pub(in crate::codec::jpeg) enum Pixels<'a> {
+    /// Packed gray or RGB.
+    Packed(Space, &'a [u8]),
+    /// The components, subsampled as the frame says.
+    Planes(&'a [Plane<&'a [u8]>]),
+}
+
+/// Encodes; `out` is cleared first.
+pub(in crate::codec::jpeg) fn write(
+    out: &mut Vec<u8>,
+    frame: &Frame<'_>,
+    pixels: &Pixels<'_>,
+) -> Result<(), Fault> {
+    out.clear();
+    let writer = Writer::new(out);
+    // SAFETY: `state` is valid and used by nobody else; `new` has created the object.
+    catch(|| unsafe {
+        let info = &mut (*writer.state).info;
+        set_up(info, frame, pixels);
+        jpeg_start_compress(info, 1);
+        for segment in &frame.segments {
+            jpeg_write_marker(
+                info,
+                c_int::from(segment.marker),
+                segment.content.as_ptr(),
+                segment.content.len() as c_uint,
+            );
+        }
+        match pixels {
+            Pixels::Packed(space, samples) => write_packed(info, *space, samples),
+            Pixels::Planes(planes) => write_planes(info, planes),
+        }
+        jpeg_finish_compress(info);
+    })
+}
+
+/// # Safety
+/// `info` must have been created, and not started.
+unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pixels<'_>) {
+    let input = if let Pixels::Packed(space, _) = pixels { *space } else { frame.space };
+    assert_eq!(frame.components.len(), frame.space.components());
+    info.image_width = frame.width;
+    info.image_height = frame.height;
+    info.input_components = input.components() as c_int;
+    info.in_color_space = input.to_libjpeg();
+    // SAFETY: the fields that the defaults depend on are set above; the component array has the entries of the colour space.
+    unsafe {
+        // mozjpeg's own searches for smaller files cost ten times the time.
+        jpeg_c_set_int_param(info, JINT_COMPRESS_PROFILE, JCP_FASTEST as c_int);
+        jpeg_set_defaults(info);
+        jpeg_set_colorspace(info, frame.space.to_libjpeg());
+        let components = slice::from_raw_parts_mut(info.comp_info, frame.components.len());
+        for (component, factors) in components.iter_mut().zip(frame.components) {
+            component.h_samp_factor = c_int::from(factors.horizontal);
+            component.v_samp_factor = c_int::from(factors.vertical);
+        }
+        match frame.tables {
+            Tables::Quality(quality) => jpeg_set_quality(info, c_int::from(quality), 1),
+            Tables::Own(tables) => set_tables(info, tables),
+        }
+        if frame.progressive {
+            jpeg_simple_progression(info);
+        }
+    }
+    info.raw_data_in = matches!(pixels, Pixels::Planes(_)).into();
+    info.restart_interval = c_uint::from(frame.restart_interval);
+    info.write_JFIF_header = frame.density.is_some().into();
+    if let Some(Density { unit, x, y }) = frame.density {
+        (info.density_unit, info.X_density, info.Y_density) = (unit, x, y);
+    }
+}
+
+/// Gives every component its table; components with equal tables share one.
+///
+/// # Safety
+/// The defaults must have been set.
+unsafe fn set_tables(info: &mut jpeg_compress_struct, tables: &[QuantTable]) {
+    for (component, table) in tables.iter().enumerate() {
+        let number = tables.iter().position(|other| other == table).unwrap_or(component);
+        // SAFETY: there is an entry for every component; at most three tables are numbered, of the four that there are places for.
+        unsafe {
+            if info.quant_tbl_ptrs[number].is_null() {
+                info.quant_tbl_ptrs[number] = jpeg_alloc_quant_table(&mut info.common);
+            }
+            (*info.quant_tbl_ptrs[number]).quantval = table.map(|divisor| divisor.clamp(1, MOST_QUANT));
+            (*info.comp_info.add(component)).quant_tbl_no = number as c_int;
+        }
+    }
+}
+
+/// # Safety
+/// Compression must have been started for packed pixels.
+unsafe fn write_packed(info: &mut jpeg_compress_struct, space: Space, samples: &[u8]) {
+    let stride = info.image_width as usize * space.components();
+    assert_eq!(samples.len(), stride * info.image_height as usize);
+    while info.next_scanline < info.image_height {
+        let start = info.next_scanline as usize * stride;
+        let rows: Vec<*const u8> = samples[start..].chunks(stride).take(ROWS).map(<[u8]>::as_ptr).collect();
+        // SAFETY: every row is as long as libjpeg reads, by the assertion above.
+        unsafe { jpeg_write_scanlines(info, rows.as_ptr(), rows.len() as c_uint) };
+    }
+}
+
+/// # Safety
+/// Compression must have been started for raw data.
+unsafe fn write_planes(info: &mut jpeg_compress_struct, planes: &[Plane<&[u8]>]) {
+    // SAFETY: the component array lives as long as the object.
+    let components = unsafe { slice::from_raw_parts(info.comp_info, info.num_components as usize) };
+    assert_eq!(components.len(), planes.len());
+    let mut bands: Vec<Band> = components.iter().map(Band::new).collect();
+    let lines = (info.max_v_samp_factor as usize * BLOCK) as c_uint;
+    let mut index = 0;
+    while info.next_scanline < info.image_height {
+        let rows: Vec<Vec<*const u8>> =
+            planes.iter().zip(&mut bands).map(|(plane, band)| plane.row_pointers(band, index)).collect();
+        let images: Vec<*const *const u8> = rows.iter().map(Vec::as_ptr).collect();
+        // SAFETY: libjpeg reads one band of `v_samp_factor` block rows of every component, `width_in_blocks` wide, which is
+        // what the pointers are to.
+        unsafe { jpeg_write_raw_data(info, images.as_ptr(), lines) };
+        index += 1;
+    }
+}
+
+impl Plane<&[u8]> {
+    /// Pointers to the rows of the `index`th band. What lies beyond the plane repeats its edge, which costs the fewest bits.
+    fn row_pointers(&self, band: &mut Band, index: usize) -> Vec<*const u8> {
+        let first = index * band.rows;
+        (0..band.rows)
+            .map(|row| {
+                let from = &self.data[(first + row).min(self.rows - 1) * self.width..][..self.width];
+                if self.width == band.padded {
+                    return from.as_ptr();
+                }
+                let padded = band.row(row);
+                let (inside, outside) = padded.split_at_mut(self.width);
+                inside.copy_from_slice(from);
+                outside.fill(from[self.width - 1]);
+                padded.as_ptr()
+            })
+            .collect()
+    }
+}
+
+/// A compressor and what it points to.
+struct Writer {
+    /// From `Box::into_raw`, as in the reader.
+    state: *mut State,
+}
+
+struct State {
+    info: jpeg_compress_struct,
+    errors: jpeg_error_mgr,
+    destination: Destination,
+}
+
+impl Writer {
+    /// `out` must outlive the writer; `write` keeps it borrowed.
+    fn new(out: &mut Vec<u8>) -> Self {
+        // SAFETY: plain data of C, which `jpeg_create_compress` initializes.
+        let info: jpeg_compress_struct = unsafe { mem::zeroed() };
+        let manager = jpeg_destination_mgr {
+            next_output_byte: ptr::null_mut(),
+            free_in_buffer: 0,
+            init_destination: Some(init_destination),
+            empty_output_buffer: Some(empty_output_buffer),
+            term_destination: Some(term_destination),
+        };
+        let destination = Destination { manager, out };
+        let state = Box::into_raw(Box::new(State { info, errors: error_manager(), destination }));
+        // SAFETY: `state` is valid and at a fixed address; creating an object can fail only for a library of another version.
+        unsafe {
+            (*state).info.common.err = &raw mut (*state).errors;
+            jpeg_create_compress(&raw mut (*state).info);
+            (*state).info.dest = (&raw mut (*state).destination).cast();
+        }
+        Self { state }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // SAFETY: `state` came from `Box::into_raw` and is dropped once; destroying frees libjpeg's pools and raises no errors.
+        unsafe {
+            let mut state = Box::from_raw(self.state);
+            jpeg_destroy_compress(&mut state.info);
+        }
+    }
+}
+
+/// Where the output goes: a growing vector. libjpeg only knows of the first field.
+#[repr(C)]
+struct Destination {
+    manager: jpeg_destination_mgr,
+    out: *mut Vec<u8>,
+}
+
+impl Destination {
+    /// # Safety
+    /// `info` must be the compressor of a [`Writer`] that is alive.
+    unsafe fn of(info: &mut jpeg_compress_struct) -> (&mut jpeg_destination_mgr, &mut Vec<u8>) {
+        // SAFETY: `Writer::new` set `dest` to the `Destination` in the same state, and its vector outlives the writer.
+        unsafe {
+            let destination = info.dest.cast::<Self>();
+            (&mut (*destination).manager, &mut *(*destination).out)
+        }
+    }
+}
+
+/// Gives libjpeg the spare room of the vector.
+fn lend_room(manager: &mut jpeg_destination_mgr, out: &mut Vec<u8>) {
+    out.reserve(ROOM.max(out.len()));
+    let room = out.spare_capacity_mut();
+    manager.next_output_byte = room.as_mut_ptr().cast();
+    manager.free_in_buffer = room.len();
+}
+
+unsafe extern "C-unwind" fn init_destination(info: &mut jpeg_compress_struct) {
+    // SAFETY: libjpeg calls this with the writer's compressor.
+    let (manager, out) = unsafe { Destination::of(info) };
+    lend_room(manager, out);
+}
+
+/// Called when all the room is full, whatever `free_in_buffer` says then.
+unsafe extern "C-unwind" fn empty_output_buffer(info: &mut jpeg_compress_struct) -> boolean {
+    // SAFETY: as above; libjpeg has written the whole room, so the vector is initialized to its capacity.
+    unsafe {
+        let (manager, out) = Destination::of(info);
+        out.set_len(out.capacity());
+        lend_room(manager, out);
+    }
+    1
+}
+
+unsafe extern "C-unwind" fn term_destination(info: &mut jpeg_compress_struct) {
+    // SAFETY: as above; all but the last `free_in_buffer` bytes of the room have been written.
+    unsafe {
+        let (manager, out) = Destination::of(info);
+        out.set_len(out.capacity() - manager.free_in_buffer);
+    }
+}

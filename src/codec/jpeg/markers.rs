@@ -1,0 +1,219 @@
+//! The marker segments of a JPEG (ITU-T T.81, annex B), read without decoding.
+
+use crate::codec::CodecError;
+use crate::codec::metadata::{Metadata, exif_body};
+
+use super::malformed;
+
+const SOI: u8 = 0xd8;
+const EOI: u8 = 0xd9;
+const SOS: u8 = 0xda;
+const DRI: u8 = 0xdd;
+const APP0: u8 = 0xe0;
+pub(super) const APP1: u8 = 0xe1;
+pub(super) const APP2: u8 = 0xe2;
+const APP14: u8 = 0xee;
+const APP15: u8 = 0xef;
+const COM: u8 = 0xfe;
+
+pub(super) const EXIF: &[u8] = b"Exif\0\0";
+pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
+pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
+
+/// More scans than any encoder writes. Every one of them may touch the whole picture, so a small file could keep a core busy for hours.
+const MOST_SCANS: u32 = 300;
+
+/// A marker and the content of its segment, without the length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment<'a> {
+    pub(super) marker: u8,
+    pub(super) content: &'a [u8],
+}
+
+/// One component of the frame, as SOF has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Component {
+    pub(super) horizontal: u8,
+    pub(super) vertical: u8,
+}
+
+/// What JFIF says about the size of a pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Density {
+    pub(super) unit: u8,
+    pub(super) x: u16,
+    pub(super) y: u16,
+}
+
+/// What a JPEG's segments say.
+#[derive(Debug)]
+pub(super) struct Markers<'a> {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) components: Vec<Component>,
+    pub(super) progressive: bool,
+    pub(super) restart_interval: u16,
+    pub(super) density: Option<Density>,
+    /// Application data and comments that go with the picture, in their order.
+    pub(super) kept: Vec<Segment<'a>>,
+}
+
+impl<'a> Markers<'a> {
+    /// Walks the segments from SOI to EOI. Whatever follows EOI is ignored; a file without EOI is cut short.
+    pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut found = Found::default();
+        let mut rest = &bytes[2..];
+        loop {
+            let (marker, behind) = next_marker(rest)?;
+            rest = behind;
+            match marker {
+                EOI => break,
+                0x01 | 0xd0..=0xd7 => continue, // TEM and stray restart markers have no content
+                SOI => return Err(malformed("a second picture begins inside it")),
+                _ => {}
+            }
+            let (segment, behind) = segment(marker, rest)?;
+            rest = behind;
+            if marker == SOS {
+                found.scans += 1;
+            } else {
+                found.take(segment)?;
+            }
+        }
+        found.finish()
+    }
+
+    /// The metadata, put together from its segments.
+    pub(super) fn metadata(&self) -> Metadata {
+        let first = |marker, name: &'static [u8]| {
+            self.kept
+                .iter()
+                .filter(move |s| s.marker == marker)
+                .find_map(move |s| s.content.strip_prefix(name))
+        };
+        Metadata {
+            icc: self.icc(),
+            exif: first(APP1, EXIF).and_then(exif_body).map(<[u8]>::to_vec),
+            xmp: first(APP1, XMP).map(<[u8]>::to_vec),
+        }
+    }
+
+    /// Joins the profile's parts (ICC.1:2022, annex B.4: number and count before each). A set that is not whole is no profile.
+    fn icc(&self) -> Option<Vec<u8>> {
+        let mut parts: Vec<(u8, u8, &[u8])> =
+            self.kept.iter().filter_map(|segment| icc_part(segment)).collect();
+        parts.sort_by_key(|(number, ..)| *number);
+        let whole = !parts.is_empty()
+            && parts.iter().zip(1..).all(|((number, count, _), expected)| {
+                *number == expected && usize::from(*count) == parts.len()
+            });
+        whole.then(|| parts.iter().flat_map(|(.., data)| *data).copied().collect())
+    }
+}
+
+/// Number, count and data of a part of an ICC profile.
+pub(super) fn icc_part<'a>(segment: &Segment<'a>) -> Option<(u8, u8, &'a [u8])> {
+    let data = segment.content.strip_prefix(ICC).filter(|_| segment.marker == APP2)?;
+    if let [number, count, data @ ..] = data { Some((*number, *count, data)) } else { None }
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    frame: Option<(u8, &'a [u8])>,
+    scans: u32,
+    restart_interval: u16,
+    density: Option<Density>,
+    kept: Vec<Segment<'a>>,
+}
+
+impl<'a> Found<'a> {
+    fn take(&mut self, segment: Segment<'a>) -> Result<(), CodecError> {
+        match (segment.marker, segment.content) {
+            (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, content) => {
+                if self.frame.replace((segment.marker, content)).is_some() {
+                    return Err(malformed("it has two frame headers"));
+                }
+            }
+            (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
+            (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, ..]) => {
+                let (x, y) = (u16::from_be_bytes([x0, x1]), u16::from_be_bytes([y0, y1]));
+                self.density = Some(Density { unit, x, y });
+            }
+            // JFXX thumbnails show the old contrast; what Adobe's marker says is said anew; MPF's offsets would be wrong.
+            (APP0 | APP14, _) => {}
+            (APP2, content) if content.starts_with(b"MPF\0") => {}
+            (APP1..=APP15 | COM, _) => self.kept.push(segment),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Markers<'a>, CodecError> {
+        let (process, frame) = self.frame.ok_or_else(|| malformed("it has no frame header"))?;
+        let &[precision, h0, h1, w0, w1, count, ref components @ ..] = frame else {
+            return Err(malformed("its frame header is cut short"));
+        };
+        let remedy = "convert it to an 8-bit baseline JPEG first";
+        match process {
+            0xc0..=0xc2 => {}
+            0xc3 => return Err(CodecError::unsupported("lossless JPEG", remedy)),
+            0xc9..=0xcb | 0xcd..=0xcf => {
+                return Err(CodecError::unsupported("arithmetic-coded JPEG", remedy));
+            }
+            _ => return Err(CodecError::unsupported("hierarchical JPEG", remedy)),
+        }
+        if precision != 8 {
+            return Err(CodecError::unsupported(format!("{precision}-bit JPEG"), remedy));
+        }
+        if components.len() != 3 * usize::from(count) || count == 0 {
+            return Err(malformed("its frame header has the wrong length"));
+        }
+        let (width, height) = (u16::from_be_bytes([w0, w1]), u16::from_be_bytes([h0, h1]));
+        if width == 0 || height == 0 {
+            return Err(malformed("its width or height is 0"));
+        }
+        if self.scans == 0 || self.scans > MOST_SCANS {
+            return Err(malformed(format!("it has {} scans", self.scans)));
+        }
+        let components = components.as_chunks::<3>().0;
+        Ok(Markers {
+            width: u32::from(width),
+            height: u32::from(height),
+            components: components
+                .iter()
+                .map(|c| Component { horizontal: c[1] >> 4, vertical: c[1] & 15 })
+                .collect(),
+            progressive: process == 0xc2,
+            restart_interval: self.restart_interval,
+            density: self.density,
+            kept: self.kept,
+        })
+    }
+}
+
+/// Finds the next marker; returns it and what follows. Entropy-coded data on the way, in which 0xff is followed by 0, is skipped.
+fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
+    let short = || malformed("it is cut short");
+    let mut rest = bytes;
+    loop {
+        let at = memchr::memchr(0xff, rest).ok_or_else(short)?;
+        let fill = rest[at..].iter().take_while(|&&byte| byte == 0xff).count();
+        let (&marker, behind) = rest[at + fill..].split_first().ok_or_else(short)?;
+        if marker != 0 {
+            return Ok((marker, behind));
+        }
+        rest = behind;
+    }
+}
+
+/// Splits the segment behind a marker from what follows it.
+fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), CodecError> {
+    let short = || malformed("it is cut short");
+    let (length, _) = bytes.split_first_chunk::<2>().ok_or_else(short)?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    if length < 2 {
+        return Err(malformed("a segment's length is less than its own"));
+    }
+    let (segment, behind) = bytes.split_at_checked(length).ok_or_else(short)?;
+    Ok((Segment { marker, content: &segment[2..] }, behind))
+}

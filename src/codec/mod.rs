@@ -1,0 +1,298 @@
+//! Files to pixels and back: the only place that knows picture formats.
+//!
+//! [`open`] reads a file's header and checks it against the limits and the output format; [`Opened::decode`] puts the pixels at the
+//! front of a slot; [`encode`] writes what then stands in the slot. A format that has more to carry than packed pixels (a JPEG's
+//! chroma planes) keeps it in the slot behind them, in a tail that is nobody else's business.
+//!
+//! What could not be written back whole is refused here, by name: several pages, animations, float or signed samples, CMYK.
+
+use std::any::Any;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::equalize::colour::to_gray;
+use crate::picture::{Depth, Layout, Pixel};
+
+mod error;
+mod format;
+mod input;
+mod jpeg;
+mod metadata;
+mod png;
+mod pnm;
+mod samples;
+
+pub use error::CodecError;
+pub use format::Format;
+pub use metadata::Metadata;
+
+/// What a picture may cost. Checked from its header, before any memory is taken for its pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Width times height (`--max-pixels`).
+    pub max_pixels: u64,
+    /// Bytes of the file, and bytes of its decoded pixels (`--max-bytes`).
+    pub max_bytes: u64,
+}
+
+/// How a JPEG is quantized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JpegQuality {
+    /// By the source's own tables. For a source that is no JPEG, [`JpegQuality::DEFAULT`].
+    Keep,
+    /// By the standard's example tables, scaled as libjpeg does: 1 to 100.
+    Value(u8),
+}
+
+impl JpegQuality {
+    /// The quality of a JPEG whose source is none.
+    pub const DEFAULT: u8 = 90;
+}
+
+/// How hard a PNG is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PngLevel {
+    /// As fast as the disk.
+    Fast,
+    /// About zlib's level 2 with filters chosen row by row.
+    Balanced,
+    /// As small as zlib's kind of compression gets.
+    Small,
+}
+
+/// What is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The output format; `None` is the source's.
+    pub format: Option<Format>,
+    /// Quality of JPEG output.
+    pub jpeg_quality: JpegQuality,
+    /// Effort of PNG output.
+    pub png_level: PngLevel,
+    /// Whether the picture becomes gray: its luma.
+    pub gray: bool,
+    /// Whether every channel is equalized by itself, so that a JPEG is needed as RGB.
+    pub per_channel: bool,
+}
+
+impl Target {
+    fn format_for(&self, source: Format) -> Format {
+        self.format.unwrap_or(source)
+    }
+}
+
+/// A picture whose header has been read and found acceptable.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    format: Format,
+    gray: bool,
+    source: Source<'a>,
+}
+
+#[derive(Debug)]
+enum Source<'a> {
+    Png(png::Source<'a>),
+    Jpeg(Box<jpeg::Source<'a>>),
+    Pnm(pnm::Source<'a>),
+}
+
+/// What stays with a picture outside its slot: how its pixels lie there, and what its encoder needs besides them.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The pixels at the front of the slot.
+    pub layout: Layout,
+    /// What the source is.
+    pub format: Format,
+    /// What travels with the pixels.
+    pub metadata: Metadata,
+    native: Native,
+}
+
+/// What only the source's own format can say about a picture.
+#[derive(Debug)]
+enum Native {
+    Nothing,
+    Png(png::Native),
+    Jpeg(Box<jpeg::Native>),
+    Pnm(pnm::Native),
+}
+
+/// What a format's decoder hands over beside the pixels.
+#[derive(Debug)]
+struct Payload {
+    layout: Layout,
+    metadata: Metadata,
+    native: Native,
+}
+
+/// Opens a picture: tells what it is by its content, reads its header, and checks that it is within the limits and that the target
+/// can represent it. No memory is taken for pixels. `file` stands at its start; `buffer` is scratch that is worth reusing.
+///
+/// # Errors
+/// Every [`CodecError`] but [`CodecError::Encoder`].
+pub fn open<'a>(
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Opened<'a>, CodecError> {
+    input::read_head(file, buffer, limits)?;
+    let format = Format::sniff(buffer).ok_or(if buffer.is_empty() {
+        CodecError::Empty
+    } else {
+        CodecError::NotAPicture
+    })?;
+    let source = guard(
+        format,
+        |reason| CodecError::malformed(format, reason),
+        || match format {
+            Format::Pnm => Ok(Source::Pnm(pnm::Source::open(file, buffer, limits)?)),
+            Format::Png => Ok(Source::Png(png::Source::open(input::read_rest(file, buffer, limits)?)?)),
+            Format::Jpeg => Ok(Source::Jpeg(Box::new(jpeg::Source::open(
+                input::read_rest(file, buffer, limits)?,
+                target,
+            )?))),
+            Format::Tiff | Format::Bmp | Format::WebP => Err(CodecError::NotAPicture),
+        },
+    )?;
+    let opened = Opened { format, gray: target.gray, source };
+    opened.check_limits(limits)?;
+    target.format_for(format).check(&opened.layout())?;
+    Ok(opened)
+}
+
+impl Opened<'_> {
+    /// What the file is.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// How the pixels will lie in the slot.
+    pub fn layout(&self) -> Layout {
+        let layout = self.source_layout();
+        match (self.gray, layout.pixel) {
+            (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
+            (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
+            _ => layout,
+        }
+    }
+
+    /// Bytes of slot that [`Opened::decode`] needs: the pixels as the file has them, and the tail.
+    pub fn slot_bytes(&self) -> usize {
+        let bytes = self.source_layout().bytes() + self.tail_bytes();
+        usize::try_from(bytes).expect("within the limits, so it has an address")
+    }
+
+    /// Bytes of heap that the decoder takes for itself while it decodes, beyond small change: a progressive JPEG's coefficients.
+    pub fn heap_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Jpeg(jpeg) => jpeg.heap_bytes(),
+            Source::Png(_) | Source::Pnm(_) => 0,
+        }
+    }
+
+    /// Decodes into the front of `slot`, of which at least [`Opened::slot_bytes`] must be there. What it holds after an error is
+    /// anything.
+    ///
+    /// # Errors
+    /// [`CodecError::Malformed`] above all: also a file that ends too early is one, never half a picture.
+    pub fn decode(self, slot: &mut [u8]) -> Result<Decoded, CodecError> {
+        let (format, gray, needed) = (self.format, self.gray, self.slot_bytes());
+        let slot = &mut slot[..needed];
+        let payload = guard(
+            format,
+            |reason| CodecError::malformed(format, reason),
+            || match self.source {
+                Source::Png(png) => png.decode(slot),
+                Source::Jpeg(jpeg) => jpeg.decode(slot),
+                Source::Pnm(pnm) => pnm.decode(slot),
+            },
+        )?;
+        let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
+        Ok(Decoded { layout, format, metadata: payload.metadata, native: payload.native })
+    }
+
+    /// The layout as the format's decoder delivers it.
+    fn source_layout(&self) -> Layout {
+        match &self.source {
+            Source::Png(png) => png.layout(),
+            Source::Jpeg(jpeg) => jpeg.layout(),
+            Source::Pnm(pnm) => pnm.layout(),
+        }
+    }
+
+    fn tail_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Jpeg(jpeg) => jpeg.tail_bytes(),
+            Source::Png(_) | Source::Pnm(_) => 0,
+        }
+    }
+
+    fn check_limits(&self, limits: &Limits) -> Result<(), CodecError> {
+        let layout = self.source_layout();
+        if layout.pixels() > limits.max_pixels {
+            return Err(CodecError::TooLarge {
+                what: format!("{}x{} pixels", layout.width, layout.height),
+                limit: format!("{} pixels", limits.max_pixels),
+                flag: "--max-pixels",
+            });
+        }
+        let bytes = layout.bytes().saturating_add(self.tail_bytes());
+        if bytes > limits.max_bytes || usize::try_from(bytes).is_err() {
+            return Err(CodecError::TooLarge {
+                what: format!("{}x{} pixels in {bytes} bytes", layout.width, layout.height),
+                limit: format!("{} bytes", limits.max_bytes),
+                flag: "--max-bytes",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Encodes what stands in the slot, and writes it to `out` from its current position on. Returns how many bytes that is. The slot is
+/// working space of the encoder: its content is lost. `scratch` is worth reusing.
+///
+/// # Errors
+/// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the metadata has no room in the format, or [`CodecError::Encoder`].
+pub fn encode(
+    decoded: &Decoded,
+    slot: &mut [u8],
+    target: &Target,
+    scratch: &mut Vec<u8>,
+    out: &mut File,
+) -> Result<u64, CodecError> {
+    let format = target.format_for(decoded.format);
+    format.check(&decoded.layout)?;
+    guard(
+        format,
+        |reason| CodecError::encoder(format, reason),
+        || match format {
+            Format::Png => png::encode(decoded, slot, target.png_level, out),
+            Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, out),
+            Format::Pnm => pnm::encode(decoded, slot, out),
+            Format::Tiff | Format::Bmp | Format::WebP => Err(CodecError::NotAPicture),
+        },
+    )
+}
+
+/// The bytes of the pixels at the front of a slot.
+fn pixels_of<'s>(layout: &Layout, slot: &'s mut [u8]) -> &'s mut [u8] {
+    let bytes = usize::try_from(layout.bytes()).expect("pixels in memory have an address");
+    &mut slot[..bytes]
+}
+
+/// Runs a codec, and turns a panic in it (other people's decoders have them, on files made to find them) into an error.
+fn guard<T>(
+    format: Format,
+    error: impl FnOnce(String) -> CodecError,
+    codec: impl FnOnce() -> Result<T, CodecError>,
+) -> Result<T, CodecError> {
+    // Nothing outlives a panic half changed: the slot's content is void after an error, and the buffers are cleared before use.
+    catch_unwind(AssertUnwindSafe(codec))
+        .unwrap_or_else(|panic| Err(error(format!("the {format} codec gave up: {}", panic_message(&*panic)))))
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
+}

@@ -1,0 +1,183 @@
+//! PNG, by the `png` crate. Palettes become RGB, transparent colours become alpha, depths below 8 become 8; what is written is
+//! neither interlaced nor has a palette. The chunks of a PNG that still hold for the new pixels are passed on as they are.
+
+use std::fs::File;
+use std::io::{BufWriter, Cursor, Seek, Write};
+
+use ::png::{
+    BitDepth, ColorType, Compression, Decoder, DecodingError, DeflateCompression, Encoder, EncodingError,
+    Filter, Info, Limits, Transformations,
+};
+
+use super::metadata::{Metadata, exif_body};
+use super::samples::swap_big_endian;
+use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
+use crate::picture::{Depth, Layout, Pixel};
+
+mod chunks;
+
+use chunks::Chunks;
+
+/// The keyword of the iTXt chunk that holds XMP.
+const XMP_KEYWORD: &str = "XML:com.adobe.xmp";
+
+/// What is remembered of a PNG for writing it back.
+#[derive(Debug)]
+pub(super) struct Native {
+    /// Chunk types and contents, in the source's order.
+    kept: Vec<([u8; 4], Vec<u8>)>,
+}
+
+/// An opened PNG.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    bytes: &'a [u8],
+    chunks: Chunks<'a>,
+}
+
+impl<'a> Source<'a> {
+    /// Reads the structure of a whole file; decompresses nothing.
+    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let chunks = Chunks::scan(bytes).map_err(malformed)?;
+        if chunks.animated {
+            return Err(CodecError::unsupported("an animated PNG", "extract the frames first"));
+        }
+        Ok(Self { bytes, chunks })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.chunks.layout
+    }
+
+    /// Decodes into `slot`, which is as long as the pixels.
+    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        let layout = self.chunks.layout;
+        let mut decoder = Decoder::new(Cursor::new(self.bytes));
+        // A few rows, and 16 MiB for profiles and texts.
+        let row = layout.width as usize * 8;
+        decoder.set_limits(Limits { bytes: (16 << 20) + 4 * row });
+        decoder.set_transformations(Transformations::EXPAND);
+        let mut reader = decoder.read_info().map_err(decode_error)?;
+        if reader.output_color_type() != colour_type(&layout)
+            || reader.output_buffer_size() != Some(slot.len())
+        {
+            return Err(malformed("its chunks contradict each other"));
+        }
+        reader.next_frame(slot).map_err(decode_error)?;
+        reader.finish().map_err(decode_error)?;
+        if layout.depth == Depth::Sixteen {
+            swap_big_endian(slot);
+        }
+        Ok(Payload {
+            layout,
+            metadata: metadata(reader.info()),
+            native: AnyNative::Png(Native { kept: self.chunks.kept() }),
+        })
+    }
+}
+
+fn metadata(info: &Info<'_>) -> Metadata {
+    let xmp = info.utf8_text.iter().find(|text| text.keyword == XMP_KEYWORD);
+    Metadata {
+        icc: info.icc_profile.as_ref().map(|icc| icc.to_vec()),
+        exif: info.exif_metadata.as_deref().and_then(exif_body).map(<[u8]>::to_vec),
+        xmp: xmp.and_then(|text| text.get_text().ok()).map(String::into_bytes),
+    }
+}
+
+/// Writes the pixels of `slot`.
+pub(super) fn encode(
+    decoded: &Decoded,
+    slot: &mut [u8],
+    level: PngLevel,
+    out: &mut File,
+) -> Result<u64, CodecError> {
+    let layout = decoded.layout;
+    let pixels = pixels_of(&layout, slot);
+    if layout.depth == Depth::Sixteen {
+        swap_big_endian(pixels);
+    }
+    let start = out.stream_position()?;
+    let mut buffered = BufWriter::new(&mut *out);
+    write(decoded, pixels, level, &mut buffered).map_err(encode_error)?;
+    buffered.flush()?;
+    drop(buffered);
+    Ok(out.stream_position()? - start)
+}
+
+fn write(decoded: &Decoded, pixels: &[u8], level: PngLevel, out: impl Write) -> Result<(), EncodingError> {
+    let layout = &decoded.layout;
+    let mut info = Info::with_size(layout.width, layout.height);
+    (info.color_type, info.bit_depth) = colour_type(layout);
+    let native = if let AnyNative::Png(native) = &decoded.native { Some(native) } else { None };
+    if native.is_none() {
+        info.icc_profile = decoded.metadata.icc_for(layout.pixel).map(Into::into);
+        info.exif_metadata = decoded.metadata.exif.as_deref().map(Into::into);
+    }
+    let mut encoder = Encoder::with_info(out, info)?;
+    match level {
+        PngLevel::Fast => encoder.set_compression(Compression::Fast),
+        PngLevel::Balanced => encoder.set_deflate_compression(DeflateCompression::Level(2)),
+        PngLevel::Small => encoder.set_compression(Compression::High),
+    }
+    encoder.set_filter(Filter::Adaptive);
+    let mut writer = encoder.write_header()?;
+    match native {
+        Some(native) => {
+            for (kind, content) in &native.kept {
+                let profile_fits = kind != b"iCCP" || decoded.metadata.icc_for(layout.pixel).is_some();
+                if profile_fits {
+                    writer.write_chunk(::png::chunk::ChunkType(*kind), content)?;
+                }
+            }
+        }
+        None => {
+            if let Some(xmp) = &decoded.metadata.xmp {
+                writer.write_chunk(::png::chunk::iTXt, &xmp_chunk(xmp))?;
+            }
+        }
+    }
+    writer.write_image_data(pixels)?;
+    writer.finish()
+}
+
+/// The content of an iTXt chunk with an XMP packet: keyword, not compressed, no language, no translated keyword.
+fn xmp_chunk(xmp: &[u8]) -> Vec<u8> {
+    [XMP_KEYWORD.as_bytes(), &[0; 5], xmp].concat()
+}
+
+fn colour_type(layout: &Layout) -> (ColorType, BitDepth) {
+    let colour = match layout.pixel {
+        Pixel::Gray => ColorType::Grayscale,
+        Pixel::GrayAlpha => ColorType::GrayscaleAlpha,
+        Pixel::Rgb => ColorType::Rgb,
+        Pixel::Rgba => ColorType::Rgba,
+    };
+    let depth = match layout.depth {
+        Depth::Eight => BitDepth::Eight,
+        Depth::Sixteen => BitDepth::Sixteen,
+    };
+    (colour, depth)
+}
+
+fn decode_error(error: DecodingError) -> CodecError {
+    match error {
+        DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            malformed("it is cut short")
+        }
+        DecodingError::IoError(error) => CodecError::Io(error),
+        DecodingError::LimitsExceeded => malformed("its profile or texts are unreasonably large"),
+        other => malformed(other.to_string()),
+    }
+}
+
+fn encode_error(error: EncodingError) -> CodecError {
+    match error {
+        EncodingError::IoError(error) => CodecError::Io(error),
+        other => CodecError::encoder(Format::Png, other.to_string()),
+    }
+}
+
+fn malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::malformed(Format::Png, reason)
+}

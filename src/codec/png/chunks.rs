@@ -1,0 +1,119 @@
+//! The chunks of a PNG (PNG third edition, <https://www.w3.org/TR/png-3/>, sections 5 and 11).
+
+use crate::picture::{Depth, Layout, Pixel};
+
+/// Ancillary chunks that say something about the picture as a whole which a new contrast does not make wrong.
+const KEPT: [&[u8; 4]; 12] = [
+    b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"cICP", b"mDCV", b"cLLI", b"pHYs", b"eXIf", b"tEXt", b"zTXt",
+    b"iTXt",
+];
+
+/// The size of a chunk besides its content: length, type and checksum.
+const FRAME: usize = 12;
+
+/// What the chunk headers of a file say.
+#[derive(Debug)]
+pub(super) struct Chunks<'a> {
+    /// The pixels as they are decoded: expanded to at least 8 bits, to colours and to alpha.
+    pub(super) layout: Layout,
+    /// Whether the file is an animation.
+    pub(super) animated: bool,
+    kept: Vec<([u8; 4], &'a [u8])>,
+}
+
+impl<'a> Chunks<'a> {
+    /// Walks the chunks from IHDR to IEND. Whatever follows IEND is ignored.
+    pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, &'static str> {
+        let (mut rest, first) = split(&bytes[8..])?;
+        if first.kind != *b"IHDR" {
+            return Err("it does not begin with an IHDR chunk");
+        }
+        let header = Header::parse(first.content)?;
+        let (mut animated, mut transparent, mut kept) = (false, false, Vec::new());
+        loop {
+            let (behind, chunk) = split(rest)?;
+            rest = behind;
+            match &chunk.kind {
+                b"IEND" => break,
+                b"acTL" => animated = true,
+                b"tRNS" => transparent = true,
+                kind if KEPT.contains(&kind) || safe_to_copy(*kind) => kept.push((chunk.kind, chunk.content)),
+                _ => {}
+            }
+        }
+        Ok(Self { layout: header.layout(transparent)?, animated, kept })
+    }
+
+    /// Copies of the chunks to pass on.
+    pub(super) fn kept(&self) -> Vec<([u8; 4], Vec<u8>)> {
+        self.kept.iter().map(|(kind, content)| (*kind, content.to_vec())).collect()
+    }
+}
+
+/// Whether an unknown ancillary chunk declares itself independent of the pixels: fourth letter (and first) in lower case.
+fn safe_to_copy(kind: [u8; 4]) -> bool {
+    const KNOWN: [&[u8; 4]; 2] = [b"tIME", b"sPLT"];
+    kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase() && !KNOWN.contains(&&kind)
+}
+
+struct Chunk<'a> {
+    kind: [u8; 4],
+    content: &'a [u8],
+}
+
+/// Splits the first chunk off; returns what is behind it, and the chunk.
+fn split(bytes: &[u8]) -> Result<(&[u8], Chunk<'_>), &'static str> {
+    const SHORT: &str = "it is cut short";
+    let (length, behind) = bytes.split_first_chunk::<4>().ok_or(SHORT)?;
+    let (kind, behind) = behind.split_first_chunk::<4>().ok_or(SHORT)?;
+    if !kind.iter().all(u8::is_ascii_alphabetic) {
+        return Err("a chunk's name is no name");
+    }
+    let length = u32::from_be_bytes(*length) as usize;
+    if bytes.len() < FRAME || bytes.len() - FRAME < length {
+        return Err(SHORT);
+    }
+    let (content, behind) = behind.split_at(length);
+    Ok((&behind[4..], Chunk { kind: *kind, content }))
+}
+
+struct Header {
+    width: u32,
+    height: u32,
+    depth: u8,
+    colour: u8,
+}
+
+impl Header {
+    fn parse(content: &[u8]) -> Result<Self, &'static str> {
+        let &[w0, w1, w2, w3, h0, h1, h2, h3, depth, colour, _, _, _] = content else {
+            return Err("its IHDR chunk has the wrong length");
+        };
+        let (width, height) = (u32::from_be_bytes([w0, w1, w2, w3]), u32::from_be_bytes([h0, h1, h2, h3]));
+        if width == 0 || height == 0 || width > i32::MAX as u32 || height > i32::MAX as u32 {
+            return Err("a width or height of 0 or beyond 31 bits");
+        }
+        let valid = match colour {
+            0 => matches!(depth, 1 | 2 | 4 | 8 | 16),
+            3 => matches!(depth, 1 | 2 | 4 | 8),
+            2 | 4 | 6 => matches!(depth, 8 | 16),
+            _ => false,
+        };
+        if valid {
+            Ok(Self { width, height, depth, colour })
+        } else {
+            Err("a colour type and depth that do not exist")
+        }
+    }
+
+    fn layout(&self, transparent: bool) -> Result<Layout, &'static str> {
+        let pixel = match (self.colour, transparent) {
+            (0, false) => Pixel::Gray,
+            (0, true) | (4, _) => Pixel::GrayAlpha,
+            (2 | 3, false) => Pixel::Rgb,
+            _ => Pixel::Rgba,
+        };
+        let depth = if self.depth == 16 { Depth::Sixteen } else { Depth::Eight };
+        Ok(Layout { width: self.width, height: self.height, pixel, depth })
+    }
+}

@@ -1,0 +1,258 @@
+//! PBM, PGM, PPM and PAM (netpbm's formats; <https://netpbm.sourceforge.net/doc/>).
+//!
+//! Binary pixels are read from the file straight into the slot and written straight from it. Samples whose maxval is neither 255 nor
+//! 65535 are carried to the full range of their depth, halves up, so that distinct values stay distinct; what is written has maxval 255
+//! or 65535, in the binary form: P5, P6, or P7 for a source that is P7 or has alpha. A file of several pictures is refused.
+
+use std::fs::File;
+use std::io::Write;
+
+use super::input::{HEAD, read_full, read_rest};
+use super::samples::{rescale, swap_big_endian};
+use super::{CodecError, Decoded, Format, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
+use crate::picture::{Depth, Layout, Pixel};
+
+mod header;
+
+use header::{Header, Raster, blank};
+
+/// What is remembered of a PNM for writing it back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Native {
+    pam: bool,
+}
+
+/// An opened PNM.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    header: Header,
+    /// The bytes behind the header that have been read: of a text raster all, of a binary one the first.
+    body: &'a [u8],
+    file: &'a mut File,
+}
+
+impl<'a> Source<'a> {
+    /// Reads the header from `buffer`, which holds the file's head.
+    pub(super) fn open(
+        file: &'a mut File,
+        buffer: &'a mut Vec<u8>,
+        limits: &Limits,
+    ) -> Result<Self, CodecError> {
+        let header = header::parse(buffer).map_err(|reason| {
+            malformed(if (buffer.len() as u64) < HEAD {
+                reason
+            } else {
+                "no whole header within the first 16 KiB"
+            })
+        })?;
+        let mut start = header.length;
+        if matches!(header.raster, Raster::Text | Raster::TextBits) {
+            read_rest(file, buffer, limits)?;
+        } else if buffer[start - 1..].starts_with(b"\r\n") {
+            // A header written in text mode on Windows ends with two bytes; the length of the file tells it from a
+            // raster whose first byte is 10.
+            let behind = file.metadata()?.len().saturating_sub(start as u64);
+            start += usize::from(behind == header.raster_bytes() + 1);
+        }
+        Ok(Self { header, body: &buffer[start..], file })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.header.layout
+    }
+
+    /// Decodes into `slot`, which is as long as the pixels.
+    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        let Header { layout, raster, maxval, pam, .. } = self.header;
+        match raster {
+            Raster::Text => check_text_end(read_numbers(self.body, layout.depth, maxval, slot)?)?,
+            Raster::TextBits => check_text_end(read_digits(self.body, slot)?)?,
+            Raster::Binary => {
+                self.read_binary(slot)?;
+                to_full_range(slot, layout.depth, maxval)?;
+            }
+            Raster::Bits => {
+                // The packed rows go to the end of the slot and are unpacked from there to its front.
+                let packed = usize::try_from(self.header.raster_bytes()).expect("fewer bytes than pixels");
+                let at = slot.len() - packed;
+                self.read_binary(&mut slot[at..])?;
+                unpack_bits(slot, at, layout.width as usize);
+            }
+        }
+        Ok(Payload { layout, metadata: Metadata::default(), native: AnyNative::Pnm(Native { pam }) })
+    }
+
+    /// Fills `raster` from what has been read and from the file, and checks that nothing follows.
+    fn read_binary(self, raster: &mut [u8]) -> Result<(), CodecError> {
+        let ready = self.body.len().min(raster.len());
+        raster[..ready].copy_from_slice(&self.body[..ready]);
+        let filled = ready + read_full(self.file, &mut raster[ready..])?;
+        if filled < raster.len() {
+            return Err(malformed(format!(
+                "cut short: {filled} of {} bytes of pixels are there",
+                raster.len()
+            )));
+        }
+        check_end(&self.body[ready..])?;
+        let mut next = [0; 64];
+        let read = read_full(self.file, &mut next)?;
+        check_end(&next[..read])
+    }
+}
+
+/// Writes the pixels of `slot`.
+pub(super) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Result<u64, CodecError> {
+    let layout = decoded.layout;
+    let pixels = pixels_of(&layout, slot);
+    if layout.depth == Depth::Sixteen {
+        swap_big_endian(pixels);
+    }
+    let pam = matches!(decoded.native, AnyNative::Pnm(Native { pam: true }));
+    let header = header_for(&layout, pam);
+    out.write_all(header.as_bytes())?;
+    out.write_all(pixels)?;
+    Ok((header.len() + pixels.len()) as u64)
+}
+
+fn header_for(layout: &Layout, pam: bool) -> String {
+    let Layout { width, height, pixel, depth } = *layout;
+    let maxval = depth.levels() - 1;
+    let kind = match pixel {
+        Pixel::Gray if !pam => return format!("P5\n{width} {height}\n{maxval}\n"),
+        Pixel::Rgb if !pam => return format!("P6\n{width} {height}\n{maxval}\n"),
+        Pixel::Gray => "GRAYSCALE",
+        Pixel::GrayAlpha => "GRAYSCALE_ALPHA",
+        Pixel::Rgb => "RGB",
+        Pixel::Rgba => "RGB_ALPHA",
+    };
+    let channels = pixel.channels();
+    format!(
+        "P7\nWIDTH {width}\nHEIGHT {height}\nDEPTH {channels}\nMAXVAL {maxval}\nTUPLTYPE {kind}\nENDHDR\n"
+    )
+}
+
+/// Judges what follows the pixels: white space and zeros are padding, anything else would be lost.
+fn check_end(rest: &[u8]) -> Result<(), CodecError> {
+    let rest = &rest[rest.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0).count()..];
+    match rest {
+        [] => Ok(()),
+        [b'P', b'1'..=b'7', ..] => Err(CodecError::unsupported(
+            "a PNM file of several pictures",
+            "split it, with netpbm's pamsplit for example",
+        )),
+        _ => Err(malformed("more bytes than its header's width and height call for")),
+    }
+}
+
+/// [`check_end`] for text, where comments may follow too.
+fn check_text_end(rest: &[u8]) -> Result<(), CodecError> {
+    check_end(&rest[blank(rest)..])
+}
+
+/// Carries samples of `0..=maxval` to all the levels of the depth, and binary 16-bit ones to the machine's byte order.
+fn to_full_range(samples: &mut [u8], depth: Depth, maxval: u16) -> Result<(), CodecError> {
+    let mut highest = 0;
+    match depth {
+        Depth::Eight if maxval == 255 => {}
+        Depth::Eight => {
+            for sample in samples {
+                highest = highest.max(u16::from(*sample));
+                *sample = widen(*sample, maxval);
+            }
+        }
+        Depth::Sixteen => {
+            swap_big_endian(samples);
+            if maxval < u16::MAX {
+                for bytes in samples.as_chunks_mut::<2>().0 {
+                    let sample = u16::from_ne_bytes(*bytes);
+                    highest = highest.max(sample);
+                    *bytes = widen_16(sample, maxval).to_ne_bytes();
+                }
+            }
+        }
+    }
+    if highest > maxval { Err(over_maxval(u32::from(highest), maxval)) } else { Ok(()) }
+}
+
+/// An 8-bit sample carried to the full range; what is above maxval saturates.
+fn widen(sample: u8, maxval: u16) -> u8 {
+    rescale(u32::from(sample), u32::from(maxval), 255).min(255) as u8
+}
+
+/// A 16-bit sample carried to the full range; what is above maxval saturates.
+fn widen_16(sample: u16, maxval: u16) -> u16 {
+    rescale(u32::from(sample), u32::from(maxval), 65535).min(65535) as u16
+}
+
+/// Unpacks rows of bits, 1 being black, that stand from `at` to the end of `slot`, to its front.
+fn unpack_bits(slot: &mut [u8], at: usize, width: usize) {
+    let (row_bytes, rows) = (width.div_ceil(8), slot.len() / width);
+    for row in 0..rows {
+        for column in (0..width).step_by(8) {
+            // The eight pixels end at or before the next byte to read: behind that byte lie at least as many pixels
+            // as bytes, because no byte holds fewer than one pixel.
+            let byte = slot[at + row * row_bytes + column / 8];
+            let start = row * width + column;
+            for bit in 0..(width - column).min(8) {
+                slot[start + bit] = if byte & (0x80 >> bit) == 0 { 255 } else { 0 };
+            }
+        }
+    }
+}
+
+/// Reads decimal samples into `slot`; returns what follows them.
+fn read_numbers<'t>(
+    mut text: &'t [u8],
+    depth: Depth,
+    maxval: u16,
+    slot: &mut [u8],
+) -> Result<&'t [u8], CodecError> {
+    for sample in slot.chunks_exact_mut(depth.bytes()) {
+        text = &text[blank(text)..];
+        let mut value = 0u32;
+        let mut length = 0;
+        while let Some(digit @ b'0'..=b'9') = text.get(length) {
+            value = value.saturating_mul(10).saturating_add(u32::from(digit - b'0'));
+            length += 1;
+        }
+        if length == 0 {
+            return Err(malformed(if text.is_empty() {
+                "cut short: samples are missing"
+            } else {
+                "a sample that is no number"
+            }));
+        }
+        if value > u32::from(maxval) {
+            return Err(over_maxval(value, maxval));
+        }
+        match depth {
+            Depth::Eight => sample[0] = widen(value as u8, maxval),
+            Depth::Sixteen => sample.copy_from_slice(&widen_16(value as u16, maxval).to_ne_bytes()),
+        }
+        text = &text[length..];
+    }
+    Ok(text)
+}
+
+/// Reads the digits of a P1, which need no space between them; returns what follows.
+fn read_digits<'t>(mut text: &'t [u8], slot: &mut [u8]) -> Result<&'t [u8], CodecError> {
+    for sample in slot {
+        text = &text[blank(text)..];
+        *sample = match text.first() {
+            Some(b'0') => 255,
+            Some(b'1') => 0,
+            Some(_) => return Err(malformed("a pixel that is neither 0 nor 1")),
+            None => return Err(malformed("cut short: pixels are missing")),
+        };
+        text = &text[1..];
+    }
+    Ok(text)
+}
+
+fn over_maxval(sample: u32, maxval: u16) -> CodecError {
+    malformed(format!("a sample of {sample}, above its maxval of {maxval}"))
+}
+
+fn malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::malformed(Format::Pnm, reason)
+}

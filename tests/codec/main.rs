@@ -1,0 +1,57 @@
+//! The codecs, from file to file.
+
+mod corpus;
+mod roundtrip;
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+use histeqd::codec::{self, CodecError, Decoded, JpegQuality, Limits, PngLevel, Target};
+
+/// What most tests ask for: the source's own format.
+pub const TARGET: Target = Target {
+    format: None,
+    jpeg_quality: JpegQuality::Keep,
+    png_level: PngLevel::Balanced,
+    gray: false,
+    per_channel: false,
+};
+
+/// Limits that are no obstacle to small pictures, and no danger to the machine.
+pub const LIMITS: Limits = Limits { max_pixels: 1 << 26, max_bytes: 1 << 28 };
+
+/// Decodes a file; the slot is exactly as long as asked for.
+pub fn decode_file(path: &Path, limits: &Limits, target: &Target) -> Result<(Decoded, Vec<u8>), CodecError> {
+    let mut file = File::open(path)?;
+    let mut buffer = Vec::new();
+    let opened = codec::open(&mut file, &mut buffer, limits, target)?;
+    let layout = opened.layout();
+    let mut slot = vec![0x5a; opened.slot_bytes()];
+    let decoded = opened.decode(&mut slot)?;
+    assert_eq!(decoded.layout, layout, "the header and the decoder agree");
+    Ok((decoded, slot))
+}
+
+/// Decodes a file's content.
+pub fn decode(bytes: &[u8], target: &Target) -> Result<(Decoded, Vec<u8>), CodecError> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    decode_file(file.path(), &LIMITS, target)
+}
+
+/// Encodes to a file's content.
+pub fn encode(decoded: &Decoded, mut slot: Vec<u8>, target: &Target) -> Result<Vec<u8>, CodecError> {
+    let mut file = tempfile::tempfile().unwrap();
+    let length = codec::encode(decoded, &mut slot, target, &mut Vec::new(), &mut file)?;
+    file.rewind().unwrap();
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len() as u64, length, "the length that is told is the file's");
+    Ok(bytes)
+}
+
+/// The bytes of the pixels at the front of a slot.
+pub fn pixels<'s>(decoded: &Decoded, slot: &'s [u8]) -> &'s [u8] {
+    &slot[..decoded.layout.bytes() as usize]
+}
