@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{self, ConfigError, Report, Request, Settings, Style, Written};
+use crate::config::{self, ConfigError, MethodName, Report, Request, Settings, Style, Written};
 use crate::error::Error;
 
 const ABOUT: &str =
@@ -39,6 +39,9 @@ const AFTER_LONG: &str = "\
 Examples:
   Every picture below inbox/, and the same tree below done/:
       histeqd inbox/ --out done/
+
+  Local contrast, as OpenCV's createCLAHE(2.0, (8, 8)) has it:
+      histeqd inbox/ --out done/ --method clahe --clip-limit 2 --tiles 8x8
 
   Only TIFFs of one year, written as PNG, colours kept:
       histeqd scans/ --out done/ --include '2024/**/*.tif' --format png
@@ -178,7 +181,10 @@ impl Cli {
             return Ok(Invocation::Command(command));
         }
         let file = configuration(self.config, self.no_config)?;
-        let written = self.written.over(file);
+        let written = self.written.clone().over(file);
+        if let Some(flag) = self.written.without_effect(written.method.unwrap_or(MethodName::Global)) {
+            return Err(Error::Usage(format!("{flag} has no effect without --method clahe")));
+        }
         let style = match (self.quiet, self.verbose) {
             (true, _) => Style::Quiet,
             (_, true) => Style::Verbose,
@@ -204,6 +210,7 @@ fn configuration(named: Option<PathBuf>, none: bool) -> Result<Written, ConfigEr
 mod tests {
     use super::*;
     use crate::config::Existing;
+    use crate::equalize::Method;
     use clap::CommandFactory;
     use clap::error::ErrorKind;
 
@@ -234,6 +241,7 @@ mod tests {
                 toml::Value::String(text) => text,
                 toml::Value::Boolean(false) => continue,
                 toml::Value::Array(list) if list.is_empty() => continue,
+                toml::Value::Integer(number) => number.to_string(),
                 other => panic!("{key} = {other}"),
             };
             assert!(help.ends_with(&format!("[default: {default}]")), "--{key}: {help}");
@@ -276,6 +284,17 @@ mod tests {
     fn printing_the_configuration_needs_no_inputs() {
         let printed = parse("--print-config --no-config --quality 80").unwrap().resolve().unwrap();
         assert!(matches!(printed, Invocation::Print(text) if text.contains("quality = 80\n")));
+    }
+
+    #[test]
+    fn clahes_flags_need_clahe() {
+        assert!(matches!(settings("a -o b --method clahe --tiles 4x4").operation.method, Method::Clahe(_)));
+        let error = parse("a -o b --no-config --tiles 4x4").unwrap().resolve().unwrap_err();
+        assert_eq!(error.to_string(), "--tiles has no effect without --method clahe");
+        assert_eq!(
+            parse("a -o b --tiles 4x4 --tile-size 9").unwrap_err().kind(),
+            ErrorKind::ArgumentConflict
+        );
     }
 
     #[test]

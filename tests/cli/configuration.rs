@@ -15,7 +15,7 @@ fn the_committed_file_changes_nothing() {
 #[test]
 fn what_is_printed_can_be_read_back() {
     let place = Place::new();
-    let printed = place.run("--print-config --threads 3 --include *.png --devices 0,2 --quality 80 --follow");
+    let printed = place.run("--print-config --threads 3 --include *.png --devices 0,2 --quality 80 --follow --method clahe --clip-limit 1.5");
     place.file("mine.toml", printed.exits(0).stdout());
     assert_eq!(place.run("--print-config --config mine.toml").exits(0).stdout(), printed.stdout());
 }

@@ -74,6 +74,35 @@ fn inputs_that_would_share_an_output_are_all_refused() {
 }
 
 #[test]
+fn the_method_and_the_colours_are_the_ones_asked_for() {
+    let place = Place::new();
+    place.file(
+        "in/a.ppm",
+        [b"P6\n2 2\n255\n".as_slice(), &[90, 80, 70, 91, 80, 70, 92, 80, 70, 99, 80, 70]].concat(),
+    );
+    let runs = [
+        "",
+        "--color gray",
+        "--color per-channel",
+        "--method clahe --tiles 1x1",
+        "--method clahe --tile-size 4",
+    ];
+    let outputs: Vec<_> = runs
+        .iter()
+        .enumerate()
+        .map(|(number, flags)| {
+            place.run(&format!("in --out {number} {flags}")).exits(0);
+            place.read(format!("{number}/a.ppm"))
+        })
+        .collect();
+    assert!(outputs[1].starts_with(b"P5"), "gray has one channel");
+    assert!(outputs[2].ends_with(&[255, 80, 70]), "constant channels stay: {:?}", outputs[2]);
+    assert_ne!(outputs[0], outputs[2]);
+    assert_ne!(outputs[0], outputs[3]);
+    assert_eq!(outputs[3], outputs[4], "one tile is one tile");
+}
+
+#[test]
 fn an_input_is_never_replaced() {
     let place = Place::with(&["in/a.pgm"]);
     place.run("in --out in").exits(2).says("input and output");
