@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{self, ConfigError, Report, Request, Settings, Style, Written};
+use crate::config::{self, ConfigError, MethodName, Report, Request, Settings, Style, Written};
 use crate::error::Error;
 
 const ABOUT: &str =
@@ -39,6 +39,9 @@ const AFTER_LONG: &str = "\
 Examples:
   Every picture below inbox/, and the same tree below done/:
       histeqd inbox/ --out done/
+
+  Local contrast, as OpenCV's createCLAHE(2.0, (8, 8)) has it:
+      histeqd inbox/ --out done/ --method clahe --clip-limit 2 --tiles 8x8
 
   Only TIFFs of one year, written as PNG, colours kept:
       histeqd scans/ --out done/ --include '2024/**/*.tif' --format png
@@ -178,7 +181,10 @@ impl Cli {
             return Ok(Invocation::Command(command));
         }
         let file = configuration(self.config, self.no_config)?;
-        let written = self.written.over(file);
+        let written = self.written.clone().over(file);
+        if let Some(flag) = self.written.without_effect(written.method.unwrap_or(MethodName::Global)) {
+            return Err(Error::Usage(format!("{flag} has no effect without --method clahe")));
+        }
         let style = match (self.quiet, self.verbose) {
             (true, _) => Style::Quiet,
             (_, true) => Style::Verbose,
@@ -198,4 +204,109 @@ impl Cli {
 fn configuration(named: Option<PathBuf>, none: bool) -> Result<Written, ConfigError> {
     let usual = || if none { None } else { config::default_path() };
     named.or_else(usual).map_or(Ok(Written::default()), |path| config::read(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Existing;
+    use crate::equalize::Method;
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(format!("histeqd {line}").split(' '))
+    }
+
+    fn settings(line: &str) -> Settings {
+        match parse(&format!("{line} --no-config")).unwrap().resolve().unwrap() {
+            Invocation::Run(settings) => *settings,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_key_is_a_flag_whose_help_names_its_default() {
+        let command = Cli::command();
+        let defaults = toml::Table::try_from(Written::defaults()).unwrap();
+        for (key, value) in defaults {
+            let flag = command.get_arguments().find(|flag| flag.get_long() == Some(key.as_str()));
+            let help = flag.unwrap_or_else(|| panic!("--{key} is no flag")).get_help().unwrap().to_string();
+            let default = match value {
+                toml::Value::String(text) => text,
+                toml::Value::Boolean(false) => continue,
+                toml::Value::Array(list) if list.is_empty() => continue,
+                toml::Value::Integer(number) => number.to_string(),
+                other => panic!("{key} = {other}"),
+            };
+            assert!(help.ends_with(&format!("[default: {default}]")), "--{key}: {help}");
+        }
+    }
+
+    #[test]
+    fn inputs_and_an_output_are_all_that_is_needed() {
+        let settings = settings("a b/c -o out");
+        assert_eq!(settings.inputs, [PathBuf::from("a"), PathBuf::from("b/c")]);
+        assert_eq!(settings.out, PathBuf::from("out"));
+        assert_eq!(settings.report, Report { style: Style::Normal, json: false });
+        assert!(!settings.dry_run);
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_a_usage_error() {
+        let kind = |line| parse(line).unwrap_err().kind();
+        assert_eq!(kind("a"), ErrorKind::MissingRequiredArgument);
+        assert_eq!(kind("--out b"), ErrorKind::MissingRequiredArgument);
+        assert_eq!(kind("a -o b --thread 2"), ErrorKind::UnknownArgument);
+        assert_eq!(kind("a -o b --threads 0"), ErrorKind::ValueValidation);
+        assert_eq!(kind("a -o b --quiet --verbose"), ErrorKind::ArgumentConflict);
+        assert_eq!(kind("a -o b --no-config --config c"), ErrorKind::ArgumentConflict);
+        assert_eq!(kind("a -o b --color blue"), ErrorKind::InvalidValue);
+    }
+
+    #[test]
+    fn switches_can_be_undone_and_lists_grow() {
+        let existing = |line| settings(line).existing;
+        assert_eq!(existing("a -o b --overwrite"), Existing::Overwrite);
+        assert_eq!(existing("--overwrite a -o b"), Existing::Overwrite);
+        assert_eq!(existing("a -o b --overwrite=false"), Existing::Skip);
+        let selection = settings("a -o b --include *.png --include *.jpg").selection;
+        assert!(["x.png", "x.jpg"].iter().all(|name| selection.takes_file(name.as_ref())));
+        assert!(!selection.takes_file("x.tif".as_ref()));
+    }
+
+    #[test]
+    fn printing_the_configuration_needs_no_inputs() {
+        let printed = parse("--print-config --no-config --quality 80").unwrap().resolve().unwrap();
+        assert!(matches!(printed, Invocation::Print(text) if text.contains("quality = 80\n")));
+    }
+
+    #[test]
+    fn clahes_flags_need_clahe() {
+        assert!(matches!(settings("a -o b --method clahe --tiles 4x4").operation.method, Method::Clahe(_)));
+        let error = parse("a -o b --no-config --tiles 4x4").unwrap().resolve().unwrap_err();
+        assert_eq!(error.to_string(), "--tiles has no effect without --method clahe");
+        assert_eq!(
+            parse("a -o b --tiles 4x4 --tile-size 9").unwrap_err().kind(),
+            ErrorKind::ArgumentConflict
+        );
+    }
+
+    #[test]
+    fn commands_stand_alone() {
+        let devices = parse("devices").unwrap().resolve().unwrap();
+        assert!(matches!(devices, Invocation::Command(Command::Devices)));
+        assert_eq!(settings("./devices -o out").inputs, [PathBuf::from("./devices")]);
+    }
+
+    #[test]
+    fn a_wrong_glob_is_a_usage_error() {
+        let error = parse("a -o b --no-config --include a[").unwrap().resolve().unwrap_err();
+        assert!(matches!(error, Error::Usage(_)), "{error}");
+    }
 }

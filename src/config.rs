@@ -12,13 +12,16 @@ mod written;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use choice::{Color, DeviceChoice, DeviceName, Durability, FormatName, MethodName, PngLevelName};
+pub use choice::{
+    ClipLimit, Color, DeviceChoice, DeviceName, Durability, FormatName, Grid, MethodName, PngLevelName,
+    TileSize,
+};
 pub use file::{ConfigError, default_path, read};
 pub use quantity::{Bytes, Count, OrAuto, Pixels, Wait};
 pub use written::Written;
 
 use crate::codec::{Limits, Target};
-use crate::equalize::{Method, Operation};
+use crate::equalize::{Clahe, Method, Operation, Tiles};
 use crate::source::Selection;
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
@@ -105,7 +108,7 @@ impl Settings {
         let color = key(written.color);
         let per_channel = color == Color::PerChannel;
         Ok(Self {
-            operation: Operation { method: method(key(written.method)), per_channel },
+            operation: Operation { method: method(&written), per_channel },
             target: Target {
                 format: key(written.format).into(),
                 jpeg_quality: key(written.quality),
@@ -134,9 +137,19 @@ fn key<T>(value: Option<T>) -> T {
     value.expect("resolved keys all have a value")
 }
 
-fn method(name: MethodName) -> Method {
-    match name {
+fn method(resolved: &Written) -> Method {
+    match key(resolved.method) {
         MethodName::Global => Method::Global,
+        MethodName::Clahe => {
+            Method::Clahe(Clahe { clip_limit: key(resolved.clip_limit).0, tiles: tiles(resolved) })
+        }
+    }
+}
+
+fn tiles(resolved: &Written) -> Tiles {
+    match (key(resolved.tile_size), key(resolved.tiles)) {
+        (TileSize::Off, Grid { x, y }) => Tiles::Grid { x, y },
+        (TileSize::Pixels(side), _) => Tiles::Pixels(side),
     }
 }
 
@@ -182,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let text = "method = 'global'\ncolor = 'gray'\nformat = 'webp'\nquality = 92\npng-level = 'small'\n\
+        let text = "method = 'clahe'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nformat = 'webp'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\ndevice-timeout = '1500ms'";
@@ -190,7 +203,26 @@ mod tests {
         assert_eq!(parse(&written.to_toml()), written);
         let machine = Written::default().resolved();
         assert_eq!(parse(&machine.to_toml()), machine);
-        assert!(written.to_toml().contains("quality = 92\n"), "{}", written.to_toml());
+        for line in ["quality = 92\n", "clip-limit = 2.5\n", "devices = \"0,GPU-6a1b\"\n"] {
+            assert!(written.to_toml().contains(line), "{}", written.to_toml());
+        }
+    }
+
+    #[test]
+    fn tiles_come_from_the_layer_that_names_them() {
+        let tiles = |flags: &str, file: &str| {
+            let clahe = "method = 'clahe'\n";
+            let written = parse(&format!("{clahe}{flags}")).over(parse(file));
+            match Settings::resolve(written, Request::default()).unwrap().operation.method {
+                Method::Clahe(Clahe { clip_limit: 2.0, tiles }) => tiles,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(tiles("", ""), Tiles::Grid { x: 8, y: 8 });
+        assert_eq!(tiles("", "tile-size = 32"), Tiles::Pixels(32));
+        assert_eq!(tiles("tiles = '4x2'", "tile-size = 32"), Tiles::Grid { x: 4, y: 2 });
+        assert_eq!(tiles("tile-size = 32", "tiles = '4x2'"), Tiles::Pixels(32));
+        assert_eq!(tiles("tile-size = 'off'", "tile-size = 32"), Tiles::Grid { x: 8, y: 8 });
     }
 
     #[test]

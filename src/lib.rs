@@ -96,6 +96,10 @@ fn process(
             stages.start_encoders(scope, &finished)?;
             let (intake, decoders) = stages.start_decoders(scope)?;
             jobs.into_iter().take_while(|_| !stop.asked()).for_each(|job| intake.give(job));
+            if stop.asked() && insist.broken().is_none() {
+                // The listener ends after the last sender.
+                let _ = events.send(Event::Stopping);
+            }
             drop(intake);
             decoders.into_iter().for_each(|decoder| drop(decoder.join()));
             Ok(())

@@ -14,6 +14,97 @@ use crate::codec::{Format, JpegQuality, PngLevel};
 pub enum MethodName {
     /// Histogram equalization of the whole picture.
     Global,
+    /// Contrast-limited adaptive histogram equalization.
+    Clahe,
+}
+
+/// How high a peak of a tile's histogram may be, as a multiple of its mean; 0 for no limit. CLAHE's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClipLimit(pub f64);
+
+impl FromStr for ClipLimit {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().parse() {
+            Ok(limit) if (0.0..=1e6).contains(&limit) => Ok(Self(limit)),
+            _ => Err(format!("{text:?} is not a number from 0 (no limit) to 1000000")),
+        }
+    }
+}
+
+impl fmt::Display for ClipLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Tiles across and down, at least one each. CLAHE's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Tiles across.
+    pub x: u32,
+    /// Tiles down.
+    pub y: u32,
+}
+
+impl Grid {
+    /// More tiles than anyone needs in one direction; each costs a table.
+    const MOST: u32 = 1024;
+}
+
+impl FromStr for Grid {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse().ok().filter(|tiles| (1..=Self::MOST).contains(tiles));
+        let sides = text.split_once(['x', 'X']).map(|(x, y)| (number(x), number(y)));
+        match sides {
+            Some((Some(x), Some(y))) => Ok(Self { x, y }),
+            _ => Err(format!(
+                "{text:?} is not tiles across and down, such as 8x8, each from 1 to {}",
+                Self::MOST
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.x, self.y)
+    }
+}
+
+/// Tiles as squares of about so many pixels a side, whatever the picture's size; or off. CLAHE's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TileSize {
+    /// Tiles are given by number.
+    Off,
+    /// Tiles are squares of this side.
+    Pixels(u32),
+}
+
+impl TileSize {
+    /// Smaller tiles have too few pixels to make a histogram of.
+    const LEAST: u32 = 4;
+}
+
+impl FromStr for TileSize {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text.trim(), text.trim().parse()) {
+            ("off", _) => Ok(Self::Off),
+            (_, Ok(side @ Self::LEAST..)) => Ok(Self::Pixels(side)),
+            _ => Err(format!("{text:?} is neither off nor a number of pixels from {}", Self::LEAST)),
+        }
+    }
+}
+
+impl fmt::Display for TileSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Pixels(side) => side.fmt(f),
+        }
+    }
 }
 
 /// What is equalized in a colour picture.
@@ -238,6 +329,28 @@ mod tests {
             assert!(text.parse::<DeviceChoice>().is_err(), "{text}");
         }
         assert_eq!("1,0,1".parse::<DeviceChoice>(), Err("GPU 1 is listed twice".into()));
+    }
+
+    #[test]
+    fn tiles_are_two_numbers_or_a_size() {
+        assert_eq!("8x4".parse(), Ok(Grid { x: 8, y: 4 }));
+        for text in ["8", "8x", "0x8", "8x1025", "axb", "8x8x8"] {
+            assert!(text.parse::<Grid>().is_err(), "{text}");
+        }
+        assert_eq!("32".parse(), Ok(TileSize::Pixels(32)));
+        assert_eq!("off".parse(), Ok(TileSize::Off));
+        for text in ["0", "3", "32px", "-32"] {
+            assert!(text.parse::<TileSize>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_clip_limit_is_a_finite_number_that_is_not_negative() {
+        assert_eq!("2.5".parse(), Ok(ClipLimit(2.5)));
+        assert_eq!("0".parse(), Ok(ClipLimit(0.0)));
+        for text in ["-1", "inf", "NaN", "1e9", "much"] {
+            assert!(text.parse::<ClipLimit>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -132,7 +132,7 @@ mod tests {
     fn a_wrong_value_is_named_with_its_line() {
         assert_eq!(
             message("\nthreads = true"),
-            "my.toml:2: invalid type: boolean `true`, expected a string or a whole number"
+            "my.toml:2: invalid type: boolean `true`, expected a string or a number"
         );
         assert!(message("\n\nmemory = \"4 apples\"").starts_with("my.toml:3: \"4 apples\" is not a size"));
         assert!(

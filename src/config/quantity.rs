@@ -181,7 +181,7 @@ impl<T: fmt::Display> fmt::Display for OrAuto<T> {
     }
 }
 
-/// Serde for optional values that are written as text: read through [`FromStr`] from a string or a whole number, so that
+/// Serde for optional values that are written as text: read through [`FromStr`] from a string or a number, so that
 /// a file accepts what the flag of the same name accepts; written through [`fmt::Display`], a number where it is one.
 pub(super) mod as_text {
     use std::fmt;
@@ -197,9 +197,10 @@ pub(super) mod as_text {
     ) -> Result<S::Ok, S::Error> {
         let Some(value) = value else { return to.serialize_none() };
         let text = value.to_string();
-        match text.parse::<i64>() {
-            Ok(number) => to.serialize_i64(number),
-            Err(_) => to.serialize_str(&text),
+        match (text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(number), _) => to.serialize_i64(number),
+            (_, Ok(number)) => to.serialize_f64(number),
+            _ => to.serialize_str(&text),
         }
     }
 
@@ -217,7 +218,7 @@ pub(super) mod as_text {
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string or a whole number")
+            f.write_str("a string or a number")
         }
 
         fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
@@ -225,6 +226,10 @@ pub(super) mod as_text {
         }
 
         fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+
+        fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
             self.visit_str(&number.to_string())
         }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::{Bytes, Count, OrAuto, Pixels, Wait, as_text};
-use super::{Color, DeviceChoice, Durability, FormatName, MethodName, PngLevelName, machine};
+use super::{
+    ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, MethodName, PngLevelName, TileSize, machine,
+};
 use crate::codec::JpegQuality;
 
 /// What can be written in the configuration file or as a flag, and was: a key that was not written is `None`.
@@ -14,12 +16,32 @@ use crate::codec::JpegQuality;
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Written {
-    /// How contrast is enhanced [default: global]
+    /// How contrast is enhanced: global, clahe [default: global]
     ///
     /// "global" is histogram equalization: one table for the whole picture, made from the histogram of the whole
-    /// picture.
+    /// picture. "clahe" is contrast-limited adaptive histogram equalization: a table for every tile of the picture, with
+    /// the contrast limited and the tables blended from tile to tile; its results are OpenCV's.
     #[arg(long, value_enum, value_name = "METHOD", help_heading = "Picture", hide_possible_values = true)]
     pub method: Option<MethodName>,
+
+    /// With clahe: how much contrast a tile may gain; 0 for no limit [default: 2]
+    ///
+    /// The height that a peak of a tile's histogram may have, as a multiple of the mean. OpenCV's clipLimit.
+    #[arg(long, value_name = "NUMBER", help_heading = "Picture")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub clip_limit: Option<ClipLimit>,
+
+    /// With clahe: how many tiles, across and down [default: 8x8]
+    #[arg(long, value_name = "XxY", help_heading = "Picture", conflicts_with = "tile_size")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub tiles: Option<Grid>,
+
+    /// With clahe: tiles of about this many pixels a side, instead of a number of tiles [default: off]
+    ///
+    /// So that pictures of different sizes are enhanced alike. "off" leaves it to --tiles.
+    #[arg(long, value_name = "PIXELS", help_heading = "Picture")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub tile_size: Option<TileSize>,
 
     /// What is equalized in a colour picture: luma, per-channel, gray [default: luma]
     ///
@@ -129,11 +151,15 @@ pub struct Written {
 }
 
 impl Written {
-    /// Every key from here, or from `below` where it was not written here.
+    /// Every key from here, or from `below` where it was not written here. A number of tiles from here also goes over a
+    /// size of tiles from below.
     #[must_use]
     pub fn over(self, below: Self) -> Self {
         Self {
             method: self.method.or(below.method),
+            clip_limit: self.clip_limit.or(below.clip_limit),
+            tiles: self.tiles.or(below.tiles),
+            tile_size: self.tile_size.or(self.tiles.map(|_| TileSize::Off)).or(below.tile_size),
             color: self.color.or(below.color),
             format: self.format.or(below.format),
             quality: self.quality.or(below.quality),
@@ -156,6 +182,9 @@ impl Written {
     pub fn defaults() -> Self {
         Self {
             method: Some(MethodName::Global),
+            clip_limit: Some(ClipLimit(2.0)),
+            tiles: Some(Grid { x: 8, y: 8 }),
+            tile_size: Some(TileSize::Off),
             color: Some(Color::Luma),
             format: Some(FormatName::Keep),
             quality: Some(JpegQuality::Keep),
@@ -181,6 +210,16 @@ impl Written {
         all.threads = all.threads.map(|wanted| OrAuto::Fixed(machine::threads(wanted)));
         all.memory = all.memory.map(|wanted| OrAuto::Fixed(machine::memory(wanted)));
         all
+    }
+
+    /// A flag that would have no effect with the method that comes out of it, if there is one.
+    pub fn without_effect(&self, method: MethodName) -> Option<&'static str> {
+        let clahes = [
+            ("--clip-limit", self.clip_limit.is_some()),
+            ("--tiles", self.tiles.is_some()),
+            ("--tile-size", self.tile_size.is_some()),
+        ];
+        clahes.iter().find(|(_, written)| *written && method != MethodName::Clahe).map(|(flag, _)| *flag)
     }
 
     /// The keys as a configuration file that can be read back.

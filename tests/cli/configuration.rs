@@ -1,0 +1,57 @@
+//! Flags over the file over the defaults.
+
+use crate::harness::Place;
+
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config.toml");
+
+#[test]
+fn the_committed_file_changes_nothing() {
+    let place = Place::new();
+    let plain = place.run("--print-config");
+    let configured = place.run(&format!("--print-config --config {COMMITTED}"));
+    assert_eq!(configured.exits(0).stdout(), plain.exits(0).stdout());
+}
+
+#[test]
+fn what_is_printed_can_be_read_back() {
+    let place = Place::new();
+    let printed = place.run("--print-config --threads 3 --include *.png --devices 0,2 --quality 80 --follow --method clahe --clip-limit 1.5");
+    place.file("mine.toml", printed.exits(0).stdout());
+    assert_eq!(place.run("--print-config --config mine.toml").exits(0).stdout(), printed.stdout());
+}
+
+#[test]
+fn a_file_at_the_usual_place_is_read_unless_told_otherwise() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("xdg/histeqd/config.toml", "format = \"png\"\n");
+    place.run("in --out done").exits(0);
+    place.run("in --out plain --no-config").exits(0);
+    place.run("in --out flag --format keep").exits(0);
+    place.file("other.toml", "format = \"bmp\"\n");
+    place.run("--print-config --config other.toml").exits(0).prints("format = \"bmp\"");
+    assert_eq!(place.tree("done"), ["a.png"]);
+    assert_eq!(place.tree("plain"), ["a.pgm"]);
+    assert_eq!(place.tree("flag"), ["a.pgm"]);
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line_and_a_near_match() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("my.toml", "# mine\nthreads = 2\noverwite = true\n");
+    let ran = place.run("in --out done --config my.toml");
+    ran.exits(2).says("error: my.toml:3: unknown key `overwite`; did you mean `overwrite`?");
+    assert!(!place.path("done").exists());
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_its_line() {
+    let place = Place::new();
+    place.file("my.toml", "\nthreads = \"many\"\n");
+    place
+        .run("--print-config --config my.toml")
+        .exits(2)
+        .says("error: my.toml:2: \"many\" is not a whole number");
+    place.file("my.toml", "\n\nfollow = \"yes\"\n");
+    place.run("--print-config --config my.toml").exits(2).says("error: my.toml:3: invalid type");
+    place.run("--print-config --config none.toml").exits(2).says("error: none.toml: No such file");
+}

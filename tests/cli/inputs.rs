@@ -1,0 +1,161 @@
+//! What is found, under whatever name, and what is passed over.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::harness::{BRIGHT, DULL, Place};
+
+#[test]
+fn a_folder_is_mirrored_and_left_as_it_was() {
+    let place = Place::with(&["in/a.pgm", "in/x/y/b.pgm"]);
+    place.run("in/ --out done/").exits(0);
+    assert_eq!(place.tree("done"), ["a.pgm", "x/y/b.pgm"]);
+    assert_eq!(place.read("done/a.pgm"), BRIGHT);
+    assert_eq!(place.read("done/x/y/b.pgm"), BRIGHT);
+    assert_eq!(place.tree("in"), ["a.pgm", "x/y/b.pgm"]);
+    assert_eq!(place.read("in/a.pgm"), DULL);
+}
+
+#[test]
+fn files_and_folders_can_be_mixed_and_repeated() {
+    let place = Place::with(&["in/a.pgm", "other/b.pgm"]);
+    let ran = place.run("in other/b.pgm in/a.pgm in --out done --json");
+    assert_eq!(ran.exits(0).json()["done"], 2);
+    assert_eq!(place.tree("done"), ["a.pgm", "b.pgm"]);
+}
+
+#[test]
+fn names_with_spaces_line_breaks_and_any_bytes_are_kept() {
+    let place = Place::new();
+    let names: [&[u8]; 5] =
+        [b"with space.pgm", "é ü.pgm".as_bytes(), b"caf\xe9.pgm", b"line\nbreak.pgm", b"-dash.pgm"];
+    for name in names {
+        place.file(Path::new("in").join(OsStr::from_bytes(name)), DULL);
+    }
+    place.run("in --out done").exits(0);
+    for name in names {
+        assert_eq!(place.read(Path::new("done").join(OsStr::from_bytes(name))), BRIGHT, "{name:?}");
+    }
+}
+
+#[test]
+fn a_name_that_is_no_utf8_is_whole_in_messages_and_in_json() {
+    let place = Place::new();
+    place.file(Path::new("in").join(OsStr::from_bytes(b"caf\xe9\x1b.pgm")), "P5 no picture");
+    place.run("in --out done").exits(1).says(r#"failed: "in/caf\xE9\u{1b}.pgm": "#);
+    let failed = &place.run("in --out done --json").json()["failed"][0]["input"];
+    let bytes: Vec<u8> = serde_json::from_value(failed["bytes"].clone()).unwrap();
+    assert_eq!(bytes, b"in/caf\xe9\x1b.pgm");
+}
+
+#[test]
+fn the_content_tells_the_kind_and_not_the_name() {
+    let place = Place::new();
+    place.file("in/pgm-in-truth.png", DULL);
+    place.run("in --out done").exits(0);
+    assert_eq!(place.read("done/pgm-in-truth.png"), BRIGHT);
+}
+
+#[test]
+fn files_that_are_no_pictures_are_passed_over_in_folders_only() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("in/notes.txt", "not a picture");
+    place.file("in/empty", "");
+    place.run("in --out done").exits(0).says("Skipped: 2 not pictures");
+    place.run("in/notes.txt --out named").exits(1).says("failed: in/notes.txt: not a picture");
+    assert!(place.tree("named").is_empty());
+}
+
+#[test]
+fn a_file_that_is_named_like_a_picture_has_to_be_one() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("in/text.png", "not a picture");
+    place.file("in/empty.jpg", "");
+    let ran = place.run("in --out done");
+    ran.exits(1).says("failed: in/text.png: not a picture").says("failed: in/empty.jpg: ");
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
+fn globs_select() {
+    let place = Place::with(&["in/a.pgm", "in/b.PGM", "in/raw/c.pgm", "in/raw/d.ppm", "in/thumbs/e.pgm"]);
+    place.run("in --out done --include *.pgm --exclude thumbs --exclude raw/c*").exits(0);
+    assert_eq!(place.tree("done"), ["a.pgm", "b.PGM"]);
+    place.run("in --out more --include raw/** --include b*").exits(0);
+    assert_eq!(place.tree("more"), ["b.PGM", "raw/c.pgm", "raw/d.ppm"]);
+}
+
+#[test]
+fn hidden_files_are_left_out() {
+    let place = Place::with(&["in/a.pgm", "in/.b.pgm", "in/.c/d.pgm"]);
+    place.run("in --out done").exits(0);
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
+fn the_output_folder_inside_the_input_folder_is_no_input() {
+    let place = Place::with(&["in/a.pgm", "in/x/b.pgm"]);
+    for _ in 0..2 {
+        place.run("in --out in/done --overwrite").exits(0);
+        assert_eq!(place.tree("in"), ["a.pgm", "done/a.pgm", "done/x/b.pgm", "x/b.pgm"]);
+    }
+}
+
+#[test]
+fn link_loops_end_and_links_to_files_are_read() {
+    let place = Place::with(&["in/a/b.pgm", "elsewhere/c.pgm"]);
+    place.link("..", "in/a/up");
+    place.link("../elsewhere", "in/more");
+    place.link("../../elsewhere/c.pgm", "in/a/linked.pgm");
+    place.run("in --out done").exits(0).says("2 links to folders (--follow enters them)");
+    assert_eq!(place.tree("done"), ["a/b.pgm", "a/linked.pgm"]);
+
+    let followed = place.run("in --out followed --follow");
+    followed.exits(0).says("skipped: in/a/up: a link that leads back to itself");
+    assert_eq!(place.tree("followed"), ["a/b.pgm", "a/linked.pgm", "more/c.pgm"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_the_rest_goes_on() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.link("nowhere", "in/dangling.pgm");
+    // A regular file that fails every read at its start, even for root.
+    place.link("/proc/self/mem", "in/broken.pgm");
+    let ran = place.run("in missing --out done");
+    ran.exits(1).says("failed: in/dangling.pgm: cannot be read: No such file");
+    ran.says("failed: in/broken.pgm: cannot be read: ").says("failed: missing: cannot be read: No such file");
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
+fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
+    let place = Place::with(&["in/a.pgm", "in/locked/b.pgm", "in/secret.pgm"]);
+    fs::set_permissions(place.path("in/locked"), Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(place.path("in/secret.pgm"), Permissions::from_mode(0)).unwrap();
+    let ran = place.run_without_privileges("in --out done --include *.pgm");
+    fs::set_permissions(place.path("in/locked"), Permissions::from_mode(0o755)).unwrap();
+    let Some(ran) = ran else { return };
+    ran.exits(1).says("failed: in/locked: cannot be read: Permission denied");
+    ran.says("failed: in/secret.pgm: cannot be read: Permission denied");
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
+fn sizes_are_refused_with_the_flag_that_allows_them() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out done --max-pixels 3").exits(1).says("--max-pixels");
+    place.run("in --out done --max-bytes 3").exits(1).says("--max-bytes");
+    assert!(place.tree("done").is_empty());
+    place.run("in --out done --max-pixels 4").exits(0);
+}
+
+#[test]
+fn nothing_to_find_is_nothing_wrong() {
+    let place = Place::new();
+    fs::create_dir(place.path("in")).unwrap();
+    place.run("in --out done").exits(0).says("Nothing to do: no files found");
+    assert!(!place.path("done").exists());
+}

@@ -1,0 +1,185 @@
+//! What appears in the output tree, what is left alone there, and what is refused.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use crate::harness::{BRIGHT, DULL, Place};
+
+#[test]
+fn what_is_done_is_skipped_until_the_input_is_newer() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    place.run("in --out done").exits(0);
+    place.file("done/a.pgm", "mine");
+    place.run("in --out done").exits(0).says("Skipped: 2 already done");
+    assert_eq!(place.read("done/a.pgm"), b"mine");
+
+    let output = fs::metadata(place.path("done/a.pgm")).unwrap().modified().unwrap();
+    let input = File::options().append(true).open(place.path("in/a.pgm")).unwrap();
+    input.set_modified(output + Duration::from_secs(1)).unwrap();
+    place.run("in --out done").exits(0).says("Done: 1 picture").says("Skipped: 1 already done");
+    assert_eq!(place.read("done/a.pgm"), BRIGHT);
+}
+
+#[test]
+fn overwriting_does_all_again() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("done/a.pgm", "old");
+    place.run("in --out done --overwrite").exits(0);
+    assert_eq!(place.read("done/a.pgm"), BRIGHT);
+}
+
+#[test]
+fn an_output_that_is_a_link_is_replaced_and_its_target_is_not_touched() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("precious", "precious");
+    place.file("done/other", "");
+    place.link("../precious", "done/a.pgm");
+    place.run("in --out done --overwrite").exits(0);
+    assert_eq!(place.read("precious"), b"precious");
+    assert_eq!(place.read("done/a.pgm"), BRIGHT);
+}
+
+#[test]
+fn a_dry_run_lists_and_writes_nothing() {
+    let place = Place::with(&["in/a.pgm", "in/x/b.pgm"]);
+    place.file("in/c.pgm", DULL);
+    place.file("done/c.pgm", "done");
+    let ran = place.run("in --out done --dry-run");
+    assert_eq!(ran.exits(0).stdout(), "in/a.pgm -> done/a.pgm\nin/x/b.pgm -> done/x/b.pgm\n");
+    ran.says("Would do: 2 pictures\nSkipped: 1 already done");
+    assert_eq!(place.tree("done"), ["c.pgm"]);
+    let json = place.run("in --out elsewhere --dry-run --json").exits(0).json();
+    assert_eq!(json["would"][0], serde_json::json!({ "input": "in/a.pgm", "output": "elsewhere/a.pgm" }));
+    assert!(!place.path("elsewhere").exists());
+}
+
+#[test]
+fn a_format_gives_the_outputs_its_extension_and_content() {
+    let place = Place::with(&["in/a.pgm", "in/b"]);
+    place.run("in --out done --format png").exits(0);
+    assert_eq!(place.tree("done"), ["a.png", "b.png"]);
+    for output in ["done/a.png", "done/b.png"] {
+        assert!(place.read(output).starts_with(b"\x89PNG\r\n"));
+    }
+}
+
+#[test]
+fn inputs_that_would_share_an_output_are_all_refused() {
+    let place = Place::with(&["in/a.pgm", "in/a.ppm", "in/b.pgm"]);
+    let ran = place.run("in --out done --format png");
+    ran.exits(1).says("failed: in/a.pgm: in/a.ppm would have the same output, done/a.png");
+    ran.says("failed: in/a.ppm: in/a.pgm would have the same output, done/a.png");
+    assert_eq!(place.tree("done"), ["b.png"]);
+}
+
+#[test]
+fn the_method_and_the_colours_are_the_ones_asked_for() {
+    let place = Place::new();
+    place.file(
+        "in/a.ppm",
+        [b"P6\n2 2\n255\n".as_slice(), &[90, 80, 70, 91, 80, 70, 92, 80, 70, 99, 80, 70]].concat(),
+    );
+    let runs = [
+        "",
+        "--color gray",
+        "--color per-channel",
+        "--method clahe --tiles 1x1",
+        "--method clahe --tile-size 4",
+    ];
+    let outputs: Vec<_> = runs
+        .iter()
+        .enumerate()
+        .map(|(number, flags)| {
+            place.run(&format!("in --out {number} {flags}")).exits(0);
+            place.read(format!("{number}/a.ppm"))
+        })
+        .collect();
+    assert!(outputs[1].starts_with(b"P5"), "gray has one channel");
+    assert!(outputs[2].ends_with(&[255, 80, 70]), "constant channels stay: {:?}", outputs[2]);
+    assert_ne!(outputs[0], outputs[2]);
+    assert_ne!(outputs[0], outputs[3]);
+    assert_eq!(outputs[3], outputs[4], "one tile is one tile");
+}
+
+#[test]
+fn an_input_is_never_replaced() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out in").exits(2).says("input and output");
+    place.run("in/a.pgm --out in --overwrite").exits(1).says("would replace an input");
+    place.link("in", "alias");
+    place.run("in --out alias --overwrite").exits(2);
+    assert_eq!(place.tree("in"), ["a.pgm"]);
+    assert_eq!(place.read("in/a.pgm"), DULL);
+}
+
+#[test]
+fn a_file_where_the_output_folder_belongs_stops_everything() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("done", "mine");
+    place.run("in --out done").exits(3).says("--out done is a file");
+    place.run("in --out done/below").exits(3).says("done/below");
+    assert_eq!(place.read("done"), b"mine");
+}
+
+#[test]
+fn something_in_the_way_of_one_output_is_that_pictures_failure() {
+    let place = Place::with(&["in/a.pgm", "in/x/b.pgm", "in/c.pgm"]);
+    place.file("done/x", "a file where a folder is needed");
+    place.file("done/c.pgm/inside", "a folder where a file is needed");
+    let ran = place.run("in --out done");
+    ran.exits(1)
+        .says("failed: in/x/b.pgm: cannot write done/x")
+        .says("failed: in/c.pgm: cannot write done/c.pgm");
+    ran.says("move it away or choose another --out");
+    assert_eq!(place.tree("done"), ["a.pgm", "c.pgm/inside", "x"]);
+}
+
+#[test]
+fn an_output_folder_that_may_not_be_written_stops_everything() {
+    let place = Place::with(&["in/a.pgm"]);
+    fs::create_dir(place.path("done")).unwrap();
+    fs::set_permissions(place.path("done"), Permissions::from_mode(0o555)).unwrap();
+    let Some(ran) = place.run_without_privileges("in --out done") else { return };
+    ran.exits(3)
+        .says("cannot write done: Permission denied")
+        .says("choose another --out, or make this one writable");
+}
+
+#[test]
+fn a_read_only_file_system_stops_everything() {
+    let place = Place::with(&["in/a.pgm"]);
+    let Some(ran) = place.run_with_mount("ro", "in --out out") else { return };
+    ran.exits(3).says("Read-only file system").says("choose another --out");
+}
+
+#[test]
+fn a_full_disk_fails_what_does_not_fit_and_leaves_nothing_partial() {
+    let place = Place::with(&["in/small.pgm"]);
+    let mut large = b"P5\n512 512\n255\n".to_vec();
+    large.extend((0..512 * 512).map(|n| (n % 251) as u8));
+    place.file("in/large.pgm", large);
+    let Some(ran) = place.run_with_mount("size=64k", "in --out out; code=$?; ls -A out; exit $code") else {
+        return;
+    };
+    ran.exits(1).says("failed: in/large.pgm: cannot write out/large.pgm: No space left on device");
+    ran.says("make room and run the same command again");
+    assert_eq!(ran.stdout(), "small.pgm\n");
+}
+
+#[test]
+fn a_broken_picture_leaves_no_file() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("in/cut.pgm", &DULL[..DULL.len() - 1]);
+    place.run("in --out done").exits(1).says("failed: in/cut.pgm: ");
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
+fn new_outputs_can_be_read_by_whom_the_umask_lets() {
+    let place = Place::with(&["in/a.pgm"]);
+    let script = format!("umask 027; '{}' in --out done --quiet", crate::harness::HISTEQD);
+    assert!(place.command("sh", ["-c", &script]).status().unwrap().success());
+    let mode = |name| fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("done/a.pgm"), mode("done")), (0o640, 0o750));
+}

@@ -1,0 +1,77 @@
+//! What the user hears, and the exit codes.
+
+use crate::harness::Place;
+
+#[test]
+fn the_summary_says_what_was_done_and_where_to_look() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    let ran = place.run("in --out done");
+    ran.exits(0).says("Done: 2 pictures, ").says("look in done");
+    assert!(ran.stdout().is_empty());
+}
+
+#[test]
+fn quiet_leaves_only_failures() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out done --quiet").exits(0).is_silent();
+    place.file("in/b.pgm", "P5 broken");
+    let ran = place.run("in --out done --quiet");
+    assert_eq!(ran.exits(1).stderr().lines().count(), 1);
+    ran.says("failed: in/b.pgm: ");
+}
+
+#[test]
+fn verbose_has_a_line_for_every_picture() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out done -v").exits(0).says("done: in/a.pgm -> done/a.pgm (cpu)\n");
+    place.run("in --out done -v").exits(0).says("skipped: in/a.pgm: already done\n");
+}
+
+#[test]
+fn json_is_one_object_with_everything() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    place.file("in/c.pgm", "P5 broken");
+    place.file("in/notes", "text");
+    let ran = place.run("in --out done --json --quiet");
+    let json = ran.exits(1).json();
+    assert_eq!(ran.stdout().lines().count(), 1);
+    assert_eq!((&json["done"], &json["pixels"], &json["left"]), (&2.into(), &8.into(), &0.into()));
+    assert_eq!(json["skipped"], serde_json::json!({ "not-a-picture": 1 }));
+    assert_eq!(json["failed"][0]["input"], "in/c.pgm");
+    assert_eq!(json["devices"], serde_json::json!({ "cpu": 2 }));
+    assert_eq!(json["bytes_in"], json["bytes_out"]);
+    assert_eq!(json["stopped"], false);
+}
+
+#[test]
+fn help_is_short_or_long_and_goes_to_standard_output() {
+    let place = Place::new();
+    let (short, long) = (place.run("-h"), place.run("--help"));
+    for help in [&short, &long] {
+        help.exits(0).is_silent().prints("histeqd [OPTIONS] --out <DIR> <INPUT>...");
+        for heading in
+            ["Picture:", "Output:", "Selection:", "Resources:", "Report:", "Configuration:", "Examples:"]
+        {
+            help.prints(&format!("\n{heading}\n"));
+        }
+        assert!(!help.stdout().contains("worker"), "{help}");
+    }
+    long.prints("Exit codes:");
+    assert!(long.stdout().len() > 2 * short.stdout().len());
+    place.run("--version").exits(0).prints(concat!("histeqd ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrong_usage_is_two_and_says_what_would_be_right() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("").exits(2).says("--out <DIR>");
+    place.run("in --out done --ovewrite").exits(2).says("--overwrite");
+    place.run("in --out done --memory lots").exits(2).says("4GiB");
+    place.run("in --out done --include a[").exits(2).says("a[");
+    assert!(!place.path("done").exists());
+}
+
+#[test]
+fn devices_are_listed_even_where_there_is_only_a_processor() {
+    Place::new().run("devices").exits(0).prints("cpu");
+}

@@ -1,0 +1,85 @@
+//! Ctrl-C: once to finish what was begun, twice to leave at once; no partial file either way.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{Place, Ran};
+
+const PICTURES: usize = 300;
+const SIDE: usize = 1000;
+
+/// More pictures than can be done before a test has reacted: one file under many names.
+fn busy() -> Place {
+    let place = Place::new();
+    let mut picture = format!("P5\n{SIDE} {SIDE}\n255\n").into_bytes();
+    picture.extend((0..SIDE * SIDE).map(|n| (n % 200) as u8));
+    place.file("in/0.pgm", picture);
+    for number in 1..PICTURES {
+        fs::hard_link(place.path("in/0.pgm"), place.path(format!("in/{number}.pgm"))).unwrap();
+    }
+    place
+}
+
+fn start(place: &Place) -> Child {
+    let mut command = place.histeqd("in --out done --devices cpu");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the first output", || place.tree("done").iter().any(|name| name.ends_with(".pgm")));
+    child
+}
+
+fn wait_until(what: &str, happened: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} never came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+/// Every output is whole, and nothing else is there.
+fn assert_whole(place: &Place) -> usize {
+    let expected = fs::metadata(place.path("in/0.pgm")).unwrap().len();
+    let outputs = place.tree("done");
+    for output in &outputs {
+        assert!(output.ends_with(".pgm"), "{output} was left behind");
+        let length = fs::metadata(place.path(format!("done/{output}"))).unwrap().len();
+        assert_eq!(length, expected, "{output} is partial");
+    }
+    outputs.len()
+}
+
+#[test]
+fn the_first_signal_finishes_what_was_begun() {
+    let place = busy();
+    let child = start(&place);
+    interrupt(&child);
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.exits(130).says("stopping: ").says("pictures not begun; the same command goes on with them");
+    let done = assert_whole(&place);
+    assert!(done < PICTURES);
+
+    let rest = place.run("in --out done --devices cpu --json").exits(0).json();
+    assert_eq!(rest["done"], PICTURES - done);
+    assert_eq!(assert_whole(&place), PICTURES);
+}
+
+#[test]
+fn the_second_signal_leaves_at_once_without_a_trace() {
+    let place = busy();
+    let mut child = start(&place);
+    // Signals of one kind are not counted while one is pending, so the second may need more than one.
+    while child.try_wait().unwrap().is_none() {
+        interrupt(&child);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.exits(130);
+    assert!(!ran.stderr().contains("Done:"), "it waited for the pictures under way: {ran}");
+    assert!(assert_whole(&place) < PICTURES);
+}
