@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Draws the pictures of README and of the documentation: histeqd's outputs beside its inputs, with their histograms.
+
+usage: docs/make-pictures.py [HISTEQD]        needs: pip install numpy pillow; HISTEQD is target/release/histeqd by default
+
+Writes docs/before-after.jpg, and docs/clahe.jpg where that histeqd knows --method clahe.
+"""
+import subprocess, sys, tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+ROOT = Path(__file__).resolve().parent.parent
+INBOX = ROOT / 'examples/inbox'
+CELL, STRIP, GAP, LABEL = 380, 90, 14, 30  # pixels: a picture's width, a histogram's height, between cells, a caption
+PAPER, INK, BARS = (255, 255, 255), (40, 40, 40), (70, 105, 150)
+PICTURES = ['yeast-colonies.jpg', 'microscope/nuclei.tif', 'radiology/abdomen-mr-16bit.pgm']
+CLAHE = ['microscope/nuclei.tif', 'radiology/abdomen-mr-16bit.pgm']
+SETTINGS = [
+    ('input', None),
+    ('global', ['--method', 'global']),
+    ('clip limit 1', ['--clip-limit', '1']),
+    ('clip limit 2, 8x8 tiles', ['--clip-limit', '2']),
+    ('clip limit 8', ['--clip-limit', '8']),
+    ('no limit', ['--clip-limit', '0']),
+    ('2x2 tiles', ['--tiles', '2x2']),
+    ('32x32 tiles', ['--tiles', '32x32']),
+]
+
+
+def histeqd(binary, inputs, out, flags=()):
+    """Does `inputs` (files or a folder) into `out`."""
+    command = [binary, *map(str, inputs), '--out', str(out), '--no-config', '--devices', 'cpu', '--quiet', *flags]
+    subprocess.run(command, check=True)
+
+
+def shown(path):
+    """The picture as a viewer shows it: 8 bits of each sample."""
+    picture = Image.open(path)
+    if picture.mode.startswith('I'):  # 16-bit gray
+        return Image.fromarray((np.asarray(picture).astype(np.uint32) >> 8).astype(np.uint8))
+    return picture.convert('RGB' if picture.mode not in ('L', 'RGB') else picture.mode)
+
+
+def histogram(picture, width):
+    """The picture's levels as bars, dark to light; the square root of the counts, so that rare levels are seen."""
+    counts = np.sqrt(np.bincount(np.asarray(picture.convert('L')).ravel(), minlength=256))
+    heights = (counts / counts.max() * (STRIP - 1)).astype(int)
+    strip = Image.new('RGB', (256, STRIP), (240, 240, 240))
+    draw = ImageDraw.Draw(strip)
+    for level, height in enumerate(heights):
+        draw.line([(level, STRIP), (level, STRIP - 1 - height)], BARS)
+    return strip.resize((width, STRIP), Image.NEAREST)
+
+
+def cell(path, caption, font, height):
+    """One picture with its caption above and its histogram below."""
+    picture = shown(path)
+    scale = max(CELL / picture.width, height / picture.height)
+    size = (round(picture.width * scale), round(picture.height * scale))
+    fitted = picture.convert('RGB').resize(size, Image.LANCZOS)
+    left, top = (fitted.width - CELL) // 2, (fitted.height - height) // 2
+    whole = Image.new('RGB', (CELL, LABEL + height + STRIP + 4), PAPER)
+    ImageDraw.Draw(whole).text((2, 5), caption, INK, font)
+    whole.paste(fitted.crop((left, top, left + CELL, top + height)), (0, LABEL))
+    whole.paste(histogram(picture, CELL), (0, LABEL + height + 4))
+    return whole
+
+
+def sheet(rows, target):
+    """Puts rows of cells together."""
+    width = max(len(row) for row in rows) * (CELL + GAP) + GAP
+    sheet = Image.new('RGB', (width, sum(row[0].height + GAP for row in rows) + GAP), PAPER)
+    y = GAP
+    for row in rows:
+        for column, one in enumerate(row):
+            sheet.paste(one, (GAP + column * (CELL + GAP), y))
+        y += row[0].height + GAP
+    sheet.save(target, quality=88)
+    print(target.relative_to(ROOT), target.stat().st_size, 'bytes')
+
+
+def before_after(binary, font, scratch):
+    histeqd(binary, [INBOX], scratch / 'global')
+    row = lambda folder, title: [cell(folder / name, f'{title}: {Path(name).name}', font, 285) for name in PICTURES]
+    sheet([row(INBOX, 'before'), row(scratch / 'global', 'after')], ROOT / 'docs/before-after.jpg')
+
+
+def clahe(binary, font, scratch):
+    rows = []
+    for name in CLAHE:
+        cells = []
+        for caption, flags in SETTINGS:
+            path = INBOX / name
+            if flags is not None:
+                out = scratch / caption.replace(' ', '-')
+                histeqd(binary, [path], out, flags if '--method' in flags else ['--method', 'clahe', *flags])
+                path = out / path.name
+            cells.append(cell(path, caption, font, 250))
+        rows += [cells[:4], cells[4:]]
+    sheet(rows, ROOT / 'docs/clahe.jpg')
+
+
+def main():
+    binary = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / 'target/release/histeqd')
+    font = ImageFont.load_default(17)
+    help_text = subprocess.run([binary, '--help'], capture_output=True, text=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as scratch:
+        before_after(binary, font, Path(scratch))
+        if '--clip-limit' in help_text:
+            clahe(binary, font, Path(scratch))
+
+
+if __name__ == '__main__':
+    main()

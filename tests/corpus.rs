@@ -1,0 +1,166 @@
+//! The binary over folders of broken and of unusual files, as a user would meet them: all at once, in bounded time and
+//! memory, with every file accounted for and nothing half written.
+//!
+//! A part of the files is kept in `tests/data/bad`. A larger collection is tried as well where there is one: the folder
+//! named by `HISTEQD_CORPUS`, with the subfolders `bad` and `good`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use serde_json::Value;
+use walkdir::WalkDir;
+
+/// What the binary is told to keep to.
+const MEMORY: u64 = 64 << 20;
+/// What the process may take beside the pictures: code, stacks, the codecs' tables.
+const BESIDE: u64 = 64 << 20;
+/// Far more than it needs, and far less than a hang.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A finished run of the binary.
+struct Run {
+    status: ExitStatus,
+    summary: Value,
+    messages: String,
+}
+
+impl Run {
+    /// Does all of `inbox` into `out`, and checks what holds for every run: it ends by itself and in time, without a
+    /// panic, within its memory.
+    fn over(inbox: &Path, out: &Path) -> Self {
+        let said = tempfile::tempdir().unwrap();
+        let (answer, messages) = (said.path().join("answer"), said.path().join("messages"));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_histeqd"))
+            .arg(inbox)
+            .arg("--out")
+            .arg(out)
+            .args(["--json", "--no-config", "--devices", "cpu", "--threads", "2", "--durability", "fast"])
+            .args(["--memory", &MEMORY.to_string()])
+            .stdout(File::create(&answer).unwrap())
+            .stderr(File::create(&messages).unwrap())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                panic!("hangs on {}", inbox.display());
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        let messages = String::from_utf8_lossy(&fs::read(&messages).unwrap()).into_owned();
+        assert!(!messages.contains("panicked"), "{messages}");
+        assert!(peak_memory() <= MEMORY + BESIDE, "took {} MiB", peak_memory() >> 20);
+        let answer = fs::read_to_string(&answer).unwrap();
+        let summary = serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}\n{messages}"));
+        Self { status, summary, messages }
+    }
+
+    fn done(&self) -> usize {
+        usize::try_from(self.summary["done"].as_u64().unwrap()).unwrap()
+    }
+
+    fn skipped(&self, why: &str) -> usize {
+        usize::try_from(self.summary["skipped"][why].as_u64().unwrap_or(0)).unwrap()
+    }
+
+    /// The reasons of the failures, by input.
+    fn failed(&self) -> BTreeMap<PathBuf, &str> {
+        let failures = self.summary["failed"].as_array().unwrap();
+        let reason = |failure: &Value| PathBuf::from(failure["input"].as_str().expect("names are UTF-8"));
+        let failed: BTreeMap<_, _> =
+            failures.iter().map(|one| (reason(one), one["error"].as_str().unwrap())).collect();
+        assert_eq!(failed.len(), failures.len(), "a file failed twice");
+        failed
+    }
+
+    /// Every one of `inputs` is done, failed with a reason, or no picture.
+    fn accounts_for(&self, inputs: &[PathBuf]) {
+        let failed = self.failed();
+        for (input, reason) in &failed {
+            assert!(inputs.contains(input), "not among the inputs: {}", input.display());
+            assert!(!reason.is_empty(), "no reason for {}", input.display());
+        }
+        let settled = self.done() + failed.len() + self.skipped("not-a-picture");
+        assert_eq!(settled, inputs.len(), "{}", self.messages);
+        assert_eq!(self.status.code(), Some(i32::from(!failed.is_empty())), "{}", self.messages);
+    }
+}
+
+/// The most memory that any child of this process ever had, in bytes.
+fn peak_memory() -> u64 {
+    let kibibytes = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();
+    u64::try_from(kibibytes).unwrap() * 1024
+}
+
+/// Every file below `folder`, hidden ones too, so that a temporary file that was left behind is seen.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = WalkDir::new(folder).into_iter().filter_map(Result::ok);
+    entries.filter(|entry| entry.file_type().is_file()).map(|entry| entry.into_path()).collect()
+}
+
+fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
+    files.iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+/// The folder `name` of the larger collection, if there is one.
+fn collection(name: &str) -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus");
+    let folder = std::env::var_os("HISTEQD_CORPUS").map_or_else(beside, PathBuf::from).join(name);
+    if folder.is_dir() {
+        return Some(folder.canonicalize().unwrap());
+    }
+    eprintln!("SKIPPED: no folder {}; HISTEQD_CORPUS can name another", folder.display());
+    None
+}
+
+/// Does the whole folder; then does its outputs again, which must all be whole pictures.
+fn survives(inbox: &Path) -> Run {
+    let out = tempfile::tempdir().unwrap();
+    let inputs = files(inbox);
+    let run = Run::over(inbox, out.path());
+    run.accounts_for(&inputs);
+    assert_eq!(files(out.path()).len(), run.done(), "files beside the outputs");
+
+    let again = tempfile::tempdir().unwrap();
+    let rerun = Run::over(out.path(), again.path());
+    assert_eq!(rerun.failed(), BTreeMap::new(), "an output that cannot be read");
+    assert_eq!(rerun.done(), run.done());
+    run
+}
+
+#[test]
+fn broken_files_fail_by_name_and_leave_nothing() {
+    let inbox = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bad");
+    let (inputs, out) = (files(&inbox), tempfile::tempdir().unwrap());
+    assert!(inputs.len() >= 40, "only {} files", inputs.len());
+    let before = contents(&inputs);
+    let run = Run::over(&inbox, out.path());
+    run.accounts_for(&inputs);
+    assert_eq!(run.done(), 0, "{}", run.messages);
+    assert_eq!(run.status.code(), Some(1));
+    assert_eq!(files(out.path()), Vec::<PathBuf>::new());
+    assert!(contents(&inputs) == before, "an input was changed");
+}
+
+#[test]
+fn a_large_collection_of_broken_files_is_survived() {
+    let Some(inbox) = collection("bad") else { return };
+    let run = survives(&inbox);
+    assert_eq!(run.status.code(), Some(1), "{}", run.messages);
+}
+
+#[test]
+fn a_large_collection_of_unusual_files_is_done_or_refused_by_name() {
+    let Some(inbox) = collection("good") else { return };
+    let run = survives(&inbox);
+    assert!(run.done() > run.failed().len(), "{}", run.messages);
+}
