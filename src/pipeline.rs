@@ -190,8 +190,10 @@ impl Stages<'_> {
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
-        let mut slot = self.pool.take(opened.slot_bytes() as u64, &work.claim)?;
+        let (bytes, heap) = (opened.slot_bytes() as u64, opened.heap_bytes());
+        let mut slot = self.pool.take(bytes, heap, &work.claim)?;
         let decoded = opened.decode(slot.bytes_mut())?;
+        slot.release_aside();
         Ok((slot, decoded, bytes_in))
     }
 

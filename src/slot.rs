@@ -94,6 +94,7 @@ impl Buffer {
 /// One reusable buffer. Whoever holds the value holds the bytes; dropped, it goes back to its pool.
 pub struct Slot {
     buffer: Option<Buffer>,
+    aside: u64,
     pool: Arc<SlotPool>,
 }
 
@@ -127,10 +128,20 @@ impl Slot {
         let memory = self.buffer.as_mut().and_then(|buffer| buffer.memory.as_mut());
         memory.expect("a taken slot has memory").bytes_mut()
     }
+
+    /// The memory that was taken aside is free again.
+    pub fn release_aside(&mut self) {
+        let bytes = std::mem::take(&mut self.aside);
+        if bytes > 0 {
+            self.pool.lock().memory_left += bytes;
+            self.pool.changed.notify_all();
+        }
+    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
+        self.release_aside();
         if let Some(buffer) = self.buffer.take() {
             self.pool.put(buffer);
         }
@@ -258,22 +269,24 @@ impl SlotPool {
         self.changed.notify_all();
     }
 
-    /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits. Takers are served in order, so a
-    /// large picture is not overtaken for ever by small ones.
+    /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits, and for `aside` bytes more that its
+    /// taker uses elsewhere until [`Slot::release_aside`]. Takers are served in order, so a large picture is not
+    /// overtaken for ever by small ones.
     ///
     /// # Errors
     /// [`SlotError`].
-    pub fn take(self: &Arc<Self>, bytes: u64, claim: &Claim) -> Result<Slot, SlotError> {
+    pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, claim: &Claim) -> Result<Slot, SlotError> {
         let needed = bytes.max(1);
-        if needed > self.memory {
-            return Err(SlotError::LargerThanMemory { needed, allowed: self.memory });
+        let total = needed.saturating_add(aside);
+        if total > self.memory {
+            return Err(SlotError::LargerThanMemory { needed: total, allowed: self.memory });
         }
         let mut state = self.lock();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         let taken = loop {
             if state.serving == ticket
-                && let Some(taken) = state.try_take(needed, claim)
+                && let Some(taken) = state.try_take(needed, aside, claim)
             {
                 break taken;
             }
@@ -283,7 +296,7 @@ impl SlotPool {
         drop(state);
         self.changed.notify_all();
         let buffer = taken.map_err(|source| SlotError::System { needed, source })?;
-        Ok(Slot { buffer: Some(buffer), pool: Arc::clone(self) })
+        Ok(Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) })
     }
 
     fn put(&self, buffer: Buffer) {
@@ -299,25 +312,27 @@ impl SlotPool {
 impl State {
     /// A slot if one can be had now: of those that came back last, whose pages are still warm, the first that is large
     /// enough, else the first, grown.
-    fn try_take(&mut self, needed: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
+    fn try_take(&mut self, needed: u64, aside: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
         let admitted = self.admitted(claim);
         let fits = |slot: &Buffer| admitted[slot.device] && slot.capacity() >= needed;
-        if let Some(at) = self.free.iter().rposition(fits) {
-            return Some(Ok(self.free.remove(at)));
-        }
-        let at = self.free.iter().rposition(|slot| admitted[slot.device])?;
-        let rounded = (needed + needed / 8).next_multiple_of(STEP);
-        let bytes = if self.make_room(at, rounded) {
-            rounded
-        } else if self.make_room(at, needed) {
-            needed
+        let taken = if let Some(at) = self.free.iter().rposition(fits)
+            && self.make_room(at, self.free[at].capacity() + aside)
+        {
+            Ok(self.free.remove(at))
         } else {
-            return None;
+            let at = self.free.iter().rposition(|slot| admitted[slot.device])?;
+            let rounded = (needed + needed / 8).next_multiple_of(STEP);
+            let bytes = [rounded, needed].into_iter().find(|bytes| self.make_room(at, bytes + aside))?;
+            self.grow(at, bytes)
         };
-        Some(self.grow(at, bytes))
+        if taken.is_ok() {
+            self.memory_left -= aside;
+        }
+        Some(taken)
     }
 
-    /// Whether the slot at `at` may have `bytes` bytes; takes the memory of other free slots if that makes it so.
+    /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up the memory of other free slots if
+    /// that makes it so.
     fn make_room(&mut self, at: usize, bytes: u64) -> bool {
         let own = self.free[at].capacity();
         let idle: u64 = self.free.iter().map(Buffer::capacity).sum();
@@ -401,7 +416,7 @@ mod tests {
     fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
         let pool = Arc::new(SlotPool::new(1000));
         pool.join(false, 1, nothing());
-        let error = pool.take(1001, &Claim::default()).err().unwrap().to_string();
+        let error = pool.take(1001, 0, &Claim::default()).err().unwrap().to_string();
         assert!(error.contains("--memory"), "{error}");
     }
 
@@ -409,19 +424,34 @@ mod tests {
     fn idle_slots_give_up_memory_for_a_large_picture() {
         let pool = Arc::new(SlotPool::new(4 * STEP));
         pool.join(false, 4, nothing());
-        let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, &Claim::default()).unwrap()).collect();
+        let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, 0, &Claim::default()).unwrap()).collect();
         drop(slots);
-        let slot = pool.take(4 * STEP, &Claim::default()).unwrap();
+        let slot = pool.take(4 * STEP, 0, &Claim::default()).unwrap();
         assert!(slot.bytes().len() as u64 == 4 * STEP);
+    }
+
+    #[test]
+    fn memory_taken_aside_counts_until_it_is_released() {
+        let pool = Arc::new(SlotPool::new(2 * STEP));
+        pool.join(false, 2, nothing());
+        assert!(pool.take(STEP, 2 * STEP, &Claim::default()).is_err());
+        let mut first = pool.take(STEP / 2, STEP, &Claim::default()).unwrap();
+        let other = Arc::clone(&pool);
+        let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, &Claim::default()).unwrap()));
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!waiting.is_finished());
+        first.release_aside();
+        waiting.join().unwrap();
     }
 
     #[test]
     fn a_taker_waits_until_the_bound_allows_it() {
         let pool = Arc::new(SlotPool::new(2 * STEP));
         pool.join(false, 2, nothing());
-        let first = pool.take(2 * STEP, &Claim::default()).unwrap();
+        let first = pool.take(2 * STEP, 0, &Claim::default()).unwrap();
         let other = Arc::clone(&pool);
-        let waiting = std::thread::spawn(move || other.take(STEP, &Claim::default()).unwrap().bytes().len());
+        let waiting =
+            std::thread::spawn(move || other.take(STEP, 0, &Claim::default()).unwrap().bytes().len());
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waiting.is_finished());
         drop(first);
@@ -433,7 +463,7 @@ mod tests {
         let pool = Arc::new(SlotPool::new(1 << 30));
         let cpu = pool.join(false, 1, nothing());
         let gpu = pool.join(true, 1, nothing());
-        let take = |claim: &Claim| pool.take(1, claim).unwrap().device();
+        let take = |claim: &Claim| pool.take(1, 0, claim).unwrap().device();
         assert_eq!(take(&Claim::default()), cpu);
         pool.up(gpu);
         assert_eq!(take(&Claim::default()), gpu);
@@ -448,8 +478,8 @@ mod tests {
         let cpu = pool.join(false, 1, nothing());
         let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
         gpus.iter().for_each(|&gpu| pool.up(gpu));
-        let slot = pool.take(1, &Claim { failed_on: vec![gpus[0]] }).unwrap();
+        let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]] }).unwrap();
         assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
-        assert_eq!(pool.take(1, &Claim { failed_on: vec![gpus[0], gpus[1]] }).unwrap().device(), cpu);
+        assert_eq!(pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]] }).unwrap().device(), cpu);
     }
 }

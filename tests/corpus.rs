@@ -60,7 +60,8 @@ impl Run {
         assert!(!messages.contains("panicked"), "{messages}");
         assert!(peak_memory() <= MEMORY + BESIDE, "took {} MiB", peak_memory() >> 20);
         let answer = fs::read_to_string(&answer).unwrap();
-        let summary = serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}\n{messages}"));
+        let summary =
+            serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}\n{messages}"));
         Self { status, summary, messages }
     }
 

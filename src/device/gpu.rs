@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ use super::{Device, Insist, WorkerStart};
 use crate::pipeline::Task;
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotId, SlotPool};
+use crate::worker::WorkerArgs;
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
-use crate::worker::{PROGRAM, WorkerArgs};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -166,7 +166,7 @@ impl GpuDevice {
 
     /// One worker from its start to its end, whichever way it ends.
     fn live(&self, life: u32, equalized: &Sender<Task>, failures: &mut u32) -> End {
-        let (mut child, channel) = match self.spawn(life) {
+        let (mut child, channel) = match self.args.spawn(life) {
             Ok(started) => started,
             Err(error) => return End::Refused(format!("its worker process cannot be started: {error}")),
         };
@@ -181,18 +181,6 @@ impl GpuDevice {
             End::Failed(reason) if reason.is_empty() => End::Failed(describe(status)),
             end => end,
         }
-    }
-
-    fn spawn(&self, life: u32) -> io::Result<(Child, Channel)> {
-        let (ours, theirs) = Channel::pair()?;
-        let child = Command::new(PROGRAM)
-            .arg0("histeqd-worker")
-            .args(self.args.to_command_line(life))
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()?;
-        Ok((child, ours))
     }
 
     fn begin(&self, channel: &Channel) -> Result<(), End> {

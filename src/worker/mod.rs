@@ -8,7 +8,9 @@ pub mod protocol;
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
@@ -55,8 +57,23 @@ impl WorkerArgs {
         }
     }
 
-    /// The arguments of the process; `life` counts the workers that the device had before.
-    pub fn to_command_line(&self, life: u32) -> Vec<String> {
+    /// Starts the process, which has the other end of the channel; `life` counts the workers that the device had before.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn spawn(&self, life: u32) -> io::Result<(Child, Channel)> {
+        let (ours, theirs) = Channel::pair()?;
+        let child = Command::new(PROGRAM)
+            .arg0("histeqd-worker")
+            .args(self.to_command_line(life))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        Ok((child, ours))
+    }
+
+    fn to_command_line(&self, life: u32) -> Vec<String> {
         let (kind, number) = match self.unit {
             Unit::Gpu(ordinal) => ("--gpu", ordinal),
             Unit::Cpu(number) => ("--cpu", number),
