@@ -138,9 +138,40 @@ pub struct Cli {
 pub enum Command {
     /// List what can equalize here, and why a GPU cannot
     Devices,
+    /// Measure how fast pictures go through the devices, without files and codecs
+    Bench(BenchCommand),
     /// Own one device for another histeqd process, which is at the other end of standard input
     #[command(hide = true)]
     Worker(WorkerCommand),
+}
+
+/// What `histeqd bench` measures.
+#[derive(Debug, Args)]
+pub struct BenchCommand {
+    /// GPUs to measure together, by number
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "0")]
+    pub gpus: Vec<u32>,
+    /// So many worker processes that compute on the CPU, instead of GPUs
+    #[arg(long, value_name = "NUMBER")]
+    pub cpu_workers: Option<u32>,
+    /// Width and height of the pictures
+    #[arg(long, value_name = "WxH", default_value = "4096x3072")]
+    pub size: String,
+    /// 16 bit instead of 8
+    #[arg(long)]
+    pub sixteen: bool,
+    /// RGB instead of gray
+    #[arg(long)]
+    pub rgb: bool,
+    /// Lanes a worker
+    #[arg(long, default_value_t = 4)]
+    pub lanes: usize,
+    /// Pictures that a worker has at once
+    #[arg(long, default_value_t = 12)]
+    pub slots: u32,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
 }
 
 /// The command line of a worker process.

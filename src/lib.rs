@@ -12,6 +12,7 @@
 //! memory, [`device`] has the lanes (a GPU's are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
 //! [`publish`] writes the outputs, [`progress`] tells the user.
 
+pub mod bench;
 pub mod cli;
 pub mod codec;
 pub mod config;

@@ -10,7 +10,7 @@ use histeqd::config::Settings;
 use histeqd::error::{Error, Exit};
 use histeqd::pipeline::Stop;
 use histeqd::publish::Publisher;
-use histeqd::{device, worker};
+use histeqd::{bench, device, worker};
 
 fn main() -> ExitCode {
     match run() {
@@ -31,6 +31,10 @@ fn run() -> Result<Exit, Error> {
         Invocation::Run(settings) => run_pictures(&settings),
         Invocation::Command(Command::Devices) => {
             let _ = write!(io::stdout(), "{}", device::find::describe());
+            Ok(Exit::Done)
+        }
+        Invocation::Command(Command::Bench(command)) => {
+            let _ = write!(io::stdout(), "{}", bench::report(&command)?);
             Ok(Exit::Done)
         }
         Invocation::Command(Command::Worker(command)) => worker::main(&command),

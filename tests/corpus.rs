@@ -4,6 +4,8 @@
 //! A part of the files is kept in `tests/data/bad`. A larger collection is tried as well where there is one: the folder
 //! named by `HISTEQD_CORPUS`, with the subfolders `bad` and `good`.
 
+#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! Worker processes that fail: the real binary with workers that equalize on the CPU over the real protocol, and that are
 //! killed, stopped, made to hang or made to fail in the middle of a batch. Whatever happens, all outputs are there and right.
+#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

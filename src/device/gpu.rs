@@ -281,10 +281,10 @@ impl GpuDevice {
         waited.unwrap_or_else(PoisonError::into_inner).0.closing
     }
 
-    /// Lends the task to the worker; gives it back if there is none.
-    fn lend(&self, task: Task) -> Result<(), Task> {
+    /// Lends the task to the worker; returns it if there is none.
+    fn lend(&self, task: Task) -> Option<Task> {
         let mut state = self.link.lock();
-        let Some(worker) = state.worker.as_mut().filter(|worker| worker.ready) else { return Err(task) };
+        let Some(worker) = state.worker.as_mut().filter(|worker| worker.ready) else { return Some(task) };
         let queued: u64 = worker.lent.values().map(|lent| lent.task.layout().bytes()).sum();
         let bytes = queued + task.layout().bytes();
         let deadline =
@@ -292,7 +292,7 @@ impl GpuDevice {
         // A worker that cannot be reached is about to be found dead by its supervisor, which takes the task back.
         let _ = worker.offer(&task);
         worker.lent.insert(task.slot.id(), Lent { task, deadline });
-        Ok(())
+        None
     }
 }
 
@@ -326,7 +326,7 @@ impl Device for GpuDevice {
     }
 
     fn submit(&self, task: Task) {
-        if let Err(task) = self.lend(task) {
+        if let Some(task) = self.lend(task) {
             task.redo(self.id);
         }
     }
