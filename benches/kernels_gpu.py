@@ -73,6 +73,7 @@ class Tuning:
     tile_blocks = 2         # blocks a multiprocessor for tile histograms
     tile_threads = 1024
     cell_pixels = 2048
+    cell_tables = 400       # most cells for which 16-bit LUTs are laid side by side
 
 
 class Lane:
@@ -89,6 +90,7 @@ class Lane:
         self.turn = 0
         self.tile_counts = cupy.zeros(0, np.uint32)
         self.tile_luts = cupy.zeros(0, np.uint8)
+        self.tables = cupy.zeros(0, np.uint8)
         self.plane = cupy.zeros(0, np.uint8)
 
     def launch(self, name, grid, block, *arguments, **options):
@@ -181,7 +183,12 @@ class Lane:
             cells = (t.tiles_x + 1) * (t.tiles_y + 1)
             self.launch("clahe_cells8", (cells * bands,), (32, 8), u64(at), t, u64(luts), u32(bands))
         else:
-            self.launch(f"clahe_direct{depth}", (-(-t.width // 32), min(-(-t.height // 32), 65535)), (32, 8), u64(at), t, u64(luts))
+            kind, tables = "direct", luts
+            cells = (t.tiles_x + 1) * (t.tiles_y + 1)
+            if depth == 16 and not direct and cells <= self.tuning.cell_tables:
+                kind, tables = "cells", self.room("tables", cells * 65536 * 8, np.uint8)
+                self.launch("clahe_tables16", (32, t.tiles_x + 1, t.tiles_y + 1), (1024,), t, u64(luts), u64(tables))
+            self.launch(f"clahe_{kind}{depth}", (-(-t.width // 32), min(-(-t.height // 32), 65535)), (32, 8), u64(at), t, u64(tables))
 
     def clahe_colour(self, name, at, pixels, channel, tiling, depth, **options):
         """By way of a plane of its own: extract, CLAHE, insert."""
@@ -379,7 +386,7 @@ def check(options):
                 grid = grids[rng.integers(2)] if grid[0] == 16 else grid
             t = tiling(size[1], size[0], *grid, clip, depth)
             want = reference_clahe(a, t)
-            variants = [{"parts": 1}, {"parts": 3}, {"direct": True}] if depth == 8 else [{}, {"capacity": 1000}]
+            variants = [{"parts": 1}, {"parts": 3}, {"direct": True}] if depth == 8 else [{}, {"capacity": 1000}, {"direct": True}]
             for variant in variants:
                 lane.tuning = type("T", (Tuning,), {"cell_pixels": 1})
                 g = Guarded(a)

@@ -55,15 +55,27 @@ __device__ __forceinline__ void apply_singles(S* pixels, u64 from, u64 count, co
     }
 }
 
+#ifndef APPLY8_AT_ONCE
+#define APPLY8_AT_ONCE 2
+#endif
 // From the end to the beginning: the histogram has read the end last, so that is what the L2 cache still holds.
-template <int CHANNELS, bool BY_CHANNEL, typename S> __device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut) {
+template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S> __device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut) {
     typedef Pack<S, CHANNELS> P;
     const u64 packs = whole_packs<S, CHANNELS>(pixels, count);
     const u64 stride = threads_of_grid();
     apply_singles<CHANNELS, BY_CHANNEL>(pixels, packs * P::PIXELS, count, lut);
-    for (u64 i = thread_of_grid(); i < packs; i += stride) {
-        const u64 at = packs - 1 - i;
-        equalized_pack<CHANNELS, BY_CHANNEL>(P::load(pixels, at), lut).store(pixels, at);
+    for (u64 i = thread_of_grid(); i < packs; i += AT_ONCE * stride) {
+        P here[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) {
+            if (i + k * stride < packs) here[k] = P::load(pixels, packs - 1 - (i + k * stride));
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) {
+            if (i + k * stride < packs) {
+                equalized_pack<CHANNELS, BY_CHANNEL>(here[k], lut).store(pixels, packs - 1 - (i + k * stride));
+            }
+        }
     }
 }
 
@@ -77,7 +89,7 @@ template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void apply8(
     constexpr int BYTES = BY_CHANNEL ? 768 : 256;
     __shared__ uint4 lut[BYTES / 16];
     share(luts, lut, BYTES / 16);
-    apply<CHANNELS, BY_CHANNEL>(pixels, count, reinterpret_cast<const u8*>(lut));
+    apply<CHANNELS, BY_CHANNEL, CHANNELS == 3 ? 1 : APPLY8_AT_ONCE>(pixels, count, reinterpret_cast<const u8*>(lut));
 }
 
 // Depth 16: `_shared` holds the one LUT in 128 KiB of shared memory, for many pixels a block on GPUs that have as much.
@@ -87,13 +99,13 @@ template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void apply8(
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(1024) apply16_##NAME(u16* pixels, u64 count,                                \
                                                                       const u16* __restrict__ luts) {                        \
-        apply<CHANNELS, BY_CHANNEL>(pixels, count, luts);                                                                    \
+        apply<CHANNELS, BY_CHANNEL, CHANNELS == 3 ? 1 : 2>(pixels, count, luts);                                                                    \
     }
 #define APPLY_SHARED(NAME, CHANNELS)                                                                                         \
     extern "C" __global__ void __launch_bounds__(1024) apply16_##NAME##_shared(u16* pixels, u64 count, const u16* luts) {    \
         extern __shared__ uint4 lut[];                                                                                       \
         share(luts, lut, 65536 * sizeof(u16) / sizeof(uint4));                                                               \
-        apply<CHANNELS, false>(pixels, count, reinterpret_cast<const u16*>(lut));                                            \
+        apply<CHANNELS, false, CHANNELS == 3 ? 2 : 4>(pixels, count, reinterpret_cast<const u16*>(lut));                                            \
     }
 APPLY(gray, 1, false)
 APPLY(gray_alpha, 2, false)

@@ -19,7 +19,7 @@ template <typename S> __device__ constexpr u32 levels() { return 1u << (8 * size
 template <int CHANNELS> __device__ constexpr int colours() { return CHANNELS < 3 ? 1 : 3; }
 template <int CHANNELS> __device__ constexpr bool has_alpha() { return CHANNELS == 2 || CHANNELS == 4; }
 
-// Y of BT.601 in 16-bit fixed point. The largest sum, for 16-bit white, is 2^32 - 32768 - 65536 + 65536: it fits.
+// Y of BT.601 in 16-bit fixed point. The weights add up to 2^16, so that even 16-bit white stays below 2^32.
 __device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) { return (19595u * r + 38470u * g + 7471u * b + 32768u) >> 16; }
 
 // The fewest whole pixels that fill whole 16-byte words: 16 bytes, or 48 for three channels. What one thread handles at a time.
@@ -63,6 +63,15 @@ template <typename S, int CHANNELS> struct Pack {
 // How many whole packs lie at `pixels`: none if it is not aligned to 16 bytes, and then the pixels are taken one by one.
 template <typename S, int CHANNELS> __device__ __forceinline__ u64 whole_packs(const S* pixels, u64 count) {
     return reinterpret_cast<u64>(pixels) % 16 ? 0 : count / Pack<S, CHANNELS>::PIXELS;
+}
+
+// Loads `N` packs, `stride` apart, as far as there are any: several loads on their way at once.
+template <int N, typename P, typename S>
+__device__ __forceinline__ void fetch(P (&to)[N], const S* pixels, u64 first, u64 stride, u64 packs) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        if (first + k * stride < packs) to[k] = P::load(pixels, first + k * stride);
+    }
 }
 
 __device__ __forceinline__ u64 thread_of_grid() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }

@@ -28,7 +28,7 @@ template <int CHANNELS, bool BY_CHANNEL, int KEPT>
 __device__ __forceinline__ void equalize8(u8* pixels, u64 count, Sums* sums, u32 turn) {
     typedef Counters8<CHANNELS, BY_CHANNEL> Counters;
     typedef typename Counters::P P;
-    __shared__ u32 words[Counters::SIZE];
+    __shared__ __align__(16) u32 words[Counters::SIZE];
     __shared__ u8 lut[Counters::PLANES * 256];
     Sums* const mine = sums + turn;
     if (blockIdx.x == 0) {

@@ -30,11 +30,12 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
     u32* words;
 
     __device__ __forceinline__ void clear() const {
-        for (u32 i = threadIdx.x; i < SIZE; i += blockDim.x) words[i] = 0;
+        for (u32 i = threadIdx.x; i < SIZE / 4; i += blockDim.x) reinterpret_cast<uint4*>(words)[i] = make_uint4(0, 0, 0, 0);
         __syncthreads();
     }
     __device__ __forceinline__ void add(int plane, u32 level) const {
-        atomicAdd(words + threadIdx.x % COPIES + (plane * 256 + level) * COPIES, 1);
+        const u32 bytes = (plane * 256 + level) * COPIES * 4 | threadIdx.x % COPIES * 4;
+        atomicAdd(reinterpret_cast<u32*>(reinterpret_cast<u8*>(words) + bytes), 1);
     }
     __device__ __forceinline__ void add(const P& pack) const {
 #pragma unroll
@@ -65,18 +66,32 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
     }
 };
 
+#ifndef HIST8_AHEAD
+#define HIST8_AHEAD 2
+#endif
 // Depth 8. `finish`: this launch is the picture's last, and its last block turns the sums into LUTs and zeroes them again.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* histograms, u32* arrived, u8* luts, u32 finish) {
     typedef Counters8<CHANNELS, BY_CHANNEL> Counters;
     typedef typename Counters::P P;
-    __shared__ u32 words[Counters::SIZE];
+    constexpr int AHEAD = CHANNELS == 3 ? 1 : HIST8_AHEAD;
+    __shared__ __align__(16) u32 words[Counters::SIZE];
     const Counters counters = {words};
-    counters.clear();
     const u64 packs = whole_packs<u8, CHANNELS>(pixels, count);
     const u64 stride = threads_of_grid();
-#pragma unroll 2
-    for (u64 i = thread_of_grid(); i < packs; i += stride) counters.add(P::load(pixels, i));
+    P ahead[AHEAD];
+    fetch(ahead, pixels, thread_of_grid(), stride, packs);
+    counters.clear();
+    for (u64 i = thread_of_grid(); i < packs; i += AHEAD * stride) {
+        P here[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) here[k] = ahead[k];
+        fetch(ahead, pixels, i + AHEAD * stride, stride, packs);
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) {
+            if (i + k * stride < packs) counters.add(here[k]);
+        }
+    }
     counters.add_singles(pixels, packs * P::PIXELS, count);
     counters.add_to(histograms);
     if (finish && last_of(gridDim.x, arrived)) {
@@ -108,8 +123,12 @@ struct HalfCounters {
         const bool upper = at >= range / 2;
         atomicAdd(words + (upper ? at - range / 2 : at), upper ? times << 16 : times);
     }
-    __device__ __forceinline__ u32 count(u32 at) const {
-        return at < range / 2 ? words[at] & 0xffff : words[at - range / 2] >> 16;
+    // The counts of four levels from `at` on, a multiple of 4.
+    __device__ __forceinline__ uint4 counts(u32 at) const {
+        if (at >= range) return make_uint4(0, 0, 0, 0);
+        const u32 shift = at < range / 2 ? 0 : 16;
+        const uint4 v = *reinterpret_cast<const uint4*>(words + (shift ? at - range / 2 : at));
+        return make_uint4(v.x >> shift & 0xffff, v.y >> shift & 0xffff, v.z >> shift & 0xffff, v.w >> shift & 0xffff);
     }
     __device__ __forceinline__ void move(u32 at, u32 mask) const {
         const u32 taken = words[at] & mask;
@@ -117,24 +136,28 @@ struct HalfCounters {
         if (taken & 0xffff) atomicAdd(histogram + from + at, taken & 0xffff);
         if (taken >> 16) atomicAdd(histogram + from + range / 2 + at, taken >> 16);
     }
-    __device__ __forceinline__ void settle() const {
+    // Whether this thread moved any.
+    __device__ __forceinline__ bool settle() const {
+        bool moved = false;
         __syncthreads();
         const uint4* quads = reinterpret_cast<const uint4*>(words);
         for (u32 q = threadIdx.x; q < range / 8; q += blockDim.x) {
             const uint4 v = quads[q];
             if (((v.x | v.y | v.z | v.w) & 0xe000e000u) == 0) continue;
+            moved = true;
             for (u32 at = 4 * q; at < 4 * q + 4; ++at) {
                 const u32 word = words[at];
                 move(at, (word & 0xe000 ? 0xffff : 0) | (word & 0xe0000000u ? 0xffff0000u : 0));
             }
         }
         __syncthreads();
+        return moved;
     }
     // Blocks that end together start at different places.
     __device__ __forceinline__ void move_all() const {
         __syncthreads();
-        const u32 half = range / 2, turn = blockIdx.x * blockDim.x;
-        for (u32 i = threadIdx.x; i < half; i += blockDim.x) move((i + turn) % half, ~0u);
+        const u32 half = range / 2, turn = blockIdx.x * blockDim.x % half;
+        for (u32 i = threadIdx.x; i < half; i += blockDim.x) move(i + turn < half ? i + turn : i + turn - half, ~0u);
     }
 };
 
@@ -143,33 +166,32 @@ struct HalfCounters {
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* histograms, u32 range) {
     typedef Pack<u16, CHANNELS> P;
-    constexpr u32 PACKS = HalfCounters::BETWEEN / 1024 / P::PIXELS;  // a thread may add between two `settle`s
-    constexpr u32 AT_ONCE = CHANNELS == 3 ? 2 : 4;
+    constexpr u32 AHEAD = CHANNELS == 3 ? 1 : 4;
+    constexpr u32 ROUNDS = HalfCounters::BETWEEN / 1024 / P::PIXELS / AHEAD;  // that a thread may add between two `settle`s
     extern __shared__ u32 words[];
     const int plane = BY_CHANNEL ? blockIdx.z : 0;
     const HalfCounters counters = {words, blockIdx.y * range, range, histograms + 65536u * plane};
-    counters.clear();
-
     const u64 packs = whole_packs<u16, CHANNELS>(pixels, count);
     const u64 stride = threads_of_grid();
-    u32 unsettled = 0;
-    for (u64 first = 0; first < packs; first += AT_ONCE * stride) {
-        P pack[AT_ONCE];
+    P ahead[AHEAD];
+    fetch(ahead, pixels, thread_of_grid(), stride, packs);
+    counters.clear();
+
+    u32 rounds = 0;
+    for (u64 first = 0; first < packs; first += AHEAD * stride) {
+        P here[AHEAD];
 #pragma unroll
-        for (u32 k = 0; k < AT_ONCE; ++k) {
-            const u64 i = first + k * stride + thread_of_grid();
-            if (i < packs) pack[k] = P::load(pixels, i);
-        }
-        if (unsettled + AT_ONCE > PACKS) counters.settle(), unsettled = 0;
-        unsettled += AT_ONCE;
+        for (u32 k = 0; k < AHEAD; ++k) here[k] = ahead[k];
+        fetch(ahead, pixels, first + AHEAD * stride + thread_of_grid(), stride, packs);
+        if (rounds++ == ROUNDS) counters.settle(), rounds = 1;
 #pragma unroll
-        for (u32 k = 0; k < AT_ONCE; ++k) {
+        for (u32 k = 0; k < AHEAD; ++k) {
             if (first + k * stride + thread_of_grid() >= packs) break;
-            u32 level = key<CHANNELS, BY_CHANNEL>(pack[k], 0, plane), times = 0;
+            u32 level = key<CHANNELS, BY_CHANNEL>(here[k], 0, plane), times = 0;
 #pragma unroll
             for (int p = 0; p < P::PIXELS; ++p) {
-                if (has_alpha<CHANNELS>() && pack[k].get(p * CHANNELS + CHANNELS - 1) == 0) continue;
-                const u32 next = key<CHANNELS, BY_CHANNEL>(pack[k], p, plane);
+                if (has_alpha<CHANNELS>() && here[k].get(p * CHANNELS + CHANNELS - 1) == 0) continue;
+                const u32 next = key<CHANNELS, BY_CHANNEL>(here[k], p, plane);
                 if (next != level) {
                     if (times) counters.add(level, times);
                     level = next, times = 0;
