@@ -200,7 +200,10 @@ struct Member {
 }
 
 struct State {
+    memory: u64,
     memory_left: u64,
+    slots: u64,
+    largest: u64,
     free: Vec<Buffer>,
     members: Vec<Member>,
     wait_for_accelerators: bool,
@@ -222,7 +225,10 @@ impl SlotPool {
     /// A pool that will never hold more than `memory` bytes.
     pub fn new(memory: u64) -> Self {
         let state = State {
+            memory,
             memory_left: memory,
+            slots: 0,
+            largest: 0,
             free: Vec::new(),
             members: Vec::new(),
             wait_for_accelerators: false,
@@ -238,6 +244,7 @@ impl SlotPool {
         let device = state.members.len();
         let standing = if accelerator { Standing::Down } else { Standing::Up };
         state.members.push(Member { accelerator, standing, release });
+        state.slots += slots as u64;
         state.free.extend((0..slots).map(|id| Buffer { device, id: id as SlotId, memory: None }));
         self.changed.notify_all();
         device
@@ -322,13 +329,22 @@ impl State {
         } else {
             let at = self.free.iter().rposition(|slot| admitted[slot.device])?;
             let rounded = (needed + needed / 8).next_multiple_of(STEP);
-            let bytes = [rounded, needed].into_iter().find(|bytes| self.make_room(at, bytes + aside))?;
+            self.largest = self.largest.max(rounded);
+            let sizes = [self.fair_share(), rounded, needed];
+            let mut sizes = sizes.into_iter().filter(|&bytes| bytes >= needed);
+            let bytes = sizes.find(|bytes| self.make_room(at, bytes + aside))?;
             self.grow(at, bytes)
         };
         if taken.is_ok() {
             self.memory_left -= aside;
         }
         Some(taken)
+    }
+
+    /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
+    /// taken only when they are touched), but no more than its part of the bound.
+    fn fair_share(&self) -> u64 {
+        self.largest.min(self.memory / self.slots.max(1))
     }
 
     /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up the memory of other free slots if

@@ -105,7 +105,7 @@ impl Devices {
         around: &Surroundings<'_>,
     ) -> Result<(), Error> {
         let threads = around.settings.threads;
-        let slots = 3 * threads + 2;
+        let slots = 3 * threads;
         let id = around.pool.join(false, slots, Box::new(|_| ()));
         let cpu = CpuDevice::start(scope, threads, slots, around.equalized).map_err(Error::thread)?;
         self.add(id, Arc::new(cpu));
