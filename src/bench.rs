@@ -119,7 +119,7 @@ impl Worker {
         }
         let mut slots = HashMap::new();
         for slot in 0..load.slots {
-            let mut memory = Memory::new(load.layout.bytes() as usize)?;
+            let mut memory = Memory::shared(load.layout.bytes() as usize)?;
             fill(memory.bytes_mut(), slot);
             let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
             channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;

@@ -1,7 +1,8 @@
 //! Slots: the only large memory. A slot is one reusable buffer that carries one picture through the pipeline; the pool
 //! of them is both the memory bound and the back-pressure.
 //!
-//! A slot's memory is a sealed memfd, so that a worker process can map the same pages and pin them.
+//! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and
+//! pin them. The CPU's slots are private memory, which can have huge pages.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -10,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::{Advice, MmapMut, MmapOptions};
 use rustix::fs::{MemfdFlags, SealFlags};
 
 /// Which device a slot belongs to: its place in the pipeline's list of devices.
@@ -19,28 +20,39 @@ pub type DeviceId = usize;
 /// Which slot of its device.
 pub type SlotId = u32;
 
-/// Shared memory of a fixed size, mapped into this process.
+/// Memory of a fixed size, mapped into this process.
 pub struct Memory {
     /// Tells this memory from any that the slot had before.
     pub generation: u64,
-    file: File,
     map: MmapMut,
+    /// What the memory is shared by, if it is.
+    file: Option<File>,
 }
 
 impl Memory {
-    /// New zeroed memory of `bytes` bytes; pages are taken when they are first touched.
+    /// New zeroed memory of this process alone; pages are taken when they are first touched.
+    ///
+    /// # Errors
+    /// The system's, when it has no memory left.
+    pub fn private(bytes: usize) -> io::Result<Self> {
+        let map = MmapOptions::new().len(bytes).map_anon()?;
+        // A system without huge pages is slower, nothing else.
+        let _ = map.advise(Advice::HugePage);
+        Ok(Self { generation: next_generation(), map, file: None })
+    }
+
+    /// New zeroed memory that another process can map; pages are taken when they are first touched.
     ///
     /// # Errors
     /// The system's, when it has no memory or no file descriptor left.
-    pub fn new(bytes: usize) -> io::Result<Self> {
-        static GENERATION: AtomicU64 = AtomicU64::new(1);
+    pub fn shared(bytes: usize) -> io::Result<Self> {
         let fd = rustix::fs::memfd_create("histeqd-slot", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, bytes as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Self::map(fd, bytes, GENERATION.fetch_add(1, Ordering::Relaxed))
+        Self::map(fd, bytes, next_generation())
     }
 
-    /// Maps memory that another process made with [`Memory::new`].
+    /// Maps memory that another process made with [`Memory::shared`].
     ///
     /// # Errors
     /// `InvalidData` if the descriptor is no sealed memory of that size, else the system's.
@@ -58,7 +70,7 @@ impl Memory {
         // it. The only other mapping is a worker's, which touches the bytes only between the message that lends it the
         // slot and its answer (or its death); the supervisor keeps the slot out of everyone's hands for that time.
         let map = unsafe { MmapOptions::new().len(bytes).map_mut(&file)? };
-        Ok(Self { generation, file, map })
+        Ok(Self { generation, map, file: Some(file) })
     }
 
     /// The bytes.
@@ -72,9 +84,16 @@ impl Memory {
     }
 }
 
+fn next_generation() -> u64 {
+    static GENERATION: AtomicU64 = AtomicU64::new(1);
+    GENERATION.fetch_add(1, Ordering::Relaxed)
+}
+
 impl AsFd for Memory {
+    /// # Panics
+    /// If the memory is private.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.file.as_ref().expect("only shared memory is handed to workers").as_fd()
     }
 }
 
@@ -377,7 +396,9 @@ impl State {
 
     fn grow(&mut self, at: usize, bytes: u64) -> io::Result<Buffer> {
         self.give_up(at);
-        self.free[at].memory = Some(Memory::new(bytes as usize)?);
+        let shared = self.members[self.free[at].device].accelerator;
+        let memory = if shared { Memory::shared(bytes as usize) } else { Memory::private(bytes as usize) };
+        self.free[at].memory = Some(memory?);
         self.memory_left -= bytes;
         Ok(self.free.remove(at))
     }
@@ -414,7 +435,7 @@ mod tests {
 
     #[test]
     fn memory_is_shared_through_its_descriptor() {
-        let mut ours = Memory::new(5000).unwrap();
+        let mut ours = Memory::shared(5000).unwrap();
         let fd = ours.as_fd().try_clone_to_owned().unwrap();
         let theirs = Memory::from_fd(fd, 5000, ours.generation).unwrap();
         ours.bytes_mut()[4999] = 7;
@@ -423,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_of_another_size_is_refused() {
-        let ours = Memory::new(5000).unwrap();
+        let ours = Memory::shared(5000).unwrap();
         let fd = ours.as_fd().try_clone_to_owned().unwrap();
         assert!(Memory::from_fd(fd, 6000, 1).is_err());
     }

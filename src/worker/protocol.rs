@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_message_arrives_with_its_descriptor() {
         let (ours, theirs) = Channel::pair().unwrap();
-        let memory = Memory::new(100).unwrap();
+        let memory = Memory::shared(100).unwrap();
         ours.send(&ToWorker::Map { slot: 3, bytes: 100, generation: 9 }, Some(memory.as_fd())).unwrap();
         let (message, fd) = theirs.receive::<ToWorker>().unwrap().unwrap();
         assert!(matches!(message, ToWorker::Map { slot: 3, bytes: 100, generation: 9 }));
