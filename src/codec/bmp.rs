@@ -27,8 +27,7 @@ pub(super) struct Native {
 pub(super) struct Source<'a> {
     decoder: BmpDecoder<Cursor<&'a [u8]>>,
     layout: Layout,
-    /// The levels of the palette's entries, if all are gray.
-    grays: Option<Vec<u8>>,
+    gray: bool,
     density: Option<[u8; 8]>,
 }
 
@@ -41,18 +40,17 @@ impl std::fmt::Debug for Source<'_> {
 impl<'a> Source<'a> {
     /// Reads the headers of a whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        let mut decoder = BmpDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
-        let grays = decoder
-            .get_palette()
-            .filter(|palette| palette.iter().all(|[r, g, b]| r == g && g == b))
-            .map(|palette| palette.iter().map(|colour| colour[0]).collect());
-        decoder.set_indexed_color(grays.is_some());
+        let decoder = BmpDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
+        let gray =
+            decoder.get_palette().is_some_and(|palette| palette.iter().all(|[r, g, b]| r == g && g == b));
         let pixel = match decoder.color_type() {
-            ColorType::L8 if grays.is_some() => Pixel::Gray,
             ColorType::Rgb8 => Pixel::Rgb,
             ColorType::Rgba8 => Pixel::Rgba,
             other => {
-                return Err(CodecError::unsupported(format!("a BMP of {other:?}"), "convert it to PNG first"));
+                return Err(CodecError::unsupported(
+                    format!("a BMP of {other:?}"),
+                    "convert it to PNG first",
+                ));
             }
         };
         let (width, height) = decoder.dimensions();
@@ -65,7 +63,7 @@ impl<'a> Source<'a> {
         Ok(Self {
             decoder,
             layout: Layout { width, height, pixel, depth: Depth::Eight },
-            grays,
+            gray,
             density: density.and_then(|bytes| bytes.try_into().ok()),
         })
     }
@@ -74,16 +72,14 @@ impl<'a> Source<'a> {
         self.layout
     }
 
+    /// Whether the colours are a palette of grays, so that the picture should become one.
+    pub(super) fn is_gray(&self) -> bool {
+        self.gray
+    }
+
     /// Decodes into `slot`, which is as long as the pixels.
     pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         self.decoder.read_image(slot).map_err(decode_error)?;
-        if let Some(grays) = &self.grays {
-            for sample in slot {
-                let gray = grays.get(usize::from(*sample));
-                *sample =
-                    *gray.ok_or_else(|| malformed("a pixel has a colour that is not in the palette"))?;
-            }
-        }
         let native = AnyNative::Bmp(Native { density: self.density });
         Ok(Payload { layout: self.layout, metadata: Metadata::default(), native })
     }

@@ -176,7 +176,8 @@ pub fn open<'a>(
             })
         },
     )?;
-    let opened = Opened { format, gray: target.gray, source };
+    let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
+    let opened = Opened { format, gray, source };
     opened.check_limits(limits)?;
     target.format_for(format).check(&opened.layout())?;
     Ok(opened)

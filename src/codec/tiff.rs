@@ -11,7 +11,7 @@ use std::io::Cursor;
 use ::tiff::TiffError;
 use ::tiff::decoder::{Decoder, Limits};
 
-use super::samples::{swap_bytes, unpack};
+use super::samples::unpack;
 use super::{CodecError, Format, Native as AnyNative, Payload};
 use crate::picture::Layout;
 
@@ -21,7 +21,7 @@ mod ifd;
 mod tags;
 mod write;
 
-use header::{Colours, Header};
+use header::Header;
 pub(super) use write::encode;
 
 /// What is remembered of a TIFF for writing it back.
@@ -43,25 +43,15 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the structure of a whole file; decodes nothing. `bytes` are modified where the decoder would otherwise see what it does
-    /// not take: colours are made of its samples here.
+    /// Reads the structure of a whole file; decodes nothing. Its tags are modified in `bytes`, see [`Header::disguise`].
     pub(super) fn open(bytes: &'a mut [u8]) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(bytes).ok_or_else(|| malformed("its header is cut short"))?;
         let (directory, next) =
             ifd::read(bytes, form, offset).ok_or_else(|| malformed("its directory lies outside the file"))?;
         header::refuse_further_pictures(bytes, form, &directory, next)?;
         let header = Header::new(&directory, form)?;
-        let mut overwrite = |tag, value: u16| {
-            if let Some(place) = ifd::find(bytes, form, offset, tag) {
-                let value = if form.big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
-                bytes[place.offset..][..2].copy_from_slice(&value);
-            }
-        };
-        if matches!(header.colours, Colours::WhiteIsZero | Colours::Palette) {
-            overwrite(tags::PHOTOMETRIC, tags::BLACK_IS_ZERO);
-        }
-        if header.extra_sample.is_some() {
-            overwrite(tags::EXTRA_SAMPLES, tags::UNASSOCIATED);
+        for (tag, value) in header.disguise(&directory) {
+            ifd::overwrite(bytes, form, offset, tag, value);
         }
         Ok(Self { bytes, header, directory })
     }
@@ -88,13 +78,9 @@ impl<'a> Source<'a> {
         if header.planar {
             read_planes(&mut decoder, header, stored)?;
         } else {
-            let row = (layout.width as usize * header.samples * header.bits as usize).div_ceil(8);
-            let packed = stored.len() - row * layout.height as usize;
+            let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
             decoder.read_image_bytes(&mut stored[packed..]).map_err(decode_error)?;
             if header.is_packed() {
-                if header.swapped_as_words() {
-                    stored[packed..].chunks_mut(row).for_each(swap_bytes);
-                }
                 unpack(stored, packed, layout.width as usize * header.samples, header.bits);
             }
         }
@@ -138,18 +124,16 @@ fn read_planes(
         let (plane, place) = (chunk / per_plane, chunk % per_plane);
         let (left, top) = (place % across * chunk_width as usize, place / across * chunk_height as usize);
         let chunk = u32::try_from(chunk).map_err(|_| malformed("it has too many strips"))?;
-        // The decoder counts a chunk's size by its place in the plane.
-        let (columns, rows) = decoder.chunk_data_dimensions(place as u32);
-        let (columns, rows) = (columns as usize, rows as usize);
+        // A tile at the edge may be delivered whole or cut to the picture.
+        let (columns, rows) = decoder.chunk_data_dimensions(chunk);
+        let (columns, length) = (columns as usize, columns as usize * rows as usize * bytes);
         buffer.clear();
-        buffer
-            .try_reserve(columns * rows * bytes)
-            .map_err(|_| CodecError::OutOfMemory { bytes: layout.bytes() })?;
-        buffer.resize(columns * rows * bytes, 0);
+        buffer.try_reserve(length).map_err(|_| CodecError::OutOfMemory { bytes: length as u64 })?;
+        buffer.resize(length, 0);
         decoder.read_chunk_bytes(chunk, &mut buffer).map_err(decode_error)?;
-        for (row, samples) in buffer.chunks_exact(columns * bytes).enumerate() {
+        for (row, samples) in buffer.chunks_exact(columns * bytes).enumerate().take(height - top) {
             let first = ((top + row) * width + left) * header.samples + plane;
-            let targets = slot[first * bytes..].chunks_mut(header.samples * bytes);
+            let targets = slot[first * bytes..].chunks_mut(header.samples * bytes).take(width - left);
             for (target, sample) in targets.zip(samples.chunks_exact(bytes)) {
                 target[..bytes].copy_from_slice(sample);
             }

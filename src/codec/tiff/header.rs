@@ -34,6 +34,8 @@ pub(super) struct Header {
     /// The value of the tag ExtraSamples, if there is one extra sample.
     pub(super) extra_sample: Option<u16>,
     pub(super) compression: Compression,
+    /// The value of the tag Compression.
+    method: u64,
 }
 
 impl Header {
@@ -44,13 +46,14 @@ impl Header {
         let (Some(width), Some(height)) = (side(tags::WIDTH), side(tags::HEIGHT)) else {
             return Err(malformed("it has no width or height"));
         };
+        refuse_formats(directory)?;
         let bits = bits(directory)?;
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
         let method = number(tags::COMPRESSION, 1);
         let compression = compression(method)?;
         let (colours, colour_samples) = colours(directory, method)?;
         let extra_sample = extra_sample(directory, samples, colour_samples)?;
-        refuse_formats(directory, bits, method, colours)?;
+        refuse_depths(directory, bits, method, colours)?;
         let alpha = extra_sample.is_some();
         let pixel = match (colours, colour_samples) {
             (Colours::Palette, _) => Pixel::Rgb,
@@ -65,7 +68,7 @@ impl Header {
         }
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
-        Ok(Self { form, layout, samples, bits, planar, colours, extra_sample, compression })
+        Ok(Self { form, layout, samples, bits, planar, colours, extra_sample, compression, method })
     }
 
     /// Whether samples are narrower than the ones delivered.
@@ -73,9 +76,29 @@ impl Header {
         !matches!(self.bits, 8 | 16)
     }
 
-    /// Whether the decoder swaps the bytes of packed samples as if they were words.
-    pub(super) fn swapped_as_words(&self) -> bool {
-        self.bits > 8 && self.form.big_endian != cfg!(target_endian = "big")
+    /// Bytes of a row of `width` pixels as they are stored.
+    pub(super) fn row_bytes(&self, width: u32) -> usize {
+        (width as usize * self.samples * self.bits as usize).div_ceil(8)
+    }
+
+    /// What to tell the decoder instead of the truth, so that it delivers samples as they are stored and leaves it to us to make
+    /// colours of them: packed bits are gray bytes, palette indices and inverted gray are gray, an extra sample is alpha.
+    pub(super) fn disguise(&self, directory: &Directory) -> Vec<(u16, u32)> {
+        let mut tags = Vec::new();
+        // Group 4 needs the true width.
+        if self.is_packed() && self.method != tags::GROUP_4 {
+            tags.extend([(tags::BITS_PER_SAMPLE, 8), (tags::SAMPLES_PER_PIXEL, 1)]);
+            tags.push((tags::WIDTH, self.row_bytes(self.layout.width) as u32));
+            let tile = directory.number(tags::TILE_WIDTH).and_then(|width| u32::try_from(width).ok());
+            tags.extend(tile.map(|width| (tags::TILE_WIDTH, self.row_bytes(width) as u32)));
+            tags.push((tags::PHOTOMETRIC, u32::from(tags::BLACK_IS_ZERO)));
+        } else if matches!(self.colours, Colours::WhiteIsZero | Colours::Palette) {
+            tags.push((tags::PHOTOMETRIC, u32::from(tags::BLACK_IS_ZERO)));
+        }
+        if self.extra_sample.is_some() {
+            tags.push((tags::EXTRA_SAMPLES, u32::from(tags::UNASSOCIATED)));
+        }
+        tags
     }
 }
 
@@ -144,14 +167,13 @@ fn compression(method: u64) -> Result<Compression, CodecError> {
 
 /// How samples become colours, and how many of a pixel's do.
 fn colours(directory: &Directory, method: u64) -> Result<(Colours, usize), CodecError> {
-    const JPEG: u64 = 7;
     match directory.number(tags::PHOTOMETRIC) {
         Some(0) => Ok((Colours::WhiteIsZero, 1)),
         Some(1) => Ok((Colours::Direct, 1)),
         Some(2) => Ok((Colours::Direct, 3)),
         Some(3) => Ok((Colours::Palette, 1)),
         Some(5) => Err(unsupported("a CMYK TIFF")),
-        Some(6) if method == JPEG => Ok((Colours::YCbCr, 3)),
+        Some(6) if method == tags::JPEG => Ok((Colours::YCbCr, 3)),
         Some(6) => Err(unsupported("a YCbCr TIFF without JPEG")),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
         Some(8..=10) => Err(unsupported("a CIELab TIFF")),
@@ -167,6 +189,9 @@ fn extra_sample(
 ) -> Result<Option<u16>, CodecError> {
     match samples.checked_sub(colour_samples) {
         Some(0) => Ok(None),
+        Some(1) if directory.number(tags::PHOTOMETRIC) == Some(3) => {
+            Err(unsupported("a TIFF palette with alpha"))
+        }
         Some(1) => {
             let kind = directory.number(tags::EXTRA_SAMPLES);
             // RGB of four samples that does not say what the fourth is means alpha by custom.
@@ -177,7 +202,7 @@ fn extra_sample(
     }
 }
 
-fn refuse_formats(directory: &Directory, bits: u32, method: u64, colours: Colours) -> Result<(), CodecError> {
+fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
     let formats = directory.numbers(tags::SAMPLE_FORMAT).unwrap_or_default();
     let name = formats.iter().find_map(|format| match format {
         1 | 4 => None, // unsigned; nothing said
@@ -185,20 +210,28 @@ fn refuse_formats(directory: &Directory, bits: u32, method: u64, colours: Colour
         3 => Some("floating-point"),
         _ => Some("complex"),
     });
-    if let Some(name) = name {
-        return Err(CodecError::unsupported(
+    name.map_or(Ok(()), |name| {
+        Err(CodecError::unsupported(
             format!("a TIFF of {name} samples"),
             "scale it to unsigned 8 or 16 bits first",
-        ));
-    }
-    if directory.number(tags::FILL_ORDER) == Some(2) && (method == 4 || bits < 8) {
+        ))
+    })
+}
+
+/// Refuses depths in combinations that are not decoded right.
+fn refuse_depths(directory: &Directory, bits: u32, method: u64, colours: Colours) -> Result<(), CodecError> {
+    if directory.number(tags::FILL_ORDER) == Some(2) && (method == tags::GROUP_4 || bits < 8) {
         return Err(unsupported("a TIFF whose bits run from right to left (fill order 2)"));
     }
-    if !matches!(bits, 8 | 16) && directory.number(tags::PREDICTOR).is_some_and(|p| p > 1) {
+    let packed = !matches!(bits, 8 | 16);
+    if packed && directory.number(tags::PREDICTOR).is_some_and(|p| p > 1) {
         return Err(unsupported(format!("a TIFF with a predictor for samples of {bits} bits")));
     }
-    if bits != 8 && colours == Colours::YCbCr || bits > 8 && colours == Colours::Palette {
-        return Err(unsupported(format!("a TIFF of {bits}-bit YCbCr or palette indices")));
+    if bits != 8 && method == tags::JPEG || bits != 1 && method == tags::GROUP_4 {
+        return Err(unsupported(format!("a TIFF of {bits} bits compressed by JPEG or CCITT group 4")));
+    }
+    if bits > 8 && colours == Colours::Palette {
+        return Err(unsupported(format!("a TIFF of {bits}-bit palette indices")));
     }
     Ok(())
 }

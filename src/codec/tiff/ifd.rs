@@ -206,12 +206,20 @@ fn place_of(bytes: &[u8], form: Form, at: usize) -> Option<Place> {
     (offset.checked_add(length)? <= bytes.len()).then_some(Place { offset, length })
 }
 
-/// Where the value of a tag of the directory at `offset` lies in the file.
-pub(super) fn find(bytes: &[u8], form: Form, offset: usize, tag: u16) -> Option<Place> {
-    let (entries, _) = entries(bytes, form, offset)?;
-    let at =
-        entries.step_by(form.entry_bytes()).find(|&at| form.number(&bytes[at..at + 2]) == u64::from(tag))?;
-    place_of(bytes, form, at)
+/// Makes the entry of a tag in the directory at `offset` a single SHORT, or LONG if it needs to be; does nothing if there is none.
+pub(super) fn overwrite(bytes: &mut [u8], form: Form, offset: usize, tag: u16, value: u32) {
+    let Some((entries, _)) = entries(bytes, form, offset) else { return };
+    let is_tag = |at: &usize| form.number(&bytes[*at..*at + 2]) == u64::from(tag);
+    let Some(at) = entries.step_by(form.entry_bytes()).find(is_tag) else { return };
+    let room = form.offset_bytes();
+    let (kind, size) = if value > 0xffff { (4, 4) } else { (3, 2) };
+    for (at, length, value) in [(at + 2, 2, kind), (at + 4, room, 1), (at + 4 + room, size, value)] {
+        let field = &mut bytes[at..at + length];
+        field.copy_from_slice(&u64::from(value).to_le_bytes()[..length]);
+        if form.big_endian {
+            field.reverse();
+        }
+    }
 }
 
 fn little_endian(data: &[u8], kind: u16, form: Form) -> Vec<u8> {
@@ -296,6 +304,23 @@ mod tests {
         let (form, offset) = header(file).unwrap();
         let (directory, next) = read(file, form, offset).unwrap();
         assert_eq!((directory.number(274), next), (Some(6), 0));
+    }
+
+    #[test]
+    fn an_overwritten_entry_is_one_number() {
+        for (order, big_endian) in [(b"II*\0\x08\0\0\0", false), (b"MM\0*\0\0\0\x08", true)] {
+            let form = Form { big_endian, big: false };
+            let entry = if big_endian {
+                b"\0\x01\x01\x02\0\x03\0\0\0\x03\0\0\0\x1a\0\0\0\0"
+            } else {
+                b"\x01\0\x02\x01\x03\0\x03\0\0\0\x1a\0\0\0\0\0\0\0"
+            };
+            let mut file = [&order[..], entry, &[0, 8, 0, 8, 0, 8]].concat();
+            for value in [8, 70_000] {
+                overwrite(&mut file, form, 8, 258, value);
+                assert_eq!(read(&file, form, 8).unwrap().0.numbers(258), Some(vec![u64::from(value)]));
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(super) const STRIP_BYTE_COUNTS: u16 = 279;
 pub(super) const PLANAR_CONFIGURATION: u16 = 284;
 pub(super) const PREDICTOR: u16 = 317;
 pub(super) const COLOUR_MAP: u16 = 320;
+pub(super) const TILE_WIDTH: u16 = 322;
 pub(super) const SUB_IFDS: u16 = 330;
 pub(super) const EXTRA_SAMPLES: u16 = 338;
 pub(super) const SAMPLE_FORMAT: u16 = 339;
@@ -24,6 +25,10 @@ pub(super) const XMP: u16 = 700;
 /// MetaMorph's STK: one value for every plane behind the first.
 pub(super) const STACK_PLANES: u16 = 33629;
 pub(super) const ICC: u16 = 34675;
+
+/// Values of [`COMPRESSION`].
+pub(super) const GROUP_4: u64 = 4;
+pub(super) const JPEG: u64 = 7;
 
 /// Values of [`PHOTOMETRIC`].
 pub(super) const BLACK_IS_ZERO: u16 = 1;
