@@ -32,7 +32,7 @@ pub(super) fn read_rest<'b>(
     file: &mut File,
     buffer: &'b mut Vec<u8>,
     limits: &Limits,
-) -> Result<&'b [u8], CodecError> {
+) -> Result<&'b mut [u8], CodecError> {
     let length = file.metadata()?.len();
     let left = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(buffer.len());
     buffer.try_reserve(left).map_err(|_| CodecError::OutOfMemory { bytes: length })?;

@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::equalize::colour::to_gray;
 use crate::picture::{Depth, Layout, Pixel};
 
+mod bmp;
 mod error;
 mod format;
 mod input;
@@ -21,6 +22,8 @@ mod metadata;
 mod png;
 mod pnm;
 mod samples;
+mod tiff;
+mod webp;
 
 pub use error::CodecError;
 pub use format::Format;
@@ -94,6 +97,9 @@ enum Source<'a> {
     Png(png::Source<'a>),
     Jpeg(Box<jpeg::Source<'a>>),
     Pnm(pnm::Source<'a>),
+    Tiff(tiff::Source<'a>),
+    Bmp(bmp::Source<'a>),
+    WebP(webp::Source<'a>),
 }
 
 /// What stays with a picture outside its slot: how its pixels lie there, and what its encoder needs besides them.
@@ -108,13 +114,24 @@ pub struct Decoded {
     native: Native,
 }
 
+impl Decoded {
+    /// What is worth telling about the source once it is written: that a lossy WebP comes out larger.
+    pub fn note(&self, target: &Target) -> Option<&'static str> {
+        let lossy_webp = matches!(self.native, Native::WebP(webp::Native { lossy: true }));
+        (lossy_webp && target.format_for(self.format) == Format::WebP)
+            .then_some("a lossy WebP is written without loss, and larger")
+    }
+}
+
 /// What only the source's own format can say about a picture.
 #[derive(Debug)]
 enum Native {
-    Nothing,
     Png(png::Native),
     Jpeg(Box<jpeg::Native>),
     Pnm(pnm::Native),
+    Tiff(Box<tiff::Native>),
+    Bmp(bmp::Native),
+    WebP(webp::Native),
 }
 
 /// What a format's decoder hands over beside the pixels.
@@ -145,17 +162,22 @@ pub fn open<'a>(
     let source = guard(
         format,
         |reason| CodecError::malformed(format, reason),
-        || match format {
-            Format::Pnm => Ok(Source::Pnm(pnm::Source::open(file, buffer, limits)?)),
-            Format::Png => Ok(Source::Png(png::Source::open(input::read_rest(file, buffer, limits)?)?)),
-            Format::Jpeg => Ok(Source::Jpeg(Box::new(jpeg::Source::open(
-                input::read_rest(file, buffer, limits)?,
-                target,
-            )?))),
-            Format::Tiff | Format::Bmp | Format::WebP => Err(CodecError::NotAPicture),
+        move || {
+            if format == Format::Pnm {
+                return Ok(Source::Pnm(pnm::Source::open(file, buffer, limits)?));
+            }
+            let bytes = input::read_rest(file, buffer, limits)?;
+            Ok(match format {
+                Format::Png => Source::Png(png::Source::open(bytes)?),
+                Format::Jpeg => Source::Jpeg(Box::new(jpeg::Source::open(bytes, target)?)),
+                Format::Tiff => Source::Tiff(tiff::Source::open(bytes)?),
+                Format::Bmp => Source::Bmp(bmp::Source::open(bytes)?),
+                Format::WebP | Format::Pnm => Source::WebP(webp::Source::open(bytes)?),
+            })
         },
     )?;
-    let opened = Opened { format, gray: target.gray, source };
+    let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
+    let opened = Opened { format, gray, source };
     opened.check_limits(limits)?;
     target.format_for(format).check(&opened.layout())?;
     Ok(opened)
@@ -187,7 +209,9 @@ impl Opened<'_> {
     pub fn heap_bytes(&self) -> u64 {
         match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
-            Source::Png(_) | Source::Pnm(_) => 0,
+            Source::Tiff(tiff) => tiff.heap_bytes(),
+            Source::WebP(webp) => webp.heap_bytes(),
+            Source::Png(_) | Source::Pnm(_) | Source::Bmp(_) => 0,
         }
     }
 
@@ -206,6 +230,9 @@ impl Opened<'_> {
                 Source::Png(png) => png.decode(slot),
                 Source::Jpeg(jpeg) => jpeg.decode(slot),
                 Source::Pnm(pnm) => pnm.decode(slot),
+                Source::Tiff(tiff) => tiff.decode(slot),
+                Source::Bmp(bmp) => bmp.decode(slot),
+                Source::WebP(webp) => webp.decode(slot),
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
@@ -218,14 +245,14 @@ impl Opened<'_> {
             Source::Png(png) => png.layout(),
             Source::Jpeg(jpeg) => jpeg.layout(),
             Source::Pnm(pnm) => pnm.layout(),
+            Source::Tiff(tiff) => tiff.layout(),
+            Source::Bmp(bmp) => bmp.layout(),
+            Source::WebP(webp) => webp.layout(),
         }
     }
 
     fn tail_bytes(&self) -> u64 {
-        match &self.source {
-            Source::Jpeg(jpeg) => jpeg.tail_bytes(),
-            Source::Png(_) | Source::Pnm(_) => 0,
-        }
+        if let Source::Jpeg(jpeg) = &self.source { jpeg.tail_bytes() } else { 0 }
     }
 
     fn check_limits(&self, limits: &Limits) -> Result<(), CodecError> {
@@ -270,7 +297,9 @@ pub fn encode(
             Format::Png => png::encode(decoded, slot, target.png_level, out),
             Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, out),
             Format::Pnm => pnm::encode(decoded, slot, out),
-            Format::Tiff | Format::Bmp | Format::WebP => Err(CodecError::NotAPicture),
+            Format::Tiff => tiff::encode(decoded, slot, scratch, out),
+            Format::Bmp => bmp::encode(decoded, slot, scratch, out),
+            Format::WebP => webp::encode(decoded, slot, scratch, out),
         },
     )
 }

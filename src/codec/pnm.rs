@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Write;
 
 use super::input::{HEAD, read_full, read_rest};
-use super::samples::{rescale, swap_big_endian};
+use super::samples::{rescale, swap_big_endian, unpack};
 use super::{CodecError, Decoded, Format, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -76,7 +76,8 @@ impl<'a> Source<'a> {
                 let packed = usize::try_from(self.header.raster_bytes()).expect("fewer bytes than pixels");
                 let at = slot.len() - packed;
                 self.read_binary(&mut slot[at..])?;
-                unpack_bits(slot, at, layout.width as usize);
+                unpack(slot, at, layout.width as usize, 1);
+                slot.iter_mut().for_each(|sample| *sample = !*sample); // 1 is black
             }
         }
         Ok(Payload { layout, metadata: Metadata::default(), native: AnyNative::Pnm(Native { pam }) })
@@ -182,22 +183,6 @@ fn widen(sample: u8, maxval: u16) -> u8 {
 /// A 16-bit sample carried to the full range; what is above maxval saturates.
 fn widen_16(sample: u16, maxval: u16) -> u16 {
     rescale(u32::from(sample), u32::from(maxval), 65535).min(65535) as u16
-}
-
-/// Unpacks rows of bits, 1 being black, that stand from `at` to the end of `slot`, to its front.
-fn unpack_bits(slot: &mut [u8], at: usize, width: usize) {
-    let (row_bytes, rows) = (width.div_ceil(8), slot.len() / width);
-    for row in 0..rows {
-        for column in (0..width).step_by(8) {
-            // The eight pixels end at or before the next byte to read: behind that byte lie at least as many pixels
-            // as bytes, because no byte holds fewer than one pixel.
-            let byte = slot[at + row * row_bytes + column / 8];
-            let start = row * width + column;
-            for bit in 0..(width - column).min(8) {
-                slot[start + bit] = if byte & (0x80 >> bit) == 0 { 255 } else { 0 };
-            }
-        }
-    }
 }
 
 /// Reads decimal samples into `slot`; returns what follows them.

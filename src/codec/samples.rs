@@ -19,6 +19,34 @@ pub(super) const fn rescale(value: u32, from: u32, to: u32) -> u32 {
     ((2 * value as u64 * to as u64 + from as u64) / (2 * from as u64)) as u32
 }
 
+/// Unpacks rows of samples of `bits` bits (1 to 15, the first in the highest bits, every row beginning with a byte) that stand from `at`
+/// to the end of `samples` into the front of it, carried to the full range of 8 or, above 8 bits, 16 bits.
+///
+/// A packed row is never longer than an unpacked one, so the rows that are still to be unpacked lie behind the unpacked ones.
+pub(super) fn unpack(samples: &mut [u8], at: usize, per_row: usize, bits: u32) {
+    let bytes = if bits > 8 { 2 } else { 1 };
+    let packed_bytes = (per_row * bits as usize).div_ceil(8);
+    let most = (1u32 << bits) - 1;
+    let mut packed = vec![0; packed_bytes];
+    for row in 0..samples.len() / (per_row * bytes) {
+        packed.copy_from_slice(&samples[at + row * packed_bytes..][..packed_bytes]);
+        let (mut window, mut filled, mut next) = (0u32, 0, packed.iter());
+        for sample in samples[row * per_row * bytes..][..per_row * bytes].chunks_exact_mut(bytes) {
+            while filled < bits {
+                window = window << 8 | u32::from(*next.next().expect("a row has the bits of its samples"));
+                filled += 8;
+            }
+            filled -= bits;
+            let value = (window >> filled) & most;
+            if let [sample] = sample {
+                *sample = rescale(value, most, 255) as u8;
+            } else {
+                sample.copy_from_slice(&(rescale(value, most, 65535) as u16).to_ne_bytes());
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,6 +56,45 @@ mod tests {
         let mut bytes = [1, 2, 3, 4];
         swap_bytes(&mut bytes);
         assert_eq!(bytes, [2, 1, 4, 3]);
+    }
+
+    #[test]
+    fn unpacks_every_depth() {
+        for bits in 1..16 {
+            let most = (1u32 << bits) - 1;
+            let values: Vec<u32> = (0..21).map(|i| (i * 2_654_435_761u32 >> 7) & most).collect();
+            let packed: Vec<u8> = values
+                .chunks(7)
+                .flat_map(|row| {
+                    let text: String =
+                        row.iter().map(|v| format!("{v:0width$b}", width = bits as usize)).collect();
+                    let bytes: Vec<u8> = text
+                        .as_bytes()
+                        .chunks(8)
+                        .map(|eight| eight.iter().zip(0..).map(|(b, i)| (b - b'0') << (7 - i)).sum())
+                        .collect();
+                    bytes
+                })
+                .collect();
+            let bytes = if bits > 8 { 2 } else { 1 };
+            let mut samples = vec![0; 21 * bytes];
+            let at = samples.len() - packed.len();
+            samples[at..].copy_from_slice(&packed);
+            unpack(&mut samples, at, 7, bits);
+            let unpacked: Vec<u32> =
+                samples
+                    .chunks(bytes)
+                    .map(|s| {
+                        if bytes == 1 { u32::from(s[0]) } else { u32::from(u16::from_ne_bytes([s[0], s[1]])) }
+                    })
+                    .collect();
+            let range = if bits > 8 { 65535 } else { 255 };
+            assert_eq!(
+                unpacked,
+                values.iter().map(|&v| rescale(v, most, range)).collect::<Vec<_>>(),
+                "{bits} bits"
+            );
+        }
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn layouts() -> impl Iterator<Item = Layout> {
 
 #[test]
 fn lossless_formats_keep_every_pixel() {
-    for format in [Format::Pnm, Format::Png] {
+    for format in [Format::Pnm, Format::Png, Format::Tiff] {
         for layout in layouts() {
             let target = Target { format: Some(format), ..TARGET };
             let (file, native) = pam(&layout);

@@ -11,7 +11,8 @@ use std::{mem, ptr};
 
 use mozjpeg_sys::{
     J_COLOR_SPACE, JERR_OUT_OF_MEMORY, JWRN_ADOBE_XFORM, JWRN_BOGUS_PROGRESSION, JWRN_EXTRANEOUS_DATA,
-    JWRN_JFIF_MAJOR, jpeg_common_struct, jpeg_component_info, jpeg_error_mgr, jpeg_std_error,
+    JWRN_JFIF_MAJOR, jpeg_common_struct, jpeg_component_info, jpeg_decompress_struct, jpeg_error_mgr,
+    jpeg_std_error,
 };
 
 mod read;
@@ -100,8 +101,13 @@ unsafe extern "C-unwind" fn emit_message(object: &mut jpeg_common_struct, level:
     let manager = unsafe { &*object.err };
     let harmless = match manager.msg_code as _ {
         JWRN_ADOBE_XFORM | JWRN_BOGUS_PROGRESSION | JWRN_JFIF_MAJOR => true,
-        // Padding behind the last scan, which some cameras write; anywhere else it is damage.
-        JWRN_EXTRANEOUS_DATA => manager.msg_parm._bindgen_data_[1] == EOI,
+        // Garbage before the first scan, where whatever matters would be missed, or padding behind the last, which some cameras
+        // write; anywhere else it is damage.
+        // SAFETY: only decompressors warn of this, and a decompressor begins with the common fields.
+        JWRN_EXTRANEOUS_DATA => unsafe {
+            let info = ptr::from_ref(object).cast::<jpeg_decompress_struct>();
+            (*info).input_scan_number == 0 || manager.msg_parm._bindgen_data_[1] == EOI
+        },
         _ => false,
     };
     if !harmless {

@@ -1,0 +1,190 @@
+//! Windows bitmaps, decoded by the `image` crate: every depth, bit fields, run lengths, alpha. Palettes become RGB, or gray if all their
+//! colours are. Written: 8-bit gray (a palette of grays), 24-bit RGB and 32-bit RGBA, not compressed.
+
+use std::fs::File;
+use std::io::{BufWriter, Cursor, Write};
+
+use image::codecs::bmp::BmpDecoder;
+use image::{ColorType, ImageDecoder, ImageError};
+
+use super::metadata::Metadata;
+use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
+use crate::picture::{Depth, Layout, Pixel};
+
+/// Pixels a metre that are written when the source says nothing: 72 a inch.
+const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];
+
+const FILE_HEADER: usize = 14;
+
+/// What is remembered of a bitmap for writing it back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Native {
+    /// Pixels a metre in x and y, as in the file.
+    density: Option<[u8; 8]>,
+}
+
+/// An opened bitmap.
+pub(super) struct Source<'a> {
+    decoder: BmpDecoder<Cursor<&'a [u8]>>,
+    layout: Layout,
+    gray: bool,
+    density: Option<[u8; 8]>,
+}
+
+impl std::fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Reads the headers of a whole file.
+    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let decoder = BmpDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
+        let gray =
+            decoder.get_palette().is_some_and(|palette| palette.iter().all(|[r, g, b]| r == g && g == b));
+        let pixel = match decoder.color_type() {
+            ColorType::Rgb8 => Pixel::Rgb,
+            ColorType::Rgba8 => Pixel::Rgba,
+            other => {
+                return Err(CodecError::unsupported(
+                    format!("a BMP of {other:?}"),
+                    "convert it to PNG first",
+                ));
+            }
+        };
+        let (width, height) = decoder.dimensions();
+        if width == 0 || height == 0 {
+            return Err(malformed("a width or height of 0"));
+        }
+        // BITMAPINFOHEADER and its successors have the density at byte 24.
+        let long_header = bytes.get(FILE_HEADER).is_some_and(|&length| length >= 40);
+        let density = bytes.get(FILE_HEADER + 24..FILE_HEADER + 32).filter(|_| long_header);
+        Ok(Self {
+            decoder,
+            layout: Layout { width, height, pixel, depth: Depth::Eight },
+            gray,
+            density: density.and_then(|bytes| bytes.try_into().ok()),
+        })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Whether the colours are a palette of grays, so that the picture should become one.
+    pub(super) fn is_gray(&self) -> bool {
+        self.gray
+    }
+
+    /// Decodes into `slot`, which is as long as the pixels.
+    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        self.decoder.read_image(slot).map_err(decode_error)?;
+        let native = AnyNative::Bmp(Native { density: self.density });
+        Ok(Payload { layout: self.layout, metadata: Metadata::default(), native })
+    }
+}
+
+/// Writes the pixels of `slot`.
+pub(super) fn encode(
+    decoded: &Decoded,
+    slot: &mut [u8],
+    scratch: &mut Vec<u8>,
+    out: &mut File,
+) -> Result<u64, CodecError> {
+    let layout = decoded.layout;
+    let (width, rows) = (layout.width as usize, layout.height as usize);
+    let bytes = match layout.pixel {
+        Pixel::Gray => 1,
+        Pixel::Rgb => 3,
+        Pixel::GrayAlpha | Pixel::Rgba => 4,
+    };
+    let stride = (width * bytes).next_multiple_of(4);
+    let density = if let AnyNative::Bmp(Native { density }) = decoded.native { density } else { None };
+    let header = headers(&layout, bytes, stride as u64 * rows as u64, density.unwrap_or(DEFAULT_DENSITY))?;
+    let mut buffered = BufWriter::with_capacity(1 << 18, &mut *out);
+    buffered.write_all(&header)?;
+    scratch.clear();
+    scratch.resize(stride, 0);
+    for row in pixels_of(&layout, slot).chunks_exact(width * layout.pixel_bytes()).rev() {
+        arrange(row, layout.pixel, scratch);
+        buffered.write_all(scratch)?;
+    }
+    buffered.flush()?;
+    Ok(header.len() as u64 + stride as u64 * rows as u64)
+}
+
+/// The file header, the bitmap header and what belongs to it: a gray palette, or the masks of the channels.
+fn headers(layout: &Layout, bytes: usize, pixels: u64, density: [u8; 8]) -> Result<Vec<u8>, CodecError> {
+    const BITFIELDS: u32 = 3;
+    let (length, palette) = match bytes {
+        1 => (40, 256),
+        3 => (40, 0),
+        _ => (108, 0), // BITMAPV4HEADER, the first that has a mask for alpha
+    };
+    let offset = FILE_HEADER + length + 4 * palette;
+    let too_large =
+        |_| CodecError::cannot_represent(Format::Bmp, "more than 4 GiB", "use --format png, tiff or pnm");
+    let pixels = u32::try_from(pixels + offset as u64).map_err(too_large)? - offset as u32;
+    let mut header = Vec::with_capacity(offset);
+    let word = |header: &mut Vec<u8>, value: u32| header.extend(value.to_le_bytes());
+    header.extend(b"BM");
+    word(&mut header, offset as u32 + pixels);
+    word(&mut header, 0);
+    word(&mut header, offset as u32);
+    word(&mut header, length as u32);
+    word(&mut header, layout.width);
+    word(&mut header, layout.height);
+    header.extend(1u16.to_le_bytes());
+    header.extend((8 * bytes as u16).to_le_bytes());
+    word(&mut header, if bytes == 4 { BITFIELDS } else { 0 });
+    word(&mut header, pixels);
+    header.extend(density);
+    word(&mut header, palette as u32);
+    word(&mut header, 0);
+    if bytes == 4 {
+        for mask in [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0xff00_0000] {
+            word(&mut header, mask);
+        }
+        header.extend(b"BGRs"); // LCS_sRGB, little-endian
+    }
+    header.resize(FILE_HEADER + length, 0);
+    (0..palette as u32).for_each(|level| word(&mut header, level * 0x01_0101));
+    Ok(header)
+}
+
+/// Puts a row in the order of the file: blue, green, red, alpha.
+fn arrange(row: &[u8], pixel: Pixel, into: &mut [u8]) {
+    match pixel {
+        Pixel::Gray => into[..row.len()].copy_from_slice(row),
+        Pixel::GrayAlpha => {
+            for (to, [gray, alpha]) in into.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<2>().0) {
+                *to = [*gray, *gray, *gray, *alpha];
+            }
+        }
+        Pixel::Rgb => {
+            for (to, [r, g, b]) in into.as_chunks_mut::<3>().0.iter_mut().zip(row.as_chunks::<3>().0) {
+                *to = [*b, *g, *r];
+            }
+        }
+        Pixel::Rgba => {
+            for (to, [r, g, b, a]) in into.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<4>().0) {
+                *to = [*b, *g, *r, *a];
+            }
+        }
+    }
+}
+
+fn decode_error(error: ImageError) -> CodecError {
+    match error {
+        ImageError::IoError(_) => malformed("it is cut short"),
+        ImageError::Unsupported(what) => {
+            CodecError::unsupported(format!("this kind of BMP ({what})"), "convert it to PNG first")
+        }
+        other => malformed(other.to_string()),
+    }
+}
+
+fn malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::malformed(Format::Bmp, reason)
+}

@@ -1,0 +1,94 @@
+//! From a TIFF's samples to the pixels of a layout, in place.
+
+use super::header::{Colours, Header};
+use super::ifd::Directory;
+use super::{CodecError, malformed, tags};
+use crate::picture::{Depth, Layout};
+
+/// Turns the samples from `start` on, carried to the full range, into the pixels of the header's layout at the front of `slot`.
+pub(super) fn convert(
+    slot: &mut [u8],
+    start: usize,
+    header: &Header,
+    directory: &Directory,
+) -> Result<(), CodecError> {
+    match header.colours {
+        Colours::Direct => {}
+        Colours::WhiteIsZero => invert(slot, &header.layout),
+        Colours::Palette => look_up(slot, start, &palette(directory, header.bits)?, header.bits),
+        Colours::YCbCr => {
+            slot.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| *pixel = ycbcr_to_rgb(*pixel))
+        }
+    }
+    if header.extra_sample == Some(tags::ASSOCIATED) {
+        divide_alpha_out(slot, &header.layout);
+    }
+    Ok(())
+}
+
+/// Turns black into white, but not alpha.
+fn invert(slot: &mut [u8], layout: &Layout) {
+    let colour = layout.depth.bytes();
+    for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
+        pixel[..colour].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// The colours of the tag ColorMap. They have 16 bits, but some writers put 8-bit values there.
+fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u8; 3]>, CodecError> {
+    let count = 1 << bits;
+    let map = directory.numbers(tags::COLOUR_MAP).filter(|map| map.len() == 3 * count);
+    let map = map.ok_or_else(|| malformed("its palette is missing or has the wrong length"))?;
+    let shift = if map.iter().all(|&level| level < 256) { 0 } else { 8 };
+    let level = |at: usize| (map[at] >> shift) as u8;
+    Ok((0..count).map(|i| [level(i), level(count + i), level(2 * count + i)]).collect())
+}
+
+/// Replaces the indices from `start` on by colours at the front. A colour is never written over an index that is still to be read:
+/// there are three times as many bytes of the former, and the latter are the last of them.
+fn look_up(slot: &mut [u8], start: usize, palette: &[[u8; 3]], bits: u32) {
+    let most = (1usize << bits) - 1;
+    for i in 0..slot.len() - start {
+        // Indices have been carried to the full range of 8 bits like any sample; this is its exact inverse.
+        let index = usize::from(slot[start + i]) * most / 255;
+        slot[3 * i..3 * i + 3].copy_from_slice(&palette[index]);
+    }
+}
+
+/// JFIF's conversion, in 16-bit fixed point.
+fn ycbcr_to_rgb([y, cb, cr]: [u8; 3]) -> [u8; 3] {
+    let (y, cb, cr) = (i32::from(y) << 16 | 0x8000, i32::from(cb) - 128, i32::from(cr) - 128);
+    let level = |sum: i32| (sum >> 16).clamp(0, 255) as u8;
+    [level(y + 91881 * cr), level(y - 22554 * cb - 46802 * cr), level(y + 116_130 * cb)]
+}
+
+/// Undoes the multiplication of colours by alpha, halves up; where alpha is 0 there is no colour to restore.
+fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
+    let restore = |colour: u32, alpha: u32, most: u32| {
+        if alpha == 0 {
+            colour
+        } else {
+            ((u64::from(colour) * u64::from(most) + u64::from(alpha / 2)) / u64::from(alpha))
+                .min(u64::from(most)) as u32
+        }
+    };
+    for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
+        match layout.depth {
+            Depth::Eight => {
+                if let [colours @ .., alpha] = pixel {
+                    colours
+                        .iter_mut()
+                        .for_each(|c| *c = restore(u32::from(*c), u32::from(*alpha), 255) as u8);
+                }
+            }
+            Depth::Sixteen => {
+                if let [colours @ .., alpha] = pixel.as_chunks_mut::<2>().0 {
+                    let alpha = u32::from(u16::from_ne_bytes(*alpha));
+                    for c in colours {
+                        *c = (restore(u32::from(u16::from_ne_bytes(*c)), alpha, 65535) as u16).to_ne_bytes();
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Which tags there are, and which of them travel with the picture.
+
+use super::super::metadata::Metadata;
+use super::ifd::{self, Directory, Form, Value};
+
+pub(super) const WIDTH: u16 = 256;
+pub(super) const HEIGHT: u16 = 257;
+pub(super) const BITS_PER_SAMPLE: u16 = 258;
+pub(super) const COMPRESSION: u16 = 259;
+pub(super) const PHOTOMETRIC: u16 = 262;
+pub(super) const FILL_ORDER: u16 = 266;
+pub(super) const DESCRIPTION: u16 = 270;
+pub(super) const STRIP_OFFSETS: u16 = 273;
+pub(super) const SAMPLES_PER_PIXEL: u16 = 277;
+pub(super) const ROWS_PER_STRIP: u16 = 278;
+pub(super) const STRIP_BYTE_COUNTS: u16 = 279;
+pub(super) const PLANAR_CONFIGURATION: u16 = 284;
+pub(super) const PREDICTOR: u16 = 317;
+pub(super) const COLOUR_MAP: u16 = 320;
+pub(super) const TILE_WIDTH: u16 = 322;
+pub(super) const SUB_IFDS: u16 = 330;
+pub(super) const EXTRA_SAMPLES: u16 = 338;
+pub(super) const SAMPLE_FORMAT: u16 = 339;
+pub(super) const XMP: u16 = 700;
+/// MetaMorph's STK: one value for every plane behind the first.
+pub(super) const STACK_PLANES: u16 = 33629;
+pub(super) const ICC: u16 = 34675;
+
+/// Values of [`COMPRESSION`].
+pub(super) const GROUP_4: u64 = 4;
+pub(super) const JPEG: u64 = 7;
+
+/// Values of [`PHOTOMETRIC`].
+pub(super) const BLACK_IS_ZERO: u16 = 1;
+pub(super) const RGB: u16 = 2;
+
+/// Values of [`EXTRA_SAMPLES`]: alpha that is multiplied into the colours, and alpha that is not.
+pub(super) const ASSOCIATED: u16 = 1;
+pub(super) const UNASSOCIATED: u16 = 2;
+
+/// What describes how or at which contrast the pixels are stored: written anew, or no longer true.
+const STORAGE: [u16; 42] = [
+    254,
+    255, // what kind of page this is
+    WIDTH,
+    HEIGHT,
+    BITS_PER_SAMPLE,
+    COMPRESSION,
+    PHOTOMETRIC,
+    263,
+    264,
+    265,
+    FILL_ORDER, // threshholding, cells
+    STRIP_OFFSETS,
+    SAMPLES_PER_PIXEL,
+    ROWS_PER_STRIP,
+    STRIP_BYTE_COUNTS,
+    280,
+    281, // least and greatest sample
+    PLANAR_CONFIGURATION,
+    288,
+    289,
+    290,
+    291,
+    292,
+    293,
+    301, // free space, gray response, fax options, transfer function
+    PREDICTOR,
+    COLOUR_MAP,
+    321,
+    322,
+    323,
+    324,
+    325, // halftones, tiles
+    SUB_IFDS,
+    EXTRA_SAMPLES,
+    SAMPLE_FORMAT,
+    340,
+    341,
+    347, // least and greatest sample, JPEG tables
+    529,
+    530,
+    531,
+    532, // YCbCr
+];
+
+/// The tags of a TIFF's directory that EXIF has in its first one too: they describe the picture, not its storage.
+const SHARED_WITH_EXIF: [u16; 13] = [
+    DESCRIPTION,
+    271,
+    272,
+    274,
+    282,
+    283,
+    296,
+    305,
+    306,
+    315,
+    33432,
+    ifd::SUB_DIRECTORIES[0],
+    ifd::SUB_DIRECTORIES[1],
+];
+
+/// The tags to pass on to a TIFF.
+pub(super) fn kept(directory: &Directory) -> Directory {
+    let entries =
+        directory.entries.iter().filter(|(tag, _)| !STORAGE.contains(tag) && !(512..=521).contains(tag));
+    Directory { entries: entries.cloned().collect() }
+}
+
+/// The metadata that other formats have a place for.
+pub(super) fn metadata(directory: &Directory) -> Metadata {
+    let copy = |tag| directory.bytes(tag).map(<[u8]>::to_vec);
+    Metadata { icc: copy(ICC), exif: exif(directory), xmp: copy(XMP) }
+}
+
+/// EXIF made of a TIFF's own tags.
+fn exif(directory: &Directory) -> Option<Vec<u8>> {
+    const HEADER: &[u8; 8] = b"II*\0\x08\0\0\0";
+    let shared = directory.entries.iter().filter(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
+    let directory = Directory { entries: shared.cloned().collect() };
+    let any = !directory.entries.is_empty();
+    any.then(|| [&HEADER[..], &ifd::write(&directory, false, HEADER.len() as u64)].concat())
+}
+
+/// A TIFF's tags made of the metadata of a picture of another format, all but the profile.
+pub(super) fn from_metadata(metadata: &Metadata) -> Directory {
+    let parsed = metadata.exif.as_deref().and_then(|exif| {
+        let (form, offset): (Form, usize) = ifd::header(exif)?;
+        ifd::read(exif, form, offset)
+    });
+    let mut directory = parsed.map_or_else(Directory::default, |(directory, _)| directory);
+    directory.entries.retain(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
+    if let Some(xmp) = &metadata.xmp {
+        directory.set(XMP, Value::Data { kind: 1, bytes: xmp.clone() });
+    }
+    directory
+}

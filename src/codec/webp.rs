@@ -1,0 +1,114 @@
+//! WebP, by the `image-webp` crate. Written without loss, whatever the source was: nothing here writes lossy WebP, and equalizing a
+//! lossy picture to compress it again would lose twice. Animations are refused.
+
+use std::fs::File;
+use std::io::{Cursor, Write};
+
+use image_webp::{ColorType, DecodingError, EncodingError, WebPDecoder, WebPEncoder};
+
+use super::metadata::{Metadata, exif_body};
+use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
+use crate::picture::{Depth, Layout, Pixel};
+
+/// What is remembered of a WebP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Native {
+    pub(super) lossy: bool,
+}
+
+/// An opened WebP.
+pub(super) struct Source<'a> {
+    decoder: WebPDecoder<Cursor<&'a [u8]>>,
+    layout: Layout,
+}
+
+impl std::fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Reads the chunks of a whole file.
+    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
+        if decoder.is_animated() {
+            return Err(CodecError::unsupported("an animated WebP", "extract the frames first"));
+        }
+        let (width, height) = decoder.dimensions();
+        let pixel = if decoder.has_alpha() { Pixel::Rgba } else { Pixel::Rgb };
+        Ok(Self { decoder, layout: Layout { width, height, pixel, depth: Depth::Eight } })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The decoder's own planes or, of RGB, its RGBA.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        4 * self.layout.pixels()
+    }
+
+    /// Decodes into `slot`, which is as long as the pixels.
+    pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        self.decoder.read_image(slot).map_err(decode_error)?;
+        let exif = self.decoder.exif_metadata().map_err(decode_error)?;
+        let metadata = Metadata {
+            icc: self.decoder.icc_profile().map_err(decode_error)?,
+            exif: exif.as_deref().and_then(exif_body).map(<[u8]>::to_vec),
+            xmp: self.decoder.xmp_metadata().map_err(decode_error)?,
+        };
+        let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy() });
+        Ok(Payload { layout: self.layout, metadata, native })
+    }
+}
+
+/// Writes the pixels of `slot`.
+pub(super) fn encode(
+    decoded: &Decoded,
+    slot: &mut [u8],
+    scratch: &mut Vec<u8>,
+    out: &mut File,
+) -> Result<u64, CodecError> {
+    let layout = decoded.layout;
+    let colour = match layout.pixel {
+        Pixel::Gray => ColorType::L8,
+        Pixel::GrayAlpha => ColorType::La8,
+        Pixel::Rgb => ColorType::Rgb8,
+        Pixel::Rgba => ColorType::Rgba8,
+    };
+    scratch.clear();
+    let mut encoder = WebPEncoder::new(&mut *scratch);
+    // WebP knows no gray: what is written decodes to RGB, and a profile has to fit that.
+    if let Some(icc) = decoded.metadata.icc_for(Pixel::Rgb) {
+        encoder.set_icc_profile(icc.to_vec());
+    }
+    if let Some(exif) = &decoded.metadata.exif {
+        encoder.set_exif_metadata(exif.clone());
+    }
+    if let Some(xmp) = &decoded.metadata.xmp {
+        encoder.set_xmp_metadata(xmp.clone());
+    }
+    encoder.encode(pixels_of(&layout, slot), layout.width, layout.height, colour).map_err(encode_error)?;
+    out.write_all(scratch)?;
+    Ok(scratch.len() as u64)
+}
+
+fn decode_error(error: DecodingError) -> CodecError {
+    match error {
+        DecodingError::IoError(_) | DecodingError::NoMoreFrames => malformed("it is cut short"),
+        DecodingError::MemoryLimitExceeded => malformed("its metadata is unreasonably large"),
+        other => malformed(other.to_string()),
+    }
+}
+
+fn encode_error(error: EncodingError) -> CodecError {
+    match error {
+        EncodingError::IoError(error) => CodecError::Io(error),
+        other => CodecError::encoder(Format::WebP, other.to_string()),
+    }
+}
+
+fn malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::malformed(Format::WebP, reason)
+}
