@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::sample::Sample;
+use super::simd;
 use crate::picture::{Depth, Layout, Pixel};
 
 /// One value a pixel.
@@ -26,6 +27,7 @@ impl Plane {
 }
 
 /// The luma of one pixel by the weights of ITU-R BT.601, which JPEG uses too: 0.299, 0.587 and 0.114 of 65536, halves up.
+#[inline(always)]
 pub fn luma<S: Sample>(red: S, green: S, blue: S) -> S {
     // The weights add up to 65536, so even 16-bit white plus the half stays below 2³².
     let sum = 19595 * red.level() as u32 + 38470 * green.level() as u32 + 7471 * blue.level() as u32;
@@ -33,43 +35,42 @@ pub fn luma<S: Sample>(red: S, green: S, blue: S) -> S {
 }
 
 /// Adds `to - from` to a colour sample, within the levels: what changing only the luma does to R, G and B alike.
+#[inline(always)]
 pub fn relight<S: Sample>(sample: S, from: S, to: S) -> S {
     let moved = sample.level() as i32 + to.level() as i32 - from.level() as i32;
     S::from_level(moved.clamp(0, S::LEVELS as i32 - 1) as u32)
 }
 
-/// [`Sample::luma`] in plain Rust.
-pub(super) fn luma_portable<S: Sample>(pixels: &[S], channels: usize, values: &mut [S]) {
-    fn of<S: Sample, const C: usize>(pixels: &[S], values: &mut [S]) {
-        for (value, pixel) in values.iter_mut().zip(pixels.as_chunks::<C>().0) {
-            *value = luma(pixel[0], pixel[1], pixel[2]);
+/// [`Sample::relight`] of pixels of `C` channels, in plain Rust.
+#[inline(always)]
+pub(super) fn relight_portable<S: Sample, const C: usize>(pixels: &mut [S], from: &[S], to: &[S]) {
+    // Spread over the channels first, so that the arithmetic runs over neighbouring samples.
+    const STEP: usize = 64;
+    let mut up = [[S::zeroed(); C]; STEP];
+    let mut down = [[S::zeroed(); C]; STEP];
+    for ((pixels, from), to) in pixels.chunks_mut(STEP * C).zip(from.chunks(STEP)).zip(to.chunks(STEP)) {
+        for (((up, down), &from), &to) in up.iter_mut().zip(&mut down).zip(from).zip(to) {
+            up[..3].fill(to.minus(from));
+            down[..3].fill(from.minus(to));
         }
-    }
-    match channels {
-        3 => of::<S, 3>(pixels, values),
-        4 => of::<S, 4>(pixels, values),
-        _ => unreachable!("luma is a property of RGB and RGBA"),
+        let (up, down) = (up.as_flattened(), down.as_flattened());
+        for ((sample, &up), &down) in pixels.iter_mut().zip(up).zip(down) {
+            *sample = sample.plus(up).minus(down);
+        }
     }
 }
 
-/// [`Sample::relight`] in plain Rust.
-pub(super) fn relight_portable<S: Sample>(pixels: &mut [S], channels: usize, from: &[S], to: &[S]) {
-    fn of<S: Sample, const C: usize>(pixels: &mut [S], from: &[S], to: &[S]) {
-        for ((pixel, &from), &to) in pixels.as_chunks_mut::<C>().0.iter_mut().zip(from).zip(to) {
-            for sample in &mut pixel[..3] {
-                *sample = relight(*sample, from, to);
-            }
-        }
-    }
-    match channels {
-        3 => of::<S, 3>(pixels, from, to),
-        4 => of::<S, 4>(pixels, from, to),
-        _ => unreachable!("luma is a property of RGB and RGBA"),
+/// [`Sample::luma`] of pixels of `C` channels, in plain Rust.
+#[inline(always)]
+pub(super) fn luma_portable<S: Sample, const C: usize>(pixels: &[S], values: &mut [S]) {
+    for (value, pixel) in values.iter_mut().zip(pixels.as_chunks::<C>().0) {
+        *value = luma(pixel[0], pixel[1], pixel[2]);
     }
 }
 
 /// Takes one plane out of interleaved samples; `values` has one entry a pixel.
 pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values: &mut [S]) {
+    #[inline(always)]
     fn strided<S: Sample, const C: usize>(samples: &[S], channel: usize, values: &mut [S]) {
         for (value, pixel) in values.iter_mut().zip(samples.as_chunks::<C>().0) {
             *value = pixel[channel];
@@ -77,12 +78,13 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
     }
     debug_assert_eq!(samples.len(), values.len() * pixel.channels());
     match plane {
-        Plane::Luma => S::luma(samples, pixel.channels(), values),
+        Plane::Luma if pixel.has_alpha() => simd::vectorized(|| luma_portable::<S, 4>(samples, values)),
+        Plane::Luma => simd::vectorized(|| luma_portable::<S, 3>(samples, values)),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => values.copy_from_slice(samples),
-            Pixel::GrayAlpha => strided::<S, 2>(samples, channel, values),
-            Pixel::Rgb => strided::<S, 3>(samples, channel, values),
-            Pixel::Rgba => strided::<S, 4>(samples, channel, values),
+            Pixel::GrayAlpha => simd::vectorized(|| strided::<S, 2>(samples, channel, values)),
+            Pixel::Rgb => simd::vectorized(|| strided::<S, 3>(samples, channel, values)),
+            Pixel::Rgba => simd::vectorized(|| strided::<S, 4>(samples, channel, values)),
         },
     }
 }
@@ -90,6 +92,7 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
 /// Puts one plane back into interleaved samples: a channel's new values themselves, a new luma by [`relight`] from the luma
 /// `before`, which is what [`read`] gave.
 pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, before: &[S], values: &[S]) {
+    #[inline(always)]
     fn strided<S: Sample, const C: usize>(samples: &mut [S], channel: usize, values: &[S]) {
         for (pixel, &value) in samples.as_chunks_mut::<C>().0.iter_mut().zip(values) {
             pixel[channel] = value;
@@ -97,12 +100,13 @@ pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, be
     }
     debug_assert_eq!(samples.len(), values.len() * pixel.channels());
     match plane {
-        Plane::Luma => S::relight(samples, pixel.channels(), before, values),
+        Plane::Luma if pixel.has_alpha() => S::relight::<4>(samples, before, values),
+        Plane::Luma => S::relight::<3>(samples, before, values),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => samples.copy_from_slice(values),
-            Pixel::GrayAlpha => strided::<S, 2>(samples, channel, values),
-            Pixel::Rgb => strided::<S, 3>(samples, channel, values),
-            Pixel::Rgba => strided::<S, 4>(samples, channel, values),
+            Pixel::GrayAlpha => simd::vectorized(|| strided::<S, 2>(samples, channel, values)),
+            Pixel::Rgb => simd::vectorized(|| strided::<S, 3>(samples, channel, values)),
+            Pixel::Rgba => simd::vectorized(|| strided::<S, 4>(samples, channel, values)),
         },
     }
 }

@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::clahe::{self, Corners};
-use super::{Buffers, Scratch, simd};
+use super::{Buffers, Scratch, colour, simd};
 
 /// A sample of a picture: `u8` or `u16`. The arithmetic is written once, over this trait.
 ///
@@ -18,25 +18,26 @@ pub trait Sample: Pod + Ord + private::Sealed {
     /// The sample of a level below [`Self::LEVELS`].
     fn from_level(level: u32) -> Self;
 
+    /// The sum, at most the highest level.
+    fn plus(self, other: Self) -> Self;
+
+    /// The difference, at least 0.
+    fn minus(self, other: Self) -> Self;
+
     /// Replaces each sample by its entry of `lut` ([`Self::LEVELS`] entries).
     fn map(samples: &mut [Self], lut: &[Self]) {
         map(samples, lut);
     }
 
-    /// The luma of RGB (`channels` 3) or RGBA (4) pixels, as in [`super::colour::luma`].
-    fn luma(pixels: &[Self], channels: usize, luma: &mut [Self]) {
-        super::colour::luma_portable(pixels, channels, luma);
+    /// Moves pixels of `C` channels, 3 colours and perhaps alpha, from one luma to another, as in [`colour::relight`].
+    fn relight<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
+        simd::vectorized(|| colour::relight_portable::<Self, C>(pixels, from, to));
     }
 
-    /// Moves RGB or RGBA pixels from one luma to another, as in [`super::colour::relight`].
-    fn relight(pixels: &mut [Self], channels: usize, from: &[Self], to: &[Self]) {
-        super::colour::relight_portable(pixels, channels, from, to);
-    }
-
-    /// Replaces each value by the four corners' entries for it, interpolated in float32: between left and right by its own weight of
-    /// the right, between top and bottom by the bottom's weight.
+    /// Replaces each value by the four corners' entries for it, interpolated in float32: between left and right by its own
+    /// weight of the right, between top and bottom by the bottom's weight.
     fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {
-        clahe::blend_portable(values, corners, right_weights, bottom_weight);
+        simd::vectorized(|| clahe::blend_portable(values, corners, right_weights, bottom_weight));
     }
 
     /// The reusable buffers of this depth.
@@ -54,17 +55,37 @@ pub(super) fn map<S: Sample>(samples: &mut [S], lut: &[S]) {
 impl Sample for u8 {
     const LEVELS: usize = 256;
 
+    #[inline(always)]
     fn level(self) -> usize {
         usize::from(self)
     }
 
+    #[inline(always)]
     fn from_level(level: u32) -> Self {
         debug_assert!(level < 256);
         level as Self
     }
 
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.saturating_sub(other)
+    }
+
     fn map(samples: &mut [Self], lut: &[Self]) {
         simd::map(samples, lut.try_into().expect("a LUT has one entry a level"));
+    }
+
+    fn relight<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
+        simd::relight::<C>(pixels, from, to);
+    }
+
+    fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {
+        simd::blend(values, corners, right_weights, bottom_weight);
     }
 
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {
@@ -75,13 +96,25 @@ impl Sample for u8 {
 impl Sample for u16 {
     const LEVELS: usize = 65536;
 
+    #[inline(always)]
     fn level(self) -> usize {
         usize::from(self)
     }
 
+    #[inline(always)]
     fn from_level(level: u32) -> Self {
         debug_assert!(level < 65536);
         level as Self
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.saturating_sub(other)
     }
 
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {

@@ -4,11 +4,33 @@
 
 #![allow(unsafe_code)]
 
+use super::clahe::{self, Corners};
+use super::{colour, sample};
+
+/// Runs a loop in plain Rust, compiled for the widest vectors that the processor has.
+///
+/// The loop is inlined here and vectorised by the compiler; it must not call anything that is not inlined too.
+#[inline(always)]
+pub(super) fn vectorized<R>(plain: impl FnOnce() -> R) -> R {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if has_vbmi() {
+            // SAFETY: the processor has the instructions that the function is compiled for.
+            return unsafe { x86::vectorized_avx512(plain) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: as above.
+            return unsafe { x86::vectorized_avx2(plain) };
+        }
+    }
+    plain()
+}
+
 /// Replaces each sample by its entry of `lut`.
 pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512bw") {
+        if has_vbmi() {
             // SAFETY: the processor has the instructions that the function is compiled for.
             return unsafe { x86::map_vbmi(samples, lut) };
         }
@@ -17,26 +39,70 @@ pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
             return unsafe { x86::map_avx2(samples, lut) };
         }
     }
-    super::sample::map(samples, lut);
+    sample::map(samples, lut);
+}
+
+/// Moves the colours of RGB (`C` 3) or RGBA (4) pixels by the difference of two lumas.
+pub(super) fn relight<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if has_vbmi() {
+            // SAFETY: the processor has the instructions that the function is compiled for.
+            return unsafe { x86::relight_vbmi::<C>(pixels, from, to) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: as above.
+            return unsafe { x86::relight_avx2::<C>(pixels, from, to) };
+        }
+    }
+    colour::relight_portable::<u8, C>(pixels, from, to);
+}
+
+/// Replaces each value by the interpolation of its entries in the LUTs of four corners.
+pub(super) fn blend(values: &mut [u8], corners: &Corners<'_, u8>, right_weights: &[f32], bottom_weight: f32) {
+    #[cfg(target_arch = "x86_64")]
+    if has_vbmi() {
+        // SAFETY: the processor has the instructions that the function is compiled for.
+        return unsafe { x86::blend_vbmi(values, corners, right_weights, bottom_weight) };
+    }
+    vectorized(|| clahe::blend_portable(values, corners, right_weights, bottom_weight));
+}
+
+/// Whether there are the AVX-512 instructions that permute and compare bytes.
+#[cfg(target_arch = "x86_64")]
+fn has_vbmi() -> bool {
+    is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
-    /// 64 samples at a time: two permutations look their low 7 bits up in 128 entries each, the eighth bit chooses.
+    use crate::equalize::clahe::Corners;
+    use crate::equalize::{colour, sample};
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+    pub(super) fn vectorized_avx512<R>(plain: impl FnOnce() -> R) -> R {
+        plain()
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn vectorized_avx2<R>(plain: impl FnOnce() -> R) -> R {
+        plain()
+    }
+
+    /// 64 samples at a time.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
-        let quarter = |n: usize| load512(lut[n * 64..][..64].try_into().expect("64 entries"));
-        let (q0, q1, q2, q3) = (quarter(0), quarter(1), quarter(2), quarter(3));
+        let lut_registers = load_lut(lut);
         let (blocks, tail) = samples.as_chunks_mut::<64>();
         for block in blocks {
-            let index = load512(block);
-            let low = _mm512_permutex2var_epi8(q0, index, q1);
-            let high = _mm512_permutex2var_epi8(q2, index, q3);
-            store512(block, _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
+            store512(block, look_up(&lut_registers, load512(block)));
         }
-        super::super::sample::map(tail, lut);
+        sample::map(tail, lut);
     }
 
     /// 32 samples at a time: a shuffle looks the low 4 bits up in each of 16 rows of the LUT; the row is the right one where
@@ -58,33 +124,176 @@ mod x86 {
             }
             store256(block, found);
         }
-        super::super::sample::map(tail, lut);
+        sample::map(tail, lut);
     }
 
+    /// The pixel whose luma each of `LANES` bytes of interleaved samples needs, for `C` vectors in a row; 0x80 for alpha.
+    const fn spread<const C: usize, const LANES: usize>() -> [[u8; LANES]; C] {
+        let mut table = [[0; LANES]; C];
+        let mut at = 0;
+        while at < C * LANES {
+            table[at / LANES][at % LANES] = if at % C == 3 { 0x80 } else { (at / C) as u8 };
+            at += 1;
+        }
+        table
+    }
+
+    /// 64 pixels at a time: both saturated differences of the lumas, one of them 0, spread over the channels.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    pub(super) fn relight_vbmi<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
+        let spread = const { spread::<C, 64>() };
+        let (from_blocks, from_tail) = from.as_chunks::<64>();
+        let (to_blocks, to_tail) = to.as_chunks::<64>();
+        let (vectors, _) = pixels.as_chunks_mut::<64>();
+        for ((vectors, from), to) in vectors.chunks_exact_mut(C).zip(from_blocks).zip(to_blocks) {
+            let (from, to) = (load512(from), load512(to));
+            let (up, down) = (_mm512_subs_epu8(to, from), _mm512_subs_epu8(from, to));
+            for (vector, pixel) in vectors.iter_mut().zip(&spread) {
+                let pixel = load512(pixel);
+                let colours = !_mm512_movepi8_mask(pixel);
+                let up = _mm512_maskz_permutexvar_epi8(colours, pixel, up);
+                let down = _mm512_maskz_permutexvar_epi8(colours, pixel, down);
+                store512(vector, _mm512_subs_epu8(_mm512_adds_epu8(load512(vector), up), down));
+            }
+        }
+        colour::relight_portable::<u8, C>(&mut pixels[from_blocks.len() * 64 * C..], from_tail, to_tail);
+    }
+
+    /// 16 pixels at a time, as above.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn relight_avx2<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
+        let spread = const { spread::<C, 16>() };
+        let (from_blocks, from_tail) = from.as_chunks::<16>();
+        let (to_blocks, to_tail) = to.as_chunks::<16>();
+        let (vectors, _) = pixels.as_chunks_mut::<16>();
+        for ((vectors, from), to) in vectors.chunks_exact_mut(C).zip(from_blocks).zip(to_blocks) {
+            let (from, to) = (load128(from), load128(to));
+            let (up, down) = (_mm_subs_epu8(to, from), _mm_subs_epu8(from, to));
+            for (vector, pixel) in vectors.iter_mut().zip(&spread) {
+                let pixel = load128(pixel);
+                let (up, down) = (_mm_shuffle_epi8(up, pixel), _mm_shuffle_epi8(down, pixel));
+                store128(vector, _mm_subs_epu8(_mm_adds_epu8(load128(vector), up), down));
+            }
+        }
+        colour::relight_portable::<u8, C>(&mut pixels[from_blocks.len() * 16 * C..], from_tail, to_tail);
+    }
+
+    /// 64 values at a time.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    pub(super) fn blend_vbmi(
+        values: &mut [u8],
+        corners: &Corners<'_, u8>,
+        right_weights: &[f32],
+        bottom_weight: f32,
+    ) {
+        let [top_left, top_right] = corners.top;
+        let [bottom_left, bottom_right] = corners.bottom;
+        let table = |lut: &[u8]| load_lut(lut.try_into().expect("a LUT has one entry a level"));
+        let luts = [table(top_left), table(top_right), table(bottom_left), table(bottom_right)];
+        let (blocks, tail) = values.as_chunks_mut::<64>();
+        let (weights, tail_weights) = right_weights.as_chunks::<64>();
+        for (block, weights) in blocks.iter_mut().zip(weights) {
+            blend_block(block, &luts, weights, bottom_weight);
+        }
+        if !tail.is_empty() {
+            let mut block = [0; 64];
+            let mut weights = [0.0; 64];
+            block[..tail.len()].copy_from_slice(tail);
+            weights[..tail.len()].copy_from_slice(tail_weights);
+            blend_block(&mut block, &luts, &weights, bottom_weight);
+            tail.copy_from_slice(&block[..tail.len()]);
+        }
+    }
+
+    /// The lookups of 64 values in four LUTs, then the arithmetic of 16 at a time.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    fn blend_block(block: &mut [u8; 64], luts: &[[__m512i; 4]; 4], weights: &[f32; 64], bottom_weight: f32) {
+        let index = load512(block);
+        let mut found = [[0; 64]; 4];
+        for (found, lut) in found.iter_mut().zip(luts) {
+            store512(found, look_up(lut, index));
+        }
+        let one = _mm512_set1_ps(1.0);
+        let below = _mm512_set1_ps(bottom_weight);
+        let above = _mm512_sub_ps(one, below);
+        let (results, _) = block.as_chunks_mut::<16>();
+        let (weights, _) = weights.as_chunks::<16>();
+        for (at, (result, weights)) in results.iter_mut().zip(weights).enumerate() {
+            let corner = |number: usize| {
+                let bytes = load128(&found[number].as_chunks::<16>().0[at]);
+                _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+            };
+            let right = load_floats(weights);
+            let left = _mm512_sub_ps(one, right);
+            let top = _mm512_add_ps(_mm512_mul_ps(corner(0), left), _mm512_mul_ps(corner(1), right));
+            let bottom = _mm512_add_ps(_mm512_mul_ps(corner(2), left), _mm512_mul_ps(corner(3), right));
+            let value = _mm512_add_ps(_mm512_mul_ps(top, above), _mm512_mul_ps(bottom, below));
+            // Rust programs run in the default rounding mode: to nearest, halves to even.
+            store128(result, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(value)));
+        }
+    }
+
+    /// A LUT in four registers.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load_lut(lut: &[u8; 256]) -> [__m512i; 4] {
+        let (quarters, _) = lut.as_chunks::<64>();
+        [load512(&quarters[0]), load512(&quarters[1]), load512(&quarters[2]), load512(&quarters[3])]
+    }
+
+    /// 64 lookups: two permutations find the low 7 bits in 128 entries each, the eighth bit chooses between them.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    fn look_up(lut: &[__m512i; 4], index: __m512i) -> __m512i {
+        let low = _mm512_permutex2var_epi8(lut[0], index, lut[1]);
+        let high = _mm512_permutex2var_epi8(lut[2], index, lut[3]);
+        _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load_floats(from: &[f32; 16]) -> __m512 {
+        // SAFETY: 16 readable floats, which need no alignment beyond their own.
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+
+    #[inline]
     #[target_feature(enable = "avx512f")]
     fn load512(from: &[u8; 64]) -> __m512i {
         // SAFETY: 64 readable bytes, which need no alignment.
         unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
     }
 
+    #[inline]
     #[target_feature(enable = "avx512f")]
     fn store512(to: &mut [u8; 64], value: __m512i) {
         // SAFETY: 64 writable bytes, which need no alignment.
         unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), value) }
     }
 
+    #[inline]
     #[target_feature(enable = "avx2")]
     fn load256(from: &[u8; 32]) -> __m256i {
         // SAFETY: 32 readable bytes, which need no alignment.
         unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
     }
 
+    #[inline]
     #[target_feature(enable = "avx2")]
     fn store256(to: &mut [u8; 32], value: __m256i) {
         // SAFETY: 32 writable bytes, which need no alignment.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
     }
 
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store128(to: &mut [u8; 16], value: __m128i) {
+        // SAFETY: 16 writable bytes, which need no alignment.
+        unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), value) }
+    }
+
+    #[inline]
     #[target_feature(enable = "avx2")]
     fn load128(from: &[u8; 16]) -> __m128i {
         // SAFETY: 16 readable bytes, which need no alignment.
@@ -111,30 +320,104 @@ mod tests {
     /// Lengths on both sides of every vector's, and enough for several.
     const LENGTHS: [usize; 16] = [0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 191, 1001];
 
+    /// Runs one step in plain Rust, as chosen, and by each leaf that the processor can run; all must give the same bytes.
+    macro_rules! same_bytes {
+        ($what:expr, $plain:expr, $chosen:expr, $($feature:expr => $leaf:expr),*) => {
+            let expected = $plain;
+            assert_eq!($chosen, expected, "chosen, {}", $what);
+            #[cfg(target_arch = "x86_64")]
+            {
+                $(if $feature {
+                    // SAFETY: the processor has the instructions that the leaf is compiled for.
+                    assert_eq!(unsafe { $leaf }, expected, "{}, {}", stringify!($leaf), $what);
+                })*
+            }
+        };
+    }
+
+    /// What a step makes of a copy of `before`.
+    fn after(before: &[u8], step: impl FnOnce(&mut [u8])) -> Vec<u8> {
+        let mut samples = before.to_vec();
+        step(&mut samples);
+        samples
+    }
+
     #[test]
     fn every_map_gives_the_same_bytes() {
         let lut: [u8; 256] = noise(256, 1).try_into().unwrap();
         for length in LENGTHS {
-            let samples = noise(length, length as u64);
-            let mut expected = samples.clone();
-            crate::equalize::sample::map(&mut expected, &lut);
-            let check = |name: &str, leaf: &dyn Fn(&mut [u8], &[u8; 256])| {
-                let mut got = samples.clone();
-                leaf(&mut got, &lut);
-                assert_eq!(got, expected, "{name}, {length} samples");
-            };
-            check("chosen", &map);
-            #[cfg(target_arch = "x86_64")]
-            {
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has AVX2.
-                    check("AVX2", &|samples, lut| unsafe { x86::map_avx2(samples, lut) });
-                }
-                if is_x86_feature_detected!("avx512vbmi") {
-                    // SAFETY: the processor has AVX-512 VBMI.
-                    check("VBMI", &|samples, lut| unsafe { x86::map_vbmi(samples, lut) });
-                }
+            let before = noise(length, length as u64);
+            same_bytes!(
+                format!("{length} samples"),
+                after(&before, |samples| sample::map(samples, &lut)),
+                after(&before, |samples| map(samples, &lut)),
+                is_x86_feature_detected!("avx2") => after(&before, |samples| x86::map_avx2(samples, &lut)),
+                has_vbmi() => after(&before, |samples| x86::map_vbmi(samples, &lut))
+            );
+        }
+    }
+
+    #[test]
+    fn every_relight_gives_the_same_bytes() {
+        fn check<const C: usize>() {
+            for length in LENGTHS {
+                let before = noise(length * C, 3);
+                let (from, to) = (noise(length, 4), noise(length, 5));
+                same_bytes!(
+                    format!("{length} pixels of {C} channels"),
+                    after(&before, |pixels| {
+                        for ((pixel, &from), &to) in pixels.chunks_mut(C).zip(&from).zip(&to) {
+                            pixel[..3].iter_mut().for_each(|sample| *sample = colour::relight(*sample, from, to));
+                        }
+                    }),
+                    after(&before, |pixels| relight::<C>(pixels, &from, &to)),
+                    is_x86_feature_detected!("avx2") => after(&before, |pixels| {
+                        x86::vectorized_avx2(|| colour::relight_portable::<u8, C>(pixels, &from, &to));
+                    }),
+                    is_x86_feature_detected!("avx2") =>
+                        after(&before, |pixels| x86::relight_avx2::<C>(pixels, &from, &to)),
+                    has_vbmi() => after(&before, |pixels| x86::relight_vbmi::<C>(pixels, &from, &to))
+                );
             }
+        }
+        check::<3>();
+        check::<4>();
+    }
+
+    #[test]
+    fn every_blend_gives_the_same_bytes() {
+        let luts = [noise(256, 6), noise(256, 7), noise(256, 8), noise(256, 9)];
+        let corners = Corners { top: [&luts[0], &luts[1]], bottom: [&luts[2], &luts[3]] };
+        for length in LENGTHS {
+            let before = noise(length, 10);
+            let weights: Vec<f32> = (0..length).map(|at| (at * 7 % 512) as f32 / 512.0).collect();
+            for bottom in [0.0, 0.5, 0.123, 0.999] {
+                let plain = |values: &mut [u8]| clahe::blend_portable(values, &corners, &weights, bottom);
+                same_bytes!(
+                    format!("{length} values, weight {bottom}"),
+                    after(&before, plain),
+                    after(&before, |values| blend(values, &corners, &weights, bottom)),
+                    is_x86_feature_detected!("avx2") =>
+                        after(&before, |values| x86::vectorized_avx2(|| plain(values))),
+                    has_vbmi() => after(&before, |values| x86::blend_vbmi(values, &corners, &weights, bottom))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn luma_is_the_same_in_every_width() {
+        for length in LENGTHS {
+            let pixels = noise(3 * length, 11);
+            let plain = |values: &mut [u8]| colour::luma_portable::<u8, 3>(&pixels, values);
+            let zeros = vec![0; length];
+            same_bytes!(
+                format!("{length} pixels"),
+                after(&zeros, plain),
+                after(&zeros, |values| vectorized(|| plain(values))),
+                is_x86_feature_detected!("avx2") => after(&zeros, |values| x86::vectorized_avx2(|| plain(values))),
+                has_vbmi() => after(&zeros, |values| x86::vectorized_avx512(|| plain(values)))
+            );
         }
     }
 }
