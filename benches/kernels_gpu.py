@@ -7,13 +7,15 @@ looks like here (grid, block, shared memory) is what src/worker/kernels.rs does.
 import argparse
 import ctypes
 import itertools
+import pathlib
+import re
 import sys
 import time
 
 import cupy
 import numpy as np
 
-PTX = "kernels/prebuilt/histeqd.ptx"
+PTX = "kernels/prebuilt"
 LUMA = 0xFFFFFFFF
 u32, u64, f32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_float
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -36,21 +38,28 @@ class Tiling(ctypes.Structure):
 
 
 class Module:
-    """A PTX file, loaded by the driver."""
+    """A folder of PTX files, each loaded by the driver when one of its kernels is wanted."""
+    FILES = (("clahe_.*16", "clahe16"), ("clahe_.*8", "clahe8"), ("extract|insert", "planes"), (".*16_|lut16", "global16"),
+             (".*8_", "global8"))
 
-    def __init__(self, path):
+    def __init__(self, folder):
         cupy.zeros(1)  # makes the context
-        self.handle = ctypes.c_void_p()
-        begin = time.perf_counter()
-        call("cuModuleLoadData", ctypes.byref(self.handle), open(path, "rb").read() + b"\0")
-        self.load_seconds = time.perf_counter() - begin
-        self.functions = {}
+        self.folder, self.modules, self.functions, self.load_seconds = pathlib.Path(folder), {}, {}, {}
+
+    def module(self, kernel):
+        name = next(file for pattern, file in self.FILES if re.match(pattern, kernel))
+        if name not in self.modules:
+            self.modules[name] = ctypes.c_void_p()
+            begin = time.perf_counter()
+            call("cuModuleLoadData", ctypes.byref(self.modules[name]), (self.folder / f"{name}.ptx").read_bytes() + b"\0")
+            self.load_seconds[name] = time.perf_counter() - begin
+        return self.modules[name]
 
     def launch(self, name, grid, block, arguments, stream, shared=0, cooperative=False):
         key = (name, shared > 48 << 10)
         if key not in self.functions:
             f = ctypes.c_void_p()
-            call("cuModuleGetFunction", ctypes.byref(f), self.handle, name.encode())
+            call("cuModuleGetFunction", ctypes.byref(f), self.module(name), name.encode())
             if shared > 48 << 10:
                 call("cuFuncSetAttribute", f, 8, shared)
             self.functions[key] = f
@@ -69,9 +78,9 @@ class Tuning:
     fused8 = (512, 1)       # both passes in one launch
     pixels16 = 1 << 18      # pixels a block that holds 65536 counters or LUT entries in shared memory
     shared_lut16 = 1 << 20  # fewest pixels for which the LUT is taken into shared memory
-    cells_band = 16         # blocks a cell
-    tile_blocks = 2         # blocks a multiprocessor for tile histograms
-    tile_threads = 1024
+    cells_band = 6          # blocks a cell
+    tile_blocks = 1         # blocks a multiprocessor for tile histograms
+    tile_threads = 512
     cell_pixels = 2048
     cell_tables = 400       # most cells for which 16-bit LUTs are laid side by side
 
@@ -99,6 +108,8 @@ class Lane:
     def blocks(self, pixels, pixel_bytes, spread):
         packs = -(-pixels * pixel_bytes // (48 if pixel_bytes % 3 == 0 else 16))
         threads, per_sm = spread
+        if pixel_bytes % 3 == 0 and threads > 512:
+            threads, per_sm = 512, 2 * per_sm
         return max(1, min(-(-packs // threads), per_sm * self.sms)), threads
 
     def histogram8(self, kind, at, pixels, channels, finish=True):
@@ -123,7 +134,7 @@ class Lane:
         planes = 3 if kind.endswith("channels") else 1
         size = 65536 // ranges
         grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
-        self.launch(f"histogram16_{kind}", (grid, ranges, planes), (1024,), u64(at), u64(pixels), u64(self.counts.data.ptr),
+        self.launch(f"histogram16_{kind}", (grid, ranges, planes), (512 if "rgb_" in kind else 1024,), u64(at), u64(pixels), u64(self.counts.data.ptr),
                     u32(size), shared=size * 2)
 
     def lut16(self, planes):
@@ -133,7 +144,7 @@ class Lane:
         arguments = u64(at), u64(pixels), u64(self.luts.data.ptr)
         if pixels >= self.tuning.shared_lut16 and not kind.endswith("channels"):
             grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
-            self.launch(f"apply16_{kind}_shared", (grid,), (1024,), *arguments, shared=128 << 10)
+            self.launch(f"apply16_{kind}_shared", (grid,), (512 if "rgb_" in kind else 1024,), *arguments, shared=128 << 10)
         else:
             grid, threads = self.blocks(pixels, 2 * channels, self.tuning.apply8)
             self.launch(f"apply16_{kind}", (grid,), (threads,), *arguments)
@@ -188,7 +199,7 @@ class Lane:
             if depth == 16 and not direct and cells <= self.tuning.cell_tables:
                 kind, tables = "cells", self.room("tables", cells * 65536 * 8, np.uint8)
                 self.launch("clahe_tables16", (32, t.tiles_x + 1, t.tiles_y + 1), (1024,), t, u64(luts), u64(tables))
-            self.launch(f"clahe_{kind}{depth}", (-(-t.width // 32), min(-(-t.height // 32), 65535)), (32, 8), u64(at), t, u64(tables))
+            self.launch(f"clahe_{kind}{depth}", (-(-t.width // 32), min(-(-t.height // 128), 65535)), (32, 8), u64(at), t, u64(tables))
 
     def clahe_colour(self, name, at, pixels, channel, tiling, depth, **options):
         """By way of a plane of its own: extract, CLAHE, insert."""

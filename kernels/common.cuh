@@ -23,59 +23,95 @@ template <int CHANNELS> __device__ constexpr bool has_alpha() { return CHANNELS 
 __device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) { return (19595u * r + 38470u * g + 7471u * b + 32768u) >> 16; }
 
 // The fewest whole pixels that fill whole 16-byte words: 16 bytes, or 48 for three channels. What one thread handles at a time.
+//
+// Lanes whose packs follow each other would read and write 48-byte packs at steps of 48 bytes, a third of each memory line at a
+// time. So a warp moves its packs as whole lines, "raw": the words of a lane are then not those of its own pixels, until
+// `in_order` exchanges them through shared memory. For 16-byte packs both are the same.
 template <typename S, int CHANNELS> struct Pack {
     static constexpr int VECTORS = CHANNELS == 3 ? 3 : 1;
     static constexpr int BYTES = 16 * VECTORS;
     static constexpr int PIXELS = BYTES / int(sizeof(S)) / CHANNELS;
 
-    u32 word[4 * VECTORS];
+    uint4 vector[VECTORS];
 
     // Sample `i` of the pack. Only for an `i` known when compiling, so that the words stay in registers.
     __device__ __forceinline__ u32 get(int i) const {
         constexpr int PER_WORD = 4 / sizeof(S);
-        return (word[i / PER_WORD] >> (8 * sizeof(S) * (i % PER_WORD))) & (levels<S>() - 1);
+        return (word(i / PER_WORD) >> (8 * sizeof(S) * (i % PER_WORD))) & (levels<S>() - 1);
     }
-    // Puts a value into a place that is still zero. Samples of a word are put in rising order.
+    // Puts a value into its place. Samples of a word are put in rising order.
     __device__ __forceinline__ void put(int i, u32 value) {
         constexpr int PER_WORD = 4 / sizeof(S);
         const u32 shifted = value << (8 * sizeof(S) * (i % PER_WORD));
-        word[i / PER_WORD] = i % PER_WORD ? word[i / PER_WORD] | shifted : shifted;
+        word(i / PER_WORD) = i % PER_WORD ? word(i / PER_WORD) | shifted : shifted;
     }
-    __device__ __forceinline__ static Pack load(const S* pixels, u64 index) {
-        const uint4* from = reinterpret_cast<const uint4*>(pixels) + index * VECTORS;
-        Pack pack;
+    __device__ __forceinline__ u32 word(int i) const {
+        const uint4& v = vector[i / 4];
+        return i % 4 == 0 ? v.x : i % 4 == 1 ? v.y : i % 4 == 2 ? v.z : v.w;
+    }
+    __device__ __forceinline__ u32& word(int i) {
+        uint4& v = vector[i / 4];
+        return i % 4 == 0 ? v.x : i % 4 == 1 ? v.y : i % 4 == 2 ? v.z : v.w;
+    }
+    // Loads raw packs: of the `packs` at `pixels`, the one at `index`. The lanes of a warp ask for neighbours, all together.
+    __device__ __forceinline__ void load(const S* pixels, u64 index, u64 packs) {
+        const uint4* from = reinterpret_cast<const uint4*>(pixels);
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) {
-            const uint4 part = from[v];
-            pack.word[4 * v] = part.x, pack.word[4 * v + 1] = part.y, pack.word[4 * v + 2] = part.z, pack.word[4 * v + 3] = part.w;
+            const u64 at = place(index, v);
+            if (at < packs * VECTORS) vector[v] = from[at];
         }
-        return pack;
     }
-    __device__ __forceinline__ void store(S* pixels, u64 index) const {
-        uint4* to = reinterpret_cast<uint4*>(pixels) + index * VECTORS;
+    // Stores raw packs, as `load` loads them.
+    __device__ __forceinline__ void store(S* pixels, u64 index, u64 packs) const {
+        uint4* to = reinterpret_cast<uint4*>(pixels);
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) {
-            to[v] = make_uint4(word[4 * v], word[4 * v + 1], word[4 * v + 2], word[4 * v + 3]);
+            const u64 at = place(index, v);
+            if (at >= packs * VECTORS) continue;
+            if (VECTORS == 1) {
+                __stcs(to + at, vector[v]);  // nobody reads it again: what is yet to be read had better stay in the L2 cache
+            } else {
+                to[at] = vector[v];
+            }
         }
+    }
+    // From raw to the pixels' order. `stage`: `VECTORS * 32` vectors for each warp of the block.
+    __device__ __forceinline__ void in_order(uint4* stage) { exchange(stage, WARP, 1, 1, VECTORS); }
+    // And back.
+    __device__ __forceinline__ void in_lines(uint4* stage) { exchange(stage, 1, VECTORS, WARP, 1); }
+
+private:
+    __device__ __forceinline__ static u64 place(u64 index, int v) {
+        return VECTORS == 1 ? index : index * VECTORS - threadIdx.x % WARP * (VECTORS - 1) + v * WARP;
+    }
+    __device__ __forceinline__ void exchange(uint4* stage, u32 put_step, u32 put_lane, u32 get_step, u32 get_lane) {
+        if (VECTORS == 1) return;
+        const u32 lane = threadIdx.x % WARP;
+        uint4* mine = stage + threadIdx.x / WARP * (WARP * VECTORS);
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) mine[v * put_step + lane * put_lane] = vector[v];
+        __syncwarp();
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) vector[v] = mine[v * get_step + lane * get_lane];
+        __syncwarp();
     }
 };
+
+// Threads a block of the kernels that work on packs; and the shared memory that their exchange takes.
+template <int CHANNELS> __device__ constexpr u32 block_threads() { return CHANNELS == 3 ? 512 : 1024; }
+template <int CHANNELS> __device__ constexpr u32 stage_vectors() { return CHANNELS == 3 ? 3 * block_threads<CHANNELS>() : 1; }
 
 // How many whole packs lie at `pixels`: none if it is not aligned to 16 bytes, and then the pixels are taken one by one.
 template <typename S, int CHANNELS> __device__ __forceinline__ u64 whole_packs(const S* pixels, u64 count) {
     return reinterpret_cast<u64>(pixels) % 16 ? 0 : count / Pack<S, CHANNELS>::PIXELS;
 }
 
-// Loads `N` packs, `stride` apart, as far as there are any: several loads on their way at once.
-template <int N, typename P, typename S>
-__device__ __forceinline__ void fetch(P (&to)[N], const S* pixels, u64 first, u64 stride, u64 packs) {
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-        if (first + k * stride < packs) to[k] = P::load(pixels, first + k * stride);
-    }
-}
-
 __device__ __forceinline__ u64 thread_of_grid() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ u64 threads_of_grid() { return u64(gridDim.x) * blockDim.x; }
+
+// How often the grid's threads must take a pack each.
+__device__ __forceinline__ u64 rounds_of_grid(u64 packs) { return (packs + threads_of_grid() - 1) / threads_of_grid(); }
 
 __device__ __forceinline__ u32 warp_sum(u32 value) {
 #pragma unroll

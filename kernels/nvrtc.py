@@ -1,11 +1,10 @@
-"""Compiles the kernels beside this file to one PTX text: `nvrtc.py OUT.ptx [option…]`. See build.sh."""
+"""Compiles each .cu file beside this one to a PTX file in a folder: `nvrtc.py FOLDER [option…]`. See build.sh."""
 import ctypes
 import pathlib
 import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ("histogram.cu", "lut.cu", "apply.cu", "clahe.cu", "fused.cu")
 OPTIONS = ("--gpu-architecture=compute_37", "--std=c++14", "--fmad=false")
 
 
@@ -18,9 +17,8 @@ def library():
     return ctypes.CDLL(str(next(folder.glob("libnvrtc.so.*"))))
 
 
-def compile_ptx(options=()):
-    """The PTX of all the sources, as one module."""
-    nvrtc = library()
+def compile_ptx(nvrtc, source, options=()):
+    """The PTX of one source file."""
 
     def call(name, *arguments):
         code = getattr(nvrtc, name)(*arguments)
@@ -35,10 +33,9 @@ def compile_ptx(options=()):
         call(f"nvrtcGet{of}", program, buffer)
         return buffer.value.decode()
 
-    source = "".join(f'#include "{name}"\n' for name in SOURCES)
     arguments = [o.encode() for o in (*OPTIONS, *options, f"--include-path={HERE}")]
     program = ctypes.c_void_p()
-    call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"histeqd.cu", 0, None, None)
+    call("nvrtcCreateProgram", ctypes.byref(program), source.read_bytes(), source.name.encode(), 0, None, None)
     failed = call("nvrtcCompileProgram", program, len(arguments), (ctypes.c_char_p * len(arguments))(*arguments))
     log = "\n".join(line for line in text("ProgramLog", program).splitlines() if "deprecated" not in line).strip()
     if log:
@@ -49,4 +46,6 @@ def compile_ptx(options=()):
 
 
 if __name__ == "__main__":
-    pathlib.Path(sys.argv[1]).write_text(compile_ptx(sys.argv[2:]))
+    folder, compiler = pathlib.Path(sys.argv[1]), library()
+    for path in sorted(HERE.glob("*.cu")):
+        (folder / path.with_suffix(".ptx").name).write_text(compile_ptx(compiler, path, sys.argv[2:]))

@@ -1,8 +1,7 @@
-// Histograms. Each launch adds to what is there, so that a picture may come in chunks. Pixels whose alpha is 0 do not count.
+// Counting: what is counted, and counters in shared memory. Pixels whose alpha is 0 do not count.
 
 #pragma once
 #include "common.cuh"
-#include "lut.cu"
 
 // The value of pixel `p` of a pack that is counted in plane `plane`: that channel, or gray, or luma.
 template <int CHANNELS, bool BY_CHANNEL, typename S>
@@ -20,11 +19,11 @@ template <int CHANNELS, bool BY_CHANNEL, typename S> __device__ __forceinline__ 
 }
 
 // Depth 8: a block's counters in shared memory, several copies of them interleaved by lane. With 32 copies no two lanes of a
-// warp ever touch the same bank, whatever the data.
+// warp ever touch the same bank, whatever the data; where shared memory has no room for as many, a few may.
 template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
     typedef Pack<u8, CHANNELS> P;
     static constexpr int PLANES = BY_CHANNEL ? 3 : 1;
-    static constexpr u32 COPIES = BY_CHANNEL ? 8 : 32;
+    static constexpr u32 COPIES = BY_CHANNEL ? (CHANNELS == 3 ? 4 : 8) : CHANNELS == 3 ? 16 : 32;
     static constexpr u32 SIZE = PLANES * 256 * COPIES;
 
     u32* words;
@@ -66,44 +65,6 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
     }
 };
 
-#ifndef HIST8_AHEAD
-#define HIST8_AHEAD 2
-#endif
-// Depth 8. `finish`: this launch is the picture's last, and its last block turns the sums into LUTs and zeroes them again.
-template <int CHANNELS, bool BY_CHANNEL>
-__device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* histograms, u32* arrived, u8* luts, u32 finish) {
-    typedef Counters8<CHANNELS, BY_CHANNEL> Counters;
-    typedef typename Counters::P P;
-    constexpr int AHEAD = CHANNELS == 3 ? 1 : HIST8_AHEAD;
-    __shared__ __align__(16) u32 words[Counters::SIZE];
-    const Counters counters = {words};
-    const u64 packs = whole_packs<u8, CHANNELS>(pixels, count);
-    const u64 stride = threads_of_grid();
-    P ahead[AHEAD];
-    fetch(ahead, pixels, thread_of_grid(), stride, packs);
-    counters.clear();
-    for (u64 i = thread_of_grid(); i < packs; i += AHEAD * stride) {
-        P here[AHEAD];
-#pragma unroll
-        for (int k = 0; k < AHEAD; ++k) here[k] = ahead[k];
-        fetch(ahead, pixels, i + AHEAD * stride, stride, packs);
-#pragma unroll
-        for (int k = 0; k < AHEAD; ++k) {
-            if (i + k * stride < packs) counters.add(here[k]);
-        }
-    }
-    counters.add_singles(pixels, packs * P::PIXELS, count);
-    counters.add_to(histograms);
-    if (finish && last_of(gridDim.x, arrived)) {
-        const u32 i = threadIdx.x;
-#pragma unroll 1
-        for (int plane = 0; plane < Counters::PLANES; ++plane, histograms += 256, luts += 256) {
-            const u32 level = equalized_level8(i < 256 ? __ldcg(histograms + i) : 0);
-            if (i < 256) luts[i] = u8(level), histograms[i] = 0;
-        }
-    }
-}
-
 // 16-bit counters, two a word, of `range` levels from `from` on: 65536 of them fit into 128 KiB of shared memory.
 // `settle`, by the whole block, moves what is 2^13 or more to `histogram`; so between two of them the block may add
 // `BETWEEN` before a half could reach 2^16.
@@ -122,6 +83,22 @@ struct HalfCounters {
         if (at >= range) return;
         const bool upper = at >= range / 2;
         atomicAdd(words + (upper ? at - range / 2 : at), upper ? times << 16 : times);
+    }
+    // Equal neighbours are added at once.
+    template <int CHANNELS, bool BY_CHANNEL>
+    __device__ __forceinline__ void add_pack(const Pack<u16, CHANNELS>& pack, int plane) const {
+        u32 level = key<CHANNELS, BY_CHANNEL>(pack, 0, plane), times = 0;
+#pragma unroll
+        for (int p = 0; p < Pack<u16, CHANNELS>::PIXELS; ++p) {
+            if (has_alpha<CHANNELS>() && pack.get(p * CHANNELS + CHANNELS - 1) == 0) continue;
+            const u32 next = key<CHANNELS, BY_CHANNEL>(pack, p, plane);
+            if (next != level) {
+                if (times) add(level, times);
+                level = next, times = 0;
+            }
+            ++times;
+        }
+        if (times) add(level, times);
     }
     // The counts of four levels from `at` on, a multiple of 4.
     __device__ __forceinline__ uint4 counts(u32 at) const {
@@ -160,69 +137,3 @@ struct HalfCounters {
         for (u32 i = threadIdx.x; i < half; i += blockDim.x) move(i + turn < half ? i + turn : i + turn - half, ~0u);
     }
 };
-
-// Depth 16. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8; as many as shared memory
-// holds); z = planes. Equal neighbours are added at once, so that flat regions do not queue for one counter.
-template <int CHANNELS, bool BY_CHANNEL>
-__device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* histograms, u32 range) {
-    typedef Pack<u16, CHANNELS> P;
-    constexpr u32 AHEAD = CHANNELS == 3 ? 1 : 4;
-    constexpr u32 ROUNDS = HalfCounters::BETWEEN / 1024 / P::PIXELS / AHEAD;  // that a thread may add between two `settle`s
-    extern __shared__ u32 words[];
-    const int plane = BY_CHANNEL ? blockIdx.z : 0;
-    const HalfCounters counters = {words, blockIdx.y * range, range, histograms + 65536u * plane};
-    const u64 packs = whole_packs<u16, CHANNELS>(pixels, count);
-    const u64 stride = threads_of_grid();
-    P ahead[AHEAD];
-    fetch(ahead, pixels, thread_of_grid(), stride, packs);
-    counters.clear();
-
-    u32 rounds = 0;
-    for (u64 first = 0; first < packs; first += AHEAD * stride) {
-        P here[AHEAD];
-#pragma unroll
-        for (u32 k = 0; k < AHEAD; ++k) here[k] = ahead[k];
-        fetch(ahead, pixels, first + AHEAD * stride + thread_of_grid(), stride, packs);
-        if (rounds++ == ROUNDS) counters.settle(), rounds = 1;
-#pragma unroll
-        for (u32 k = 0; k < AHEAD; ++k) {
-            if (first + k * stride + thread_of_grid() >= packs) break;
-            u32 level = key<CHANNELS, BY_CHANNEL>(here[k], 0, plane), times = 0;
-#pragma unroll
-            for (int p = 0; p < P::PIXELS; ++p) {
-                if (has_alpha<CHANNELS>() && here[k].get(p * CHANNELS + CHANNELS - 1) == 0) continue;
-                const u32 next = key<CHANNELS, BY_CHANNEL>(here[k], p, plane);
-                if (next != level) {
-                    if (times) counters.add(level, times);
-                    level = next, times = 0;
-                }
-                ++times;
-            }
-            if (times) counters.add(level, times);
-        }
-    }
-    for (u64 first = packs * P::PIXELS; first < count; first += stride) {
-        counters.settle();
-        const u64 i = first + thread_of_grid();
-        const u16* pixel = pixels + i * CHANNELS;
-        if (i >= count || (has_alpha<CHANNELS>() && pixel[CHANNELS - 1] == 0)) continue;
-        counters.add(key<CHANNELS, BY_CHANNEL>(pixel, plane), 1);
-    }
-    counters.move_all();
-}
-
-#define HISTOGRAM(NAME, CHANNELS, BY_CHANNEL)                                                                                \
-    extern "C" __global__ void __launch_bounds__(1024) histogram8_##NAME(const u8* pixels, u64 count, u32* histograms,       \
-                                                                         u32* arrived, u8* luts, u32 finish) {               \
-        histogram8<CHANNELS, BY_CHANNEL>(pixels, count, histograms, arrived, luts, finish);                                  \
-    }                                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(1024) histogram16_##NAME(const u16* pixels, u64 count, u32* histograms,     \
-                                                                          u32 range) {                                       \
-        histogram16<CHANNELS, BY_CHANNEL>(pixels, count, histograms, range);                                                 \
-    }
-HISTOGRAM(gray, 1, false)
-HISTOGRAM(gray_alpha, 2, false)
-HISTOGRAM(rgb_luma, 3, false)
-HISTOGRAM(rgb_channels, 3, true)
-HISTOGRAM(rgba_luma, 4, false)
-HISTOGRAM(rgba_channels, 4, true)

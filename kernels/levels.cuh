@@ -1,0 +1,112 @@
+// From counts to levels in exact integers, and pixels through a LUT.
+
+#pragma once
+#include "common.cuh"
+
+// Where level `i` goes, of a histogram whose running sum up to and with `i` is `running`: the textbook's
+// round((c - c_min) / (N - c_min) * (L - 1)), halves up. `first`: the count of the lowest level that occurs (c_min).
+// A constant picture stays as it is.
+__device__ __forceinline__ u32 equalized_level(u32 i, u32 running, u32 first, u32 total, u32 top) {
+    const u64 spread = total - first;
+    if (spread == 0) return i;
+    if (running <= first) return 0;
+    return u32((2 * u64(running - first) * top + spread) / (2 * spread));
+}
+
+// Depth 8: thread `i` below 256 brings the count of level `i` and gets where it goes. All threads of the block take part.
+__device__ __forceinline__ u32 equalized_level8(u32 count) {
+    __shared__ u32 scratch[WARP];
+    __shared__ u32 first, total;
+    const u32 i = threadIdx.x;
+    if (i == 0) first = 0;
+    const u32 running = block_scan(i < 256 ? count : 0, scratch);
+    if (i < 256 && count && running == count) first = count;
+    if (i == 255) total = running;
+    __syncthreads();
+    return equalized_level(i, running, first, total, 255);
+}
+
+template <typename S> __device__ __forceinline__ u32 clamped(int value) {
+    return u32(min(max(value, 0), int(levels<S>() - 1)));
+}
+
+// One pixel through the LUTs: its gray; each colour its own LUT; or, for luma, the same step for all three, which changes the
+// luma and keeps the chroma. Alpha stays.
+template <int CHANNELS, bool BY_CHANNEL, typename S>
+__device__ __forceinline__ void equalized_pixel(const u32 (&in)[CHANNELS], u32 (&out)[CHANNELS], const S* lut) {
+    if (has_alpha<CHANNELS>()) out[CHANNELS - 1] = in[CHANNELS - 1];
+    if (colours<CHANNELS>() == 1) {
+        out[0] = lut[in[0]];
+    } else if (BY_CHANNEL) {
+#pragma unroll
+        for (int c = 0; c < 3; ++c) out[c] = lut[c * levels<S>() + in[c]];
+    } else {
+        const u32 y = luma(in[0], in[1], in[2]);
+        const int step = int(lut[y]) - int(y);
+#pragma unroll
+        for (int c = 0; c < 3; ++c) out[c] = clamped<S>(int(in[c]) + step);
+    }
+}
+
+// A raw pack through the LUTs.
+template <int CHANNELS, bool BY_CHANNEL, typename S>
+__device__ __forceinline__ Pack<S, CHANNELS> equalized_pack(Pack<S, CHANNELS> from, const S* lut, uint4* stage) {
+    typedef Pack<S, CHANNELS> P;
+    from.in_order(stage);
+    P to;
+#pragma unroll
+    for (int p = 0; p < P::PIXELS; ++p) {
+        u32 in[CHANNELS], out[CHANNELS];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) in[c] = from.get(p * CHANNELS + c);
+        equalized_pixel<CHANNELS, BY_CHANNEL>(in, out, lut);
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) to.put(p * CHANNELS + c, out[c]);
+    }
+    to.in_lines(stage);
+    return to;
+}
+
+// The grid's pixels from `from` on that are not in packs.
+template <int CHANNELS, bool BY_CHANNEL, typename S>
+__device__ __forceinline__ void apply_singles(S* pixels, u64 from, u64 count, const S* lut) {
+    for (u64 i = from + thread_of_grid(); i < count; i += threads_of_grid()) {
+        S* pixel = pixels + i * CHANNELS;
+        u32 in[CHANNELS], out[CHANNELS];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) in[c] = pixel[c];
+        equalized_pixel<CHANNELS, BY_CHANNEL>(in, out, lut);
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) pixel[c] = S(out[c]);
+    }
+}
+
+// In place, from the end to the beginning: the histogram has read the end last, so that is what the L2 cache still holds.
+// `AT_ONCE`: loads on their way at a time.
+template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S>
+__device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut, uint4* stage) {
+    typedef Pack<S, CHANNELS> P;
+    const u64 packs = whole_packs<S, CHANNELS>(pixels, count);
+    const u64 stride = threads_of_grid();
+    apply_singles<CHANNELS, BY_CHANNEL>(pixels, packs * P::PIXELS, count, lut);
+    for (u64 round = rounds_of_grid(packs); round > 0;) {
+        P here[AT_ONCE];
+        const u64 rounds = min(round, u64(AT_ONCE));
+        round -= rounds;
+        const u64 first = round * stride + thread_of_grid();
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) {
+            if (k < rounds) here[k].load(pixels, first + k * stride, packs);
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) {
+            if (k < rounds) equalized_pack<CHANNELS, BY_CHANNEL>(here[k], lut, stage).store(pixels, first + k * stride, packs);
+        }
+    }
+}
+
+// `words` 16-byte words from global to shared memory, by the whole block.
+__device__ __forceinline__ void share(const void* from, void* to, u32 words) {
+    for (u32 i = threadIdx.x; i < words; i += blockDim.x) static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
+    __syncthreads();
+}

@@ -1,0 +1,106 @@
+// Luma or one channel of an interleaved picture as a plane of its own, and back: what CLAHE works on.
+
+#include "levels.cuh"
+
+// The samples of one pack's pixels in a plane of their own: 4, 8 or 16 bytes, moved at once.
+template <int BYTES> struct Few;
+template <> struct Few<4> { typedef u32 Type; };
+template <> struct Few<8> { typedef uint2 Type; };
+template <> struct Few<16> { typedef uint4 Type; };
+
+// `LUMA`, or the index of a channel, as the kernels' argument `channel`.
+constexpr u32 LUMA = ~0u;
+
+template <int CHANNELS> __device__ __forceinline__ u32 value_of(const u32 (&in)[CHANNELS], u32 channel) {
+    if (CHANNELS >= 3) {
+        if (channel == LUMA) return luma(in[0], in[1], in[CHANNELS - 1 < 2 ? 0 : 2]);
+        return channel == 0 ? in[0] : channel == 1 ? in[1] : in[CHANNELS - 1 < 2 ? 0 : 2];
+    }
+    return in[0];
+}
+
+template <typename S, int CHANNELS>
+__device__ __forceinline__ void with_value(u32 (&pixel)[CHANNELS], u32 channel, u32 value) {
+    if (CHANNELS < 3) {
+        pixel[0] = value;
+    } else if (channel == LUMA) {
+        const int step = int(value) - int(value_of<CHANNELS>(pixel, LUMA));
+#pragma unroll
+        for (int c = 0; c < 3 && c < CHANNELS; ++c) pixel[c] = clamped<S>(int(pixel[c]) + step);
+    } else {
+#pragma unroll
+        for (int c = 0; c < 3 && c < CHANNELS; ++c) pixel[c] = c == channel ? value : pixel[c];
+    }
+}
+
+// Copies luma or a channel into a plane of its own, or (`BACK`) brings such a plane's new values into the picture.
+template <typename S, int CHANNELS, bool BACK>
+__device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 channel) {
+    typedef Pack<S, CHANNELS> P;
+    typedef typename Few<P::PIXELS * sizeof(S)>::Type Samples;
+    union Line {
+        Samples all;
+        u32 word[P::PIXELS * sizeof(S) / 4];
+    };
+    constexpr int PER_WORD = 4 / sizeof(S);
+    __shared__ uint4 stage[stage_vectors<CHANNELS>()];
+    const u64 packs = min(whole_packs<S, CHANNELS>(pixels, count), whole_packs<S, CHANNELS>(plane, count));
+    const u64 stride = threads_of_grid();
+    const u64 end = rounds_of_grid(packs) * stride;
+    for (u64 i = thread_of_grid(); i < end; i += stride) {
+        P from, to;
+        from.load(pixels, i, packs);
+        from.in_order(stage);
+        Line line;
+        if (BACK && i < packs) line.all = reinterpret_cast<const Samples*>(plane)[i];
+#pragma unroll
+        for (int p = 0; p < P::PIXELS; ++p) {
+            const u32 shift = 8 * sizeof(S) * (p % PER_WORD);
+            u32 pixel[CHANNELS];
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) pixel[c] = from.get(p * CHANNELS + c);
+            if (BACK) {
+                with_value<S, CHANNELS>(pixel, channel, (line.word[p / PER_WORD] >> shift) & (levels<S>() - 1));
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c) to.put(p * CHANNELS + c, pixel[c]);
+            } else {
+                const u32 value = value_of<CHANNELS>(pixel, channel) << shift;
+                line.word[p / PER_WORD] = p % PER_WORD ? line.word[p / PER_WORD] | value : value;
+            }
+        }
+        if (BACK) {
+            to.in_lines(stage);
+            to.store(pixels, i, packs);
+        } else if (i < packs) {
+            reinterpret_cast<Samples*>(plane)[i] = line.all;
+        }
+    }
+    for (u64 i = packs * P::PIXELS + thread_of_grid(); i < count; i += stride) {
+        u32 pixel[CHANNELS];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) pixel[c] = pixels[i * CHANNELS + c];
+        if (BACK) {
+            with_value<S, CHANNELS>(pixel, channel, plane[i]);
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) pixels[i * CHANNELS + c] = S(pixel[c]);
+        } else {
+            plane[i] = S(value_of<CHANNELS>(pixel, channel));
+        }
+    }
+}
+
+#define PLANES(NAME, BITS, CHANNELS)                                                                                         \
+    extern "C" __global__ void __launch_bounds__(512)                                                                   \
+        extract##BITS##_##NAME(u##BITS* pixels, u64 count, u##BITS* plane, u32 channel) {                                 \
+        exchange<u##BITS, CHANNELS, false>(pixels, count, plane, channel);                                                   \
+    }                                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(512)                                                                   \
+        insert##BITS##_##NAME(u##BITS* pixels, u64 count, u##BITS* plane, u32 channel) {                                  \
+        exchange<u##BITS, CHANNELS, true>(pixels, count, plane, channel);                                                    \
+    }
+PLANES(gray_alpha, 8, 2)
+PLANES(gray_alpha, 16, 2)
+PLANES(rgb, 8, 3)
+PLANES(rgb, 16, 3)
+PLANES(rgba, 8, 4)
+PLANES(rgba, 16, 4)
