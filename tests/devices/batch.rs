@@ -1,0 +1,136 @@
+//! A folder of pictures, the outputs that they must have, and processes to look at while they are made.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The binary under test.
+pub(crate) fn histeqd() -> Command {
+    let binary = std::env::var_os("HISTEQD_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_histeqd").into());
+    Command::new(binary)
+}
+
+/// A folder of pictures.
+pub(crate) struct Batch {
+    folder: TempDir,
+    pictures: usize,
+    flags: Vec<String>,
+}
+
+impl Batch {
+    /// Takes the pictures, by name, and has the CPU make the outputs that are expected of everyone.
+    pub(crate) fn new(pictures: impl IntoIterator<Item = (String, Vec<u8>)>, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("inbox")).unwrap();
+        let write = |(name, bytes): (String, Vec<u8>)| {
+            fs::write(folder.path().join("inbox").join(name), bytes).unwrap()
+        };
+        let pictures = pictures.into_iter().map(write).count();
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let batch = Self { folder, pictures, flags };
+        let output = batch.histeqd("cpu", "expected").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        batch
+    }
+
+    /// The command that makes the folder `out` on those devices.
+    pub(crate) fn histeqd(&self, devices: &str, out: &str) -> Command {
+        let mut command = histeqd();
+        command.arg(self.folder.path().join("inbox")).arg("--out").arg(self.out(out)).args(&self.flags);
+        command.args(["--no-config", "--json", "--devices", devices]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Where the outputs are.
+    pub(crate) fn out(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The run did all pictures and made the expected bytes; its summary.
+    pub(crate) fn assert_done(&self, output: &Output, out: &str) -> Value {
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let summary: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(summary["done"], self.pictures, "{summary}");
+        let (expected, found) = (self.files("expected"), self.files(out));
+        assert_eq!(names(&expected), names(&found));
+        for (expected, found) in expected.iter().zip(&found) {
+            assert!(fs::read(expected).unwrap() == fs::read(found).unwrap(), "{} differs", found.display());
+        }
+        summary
+    }
+
+    fn files(&self, out: &str) -> Vec<PathBuf> {
+        let mut files: Vec<_> =
+            fs::read_dir(self.out(out)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+/// What was said about devices.
+pub(crate) fn notes(summary: &Value) -> String {
+    summary["notes"].to_string()
+}
+
+/// How many pictures a device did.
+pub(crate) fn by(summary: &Value, device: &str) -> u64 {
+    summary["devices"][device].as_u64().unwrap_or(0)
+}
+
+/// A batch under way whose workers are known, and of which at least one output is there.
+pub(crate) fn under_way(batch: &Batch, devices: &str, workers: usize) -> (Child, Vec<i32>) {
+    // One that hangs late keeps the batch from ending before the test has done its deed.
+    let mut command = batch.histeqd(devices, "out");
+    let child = command.args(["--device-timeout", "2s"]).env("HISTEQD_FAULT", "hang@10").spawn().unwrap();
+    wait_until("the first output is there", || has_output(&batch.out("out")));
+    let found = workers_of(child.id());
+    assert_eq!(found.len(), workers);
+    (child, found)
+}
+
+fn has_output(out: &Path) -> bool {
+    let whole = |path: PathBuf| path.extension().is_some_and(|extension| extension == "pgm");
+    fs::read_dir(out).is_ok_and(|entries| entries.flatten().any(|entry| whole(entry.path())))
+}
+
+/// Processes whose parent is `parent` and that work a device.
+fn workers_of(parent: u32) -> Vec<i32> {
+    let worker = |entry: fs::DirEntry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let command = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        let of_parent = stat.rsplit(')').next()?.split_whitespace().nth(1)? == parent.to_string();
+        (of_parent && command.contains("\0worker\0--") && !command.contains("--list")).then_some(pid)
+    };
+    fs::read_dir("/proc").unwrap().flatten().filter_map(worker).collect()
+}
+
+/// Whether the process runs; one that only waits to be reaped does not.
+pub(crate) fn alive(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Polls until it happened.
+pub(crate) fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < Duration::from_secs(20), "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Sends a signal.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}

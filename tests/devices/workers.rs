@@ -1,0 +1,88 @@
+//! Worker processes that fail: the real binary with workers that equalize on the CPU over the real protocol, and that are
+//! killed, stopped, made to hang or made to fail in the middle of a batch. Whatever happens, all outputs are there and right.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::batch::{Batch, alive, by, notes, signal, under_way, wait_until};
+
+const PICTURES: usize = 60;
+
+fn batch() -> Batch {
+    Batch::new((0..PICTURES).map(|number| (format!("{number}.pgm"), picture(number))), &[])
+}
+
+/// A PGM with a ramp that no other number has.
+fn picture(number: usize) -> Vec<u8> {
+    let (width, height) = (301 + number, 200);
+    let mut bytes = format!("P5 {width} {height} 255\n").into_bytes();
+    bytes.extend((0..width * height).map(|at| ((at * (number + 3) / 7) % 97) as u8 + 40));
+    bytes
+}
+
+fn run_with_fault(fault: &str, workers: u32) -> Value {
+    let batch = batch();
+    let mut command = batch.histeqd(&format!("cpu-workers:{workers}"), "out");
+    let output = command.args(["--device-timeout", "1s"]).env("HISTEQD_FAULT", fault).output().unwrap();
+    batch.assert_done(&output, "out")
+}
+
+#[test]
+fn workers_give_the_same_bytes_as_the_process_itself() {
+    let summary = run_with_fault("fail@1000000", 2);
+    assert_eq!(by(&summary, "cpu"), 0, "the workers did it all: {summary}");
+    assert!(by(&summary, "cpu-worker0") > 0 && by(&summary, "cpu-worker1") > 0, "{summary}");
+}
+
+#[test]
+fn a_worker_that_exits_is_started_again_and_nothing_is_lost() {
+    let summary = run_with_fault("exit@3", 1);
+    assert!(notes(&summary).contains("ended with code 3"), "{summary}");
+    assert!(by(&summary, "cpu-worker0") > 0, "{summary}");
+}
+
+#[test]
+fn a_worker_that_reports_a_failure_is_replaced() {
+    let summary = run_with_fault("fail@3", 2);
+    assert!(notes(&summary).contains("a test asked for this failure"), "{summary}");
+}
+
+#[test]
+fn a_worker_that_hangs_is_killed_at_its_deadline() {
+    let summary = run_with_fault("hang@3", 2);
+    assert!(notes(&summary).contains("overran its deadline"), "{summary}");
+}
+
+#[test]
+fn a_worker_that_fails_every_time_is_given_up_and_the_cpu_does_the_work() {
+    let summary = run_with_fault("exit@1*", 1);
+    assert_eq!(by(&summary, "cpu-worker0"), 0, "{summary}");
+    assert_eq!(by(&summary, "cpu"), PICTURES as u64, "{summary}");
+}
+
+#[test]
+fn a_worker_that_is_killed_from_outside_costs_nothing() {
+    let batch = batch();
+    let (child, workers) = under_way(&batch, "cpu-workers:2", 2);
+    signal(workers[0], Signal::KILL);
+    let summary = batch.assert_done(&child.wait_with_output().unwrap(), "out");
+    assert!(notes(&summary).contains("ended by signal 9"), "{summary}");
+}
+
+#[test]
+fn a_worker_that_is_stopped_is_found_out_and_killed() {
+    let batch = batch();
+    let (child, workers) = under_way(&batch, "cpu-workers:1", 1);
+    signal(workers[0], Signal::STOP);
+    let summary = batch.assert_done(&child.wait_with_output().unwrap(), "out");
+    assert!(notes(&summary).contains("overran its deadline"), "{summary}");
+}
+
+#[test]
+fn no_worker_outlives_the_main_process() {
+    let batch = batch();
+    let (mut child, workers) = under_way(&batch, "cpu-workers:2", 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the workers are gone", || !workers.iter().any(|&pid| alive(pid)));
+}
