@@ -70,7 +70,7 @@ Exit codes:
   130  stopped by Ctrl-C or SIGTERM: the first finishes what was begun, the second
        leaves at once; no partial output either way
 
-A folder called 'devices' has to be written './devices'.";
+A folder called 'devices' or 'bench' has to be written './devices' or './bench'.";
 
 /// The command line as it was typed.
 #[derive(Debug, Parser)]

@@ -12,13 +12,13 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
 use crate::codec::{self, Decoded};
-use crate::config::Settings;
+use crate::config::{Durability, Settings};
 use crate::device::Devices;
 use crate::equalize::Operation;
 use crate::error::{Error, PictureError};
 use crate::picture::Layout;
 use crate::progress::Event;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, Unpublished};
 use crate::slot::{Claim, DeviceId, Slot, SlotPool};
 use crate::source::Job;
 
@@ -76,6 +76,19 @@ impl Task {
         // Only a decoder that panicked closes this way; the panic is then what ends the run.
         let _ = back.send(work);
     }
+}
+
+/// Threads that wait for the disk, so that no encoder does. More gained nothing on a fast disk; a slow one commits what several
+/// of them wait for at once.
+const PUBLISHERS: usize = 4;
+
+/// A picture that is written, but not yet on the disk under its name.
+struct Encoded<'a> {
+    output: Unpublished<'a>,
+    job: Job,
+    pixels: u64,
+    bytes_in: u64,
+    device: Arc<str>,
 }
 
 /// What the stages share.
@@ -154,7 +167,7 @@ impl Stages<'_> {
         Ok((Intake { fresh, redo }, handles))
     }
 
-    /// Starts the encode threads; they end with the devices.
+    /// Starts the encode threads and those that publish; they end with the devices.
     ///
     /// # Errors
     /// When the system gives no thread.
@@ -163,11 +176,19 @@ impl Stages<'_> {
         scope: &'scope Scope<'scope, '_>,
         equalized: &Receiver<Task>,
     ) -> Result<(), Error> {
+        let (encoded, to_publish) = bounded(PUBLISHERS);
         for number in 0..self.settings.threads {
-            let equalized = equalized.clone();
+            let (equalized, encoded) = (equalized.clone(), encoded.clone());
             Builder::new()
                 .name(format!("encode-{number}"))
-                .spawn_scoped(scope, move || self.encode_all(&equalized))
+                .spawn_scoped(scope, move || self.encode_all(&equalized, &encoded))
+                .map_err(Error::thread)?;
+        }
+        for number in 0..PUBLISHERS {
+            let to_publish = to_publish.clone();
+            Builder::new()
+                .name(format!("publish-{number}"))
+                .spawn_scoped(scope, move || to_publish.iter().for_each(|encoded| self.publish(encoded)))
                 .map_err(Error::thread)?;
         }
         Ok(())
@@ -197,33 +218,49 @@ impl Stages<'_> {
         Ok((slot, decoded, bytes_in))
     }
 
-    fn encode_all(&self, equalized: &Receiver<Task>) {
+    fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, encoded: &Sender<Encoded<'p>>) {
         let mut scratch = Vec::new();
         for mut task in equalized {
             let device = self.devices.name(&task.slot);
-            let written = self.encode(&mut task, &mut scratch);
+            let output = self.encode(&mut task, &mut scratch);
             let Task { slot, decoded, work, bytes_in, .. } = task;
             drop(slot);
-            match written {
-                Ok(bytes_out) => self.tell(Event::Done {
-                    bytes_in,
-                    input: work.job.input,
-                    output: work.job.output,
-                    pixels: decoded.layout.pixels(),
-                    bytes_out,
-                    device,
-                }),
+            match output {
+                Ok(output) => {
+                    let pixels = decoded.layout.pixels();
+                    self.pass_on(Encoded { output, job: work.job, pixels, bytes_in, device }, encoded);
+                }
                 Err(error) => self.fail(work.job, error),
             }
         }
     }
 
-    fn encode(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<u64, PictureError> {
+    fn encode(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<Unpublished<'_>, PictureError> {
         let mut output = self.publisher.begin(&task.work.job.output)?;
         let target = &self.settings.target;
         codec::encode(&task.decoded, task.slot.bytes_mut(), target, scratch, output.file())
             .map_err(|error| output.failed(error))?;
-        Ok(output.publish()?)
+        Ok(output)
+    }
+
+    /// Waiting for the disk is for the publishers; a rename alone is sooner done than handed over.
+    fn pass_on<'p>(&'p self, encoded: Encoded<'p>, publishers: &Sender<Encoded<'p>>) {
+        match self.settings.durability {
+            Durability::Fast => self.publish(encoded),
+            // Only publishers that panicked close this way; the panic is then what ends the run.
+            Durability::Full => drop(publishers.send(encoded)),
+        }
+    }
+
+    fn publish(&self, encoded: Encoded<'_>) {
+        let Encoded { output, job, pixels, bytes_in, device } = encoded;
+        match output.publish() {
+            Ok(bytes_out) => {
+                let Job { input, output, .. } = job;
+                self.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device });
+            }
+            Err(error) => self.fail(job, error.into()),
+        }
     }
 
     fn fail(&self, job: Job, error: PictureError) {

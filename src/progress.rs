@@ -170,8 +170,10 @@ impl Voice {
         let progress = self.summary.progress(self.started.elapsed());
         match &self.bar {
             Some(bar) => {
-                bar.set_length(self.summary.planned);
-                bar.set_position(self.summary.settled);
+                bar.update(|state| {
+                    state.set_len(self.summary.planned);
+                    state.set_pos(self.summary.settled);
+                });
                 bar.set_message(progress);
             }
             None => self.say(io::stderr(), &progress),

@@ -4,12 +4,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::Written;
+use crate::paths::Shown;
 
 /// Why a configuration file could not be used. Every message starts with the file, and the line where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read at all.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", Shown(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -17,7 +18,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// A key that histeqd does not know.
-    #[error("{}:{line}: unknown key `{key}`{}", path.display(), suggestion(nearest.as_deref()))]
+    #[error("{}:{line}: unknown key `{key}`{}", Shown(path), suggestion(nearest.as_deref()))]
     UnknownKey {
         /// The file.
         path: PathBuf,
@@ -29,7 +30,7 @@ pub enum ConfigError {
         nearest: Option<String>,
     },
     /// Anything else: no TOML, a wrong type, a value that is not allowed.
-    #[error("{}:{line}: {message}", path.display())]
+    #[error("{}:{line}: {message}", Shown(path))]
     Wrong {
         /// The file.
         path: PathBuf,

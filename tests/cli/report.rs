@@ -72,6 +72,17 @@ fn wrong_usage_is_two_and_says_what_would_be_right() {
 }
 
 #[test]
+fn a_gpu_that_is_insisted_on_and_not_there_stops_everything() {
+    let place = Place::with(&["in/a.pgm"]);
+    for devices in ["all", "0", "GPU-1234"] {
+        let ran = place.run(&format!("in --out done --devices {devices}"));
+        ran.exits(3).says("error: no GPU can be used: ");
+        assert_eq!(place.tree("done"), [""; 0]);
+    }
+    place.run("in --out done --devices auto").exits(0);
+}
+
+#[test]
 fn devices_are_listed_even_where_there_is_only_a_processor() {
     Place::new().run("devices").exits(0).prints("cpu");
 }
