@@ -102,12 +102,12 @@ fn process(
                 let _ = events.send(Event::Stopping);
             }
             drop(intake);
-            decoders.into_iter().for_each(|decoder| drop(decoder.join()));
-            Ok(())
+            Ok(decoders.into_iter().filter_map(|decoder| decoder.join().err()).next())
         });
         devices.close();
         drop(equalized);
-        fed
+        // Only now: whoever still waits for work has been told that none will come.
+        fed.map(|panicked| panicked.map_or((), |panic| std::panic::resume_unwind(panic)))
     })?;
     insist.broken().map_or(Ok(()), Err)
 }
