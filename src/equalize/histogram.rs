@@ -18,12 +18,16 @@ pub enum Counted {
     Visible,
 }
 
-/// Tables that take turns, so that a run of equal samples does not wait for its own last increment to be stored.
-const TABLES: usize = 4;
+/// How many tables take turns for 8-bit samples, so that a run of equal samples does not wait for its own last increment to be
+/// stored: more would leave the first-level cache.
+pub(super) const TABLES_8: usize = 8;
+
+/// The same for 16-bit samples, whose tables have to share the second-level cache.
+pub(super) const TABLES_16: usize = 2;
 
 /// Running counts of samples that arrive in pieces.
 pub struct Tally {
-    /// [`TABLES`] tables of `levels` counts one after another, each count below 2³² by `room`.
+    /// Tables of `levels` counts one after another, each count below 2³² by `room`.
     tables: Vec<u32>,
     /// How many samples the tables can take before one of their counts could overflow.
     room: usize,
@@ -34,14 +38,17 @@ pub struct Tally {
 impl Tally {
     /// No samples yet, of so many levels.
     pub fn new(levels: usize) -> Self {
-        Self { tables: vec![0; TABLES * levels], room: u32::MAX as usize, counts: vec![0; levels] }
+        let tables = if levels == u8::LEVELS { TABLES_8 } else { TABLES_16 };
+        Self { tables: vec![0; tables * levels], room: u32::MAX as usize, counts: vec![0; levels] }
     }
 
     /// Forgets everything counted.
     pub fn clear(&mut self) {
-        self.tables.fill(0);
+        if self.room < u32::MAX as usize {
+            self.tables.fill(0);
+            self.room = u32::MAX as usize;
+        }
         self.counts.fill(0);
-        self.room = u32::MAX as usize;
     }
 
     /// Counts more samples, whose depth has as many levels as this tally.
@@ -50,11 +57,11 @@ impl Tally {
         let mut rest = samples;
         while rest.len() > self.room {
             let (now, later) = rest.split_at(self.room);
-            count(now, &mut self.tables);
+            S::count(now, &mut self.tables);
             self.empty_tables();
             rest = later;
         }
-        count(rest, &mut self.tables);
+        S::count(rest, &mut self.tables);
         self.room -= rest.len();
     }
 
@@ -74,20 +81,18 @@ impl Tally {
     }
 }
 
-/// Adds samples to [`TABLES`] tables.
-fn count<S: Sample>(samples: &[S], tables: &mut [u32]) {
-    let (a, rest) = tables.split_at_mut(S::LEVELS);
-    let (b, rest) = rest.split_at_mut(S::LEVELS);
-    let (c, d) = rest.split_at_mut(S::LEVELS);
-    let (fours, tail) = samples.as_chunks::<4>();
-    for four in fours {
-        a[four[0].level()] += 1;
-        b[four[1].level()] += 1;
-        c[four[2].level()] += 1;
-        d[four[3].level()] += 1;
+/// Adds samples to `T` tables in turn.
+pub(super) fn count<S: Sample, const T: usize>(samples: &[S], tables: &mut [u32]) {
+    // With the length known, no index below needs a check.
+    assert_eq!(tables.len(), T * S::LEVELS);
+    let (groups, tail) = samples.as_chunks::<T>();
+    for group in groups {
+        for (table, sample) in group.iter().enumerate() {
+            tables[table * S::LEVELS + sample.level()] += 1;
+        }
     }
     for sample in tail {
-        a[sample.level()] += 1;
+        tables[sample.level()] += 1;
     }
 }
 

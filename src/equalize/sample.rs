@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::clahe::{self, Corners};
-use super::{Buffers, Scratch, colour, simd};
+use super::{Buffers, Scratch, colour, histogram, simd};
 
 /// A sample of a picture: `u8` or `u16`. The arithmetic is written once, over this trait.
 ///
@@ -23,6 +23,10 @@ pub trait Sample: Pod + Ord + private::Sealed {
 
     /// The difference, at least 0.
     fn minus(self, other: Self) -> Self;
+
+    /// Adds samples to the tables of a [`histogram::Tally`].
+    #[doc(hidden)]
+    fn count(samples: &[Self], tables: &mut [u32]);
 
     /// Replaces each sample by its entry of `lut` ([`Self::LEVELS`] entries).
     fn map(samples: &mut [Self], lut: &[Self]) {
@@ -76,6 +80,10 @@ impl Sample for u8 {
         self.saturating_sub(other)
     }
 
+    fn count(samples: &[Self], tables: &mut [u32]) {
+        histogram::count::<Self, { histogram::TABLES_8 }>(samples, tables);
+    }
+
     fn map(samples: &mut [Self], lut: &[Self]) {
         simd::map(samples, lut.try_into().expect("a LUT has one entry a level"));
     }
@@ -115,6 +123,10 @@ impl Sample for u16 {
     #[inline(always)]
     fn minus(self, other: Self) -> Self {
         self.saturating_sub(other)
+    }
+
+    fn count(samples: &[Self], tables: &mut [u32]) {
+        histogram::count::<Self, { histogram::TABLES_16 }>(samples, tables);
     }
 
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {

@@ -1,0 +1,236 @@
+//! What must hold of equalization for every picture.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use histeqd::equalize::colour::{Plane, to_gray};
+use histeqd::equalize::histogram::{Counted, of_plane};
+use histeqd::equalize::{Clahe, Method, Operation, Sample, Scratch, Tiles, equalize, equalize_gray8, lut};
+use histeqd::picture::{Depth, Layout, Pixel};
+use proptest::prelude::*;
+
+const GLOBAL: Operation = Operation { method: Method::Global, per_channel: false };
+const CLAHE: Operation = Operation {
+    method: Method::Clahe(Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 3, y: 2 } }),
+    per_channel: false,
+};
+
+fn equalized<S: Sample>(samples: &[S], layout: Layout, operation: Operation) -> Vec<S> {
+    let mut result = samples.to_vec();
+    equalize(bytemuck::cast_slice_mut(&mut result), &layout, &operation, &mut Scratch::default());
+    result
+}
+
+fn row(pixels: usize, pixel: Pixel, depth: Depth) -> Layout {
+    Layout { width: pixels as u32, height: 1, pixel, depth }
+}
+
+/// Samples that crowd some part of the range, as real ones do.
+fn crowded() -> impl Strategy<Value = Vec<u8>> {
+    (0..200_u8, 1..=56_u8).prop_flat_map(|(low, span)| prop::collection::vec(low..low + span, 1..3000))
+}
+
+/// Each channel of interleaved samples by itself.
+fn channel<S: Sample>(samples: &[S], channels: usize, number: usize) -> Vec<S> {
+    samples.iter().skip(number).step_by(channels).copied().collect()
+}
+
+proptest! {
+    #[test]
+    fn order_is_kept_and_the_range_is_filled(samples in crowded()) {
+        let result = equalized(&samples, row(samples.len(), Pixel::Gray, Depth::Eight), GLOBAL);
+        let mut pairs: Vec<_> = samples.iter().zip(&result).collect();
+        pairs.sort();
+        prop_assert!(pairs.is_sorted_by_key(|&(_, after)| after));
+        let (darkest, brightest) = (pairs[0], pairs[pairs.len() - 1]);
+        if darkest.0 == brightest.0 {
+            prop_assert_eq!(samples, result);
+        } else {
+            prop_assert_eq!((*darkest.1, *brightest.1), (0, 255));
+        }
+    }
+
+    #[test]
+    fn a_second_time_changes_one_level_at_most(mut samples in crowded()) {
+        equalize_gray8(&mut samples);
+        let once = samples.clone();
+        equalize_gray8(&mut samples);
+        prop_assert!(once.iter().zip(&samples).all(|(once, twice)| once.abs_diff(*twice) <= 1));
+    }
+
+    #[test]
+    fn permuted_pixels_give_a_permuted_result(
+        pixels in prop::collection::vec(any::<[u16; 3]>(), 1..300).prop_flat_map(|pixels| {
+            let order: Vec<_> = (0..pixels.len()).collect();
+            (Just(pixels), Just(order).prop_shuffle())
+        }),
+    ) {
+        let (pixels, order) = pixels;
+        let layout = row(pixels.len(), Pixel::Rgb, Depth::Sixteen);
+        let permuted: Vec<_> = order.iter().map(|&at| pixels[at]).collect();
+        let expected = equalized(pixels.as_flattened(), layout, GLOBAL);
+        let result = equalized(permuted.as_flattened(), layout, GLOBAL);
+        for (pixel, &at) in result.chunks(3).zip(&order) {
+            prop_assert_eq!(pixel, &expected[at * 3..][..3]);
+        }
+    }
+
+    #[test]
+    fn gray_in_colour_is_equalized_as_gray(samples in crowded(), adaptive: bool) {
+        let operation = if adaptive { CLAHE } else { GLOBAL };
+        let gray = equalized(&samples, row(samples.len(), Pixel::Gray, Depth::Eight), operation);
+        let colour: Vec<_> = samples.iter().flat_map(|&v| [v; 3]).collect();
+        let mut result = equalized(&colour, row(samples.len(), Pixel::Rgb, Depth::Eight), operation);
+        for number in 0..3 {
+            prop_assert_eq!(&channel(&result, 3, number), &gray);
+        }
+        let layout = to_gray(&mut result, &row(samples.len(), Pixel::Rgb, Depth::Eight));
+        prop_assert_eq!(&result[..layout.bytes() as usize], gray);
+    }
+
+    #[test]
+    fn channels_by_themselves_are_gray_pictures(pixels in prop::collection::vec(any::<[u8; 3]>(), 1..300), adaptive: bool) {
+        let method = if adaptive { CLAHE.method } else { Method::Global };
+        let per_channel = Operation { method, per_channel: true };
+        let samples = pixels.as_flattened();
+        let result = equalized(samples, row(pixels.len(), Pixel::Rgb, Depth::Eight), per_channel);
+        for number in 0..3 {
+            let gray = channel(samples, 3, number);
+            let expected = equalized(&gray, row(gray.len(), Pixel::Gray, Depth::Eight), per_channel);
+            prop_assert_eq!(channel(&result, 3, number), expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_does_not_count(pixels in prop::collection::vec(any::<[u8; 4]>(), 1..300)) {
+        let blank = |colour: [u8; 3]| -> Vec<u8> {
+            let seen = |&[r, g, b, alpha]: &[u8; 4]| {
+                // Every other pixel is made transparent.
+                if alpha % 2 == 0 { [colour[0], colour[1], colour[2], 0] } else { [r, g, b, alpha] }
+            };
+            pixels.iter().flat_map(seen).collect()
+        };
+        let layout = row(pixels.len(), Pixel::Rgba, Depth::Eight);
+        let (black, other) = (equalized(&blank([0; 3]), layout, GLOBAL), equalized(&blank([9, 80, 200]), layout, GLOBAL));
+        for ((a, b), pixel) in black.chunks(4).zip(other.chunks(4)).zip(&pixels) {
+            prop_assert!(a == b || pixel[3] % 2 == 0);
+        }
+        prop_assert_eq!(channel(&black, 4, 3), channel(&blank([0; 3]), 4, 3));
+    }
+
+    #[test]
+    fn tiles_by_pixels_are_tiles_by_count(
+        width in 1..100_u32, height in 1..60_u32, side in 1..40_u32, clip_limit in 0.0..5.0,
+    ) {
+        let samples: Vec<u8> = (0..width * height).map(|at| (at * at / 7) as u8).collect();
+        let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
+        let clahe = |tiles| Operation { method: Method::Clahe(Clahe { clip_limit, tiles }), per_channel: false };
+        let (x, y) = Tiles::Pixels(side).grid(width, height);
+        prop_assert_eq!(
+            equalized(&samples, layout, clahe(Tiles::Pixels(side))),
+            equalized(&samples, layout, clahe(Tiles::Grid { x, y }))
+        );
+    }
+}
+
+#[test]
+fn tiles_by_pixels_are_as_near_as_whole_numbers_allow() {
+    assert_eq!(Tiles::Pixels(32).grid(100, 33), (3, 1));
+    assert_eq!(Tiles::Pixels(32).grid(4096, 48), (128, 2));
+    assert_eq!(Tiles::Pixels(32).grid(1, 15), (1, 1));
+    assert_eq!(Tiles::Pixels(0).grid(5, 6), (5, 6));
+    assert_eq!(Tiles::Grid { x: 0, y: 7 }.grid(100, 3), (1, 7));
+}
+
+#[test]
+fn a_constant_picture_is_unchanged() {
+    for pixel in [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba] {
+        for per_channel in [false, true] {
+            let operation = Operation { method: Method::Global, per_channel };
+            let samples = [40_u16, 5000, 300, 65535][..pixel.channels()].repeat(50);
+            assert_eq!(equalized(&samples, row(50, pixel, Depth::Sixteen), operation), samples);
+            let samples = [40_u8, 50, 60, 0][..pixel.channels()].repeat(50);
+            assert_eq!(equalized(&samples, row(50, pixel, Depth::Eight), operation), samples);
+        }
+    }
+}
+
+/// A picture's buffers may have served any other before.
+#[test]
+fn scratch_carries_nothing_over() {
+    let mut scratch = Scratch::default();
+    let noise: Vec<u16> = (0..40_000_u32).map(|at| (at.wrapping_mul(at) >> 3) as u16).collect();
+    let pictures =
+        [(200, 50, Pixel::Rgba), (3, 5, Pixel::Gray), (64, 64, Pixel::GrayAlpha), (7, 1, Pixel::Rgb)];
+    for depth in [Depth::Eight, Depth::Sixteen] {
+        for (width, height, pixel) in pictures {
+            for operation in [CLAHE, GLOBAL, Operation { per_channel: true, ..CLAHE }] {
+                let layout = Layout { width, height, pixel, depth };
+                let mut reused = noise.clone();
+                let mut fresh = noise.clone();
+                let bytes = layout.bytes() as usize;
+                equalize(
+                    &mut bytemuck::cast_slice_mut(&mut reused)[..bytes],
+                    &layout,
+                    &operation,
+                    &mut scratch,
+                );
+                let fresh_bytes = &mut bytemuck::cast_slice_mut(&mut fresh)[..bytes];
+                equalize(fresh_bytes, &layout, &operation, &mut Scratch::default());
+                assert_eq!(reused, fresh, "{layout:?} {operation:?}");
+            }
+        }
+    }
+}
+
+/// Counts times levels pass 2³¹ at 8.42 megapixels, where an implementation in 32-bit integers breaks.
+#[test]
+fn sixteen_megapixels_overflow_nothing() {
+    let mut samples: Vec<u8> = (0..16_777_216_u32).map(|at| (((at >> 8) * (at >> 16)) >> 16) as u8).collect();
+    let layout = Layout { width: 4096, height: 4096, pixel: Pixel::Gray, depth: Depth::Eight };
+    let counts = of_plane(&samples, &layout, Plane::Channel(0), Counted::All);
+    assert_eq!(counts.iter().sum::<u64>(), layout.pixels());
+    let before = samples.clone();
+    equalize_gray8(&mut samples);
+    let expected = wide_lut(&counts);
+    assert!(
+        before
+            .iter()
+            .zip(&samples)
+            .all(|(&before, &after)| u128::from(after) == expected[usize::from(before)])
+    );
+}
+
+/// The formula again, in 128-bit integers.
+fn wide_lut(counts: &[u64]) -> Vec<u128> {
+    let darkest = counts.iter().position(|&n| n > 0).unwrap();
+    let above = u128::from(counts[darkest + 1..].iter().sum::<u64>());
+    let top = counts.len() as u128 - 1;
+    (0..counts.len())
+        .map(|level| {
+            let running: u128 = counts.iter().take(level + 1).skip(darkest + 1).map(|&n| u128::from(n)).sum();
+            (2 * running * top + above) / (2 * above)
+        })
+        .collect()
+}
+
+#[test]
+fn luts_of_enormous_pictures_are_exact() {
+    let counts: Vec<u64> = (0..256).map(|level| (level * level * 977 + 13) << 12).collect();
+    let mut lut = [0_u8; 256];
+    lut::fill(&counts, &mut lut);
+    assert!(lut.iter().zip(wide_lut(&counts)).all(|(&entry, expected)| u128::from(entry) == expected));
+}
+
+#[test]
+#[should_panic(expected = "the pixels of this layout")]
+fn too_few_pixels_are_refused() {
+    equalize(&mut [0; 5], &row(6, Pixel::Gray, Depth::Eight), &GLOBAL, &mut Scratch::default());
+}
+
+#[test]
+#[should_panic(expected = "TargetAlignmentGreaterAndInputNotAligned")]
+fn sixteen_bit_samples_at_an_odd_address_are_refused() {
+    let mut words = [0_u16; 4];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    equalize(&mut bytes[1..5], &row(2, Pixel::Gray, Depth::Sixteen), &GLOBAL, &mut Scratch::default());
+}
