@@ -189,7 +189,7 @@ mod tests {
         let settings = Settings::resolve(flags.over(file), Request::default()).unwrap();
         assert_eq!((settings.threads, settings.memory), (3, 2 << 30));
         assert_eq!(settings.existing, Existing::Skip);
-        assert_eq!(settings.target.png_level, PngLevel::Balanced);
+        assert_eq!(settings.target.png_level, PngLevel::Fast);
         assert!(!settings.selection.takes_file(Path::new("a.jpg")));
     }
 

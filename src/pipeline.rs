@@ -214,7 +214,7 @@ impl Stages<'_> {
         let (bytes, heap) = (opened.slot_bytes() as u64, opened.heap_bytes());
         let mut slot = self.pool.take(bytes, heap, &work.claim)?;
         let decoded = opened.decode(slot.bytes_mut())?;
-        slot.release_aside();
+        slot.keep_aside(decoded.heap_bytes(&self.settings.target));
         Ok((slot, decoded, bytes_in))
     }
 

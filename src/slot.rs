@@ -148,11 +148,12 @@ impl Slot {
         memory.expect("a taken slot has memory").bytes_mut()
     }
 
-    /// The memory that was taken aside is free again.
-    pub fn release_aside(&mut self) {
-        let bytes = std::mem::take(&mut self.aside);
-        if bytes > 0 {
-            self.pool.lock().memory_left += bytes;
+    /// Of the memory that was taken aside no more than `bytes` bytes are needed any longer.
+    pub fn keep_aside(&mut self, bytes: u64) {
+        let released = self.aside.saturating_sub(bytes);
+        if released > 0 {
+            self.aside -= released;
+            self.pool.lock().memory_left += released;
             self.pool.changed.notify_all();
         }
     }
@@ -160,7 +161,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.release_aside();
+        self.keep_aside(0);
         if let Some(buffer) = self.buffer.take() {
             self.pool.put(buffer);
         }
@@ -296,7 +297,7 @@ impl SlotPool {
     }
 
     /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits, and for `aside` bytes more that its
-    /// taker uses elsewhere until [`Slot::release_aside`]. Takers are served in order, so a large picture is not
+    /// taker uses elsewhere until [`Slot::keep_aside`]. Takers are served in order, so a large picture is not
     /// overtaken for ever by small ones.
     ///
     /// # Errors
@@ -477,7 +478,7 @@ mod tests {
         let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, &Claim::default()).unwrap()));
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waiting.is_finished());
-        first.release_aside();
+        first.keep_aside(0);
         waiting.join().unwrap();
     }
 

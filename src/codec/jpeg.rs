@@ -32,6 +32,14 @@ pub(super) struct Native {
     restart_interval: u16,
     density: Option<Density>,
     kept: Vec<(u8, Vec<u8>)>,
+    /// Bytes of coefficients that a progressive picture is collected in, in decoder and encoder alike.
+    coefficient_bytes: u64,
+}
+
+impl Native {
+    pub(super) fn heap_bytes(&self) -> u64 {
+        self.coefficient_bytes
+    }
 }
 
 /// How the tail of the slot holds the chroma planes: Cb, then Cr, in whole blocks.
@@ -147,6 +155,7 @@ impl<'a> Source<'a> {
 
     /// What to write back, for the components that have been taken.
     fn native(self, mut tables: Vec<QuantTable>) -> Native {
+        let coefficient_bytes = self.heap_bytes();
         let Self { markers, space, form, .. } = self;
         let (space, components) = match form {
             Form::Gray => {
@@ -166,6 +175,7 @@ impl<'a> Source<'a> {
             restart_interval: markers.restart_interval,
             density: markers.density,
             kept: markers.kept.iter().map(|segment| (segment.marker, segment.content.to_vec())).collect(),
+            coefficient_bytes,
         }
     }
 }

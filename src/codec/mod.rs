@@ -123,6 +123,16 @@ impl Decoded {
     }
 }
 
+impl Decoded {
+    /// Bytes of heap that the encoder takes for itself, beyond small change: a progressive JPEG's coefficients again.
+    pub fn heap_bytes(&self, target: &Target) -> u64 {
+        match (&self.native, target.format_for(self.format)) {
+            (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes(),
+            _ => 0,
+        }
+    }
+}
+
 /// What only the source's own format can say about a picture.
 #[derive(Debug)]
 enum Native {

@@ -65,7 +65,7 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub quality: Option<JpegQuality>,
 
-    /// How small PNGs are made: fast, balanced, small [default: balanced]
+    /// How small PNGs are made: fast, balanced, small [default: fast]
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Output", hide_possible_values = true)]
     pub png_level: Option<PngLevelName>,
 
@@ -188,7 +188,7 @@ impl Written {
             color: Some(Color::Luma),
             format: Some(FormatName::Keep),
             quality: Some(JpegQuality::Keep),
-            png_level: Some(PngLevelName::Balanced),
+            png_level: Some(PngLevelName::Fast),
             overwrite: Some(false),
             durability: Some(Durability::Full),
             include: Some(Vec::new()),

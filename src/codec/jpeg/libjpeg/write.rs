@@ -6,7 +6,7 @@ use std::{mem, ptr, slice};
 use mozjpeg_sys::{
     JCP_FASTEST, JINT_COMPRESS_PROFILE, boolean, jpeg_alloc_quant_table, jpeg_c_set_int_param,
     jpeg_compress_struct, jpeg_create_compress, jpeg_destination_mgr, jpeg_destroy_compress, jpeg_error_mgr,
-    jpeg_finish_compress, jpeg_set_colorspace, jpeg_set_defaults, jpeg_set_quality, jpeg_simple_progression,
+    jpeg_finish_compress, jpeg_scan_info, jpeg_set_colorspace, jpeg_set_defaults, jpeg_set_quality,
     jpeg_start_compress, jpeg_write_marker, jpeg_write_raw_data, jpeg_write_scanlines,
 };
 
@@ -18,6 +18,28 @@ const ROOM: usize = 1 << 16;
 
 /// The largest divisor that libjpeg's forward DCT handles (it multiplies by 8 in 16 bits); a coefficient is 0 long before.
 const MOST_QUANT: u16 = 8191;
+
+/// The scans of progressive gray: mean values, coarse detail, fine detail. No coefficient is split by bits: its later
+/// refinements would take longer than all else together.
+const GRAY_SCANS: [jpeg_scan_info; 3] = [scan(&[0], 0, 0), scan(&[0], 1, 5), scan(&[0], 6, 63)];
+
+/// The scans of progressive colour: as gray, with the chroma before the fine detail.
+const COLOUR_SCANS: [jpeg_scan_info; 5] =
+    [scan(&[0, 1, 2], 0, 0), scan(&[0], 1, 5), scan(&[2], 1, 63), scan(&[1], 1, 63), scan(&[0], 6, 63)];
+
+const fn scan(components: &[c_int], first: c_int, last: c_int) -> jpeg_scan_info {
+    let mut component_index = [0; 4];
+    let (used, _) = component_index.split_at_mut(components.len());
+    used.copy_from_slice(components);
+    jpeg_scan_info {
+        comps_in_scan: components.len() as c_int,
+        component_index,
+        Ss: first,
+        Se: last,
+        Ah: 0,
+        Al: 0,
+    }
+}
 
 /// What is to be written besides the pixels.
 #[derive(Debug)]
@@ -109,9 +131,10 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pi
             Tables::Quality(quality) => jpeg_set_quality(info, c_int::from(quality), 1),
             Tables::Own(tables) => set_tables(info, tables),
         }
-        if frame.progressive {
-            jpeg_simple_progression(info);
-        }
+    }
+    if frame.progressive {
+        let scans = if frame.components.len() == 1 { &GRAY_SCANS[..] } else { &COLOUR_SCANS[..] };
+        (info.scan_info, info.num_scans) = (scans.as_ptr(), scans.len() as c_int);
     }
     info.raw_data_in = matches!(pixels, Pixels::Planes(_)).into();
     info.restart_interval = c_uint::from(frame.restart_interval);
