@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::cli::BenchCommand;
-use crate::equalize::{Method, Operation};
+use crate::equalize::{Method, Operation, Order};
 use crate::error::Error;
 use crate::picture::{Depth, Layout, Pixel};
 use crate::slot::{Memory, SlotId};
@@ -147,8 +147,8 @@ impl Worker {
     }
 
     fn give(&self, slot: SlotId, load: &Load) -> io::Result<()> {
-        let (layout, operation) = (load.layout, load.operation);
-        self.channel.send(&ToWorker::Equalize { slot, layout, operation }, None)
+        let (layout, order) = (load.layout, Order::Equalize(load.operation));
+        self.channel.send(&ToWorker::Work { slot, layout, order }, None)
     }
 
     fn take(&self) -> io::Result<SlotId> {

@@ -1,9 +1,12 @@
 //! The command line.
 
+mod histogram;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use self::histogram::HistogramCommand;
 use crate::config::{self, ConfigError, MethodName, Report, Request, Settings, Style, Written};
 use crate::error::Error;
 
@@ -30,6 +33,7 @@ Examples:
   histeqd xray.png --out done/ --color gray   one picture
   histeqd inbox/ --out done/ --format png     all outputs as PNG
   histeqd inbox/ --out done/ --dry-run        what would be done
+  histeqd histogram photo.jpg --plot hist.svg counts of every channel, and a plot
   histeqd devices                             which GPUs can be used, and why not
 
 Ctrl-C finishes what was begun; pressed again, it leaves at once.
@@ -70,7 +74,7 @@ Exit codes:
   130  stopped by Ctrl-C or SIGTERM: the first finishes what was begun, the second
        leaves at once; no partial output either way
 
-A folder called 'devices' or 'bench' has to be written './devices' or './bench'.";
+A folder called like a command, such as 'devices', has to be written './devices'.";
 
 /// The command line as it was typed.
 #[derive(Debug, Parser)]
@@ -81,7 +85,7 @@ A folder called 'devices' or 'bench' has to be written './devices' or './bench'.
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd devices",
+    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
@@ -136,6 +140,9 @@ pub struct Cli {
 /// What is asked for other than doing pictures.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Count the levels of pictures, channel by channel, as a table and as plots
+    #[command(long_about = histogram::LONG_ABOUT, after_help = histogram::AFTER)]
+    Histogram(Box<HistogramCommand>),
     /// List what can equalize here, and why a GPU cannot
     Devices,
     /// Measure how fast pictures go through the devices, without files and codecs
@@ -222,8 +229,13 @@ impl Cli {
             _ => Style::Normal,
         };
         let report = Report { style, json: self.json };
-        let request =
-            Request { inputs: self.inputs, out: self.out.unwrap_or_default(), dry_run: self.dry_run, report };
+        let request = Request {
+            inputs: self.inputs,
+            out: self.out.unwrap_or_default(),
+            dry_run: self.dry_run,
+            report,
+            ..Request::default()
+        };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;
         if self.print_config {
             return Ok(Invocation::Print(written.resolved().to_toml()));

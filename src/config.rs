@@ -31,6 +31,8 @@ pub struct Settings {
     pub inputs: Vec<PathBuf>,
     /// The folder that receives the outputs.
     pub out: PathBuf,
+    /// Which outputs there are.
+    pub naming: Naming,
     /// What the devices do with the samples.
     pub operation: Operation,
     /// What is written.
@@ -55,6 +57,18 @@ pub struct Settings {
     pub durability: Durability,
     /// What the user wants to hear.
     pub report: Report,
+}
+
+/// How the output of a picture is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// As the input below its input folder, in the output folder.
+    #[default]
+    Mirror,
+    /// By this text, with `{}` in it for the input's path below its input folder.
+    Pattern(String),
+    /// Pictures have no outputs of their own.
+    Nothing,
 }
 
 /// What becomes of outputs that exist.
@@ -94,6 +108,8 @@ pub struct Request {
     pub inputs: Vec<PathBuf>,
     /// The folder that receives the outputs.
     pub out: PathBuf,
+    /// Which outputs there are.
+    pub naming: Naming,
     /// Say what would be done, and write nothing.
     pub dry_run: bool,
     /// What the user wants to hear.
@@ -126,6 +142,7 @@ impl Settings {
             durability: key(written.durability),
             inputs: request.inputs,
             out: request.out,
+            naming: request.naming,
             dry_run: request.dry_run,
             report: request.report,
         })

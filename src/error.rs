@@ -27,6 +27,17 @@ pub enum PictureError {
     /// No device could equalize it.
     #[error("no device could do it: {0}")]
     Device(String),
+    /// It has fewer levels than its histogram is to have bins.
+    #[error("its samples have {levels} levels, which make no {bins} bins; lower --bins")]
+    TooManyBins {
+        /// Levels of its samples.
+        levels: usize,
+        /// Bins that were asked for.
+        bins: usize,
+    },
+    /// Its plot could not be drawn.
+    #[error("its plot cannot be drawn: {0}")]
+    Plot(String),
     /// It was not attempted, so that nothing is lost.
     #[error(transparent)]
     Refused(#[from] Refusal),

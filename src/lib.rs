@@ -19,6 +19,7 @@ pub mod config;
 pub mod device;
 pub mod equalize;
 pub mod error;
+pub mod histogram;
 pub mod paths;
 pub mod picture;
 pub mod pipeline;
@@ -35,23 +36,30 @@ use crossbeam_channel::Sender;
 
 use crate::config::Settings;
 use crate::device::{Devices, Insist, Surroundings};
+use crate::equalize::Order;
 use crate::error::Error;
-use crate::pipeline::{Stages, Stop};
+use crate::pipeline::{Encoder, Outlet, Stages, Stop};
 use crate::progress::{Event, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::slot::SlotPool;
 use crate::source::{Job, Plan};
 
-/// Does the pictures that the settings name, until all are through or `stop` is asked.
+/// Equalizes the pictures that the settings name, until all are through or `stop` is asked.
 ///
 /// # Errors
 /// When nothing, or nothing more, could be done at all. What goes wrong with single pictures is in the summary.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
+    let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
+    run_into(&encoder, Order::Equalize(settings.operation), settings, stop)
+}
+
+/// Sends the pictures that the settings name through the devices and into an outlet.
+fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop) -> Result<Summary, Error> {
     let plan = source::scan(settings)?;
     let reporter = Reporter::start(settings.report, &settings.out).map_err(Error::thread)?;
     let events = reporter.events();
     let jobs = announce(plan, settings.dry_run, &events);
-    let done = if jobs.is_empty() { Ok(()) } else { process(jobs, settings, stop, publisher, &events) };
+    let done = if jobs.is_empty() { Ok(()) } else { process(jobs, outlet, order, settings, stop, &events) };
     drop(events);
     let summary = reporter.finish();
     done.map(|()| summary)
@@ -75,22 +83,29 @@ fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
     plan.jobs
 }
 
-/// The pipeline, from a list of jobs to the outputs.
+/// The pipeline, from a list of jobs to the outlet.
 fn process(
     jobs: Vec<Job>,
+    outlet: &dyn Outlet,
+    order: Order,
     settings: &Settings,
     stop: &Stop,
-    publisher: &Publisher,
     events: &Sender<Event>,
 ) -> Result<(), Error> {
-    publisher.check(&settings.out).map_err(|error| Error::CannotRun(error.to_string()))?;
+    outlet.check()?;
     let pool = Arc::new(SlotPool::new(settings.memory));
     let devices = Devices::default();
     let insist = Insist::new(stop.clone());
     // Every task in it has a slot, so there are never more than slots.
     let (equalized, finished) = crossbeam_channel::unbounded();
-    let stages =
-        Stages { settings, pool: Arc::clone(&pool), devices: &devices, publisher, events: events.clone() };
+    let stages = Stages {
+        settings,
+        pool: Arc::clone(&pool),
+        devices: &devices,
+        order,
+        outlet,
+        events: events.clone(),
+    };
     thread::scope(|scope| {
         let around = Surroundings { settings, pool: &pool, equalized: &equalized, events, insist: &insist };
         let fed = devices.start(scope, &around).and_then(|()| {

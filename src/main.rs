@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use histeqd::cli::{Cli, Command, Invocation};
+use histeqd::cli::{Cli, Command, HistogramCommand, Invocation};
 use histeqd::config::Settings;
 use histeqd::error::{Error, Exit};
 use histeqd::pipeline::Stop;
+use histeqd::progress::Summary;
 use histeqd::publish::Publisher;
-use histeqd::{bench, device, worker};
+use histeqd::{bench, device, histogram, worker};
 
 fn main() -> ExitCode {
     match run() {
@@ -29,6 +30,7 @@ fn run() -> Result<Exit, Error> {
             Ok(Exit::Done)
         }
         Invocation::Run(settings) => run_pictures(&settings),
+        Invocation::Command(Command::Histogram(command)) => count_pictures(*command),
         Invocation::Command(Command::Devices) => {
             let _ = write!(io::stdout(), "{}", device::find::describe());
             Ok(Exit::Done)
@@ -46,6 +48,20 @@ fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     on_signals(&stop, &publisher)?;
     let summary = histeqd::run(settings, &stop, &publisher)?;
+    tell(&summary, settings)
+}
+
+/// Like [`run_pictures`], to histograms instead of pictures.
+fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
+    let (settings, request) = command.resolve()?;
+    let stop = Stop::default();
+    let publisher = Arc::new(Publisher::new(settings.durability));
+    on_signals(&stop, &publisher)?;
+    let summary = histogram::run(&settings, &request, &stop, &publisher)?;
+    tell(&summary, &settings)
+}
+
+fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
     summary
         .tell(settings.report)
         .map_err(|error| Error::CannotRun(format!("the summary cannot be written: {error}")))?;

@@ -5,16 +5,17 @@
 //! the last picture is through.
 
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
-use crate::codec::{self, Decoded};
+use crate::codec::{self, Decoded, Target};
 use crate::config::{Durability, Settings};
 use crate::device::Devices;
-use crate::equalize::Operation;
+use crate::equalize::Order;
 use crate::error::{Error, PictureError};
 use crate::picture::Layout;
 use crate::progress::Event;
@@ -54,7 +55,7 @@ pub struct Task {
     /// What they are, and what the encoder will need.
     pub decoded: Decoded,
     /// What a device does with them.
-    pub operation: Operation,
+    pub order: Order,
     /// Where it came from.
     pub work: Work,
     /// Bytes of its file.
@@ -82,13 +83,55 @@ impl Task {
 /// of them wait for at once.
 const PUBLISHERS: usize = 4;
 
-/// A picture that is written, but not yet on the disk under its name.
-struct Encoded<'a> {
-    output: Unpublished<'a>,
+/// A picture that an outlet took; its output, if it has one, is written, but not yet on the disk under its name.
+struct Taken<'a> {
+    output: Option<Unpublished<'a>>,
     job: Job,
     pixels: u64,
     bytes_in: u64,
     device: Arc<str>,
+}
+
+/// Where pictures go that the devices are through with. All encode threads share it.
+pub trait Outlet: Sync {
+    /// Finds out, before anything is decoded, whether there is a place for what comes out.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn check(&self) -> Result<(), Error>;
+
+    /// Takes what a device left in the task's slot; returns the output that is to be published, if there is one. `scratch` is
+    /// worth reusing.
+    ///
+    /// # Errors
+    /// When this picture cannot be taken. The others may still come.
+    fn take(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<Option<Unpublished<'_>>, PictureError>;
+
+    /// The picture of this job failed.
+    fn miss(&self, _job: &Job) {}
+}
+
+/// Encodes pictures into the output tree.
+pub struct Encoder<'a> {
+    /// The folder of the output tree.
+    pub out: &'a Path,
+    /// What is written.
+    pub target: &'a Target,
+    /// Writes it.
+    pub publisher: &'a Publisher,
+}
+
+impl Outlet for Encoder<'_> {
+    fn check(&self) -> Result<(), Error> {
+        self.publisher.check(self.out).map_err(|error| Error::CannotRun(error.to_string()))
+    }
+
+    fn take(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<Option<Unpublished<'_>>, PictureError> {
+        let mut output = self.publisher.begin(&task.work.job.output)?;
+        codec::encode(&task.decoded, task.slot.bytes_mut(), self.target, scratch, output.file())
+            .map_err(|error| output.failed(error))?;
+        Ok(Some(output))
+    }
 }
 
 /// What the stages share.
@@ -99,8 +142,10 @@ pub struct Stages<'a> {
     pub pool: Arc<SlotPool>,
     /// The devices.
     pub devices: &'a Devices,
-    /// The output tree.
-    pub publisher: &'a Publisher,
+    /// What the devices do.
+    pub order: Order,
+    /// Where the pictures go then.
+    pub outlet: &'a dyn Outlet,
     /// Where everything that happens is told.
     pub events: Sender<Event>,
 }
@@ -176,19 +221,19 @@ impl Stages<'_> {
         scope: &'scope Scope<'scope, '_>,
         equalized: &Receiver<Task>,
     ) -> Result<(), Error> {
-        let (encoded, to_publish) = bounded(PUBLISHERS);
+        let (publishers, to_publish) = bounded(PUBLISHERS);
         for number in 0..self.settings.threads {
-            let (equalized, encoded) = (equalized.clone(), encoded.clone());
+            let (equalized, publishers) = (equalized.clone(), publishers.clone());
             Builder::new()
                 .name(format!("encode-{number}"))
-                .spawn_scoped(scope, move || self.encode_all(&equalized, &encoded))
+                .spawn_scoped(scope, move || self.encode_all(&equalized, &publishers))
                 .map_err(Error::thread)?;
         }
         for number in 0..PUBLISHERS {
             let to_publish = to_publish.clone();
             Builder::new()
                 .name(format!("publish-{number}"))
-                .spawn_scoped(scope, move || to_publish.iter().for_each(|encoded| self.publish(encoded)))
+                .spawn_scoped(scope, move || to_publish.iter().for_each(|taken| self.publish(taken)))
                 .map_err(Error::thread)?;
         }
         Ok(())
@@ -199,8 +244,7 @@ impl Stages<'_> {
         while let Some(work) = queues.next() {
             match self.decode(&work, &mut buffer) {
                 Ok((slot, decoded, bytes_in)) => {
-                    let operation = self.settings.operation;
-                    self.devices.submit(Task { slot, decoded, operation, work, bytes_in });
+                    self.devices.submit(Task { slot, decoded, order: self.order, work, bytes_in });
                 }
                 Err(error) => self.fail(work.job, error),
             }
@@ -211,50 +255,42 @@ impl Stages<'_> {
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
-        let (bytes, heap) = (opened.slot_bytes() as u64, opened.heap_bytes());
-        let mut slot = self.pool.take(bytes, heap, &work.claim)?;
+        let bytes = self.order.slot_bytes(&opened.layout()).max(opened.slot_bytes() as u64);
+        let mut slot = self.pool.take(bytes, opened.heap_bytes(), &work.claim)?;
         let decoded = opened.decode(slot.bytes_mut())?;
         slot.keep_aside(decoded.heap_bytes(&self.settings.target));
         Ok((slot, decoded, bytes_in))
     }
 
-    fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, encoded: &Sender<Encoded<'p>>) {
+    fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {
         let mut scratch = Vec::new();
         for mut task in equalized {
             let device = self.devices.name(&task.slot);
-            let output = self.encode(&mut task, &mut scratch);
+            let taken = self.outlet.take(&mut task, &mut scratch);
             let Task { slot, decoded, work, bytes_in, .. } = task;
             drop(slot);
-            match output {
+            match taken {
                 Ok(output) => {
                     let pixels = decoded.layout.pixels();
-                    self.pass_on(Encoded { output, job: work.job, pixels, bytes_in, device }, encoded);
+                    self.pass_on(Taken { output, job: work.job, pixels, bytes_in, device }, publishers);
                 }
                 Err(error) => self.fail(work.job, error),
             }
         }
     }
 
-    fn encode(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<Unpublished<'_>, PictureError> {
-        let mut output = self.publisher.begin(&task.work.job.output)?;
-        let target = &self.settings.target;
-        codec::encode(&task.decoded, task.slot.bytes_mut(), target, scratch, output.file())
-            .map_err(|error| output.failed(error))?;
-        Ok(output)
-    }
-
     /// Waiting for the disk is for the publishers; a rename alone is sooner done than handed over.
-    fn pass_on<'p>(&'p self, encoded: Encoded<'p>, publishers: &Sender<Encoded<'p>>) {
-        match self.settings.durability {
-            Durability::Fast => self.publish(encoded),
+    fn pass_on<'p>(&'p self, taken: Taken<'p>, publishers: &Sender<Taken<'p>>) {
+        match (&taken.output, self.settings.durability) {
+            (None, _) | (_, Durability::Fast) => self.publish(taken),
             // Only publishers that panicked close this way; the panic is then what ends the run.
-            Durability::Full => drop(publishers.send(encoded)),
+            (Some(_), Durability::Full) => drop(publishers.send(taken)),
         }
     }
 
-    fn publish(&self, encoded: Encoded<'_>) {
-        let Encoded { output, job, pixels, bytes_in, device } = encoded;
-        match output.publish() {
+    fn publish(&self, taken: Taken<'_>) {
+        let Taken { output, job, pixels, bytes_in, device } = taken;
+        match output.map_or(Ok(0), Unpublished::publish) {
             Ok(bytes_out) => {
                 let Job { input, output, .. } = job;
                 self.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device });
@@ -264,6 +300,7 @@ impl Stages<'_> {
     }
 
     fn fail(&self, job: Job, error: PictureError) {
+        self.outlet.miss(&job);
         self.tell(Event::failure(job, error));
     }
 

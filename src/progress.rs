@@ -36,7 +36,7 @@ pub enum Event {
     Done {
         /// The file that was read.
         input: PathBuf,
-        /// The file that was written.
+        /// The file that was written; empty where nothing is written for each picture.
         output: PathBuf,
         /// Width times height.
         pixels: u64,
@@ -209,6 +209,9 @@ fn line(event: &Event, style: Style) -> Option<String> {
         }
         Event::Skipped { input, why, .. } if verbose || *why == Skip::LinkLoop => {
             Some(format!("skipped: {}: {}", Shown(input), why.of_one()))
+        }
+        Event::Done { input, output, device, .. } if verbose && output.as_os_str().is_empty() => {
+            Some(format!("done: {} ({device})", Shown(input)))
         }
         Event::Done { input, output, device, .. } if verbose => {
             Some(format!("done: {} -> {} ({device})", Shown(input), Shown(output)))

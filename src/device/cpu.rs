@@ -6,8 +6,8 @@ use std::thread::Scope;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::Device;
-use crate::equalize::{Scratch, equalize};
 use crate::pipeline::Task;
+use crate::worker::{CpuLane, Lane};
 
 /// The CPU: one lane a core, each a thread of this process.
 pub struct CpuDevice {
@@ -27,18 +27,17 @@ impl CpuDevice {
             let (tasks, equalized) = (tasks.clone(), equalized.clone());
             std::thread::Builder::new()
                 .name(format!("lane-cpu-{number}"))
-                .spawn_scoped(scope, move || lane(&tasks, &equalized))?;
+                .spawn_scoped(scope, move || run_lane(&tasks, &equalized))?;
         }
         Ok(Self { work: Mutex::new(Some(work)) })
     }
 }
 
-fn lane(tasks: &Receiver<Task>, equalized: &Sender<Task>) {
-    let mut scratch = Scratch::default();
+fn run_lane(tasks: &Receiver<Task>, equalized: &Sender<Task>) {
+    let mut lane = CpuLane::default();
     for mut task in tasks {
-        let (layout, operation) = (task.layout(), task.operation);
-        let pixels = &mut task.slot.bytes_mut()[..layout.bytes() as usize];
-        equalize(pixels, &layout, &operation, &mut scratch);
+        let (layout, order) = (task.layout(), task.order);
+        lane.carry_out(task.slot.bytes_mut(), &layout, &order).expect("the CPU does not fail");
         if equalized.send(task).is_err() {
             return;
         }

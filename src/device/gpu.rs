@@ -304,8 +304,8 @@ impl Worker {
             self.channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
             self.mapped.insert(slot, generation);
         }
-        let (layout, operation) = (task.layout(), task.operation);
-        self.channel.send(&ToWorker::Equalize { slot, layout, operation }, None)
+        let (layout, order) = (task.layout(), task.order);
+        self.channel.send(&ToWorker::Work { slot, layout, order }, None)
     }
 }
 

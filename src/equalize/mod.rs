@@ -2,12 +2,14 @@
 //!
 //! [`equalize`] is what a CPU lane does with a picture and the reference for every other backend, byte for byte. Its parts:
 //! [`histogram`] counts, [`lut`] makes the table, [`colour`] knows luma and what follows from it, [`clahe`]
-//! is the adaptive method.
+//! is the adaptive method. [`count`] counts alone, for colour histograms. An [`Order`] says which of all that a lane does.
 
 pub mod clahe;
 pub mod colour;
+pub mod count;
 pub mod histogram;
 pub mod lut;
+pub mod order;
 mod sample;
 mod simd;
 
@@ -17,6 +19,7 @@ use crate::picture::{Depth, Layout, Pixel};
 pub use clahe::{Clahe, Tiles};
 use colour::Plane;
 use histogram::{BLOCK, Counted, Tally};
+pub use order::Order;
 pub use sample::Sample;
 
 /// How contrast is enhanced.
@@ -28,7 +31,7 @@ pub enum Method {
     Clahe(Clahe),
 }
 
-/// What a lane does with the samples of a picture. (Gray output is no case of its own: the decoder then delivers gray.)
+/// How the samples of a picture are equalized. (Gray output is no case of its own: the decoder then delivers gray.)
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// How contrast is enhanced.

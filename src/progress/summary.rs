@@ -23,7 +23,7 @@ const LISTED: usize = 20;
 /// `{"bytes": [99, 97, 102, 233]}`, so that no name is lost.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The folder that has the outputs.
+    /// The folder that has the outputs; empty where there is none.
     #[serde(serialize_with = "paths::as_json")]
     pub out: PathBuf,
     /// Pictures that were to be done.
@@ -205,8 +205,11 @@ impl Summary {
         write!(text, "Done: {}", pictures(self.done))?;
         if self.done > 0 {
             let (size, time) = (megapixels(self.pixels), time(self.seconds));
-            let (speed, out) = (speed(self.pixels, self.seconds), Shown(&self.out));
-            write!(text, ", {size} in {time} ({speed}); look in {out}")?;
+            let speed = speed(self.pixels, self.seconds);
+            write!(text, ", {size} in {time} ({speed})")?;
+            if !self.out.as_os_str().is_empty() {
+                write!(text, "; look in {}", Shown(&self.out))?;
+            }
         }
         writeln!(text)?;
         if self.devices.len() > 1 {

@@ -1,5 +1,7 @@
 //! What file names say about formats.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::codec::Format;
@@ -38,6 +40,12 @@ pub(super) fn renamed(path: &Path, format: Format) -> PathBuf {
     }
 }
 
+/// The pattern with `path` in the place of every `{}`.
+pub(super) fn patterned(pattern: &str, path: &Path) -> PathBuf {
+    let pieces: Vec<&[u8]> = pattern.split("{}").map(str::as_bytes).collect();
+    OsString::from_vec(pieces.join(path.as_os_str().as_bytes())).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +71,12 @@ mod tests {
     fn what_is_no_pictures_extension_is_part_of_the_name() {
         assert_eq!(name("IMG_2024.01.02", Format::Png), "IMG_2024.01.02.png");
         assert_eq!(name("scan", Format::Tiff), "scan.tif");
+    }
+
+    #[test]
+    fn a_pattern_takes_the_whole_path() {
+        assert_eq!(patterned("plots/{}.svg", Path::new("a/b.png")), Path::new("plots/a/b.png.svg"));
+        assert_eq!(patterned("plot.svg", Path::new("a/b.png")), Path::new("plot.svg"));
     }
 
     #[test]

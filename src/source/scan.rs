@@ -11,8 +11,8 @@ use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
 use super::Selection;
-use super::names::{promises_a_picture, renamed};
-use crate::config::{Existing, Settings};
+use super::names::{patterned, promises_a_picture, renamed};
+use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::Shown;
 
@@ -23,7 +23,7 @@ pub struct Job {
     pub number: usize,
     /// The file to read.
     pub input: PathBuf,
-    /// The file to write.
+    /// The file to write; empty where nothing is written for each picture.
     pub output: PathBuf,
     /// Whether the user named this very file, instead of a folder above it.
     pub named: bool,
@@ -119,11 +119,13 @@ struct Found {
 
 impl Found {
     fn with_output(self, settings: &Settings) -> Candidate {
-        let below = match settings.target.format {
-            Some(format) => renamed(&self.below, format),
-            None => self.below.clone(),
+        let output = match (&settings.naming, settings.target.format) {
+            (Naming::Mirror, Some(format)) => settings.out.join(renamed(&self.below, format)),
+            (Naming::Mirror, None) => settings.out.join(&self.below),
+            (Naming::Pattern(pattern), _) => patterned(pattern, &self.below),
+            (Naming::Nothing, _) => PathBuf::new(),
         };
-        Candidate { output: settings.out.join(below), found: self }
+        Candidate { output, found: self }
     }
 }
 
@@ -243,6 +245,7 @@ fn hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
+/// An input file, and its output: an empty path where it has none.
 struct Candidate {
     found: Found,
     output: PathBuf,
@@ -293,7 +296,8 @@ fn shared_outputs(candidates: &[Candidate]) -> Vec<Option<PathBuf>> {
     }
     let other = |(number, candidate): (usize, &Candidate)| {
         let sharers = &by_output[candidate.output.as_path()];
-        let other = sharers.iter().find(|&&sharer| sharer != number)?;
+        let has_output = !candidate.output.as_os_str().is_empty();
+        let other = sharers.iter().find(|&&sharer| has_output && sharer != number)?;
         Some(candidates[*other].found.input.clone())
     };
     candidates.iter().enumerate().map(other).collect()

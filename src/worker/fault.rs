@@ -64,13 +64,13 @@ impl Faults {
     }
 
     /// Does what the test asked for, if this is the picture; half of it is overwritten first, as a real failure may.
-    pub(super) fn strike(&self, pixels: &mut [u8]) -> Result<(), EngineError> {
+    pub(super) fn strike(&self, bytes: &mut [u8]) -> Result<(), EngineError> {
         let Some(fault) = self.fault else { return Ok(()) };
         if self.pictures.fetch_add(1, Ordering::Relaxed) + 1 != fault.picture {
             return Ok(());
         }
-        let half = pixels.len() / 2;
-        pixels[..half].fill(0xA5);
+        let half = bytes.len() / 2;
+        bytes[..half].fill(0xA5);
         match fault.kind {
             FaultKind::Exit => std::process::exit(3),
             FaultKind::Hang => loop {

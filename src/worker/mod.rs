@@ -17,7 +17,8 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::cli::WorkerCommand;
 use crate::device::{GpuInfo, GpuList};
-use crate::equalize::{Operation, Scratch, equalize};
+use crate::equalize::count::count;
+use crate::equalize::{Operation, Order, Scratch, equalize};
 use crate::error::{Error, Exit};
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
@@ -121,6 +122,30 @@ pub trait Lane {
         layout: &Layout,
         operation: &Operation,
     ) -> Result<(), EngineError>;
+
+    /// Counts all planes of the pixels into `counts`, as [`crate::equalize::count::count`] does.
+    ///
+    /// # Errors
+    /// When the device fails; the counts are then undefined and the worker must end.
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError>;
+
+    /// Carries out an order on the bytes of a slot.
+    ///
+    /// # Errors
+    /// When the device fails; the bytes are then undefined and the worker must end.
+    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), EngineError> {
+        let (pixels, counts) = order.parts(slot, layout);
+        match order {
+            Order::Equalize(operation) => self.equalize(pixels, layout, operation),
+            Order::Count { equalize: None } => self.count(pixels, layout, counts),
+            Order::Count { equalize: Some(operation) } => {
+                let (before, after) = counts.split_at_mut(counts.len() / 2);
+                self.count(pixels, layout, before)?;
+                self.equalize(pixels, layout, operation)?;
+                self.count(pixels, layout, after)
+            }
+        }
+    }
 }
 
 /// The CPU as an engine.
@@ -138,11 +163,13 @@ impl Engine for CpuEngine {
     fn unpin(&self, _memory: &mut Memory) {}
 
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
-        Ok(Box::new(CpuLane(Scratch::default())))
+        Ok(Box::new(CpuLane::default()))
     }
 }
 
-struct CpuLane(Scratch);
+/// A lane on the CPU. It never fails.
+#[derive(Default)]
+pub(crate) struct CpuLane(Scratch);
 
 impl Lane for CpuLane {
     fn equalize(
@@ -154,6 +181,11 @@ impl Lane for CpuLane {
         equalize(pixels, layout, operation, &mut self.0);
         Ok(())
     }
+
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError> {
+        count(pixels, layout, counts, &mut self.0);
+        Ok(())
+    }
 }
 
 /// A picture in a lane's hands.
@@ -161,7 +193,7 @@ struct Lent {
     slot: SlotId,
     memory: Arc<Mutex<Memory>>,
     layout: Layout,
-    operation: Operation,
+    order: Order,
 }
 
 /// What `histeqd worker` does.
@@ -259,9 +291,9 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>) -> io::R
                 slots.insert(slot, Arc::new(Mutex::new(memory)));
             }
             ToWorker::Unmap { slot } => let_go(&mut slots, slot),
-            ToWorker::Equalize { slot, layout, operation } => {
+            ToWorker::Work { slot, layout, order } => {
                 let memory = slots.get(&slot).ok_or_else(|| io::Error::other("a slot without memory"))?;
-                let lent = Lent { slot, memory: Arc::clone(memory), layout, operation };
+                let lent = Lent { slot, memory: Arc::clone(memory), layout, order };
                 lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
             }
         }
@@ -283,10 +315,10 @@ fn run_lane(
     // The receiver lives until every lane has reported.
     let _ = made.send(report);
     let Some(mut lane) = lane else { return };
-    for Lent { slot, memory, layout, operation } in lent {
+    for Lent { slot, memory, layout, order } in lent {
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let pixels = &mut memory.bytes_mut()[..layout.bytes() as usize];
-        let result = faults.strike(pixels).and_then(|()| lane.equalize(pixels, &layout, &operation));
+        let bytes = &mut memory.bytes_mut()[..order.slot_bytes(&layout) as usize];
+        let result = faults.strike(bytes).and_then(|()| lane.carry_out(bytes, &layout, &order));
         drop(memory);
         if let Err(error) = result {
             fail(channel, slot, &error);

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::device::GpuInfo;
-use crate::equalize::Operation;
+use crate::equalize::Order;
 use crate::picture::Layout;
 use crate::slot::SlotId;
 
@@ -34,14 +34,14 @@ pub enum ToWorker {
         /// The slot.
         slot: SlotId,
     },
-    /// The picture at the start of the slot is to be equalized in place. The slot is the worker's until it answers.
-    Equalize {
+    /// The order is to be carried out on the picture at the start of the slot. The slot is the worker's until it answers.
+    Work {
         /// The slot.
         slot: SlotId,
         /// The picture in it.
         layout: Layout,
         /// What is to be done.
-        operation: Operation,
+        order: Order,
     },
 }
 
@@ -52,7 +52,7 @@ pub enum FromWorker {
     Ready(Option<GpuInfo>),
     /// It cannot work, and why; then it ends.
     Refused(String),
-    /// The slot holds the equalized picture and is the main process's again.
+    /// The slot holds the result and is the main process's again.
     Done {
         /// The slot.
         slot: SlotId,

@@ -1,0 +1,235 @@
+//! The command line of `histeqd histogram`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, value_parser};
+
+use super::configuration;
+use crate::config::{
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, MethodName, Naming, OrAuto, Pixels, Report, Settings,
+    Style, TileSize, Wait, Written,
+};
+use crate::error::Error;
+use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
+
+pub(super) const LONG_ABOUT: &str = "\
+Counts how often every level occurs in each channel of pictures: of colour in red (R),
+green (G), blue (B) and their luma, else in gray, and in alpha (A) where there is one.
+Pixels whose alpha is 0 count only there, for they have no colour that can be seen.
+
+The result is a table on standard output, a row (or JSON object) for every channel of
+every picture, in the order of the pictures. Value v of a picture with L levels is in
+bin v * BINS / L, rounded down. Every device counts the same.";
+
+pub(super) const AFTER: &str = "\
+Examples:
+  histeqd histogram photo.jpg                             a table of 256 bins
+  histeqd histogram xray.png --bins 65536 --format json   every level of 16 bits
+  histeqd histogram photo.jpg --plot photo.svg --log      a plot too
+  histeqd histogram inbox/ --out counts.csv --plot 'plots/{}.png'
+  histeqd histogram photo.jpg --equalized --plot both.png before and after";
+
+/// The command line of `histeqd histogram`.
+#[derive(Debug, Args)]
+pub struct HistogramCommand {
+    /// Pictures, and folders of pictures
+    #[arg(value_name = "PICTURE", required = true)]
+    inputs: Vec<PathBuf>,
+
+    /// Bins of every histogram: 1 to 256, to 65536 for 16-bit pictures [default: 256]
+    #[arg(long, value_name = "N", default_value_t = 256, hide_default_value = true, value_parser = value_parser!(u32).range(1..=65536))]
+    bins: u32,
+
+    /// How the table is written: csv, json [default: csv]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "csv",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    format: TableFormat,
+
+    /// Write the table to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Draw the histograms too, as FILE.png or FILE.svg
+    ///
+    /// The channels lie over each other. For several pictures the name needs a "{}", which stands for the picture's path
+    /// below the folder that was given: "plots/{}.svg".
+    #[arg(long, value_name = "FILE", value_parser = plot_name)]
+    plot: Option<String>,
+
+    /// Draw heights by the logarithm, so that rare levels show
+    #[arg(long, requires = "plot")]
+    log: bool,
+
+    /// Count the pictures again after equalization
+    ///
+    /// The table's column "stage" tells the two; a plot has one panel below the other. --color, --method and what belongs
+    /// to it say how to equalize, as for `histeqd` itself. Nothing is written but the histograms.
+    #[arg(long)]
+    equalized: bool,
+
+    /// How contrast is enhanced: global, clahe [default: global]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "METHOD",
+        requires = "equalized",
+        help_heading = "Equalization",
+        hide_possible_values = true
+    )]
+    method: Option<MethodName>,
+
+    /// With clahe: how much contrast a tile may gain; 0 for no limit [default: 2]
+    #[arg(long, value_name = "NUMBER", requires = "equalized", help_heading = "Equalization")]
+    clip_limit: Option<ClipLimit>,
+
+    /// With clahe: how many tiles, across and down [default: 8x8]
+    #[arg(
+        long,
+        value_name = "XxY",
+        requires = "equalized",
+        help_heading = "Equalization",
+        conflicts_with = "tile_size"
+    )]
+    tiles: Option<Grid>,
+
+    /// With clahe: tiles of about this many pixels a side [default: off]
+    #[arg(long, value_name = "PIXELS", requires = "equalized", help_heading = "Equalization")]
+    tile_size: Option<TileSize>,
+
+    /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" makes the picture gray first
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Equalization", hide_possible_values = true)]
+    color: Option<Color>,
+
+    /// Take only files that match this glob (can be repeated)
+    #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
+    include: Option<Vec<String>>,
+
+    /// Leave out files and folders that match this glob (can be repeated)
+    #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
+    exclude: Option<Vec<String>>,
+
+    /// Enter folders that are reached by symbolic links
+    #[arg(long, help_heading = "Selection")]
+    follow: bool,
+
+    /// Refuse pictures with more pixels than this [default: 2GP]
+    #[arg(long, value_name = "PIXELS", help_heading = "Selection")]
+    max_pixels: Option<Pixels>,
+
+    /// Refuse pictures that need more memory than this when decoded [default: 2GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Selection")]
+    max_bytes: Option<Bytes>,
+
+    /// How many processor threads to use [default: auto]
+    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources")]
+    threads: Option<OrAuto<Count>>,
+
+    /// How much memory pictures may take at once [default: auto]
+    #[arg(long, value_name = "SIZE", help_heading = "Resources")]
+    memory: Option<OrAuto<Bytes>>,
+
+    /// What counts: auto, cpu, all, or GPUs by number or UUID [default: auto]
+    #[arg(long, value_name = "WHICH", help_heading = "Resources")]
+    devices: Option<DeviceChoice>,
+
+    /// How long a GPU may take for one picture before it is given up [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = "Resources")]
+    device_timeout: Option<Wait>,
+
+    /// Say nothing but failures
+    #[arg(long, short, help_heading = "Report")]
+    quiet: bool,
+
+    /// Say a line for every picture
+    #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
+    verbose: bool,
+
+    /// Read this configuration file instead of the usual one
+    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
+    config: Option<PathBuf>,
+
+    /// Read no configuration file
+    #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
+    no_config: bool,
+}
+
+impl HistogramCommand {
+    /// Reads the configuration file and resolves everything.
+    ///
+    /// # Errors
+    /// When the command line or the file makes no sense.
+    pub fn resolve(self) -> Result<(Settings, Request), Error> {
+        self.check_plot()?;
+        let written = self.written().over(configuration(self.config, self.no_config)?);
+        let style = match (self.quiet, self.verbose) {
+            (true, _) => Style::Quiet,
+            (_, true) => Style::Verbose,
+            _ => Style::Normal,
+        };
+        let scale = if self.log { Scale::Logarithmic } else { Scale::Linear };
+        let request = Request {
+            bins: self.bins as usize,
+            format: self.format,
+            out: self.out,
+            plot: self.plot.is_some().then_some(scale),
+            equalized: self.equalized,
+        };
+        let run = crate::config::Request {
+            inputs: self.inputs,
+            naming: self.plot.map_or(Naming::Nothing, Naming::Pattern),
+            report: Report { style, json: false },
+            ..Default::default()
+        };
+        let mut settings = Settings::resolve(written, run).map_err(Error::Usage)?;
+        // Samples are counted as they are, a JPEG's too: as RGB, not in its own planes.
+        settings.target.per_channel = true;
+        settings.target.format = None;
+        Ok((settings, request))
+    }
+
+    /// A name without a place for the picture's is enough for one picture only.
+    fn check_plot(&self) -> Result<(), Error> {
+        let several = self.inputs.len() > 1 || self.inputs.iter().any(|input| input.is_dir());
+        match &self.plot {
+            Some(name) if several && !name.contains("{}") => Err(Error::Usage(format!(
+                "--plot {name} is the name of one plot, and there may be several pictures; \
+                 put {{}} into it for the picture's path, as in --plot 'plots/{{}}.svg'"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn written(&self) -> Written {
+        Written {
+            method: self.method,
+            clip_limit: self.clip_limit,
+            tiles: self.tiles,
+            tile_size: self.tile_size,
+            color: self.color,
+            overwrite: Some(true),
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            follow: self.follow.then_some(true),
+            max_pixels: self.max_pixels,
+            max_bytes: self.max_bytes,
+            threads: self.threads,
+            memory: self.memory,
+            devices: self.devices.clone(),
+            device_timeout: self.device_timeout,
+            ..Written::default()
+        }
+    }
+}
+
+fn plot_name(name: &str) -> Result<String, String> {
+    match PlotFormat::of(Path::new(name)) {
+        Some(_) => Ok(name.to_owned()),
+        None => Err("a plot's name ends in .png or .svg".to_owned()),
+    }
+}

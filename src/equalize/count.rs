@@ -1,0 +1,69 @@
+//! Colour histograms: how often every level occurs, channel by channel.
+
+use super::colour::Plane;
+use super::histogram::{Counted, Tally, add_plane};
+use super::{Sample, Scratch};
+use crate::picture::{Depth, Layout, Pixel};
+
+/// What is counted of a pixel, in the order in which the counts stand: its channels, and of colour its luma too.
+pub const fn planes(pixel: Pixel) -> &'static [Plane] {
+    use Plane::{Channel, Luma};
+    match pixel {
+        Pixel::Gray => &[Channel(0)],
+        Pixel::GrayAlpha => &[Channel(0), Channel(1)],
+        Pixel::Rgb => &[Channel(0), Channel(1), Channel(2), Luma],
+        Pixel::Rgba => &[Channel(0), Channel(1), Channel(2), Channel(3), Luma],
+    }
+}
+
+/// Which samples of a plane count: alpha's all, any other's where the pixel is visible, as for equalization.
+pub fn counted(pixel: Pixel, plane: Plane) -> Counted {
+    let alpha = pixel.has_alpha() && plane == Plane::Channel(pixel.channels() - 1);
+    if alpha { Counted::All } else { Counted::Visible }
+}
+
+/// How many counts a colour histogram of this layout has: one a level for each of its [`planes`].
+pub fn length(layout: &Layout) -> usize {
+    planes(layout.pixel).len() * layout.depth.levels()
+}
+
+/// Counts all planes of a picture into `counts`, one plane after another, each with one count a level. What was in `counts` is lost.
+///
+/// # Panics
+/// If `pixels` are not as many bytes as the layout says, or are 16-bit samples at an odd address, or if `counts` has another
+/// length than [`length`] says.
+pub fn count(pixels: &[u8], layout: &Layout, counts: &mut [u64], scratch: &mut Scratch) {
+    assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
+    assert_eq!(counts.len(), length(layout), "a count a level and plane");
+    match layout.depth {
+        Depth::Eight => count_samples::<u8>(pixels, layout.pixel, counts, scratch),
+        Depth::Sixteen => count_samples::<u16>(bytemuck::cast_slice(pixels), layout.pixel, counts, scratch),
+    }
+}
+
+fn count_samples<S: Sample>(samples: &[S], pixel: Pixel, counts: &mut [u64], scratch: &mut Scratch) {
+    let tally = S::buffers(scratch).tally.get_or_insert_with(|| Tally::new(S::LEVELS));
+    for (&plane, counts) in planes(pixel).iter().zip(counts.chunks_exact_mut(S::LEVELS)) {
+        tally.clear();
+        add_plane(samples, pixel, plane, counted(pixel, plane), tally);
+        counts.copy_from_slice(tally.counts());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_channel_and_luma_are_counted_and_what_is_invisible_only_as_alpha() {
+        let layout = Layout { width: 3, height: 1, pixel: Pixel::Rgba, depth: Depth::Eight };
+        let pixels = [10, 20, 30, 255, 1, 2, 3, 0, 10, 21, 255, 255];
+        let mut counts = vec![7; length(&layout)];
+        count(&pixels, &layout, &mut counts, &mut Scratch::default());
+        let occurring: Vec<_> = (0..).zip(counts).filter(|&(_, n)| n > 0).collect();
+        // (19595*10 + 38470*20 + 7471*30 + 32768) >> 16 = 18, and with 21 and 255: 44.
+        let planes = [(10, 2), (256 + 20, 1), (256 + 21, 1), (512 + 30, 1), (512 + 255, 1), (768, 1)];
+        let rest = [(768 + 255, 2), (1024 + 18, 1), (1024 + 44, 1)];
+        assert_eq!(occurring, [&planes[..], &rest[..]].concat());
+    }
+}

@@ -1,0 +1,90 @@
+//! What a lane is told to do with a picture, and where in the picture's slot it leaves counts.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Operation, count};
+use crate::picture::Layout;
+
+/// What a lane does with the picture in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Order {
+    /// Equalizes the pixels in place.
+    Equalize(Operation),
+    /// Counts the pixels, and leaves the counts in the slot behind them.
+    Count {
+        /// Then equalizes them in place, and counts once more.
+        equalize: Option<Operation>,
+    },
+}
+
+/// Counts begin at a multiple of so many bytes: a line of the cache, and of a device's memory.
+const ALIGNMENT: usize = 64;
+
+impl Order {
+    /// Bytes at the start of a slot that a lane works on: the pixels, and room for the counts.
+    pub fn slot_bytes(&self, layout: &Layout) -> u64 {
+        match self.counts(layout) {
+            0 => layout.bytes(),
+            counts => (start(layout) + counts * size_of::<u64>()) as u64,
+        }
+    }
+
+    /// The pixels and the counts of a slot. For a picture that is counted twice, the counts of the second time follow those of the
+    /// first.
+    ///
+    /// # Panics
+    /// If the slot is shorter than [`Order::slot_bytes`], or does not start at a multiple of 8 bytes.
+    pub fn parts<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> (&'s mut [u8], &'s mut [u64]) {
+        let (pixels, behind) = slot.split_at_mut(layout.bytes() as usize);
+        let counts = self.counts(layout);
+        if counts == 0 {
+            return (pixels, &mut []);
+        }
+        let from = start(layout) - pixels.len();
+        (pixels, bytemuck::cast_slice_mut(&mut behind[from..][..counts * size_of::<u64>()]))
+    }
+
+    /// How many counts a lane leaves.
+    fn counts(&self, layout: &Layout) -> usize {
+        match self {
+            Self::Equalize(_) => 0,
+            Self::Count { equalize } => count::length(layout) * (1 + usize::from(equalize.is_some())),
+        }
+    }
+}
+
+/// Where the counts start.
+fn start(layout: &Layout) -> usize {
+    (layout.bytes() as usize).next_multiple_of(ALIGNMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::equalize::Method;
+    use crate::picture::{Depth, Pixel};
+    use crate::slot::Memory;
+
+    const ODD: Layout = Layout { width: 67, height: 1, pixel: Pixel::Rgb, depth: Depth::Eight };
+
+    #[test]
+    fn an_equalized_picture_needs_room_for_its_pixels_alone() {
+        let order = Order::Equalize(Operation { method: Method::Global, per_channel: false });
+        let mut slot = [0; 67 * 3];
+        assert_eq!(order.slot_bytes(&ODD), 67 * 3);
+        assert_eq!(order.parts(&mut slot, &ODD).1.len(), 0);
+    }
+
+    #[test]
+    fn counts_lie_behind_the_pixels_and_aligned() {
+        let operation = Operation { method: Method::Global, per_channel: false };
+        for (equalize, tables) in [(None, 1), (Some(operation), 2)] {
+            let order = Order::Count { equalize };
+            let needed = order.slot_bytes(&ODD) as usize;
+            assert_eq!(needed, 256 + tables * 4 * 256 * 8);
+            let mut memory = Memory::private(needed).unwrap();
+            let (pixels, counts) = order.parts(memory.bytes_mut(), &ODD);
+            assert_eq!((pixels.len(), counts.len()), (67 * 3, tables * 4 * 256));
+        }
+    }
+}

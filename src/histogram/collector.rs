@@ -1,0 +1,156 @@
+//! Takes the histograms as they come from the devices and writes them in the pictures' order.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Histograms, Request, Scale, plot};
+use crate::error::{Error, PictureError};
+use crate::pipeline::{Outlet, Stop, Task};
+use crate::publish::{Publisher, Unpublished};
+use crate::source::Job;
+
+/// The [`Outlet`] of a run that counts.
+pub struct Collector<'a> {
+    request: &'a Request,
+    publisher: &'a Publisher,
+    stop: &'a Stop,
+    table: Mutex<Table<'a>>,
+}
+
+/// The table as far as it is written, and the pictures that came before their turn.
+struct Table<'a> {
+    to: Box<dyn Write + Send>,
+    /// What the rows are written to before they appear under the name that the user gave.
+    file: Option<Unpublished<'a>>,
+    next: usize,
+    /// Empty for a picture that does not come.
+    waiting: BTreeMap<usize, Vec<u8>>,
+    begun: bool,
+    failed: Option<io::Error>,
+}
+
+impl<'a> Collector<'a> {
+    /// Starts the table.
+    ///
+    /// # Errors
+    /// When its file cannot be made.
+    pub fn new(request: &'a Request, publisher: &'a Publisher, stop: &'a Stop) -> Result<Self, Error> {
+        let begin = |out| publisher.begin(out).map_err(|error| Error::CannotRun(error.to_string()));
+        let mut file = request.out.as_deref().map(begin).transpose()?;
+        let copy = |file: &mut Unpublished<'_>| file.file().try_clone();
+        let to: Box<dyn Write + Send> =
+            match file.as_mut().map(copy).transpose().map_err(|error| unwritten(&error))? {
+                Some(file) => Box::new(BufWriter::<File>::new(file)),
+                None => Box::new(BufWriter::new(io::stdout())),
+            };
+        let table = Table { to, file, next: 0, waiting: BTreeMap::new(), begun: false, failed: None };
+        Ok(Self { request, publisher, stop, table: Mutex::new(table) })
+    }
+
+    /// Ends the table. That of a run that was stopped is not whole: its file does not appear.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub fn finish(self, stopped: bool) -> Result<(), Error> {
+        let mut table = self.table.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for rows in std::mem::take(&mut table.waiting).into_values() {
+            table.write(self.request, &rows);
+        }
+        table.end(self.request);
+        if let Some(error) = table.failed {
+            return Err(unwritten(&error));
+        }
+        match table.file {
+            Some(file) if !stopped => {
+                file.publish().map(drop).map_err(|error| Error::CannotRun(error.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table<'a>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the rows of a picture, and writes those whose turn it is.
+    fn add(&self, job: &Job, rows: Vec<u8>) {
+        let mut table = self.table();
+        table.waiting.insert(job.number, rows);
+        while let Some(rows) = table.due() {
+            table.write(self.request, &rows);
+        }
+        if table.failed.is_some() {
+            self.stop.ask();
+        }
+    }
+
+    fn draw(
+        &self,
+        histograms: &Histograms<'_>,
+        scale: Scale,
+        job: &Job,
+    ) -> Result<Unpublished<'a>, PictureError> {
+        let picture = plot::draw(histograms, scale, &job.output).map_err(PictureError::Plot)?;
+        let mut output = self.publisher.begin(&job.output)?;
+        output.file().write_all(&picture).map_err(|error| output.failed(error.into()))?;
+        Ok(output)
+    }
+}
+
+impl Outlet for Collector<'_> {
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn take(&self, task: &mut Task, _scratch: &mut Vec<u8>) -> Result<Option<Unpublished<'_>>, PictureError> {
+        let (layout, bins) = (task.layout(), self.request.bins);
+        let levels = layout.depth.levels();
+        if bins > levels {
+            return Err(PictureError::TooManyBins { levels, bins });
+        }
+        let (_, counts) = task.order.parts(task.slot.bytes_mut(), &layout);
+        let job = &task.work.job;
+        let histograms = Histograms { input: &job.input, layout, counts };
+        let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
+        self.add(job, self.request.format.picture(&histograms, bins));
+        Ok(drawn)
+    }
+
+    fn miss(&self, job: &Job) {
+        self.add(job, Vec::new());
+    }
+}
+
+impl Table<'_> {
+    /// The rows of the picture whose turn it is, if they are there.
+    fn due(&mut self) -> Option<Vec<u8>> {
+        let rows = self.waiting.remove(&self.next)?;
+        self.next += 1;
+        Some(rows)
+    }
+
+    fn write(&mut self, request: &Request, rows: &[u8]) {
+        if rows.is_empty() {
+            return;
+        }
+        let between = request.format.between();
+        let before = if self.begun { between } else { &request.format.begin(request.bins) };
+        self.begun = true;
+        let written = self.to.write_all(before).and_then(|()| self.to.write_all(rows));
+        self.failed = self.failed.take().or(written.err());
+    }
+
+    /// A table without a row is one too.
+    fn end(&mut self, request: &Request) {
+        let begin = if self.begun { Vec::new() } else { request.format.begin(request.bins) };
+        let end = [&begin, request.format.end()].concat();
+        let written = self.to.write_all(&end).and_then(|()| self.to.flush());
+        self.failed = self.failed.take().or(written.err());
+    }
+}
+
+fn unwritten(error: &io::Error) -> Error {
+    Error::CannotRun(format!("the histograms cannot be written: {error}"))
+}

@@ -1,0 +1,349 @@
+//! The drawing: a title, a legend, and a panel for each stage.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::super::{Channel, Histograms, Scale, Stage};
+use crate::equalize::histogram::rebin;
+use crate::paths::Shown;
+
+/// Bins of a plot. A picture with more levels has them merged.
+const BINS: usize = 256;
+
+/// The chart's width, in units of about a screen's pixel.
+const WIDTH: u32 = 800;
+/// Height of the title and the legend.
+const HEAD: u32 = 64;
+/// Height of a panel with its labels.
+const PANEL: u32 = 330;
+/// Height of the lower edge.
+const FOOT: u32 = 14;
+/// Space left of a panel, for labels.
+const LEFT: u32 = 64;
+/// Space right of a panel.
+const RIGHT: u32 = 24;
+/// Space for labels below a panel's axis, and for its name above.
+const BELOW: u32 = 30;
+const ABOVE: u32 = 26;
+
+const PAPER: RGBColor = RGBColor(252, 252, 253);
+const INK: RGBColor = RGBColor(28, 32, 36);
+const FAINT_INK: RGBColor = RGBColor(104, 112, 122);
+const GRID: RGBColor = RGBColor(226, 229, 234);
+
+/// Room above the highest bar.
+const HEADROOM: f64 = 1.06;
+/// The lowest value of a logarithmic panel is this part of one pixel, so that a bin of one pixel can be seen.
+const BELOW_ONE: f64 = 0.6;
+
+type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
+
+/// What is to be drawn.
+pub(super) struct Chart<'a> {
+    histograms: &'a Histograms<'a>,
+    scale: Scale,
+    panels: Vec<Panel>,
+    /// The share of a bin that reaches the top of a panel.
+    top: f64,
+    /// The share of one pixel.
+    one: f64,
+}
+
+/// One stage.
+struct Panel {
+    stage: Stage,
+    channels: Vec<Curve>,
+}
+
+/// One channel: what share of the pixels is in each bin.
+struct Curve {
+    channel: Channel,
+    shares: Vec<f64>,
+}
+
+impl Channel {
+    /// The channel's colour, and how much of it an area takes on.
+    const fn paint(self) -> (RGBColor, f64) {
+        match self {
+            Self::Red => (RGBColor(229, 72, 77), 0.30),
+            Self::Green => (RGBColor(48, 164, 108), 0.30),
+            Self::Blue => (RGBColor(62, 99, 221), 0.30),
+            Self::Gray => (RGBColor(78, 86, 97), 0.38),
+            Self::Luma => (RGBColor(28, 32, 36), 0.0),
+            Self::Alpha => (RGBColor(171, 74, 186), 0.0),
+        }
+    }
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Red => "red",
+            Self::Green => "green",
+            Self::Blue => "blue",
+            Self::Gray => "gray",
+            Self::Luma => "luma",
+            Self::Alpha => "alpha",
+        }
+    }
+}
+
+impl<'a> Chart<'a> {
+    pub(super) fn new(histograms: &'a Histograms<'a>, scale: Scale) -> Self {
+        let bins = BINS.min(histograms.layout.depth.levels());
+        let pixels = histograms.layout.pixels() as f64;
+        let curve = |(channel, counts): (Channel, &[u64])| Curve {
+            channel,
+            shares: rebin(counts, bins).into_iter().map(|count| count as f64 / pixels).collect(),
+        };
+        let panel =
+            |(stage, counts)| Panel { stage, channels: histograms.channels(counts).map(curve).collect() };
+        let panels: Vec<Panel> = histograms.stages().map(panel).collect();
+        let one = 1.0 / pixels;
+        Self { histograms, scale, top: top(&panels, scale).max(one) * HEADROOM, one, panels }
+    }
+
+    /// Width and height, every length `zoom` times.
+    pub(super) fn size(&self, zoom: u32) -> (u32, u32) {
+        (WIDTH * zoom, (HEAD + PANEL * self.panels.len() as u32 + FOOT) * zoom)
+    }
+
+    pub(super) fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, zoom: u32) -> Drawn<B> {
+        area.fill(&PAPER)?;
+        let page = Page { area, zoom: f64::from(zoom) };
+        self.draw_head(&page)?;
+        for (number, panel) in self.panels.iter().enumerate() {
+            let y = f64::from(HEAD + PANEL * number as u32 + ABOVE);
+            let frame = Frame {
+                left: f64::from(LEFT),
+                right: f64::from(WIDTH - RIGHT),
+                top: y,
+                bottom: y + f64::from(PANEL - ABOVE - BELOW),
+            };
+            self.draw_grid(&page, &frame)?;
+            self.draw_curves(&page, &frame, panel)?;
+            if self.panels.len() > 1 {
+                page.text(panel.stage.title(), (frame.left, frame.top - 12.0), LABEL, INK, HPos::Left)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The picture's name, what it is, and the channels' colours.
+    fn draw_head<B: DrawingBackend>(&self, page: &Page<'_, B>) -> Drawn<B> {
+        let layout = &self.histograms.layout;
+        let name = self.histograms.input.file_name().unwrap_or(self.histograms.input.as_os_str());
+        let (left, right) = (f64::from(LEFT), f64::from(WIDTH - RIGHT));
+        page.text(&shortened(&Shown(name).to_string()), (left, 25.0), TITLE, INK, HPos::Left)?;
+        let bits = layout.depth.bytes() * 8;
+        let scale = if self.scale == Scale::Logarithmic { ", logarithmic" } else { "" };
+        let what = format!("{} × {} pixels, {bits} bit{scale}", layout.width, layout.height);
+        page.text(&what, (left, 47.0), LABEL, FAINT_INK, HPos::Left)?;
+        let mut x = right;
+        for curve in self.panels[0].channels.iter().rev() {
+            let (colour, opacity) = curve.channel.paint();
+            page.text(curve.channel.label(), (x, 47.0), LABEL, INK, HPos::Right)?;
+            x -= 8.0 + 6.2 * curve.channel.label().len() as f64;
+            let swatch = [(x - 10.0, 42.0), (x, 42.0), (x, 52.0), (x - 10.0, 52.0)];
+            page.area(&swatch, colour.mix(opacity.max(0.06)))?;
+            page.line(&[swatch[0], swatch[1], swatch[2], swatch[3], swatch[0]], colour.to_rgba(), 1.0)?;
+            x -= 24.0;
+        }
+        Ok(())
+    }
+
+    fn draw_grid<B: DrawingBackend>(&self, page: &Page<'_, B>, frame: &Frame) -> Drawn<B> {
+        for share in self.ticks() {
+            let y = self.y(frame, share);
+            page.line(&[(frame.left, y), (frame.right, y)], GRID.to_rgba(), 1.0)?;
+            page.text(&percent(share), (frame.left - 8.0, y), SMALL, FAINT_INK, HPos::Right)?;
+        }
+        page.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], FAINT_INK.to_rgba(), 1.0)?;
+        let levels = self.histograms.layout.depth.levels();
+        for level in [0, levels / 4, levels / 2, levels * 3 / 4, levels - 1] {
+            let x = frame.left + (frame.right - frame.left) * (level as f64 + 0.5) / levels as f64;
+            page.line(&[(x, frame.bottom), (x, frame.bottom + 4.0)], FAINT_INK.to_rgba(), 1.0)?;
+            page.text(&level.to_string(), (x, frame.bottom + 14.0), SMALL, FAINT_INK, HPos::Center)?;
+        }
+        Ok(())
+    }
+
+    /// All areas first, then all lines, so that no area dims another channel's line.
+    fn draw_curves<B: DrawingBackend>(&self, page: &Page<'_, B>, frame: &Frame, panel: &Panel) -> Drawn<B> {
+        let steps: Vec<_> = panel.channels.iter().map(|curve| self.steps(frame, &curve.shares)).collect();
+        for (curve, steps) in panel.channels.iter().zip(&steps) {
+            let (colour, opacity) = curve.channel.paint();
+            if opacity > 0.0 {
+                let ends = [(frame.right, frame.bottom), (frame.left, frame.bottom)];
+                page.area(&[&steps[..], &ends].concat(), colour.mix(opacity))?;
+            }
+        }
+        for (curve, steps) in panel.channels.iter().zip(&steps) {
+            let width = if curve.channel == Channel::Luma { 1.5 } else { 1.0 };
+            // No line where there is nothing: the comb of an equalized picture stays readable.
+            let bars = steps.as_chunks::<2>().0.iter().zip(&curve.shares).collect::<Vec<_>>();
+            for run in bars.split(|(_, share)| **share == 0.0).filter(|run| !run.is_empty()) {
+                let points: Vec<_> = run.iter().flat_map(|(bar, _)| **bar).collect();
+                page.line(&points, curve.channel.paint().0.mix(0.9), width)?;
+            }
+        }
+        self.draw_cut(page, frame, panel)
+    }
+
+    /// Says what the bars amount to that do not fit: those of the darkest and the lightest bin.
+    fn draw_cut<B: DrawingBackend>(&self, page: &Page<'_, B>, frame: &Frame, panel: &Panel) -> Drawn<B> {
+        for (side, x) in [(HPos::Left, frame.left + 10.0), (HPos::Right, frame.right - 10.0)] {
+            let end = |curve: &Curve| match side {
+                HPos::Right => curve.shares[curve.shares.len() - 1],
+                _ => curve.shares[0],
+            };
+            let cut = panel.channels.iter().filter(|curve| end(curve) > self.top);
+            for (line, curve) in cut.enumerate() {
+                let text = format!("{} {}", curve.channel.label(), percent(end(curve)));
+                let y = frame.top + 8.0 + 14.0 * line as f64;
+                page.text(&text, (x, y), SMALL, curve.channel.paint().0, side)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The outline of the bars from left to right.
+    fn steps(&self, frame: &Frame, shares: &[f64]) -> Vec<(f64, f64)> {
+        let width = (frame.right - frame.left) / shares.len() as f64;
+        let bar = |(number, &share): (usize, &f64)| {
+            let (x, y) = (frame.left + width * number as f64, self.y(frame, share));
+            [(x, y), (x + width, y)]
+        };
+        shares.iter().enumerate().flat_map(bar).collect()
+    }
+
+    /// Where a share stands in a panel.
+    fn y(&self, frame: &Frame, share: f64) -> f64 {
+        let height = match self.scale {
+            Scale::Linear => share / self.top,
+            Scale::Logarithmic => {
+                let floor = self.one * BELOW_ONE;
+                (share.max(floor) / floor).ln() / (self.top / floor).ln()
+            }
+        };
+        frame.bottom - (frame.bottom - frame.top) * height.clamp(0.0, 1.0)
+    }
+
+    /// Round shares, to be labelled.
+    fn ticks(&self) -> Vec<f64> {
+        match self.scale {
+            Scale::Linear => {
+                let step = round_step(self.top / 4.0);
+                (1..).map(|n| step * f64::from(n)).take_while(|&share| share <= self.top).collect()
+            }
+            Scale::Logarithmic => {
+                let decades = (0..).map(|n| 10f64.powi(-n));
+                decades.take_while(|&share| share >= self.one).filter(|&share| share <= self.top).collect()
+            }
+        }
+    }
+}
+
+/// The highest share that is to fit. On a linear scale the darkest and the lightest bin, where whatever is out of range
+/// collects, do not count, nor does alpha: they would press everything else flat.
+fn top(panels: &[Panel], scale: Scale) -> f64 {
+    let curves = || panels.iter().flat_map(|panel| &panel.channels);
+    let highest = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
+    let all = curves().map(|curve| highest(&curve.shares)).fold(0.0, f64::max);
+    let inner = curves()
+        .filter(|curve| curve.channel != Channel::Alpha)
+        .map(|curve| highest(&curve.shares[1..curve.shares.len() - 1]))
+        .fold(0.0, f64::max);
+    if scale == Scale::Linear && inner > 0.0 { inner } else { all }
+}
+
+/// The next 1, 2 or 5 times a power of ten that is not below `least`.
+fn round_step(least: f64) -> f64 {
+    let decade = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .map(|factor| factor * decade)
+        .into_iter()
+        .find(|&step| step >= least)
+        .unwrap_or(least)
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let digits = (1.0 - percent.log10().floor()).clamp(0.0, 12.0) as usize;
+    let text = format!("{percent:.digits$}");
+    let short = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{short} %")
+}
+
+/// A name that fits above the plot.
+fn shortened(name: &str) -> String {
+    const FITS: usize = 60;
+    if name.chars().count() <= FITS {
+        return name.to_owned();
+    }
+    let head: String = name.chars().take(FITS - 1).collect();
+    head + "…"
+}
+
+/// Sizes of text.
+const TITLE: f64 = 19.0;
+const LABEL: f64 = 13.0;
+const SMALL: f64 = 11.5;
+
+/// A panel's place on the page.
+struct Frame {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+/// The drawing area, with lengths in the chart's units.
+struct Page<'a, B: DrawingBackend> {
+    area: &'a DrawingArea<B, Shift>,
+    zoom: f64,
+}
+
+impl<B: DrawingBackend> Page<'_, B> {
+    fn place(&self, (x, y): (f64, f64)) -> (i32, i32) {
+        ((x * self.zoom).round() as i32, (y * self.zoom).round() as i32)
+    }
+
+    fn places(&self, points: &[(f64, f64)]) -> Vec<(i32, i32)> {
+        points.iter().map(|&point| self.place(point)).collect()
+    }
+
+    fn line(&self, points: &[(f64, f64)], colour: RGBAColor, width: f64) -> Drawn<B> {
+        let style = colour.stroke_width((width * self.zoom).round() as u32);
+        self.area.draw(&PathElement::new(self.places(points), style))
+    }
+
+    fn area(&self, points: &[(f64, f64)], colour: RGBAColor) -> Drawn<B> {
+        self.area.draw(&Polygon::new(self.places(points), colour.filled()))
+    }
+
+    /// Text whose middle is as high as `at`.
+    fn text(&self, text: &str, at: (f64, f64), size: f64, colour: RGBColor, side: HPos) -> Drawn<B> {
+        let style =
+            ("sans-serif", size * self.zoom).into_font().color(&colour).pos(Pos::new(side, VPos::Center));
+        self.area.draw(&Text::new(text.to_owned(), self.place(at), style))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_short() {
+        let labels = [1.0, 0.5, 0.125, 0.02, 0.001, 0.000_01].map(percent);
+        assert_eq!(labels, ["100 %", "50 %", "13 %", "2 %", "0.1 %", "0.001 %"]);
+    }
+
+    #[test]
+    fn steps_are_round() {
+        assert_eq!(
+            [0.011, 0.02, 0.04, 0.7].map(|least| (round_step(least) * 1e4).round()),
+            [200.0, 200.0, 500.0, 10000.0]
+        );
+    }
+}

@@ -1,0 +1,294 @@
+//! `histeqd histogram`: its tables against a count that is as simple as can be, its plots, its words.
+
+mod harness;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use harness::{Place, Ran};
+use serde_json::Value;
+
+/// Samples without a pattern, the same ones every time.
+fn noise(length: usize, seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 20
+    })
+    .take(length)
+}
+
+/// A picture that the tests know the samples of.
+#[derive(Clone)]
+struct Picture {
+    width: usize,
+    height: usize,
+    channels: usize,
+    levels: u64,
+    samples: Vec<u64>,
+}
+
+impl Picture {
+    /// Noise; every third pixel of one with alpha is transparent.
+    fn new(width: usize, height: usize, channels: usize, levels: u64) -> Self {
+        let mut samples: Vec<u64> = noise(width * height * channels, (width * channels) as u64)
+            .map(|value| (value % levels) * (value / levels % 5) / 4)
+            .collect();
+        if channels % 2 == 0 {
+            samples.chunks_mut(channels).step_by(3).for_each(|pixel| pixel[channels - 1] = 0);
+        }
+        Self { width, height, channels, levels, samples }
+    }
+
+    /// As PAM (netpbm).
+    fn pam(&self) -> Vec<u8> {
+        let kind = ["GRAYSCALE", "GRAYSCALE_ALPHA", "RGB", "RGB_ALPHA"][self.channels - 1];
+        let mut bytes = format!(
+            "P7\nWIDTH {}\nHEIGHT {}\nDEPTH {}\nMAXVAL {}\nTUPLTYPE {kind}\nENDHDR\n",
+            self.width,
+            self.height,
+            self.channels,
+            self.levels - 1
+        )
+        .into_bytes();
+        for &sample in &self.samples {
+            match self.levels {
+                256 => bytes.push(sample as u8),
+                _ => bytes.extend((sample as u16).to_be_bytes()),
+            }
+        }
+        bytes
+    }
+
+    /// The counts that the table must have.
+    fn counts(&self, bins: u64) -> BTreeMap<&'static str, Vec<u64>> {
+        let names: &[&str] = match self.channels {
+            1 => &["gray"],
+            2 => &["gray", "A"],
+            3 => &["R", "G", "B"],
+            _ => &["R", "G", "B", "A"],
+        };
+        let mut counts = BTreeMap::new();
+        let mut add = |name, value: u64| {
+            counts.entry(name).or_insert_with(|| vec![0; bins as usize])
+                [(value * bins / self.levels) as usize] += 1;
+        };
+        for pixel in self.samples.chunks(self.channels) {
+            let visible = self.channels % 2 == 1 || pixel[self.channels - 1] > 0;
+            for (&name, &value) in names.iter().zip(pixel) {
+                if visible || name == "A" {
+                    add(name, value);
+                }
+            }
+            if visible && self.channels > 2 {
+                add("luma", (19595 * pixel[0] + 38470 * pixel[1] + 7471 * pixel[2] + 32768) >> 16);
+            }
+        }
+        counts
+    }
+}
+
+/// Every kind of picture there is.
+fn pictures() -> impl Iterator<Item = (String, Picture)> {
+    [256, 65536].into_iter().flat_map(|levels| {
+        (1..=4)
+            .map(move |channels| (format!("{channels}-{levels}.pam"), Picture::new(61, 43, channels, levels)))
+    })
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    pictures().for_each(|(name, picture)| place.file(Path::new("in").join(name), picture.pam()));
+    place
+}
+
+/// The counts of one picture, by stage and channel.
+type Channels = BTreeMap<(String, String), Vec<u64>>;
+
+fn from_json(ran: &Ran) -> BTreeMap<String, Channels> {
+    let mut pictures: BTreeMap<String, Channels> = BTreeMap::new();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    for object in ran.json().as_array().unwrap() {
+        let counts: Vec<u64> =
+            object["counts"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).collect();
+        assert_eq!(object["pixels"], counts.iter().sum::<u64>());
+        let key = (text(&object["stage"]), text(&object["channel"]));
+        assert!(pictures.entry(text(&object["picture"])).or_default().insert(key, counts).is_none());
+    }
+    pictures
+}
+
+fn from_csv(text: &str) -> BTreeMap<String, Channels> {
+    let mut pictures: BTreeMap<String, Channels> = BTreeMap::new();
+    let mut lines = text.lines();
+    let head = lines.next().unwrap();
+    assert!(head.starts_with("picture,width,height,bits,stage,channel,pixels,0,"), "{head}");
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields.len(), head.split(',').count());
+        let counts: Vec<u64> = fields[7..].iter().map(|count| count.parse().unwrap()).collect();
+        assert_eq!(fields[6].parse(), Ok(counts.iter().sum::<u64>()));
+        let key = (fields[4].to_owned(), fields[5].to_owned());
+        assert!(pictures.entry(fields[0].to_owned()).or_default().insert(key, counts).is_none());
+    }
+    pictures
+}
+
+/// What the tests count themselves.
+fn expected(bins: u64) -> BTreeMap<String, Channels> {
+    let original = |(name, counts): (&str, Vec<u64>)| (("original".to_owned(), name.to_owned()), counts);
+    pictures()
+        .map(|(name, picture)| {
+            (format!("in/{name}"), picture.counts(bins).into_iter().map(original).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn every_kind_of_picture_is_counted_right_on_the_cpu_and_by_workers() {
+    let place = place();
+    for devices in ["cpu", "cpu-workers:2"] {
+        for bins in [1, 10, 256] {
+            let line = format!("histogram in --format json --bins {bins} --devices {devices}");
+            let ran = place.run(&line);
+            ran.exits(0);
+            assert!(from_json(&ran) == expected(bins), "{line}");
+        }
+    }
+}
+
+#[test]
+fn csv_says_the_same_as_json_in_the_order_of_the_pictures() {
+    let place = place();
+    let csv = place.run("histogram in --bins 16 -j 4").stdout();
+    assert!(from_csv(&csv) == expected(16));
+    let names: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+    assert!(names.is_sorted());
+}
+
+#[test]
+fn sixteen_bits_have_up_to_65536_bins_and_eight_have_not() {
+    let place = place();
+    let ran = place.run("histogram in --format json --bins 65536");
+    ran.exits(1)
+        .says("failed: in/3-256.pam: its samples have 256 levels, which make no 65536 bins; lower --bins");
+    let sixteen: BTreeMap<_, _> =
+        expected(65536).into_iter().filter(|(name, _)| name.contains("-65536")).collect();
+    assert!(from_json(&ran) == sixteen);
+    assert!(place.run("histogram in --bins 65537").exits(2).stderr().contains("65537"));
+    place.run("histogram in --bins 0").exits(2);
+}
+
+#[test]
+fn equalized_pictures_have_the_histograms_of_what_histeqd_writes() {
+    let place = place();
+    for method in ["--color luma", "--color per-channel", "--method clahe --tiles 3x2"] {
+        place.run(&format!("in --out done --overwrite {method}")).exits(0);
+        let written = from_json(&place.run("histogram done --format json"));
+        let both = from_json(&place.run(&format!("histogram in --format json --equalized {method}")));
+        let original = expected(256);
+        for (name, channels) in both {
+            let after = &written[&name.replace("in/", "done/")];
+            for ((stage, channel), counts) in channels {
+                let key = ("original".to_owned(), channel);
+                let right = if stage == "original" { &original[&name][&key] } else { &after[&key] };
+                assert!(&counts == right, "{name} {stage} {key:?} {method}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_jpeg_is_counted_in_rgb() {
+    let place = Place::new();
+    place.file(
+        "a.ppm",
+        b"P6\n16 8\n255\n".iter().copied().chain([200, 100, 50].repeat(128)).collect::<Vec<u8>>(),
+    );
+    place.run("a.ppm --out out --format jpeg --method clahe --clip-limit 1 --tiles 1x1").exits(0);
+    let ran = place.run("histogram out/a.jpg --format json");
+    let counted = from_json(ran.exits(0));
+    assert_eq!(
+        counted["out/a.jpg"].keys().map(|(_, channel)| channel.as_str()).collect::<Vec<_>>(),
+        ["B", "G", "R", "luma"]
+    );
+}
+
+#[test]
+fn a_failed_picture_is_named_and_the_others_are_counted() {
+    let place = place();
+    place.file("in/2-broken.png", b"\x89PNG\r\n\x1a\nnothing");
+    let ran = place.run("histogram in --format json");
+    ran.exits(1).says("failed: in/2-broken.png: ");
+    assert!(from_json(&ran) == expected(256));
+}
+
+#[test]
+fn nothing_to_count_is_an_empty_table() {
+    let place = Place::new();
+    fs::create_dir(place.path("in")).unwrap();
+    assert_eq!(place.run("histogram in --format json").exits(0).json(), Value::Array(Vec::new()));
+    assert!(from_csv(&place.run("histogram in").stdout()).is_empty());
+    place.run("histogram missing.png").exits(1).says("failed: missing.png: ");
+}
+
+#[test]
+fn a_table_in_a_file_appears_whole() {
+    let place = place();
+    assert_eq!(place.run("histogram in --bins 16 --out counts/all.csv").exits(0).stdout(), "");
+    assert!(from_csv(&String::from_utf8(place.read("counts/all.csv")).unwrap()) == expected(16));
+    assert_eq!(place.tree("counts"), ["all.csv"]);
+}
+
+#[test]
+fn the_same_picture_is_counted_once_and_pictures_of_one_name_each() {
+    let place = Place::with(&["a/x.pgm", "b/x.pgm"]);
+    let csv = place.run("histogram a a/x.pgm b/x.pgm --bins 2").exits(0).stdout();
+    let names: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(names, ["a/x.pgm", "b/x.pgm"]);
+}
+
+#[test]
+fn a_plot_is_a_picture() {
+    let place = place();
+    place.run("histogram in/4-256.pam --plot one.png --log").exits(0);
+    assert!(place.read("one.png").starts_with(b"\x89PNG\r\n\x1a\n"));
+    place.run("histogram in/3-65536.pam --plot one.svg --equalized").exits(0);
+    let svg = String::from_utf8(place.read("one.svg")).unwrap();
+    for words in
+        ["<svg ", "3-65536.pam", "61 × 43 pixels, 16 bit", "red", "luma", "Original", "Equalized", "65535"]
+    {
+        assert!(svg.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn several_plots_need_names_of_their_own() {
+    let place = place();
+    place.run("histogram in --plot one.png").exits(2).says("put {} into it");
+    place.run("histogram in/1-256.pam --plot one.gif").exits(2).says(".png or .svg");
+    place.run("histogram in/1-256.pam --log").exits(2).says("--plot");
+    place.run("histogram in --plot plots/{}.svg").exits(0);
+    let names: Vec<String> = pictures().map(|(name, _)| name + ".svg").collect();
+    assert_eq!(place.tree("plots").len(), names.len());
+    assert!(names.iter().all(|name| place.tree("plots").contains(name)));
+    place.file("other/1-256.pam", Picture::new(3, 3, 1, 256).pam());
+    let ran = place.run("histogram in/1-256.pam other/1-256.pam --plot plots/{}.svg");
+    ran.exits(1).says("would have the same output");
+}
+
+#[test]
+fn the_help_tells_what_is_counted() {
+    let place = Place::new();
+    place
+        .run("histogram --help")
+        .exits(0)
+        .prints("v * BINS / L")
+        .prints("--equalized")
+        .prints("plots/{}.svg");
+    place.run("--help").prints("histeqd histogram");
+    place.run("histogram").exits(2).says("<PICTURE>");
+}
