@@ -244,6 +244,7 @@ const STEP: u64 = 256 * 1024;
 impl SlotPool {
     /// A pool that will never hold more than `memory` bytes.
     pub fn new(memory: u64) -> Self {
+        return_what_is_freed();
         let state = State {
             memory,
             memory_left: memory,
@@ -333,6 +334,16 @@ impl SlotPool {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has the heap give large blocks back to the system as soon as they are free. glibc would keep up to 64 MiB of them for
+/// each thread, which is outside every bound.
+fn return_what_is_freed() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt only sets a number of the allocator, under the allocator's own lock.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
     }
 }
 
