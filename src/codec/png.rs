@@ -116,11 +116,10 @@ fn write(decoded: &Decoded, pixels: &[u8], level: PngLevel, out: impl Write) -> 
     }
     let mut encoder = Encoder::with_info(out, info)?;
     match level {
-        PngLevel::Fast => encoder.set_compression(Compression::Fast),
-        PngLevel::Balanced => encoder.set_deflate_compression(DeflateCompression::Level(2)),
-        PngLevel::Small => encoder.set_compression(Compression::High),
+        PngLevel::Fast | PngLevel::Balanced => encoder.set_compression(Compression::Fast),
+        PngLevel::Small => encoder.set_deflate_compression(DeflateCompression::Level(6)),
     }
-    encoder.set_filter(Filter::Adaptive);
+    encoder.set_filter(if level == PngLevel::Fast { Filter::Paeth } else { Filter::Adaptive });
     let mut writer = encoder.write_header()?;
     match native {
         Some(native) => {
