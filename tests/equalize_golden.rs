@@ -96,7 +96,7 @@ fn every_case_gives_its_bytes() {
         }
         done += 1;
     }
-    assert!(done > 300, "only {done} cases");
+    assert!(done > 200, "only {done} cases");
     assert!(wrong.is_empty(), "{} of {done} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
