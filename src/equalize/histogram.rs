@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::colour::{self, Plane};
 use super::sample::Sample;
+use super::simd;
 use crate::picture::{Depth, Layout, Pixel};
 
 /// Pixels whose samples are taken out of their interleaving at a time: the block stays in the first-level cache.
@@ -119,10 +120,17 @@ pub(super) fn add_plane<S: Sample>(
 
 /// Moves the values of visible pixels to the front and says how many there are.
 fn keep_visible<S: Sample>(block: &[S], pixel: Pixel, values: &mut [S]) -> usize {
+    let mut buffer = [S::zeroed(); BLOCK];
+    let alphas = &mut buffer[..values.len()];
+    colour::read(block, pixel, Plane::Channel(pixel.channels() - 1), alphas);
+    // Where nothing is transparent, as nearly everywhere, this is all.
+    if simd::vectorized(|| alphas.iter().fold(true, |all, alpha| all & (alpha.level() != 0))) {
+        return values.len();
+    }
     let mut kept = 0;
-    for (at, sample) in block.chunks_exact(pixel.channels()).enumerate() {
+    for (at, alpha) in alphas.iter().enumerate() {
         values[kept] = values[at];
-        kept += usize::from(sample[pixel.channels() - 1].level() != 0);
+        kept += usize::from(alpha.level() != 0);
     }
     kept
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the golden files beside this script. `make.py SOURCES` where SOURCES is a folder with the pictures that README.md names.
+"""Makes the golden files beside this script. `make.py SOURCES` where SOURCES is a folder with the pictures that README.md names;
+`make.py SOURCES OUT` makes such files of every whole picture in SOURCES that OpenCV reads, in another folder.
 
 Inputs are small PGM, PPM and PAM files. cases.tsv says for each input and operation what must come out: the 64-bit FNV-1a hash of
 the samples, little-endian, without a header. Gray CLAHE comes from OpenCV's createCLAHE itself; everything else from the numpy
@@ -90,6 +91,14 @@ def write_pnm(path, a):
     return f'{os.path.basename(path)}.{kind[0]}'
 
 
+def every_picture(sources):
+    """The same of every file that OpenCV reads as 8- or 16-bit samples."""
+    for path in sorted(glob.glob(os.path.join(sources, '*'))):
+        a = cv2.imread(path, cv2.IMREAD_UNCHANGED)
+        if a is not None and a.dtype in (np.uint8, np.uint16) and a.size < 4_000_000:
+            yield os.path.basename(path), a[..., None] if a.ndim == 2 else a[..., [2, 1, 0, 3][:a.shape[2]]]
+
+
 def pictures(sources):
     """Name and samples (H, W, channels) of every input."""
     def real(pattern, y, x, h, w):
@@ -127,19 +136,20 @@ def operations(a, rng):
         yield per_channel, None, (0, 0)
     combinations = [(clip, grid) for clip in (0., 1., 2., 2.5, 4., 40.)
                     for grid in ((1, 1), (2, 3), (5, 7), (8, 8), (16, 16), (3, 1))]
-    for clip, grid in [(2., (8, 8))] + rng.sample(combinations, 10 if a.shape[2] == 1 else 4):
+    for clip, grid in [(2., (8, 8))] + rng.sample(combinations, 10 if a.shape[2] == 1 and a.itemsize == 1 else 3):
         for per_channel in ways:
             yield per_channel, clip, grid
 
 
 def main():
     rng = random.Random(1)
-    with open(os.path.join(HERE, 'cases.tsv'), 'w') as cases:
+    folder, inputs = (sys.argv[2], every_picture) if len(sys.argv) > 2 else (HERE, pictures)
+    with open(os.path.join(folder, 'cases.tsv'), 'w') as cases:
         cases.write('picture\tper_channel\tclip_limit\tgrid_x\tgrid_y\tfnv1a\n')
-        for name, a in pictures(sys.argv[1]):
-            file = write_pnm(os.path.join(HERE, name), a)
+        for name, a in inputs(sys.argv[1]):
+            file = write_pnm(os.path.join(folder, name), a)
             if a.dtype == np.uint8 and a.shape[2] == 1 and a.size > 1:
-                write_pnm(os.path.join(HERE, f'{name}.opencv'), cv2.equalizeHist(a[..., 0])[..., None])
+                write_pnm(os.path.join(folder, f'{name}.opencv'), cv2.equalizeHist(a[..., 0])[..., None])
             for per_channel, clip, grid in operations(a, rng):
                 out = equalize(a, per_channel) if clip is None else clahe(a, per_channel, clip, grid)
                 digest = fnv1a(out.astype(out.dtype.newbyteorder('<')).tobytes())
