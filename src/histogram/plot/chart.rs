@@ -32,6 +32,9 @@ const INK: RGBColor = RGBColor(28, 32, 36);
 const FAINT_INK: RGBColor = RGBColor(104, 112, 122);
 const GRID: RGBColor = RGBColor(226, 229, 234);
 
+/// Bars whose heights differ by more than this part of the panel are not joined by a line.
+const CLIFF: f64 = 0.15;
+
 /// Room above the highest bar.
 const HEADROOM: f64 = 1.06;
 /// The lowest value of a logarithmic panel is this part of one pixel, so that a bin of one pixel can be seen.
@@ -174,16 +177,14 @@ impl<'a> Chart<'a> {
             let (colour, opacity) = curve.channel.paint();
             if opacity > 0.0 {
                 let ends = [(frame.right, frame.bottom), (frame.left, frame.bottom)];
-                page.area(&[&steps[..], &ends].concat(), colour.mix(opacity))?;
+                page.area(&[&steps.concat()[..], &ends].concat(), colour.mix(opacity))?;
             }
         }
         for (curve, steps) in panel.channels.iter().zip(&steps) {
             let width = if curve.channel == Channel::Luma { 1.5 } else { 1.0 };
-            // No line where there is nothing: the comb of an equalized picture stays readable.
-            let bars = steps.as_chunks::<2>().0.iter().zip(&curve.shares).collect::<Vec<_>>();
-            for run in bars.split(|(_, share)| **share == 0.0).filter(|run| !run.is_empty()) {
-                let points: Vec<_> = run.iter().flat_map(|(bar, _)| **bar).collect();
-                page.line(&points, curve.channel.paint().0.mix(0.9), width)?;
+            let on_axis = |line: &&[Bar]| line.iter().all(|bar| bar[0].1 > frame.bottom - 0.5);
+            for line in lines(steps, (frame.bottom - frame.top) * CLIFF).filter(|line| !on_axis(line)) {
+                page.line(&line.concat(), curve.channel.paint().0.mix(0.9), width)?;
             }
         }
         self.draw_cut(page, frame, panel)
@@ -206,14 +207,14 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
-    /// The outline of the bars from left to right.
-    fn steps(&self, frame: &Frame, shares: &[f64]) -> Vec<(f64, f64)> {
+    /// The tops of the bars from left to right.
+    fn steps(&self, frame: &Frame, shares: &[f64]) -> Vec<Bar> {
         let width = (frame.right - frame.left) / shares.len() as f64;
         let bar = |(number, &share): (usize, &f64)| {
             let (x, y) = (frame.left + width * number as f64, self.y(frame, share));
             [(x, y), (x + width, y)]
         };
-        shares.iter().enumerate().flat_map(bar).collect()
+        shares.iter().enumerate().map(bar).collect()
     }
 
     /// Where a share stands in a panel.
@@ -254,6 +255,12 @@ fn top(panels: &[Panel], scale: Scale) -> f64 {
         .map(|curve| highest(&curve.shares[1..curve.shares.len() - 1]))
         .fold(0.0, f64::max);
     if scale == Scale::Linear && inner > 0.0 { inner } else { all }
+}
+
+/// The tops of bars, joined except at cliffs: so the comb of an equalized picture is drawn as its envelope and its valleys
+/// instead of a thicket of verticals.
+fn lines(steps: &[Bar], cliff: f64) -> impl Iterator<Item = &[Bar]> {
+    steps.chunk_by(move |left, right| (left[1].1 - right[0].1).abs() <= cliff)
 }
 
 /// The next 1, 2 or 5 times a power of ten that is not below `least`.
@@ -297,6 +304,9 @@ struct Frame {
     bottom: f64,
 }
 
+/// The left and the right end of the top of a bar.
+type Bar = [(f64, f64); 2];
+
 /// The drawing area, with lengths in the chart's units.
 struct Page<'a, B: DrawingBackend> {
     area: &'a DrawingArea<B, Shift>,
@@ -335,7 +345,7 @@ mod tests {
 
     #[test]
     fn labels_are_short() {
-        let labels = [1.0, 0.5, 0.125, 0.02, 0.001, 0.000_01].map(percent);
+        let labels = [1.0, 0.5, 0.128, 0.02, 0.001, 0.000_01].map(percent);
         assert_eq!(labels, ["100 %", "50 %", "13 %", "2 %", "0.1 %", "0.001 %"]);
     }
 
