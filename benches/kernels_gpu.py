@@ -504,12 +504,78 @@ def device_picture(height, width, channels, data, dtype, count=1):
     return cupy.concatenate([piece[: min(1024, height)]] * (pieces * count)).ravel()
 
 
-def show(name, milliseconds, copy, extra=""):
-    print(f"{name:58s} {milliseconds * 1000:9.1f} us  {milliseconds / copy:5.2f} x copy {extra}", flush=True)
-
-
 def tuned(**values):
     return type("T", (Tuning,), values)
+
+
+PIXELS = 4096 * 3072
+
+
+def row(name, timer, copy, lane, one, streams=(1, 2, 3, 4)):
+    times = " ".join(f"{timer.run([lane() for _ in range(n)], one) / copy:6.2f}" for n in streams)
+    print(f"{name:52s} copy {copy * 1000:7.1f} us;  on {', '.join(map(str, streams))} streams: {times}", flush=True)
+
+
+def timer_of(height, width, channels, data, dtype, count):
+    source = device_picture(height, width, channels, data, dtype, count)
+    timer = Timer(source, count, source.nbytes // count)
+    timer.copy()
+    return timer, timer.copy()
+
+
+def show_times(options):
+    module = Module(options.ptx)
+    lane = lambda **values: lambda: Lane(module, tuned(**values))
+    print("histogram alone, 32768x32768 gray, share of the read floor:")
+    for data in ("random", "natural", "constant"):
+        timer, _ = timer_of(32768, 32768, 1, data, np.uint8, 1)
+        timer.read()
+        floor = timer.read()
+        time_ = timer.run([Lane(module)], lambda l, at: l.histogram8("gray", at, 1 << 30, 1))
+        print(f"  {data:10s} {floor / time_:.3f}")
+        del timer
+        cupy.get_default_memory_pool().free_all_blocks()
+    print("whole operations in device memory, as a multiple of a copy of the same data:")
+    for data in ("natural", "random"):
+        timer, copy = timer_of(3072, 4096, 1, data, np.uint8, 8)
+        row(f"8 x 4096x3072 gray, {data}, one launch", timer, copy, lane(), lambda l, at: l.fused8("gray", at, PIXELS, 1))
+        row(f"8 x 4096x3072 gray, {data}, two launches", timer, copy, lane(histogram8=(1024, 1)),
+            lambda l, at: l.equalize("gray", at, PIXELS, 1, 8))
+        t = tiling(4096, 3072, 8, 8, 2.0, 8)
+        row(f"8 x 4096x3072 gray, {data}, CLAHE 8x8", timer, copy, lane(), lambda l, at: l.clahe(at, t, 8))
+        timer, copy = timer_of(3072, 4096, 1, data, np.uint16, 8)
+        row(f"8 x 4096x3072 gray 16 bit, {data}", timer, copy, lane(), lambda l, at: l.equalize("gray", at, PIXELS, 1, 16))
+        t = tiling(4096, 3072, 8, 8, 2.0, 16)
+        row(f"8 x 4096x3072 gray 16 bit, {data}, CLAHE 8x8", timer, copy, lane(), lambda l, at: l.clahe(at, t, 16))
+    timer, copy = timer_of(3072, 4096, 3, "natural", np.uint8, 8)
+    row("8 x 4096x3072 RGB luma, one launch", timer, copy, lane(), lambda l, at: l.fused8("rgb_luma", at, PIXELS, 3))
+    row("8 x 4096x3072 RGB luma, two launches", timer, copy, lane(), lambda l, at: l.equalize("rgb_luma", at, PIXELS, 3, 8))
+    row("8 x 4096x3072 RGB per channel", timer, copy, lane(), lambda l, at: l.equalize("rgb_channels", at, PIXELS, 3, 8))
+    timer, copy = timer_of(16384, 16384, 1, "natural", np.uint8, 1)
+    row("16384x16384 gray", timer, copy, lane(), lambda l, at: l.equalize("gray", at, 1 << 28, 1, 8), streams=(1,))
+    show_bus()
+
+
+def show_bus(size=64 << 20, count=16):
+    """What the bus carries between pinned host memory and the device: each way alone, and both at once."""
+    up, down = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    host = [cupy.cuda.alloc_pinned_memory(size) for _ in range(2)]
+    device = [cupy.zeros(size, np.uint8) for _ in range(2)]
+    cupy.cuda.Device().synchronize()
+
+    def seconds(ways):
+        begin = time.perf_counter()
+        for _ in range(count):
+            if "up" in ways:
+                runtime.memcpyAsync(device[0].data.ptr, host[0].ptr, size, 1, up.ptr)
+            if "down" in ways:
+                runtime.memcpyAsync(host[1].ptr, device[1].data.ptr, size, 2, down.ptr)
+        cupy.cuda.Device().synchronize()
+        return time.perf_counter() - begin
+
+    for ways in ("up",), ("down",), ("up", "down"):
+        seconds(ways)
+        print(f"bus, {' and '.join(ways):12s} {size * count / seconds(ways) / 1e9:6.1f} GB/s each way")
 
 
 def main():

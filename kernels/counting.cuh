@@ -65,7 +65,7 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
     }
 };
 
-// 16-bit counters, two a word, of `range` levels from `from` on: 65536 of them fit into 128 KiB of shared memory.
+// 16-bit counters, two neighbours a word, of `range` levels from `from` on: 65536 of them fit into 128 KiB of shared memory.
 // `settle`, by the whole block, moves what is 2^13 or more to `histogram`; so between two of them the block may add
 // `BETWEEN` before a half could reach 2^16.
 struct HalfCounters {
@@ -75,65 +75,68 @@ struct HalfCounters {
     u32* histogram;
 
     __device__ __forceinline__ void clear() const {
-        for (u32 i = threadIdx.x; i < range / 2; i += blockDim.x) words[i] = 0;
+        for (u32 i = threadIdx.x; i < range / 8; i += blockDim.x) reinterpret_cast<uint4*>(words)[i] = make_uint4(0, 0, 0, 0);
         __syncthreads();
     }
     __device__ __forceinline__ void add(u32 level, u32 times) const {
         const u32 at = level - from;
-        if (at >= range) return;
-        const bool upper = at >= range / 2;
-        atomicAdd(words + (upper ? at - range / 2 : at), upper ? times << 16 : times);
+        if (at < range) atomicAdd(words + at / 2, at % 2 ? times << 16 : times);
     }
-    // Equal neighbours are added at once.
+    // Pixels of one level are added at once, so that flat regions do not queue for one counter.
     template <int CHANNELS, bool BY_CHANNEL>
     __device__ __forceinline__ void add_pack(const Pack<u16, CHANNELS>& pack, int plane) const {
-        u32 level = key<CHANNELS, BY_CHANNEL>(pack, 0, plane), times = 0;
+        constexpr int PIXELS = Pack<u16, CHANNELS>::PIXELS;
+        u32 level[PIXELS];
+        bool flat = !has_alpha<CHANNELS>();
 #pragma unroll
-        for (int p = 0; p < Pack<u16, CHANNELS>::PIXELS; ++p) {
-            if (has_alpha<CHANNELS>() && pack.get(p * CHANNELS + CHANNELS - 1) == 0) continue;
-            const u32 next = key<CHANNELS, BY_CHANNEL>(pack, p, plane);
-            if (next != level) {
-                if (times) add(level, times);
-                level = next, times = 0;
-            }
-            ++times;
+        for (int p = 0; p < PIXELS; ++p) {
+            level[p] = key<CHANNELS, BY_CHANNEL>(pack, p, plane);
+            flat &= level[p] == level[0];
         }
-        if (times) add(level, times);
+        if (flat) return add(level[0], PIXELS);
+#pragma unroll
+        for (int p = 0; p < PIXELS; ++p) {
+            if (!has_alpha<CHANNELS>() || pack.get(p * CHANNELS + CHANNELS - 1)) add(level[p], 1);
+        }
     }
     // The counts of four levels from `at` on, a multiple of 4.
     __device__ __forceinline__ uint4 counts(u32 at) const {
         if (at >= range) return make_uint4(0, 0, 0, 0);
-        const u32 shift = at < range / 2 ? 0 : 16;
-        const uint4 v = *reinterpret_cast<const uint4*>(words + (shift ? at - range / 2 : at));
-        return make_uint4(v.x >> shift & 0xffff, v.y >> shift & 0xffff, v.z >> shift & 0xffff, v.w >> shift & 0xffff);
-    }
-    __device__ __forceinline__ void move(u32 at, u32 mask) const {
-        const u32 taken = words[at] & mask;
-        words[at] -= taken;
-        if (taken & 0xffff) atomicAdd(histogram + from + at, taken & 0xffff);
-        if (taken >> 16) atomicAdd(histogram + from + range / 2 + at, taken >> 16);
+        const uint2 v = *reinterpret_cast<const uint2*>(words + at / 2);
+        return make_uint4(v.x & 0xffff, v.x >> 16, v.y & 0xffff, v.y >> 16);
     }
     // Whether this thread moved any.
     __device__ __forceinline__ bool settle() const {
         bool moved = false;
         __syncthreads();
-        const uint4* quads = reinterpret_cast<const uint4*>(words);
         for (u32 q = threadIdx.x; q < range / 8; q += blockDim.x) {
-            const uint4 v = quads[q];
+            const uint4 v = reinterpret_cast<const uint4*>(words)[q];
             if (((v.x | v.y | v.z | v.w) & 0xe000e000u) == 0) continue;
             moved = true;
             for (u32 at = 4 * q; at < 4 * q + 4; ++at) {
                 const u32 word = words[at];
-                move(at, (word & 0xe000 ? 0xffff : 0) | (word & 0xe0000000u ? 0xffff0000u : 0));
+                const u32 taken = word & ((word & 0xe000 ? 0xffff : 0) | (word & 0xe0000000u ? 0xffff0000u : 0));
+                words[at] = word - taken;
+                if (taken & 0xffff) atomicAdd(histogram + from + 2 * at, taken & 0xffff);
+                if (taken >> 16) atomicAdd(histogram + from + 2 * at + 1, taken >> 16);
             }
         }
         __syncthreads();
         return moved;
     }
-    // Blocks that end together start at different places.
+    // Adds all to `histogram`; 32 words of a warp as twice 32 neighbours. Blocks that end together start at different places.
     __device__ __forceinline__ void move_all() const {
         __syncthreads();
-        const u32 half = range / 2, turn = blockIdx.x * blockDim.x % half;
-        for (u32 i = threadIdx.x; i < half; i += blockDim.x) move(i + turn < half ? i + turn : i + turn - half, ~0u);
+        const u32 lane = threadIdx.x % WARP, size = range / 2, turn = blockIdx.x * blockDim.x % size;
+        for (u32 i = threadIdx.x; i < size; i += blockDim.x) {
+            const u32 at = i + turn < size ? i + turn : i + turn - size;
+            const u32 word = words[at];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const u32 pair = __shfl_sync(FULL_WARP, word, half * 16 + lane / 2);
+                const u32 count = lane % 2 ? pair >> 16 : pair & 0xffff;
+                if (count) atomicAdd(histogram + from + 2 * (at - lane) + half * WARP + lane, count);
+            }
+        }
     }
 };

@@ -4,7 +4,7 @@
 #include "levels.cuh"
 
 // Adds to what is in `histograms`. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many
-// as shared memory holds); z = planes. Equal neighbours are added at once, so that flat regions do not queue for one counter.
+// as shared memory holds); z = planes.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* histograms, u32 range) {
     typedef Pack<u16, CHANNELS> P;

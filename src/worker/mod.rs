@@ -3,7 +3,11 @@
 //! It is histeqd started again with a hidden subcommand, its end of the socket as standard input. It ends with the
 //! socket, and so never outlives the main process.
 
+mod cuda;
 pub mod fault;
+mod gpu;
+mod kernels;
+mod lane;
 pub mod protocol;
 
 use std::collections::HashMap;
@@ -16,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::cli::WorkerCommand;
-use crate::device::{GpuInfo, GpuList};
+use crate::device::GpuInfo;
 use crate::equalize::count::count;
 use crate::equalize::{Operation, Order, Scratch, equalize};
 use crate::error::{Error, Exit};
@@ -94,7 +98,7 @@ pub trait Engine: Send + Sync {
     /// What is known of the GPU; none for the CPU.
     fn info(&self) -> Option<GpuInfo>;
 
-    /// Makes memory ready for fast transfers, before the first lane sees it.
+    /// Makes memory ready for fast transfers, before the first lane sees it. It stays mapped until it is unpinned.
     ///
     /// # Errors
     /// When the device refuses it.
@@ -214,7 +218,7 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
 }
 
 fn list() -> Result<Exit, Error> {
-    let list = serde_json::to_string(&gpus()).expect("a list of GPUs is JSON");
+    let list = serde_json::to_string(&gpu::list()).expect("a list of GPUs is JSON");
     println!("{list}");
     Ok(Exit::Done)
 }
@@ -223,21 +227,21 @@ fn list() -> Result<Exit, Error> {
 fn run(unit: Unit, lanes: usize, fault: Option<Fault>) -> io::Result<()> {
     end_with_parent()?;
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
-    match open(unit) {
+    match open(unit, None) {
         Ok(engine) => work(&channel, engine.as_ref(), lanes, fault),
         Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
     }
 }
 
-/// The GPUs that CUDA shows to this process.
-fn gpus() -> GpuList {
-    Err("this build has no CUDA backend".to_owned())
-}
-
-fn open(unit: Unit) -> Result<Box<dyn Engine>, EngineError> {
+/// Opens a unit for this process, which then should do nothing else: what a failing GPU does to a process cannot be undone.
+/// `lane_memory`: the most bytes of a GPU's memory that one lane takes for pictures; by default a fair share of what is free.
+///
+/// # Errors
+/// When there is no such unit, or it cannot be used.
+pub fn open(unit: Unit, lane_memory: Option<u64>) -> Result<Box<dyn Engine>, EngineError> {
     match unit {
         Unit::Cpu(_) => Ok(Box::new(CpuEngine)),
-        Unit::Gpu(_) => Err(EngineError("this build has no CUDA backend".to_owned())),
+        Unit::Gpu(ordinal) => Ok(Box::new(gpu::GpuEngine::open(ordinal, lane_memory)?)),
     }
 }
 

@@ -1,0 +1,381 @@
+//! The CUDA driver, as little of it as the worker needs: contexts, streams, events, memory, modules. Each thing frees itself.
+//!
+//! Copies and launches are asynchronous, so they are `unsafe`: who starts one keeps what it touches until it has waited.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cudarc::driver::result::{self, DriverError, stream::StreamKind};
+use cudarc::driver::sys::{
+    self, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUevent_flags as EventFlags,
+    CUfunction_attribute as FunctionAttribute, CUresult,
+};
+
+/// A call of the driver that failed.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("CUDA: {} ({})", name(self.0), text(self.0))]
+pub(super) struct CudaError(DriverError);
+
+impl CudaError {
+    /// Whether only memory was lacking; the device is then as good as before.
+    pub(super) fn is_out_of_memory(self) -> bool {
+        self.0.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY
+    }
+}
+
+impl From<DriverError> for CudaError {
+    fn from(error: DriverError) -> Self {
+        Self(error)
+    }
+}
+
+fn name(error: DriverError) -> String {
+    error.error_name().map_or_else(|_| format!("{:?}", error.0), |name| name.to_string_lossy().into_owned())
+}
+
+fn text(error: DriverError) -> String {
+    error.error_string().map_or_else(|_| "unknown".to_owned(), |text| text.to_string_lossy().into_owned())
+}
+
+pub(super) type Result<T> = std::result::Result<T, CudaError>;
+
+/// Address in a device's memory.
+pub(super) type Address = CUdeviceptr;
+
+/// Loads the driver's library.
+///
+/// # Errors
+/// Why there is no CUDA here, for the user.
+pub(super) fn load() -> std::result::Result<(), String> {
+    // Without the library every call below panics, even printing an error; an old one may lack a function, which panics too.
+    let loaded = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: loads the driver's library as any CUDA program does; its initializers are safe to run at any time.
+        if !unsafe { sys::is_culib_present() } {
+            return Err("there is no NVIDIA driver (libcuda.so.1 was not found)".to_owned());
+        }
+        result::init().map_err(|error| match error.0 {
+            CUresult::CUDA_ERROR_NO_DEVICE => "the NVIDIA driver finds no GPU".to_owned(),
+            _ => CudaError(error).to_string(),
+        })
+    }));
+    loaded.unwrap_or_else(|_| Err("the NVIDIA driver is too old: it lacks functions of CUDA 11.4".to_owned()))
+}
+
+/// The CUDA version that the driver offers, as it counts.
+pub(super) fn driver_version() -> Result<u32> {
+    let mut version = 0;
+    // SAFETY: writes one integer to the place given.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result()?;
+    Ok(version as u32)
+}
+
+/// A GPU that the driver shows.
+#[derive(Clone, Copy)]
+pub(super) struct Device(CUdevice);
+
+impl Device {
+    pub(super) fn count() -> Result<u32> {
+        Ok(result::device::get_count()? as u32)
+    }
+
+    pub(super) fn get(ordinal: u32) -> Result<Self> {
+        Ok(Self(result::device::get(ordinal as i32)?))
+    }
+
+    pub(super) fn name(self) -> Result<String> {
+        Ok(result::device::get_name(self.0)?)
+    }
+
+    /// `GPU-` and the UUID, as nvidia-smi prints it.
+    pub(super) fn uuid(self) -> Result<String> {
+        let bytes = result::device::get_uuid(self.0)?.bytes;
+        let mut text = "GPU".to_owned();
+        for (i, byte) in bytes.iter().enumerate() {
+            let dash = if matches!(i, 0 | 4 | 6 | 8 | 10) { "-" } else { "" };
+            text += &format!("{dash}{:02x}", *byte as u8);
+        }
+        Ok(text)
+    }
+
+    /// Bytes of its memory.
+    pub(super) fn memory(self) -> Result<u64> {
+        // SAFETY: the handle came from the driver.
+        Ok(unsafe { result::device::total_mem(self.0) }? as u64)
+    }
+
+    /// Its name on the PCI bus, as in /sys/bus/pci/devices.
+    pub(super) fn pci_bus_id(self) -> Result<String> {
+        let mut buffer = [0_u8; 32];
+        // SAFETY: the driver writes at most the length given, its closing zero included.
+        unsafe { sys::cuDeviceGetPCIBusId(buffer.as_mut_ptr().cast(), buffer.len() as i32, self.0) }
+            .result()?;
+        let id = CStr::from_bytes_until_nul(&buffer).map_or_else(|_| "".into(), CStr::to_string_lossy);
+        Ok(id.to_lowercase())
+    }
+
+    fn attribute(self, attribute: Attribute) -> Result<u32> {
+        // SAFETY: the handle came from the driver.
+        Ok(unsafe { result::device::get_attribute(self.0, attribute) }? as u32)
+    }
+
+    /// Compute capability, major and minor.
+    pub(super) fn compute_capability(self) -> Result<(u32, u32)> {
+        let major = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        Ok((major, self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?))
+    }
+
+    pub(super) fn multiprocessors(self) -> Result<u32> {
+        self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+    }
+
+    /// Shared memory that a block can have at most.
+    pub(super) fn shared_memory(self) -> Result<u32> {
+        let usual = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
+        Ok(self
+            .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+            .map_or(usual, |most| most.max(usual)))
+    }
+
+    pub(super) fn launches_cooperatively(self) -> bool {
+        self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH).is_ok_and(|able| able == 1)
+    }
+}
+
+/// A device's primary context. It lives as long as the process.
+pub(super) struct Context(sys::CUcontext);
+
+// SAFETY: the driver's contexts may be used from any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above; the driver locks for itself.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(super) fn new(device: Device) -> Result<Self> {
+        // SAFETY: the handle came from the driver; the context is never released, so it outlives all that is made in it.
+        let context = Self(unsafe { result::primary_ctx::retain(device.0) }?);
+        context.bind()?;
+        Ok(context)
+    }
+
+    /// Makes it this thread's.
+    pub(super) fn bind(&self) -> Result<()> {
+        // SAFETY: the context is never released.
+        Ok(unsafe { result::ctx::set_current(self.0) }?)
+    }
+}
+
+/// Bytes of the current context's memory that are free.
+pub(super) fn free_memory() -> Result<u64> {
+    Ok(result::mem_get_info()?.0 as u64)
+}
+
+/// Makes host memory ready for copies at the bus's full speed. `false` where the system does not allow it: then copies are
+/// slower, and right all the same.
+///
+/// # Safety
+/// The memory stays mapped until [`unpin`].
+pub(super) unsafe fn pin(memory: &mut [u8]) -> Result<bool> {
+    // SAFETY: the slice is mapped memory, and the caller keeps it so.
+    let pinned = unsafe {
+        sys::cuMemHostRegister_v2(memory.as_mut_ptr().cast(), memory.len(), sys::CU_MEMHOSTREGISTER_PORTABLE)
+    };
+    match pinned {
+        CUresult::CUDA_ERROR_NOT_PERMITTED
+        | CUresult::CUDA_ERROR_NOT_SUPPORTED
+        | CUresult::CUDA_ERROR_OPERATING_SYSTEM
+        | CUresult::CUDA_ERROR_OUT_OF_MEMORY => Ok(false),
+        other => Ok(other.result().map(|()| true)?),
+    }
+}
+
+/// Undoes [`pin`]; memory that was never pinned is left alone.
+pub(super) fn unpin(memory: &mut [u8]) {
+    // SAFETY: the driver knows what is registered, and refuses what is not; that is no harm.
+    let _ = unsafe { sys::cuMemHostUnregister(memory.as_mut_ptr().cast()) };
+}
+
+/// Device memory.
+#[derive(Default)]
+pub(super) struct Buffer {
+    address: Address,
+    bytes: u64,
+}
+
+impl Buffer {
+    /// New memory of undefined content.
+    pub(super) fn new(bytes: u64) -> Result<Self> {
+        // SAFETY: a plain allocation in the current context.
+        let address = unsafe { result::malloc_sync(bytes as usize) }?;
+        Ok(Self { address, bytes })
+    }
+
+    pub(super) fn address(&self) -> Address {
+        self.address
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: allocated by `new`, freed once; the driver waits for what still uses it. An error here is an earlier one's.
+            let _ = unsafe { result::free_sync(self.address) };
+        }
+    }
+}
+
+/// A queue of work on the device.
+pub(super) struct Stream(sys::CUstream);
+
+impl Stream {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(result::stream::create(StreamKind::NonBlocking)?))
+    }
+
+    /// Lets what follows in this stream wait for the event's last record.
+    pub(super) fn wait(&self, event: &Event) -> Result<()> {
+        // SAFETY: both live, in one context.
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        Ok(unsafe { result::stream::wait_event(self.0, event.0, flags) }?)
+    }
+
+    /// # Safety
+    /// `from` stays and is not written, and the device's bytes are nobody else's, until the copy is done.
+    pub(super) unsafe fn upload(&self, from: &[u8], to: Address) -> Result<()> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { result::memcpy_htod_async(to, from, self.0) }?)
+    }
+
+    /// # Safety
+    /// `to` stays and is not touched, and the device's bytes are not written, until the copy is done.
+    pub(super) unsafe fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { result::memcpy_dtoh_async(to, from, self.0) }?)
+    }
+
+    /// # Safety
+    /// The bytes are device memory that nobody else uses until this is done.
+    pub(super) unsafe fn zero(&self, at: Address, bytes: u64) -> Result<()> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { result::memset_d8_async(at, 0, bytes as usize, self.0) }?)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once; the driver lets its work end.
+        let _ = unsafe { result::stream::destroy(self.0) };
+    }
+}
+
+/// A point in a stream.
+pub(super) struct Event(sys::CUevent);
+
+impl Event {
+    /// Waiting for it sleeps instead of spinning.
+    pub(super) fn new() -> Result<Self> {
+        let flags = EventFlags::CU_EVENT_BLOCKING_SYNC as c_uint | EventFlags::CU_EVENT_DISABLE_TIMING as c_uint;
+        let mut event = std::ptr::null_mut();
+        // SAFETY: writes a handle to the place given.
+        unsafe { sys::cuEventCreate(&raw mut event, flags) }.result()?;
+        Ok(Self(event))
+    }
+
+    /// Puts it behind all that is in the stream now.
+    pub(super) fn record(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: both live, in one context.
+        Ok(unsafe { result::event::record(self.0, stream.0) }?)
+    }
+
+    /// Returns when its last record is reached.
+    pub(super) fn wait(&self) -> Result<()> {
+        // SAFETY: the handle lives.
+        Ok(unsafe { result::event::synchronize(self.0) }?)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once.
+        let _ = unsafe { result::event::destroy(self.0) };
+    }
+}
+
+/// Loaded code. It stays until the process ends.
+#[derive(Clone, Copy)]
+pub(super) struct Module(sys::CUmodule);
+
+// SAFETY: the driver's modules may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Has the driver compile PTX, or take what it compiled before from its cache.
+    pub(super) fn from_ptx(ptx: &str) -> Result<Self> {
+        let ptx = CString::new(ptx).expect("PTX is text without zeros");
+        // SAFETY: a closed string, which the driver reads only now.
+        Ok(Self(unsafe { result::module::load_data(ptx.as_ptr().cast()) }?))
+    }
+
+    /// One of its kernels, with leave to take `shared` bytes of dynamic shared memory.
+    pub(super) fn function(self, name: &str, shared: u32) -> Result<Function> {
+        let name = CString::new(name).expect("names of kernels have no zeros");
+        // SAFETY: modules are never unloaded.
+        let function = unsafe { result::module::get_function(self.0, name) }?;
+        if shared > 0 {
+            let most = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function is the one just got.
+            unsafe { result::function::set_function_attribute(function, most, shared as i32) }?;
+        }
+        Ok(Function(function))
+    }
+}
+
+/// A kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Function(sys::CUfunction);
+
+// SAFETY: the driver's functions may be used from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// The shape of a launch.
+#[derive(Clone, Copy)]
+pub(super) struct Launch {
+    /// Blocks along x, y, z.
+    pub(super) grid: (u32, u32, u32),
+    /// Threads of a block along x, y, z.
+    pub(super) block: (u32, u32, u32),
+    /// Bytes of dynamic shared memory.
+    pub(super) shared: u32,
+    /// Whether all blocks must run at once.
+    pub(super) cooperative: bool,
+}
+
+impl Function {
+    /// # Safety
+    /// `arguments` point to values of the kernel's own parameter types, all of them; and what they point to on the device is
+    /// the kernel's to use until it is done.
+    pub(super) unsafe fn launch(
+        self,
+        stream: &Stream,
+        launch: Launch,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        let Launch { grid, block, shared, cooperative } = launch;
+        // SAFETY: the caller's promise; functions and streams in use are never destroyed.
+        Ok(unsafe {
+            if cooperative {
+                result::launch_cooperative_kernel(self.0, grid, block, shared, stream.0, arguments)
+            } else {
+                result::launch_kernel(self.0, grid, block, shared, stream.0, arguments)
+            }
+        }?)
+    }
+}

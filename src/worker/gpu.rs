@@ -1,0 +1,126 @@
+//! A GPU as the worker's engine, and which GPUs there are.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::path::Path;
+
+use super::cuda::{self, Context, CudaError, Device};
+use super::kernels::Kernels;
+use super::lane::GpuLane;
+use super::{Engine, EngineError, Lane};
+use crate::device::{GpuInfo, GpuList};
+use crate::slot::Memory;
+
+/// The oldest GPUs that the kernels are made for.
+const OLDEST: (u32, u32) = (3, 7);
+
+/// Lanes that a GPU's memory is shared out for.
+const MOST_LANES: u64 = 4;
+
+/// The GPUs that CUDA shows to this process, or why there are none.
+pub(super) fn list() -> GpuList {
+    cuda::load()?;
+    let text = |error: CudaError| error.to_string();
+    let count = Device::count().map_err(text)?;
+    (0..count).map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal, count)).map_err(text)).collect()
+}
+
+fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {
+    let compute_capability = device.compute_capability()?;
+    let refused = (compute_capability < OLDEST).then(|| {
+        let ((major, minor), (oldest_major, oldest_minor)) = (compute_capability, OLDEST);
+        format!("its compute capability is {major}.{minor}, and {oldest_major}.{oldest_minor} is the least")
+    });
+    Ok(GpuInfo {
+        ordinal,
+        name: device.name()?,
+        uuid: device.uuid()?,
+        compute_capability,
+        memory: device.memory()?,
+        pcie: pcie_link(&device.pci_bus_id()?),
+        driver_cuda: cuda::driver_version()?,
+        driver: kernel_driver(),
+        count,
+        refused,
+    })
+}
+
+/// Generation and lanes of the link to a device on the PCI bus.
+fn pcie_link(bus_id: &str) -> Option<(u32, u32)> {
+    let folder = Path::new("/sys/bus/pci/devices").join(bus_id);
+    let read = |name| fs::read_to_string(folder.join(name)).ok();
+    let speed = read("current_link_speed")?;
+    let generation = match speed.split_whitespace().next()? {
+        "2.5" => 1,
+        "5.0" | "5" => 2,
+        "8.0" | "8" => 3,
+        "16.0" | "16" => 4,
+        "32.0" | "32" => 5,
+        "64.0" | "64" => 6,
+        _ => return None,
+    };
+    Some((generation, read("current_link_width")?.trim().parse().ok()?))
+}
+
+/// Version of the loaded kernel driver.
+fn kernel_driver() -> Option<String> {
+    let version = fs::read_to_string("/sys/module/nvidia/version").ok()?;
+    Some(version.trim().to_owned())
+}
+
+/// One GPU, shared by its lanes.
+pub(super) struct GpuEngine {
+    pub(super) context: Context,
+    pub(super) kernels: Kernels,
+    /// Bytes of device memory that one lane may take.
+    pub(super) lane_memory: u64,
+    info: GpuInfo,
+}
+
+impl GpuEngine {
+    /// Opens the GPU at this place in CUDA's order, to take no more than so many bytes of its memory for a lane.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be used.
+    pub(super) fn open(ordinal: u32, lane_memory: Option<u64>) -> Result<Self, EngineError> {
+        cuda::load().map_err(EngineError)?;
+        let device = Device::get(ordinal)?;
+        let info = describe(device, ordinal, Device::count()?)?;
+        if let Some(reason) = info.refused {
+            return Err(EngineError(reason));
+        }
+        let context = Context::new(device)?;
+        let share = cuda::free_memory()? / 10 * 9 / MOST_LANES;
+        let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
+        Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, info })
+    }
+}
+
+impl Engine for GpuEngine {
+    fn info(&self) -> Option<GpuInfo> {
+        Some(self.info.clone())
+    }
+
+    fn pin(&self, memory: &mut Memory) -> Result<(), EngineError> {
+        self.context.bind()?;
+        // SAFETY: the worker unpins memory before it unmaps it.
+        unsafe { cuda::pin(memory.bytes_mut())? };
+        Ok(())
+    }
+
+    fn unpin(&self, memory: &mut Memory) {
+        if self.context.bind().is_ok() {
+            cuda::unpin(memory.bytes_mut());
+        }
+    }
+
+    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
+        Ok(Box::new(GpuLane::new(self)?))
+    }
+}
+
+impl From<CudaError> for EngineError {
+    fn from(error: CudaError) -> Self {
+        Self(error.to_string())
+    }
+}

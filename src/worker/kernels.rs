@@ -1,0 +1,572 @@
+//! The kernels: the PTX that is part of this program, and a typed launch for each kernel. See `kernels/`.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};
+use crate::equalize::clahe::Geometry;
+use crate::picture::{Depth, Layout, Pixel};
+
+/// Bytes of dynamic shared memory that every kernel has without asking: 48 KiB less what the hungriest takes by itself.
+const USUAL_SHARED: u32 = 24 << 10;
+
+/// 65536 LUT entries of 16 bits, or as many counters.
+const LEVELS16_BYTES: u32 = 128 << 10;
+
+/// Pixels for each block that holds such a table: enough to be worth filling it.
+const PIXELS_A_TABLE: u64 = 3 << 16;
+
+/// From here on a kernel runs long enough that filling the GPU by itself pays; below, others' kernels run beside it.
+const LARGE: u64 = 64 << 20;
+
+/// Tiles of fewer pixels are interpolated straight from their LUTs.
+const LEAST_CELL: usize = 2048;
+
+/// The most cells for which 16-bit LUTs are laid side by side: 512 KiB each.
+const MOST_TABLES: u64 = 400;
+
+/// `Sums` of `kernels/global8.cu`.
+const SUMS_BYTES: u64 = 769 * 4;
+
+/// How the samples of a picture are taken: one value a pixel, or three planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Gray,
+    GrayAlpha,
+    RgbLuma,
+    RgbChannels,
+    RgbaLuma,
+    RgbaChannels,
+}
+
+impl Kind {
+    pub(super) const fn new(pixel: Pixel, per_channel: bool) -> Self {
+        match (pixel, per_channel) {
+            (Pixel::Gray, _) => Self::Gray,
+            (Pixel::GrayAlpha, _) => Self::GrayAlpha,
+            (Pixel::Rgb, false) => Self::RgbLuma,
+            (Pixel::Rgb, true) => Self::RgbChannels,
+            (Pixel::Rgba, false) => Self::RgbaLuma,
+            (Pixel::Rgba, true) => Self::RgbaChannels,
+        }
+    }
+
+    const fn channels(self) -> u64 {
+        match self {
+            Self::Gray => 1,
+            Self::GrayAlpha => 2,
+            Self::RgbLuma | Self::RgbChannels => 3,
+            Self::RgbaLuma | Self::RgbaChannels => 4,
+        }
+    }
+
+    const fn planes(self) -> u32 {
+        match self {
+            Self::RgbChannels | Self::RgbaChannels => 3,
+            _ => 1,
+        }
+    }
+
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Gray => "gray",
+            Self::GrayAlpha => "gray_alpha",
+            Self::RgbLuma => "rgb_luma",
+            Self::RgbChannels => "rgb_channels",
+            Self::RgbaLuma => "rgba_luma",
+            Self::RgbaChannels => "rgba_channels",
+        }
+    }
+
+    /// Threads of a block, and how many blocks make a full multiprocessor.
+    const fn block(self) -> (u32, u32) {
+        if self.channels() == 3 { (512, 4) } else { (1024, 2) }
+    }
+}
+
+/// A run of pixels in device memory, aligned to 16 bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) at: Address,
+    pub(super) pixels: u64,
+}
+
+/// A lane's counts and LUTs of global equalization.
+#[derive(Clone, Copy)]
+pub(super) struct Tables {
+    /// Three histograms of 65536 counts, zero between pictures for depth 8.
+    histograms: Address,
+    /// Three LUTs of 65536 levels.
+    luts: Address,
+    /// A count of blocks, zero between launches.
+    arrived: Address,
+    /// Two sets of sums for [`Kernels::equalize8`].
+    sums: Address,
+}
+
+impl Tables {
+    /// Bytes of all of them; they begin zeroed.
+    pub(super) const BYTES: u64 = 3 * 65536 * (4 + 2) + 256 + 2 * SUMS_BYTES;
+
+    pub(super) const fn new(at: Address) -> Self {
+        let luts = at + 3 * 65536 * 4;
+        let arrived = luts + 3 * 65536 * 2;
+        Self { histograms: at, luts, arrived, sums: arrived + 256 }
+    }
+}
+
+/// `Tiling` of `kernels/clahe.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Tiling {
+    width: u32,
+    height: u32,
+    tiles_x: u32,
+    tiles_y: u32,
+    tile_width: u32,
+    tile_height: u32,
+    clip: u32,
+    lut_scale: f32,
+    inverse_width: f32,
+    inverse_height: f32,
+}
+
+/// What CLAHE of a plane needs of the device, besides the plane.
+pub(super) struct Tiles {
+    depth: Depth,
+    tiling: Tiling,
+    tiles: u64,
+    /// Blocks a tile (depth 8), or in all (depth 16), for the tiles' histograms.
+    blocks: u32,
+    cells: Option<u64>,
+}
+
+impl Tiles {
+    pub(super) fn new(layout: &Layout, geometry: &Geometry, limits: &Limits) -> Self {
+        let tiles = geometry.columns as u64 * geometry.rows as u64;
+        let cells = (geometry.columns as u64 + 1) * (geometry.rows as u64 + 1);
+        let area = geometry.tile_width as u64 * geometry.tile_height as u64;
+        let blocks = match layout.depth {
+            Depth::Eight => {
+                let most = (geometry.tile_height as u64).min(area / 4096).max(1);
+                (u64::from(limits.multiprocessors) / tiles).clamp(1, most)
+            }
+            Depth::Sixteen => u64::from(limits.multiprocessors).min(tiles),
+        };
+        let side_by_side = layout.depth == Depth::Sixteen && cells <= MOST_TABLES;
+        Self {
+            depth: layout.depth,
+            tiling: Tiling {
+                width: layout.width,
+                height: layout.height,
+                tiles_x: geometry.columns as u32,
+                tiles_y: geometry.rows as u32,
+                tile_width: geometry.tile_width as u32,
+                tile_height: geometry.tile_height as u32,
+                clip: geometry.clip.map_or(0, |clip| u32::try_from(clip).unwrap_or(u32::MAX)),
+                lut_scale: geometry.scale,
+                inverse_width: 1.0 / geometry.tile_width as f32,
+                inverse_height: 1.0 / geometry.tile_height as f32,
+            },
+            tiles,
+            blocks: blocks as u32,
+            cells: side_by_side.then_some(cells),
+        }
+    }
+
+    /// Bytes of counts, which are zero before and after.
+    pub(super) fn counts_bytes(&self) -> u64 {
+        match self.depth {
+            Depth::Eight => self.tiles * 257 * 4,
+            Depth::Sixteen => u64::from(self.blocks) * 65536 * 4,
+        }
+    }
+
+    /// Bytes of LUTs.
+    pub(super) fn luts_bytes(&self) -> u64 {
+        self.tile_luts_bytes() + self.cells.map_or(0, |cells| cells * 65536 * 8)
+    }
+
+    fn tile_luts_bytes(&self) -> u64 {
+        (self.tiles * self.depth.levels() as u64 * self.depth.bytes() as u64).next_multiple_of(256)
+    }
+}
+
+/// What a GPU can do.
+pub(super) struct Limits {
+    multiprocessors: u32,
+    shared: u32,
+    cooperative: bool,
+}
+
+impl Limits {
+    pub(super) fn of(device: Device) -> Result<Self> {
+        Ok(Self {
+            multiprocessors: device.multiprocessors()?,
+            shared: device.shared_memory()?,
+            cooperative: device.launches_cooperatively(),
+        })
+    }
+
+    /// How many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, so that equal shares of them
+    /// make up all.
+    fn range16(&self, taken: u32) -> u32 {
+        let mut range = 65536;
+        while range * 2 > self.shared - taken {
+            range /= 2;
+        }
+        range
+    }
+}
+
+/// Files of kernels; the driver compiles one when its first kernel is wanted.
+#[derive(Clone, Copy)]
+enum File {
+    Global8,
+    Global16,
+    Planes,
+    Clahe8,
+    Clahe16,
+}
+
+impl File {
+    const fn ptx(self) -> &'static str {
+        match self {
+            Self::Global8 => include_str!("../../kernels/prebuilt/global8.ptx"),
+            Self::Global16 => include_str!("../../kernels/prebuilt/global16.ptx"),
+            Self::Planes => include_str!("../../kernels/prebuilt/planes.ptx"),
+            Self::Clahe8 => include_str!("../../kernels/prebuilt/clahe8.ptx"),
+            Self::Clahe16 => include_str!("../../kernels/prebuilt/clahe16.ptx"),
+        }
+    }
+}
+
+/// The kernels of one GPU.
+pub(super) struct Kernels {
+    pub(super) limits: Limits,
+    modules: [OnceLock<Module>; 5],
+    functions: Mutex<HashMap<String, Function>>,
+}
+
+/// Pointers to a kernel's arguments.
+macro_rules! arguments {
+    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<c_void>()),*] };
+}
+
+impl Kernels {
+    pub(super) fn new(device: Device) -> Result<Self> {
+        Ok(Self {
+            limits: Limits::of(device)?,
+            modules: Default::default(),
+            functions: Mutex::default(),
+        })
+    }
+
+    fn module(&self, file: File) -> Result<Module> {
+        let place = &self.modules[file as usize];
+        if let Some(module) = place.get() {
+            return Ok(*module);
+        }
+        let module = Module::from_ptx(file.ptx())?;
+        Ok(*place.get_or_init(|| module))
+    }
+
+    fn function(&self, file: File, name: String, shared: u32) -> Result<Function> {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = functions.get(&name) {
+            return Ok(*function);
+        }
+        let function = self.module(file)?.function(&name, if shared > USUAL_SHARED { shared } else { 0 })?;
+        functions.insert(name, function);
+        Ok(function)
+    }
+
+    /// # Safety
+    /// As [`Function::launch`].
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        (file, name): (File, String),
+        launch: Launch,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        let function = self.function(file, name, launch.shared)?;
+        // SAFETY: the caller's promise.
+        unsafe { function.launch(stream, launch, arguments) }
+    }
+
+    /// Blocks that take pack after pack of a span.
+    fn spread(&self, kind: Kind, depth: Depth, span: Span, blocks_a_multiprocessor: u32) -> Launch {
+        let threads = kind.block().0;
+        let bytes = span.pixels * kind.channels() * depth.bytes() as u64;
+        let pack = if kind.channels() == 3 { 48 } else { 16 };
+        let most = u64::from(blocks_a_multiprocessor * self.limits.multiprocessors);
+        line(bytes.div_ceil(pack * u64::from(threads)).min(most), threads)
+    }
+
+    /// Blocks that hold a table of 65536 levels each.
+    fn few(&self, kind: Kind, span: Span, shared: u32) -> Launch {
+        let blocks = span.pixels.div_ceil(PIXELS_A_TABLE).min(u64::from(self.limits.multiprocessors));
+        Launch { shared, ..line(blocks, kind.block().0) }
+    }
+
+    /// Counts a span, on top of those counted before. `finish`: it is the picture's last, so make the LUTs.
+    ///
+    /// # Safety
+    /// Span and tables are this stream's until it is done.
+    pub(super) unsafe fn histogram8(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        span: Span,
+        tables: &Tables,
+        finish: bool,
+    ) -> Result<()> {
+        let full = kind.block().1;
+        let blocks = if span.pixels * kind.channels() >= LARGE { full } else { full / 2 };
+        let launch = self.spread(kind, Depth::Eight, span, blocks);
+        let (Span { at, pixels }, Tables { histograms, arrived, luts, .. }) = (span, *tables);
+        let (finish, name) = (u32::from(finish), format!("histogram8_{}", kind.suffix()));
+        let arguments = arguments![at, pixels, histograms, arrived, luts, finish];
+        // SAFETY: the parameters of histogram8_*; the caller's promise.
+        unsafe { self.launch(stream, (File::Global8, name), launch, arguments) }
+    }
+
+    /// Sends a span through the LUTs.
+    ///
+    /// # Safety
+    /// Span and tables are this stream's until it is done.
+    pub(super) unsafe fn apply8(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        span: Span,
+        tables: &Tables,
+    ) -> Result<()> {
+        let launch = self.spread(kind, Depth::Eight, span, kind.block().1);
+        let (Span { at, pixels }, luts) = (span, tables.luts);
+        let name = format!("apply8_{}", kind.suffix());
+        // SAFETY: the parameters of apply8_*; the caller's promise.
+        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, luts]) }
+    }
+
+    /// Whether [`Kernels::equalize8`] is to be had for this kind.
+    pub(super) fn equalizes_at_once(&self, kind: Kind) -> bool {
+        self.limits.cooperative && matches!(kind, Kind::Gray | Kind::RgbLuma)
+    }
+
+    /// Equalizes a whole picture in one launch. `turn` alternates between 0 and 1 from launch to launch of a lane.
+    ///
+    /// # Safety
+    /// Span and tables are this stream's until it is done.
+    pub(super) unsafe fn equalize8(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        span: Span,
+        tables: &Tables,
+        turn: u32,
+    ) -> Result<()> {
+        let pack = if kind.channels() == 3 { 48 } else { 16 };
+        let blocks = (span.pixels * kind.channels()).div_ceil(pack * 512);
+        let launch = Launch {
+            cooperative: true,
+            ..line(blocks.clamp(1, u64::from(self.limits.multiprocessors)), 512)
+        };
+        let (Span { at, pixels }, sums) = (span, tables.sums);
+        let name = format!("equalize8_{}", kind.suffix());
+        // SAFETY: the parameters of equalize8_*; the caller's promise.
+        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, sums, turn]) }
+    }
+
+    /// Zeroes the counts before a picture of depth 16.
+    ///
+    /// # Safety
+    /// The tables are this stream's until it is done.
+    pub(super) unsafe fn clear16(&self, stream: &Stream, kind: Kind, tables: &Tables) -> Result<()> {
+        // SAFETY: the histograms begin the tables; the caller's promise.
+        unsafe { stream.zero(tables.histograms, u64::from(kind.planes()) * 65536 * 4) }
+    }
+
+    /// Counts a span, on top of those counted before.
+    ///
+    /// # Safety
+    /// Span and tables are this stream's until it is done.
+    pub(super) unsafe fn histogram16(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        span: Span,
+        tables: &Tables,
+    ) -> Result<()> {
+        let taken = if kind.channels() == 3 { 24 << 10 } else { 1 << 10 };
+        let range = self.limits.range16(taken);
+        let few = self.few(kind, span, range * 2);
+        let launch = Launch { grid: (few.grid.0, 65536 / range, kind.planes()), ..few };
+        let (Span { at, pixels }, histograms) = (span, tables.histograms);
+        let name = format!("histogram16_{}", kind.suffix());
+        // SAFETY: the parameters of histogram16_*; the caller's promise.
+        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, histograms, range]) }
+    }
+
+    /// Makes the LUTs of depth 16.
+    ///
+    /// # Safety
+    /// The tables are this stream's until it is done.
+    pub(super) unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables) -> Result<()> {
+        let launch = Launch { grid: (64, kind.planes(), 1), ..line(64, 1024) };
+        let Tables { histograms, luts, .. } = *tables;
+        // SAFETY: the parameters of lut16; the caller's promise.
+        unsafe { self.launch(stream, (File::Global16, "lut16".to_owned()), launch, arguments![histograms, luts]) }
+    }
+
+    /// Sends a span through the LUTs.
+    ///
+    /// # Safety
+    /// Span and tables are this stream's until it is done.
+    pub(super) unsafe fn apply16(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        span: Span,
+        tables: &Tables,
+    ) -> Result<()> {
+        let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
+        let fits = self.limits.shared >= LEVELS16_BYTES + taken;
+        let (Span { at, pixels }, luts) = (span, tables.luts);
+        let mut name = format!("apply16_{}", kind.suffix());
+        let launch = if fits && kind.planes() == 1 && pixels > 4 * PIXELS_A_TABLE {
+            name += "_shared";
+            self.few(kind, span, LEVELS16_BYTES)
+        } else {
+            self.spread(kind, Depth::Sixteen, span, kind.block().1)
+        };
+        // SAFETY: the parameters of apply16_*; the caller's promise.
+        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, luts]) }
+    }
+
+    /// Copies luma (`None`) or a channel into a plane of its own, or (`back`) brings the plane's new values into the picture.
+    ///
+    /// # Safety
+    /// Both are this stream's until it is done; the plane has room for all pixels.
+    pub(super) unsafe fn plane(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        span: Span,
+        (plane, channel): (Address, Option<u32>),
+        back: bool,
+    ) -> Result<()> {
+        let (step, bits) = (if back { "insert" } else { "extract" }, 8 * layout.depth.bytes());
+        let pixel = match layout.pixel {
+            Pixel::Gray => unreachable!("a gray picture is its own plane"),
+            Pixel::GrayAlpha => "gray_alpha",
+            Pixel::Rgb => "rgb",
+            Pixel::Rgba => "rgba",
+        };
+        let blocks = span.pixels.div_ceil(4096).min(u64::from(4 * self.limits.multiprocessors));
+        let (Span { at, pixels }, channel) = (span, channel.unwrap_or(u32::MAX));
+        let name = format!("{step}{bits}_{pixel}");
+        // SAFETY: the parameters of extract*_* and insert*_*; the caller's promise.
+        unsafe {
+            self.launch(stream, (File::Planes, name), line(blocks, 512), arguments![at, pixels, plane, channel])
+        }
+    }
+
+    /// CLAHE of a plane, in place.
+    ///
+    /// # Safety
+    /// All are this stream's until it is done; `counts` and `luts` are as large as `tiles` says, and so is the plane, its size
+    /// rounded up to 16 bytes.
+    pub(super) unsafe fn clahe(
+        &self,
+        stream: &Stream,
+        plane: Address,
+        tiles: &Tiles,
+        counts: Address,
+        luts: Address,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match tiles.depth {
+                Depth::Eight => self.clahe8(stream, plane, tiles, counts, luts),
+                Depth::Sixteen => self.clahe16(stream, plane, tiles, counts, luts),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Kernels::clahe`].
+    unsafe fn clahe8(
+        &self,
+        stream: &Stream,
+        plane: Address,
+        tiles: &Tiles,
+        counts: Address,
+        luts: Address,
+    ) -> Result<()> {
+        let t = tiles.tiling;
+        let (parts, arrived) = (tiles.blocks, counts + tiles.tiles * 1024);
+        let launch = line(tiles.tiles * u64::from(parts), 512);
+        let arguments = arguments![plane, t, parts, counts, arrived, luts];
+        // SAFETY: the parameters of clahe_tiles8; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe8, "clahe_tiles8".to_owned()), launch, arguments)? };
+        let area = t.tile_width as usize * t.tile_height as usize;
+        if area < LEAST_CELL {
+            let name = "clahe_direct8".to_owned();
+            // SAFETY: the parameters of clahe_direct8; the caller's promise.
+            return unsafe { self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts]) };
+        }
+        let bands = (area / 8192).clamp(1, 6) as u32;
+        let cells = (u64::from(t.tiles_x) + 1) * (u64::from(t.tiles_y) + 1) * u64::from(bands);
+        let launch = Launch { block: (32, 8, 1), ..line(cells, 256) };
+        let arguments = arguments![plane, t, luts, bands];
+        // SAFETY: the parameters of clahe_cells8; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe8, "clahe_cells8".to_owned()), launch, arguments) }
+    }
+
+    /// # Safety
+    /// As [`Kernels::clahe`].
+    unsafe fn clahe16(
+        &self,
+        stream: &Stream,
+        plane: Address,
+        tiles: &Tiles,
+        counts: Address,
+        luts: Address,
+    ) -> Result<()> {
+        let t = tiles.tiling;
+        let capacity = self.limits.range16(1 << 10);
+        let launch = Launch { shared: capacity * 2, ..line(u64::from(tiles.blocks), 1024) };
+        let arguments = arguments![plane, t, capacity, counts, luts];
+        // SAFETY: the parameters of clahe_tiles16; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe16, "clahe_tiles16".to_owned()), launch, arguments)? };
+        if tiles.cells.is_none() {
+            let name = "clahe_direct16".to_owned();
+            // SAFETY: the parameters of clahe_direct16; the caller's promise.
+            return unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts]) };
+        }
+        let tables = luts + tiles.tile_luts_bytes();
+        let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };
+        let name = "clahe_tables16".to_owned();
+        // SAFETY: the parameters of clahe_tables16; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe16, name), launch, arguments![t, luts, tables])? };
+        let name = "clahe_cells16".to_owned();
+        // SAFETY: the parameters of clahe_cells16; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, tables]) }
+    }
+}
+
+/// Blocks in a line. At least one.
+fn line(blocks: u64, threads: u32) -> Launch {
+    let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
+    Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0, cooperative: false }
+}
+
+/// A block for 32 columns and 128 rows each.
+fn columns(t: &Tiling) -> Launch {
+    let grid = (t.width.div_ceil(32), t.height.div_ceil(128).min(65535), 1);
+    Launch { grid, block: (32, 8, 1), shared: 0, cooperative: false }
+}

@@ -1,0 +1,226 @@
+//! Every GPU gives the CPU's bytes: through the worker's own engine and lanes, over random sizes, layouts, operations and data.
+//!
+//! Without a GPU the tests pass without testing, and say so; with HISTEQD_REQUIRE_CUDA=1 they fail instead.
+
+use std::sync::Mutex;
+
+use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize};
+use histeqd::picture::{Depth, Layout, Pixel};
+use histeqd::slot::Memory;
+use histeqd::worker::{Engine, Unit, open};
+
+/// One test at a time: they share the GPU.
+static GPU: Mutex<()> = Mutex::new(());
+
+/// The first GPU, or `None` after saying that there is none.
+fn gpu() -> Option<Box<dyn Engine>> {
+    gpu_with(None)
+}
+
+fn gpu_with(lane_memory: Option<u64>) -> Option<Box<dyn Engine>> {
+    match open(Unit::Gpu(0), lane_memory) {
+        Ok(engine) => Some(engine),
+        Err(reason) if std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
+            panic!("HISTEQD_REQUIRE_CUDA=1, but: {reason}")
+        }
+        Err(reason) => {
+            eprintln!("SKIPPED, not tested on a GPU: {reason}");
+            None
+        }
+    }
+}
+
+/// Repeatable random numbers (SplitMix64, S. Vigna).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Data {
+    Random,
+    Natural,
+    Constant,
+    TwoValued,
+    OneHotBin,
+}
+
+const DATA: [Data; 5] = [Data::Random, Data::Natural, Data::Constant, Data::TwoValued, Data::OneHotBin];
+
+fn samples(layout: &Layout, data: Data, random: &mut Random) -> Vec<u16> {
+    let top = layout.depth.levels() as u64;
+    let (a, b) = (random.below(top), random.below(top));
+    let channels = layout.pixel.channels();
+    let row = layout.width as usize * channels;
+    (0..layout.pixels() as usize * channels)
+        .map(|i| {
+            let (x, y, channel) = (i % row / channels, i / row, i % channels);
+            if layout.pixel.has_alpha() && channel == channels - 1 {
+                return random.pick(&[0, 0, 1, top - 1]) as u16;
+            }
+            let level = match data {
+                Data::Random => random.below(top),
+                Data::Constant => a,
+                Data::TwoValued => random.pick(&[a, a, b]),
+                Data::OneHotBin => {
+                    if random.below(50) == 0 {
+                        random.below(top)
+                    } else {
+                        a
+                    }
+                }
+                Data::Natural => {
+                    let wave = (x as f64 / 97.0).sin() * (y as f64 / 61.0).cos() * 0.2;
+                    let slope = (x as f64 * 0.3 + y as f64 * 0.7) / f64::from(layout.width + layout.height);
+                    let noise = random.below(1000) as f64 / 40_000.0;
+                    ((0.3 + wave + 0.2 * slope + noise - 0.03 * channel as f64) * top as f64) as u64
+                }
+            };
+            level.min(top - 1) as u16
+        })
+        .collect()
+}
+
+fn fill(memory: &mut Memory, layout: &Layout, data: Data, random: &mut Random) {
+    let samples = samples(layout, data, random);
+    let bytes = &mut memory.bytes_mut()[..layout.bytes() as usize];
+    match layout.depth {
+        Depth::Eight => bytes.iter_mut().zip(&samples).for_each(|(byte, sample)| *byte = *sample as u8),
+        Depth::Sixteen => {
+            for (pair, sample) in bytes.chunks_exact_mut(2).zip(&samples) {
+                pair.copy_from_slice(&sample.to_ne_bytes());
+            }
+        }
+    }
+}
+
+/// Does one picture on both and compares. What lies behind the picture's bytes must stay.
+fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], data: &[Data], seed: u64) {
+    let mut random = Random(seed);
+    let mut lane = engine.lane().unwrap();
+    let mut scratch = Scratch::default();
+    let largest = layouts.iter().map(Layout::bytes).max().unwrap() as usize;
+    let mut memory = Memory::new(largest + 64).unwrap();
+    engine.pin(&mut memory).unwrap();
+    for layout in layouts {
+        let size = layout.bytes() as usize;
+        for operation in operations {
+            for &data in data {
+                memory.bytes_mut()[size..].fill(0xA5);
+                fill(&mut memory, layout, data, &mut random);
+                let mut expected = memory.bytes()[..size].to_vec();
+                equalize(&mut expected, layout, operation, &mut scratch);
+                lane.equalize(&mut memory.bytes_mut()[..size], layout, operation).unwrap();
+                let found = &memory.bytes()[..size];
+                let differ = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
+                assert_eq!(differ, 0, "bytes differ for {layout:?}, {operation:?}, {data:?}");
+                assert!(memory.bytes()[size..].iter().all(|byte| *byte == 0xA5), "written beyond {layout:?}");
+            }
+        }
+    }
+    engine.unpin(&mut memory);
+}
+
+fn layout(width: u32, height: u32, pixel: Pixel, depth: Depth) -> Layout {
+    Layout { width, height, pixel, depth }
+}
+
+const PIXELS: [Pixel; 4] = [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba];
+const DEPTHS: [Depth; 2] = [Depth::Eight, Depth::Sixteen];
+
+fn every_layout(width: u32, height: u32) -> impl Iterator<Item = Layout> {
+    PIXELS.into_iter().flat_map(move |pixel| DEPTHS.map(|depth| layout(width, height, pixel, depth)))
+}
+
+fn globally() -> [Operation; 2] {
+    [false, true].map(|per_channel| Operation { method: Method::Global, per_channel })
+}
+
+fn adaptively(clip_limit: f64, tiles: Tiles) -> [Operation; 2] {
+    let method = Method::Clahe(Clahe { clip_limit, tiles });
+    [false, true].map(|per_channel| Operation { method, per_channel })
+}
+
+#[test]
+fn small_pictures_of_every_layout() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (2, 1), (1, 7), (16, 1), (15, 3), (64, 33), (257, 255), (640, 481)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    compare(gpu.as_ref(), &layouts, &globally(), &DATA, 1);
+}
+
+#[test]
+fn random_sizes() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let mut random = Random(2);
+    let layouts: Vec<_> = (0..24)
+        .map(|_| {
+            let (width, height) = (1 + random.below(5000), 1 + random.below(3000));
+            layout(width as u32, height as u32, random.pick(&PIXELS), random.pick(&DEPTHS))
+        })
+        .collect();
+    compare(gpu.as_ref(), &layouts, &globally(), &[Data::Natural, Data::OneHotBin], 3);
+}
+
+#[test]
+fn large_pictures_go_in_chunks() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let layouts = [
+        layout(8191, 6001, Pixel::Gray, Depth::Eight),
+        layout(5003, 4001, Pixel::Rgb, Depth::Eight),
+        layout(4999, 4003, Pixel::Gray, Depth::Sixteen),
+        layout(3001, 3003, Pixel::Rgba, Depth::Sixteen),
+    ];
+    compare(gpu.as_ref(), &layouts, &globally(), &[Data::Natural], 4);
+}
+
+#[test]
+fn pictures_larger_than_the_lane_s_memory_go_through_a_ring() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu_with(Some(6_000_000)) else { return };
+    let sizes = [(1000, 1000), (4001, 1777), (6007, 5003)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    compare(gpu.as_ref(), &layouts, &globally(), &[Data::Natural], 5);
+    let layouts = [layout(2500, 2000, Pixel::Rgb, Depth::Eight)];
+    compare(gpu.as_ref(), &layouts, &adaptively(2.0, Tiles::Grid { x: 8, y: 8 }), &[Data::Natural], 6);
+}
+
+#[test]
+fn clahe() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (5, 3), (16, 16), (64, 48), (255, 257), (1024, 768), (1333, 999)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    let data = [Data::Natural, Data::OneHotBin];
+    for (seed, (clip_limit, tiles)) in [
+        (2.0, Tiles::Grid { x: 8, y: 8 }),
+        (0.0, Tiles::Grid { x: 1, y: 1 }),
+        (40.0, Tiles::Grid { x: 3, y: 5 }),
+        (2.5, Tiles::Pixels(32)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        compare(gpu.as_ref(), &layouts, &adaptively(clip_limit, tiles), &data, 7 + seed as u64);
+    }
+    let large = [layout(4096, 3072, Pixel::Gray, Depth::Eight), layout(4097, 3071, Pixel::Gray, Depth::Sixteen)];
+    compare(gpu.as_ref(), &large, &adaptively(2.0, Tiles::Grid { x: 8, y: 8 }), &data, 11);
+}
