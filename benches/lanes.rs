@@ -72,7 +72,14 @@ fn measure(
     println!("{name:<42} {lanes:>5} {:>14.1} {:>12.0}", bytes / seconds / 1e9, done / seconds);
 }
 
-fn work(engine: &dyn Engine, layout: Layout, operation: Operation, pictures: usize, seed: u32, ready: &Barrier) {
+fn work(
+    engine: &dyn Engine,
+    layout: Layout,
+    operation: Operation,
+    pictures: usize,
+    seed: u32,
+    ready: &Barrier,
+) {
     let mut lane = engine.lane().expect("room for a lane");
     let mut slots: Vec<_> = (0..2)
         .map(|_| {

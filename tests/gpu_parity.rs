@@ -221,6 +221,7 @@ fn clahe() {
     {
         compare(gpu.as_ref(), &layouts, &adaptively(clip_limit, tiles), &data, 7 + seed as u64);
     }
-    let large = [layout(4096, 3072, Pixel::Gray, Depth::Eight), layout(4097, 3071, Pixel::Gray, Depth::Sixteen)];
+    let large =
+        [layout(4096, 3072, Pixel::Gray, Depth::Eight), layout(4097, 3071, Pixel::Gray, Depth::Sixteen)];
     compare(gpu.as_ref(), &large, &adaptively(2.0, Tiles::Grid { x: 8, y: 8 }), &data, 11);
 }

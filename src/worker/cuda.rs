@@ -238,8 +238,8 @@ impl Stream {
 
     /// Lets what follows in this stream wait for the event's last record.
     pub(super) fn wait(&self, event: &Event) -> Result<()> {
-        // SAFETY: both live, in one context.
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both live, in one context.
         Ok(unsafe { result::stream::wait_event(self.0, event.0, flags) }?)
     }
 
@@ -278,7 +278,8 @@ pub(super) struct Event(sys::CUevent);
 impl Event {
     /// Waiting for it sleeps instead of spinning.
     pub(super) fn new() -> Result<Self> {
-        let flags = EventFlags::CU_EVENT_BLOCKING_SYNC as c_uint | EventFlags::CU_EVENT_DISABLE_TIMING as c_uint;
+        let flags =
+            EventFlags::CU_EVENT_BLOCKING_SYNC as c_uint | EventFlags::CU_EVENT_DISABLE_TIMING as c_uint;
         let mut event = std::ptr::null_mut();
         // SAFETY: writes a handle to the place given.
         unsafe { sys::cuEventCreate(&raw mut event, flags) }.result()?;

@@ -22,7 +22,9 @@ pub(super) fn list() -> GpuList {
     cuda::load()?;
     let text = |error: CudaError| error.to_string();
     let count = Device::count().map_err(text)?;
-    (0..count).map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal, count)).map_err(text)).collect()
+    (0..count)
+        .map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal, count)).map_err(text))
+        .collect()
 }
 
 fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {

@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    const fn planes(self) -> u32 {
+    pub(super) const fn planes(self) -> u32 {
         match self {
             Self::RgbChannels | Self::RgbaChannels => 3,
             _ => 1,
@@ -114,6 +114,11 @@ impl Tables {
         let luts = at + 3 * 65536 * 4;
         let arrived = luts + 3 * 65536 * 2;
         Self { histograms: at, luts, arrived, sums: arrived + 256 }
+    }
+
+    /// Where the counts lie, so many bytes from the first plane's first level on.
+    pub(super) const fn histogram(&self, offset: u64) -> Address {
+        self.histograms + offset
     }
 }
 
@@ -257,11 +262,7 @@ macro_rules! arguments {
 
 impl Kernels {
     pub(super) fn new(device: Device) -> Result<Self> {
-        Ok(Self {
-            limits: Limits::of(device)?,
-            modules: Default::default(),
-            functions: Mutex::default(),
-        })
+        Ok(Self { limits: Limits::of(device)?, modules: Default::default(), functions: Mutex::default() })
     }
 
     fn module(&self, file: File) -> Result<Module> {
@@ -408,7 +409,9 @@ impl Kernels {
         let (Span { at, pixels }, histograms) = (span, tables.histograms);
         let name = format!("histogram16_{}", kind.suffix());
         // SAFETY: the parameters of histogram16_*; the caller's promise.
-        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, histograms, range]) }
+        unsafe {
+            self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, histograms, range])
+        }
     }
 
     /// Makes the LUTs of depth 16.
@@ -419,7 +422,9 @@ impl Kernels {
         let launch = Launch { grid: (64, kind.planes(), 1), ..line(64, 1024) };
         let Tables { histograms, luts, .. } = *tables;
         // SAFETY: the parameters of lut16; the caller's promise.
-        unsafe { self.launch(stream, (File::Global16, "lut16".to_owned()), launch, arguments![histograms, luts]) }
+        unsafe {
+            self.launch(stream, (File::Global16, "lut16".to_owned()), launch, arguments![histograms, luts])
+        }
     }
 
     /// Sends a span through the LUTs.
@@ -471,7 +476,12 @@ impl Kernels {
         let name = format!("{step}{bits}_{pixel}");
         // SAFETY: the parameters of extract*_* and insert*_*; the caller's promise.
         unsafe {
-            self.launch(stream, (File::Planes, name), line(blocks, 512), arguments![at, pixels, plane, channel])
+            self.launch(
+                stream,
+                (File::Planes, name),
+                line(blocks, 512),
+                arguments![at, pixels, plane, channel],
+            )
         }
     }
 
@@ -517,7 +527,9 @@ impl Kernels {
         if area < LEAST_CELL {
             let name = "clahe_direct8".to_owned();
             // SAFETY: the parameters of clahe_direct8; the caller's promise.
-            return unsafe { self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts]) };
+            return unsafe {
+                self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts])
+            };
         }
         let bands = (area / 8192).clamp(1, 6) as u32;
         let cells = (u64::from(t.tiles_x) + 1) * (u64::from(t.tiles_y) + 1) * u64::from(bands);
@@ -546,7 +558,9 @@ impl Kernels {
         if tiles.cells.is_none() {
             let name = "clahe_direct16".to_owned();
             // SAFETY: the parameters of clahe_direct16; the caller's promise.
-            return unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts]) };
+            return unsafe {
+                self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts])
+            };
         }
         let tables = luts + tiles.tile_luts_bytes();
         let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };

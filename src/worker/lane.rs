@@ -5,6 +5,8 @@
 //! LUT the one before goes down. A picture that the lane's memory cannot hold goes up twice, chunk by chunk through a ring.
 #![allow(unsafe_code)]
 
+mod count;
+
 use super::cuda::{Buffer, CudaError, Event, Result, Stream};
 use super::gpu::GpuEngine;
 use super::kernels::{Kind, Span, Tables, Tiles};
@@ -104,14 +106,21 @@ impl<'e> GpuLane<'e> {
         Tables::new(self.tables_memory.address())
     }
 
-    fn run(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> std::result::Result<(), Failure> {
+    fn run(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> std::result::Result<(), Failure> {
         // Counts on the device have 32 bits.
         if layout.pixels() > u64::from(u32::MAX) {
             return Err(Failure::TooLarge);
         }
         let kind = Kind::new(layout.pixel, operation.per_channel);
         match operation.method {
-            Method::Global if layout.bytes() <= WHOLE.min(self.engine.lane_memory) => self.whole(pixels, layout, kind),
+            Method::Global if layout.bytes() <= WHOLE.min(self.engine.lane_memory) => {
+                self.whole(pixels, layout, kind)
+            }
             Method::Global => self.in_chunks(pixels, layout, kind),
             Method::Clahe(clahe) => self.clahe(pixels, layout, kind, &clahe),
         }
@@ -120,7 +129,8 @@ impl<'e> GpuLane<'e> {
     /// Global equalization on one stream.
     fn whole(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> std::result::Result<(), Failure> {
         let at = grow(&mut self.memory.picture, layout.bytes())?;
-        let (span, tables, kernels) = (Span { at, pixels: layout.pixels() }, self.tables(), &self.engine.kernels);
+        let (span, tables, kernels) =
+            (Span { at, pixels: layout.pixels() }, self.tables(), &self.engine.kernels);
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
             self.work.upload(pixels, at)?;
@@ -129,7 +139,7 @@ impl<'e> GpuLane<'e> {
                 self.turn = 1 - self.turn;
             } else {
                 self.begin(layout, kind)?;
-                self.count(span, layout, kind, true)?;
+                self.count_span(span, layout, kind, true)?;
                 self.apply(span, layout, kind)?;
             }
             self.work.download(at, pixels)?;
@@ -138,9 +148,18 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Global equalization of a large picture, chunk by chunk in two passes on three streams.
-    fn in_chunks(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> std::result::Result<(), Failure> {
+    fn in_chunks(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        kind: Kind,
+    ) -> std::result::Result<(), Failure> {
         let resident = layout.bytes() <= self.engine.lane_memory;
-        let room = if resident { layout.bytes() } else { self.engine.lane_memory.min(CHUNK * RING as u64).max(LEAST_MEMORY) };
+        let room = if resident {
+            layout.bytes()
+        } else {
+            self.engine.lane_memory.min(CHUNK * RING as u64).max(LEAST_MEMORY)
+        };
         let at = grow(&mut self.memory.picture, room)?;
         let bytes = layout.pixel_bytes() as u64;
         // A multiple of 48 pixels is one of 16 bytes too, whatever the pixel.
@@ -154,7 +173,8 @@ impl<'e> GpuLane<'e> {
             })
             .collect();
         let span = |chunk: &Chunk| Span { at: at + chunk.offset, pixels: chunk.pixels };
-        let host = |chunk: &Chunk| (chunk.first * bytes) as usize..((chunk.first + chunk.pixels) * bytes) as usize;
+        let host =
+            |chunk: &Chunk| (chunk.first * bytes) as usize..((chunk.first + chunk.pixels) * bytes) as usize;
 
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
         unsafe {
@@ -164,7 +184,7 @@ impl<'e> GpuLane<'e> {
                     self.up.wait(&self.used[place])?;
                 }
                 self.bring(&pixels[host(chunk)], span(chunk))?;
-                self.count(span(chunk), layout, kind, i + 1 == chunks.len())?;
+                self.count_span(span(chunk), layout, kind, i + 1 == chunks.len())?;
                 if let Some(place) = chunk.place {
                     self.used[place].record(&self.work)?;
                 }
@@ -211,7 +231,7 @@ impl<'e> GpuLane<'e> {
     ///
     /// # Safety
     /// The span's bytes and the lane's tables are not used elsewhere until this is done.
-    unsafe fn count(&self, span: Span, layout: &Layout, kind: Kind, last: bool) -> Result<()> {
+    unsafe fn count_span(&self, span: Span, layout: &Layout, kind: Kind, last: bool) -> Result<()> {
         let (kernels, tables) = (&self.engine.kernels, self.tables());
         // SAFETY: the caller's promise.
         unsafe {
@@ -251,7 +271,8 @@ impl<'e> GpuLane<'e> {
         let tiles = Tiles::new(layout, &geometry, &kernels.limits);
         let is_plane = layout.pixel == Pixel::Gray;
         let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
-        if layout.bytes() + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory {
+        if layout.bytes() + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory
+        {
             return Err(Failure::TooLarge);
         }
         let at = grow(&mut self.memory.picture, layout.bytes())?;
@@ -291,6 +312,26 @@ impl<'e> GpuLane<'e> {
 }
 
 impl Lane for GpuLane<'_> {
+    fn count(
+        &mut self,
+        pixels: &[u8],
+        layout: &Layout,
+        counts: &mut [u64],
+    ) -> std::result::Result<(), EngineError> {
+        match self.count_planes(pixels, layout, counts) {
+            Ok(()) => Ok(()),
+            Err(Failure::TooLarge) => {
+                self.memory = Growing::default();
+                crate::equalize::count::count(pixels, layout, counts, &mut self.scratch);
+                Ok(())
+            }
+            Err(Failure::Device(error)) => {
+                self.settle();
+                Err(error.into())
+            }
+        }
+    }
+
     fn equalize(
         &mut self,
         pixels: &mut [u8],
