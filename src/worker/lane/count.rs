@@ -47,7 +47,7 @@ impl GpuLane<'_> {
             for pass in passes(layout.pixel) {
                 match *pass {
                     Pass::InPlace(kind, first) => {
-                        self.count_pass(span, layout, kind, &mut counts[first * levels..])?
+                        self.count_pass(span, layout, kind, &mut counts[first * levels..])?;
                     }
                     Pass::Alpha(channel) => {
                         let alpha = (plane, Some(channel as u32));
