@@ -30,6 +30,7 @@ Examples:
   histeqd xray.png --out done/ --color gray   one picture
   histeqd inbox/ --out done/ --format png     all outputs as PNG
   histeqd inbox/ --out done/ --dry-run        what would be done
+  histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd devices                             which GPUs can be used, and why not
 
 Ctrl-C finishes what was begun; pressed again, it leaves at once.
@@ -81,7 +82,7 @@ A folder called 'devices' or 'bench' has to be written './devices' or './bench'.
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd devices",
+    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd devices\n       histeqd status <OUT>",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
@@ -95,6 +96,13 @@ pub struct Cli {
     /// The folder that receives the outputs; it is made if need be
     #[arg(long, short, value_name = "DIR", required_unless_present = "print_config")]
     out: Option<PathBuf>,
+
+    /// Watch the folders and do what comes into them, until stopped
+    ///
+    /// A picture is done as soon as it is complete, and again when it changes; what was done is kept in a ledger, so that
+    /// a restart goes on where it stopped.
+    #[arg(long, short, conflicts_with = "dry_run")]
+    watch: bool,
 
     #[command(flatten)]
     written: Written,
@@ -138,11 +146,27 @@ pub struct Cli {
 pub enum Command {
     /// List what can equalize here, and why a GPU cannot
     Devices,
+    /// Tell what was done for an output folder, how fast, what failed and what waits
+    Status(StatusCommand),
     /// Measure how fast pictures go through the devices, without files and codecs
     Bench(BenchCommand),
     /// Own one device for another histeqd process, which is at the other end of standard input
     #[command(hide = true)]
     Worker(WorkerCommand),
+}
+
+/// What `histeqd status` is asked.
+#[derive(Debug, Args)]
+pub struct StatusCommand {
+    /// The output folder
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// The folder of the ledger, where --state named another
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `histeqd bench` measures.
@@ -222,8 +246,13 @@ impl Cli {
             _ => Style::Normal,
         };
         let report = Report { style, json: self.json };
-        let request =
-            Request { inputs: self.inputs, out: self.out.unwrap_or_default(), dry_run: self.dry_run, report };
+        let request = Request {
+            inputs: self.inputs,
+            out: self.out.unwrap_or_default(),
+            dry_run: self.dry_run,
+            report,
+            watch: self.watch,
+        };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;
         if self.print_config {
             return Ok(Invocation::Print(written.resolved().to_toml()));

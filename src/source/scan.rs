@@ -11,7 +11,7 @@ use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
 use super::Selection;
-use super::names::{promises_a_picture, renamed};
+use super::names::{output_below, promises_a_picture};
 use crate::config::{Existing, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::Shown;
@@ -119,10 +119,7 @@ struct Found {
 
 impl Found {
     fn with_output(self, settings: &Settings) -> Candidate {
-        let below = match settings.target.format {
-            Some(format) => renamed(&self.below, format),
-            None => self.below.clone(),
-        };
+        let below = output_below(&self.below, settings.target.format);
         Candidate { output: settings.out.join(below), found: self }
     }
 }
