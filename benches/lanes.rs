@@ -83,7 +83,7 @@ fn work(
     let mut lane = engine.lane().expect("room for a lane");
     let mut slots: Vec<_> = (0..2)
         .map(|_| {
-            let mut slot = Memory::new(layout.bytes() as usize).expect("room for a slot");
+            let mut slot = Memory::shared(layout.bytes() as usize).expect("room for a slot");
             let mut state = seed | 1;
             for byte in slot.bytes_mut() {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
