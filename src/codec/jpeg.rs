@@ -156,16 +156,19 @@ impl<'a> Source<'a> {
     /// What to write back, for the components that have been taken.
     fn native(self, mut tables: Vec<QuantTable>) -> Native {
         let coefficient_bytes = self.heap_bytes();
-        let Self { markers, space, form, .. } = self;
+        let Self { markers, form, .. } = self;
         let (space, components) = match form {
             Form::Gray => {
                 tables.truncate(1);
                 (Space::Gray, vec![Component::FULL])
             }
             // Planes that libjpeg had to upsample to a larger chroma grid are written in full.
-            Form::Rgb if !markers.luma_is_full_size() => (space, vec![Component::FULL; 3]),
-            Form::Rgb | Form::Planes(_) => (space, markers.components),
+            Form::Rgb if !markers.luma_is_full_size() => (self.space, vec![Component::FULL; 3]),
+            Form::Rgb | Form::Planes(_) => (self.space, markers.components),
         };
+        // A profile for colour means nothing on what has become gray.
+        let obsolete = form == Form::Gray && self.space != Space::Gray && has_colour_profile(&markers.kept);
+        let kept = markers.kept.iter().filter(|segment| !obsolete || icc_part(segment).is_none());
         Native {
             planes: if let Form::Planes(chroma) = form { Some(chroma) } else { None },
             space,
@@ -174,7 +177,7 @@ impl<'a> Source<'a> {
             progressive: markers.progressive,
             restart_interval: markers.restart_interval,
             density: markers.density,
-            kept: markers.kept.iter().map(|segment| (segment.marker, segment.content.to_vec())).collect(),
+            kept: kept.map(|segment| (segment.marker, segment.content.to_vec())).collect(),
             coefficient_bytes,
         }
     }
@@ -227,7 +230,9 @@ pub(super) fn encode(
     let native = if let AnyNative::Jpeg(native) = &decoded.native { Some(&**native) } else { None };
     let owned;
     let segments = match native {
-        Some(native) => kept_segments(native, layout.pixel),
+        Some(native) => {
+            native.kept.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
+        }
         None => {
             owned = new_segments(&decoded.metadata, layout.pixel)?;
             owned.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
@@ -267,13 +272,10 @@ pub(super) fn encode(
     Ok(scratch.len() as u64)
 }
 
-/// The source's segments, without a profile that no longer fits.
-fn kept_segments(native: &Native, pixel: Pixel) -> Vec<Segment<'_>> {
-    let segments = native.kept.iter().map(|(marker, content)| Segment { marker: *marker, content });
-    let parts: Vec<Segment<'_>> = segments.clone().filter(|segment| icc_part(segment).is_some()).collect();
-    let first = parts.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
-    let fits = first.is_some_and(|(.., data)| icc_fits(data, pixel));
-    segments.filter(|segment| fits || icc_part(segment).is_none()).collect()
+/// Whether the profile in these segments, if there is one, is for colour.
+fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
+    let first = segments.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
+    first.is_some_and(|(.., data)| icc_fits(data, Pixel::Rgb))
 }
 
 /// Segments for the metadata of another format's picture.
