@@ -141,6 +141,31 @@ fn other_formats_get_rgb() {
 }
 
 #[test]
+fn gray_is_written_from_every_kind_of_jpeg() {
+    // The same picture with its components called R, G and B, which makes it RGB, and with luma at half resolution.
+    let source = jpeg(45, 31);
+    let [frame, scan] =
+        [0xc0, 0xda].map(|marker| source.windows(2).position(|w| w == [0xff, marker]).unwrap());
+    let jfif = source.windows(4).position(|w| w == b"JFIF").unwrap();
+    let mut rgb = source.clone();
+    rgb[jfif] = b'X';
+    for (i, name) in b"RGB".iter().enumerate() {
+        rgb[frame + 10 + 3 * i] = *name;
+        rgb[scan + 5 + 2 * i] = *name;
+    }
+    let (decoded, _) = decode(&rgb, &TARGET).unwrap();
+    assert_eq!(decoded.layout.pixel, Pixel::Rgb);
+    for kind in [source, rgb, file("weird_sampling_2.jpeg"), file("grayscale_long.jpg")] {
+        let gray = Target { gray: true, ..TARGET };
+        let (decoded, slot) = decode(&kind, &gray).unwrap();
+        let written = encode(&decoded, slot, &gray).unwrap();
+        assert_eq!(sampling(&written), [0x11]);
+        let (again, _) = decode(&written, &TARGET).unwrap();
+        assert_eq!(again.layout, decoded.layout);
+    }
+}
+
+#[test]
 fn every_cut_is_an_error() {
     let source = jpeg(45, 31);
     for length in 0..source.len() {
