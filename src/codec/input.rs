@@ -15,7 +15,7 @@ const KEPT: usize = 1 << 20;
 pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>, limits: &Limits) -> Result<(), CodecError> {
     let length = file.metadata()?.len();
     if length > limits.max_bytes {
-        return Err(too_long(length.to_string(), limits));
+        return Err(too_long(&length.to_string(), limits));
     }
     buffer.clear();
     // One huge file should not pin its memory for the thousand small ones that follow.
@@ -40,7 +40,7 @@ pub(super) fn read_rest<'b>(
     let most = limits.max_bytes.saturating_add(1).saturating_sub(buffer.len() as u64);
     file.take(most).read_to_end(buffer)?;
     if buffer.len() as u64 > limits.max_bytes {
-        return Err(too_long(format!("more than {}", limits.max_bytes), limits));
+        return Err(too_long(&format!("more than {}", limits.max_bytes), limits));
     }
     Ok(buffer)
 }
@@ -59,7 +59,7 @@ pub(super) fn read_full(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-fn too_long(bytes: String, limits: &Limits) -> CodecError {
+fn too_long(bytes: &str, limits: &Limits) -> CodecError {
     CodecError::TooLarge {
         what: format!("a file of {bytes} bytes"),
         limit: format!("{} bytes", limits.max_bytes),

@@ -75,6 +75,8 @@ pub(super) struct Source<'a> {
     space: Space,
     /// How it is going to be decoded.
     form: Form,
+    /// Whether what is written will be gray.
+    gray: bool,
 }
 
 /// What pixels are taken from a file.
@@ -102,13 +104,14 @@ impl<'a> Source<'a> {
         let to_jpeg = target.format_for(Format::Jpeg) == Format::Jpeg;
         let form = match space {
             Space::Gray => Form::Gray,
-            Space::YCbCr if target.gray && markers.luma_is_full_size() => Form::Gray,
-            Space::YCbCr if to_jpeg && !target.per_channel && markers.luma_is_full_size() => {
+            Space::YCbCr if target.gray && markers.is_usual() => Form::Gray,
+            Space::YCbCr if to_jpeg && !target.per_channel && markers.is_usual() => {
                 Form::Planes(markers.chroma())
             }
             Space::YCbCr | Space::Rgb => Form::Rgb,
         };
-        Ok(Self { markers, reader, space, form })
+        let gray = target.gray || space == Space::Gray;
+        Ok(Self { markers, reader, space, form, gray })
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -156,16 +159,19 @@ impl<'a> Source<'a> {
     /// What to write back, for the components that have been taken.
     fn native(self, mut tables: Vec<QuantTable>) -> Native {
         let coefficient_bytes = self.heap_bytes();
-        let Self { markers, space, form, .. } = self;
+        let Self { markers, form, .. } = self;
         let (space, components) = match form {
-            Form::Gray => {
+            _ if self.gray => {
                 tables.truncate(1);
                 (Space::Gray, vec![Component::FULL])
             }
-            // Planes that libjpeg had to upsample to a larger chroma grid are written in full.
-            Form::Rgb if !markers.luma_is_full_size() => (space, vec![Component::FULL; 3]),
-            Form::Rgb | Form::Planes(_) => (space, markers.components),
+            // Sampling that no encoder would choose is not repeated.
+            Form::Rgb if !markers.is_usual() => (self.space, vec![Component::FULL; 3]),
+            _ => (self.space, markers.components),
         };
+        // A profile for colour means nothing on what has become gray.
+        let obsolete = self.gray && self.space != Space::Gray && has_colour_profile(&markers.kept);
+        let kept = markers.kept.iter().filter(|segment| !obsolete || icc_part(segment).is_none());
         Native {
             planes: if let Form::Planes(chroma) = form { Some(chroma) } else { None },
             space,
@@ -174,17 +180,20 @@ impl<'a> Source<'a> {
             progressive: markers.progressive,
             restart_interval: markers.restart_interval,
             density: markers.density,
-            kept: markers.kept.iter().map(|segment| (segment.marker, segment.content.to_vec())).collect(),
+            kept: kept.map(|segment| (segment.marker, segment.content.to_vec())).collect(),
             coefficient_bytes,
         }
     }
 }
 
 impl Markers<'_> {
-    /// Whether Y has a sample for every pixel.
-    fn luma_is_full_size(&self) -> bool {
-        let (h, v) = self.largest_factors();
-        self.components.first().is_some_and(|y| (y.horizontal, y.vertical) == (h, v))
+    /// Whether Y has a sample for every pixel, and the components can be written interleaved with their sampling factors.
+    fn is_usual(&self) -> bool {
+        const MOST_BLOCKS: u32 = 10; // of an MCU: T.81, B.2.3
+        let blocks: u32 =
+            self.components.iter().map(|c| u32::from(c.horizontal) * u32::from(c.vertical)).sum();
+        let luma = self.components.first().map(|y| (y.horizontal, y.vertical));
+        luma == Some(self.largest_factors()) && blocks <= MOST_BLOCKS
     }
 
     fn largest_factors(&self) -> (u8, u8) {
@@ -227,7 +236,9 @@ pub(super) fn encode(
     let native = if let AnyNative::Jpeg(native) = &decoded.native { Some(&**native) } else { None };
     let owned;
     let segments = match native {
-        Some(native) => kept_segments(native, layout.pixel),
+        Some(native) => {
+            native.kept.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
+        }
         None => {
             owned = new_segments(&decoded.metadata, layout.pixel)?;
             owned.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
@@ -267,13 +278,10 @@ pub(super) fn encode(
     Ok(scratch.len() as u64)
 }
 
-/// The source's segments, without a profile that no longer fits.
-fn kept_segments(native: &Native, pixel: Pixel) -> Vec<Segment<'_>> {
-    let segments = native.kept.iter().map(|(marker, content)| Segment { marker: *marker, content });
-    let parts: Vec<Segment<'_>> = segments.clone().filter(|segment| icc_part(segment).is_some()).collect();
-    let first = parts.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
-    let fits = first.is_some_and(|(.., data)| icc_fits(data, pixel));
-    segments.filter(|segment| fits || icc_part(segment).is_none()).collect()
+/// Whether the profile in these segments, if there is one, is for colour.
+fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
+    let first = segments.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
+    first.is_some_and(|(.., data)| icc_fits(data, Pixel::Rgb))
 }
 
 /// Segments for the metadata of another format's picture.

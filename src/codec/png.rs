@@ -166,7 +166,15 @@ fn decode_error(error: DecodingError) -> CodecError {
         }
         DecodingError::IoError(error) => CodecError::Io(error),
         DecodingError::LimitsExceeded => malformed("its profile or texts are unreasonably large"),
-        other => malformed(other.to_string()),
+        other => {
+            let reason = other.to_string();
+            // The decoder's own words are for its developers: they list the chunk's flags.
+            malformed(if reason.starts_with("CRC error") {
+                "a checksum does not match its data".into()
+            } else {
+                reason
+            })
+        }
     }
 }
 

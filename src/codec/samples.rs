@@ -62,7 +62,7 @@ mod tests {
     fn unpacks_every_depth() {
         for bits in 1..16 {
             let most = (1u32 << bits) - 1;
-            let values: Vec<u32> = (0..21).map(|i| (i * 2_654_435_761u32 >> 7) & most).collect();
+            let values: Vec<u32> = (0..21u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 7) & most).collect();
             let packed: Vec<u8> = values
                 .chunks(7)
                 .flat_map(|row| {

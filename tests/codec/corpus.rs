@@ -1,56 +1,53 @@
-//! Every file of the corpus, if it is there: decoded and written back, or refused in words.
+//! Broken and unusual files by the hundred: decoded and written back whole, or refused; never a panic, never a changed pixel.
 
 use std::path::{Path, PathBuf};
 
-use histeqd::codec::{CodecError, Decoded};
+use histeqd::codec::{CodecError, Format};
 
 use crate::{LIMITS, TARGET, decode, decode_file, encode, pixels};
 
-fn corpus(part: &str) -> Vec<PathBuf> {
-    let root = std::env::var_os("HISTEQD_CORPUS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"), PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(root.join(part)) else {
-        eprintln!("skipped: no corpus at {} (set HISTEQD_CORPUS)", root.display());
-        return Vec::new();
+/// The files of `tests/data`, and those of the larger collection that `HISTEQD_CORPUS` names, if there is one.
+fn files(kept: &str, part: &str) -> Vec<PathBuf> {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus =
+        std::env::var_os("HISTEQD_CORPUS").map_or_else(|| project.join("../shared/corpus"), PathBuf::from);
+    let list = |folder: PathBuf| {
+        std::fs::read_dir(folder)
+            .map(|entries| entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>())
     };
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let mut files = list(project.join("tests/data").join(kept)).unwrap();
+    match list(corpus.join(part)) {
+        Ok(more) => files.extend(more),
+        Err(_) => eprintln!("skipped: no larger collection at {} (set HISTEQD_CORPUS)", corpus.display()),
+    }
     files
 }
 
 /// Decodes, writes back and decodes again.
-fn there_and_back(path: &Path) -> Result<Decoded, CodecError> {
+fn there_and_back(path: &Path) -> Result<(), CodecError> {
     let (decoded, slot) = decode_file(path, &LIMITS, &TARGET)?;
     let before = pixels(&decoded, &slot).to_vec();
     let written = encode(&decoded, slot, &TARGET)?;
     let (again, slot) =
         decode(&written, &TARGET).unwrap_or_else(|e| panic!("{}: written, but {e}", path.display()));
-    assert_eq!(again.format, decoded.format, "{}", path.display());
-    assert_eq!(again.layout, decoded.layout, "{}", path.display());
-    if decoded.format != histeqd::codec::Format::Jpeg {
-        assert_eq!(pixels(&again, &slot), before, "{}", path.display());
+    assert_eq!((again.format, again.layout), (decoded.format, decoded.layout), "{}", path.display());
+    assert!(again.metadata == decoded.metadata, "{}: other metadata", path.display());
+    if decoded.format != Format::Jpeg {
+        assert!(pixels(&again, &slot) == before, "{}: other pixels", path.display());
     }
-    Ok(decoded)
+    Ok(())
 }
 
 #[test]
-fn good_files_are_written_back_or_refused_by_name() {
-    for path in corpus("good") {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        match there_and_back(&path) {
-            Ok(decoded) => println!("ok      {name}: {:?}", decoded.layout),
-            Err(error) => println!("refused {name}: {error}"),
-        }
-    }
+fn unusual_files_are_written_back_whole_or_refused() {
+    let files = files("codec", "good");
+    let done = files.iter().filter(|path| there_and_back(path).is_ok()).count();
+    assert!(done * 3 > files.len() * 2, "only {done} of {} were decoded", files.len());
 }
 
 #[test]
-fn bad_files_do_no_harm() {
-    for path in corpus("bad") {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        match there_and_back(&path) {
-            Ok(decoded) => println!("ok      {name}: {:?}", decoded.layout),
-            Err(error) => println!("refused {name}: {error}"),
-        }
-    }
+fn broken_files_do_no_harm() {
+    let files = files("bad", "bad");
+    let refused = files.iter().filter(|path| there_and_back(path).is_err()).count();
+    assert!(refused * 4 > files.len() * 3, "only {refused} of {} were refused", files.len());
 }

@@ -1,6 +1,11 @@
 //! The codecs, from file to file.
 
+#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
+
 mod corpus;
+mod jpeg;
+mod metadata;
+mod pictures;
 mod roundtrip;
 
 use std::fs::File;

@@ -71,3 +71,81 @@ fn lossless_formats_keep_every_pixel() {
         }
     }
 }
+
+#[test]
+fn eight_bit_formats_keep_every_pixel() {
+    for layout in layouts().filter(|layout| layout.depth == Depth::Eight) {
+        for format in [Format::Bmp, Format::WebP] {
+            let target = Target { format: Some(format), ..TARGET };
+            let (file, native) = pam(&layout);
+            let (decoded, slot) = decode(&file, &target).unwrap();
+            let written = encode(&decoded, slot, &target).unwrap();
+            // WebP knows no gray, and BMP no gray with alpha: they come back as colours.
+            let (again, slot) =
+                decode(&written, &Target { gray: layout.pixel.colour_channels() == 1, ..TARGET }).unwrap();
+            assert_eq!((again.format, again.layout), (format, layout));
+            assert!(pixels(&again, &slot) == native, "{format} changed {layout:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_refused_before_decoding() {
+    for layout in layouts() {
+        let (file, _) = pam(&layout);
+        for format in Format::ALL {
+            let target = Target { format: Some(format), ..TARGET };
+            let deep =
+                layout.depth == Depth::Sixteen && matches!(format, Format::Jpeg | Format::Bmp | Format::WebP);
+            let clear = layout.pixel.has_alpha() && format == Format::Jpeg;
+            assert_eq!(decode(&file, &target).is_err(), deep || clear, "{layout:?} as {format}");
+        }
+    }
+}
+
+#[test]
+fn gray_is_luma_in_every_lossless_format() {
+    for layout in layouts() {
+        let (file, native) = pam(&layout);
+        let (decoded, slot) = decode(&file, &Target { gray: true, ..TARGET }).unwrap();
+        let expected = if layout.pixel.has_alpha() { Pixel::GrayAlpha } else { Pixel::Gray };
+        assert_eq!(decoded.layout, Layout { pixel: expected, ..layout });
+        let mut whole = native.clone();
+        histeqd::equalize::colour::to_gray(&mut whole, &layout);
+        let length = pixels(&decoded, &slot).len();
+        assert!(pixels(&decoded, &slot) == &whole[..length], "{layout:?}");
+    }
+}
+
+#[test]
+fn limits_hold_before_pixels_are_decoded() {
+    let bomb = b"P5 60000 60000 255\n";
+    let error = decode(bomb, &TARGET).unwrap_err().to_string();
+    assert!(error.contains("60000x60000 pixels") && error.contains("--max-pixels"), "{error}");
+    let limits = histeqd::codec::Limits { max_pixels: 100, max_bytes: 20 };
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"P3 3 3 65535\n1 2 3\n").unwrap();
+    let error = crate::decode_file(file.path(), &limits, &TARGET).unwrap_err().to_string();
+    assert!(error.contains("54 bytes") && error.contains("--max-bytes"), "{error}");
+}
+
+#[test]
+fn other_maxvals_are_carried_to_the_full_range() {
+    let (decoded, slot) = decode(b"P5 3 1 100\n\x00\x32\x64", &TARGET).unwrap();
+    assert_eq!(slot, [0, 128, 255]);
+    assert_eq!(encode(&decoded, slot, &TARGET).unwrap(), b"P5\n3 1\n255\n\x00\x80\xff");
+    let (_, slot) = decode(b"P2 2 1 1023\n0 1023 # white", &TARGET).unwrap();
+    assert_eq!(slot, [0, 0, 0xff, 0xff]);
+    for bad in [
+        &b"P5 1 1 100\n\x65"[..],
+        b"P5 1 1 255\n",
+        b"P5 1 1 255\nab",
+        b"P2 1 1 9\n10",
+        b"P5 1 1 255\naP5 1 1 255\nb",
+    ] {
+        assert!(decode(bad, &TARGET).is_err(), "{}", String::from_utf8_lossy(bad));
+    }
+    // A header written in text mode on Windows, and a bitmap, whose 1 is black.
+    assert_eq!(decode(b"P5\r\n2 1\r\n255\r\nab", &TARGET).unwrap().1, b"ab");
+    assert_eq!(decode(b"P4 9 1\n\x80\x80", &TARGET).unwrap().1, [0, 255, 255, 255, 255, 255, 255, 255, 0]);
+}

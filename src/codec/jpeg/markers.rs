@@ -129,10 +129,11 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn take(&mut self, segment: Segment<'a>) -> Result<(), CodecError> {
         match (segment.marker, segment.content) {
+            (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, _) if self.frame.is_some() => {
+                return Err(malformed("it has two frame headers"));
+            }
             (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, content) => {
-                if self.frame.replace((segment.marker, content)).is_some() {
-                    return Err(malformed("it has two frame headers"));
-                }
+                self.frame = Some((segment.marker, content));
             }
             (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
             (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, ..]) => {

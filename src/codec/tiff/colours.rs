@@ -17,7 +17,9 @@ pub(super) fn convert(
         Colours::WhiteIsZero => invert(slot, &header.layout),
         Colours::Palette => look_up(slot, start, &palette(directory, header.bits)?, header.bits),
         Colours::YCbCr => {
-            slot.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| *pixel = ycbcr_to_rgb(*pixel))
+            for pixel in slot.as_chunks_mut::<3>().0 {
+                *pixel = ycbcr_to_rgb(*pixel);
+            }
         }
     }
     if header.extra_sample == Some(tags::ASSOCIATED) {

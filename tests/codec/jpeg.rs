@@ -1,0 +1,177 @@
+//! JPEG in its own planes: what is kept, and what equalizing Y leaves alone.
+
+use std::path::Path;
+
+use histeqd::codec::{Format, JpegQuality, Target};
+use histeqd::picture::Pixel;
+
+use crate::{TARGET, decode, encode, pixels};
+
+fn file(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)).unwrap()
+}
+
+/// The segments of a marker, without their lengths.
+fn segments(jpeg: &[u8], marker: u8) -> Vec<Vec<u8>> {
+    let (mut found, mut at) = (Vec::new(), 2);
+    while jpeg[at + 1] != 0xda {
+        let length = usize::from(u16::from_be_bytes([jpeg[at + 2], jpeg[at + 3]]));
+        if jpeg[at + 1] == marker {
+            found.push(jpeg[at + 4..at + 2 + length].to_vec());
+        }
+        at += 2 + length;
+    }
+    found
+}
+
+/// The sampling factors in a frame header.
+fn sampling(jpeg: &[u8]) -> Vec<u8> {
+    let frame = [0xc0, 0xc1, 0xc2].iter().find_map(|sof| segments(jpeg, *sof).pop()).unwrap();
+    frame[6..].chunks(3).map(|component| component[1]).collect()
+}
+
+/// An RGB picture with some structure, as PPM.
+fn ppm(width: usize, height: usize) -> Vec<u8> {
+    let mut file = format!("P6 {width} {height} 255\n").into_bytes();
+    for y in 0..height {
+        for x in 0..width {
+            file.extend([(x * 5 + y) as u8, (y * 3) as u8 ^ (x as u8 >> 2), ((x * y) / 7) as u8]);
+        }
+    }
+    file
+}
+
+fn jpeg(width: usize, height: usize) -> Vec<u8> {
+    let target = Target { format: Some(Format::Jpeg), ..TARGET };
+    let (decoded, slot) = decode(&ppm(width, height), &target).unwrap();
+    encode(&decoded, slot, &target).unwrap()
+}
+
+#[test]
+fn colour_waits_in_the_tail_while_luma_is_the_picture() {
+    let source = jpeg(45, 31);
+    assert_eq!(sampling(&source), [0x22, 0x11, 0x11]);
+    let (decoded, slot) = decode(&source, &TARGET).unwrap();
+    assert_eq!((decoded.layout.pixel, decoded.layout.width, decoded.layout.height), (Pixel::Gray, 45, 31));
+    // Behind the luma: two planes of 3 by 2 blocks.
+    assert_eq!(slot.len(), 45 * 31 + 2 * (3 * 2 * 64));
+    let gray = Target { gray: true, ..TARGET };
+    let (luma, alone) = decode(&source, &gray).unwrap();
+    assert_eq!(luma.layout, decoded.layout);
+    assert_eq!(alone, pixels(&decoded, &slot));
+}
+
+#[test]
+fn untouched_planes_come_back_the_same() {
+    // The edges: less than a block, whole blocks, a block and a bit.
+    for (width, height) in [(1, 1), (16, 16), (17, 8), (45, 31), (64, 48)] {
+        let (decoded, slot) = decode(&jpeg(width, height), &TARGET).unwrap();
+        let written = encode(&decoded, slot.clone(), &TARGET).unwrap();
+        let (again, planes) = decode(&written, &TARGET).unwrap();
+        assert_eq!(again.layout, decoded.layout);
+        let furthest = planes.iter().zip(&slot).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
+        assert!(furthest <= 2, "{width}x{height}: a sample moved by {furthest}");
+    }
+}
+
+#[test]
+fn chroma_is_the_same_after_luma_has_changed() {
+    let (decoded, mut slot) = decode(&jpeg(64, 48), &TARGET).unwrap();
+    let chroma = slot[64 * 48..].to_vec();
+    slot[..64 * 48].iter_mut().for_each(|y| *y = 255 - *y / 2);
+    let written = encode(&decoded, slot, &TARGET).unwrap();
+    let (_, planes) = decode(&written, &TARGET).unwrap();
+    let furthest = planes[64 * 48..].iter().zip(&chroma).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
+    assert!(furthest <= 1, "a chroma sample moved by {furthest}");
+}
+
+#[test]
+fn tables_sampling_and_segments_of_the_source_are_kept() {
+    for name in [
+        "non_interleaved_440_64x64.jpg",
+        "weird_sampling_2.jpeg",
+        "peacock.s1x3.jpeg",
+        "hopper_16bit_qtables.jpg",
+    ] {
+        let source = file(name);
+        let (decoded, slot) = decode(&source, &TARGET).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let written = encode(&decoded, slot, &TARGET).unwrap();
+        assert_eq!(sampling(&written), sampling(&source), "{name}");
+        for marker in (0xe1..=0xed).chain([0xef, 0xfe]) {
+            assert_eq!(segments(&written, marker), segments(&source, marker), "{name}, marker {marker:02x}");
+        }
+        let (again, _) = decode(&written, &TARGET).unwrap();
+        assert_eq!(again.metadata, decoded.metadata, "{name}");
+    }
+}
+
+#[test]
+fn progressive_stays_progressive() {
+    let source = file("peacock.progressive.scan007.jpeg");
+    assert_eq!(segments(&source, 0xc2).len(), 1, "the source is progressive");
+    let (decoded, slot) = decode(&source, &TARGET).unwrap();
+    let written = encode(&decoded, slot, &TARGET).unwrap();
+    assert_eq!(segments(&written, 0xc2).len(), 1);
+}
+
+#[test]
+fn quality_replaces_the_source_tables() {
+    let source = jpeg(64, 48);
+    let length = |jpeg_quality| {
+        let target = Target { jpeg_quality, ..TARGET };
+        let (decoded, slot) = decode(&source, &target).unwrap();
+        encode(&decoded, slot, &target).unwrap().len()
+    };
+    assert!(length(JpegQuality::Value(20)) < length(JpegQuality::Keep));
+    assert!(length(JpegQuality::Value(100)) > length(JpegQuality::Keep));
+}
+
+#[test]
+fn other_formats_get_rgb() {
+    let target = Target { format: Some(Format::Png), ..TARGET };
+    let (decoded, slot) = decode(&jpeg(45, 31), &target).unwrap();
+    assert_eq!(decoded.layout.pixel, Pixel::Rgb);
+    let original = &ppm(45, 31)[b"P6 45 31 255\n".len()..];
+    let off: u64 = slot.iter().zip(original).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+    assert!(off / (slot.len() as u64) < 24, "on the average {} levels off", off / slot.len() as u64);
+    let per_channel = Target { per_channel: true, ..TARGET };
+    let (decoded, slot) = decode(&jpeg(45, 31), &per_channel).unwrap();
+    assert_eq!(decoded.layout.pixel, Pixel::Rgb);
+    assert_eq!(sampling(&encode(&decoded, slot, &per_channel).unwrap()), [0x22, 0x11, 0x11]);
+}
+
+#[test]
+fn gray_is_written_from_every_kind_of_jpeg() {
+    // The same picture with its components called R, G and B, which makes it RGB, and with luma at half resolution.
+    let source = jpeg(45, 31);
+    let [frame, scan] =
+        [0xc0, 0xda].map(|marker| source.windows(2).position(|w| w == [0xff, marker]).unwrap());
+    let jfif = source.windows(4).position(|w| w == b"JFIF").unwrap();
+    let mut rgb = source.clone();
+    rgb[jfif] = b'X';
+    for (i, name) in b"RGB".iter().enumerate() {
+        rgb[frame + 10 + 3 * i] = *name;
+        rgb[scan + 5 + 2 * i] = *name;
+    }
+    let (decoded, _) = decode(&rgb, &TARGET).unwrap();
+    assert_eq!(decoded.layout.pixel, Pixel::Rgb);
+    for kind in [source, rgb, file("weird_sampling_2.jpeg"), file("grayscale_long.jpg")] {
+        let gray = Target { gray: true, ..TARGET };
+        let (decoded, slot) = decode(&kind, &gray).unwrap();
+        let written = encode(&decoded, slot, &gray).unwrap();
+        assert_eq!(sampling(&written), [0x11]);
+        let (again, _) = decode(&written, &TARGET).unwrap();
+        assert_eq!(again.layout, decoded.layout);
+    }
+}
+
+#[test]
+fn every_cut_is_an_error() {
+    let source = jpeg(45, 31);
+    for length in 0..source.len() {
+        assert!(decode(&source[..length], &TARGET).is_err(), "{length} of {} bytes", source.len());
+    }
+    // What follows the end of the picture is nobody's business.
+    let trailing = [&source[..], b"trailing garbage"].concat();
+    assert!(decode(&trailing, &TARGET).is_ok());
+}

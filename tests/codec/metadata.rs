@@ -1,0 +1,82 @@
+//! Profile, EXIF and XMP through every pair of formats that have a place for them.
+
+use histeqd::codec::{Format, Metadata, Target};
+
+use crate::{TARGET, decode, encode};
+
+const WITH_METADATA: [Format; 4] = [Format::Png, Format::Jpeg, Format::Tiff, Format::WebP];
+
+/// Something with the header of an RGB profile, longer than one JPEG segment holds.
+fn icc() -> Vec<u8> {
+    let mut icc = vec![7; 70_000];
+    icc[..4].copy_from_slice(&70_000u32.to_be_bytes());
+    icc[16..20].copy_from_slice(b"RGB ");
+    icc[36..40].copy_from_slice(b"acsp");
+    icc
+}
+
+/// Little-endian EXIF: orientation 6 in the first directory, an exposure time in the EXIF directory.
+fn exif() -> Vec<u8> {
+    let mut exif = b"II*\0\x08\0\0\0".to_vec();
+    exif.extend(b"\x02\0");
+    exif.extend(b"\x12\x01\x03\0\x01\0\0\0\x06\0\0\0");
+    exif.extend(b"\x69\x87\x04\0\x01\0\0\0\x26\0\0\0");
+    exif.extend(b"\0\0\0\0");
+    exif.extend(b"\x01\0\x9a\x82\x05\0\x01\0\0\0\x38\0\0\0\0\0\0\0");
+    exif.extend(b"\x01\0\0\0\x3c\0\0\0");
+    exif
+}
+
+fn metadata() -> Metadata {
+    Metadata {
+        icc: Some(icc()),
+        exif: Some(exif()),
+        xmp: Some(b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>".to_vec()),
+    }
+}
+
+fn target(format: Format) -> Target {
+    Target { format: Some(format), ..TARGET }
+}
+
+/// A file of the format with all the metadata.
+fn file(format: Format) -> Vec<u8> {
+    let ppm = [&b"P6 4 2 255\n"[..], &[90; 24]].concat();
+    let (mut decoded, slot) = decode(&ppm, &target(format)).unwrap();
+    decoded.metadata = metadata();
+    encode(&decoded, slot, &target(format)).unwrap()
+}
+
+#[test]
+fn metadata_travels_between_formats() {
+    for from in WITH_METADATA {
+        let source = file(from);
+        for to in WITH_METADATA {
+            let (decoded, slot) = decode(&source, &target(to)).unwrap();
+            assert!((decoded.format, &decoded.metadata) == (from, &metadata()), "from {from}");
+            let written = encode(&decoded, slot, &target(to)).unwrap();
+            let (again, _) = decode(&written, &TARGET).unwrap();
+            assert!((again.format, again.metadata) == (to, metadata()), "from {from} to {to}");
+        }
+    }
+}
+
+#[test]
+fn a_colour_profile_does_not_go_with_gray() {
+    for format in [Format::Png, Format::Jpeg, Format::Tiff] {
+        let gray = Target { gray: true, ..TARGET };
+        let (decoded, slot) = decode(&file(format), &gray).unwrap();
+        let written = encode(&decoded, slot, &gray).unwrap();
+        let (again, _) = decode(&written, &TARGET).unwrap();
+        assert!(again.metadata == Metadata { icc: None, ..metadata() }, "{format}");
+    }
+}
+
+#[test]
+fn what_a_format_has_no_room_for_is_refused() {
+    let ppm = [&b"P6 4 2 255\n"[..], &[90; 24]].concat();
+    let (mut decoded, slot) = decode(&ppm, &target(Format::Jpeg)).unwrap();
+    decoded.metadata.xmp = Some(vec![b' '; 70_000]);
+    let error = encode(&decoded, slot, &target(Format::Jpeg)).unwrap_err();
+    assert!(error.to_string().contains("70000 bytes of XMP"), "{error}");
+}

@@ -1,0 +1,61 @@
+//! The pictures in `tests/data/codec`: their pixels against other decoders', and the refusals.
+
+use std::path::{Path, PathBuf};
+
+use histeqd::codec::CodecError;
+use histeqd::picture::{Depth, Layout};
+
+use crate::{LIMITS, TARGET, decode_file, pixels};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)
+}
+
+/// The fields of the lines of a table.
+fn table(name: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(data(name)).unwrap();
+    text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+fn crc_of_big_endian(layout: &Layout, samples: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    match layout.depth {
+        Depth::Eight => crc.update(samples),
+        Depth::Sixteen => {
+            for sample in samples.as_chunks::<2>().0 {
+                crc.update(&u16::from_ne_bytes(*sample).to_be_bytes());
+            }
+        }
+    }
+    crc.sum()
+}
+
+#[test]
+fn pixels_are_what_other_decoders_make_of_them() {
+    let table = table("expected.tsv");
+    assert!(table.len() > 30, "the table is there");
+    let mut differ = Vec::new();
+    for fields in table {
+        let name = &fields[0];
+        let (decoded, slot) =
+            decode_file(&data(name), &LIMITS, &TARGET).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let layout = decoded.layout;
+        let crc = crc_of_big_endian(&layout, pixels(&decoded, &slot));
+        let (channels, bits) = (layout.pixel.channels(), 8 * layout.depth.bytes());
+        let found = format!("{name}\t{}\t{}\t{channels}\t{bits}\t{crc:08x}", layout.width, layout.height);
+        if found != fields.join("\t") {
+            differ.push((found, fields));
+        }
+    }
+    assert!(differ.is_empty(), "{differ:#?}");
+}
+
+#[test]
+fn what_could_not_be_written_back_whole_is_refused_by_name() {
+    for fields in table("refused.tsv") {
+        let [name, reason] = &fields[..] else { panic!("{fields:?}") };
+        let error = decode_file(&data(name), &LIMITS, &TARGET).expect_err(name);
+        assert!(matches!(error, CodecError::Unsupported { .. }), "{name}: {error}");
+        assert!(error.to_string().contains(reason.as_str()), "{name}: {error}");
+    }
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Writes expected.tsv: what two other decoders make of the pictures in this folder. usage: expected.py
+
+A line a file: name, width, height, channels, bits, CRC-32 of the samples in big-endian order. Pillow is asked first, OpenCV for
+16-bit colours (which Pillow reduces). Depths below 8 are carried to 8 and those between 8 and 16 to 16, halves up; palettes
+become RGB, gray ones gray, transparent colours become alpha. A file of which neither makes the whole is left out.
+
+needs: pip install pillow opencv-python-headless numpy
+"""
+import glob, os, zlib
+import cv2
+import numpy as np
+from PIL import Image
+
+PARTIAL = {
+    'g4_orientation_7.tif',  # Pillow turns it as its orientation says
+    'minisblack-2c-8b-alpha.tiff',  # Pillow leaves alpha multiplied in, OpenCV drops it
+    'rgba.pam',  # OpenCV swaps its channels
+    'tiff_strip_planar_16bit_RGB.tiff', 'tiff_tiled_planar_16bit_RGB.tiff',  # OpenCV mixes planes up, Pillow gives 8 bits
+}
+
+
+def with_pillow(path):
+    image = Image.open(path)
+    if getattr(image, 'tag_v2', {}).get(258, (8,))[0] == 12:
+        return None  # delivered in 12 bits
+    mode, bits = image.mode, 16 if image.mode.startswith('I;16') or image.mode == 'I' else 8
+    if mode == 'P':
+        image = image.convert('RGBA' if 'transparency' in image.info else 'RGB')
+        array = np.array(image)
+        if path.endswith('.bmp') and (array[..., 0] == array[..., 1]).all() and (array[..., 1] == array[..., 2]).all():
+            array = array[..., :1]
+    elif mode == '1':
+        array = np.array(image.convert('L'))
+    elif mode in ('L', 'LA', 'RGB', 'RGBA', 'I;16', 'I;16B', 'I') and not (mode != 'RGB' and 'transparency' in image.info):
+        array = np.array(image.convert('RGBA') if 'transparency' in image.info else image)
+    else:
+        return None
+    return array.reshape(array.shape[0], array.shape[1], -1), bits
+
+
+def with_opencv(path):
+    array = cv2.imread(path, cv2.IMREAD_UNCHANGED)
+    if array is None or array.dtype not in (np.uint8, np.uint16):
+        return None
+    array = array.reshape(array.shape[0], array.shape[1], -1)
+    if array.shape[2] >= 3:
+        array = array[..., [2, 1, 0, 3][:array.shape[2]]]
+    return array, array.dtype.itemsize * 8
+
+
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+refused = {line.split('\t')[0] for line in open('refused.tsv')}
+with open('expected.tsv', 'w') as table:
+    for path in sorted(glob.glob('*.*')):
+        if path in refused | PARTIAL or path.endswith(('.py', '.tsv', '.md', '.jpg', '.jpeg')):
+            continue
+        answers = []
+        for ask in (with_pillow, with_opencv):
+            try:
+                answers.append(ask(path))
+            except Exception as error:
+                print(path, error)
+        answers = [a for a in answers if a]
+        if not answers:
+            continue
+        pixels, bits = max(answers, key=lambda a: a[1])
+        crc = zlib.crc32(pixels.astype('>u2' if bits == 16 else 'u1').tobytes())
+        print(path, pixels.shape[1], pixels.shape[0], pixels.shape[2], bits, f'{crc:08x}', sep='\t', file=table)
