@@ -115,7 +115,7 @@ fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], da
     let mut lane = engine.lane().unwrap();
     let mut scratch = Scratch::default();
     let largest = layouts.iter().map(Layout::bytes).max().unwrap() as usize;
-    let mut memory = Memory::new(largest + 64).unwrap();
+    let mut memory = Memory::shared(largest + 64).unwrap();
     engine.pin(&mut memory).unwrap();
     for layout in layouts {
         let size = layout.bytes() as usize;
