@@ -51,6 +51,25 @@ impl PictureError {
     pub fn is_no_picture(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
+
+    /// Whether the same file may do at another time: what is in the way is not in the picture.
+    pub fn can_pass(&self) -> bool {
+        match self {
+            Self::Read(error) => {
+                !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
+            }
+            Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
+            Self::Slot(error) => matches!(error, SlotError::System { .. }),
+            Self::Publish(error) => error.can_pass(),
+            Self::Device(_) => true,
+            Self::Refused(_) | Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
+        }
+    }
+
+    /// Whether no other picture's output could be written either.
+    pub fn concerns_all_outputs(&self) -> bool {
+        matches!(self, Self::Publish(error) if error.concerns_all())
+    }
 }
 
 /// Of a decoder: its input is what it could not read. An encoder's error becomes one by [`Unpublished::failed`].

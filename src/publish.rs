@@ -1,5 +1,7 @@
 //! The only place that writes into the output tree. An output appears whole, by a rename, or not at all.
 
+mod leftovers;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +16,8 @@ use crate::codec::CodecError;
 use crate::config::Durability;
 use crate::error::PictureError;
 use crate::paths::Shown;
+
+pub use leftovers::remove_leftovers;
 
 /// What a new output may be read and written by, before the process's umask takes some of it away.
 const MODE: u32 = 0o644;
@@ -193,6 +197,22 @@ impl PublishError {
     /// Whether there was no room, so that every other output will fail too until there is.
     pub fn is_full(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
+    /// Whether every other output would fail too until this has passed: no room, or nothing can be written at all.
+    pub fn concerns_all(&self) -> bool {
+        use io::ErrorKind as Kind;
+        self.is_full()
+            || matches!(self.source.kind(), Kind::ReadOnlyFilesystem | Kind::StaleNetworkFileHandle)
+    }
+
+    /// Whether the same output may do at another time.
+    pub fn can_pass(&self) -> bool {
+        use io::ErrorKind as Kind;
+        !matches!(
+            self.source.kind(),
+            Kind::NotADirectory | Kind::AlreadyExists | Kind::IsADirectory | Kind::InvalidFilename
+        )
     }
 
     fn remedy(&self) -> Option<&'static str> {

@@ -1,8 +1,13 @@
 //! Where pictures come from.
 
+pub mod filesystem;
 mod names;
+pub mod notifier;
 pub mod scan;
 mod selection;
+pub mod settle;
+pub mod watch;
 
+pub use names::output_below;
 pub use scan::{Job, Plan, Skip, scan};
 pub use selection::Selection;

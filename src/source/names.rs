@@ -24,9 +24,15 @@ pub(super) fn promises_a_picture(path: &Path) -> bool {
     is_ours(path) || has_extension(path, OTHER_PICTURES)
 }
 
+/// Where an output lies below the output folder, if its input lies at `below` below an input folder; none as the format
+/// keeps the input's.
+pub fn output_below(below: &Path, format: Option<Format>) -> PathBuf {
+    format.map_or_else(|| below.to_owned(), |format| renamed(below, format))
+}
+
 /// The name of an output in `format`: a picture's extension is replaced unless it is one of the format's own, and
 /// whatever else follows a dot is part of the name and stays.
-pub(super) fn renamed(path: &Path, format: Format) -> PathBuf {
+fn renamed(path: &Path, format: Format) -> PathBuf {
     let own = format.extensions();
     if has_extension(path, own) {
         path.to_owned()

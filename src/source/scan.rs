@@ -11,7 +11,7 @@ use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
 use super::Selection;
-use super::names::{patterned, promises_a_picture, renamed};
+use super::names::{output_below, patterned, promises_a_picture};
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::Shown;
@@ -120,8 +120,7 @@ struct Found {
 impl Found {
     fn with_output(self, settings: &Settings) -> Candidate {
         let output = match (&settings.naming, settings.target.format) {
-            (Naming::Mirror, Some(format)) => settings.out.join(renamed(&self.below, format)),
-            (Naming::Mirror, None) => settings.out.join(&self.below),
+            (Naming::Mirror, format) => settings.out.join(output_below(&self.below, format)),
             (Naming::Pattern(pattern), _) => patterned(pattern, &self.below),
             (Naming::Nothing, _) => PathBuf::new(),
         };

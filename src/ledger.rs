@@ -1,0 +1,359 @@
+//! What was done: one row a picture, in an embedded database that survives kills and power failures.
+//!
+//! The ledger makes a restart cheap and exact. It is never needed: a picture that it does not know is done again, so it can
+//! be deleted at any time, and one that cannot be read is set aside and begun anew.
+
+mod lock;
+mod report;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, named_params, params};
+
+pub use lock::{Lock, LockError};
+pub use report::{Daemon, FailedPicture, Report, folder};
+
+use crate::paths::Shown;
+use crate::source::settle::Stamp;
+
+/// The folder below the output folder that is histeqd's own.
+pub const FOLDER: &str = ".histeqd";
+/// The database's name in its folder.
+const FILE: &str = "ledger.sqlite";
+const SCHEMA: &str = include_str!("ledger/schema.sql");
+/// Goes up with every change of the schema. A ledger of another version is begun anew.
+const VERSION: i32 = 1;
+/// How long a reader or writer waits for the other.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Why the ledger cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Its folder or file cannot be made or moved.
+    #[error("the ledger {}: {source}", Shown(path))]
+    File {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The database said no.
+    #[error("the ledger: {0}")]
+    Database(#[from] rusqlite::Error),
+}
+
+/// An input in a certain state, and what is to be made of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The file to read.
+    pub input: &'a Path,
+    /// Its content's state.
+    pub stamp: Stamp,
+    /// All that decides what the output looks like.
+    pub settings: &'a str,
+    /// The file to write.
+    pub output: &'a Path,
+}
+
+/// What the ledger knows of an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing that is still true: it is to be done.
+    Unknown,
+    /// It was done, as it is now and with these settings.
+    Done,
+    /// It is no picture.
+    Skipped,
+    /// It cannot be done as it is now, with these settings.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A picture that was done.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome<'a> {
+    /// What equalized it.
+    pub device: &'a str,
+    /// Width times height.
+    pub pixels: u64,
+    /// Bytes of the output.
+    pub bytes_out: u64,
+}
+
+/// The open ledger. One process writes to it, the one that has the [`Lock`]; any number may read.
+#[derive(Debug)]
+pub struct Ledger {
+    db: Connection,
+    file: PathBuf,
+    inode: u64,
+}
+
+impl Ledger {
+    /// Opens the ledger in `folder`, which is made if need be, as is the ledger. One that cannot be read is set aside under
+    /// another name; the second value is then a sentence that says so.
+    pub fn open(folder: &Path) -> Result<(Self, Option<String>), LedgerError> {
+        fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
+        let file = folder.join(FILE);
+        match Self::open_file(&file) {
+            Err(LedgerError::Database(error)) if is_unusable(&error) => {
+                let aside = set_aside(&file)?;
+                let note = format!(
+                    "the ledger could not be used ({error}); it is now {}, and pictures may be done again",
+                    Shown(&aside)
+                );
+                Ok((Self::open_file(&file)?, Some(note)))
+            }
+            opened => opened.map(|ledger| (ledger, None)),
+        }
+    }
+
+    /// Opens the ledger in `folder` to read it; none where there is none.
+    pub fn read(folder: &Path) -> Result<Option<Self>, LedgerError> {
+        let file = folder.join(FILE);
+        if !file.exists() {
+            return Ok(None);
+        }
+        let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .or_else(|_| Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
+        db.busy_timeout(BUSY)?;
+        db.pragma_update(None, "query_only", true)?;
+        Ok(Some(Self { db, inode: inode(&file), file }))
+    }
+
+    fn open_file(file: &Path) -> Result<Self, LedgerError> {
+        let db = Connection::open(file)?;
+        db.busy_timeout(BUSY)?;
+        // In WAL mode "normal" survives a kill without loss, and a power failure without damage; what a power failure
+        // takes is done again.
+        db.pragma_update(None, "journal_mode", "wal")?;
+        db.pragma_update(None, "synchronous", "normal")?;
+        match db.pragma_query_value(None, "user_version", |row| row.get(0))? {
+            VERSION => {}
+            0 => {
+                let version = format!("PRAGMA user_version = {VERSION};");
+                db.execute_batch(&format!("BEGIN; {SCHEMA} {version} COMMIT;"))?;
+            }
+            other => return Err(unusable(format!("its version is {other}, and histeqd's {VERSION}")).into()),
+        }
+        db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(()))?;
+        Ok(Self { db, inode: inode(file), file: file.to_owned() })
+    }
+
+    /// Opens the ledger again, new and empty, if somebody deleted it meanwhile. Returns whether that was so.
+    pub fn reopen_if_deleted(&mut self) -> Result<bool, LedgerError> {
+        if inode(&self.file) == self.inode {
+            return Ok(false);
+        }
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
+        *self = Self::open_file(&self.file)?;
+        Ok(true)
+    }
+
+    /// What is known of an input. A picture that was under way when its process was killed counts as done if its output
+    /// appeared since it was begun: outputs appear whole.
+    pub fn standing(&self, entry: &Entry<'_>) -> Result<Standing, LedgerError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT state, coalesce(reason, ''), before_inode, before_mtime FROM picture
+             WHERE input = :input AND size = :size AND mtime = :mtime AND inode = :inode
+               AND settings = :settings AND output = :output",
+        )?;
+        let row = query.query_row(
+            named_params! {
+                ":input": bytes(entry.input), ":size": entry.stamp.size.cast_signed(),
+                ":mtime": entry.stamp.mtime_ns, ":inode": entry.stamp.inode.cast_signed(),
+                ":settings": entry.settings, ":output": bytes(entry.output),
+            },
+            |row| Ok((row.get(0)?, row.get(1)?, before(row)?)),
+        );
+        let Some((state, reason, before)) = row.optional()? else { return Ok(Standing::Unknown) };
+        let state: String = state;
+        Ok(match state.as_str() {
+            "done" => Standing::Done,
+            "skipped" => Standing::Skipped,
+            "failed" => Standing::Failed { reason },
+            "running" if appeared(entry.output, before) => {
+                self.adopt(entry)?;
+                Standing::Done
+            }
+            _ => Standing::Unknown,
+        })
+    }
+
+    fn adopt(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
+        let bytes_out = fs::metadata(entry.output).map_or(0, |metadata| metadata.len());
+        self.done(entry.input, &Outcome { device: "", pixels: 0, bytes_out })
+    }
+
+    /// A picture is about to be done.
+    pub fn begin(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
+        let before = identity(entry.output);
+        let mut insert = self.db.prepare_cached(
+            "INSERT OR REPLACE INTO picture
+                 (input, size, mtime, inode, settings, output, state, started, before_inode, before_mtime)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'running', ?7, ?8, ?9)",
+        )?;
+        insert.execute(params![
+            bytes(entry.input),
+            entry.stamp.size.cast_signed(),
+            entry.stamp.mtime_ns,
+            entry.stamp.inode.cast_signed(),
+            entry.settings,
+            bytes(entry.output),
+            now_ns(),
+            before.map(|(inode, _)| inode),
+            before.map(|(_, mtime)| mtime),
+        ])?;
+        Ok(())
+    }
+
+    /// A picture that was begun has its output.
+    pub fn done(&self, input: &Path, outcome: &Outcome<'_>) -> Result<(), LedgerError> {
+        let mut update = self.db.prepare_cached(
+            "UPDATE picture SET state = 'done', finished = ?2, device = ?3, pixels = ?4, bytes_out = ?5, reason = NULL
+             WHERE input = ?1",
+        )?;
+        update.execute(params![
+            bytes(input),
+            now_ns(),
+            outcome.device,
+            outcome.pixels.cast_signed(),
+            outcome.bytes_out.cast_signed(),
+        ])?;
+        Ok(())
+    }
+
+    /// A file that was begun turned out to be no picture.
+    pub fn skipped(&self, input: &Path) -> Result<(), LedgerError> {
+        self.end(input, "skipped", None)
+    }
+
+    /// A picture that was begun failed: for good, or for a cause that can pass.
+    pub fn failed(&self, input: &Path, reason: &str, for_good: bool) -> Result<(), LedgerError> {
+        self.end(input, if for_good { "failed" } else { "retry" }, Some(reason))
+    }
+
+    fn end(&self, input: &Path, state: &str, reason: Option<&str>) -> Result<(), LedgerError> {
+        let mut update = self
+            .db
+            .prepare_cached("UPDATE picture SET state = ?2, finished = ?3, reason = ?4 WHERE input = ?1")?;
+        update.execute(params![bytes(input), state, now_ns(), reason])?;
+        Ok(())
+    }
+
+    /// What is known of an input is not true any more.
+    pub fn forget(&self, input: &Path) -> Result<(), LedgerError> {
+        self.db.prepare_cached("DELETE FROM picture WHERE input = ?1")?.execute([bytes(input)])?;
+        Ok(())
+    }
+
+    /// Another input, one that still exists, that has the same output.
+    pub fn rival(&self, entry: &Entry<'_>) -> Result<Option<PathBuf>, LedgerError> {
+        let mut query =
+            self.db.prepare_cached("SELECT input FROM picture WHERE output = ?1 AND input <> ?2")?;
+        let inputs =
+            query.query_map([bytes(entry.output), bytes(entry.input)], |row| Ok(path(row.get(0)?)))?;
+        for input in inputs {
+            let input = input?;
+            if input.exists() {
+                return Ok(Some(input));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forgets pictures that ended longer than `age` ago and whose inputs are gone, so that the ledger does not grow for
+    /// ever. Returns how many.
+    pub fn prune(&self, age: Duration) -> Result<usize, LedgerError> {
+        let before = now_ns().saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
+        let mut query = self.db.prepare("SELECT input FROM picture WHERE finished < ?1")?;
+        let inputs: Vec<PathBuf> =
+            query.query_map([before], |row| Ok(path(row.get(0)?)))?.collect::<Result<_, _>>()?;
+        let mut pruned = 0;
+        let transaction = self.db.unchecked_transaction()?;
+        for input in inputs.iter().filter(|input| !input.exists()) {
+            self.forget(input)?;
+            pruned += 1;
+        }
+        transaction.commit()?;
+        Ok(pruned)
+    }
+}
+
+/// Which file stands at a path, by inode and mtime.
+type Identity = (i64, i64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.ino().cast_signed(), mtime_ns(&metadata)))
+}
+
+fn appeared(output: &Path, before: Option<Identity>) -> bool {
+    identity(output).is_some_and(|now| Some(now) != before)
+}
+
+fn before(row: &Row<'_>) -> rusqlite::Result<Option<Identity>> {
+    let (inode, mtime): (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
+    Ok(inode.zip(mtime))
+}
+
+/// The time of a file's last change in nanoseconds since 1970; what is out of range saturates.
+pub(crate) fn mtime_ns(metadata: &fs::Metadata) -> i64 {
+    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+}
+
+fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn inode(file: &Path) -> u64 {
+    fs::metadata(file).map_or(0, |metadata| metadata.ino())
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    OsString::from_vec(bytes).into()
+}
+
+fn unusable(message: String) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB), Some(message))
+}
+
+/// Whether the file, and not the system around it, is what is wrong.
+fn is_unusable(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode as Code;
+    match error {
+        rusqlite::Error::SqliteFailure(error, message) => match error.code {
+            Code::NotADatabase | Code::DatabaseCorrupt => true,
+            // Another schema under our version.
+            Code::Unknown => message.as_ref().is_some_and(|message| message.contains("no such")),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn set_aside(file: &Path) -> Result<PathBuf, LedgerError> {
+    let aside = file.with_extension(format!("broken-{}", now_ns() / 1_000_000_000));
+    fs::rename(file, &aside).map_err(|source| LedgerError::File { path: file.into(), source })?;
+    for companion in ["sqlite-wal", "sqlite-shm"] {
+        // They belong to the file that is gone; most often there are none.
+        let _ = fs::remove_file(file.with_extension(companion));
+    }
+    Ok(aside)
+}
+
+#[cfg(test)]
+mod tests;

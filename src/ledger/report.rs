@@ -1,0 +1,165 @@
+//! What the ledger says to somebody who asks how things are.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use super::{Ledger, LedgerError, now_ns, path};
+
+/// Failures that a report names.
+const NAMED: u32 = 10;
+
+/// Counts, rates and last failures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Pictures done.
+    pub done: u64,
+    /// Pictures that cannot be done as they are.
+    pub failed: u64,
+    /// Files that are no pictures.
+    pub skipped: u64,
+    /// Pictures that failed for a cause that can pass, and will be tried again.
+    pub retrying: u64,
+    /// Pictures under way; without a daemon those are done again.
+    pub running: u64,
+    /// Pictures done in the last minute.
+    pub last_minute: u64,
+    /// Pictures done in the last hour.
+    pub last_hour: u64,
+    /// Pixels of the pictures done in the last hour.
+    pub last_hour_pixels: u64,
+    /// Bytes of all outputs.
+    pub bytes_out: u64,
+    /// How many seconds ago the last picture was done.
+    pub last_done_seconds_ago: Option<u64>,
+    /// The last failures, the newest first.
+    pub failures: Vec<FailedPicture>,
+    /// What the daemon said last about itself, if one ever did.
+    pub daemon: Option<Daemon>,
+}
+
+/// A picture that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailedPicture {
+    /// The file.
+    #[serde(serialize_with = "crate::paths::as_json")]
+    pub input: PathBuf,
+    /// Why.
+    pub reason: String,
+    /// How many seconds ago.
+    pub seconds_ago: u64,
+    /// Whether it will be tried again by itself.
+    pub retried: bool,
+}
+
+/// What a daemon says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Daemon {
+    /// Its process.
+    pub pid: u32,
+    /// How many seconds ago it said this. A daemon that runs says it every few seconds.
+    #[serde(skip_deserializing, default)]
+    pub seconds_ago: u64,
+    /// Files being written, or not yet known to be complete.
+    pub incomplete: usize,
+    /// Complete files that wait for their turn.
+    pub waiting: usize,
+    /// Files in the pipeline.
+    pub running: usize,
+    /// Files that failed and wait for the next try.
+    pub pausing: usize,
+    /// Why nothing is begun at the moment, if nothing is.
+    pub held: Option<String>,
+    /// The watched folders that are not there.
+    pub missing: Vec<String>,
+}
+
+impl Ledger {
+    /// Counts, rates and last failures.
+    pub fn report(&self) -> Result<Report, LedgerError> {
+        let mut report = Report { failures: self.failures()?, daemon: self.daemon()?, ..Report::default() };
+        let mut counts = self.db.prepare("SELECT state, count(*) FROM picture GROUP BY state")?;
+        let counts = counts.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+        for count in counts {
+            let (state, count) = count?;
+            *match state.as_str() {
+                "done" => &mut report.done,
+                "failed" => &mut report.failed,
+                "skipped" => &mut report.skipped,
+                "retry" => &mut report.retrying,
+                _ => &mut report.running,
+            } = count.unsigned_abs();
+        }
+        report.last_minute = self.done_since(Duration::from_secs(60))?.0;
+        (report.last_hour, report.last_hour_pixels) = self.done_since(Duration::from_secs(3600))?;
+        let (bytes, last): (i64, Option<i64>) = self.db.query_row(
+            "SELECT coalesce(sum(bytes_out), 0), max(finished) FROM picture WHERE state = 'done'",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        report.bytes_out = bytes.unsigned_abs();
+        report.last_done_seconds_ago = last.map(seconds_ago);
+        Ok(report)
+    }
+
+    /// The daemon says how it is.
+    pub fn say(&self, daemon: &Daemon) -> Result<(), LedgerError> {
+        let state = serde_json::to_string(daemon).expect("numbers and texts");
+        let mut replace = self
+            .db
+            .prepare_cached("INSERT OR REPLACE INTO daemon (id, pid, said, state) VALUES (1, ?1, ?2, ?3)")?;
+        replace.execute(params![daemon.pid, now_ns(), state])?;
+        Ok(())
+    }
+
+    fn daemon(&self) -> Result<Option<Daemon>, LedgerError> {
+        let row = self.db.query_row("SELECT said, state FROM daemon", [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+        });
+        let daemon = row.optional()?.and_then(|(said, state)| {
+            // What another version said is of no use.
+            let daemon: Daemon = serde_json::from_str(&state).ok()?;
+            Some(Daemon { seconds_ago: seconds_ago(said), ..daemon })
+        });
+        Ok(daemon)
+    }
+
+    fn done_since(&self, age: Duration) -> Result<(u64, u64), LedgerError> {
+        let since = now_ns() - i64::try_from(age.as_nanos()).expect("an hour");
+        let (count, pixels): (i64, i64) = self.db.query_row(
+            "SELECT count(*), coalesce(sum(pixels), 0) FROM picture WHERE state = 'done' AND finished >= ?1",
+            [since],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        Ok((count.unsigned_abs(), pixels.unsigned_abs()))
+    }
+
+    fn failures(&self) -> Result<Vec<FailedPicture>, LedgerError> {
+        let mut query = self.db.prepare(
+            "SELECT input, coalesce(reason, ''), finished, state FROM picture WHERE state IN ('failed', 'retry')
+             ORDER BY finished DESC LIMIT ?1",
+        )?;
+        let rows = query.query_map([NAMED], |row| {
+            let (input, finished): (Vec<u8>, i64) = (row.get(0)?, row.get(2)?);
+            let state: String = row.get(3)?;
+            Ok(FailedPicture {
+                input: path(input),
+                reason: row.get(1)?,
+                seconds_ago: seconds_ago(finished),
+                retried: state == "retry",
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn seconds_ago(then: i64) -> u64 {
+    now_ns().saturating_sub(then).max(0).unsigned_abs() / 1_000_000_000
+}
+
+/// Where the ledger of an output folder is, unless `state` names another place.
+pub fn folder(out: &Path, state: Option<&Path>) -> PathBuf {
+    state.map_or_else(|| out.join(super::FOLDER), Path::to_owned)
+}

@@ -1,0 +1,30 @@
+-- Times are nanoseconds since 1970. Paths are bytes, as the system has them.
+CREATE TABLE picture (
+    input           BLOB    NOT NULL PRIMARY KEY,
+    size            INTEGER NOT NULL,
+    mtime           INTEGER NOT NULL,
+    inode           INTEGER NOT NULL,
+    settings        TEXT    NOT NULL,
+    output          BLOB    NOT NULL,
+    -- 'running', 'done', 'skipped', 'failed', or 'retry': failed for a cause that can pass
+    state           TEXT    NOT NULL,
+    started         INTEGER NOT NULL,
+    finished        INTEGER,
+    -- what stood at the output's place when the picture was begun
+    before_inode    INTEGER,
+    before_mtime    INTEGER,
+    device          TEXT,
+    pixels          INTEGER,
+    bytes_out       INTEGER,
+    reason          TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX picture_by_output ON picture (output);
+CREATE INDEX picture_by_end ON picture (state, finished);
+
+-- One row: what the daemon that has the lock said last about itself, as JSON.
+CREATE TABLE daemon (
+    id    INTEGER PRIMARY KEY CHECK (id = 1),
+    pid   INTEGER NOT NULL,
+    said  INTEGER NOT NULL,
+    state TEXT    NOT NULL
+) STRICT;

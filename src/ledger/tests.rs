@@ -1,0 +1,186 @@
+use super::*;
+use std::ffi::OsStr;
+
+struct Case {
+    folder: tempfile::TempDir,
+    ledger: Ledger,
+}
+
+const STAMP: Stamp = Stamp { size: 10, mtime_ns: 1_700_000_000_123_456_789, inode: 7 };
+const OUTCOME: Outcome<'static> = Outcome { device: "cpu", pixels: 100, bytes_out: 50 };
+
+impl Case {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (ledger, note) = Ledger::open(&folder.path().join("state")).unwrap();
+        assert_eq!(note, None);
+        Self { folder, ledger }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn entry<'a>(input: &'a Path, output: &'a Path) -> Entry<'a> {
+    Entry { input, stamp: STAMP, settings: "global", output }
+}
+
+#[test]
+fn a_picture_is_done_for_one_stamp_one_output_and_one_set_of_settings() {
+    let case = Case::new();
+    let (input, output, other) = (case.at("a.png"), case.at("out.png"), case.at("other.png"));
+    let done = entry(&input, &output);
+    assert_eq!(case.ledger.standing(&done).unwrap(), Standing::Unknown);
+    case.ledger.begin(&done).unwrap();
+    case.ledger.done(&input, &OUTCOME).unwrap();
+    assert_eq!(case.ledger.standing(&done).unwrap(), Standing::Done);
+    let changed = [
+        Entry { stamp: Stamp { size: 11, ..STAMP }, ..done },
+        Entry { stamp: Stamp { mtime_ns: STAMP.mtime_ns + 1, ..STAMP }, ..done },
+        Entry { stamp: Stamp { inode: 8, ..STAMP }, ..done },
+        Entry { settings: "clahe", ..done },
+        Entry { output: &other, ..done },
+        Entry { input: &other, ..done },
+    ];
+    for entry in changed {
+        assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown, "{entry:?}");
+    }
+}
+
+#[test]
+fn failures_are_known_for_good_or_tried_again() {
+    let case = Case::new();
+    let (input, output) = (case.at("a.png"), case.at("out.png"));
+    let entry = entry(&input, &output);
+    case.ledger.begin(&entry).unwrap();
+    case.ledger.failed(&input, "no room", false).unwrap();
+    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown);
+    case.ledger.failed(&input, "broken", true).unwrap();
+    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Failed { reason: "broken".into() });
+    case.ledger.skipped(&input).unwrap();
+    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Skipped);
+    case.ledger.forget(&input).unwrap();
+    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown);
+}
+
+#[test]
+fn what_was_under_way_is_done_exactly_if_its_output_appeared_since() {
+    let case = Case::new();
+    let (input, output) = (case.at("a.png"), case.at("out.png"));
+    let entry = entry(&input, &output);
+    fs::write(&output, "of an earlier run").unwrap();
+    case.ledger.begin(&entry).unwrap();
+    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown);
+    let temporary = case.at("temporary");
+    fs::write(&temporary, "new").unwrap();
+    fs::rename(&temporary, &output).unwrap();
+    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Done);
+    assert_eq!(case.ledger.report().unwrap().bytes_out, 3);
+}
+
+#[test]
+fn it_is_all_there_after_a_restart() {
+    let case = Case::new();
+    let (input, output) = (case.at("a.png"), case.at("out.png"));
+    case.ledger.begin(&entry(&input, &output)).unwrap();
+    case.ledger.done(&input, &OUTCOME).unwrap();
+    let Case { folder, ledger } = case;
+    drop(ledger);
+    let (again, note) = Ledger::open(&folder.path().join("state")).unwrap();
+    assert_eq!(note, None);
+    assert_eq!(again.standing(&entry(&input, &output)).unwrap(), Standing::Done);
+}
+
+#[test]
+fn a_name_may_be_any_bytes() {
+    let case = Case::new();
+    let input = case.folder.path().join(OsStr::from_bytes(b"caf\xe9\n.png"));
+    let output = case.at("out.png");
+    case.ledger.begin(&entry(&input, &output)).unwrap();
+    case.ledger.failed(&input, "broken", true).unwrap();
+    assert_eq!(case.ledger.report().unwrap().failures[0].input, input);
+}
+
+#[test]
+fn two_inputs_with_one_output_are_rivals_while_both_exist() {
+    let case = Case::new();
+    let (first, second, output) = (case.at("a.jpg"), case.at("a.png"), case.at("out/a.png"));
+    fs::write(&first, "").unwrap();
+    case.ledger.begin(&entry(&first, &output)).unwrap();
+    assert_eq!(case.ledger.rival(&entry(&second, &output)).unwrap().as_deref(), Some(first.as_path()));
+    assert_eq!(case.ledger.rival(&entry(&first, &output)).unwrap(), None);
+    fs::remove_file(&first).unwrap();
+    assert_eq!(case.ledger.rival(&entry(&second, &output)).unwrap(), None);
+}
+
+#[test]
+fn a_ledger_that_is_deleted_is_begun_anew() {
+    let mut case = Case::new();
+    let (input, output) = (case.at("a.png"), case.at("out.png"));
+    case.ledger.begin(&entry(&input, &output)).unwrap();
+    case.ledger.done(&input, &OUTCOME).unwrap();
+    assert!(!case.ledger.reopen_if_deleted().unwrap());
+    fs::remove_dir_all(case.at("state")).unwrap();
+    assert!(case.ledger.reopen_if_deleted().unwrap());
+    assert_eq!(case.ledger.standing(&entry(&input, &output)).unwrap(), Standing::Unknown);
+    case.ledger.begin(&entry(&input, &output)).unwrap();
+}
+
+#[test]
+fn a_ledger_that_is_none_or_of_another_version_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(FILE), "this is no database, whatever its name says".repeat(100)).unwrap();
+    let (ledger, note) = Ledger::open(folder.path()).unwrap();
+    assert!(note.unwrap().contains("ledger.broken-"));
+    ledger.db.pragma_update(None, "user_version", 99).unwrap();
+    drop(ledger);
+    let (_, note) = Ledger::open(folder.path()).unwrap();
+    assert!(note.unwrap().contains("its version is 99"));
+}
+
+#[test]
+fn old_pictures_are_forgotten_when_their_inputs_are_gone() {
+    let case = Case::new();
+    let (kept, gone) = (case.at("kept.png"), case.at("gone.png"));
+    fs::write(&kept, "").unwrap();
+    for input in [&kept, &gone] {
+        case.ledger.begin(&entry(input, input)).unwrap();
+        case.ledger.done(input, &OUTCOME).unwrap();
+    }
+    assert_eq!(case.ledger.prune(Duration::from_secs(60)).unwrap(), 0);
+    std::thread::sleep(Duration::from_millis(2));
+    assert_eq!(case.ledger.prune(Duration::ZERO).unwrap(), 1);
+    assert_eq!(case.ledger.standing(&entry(&kept, &kept)).unwrap(), Standing::Done);
+}
+
+#[test]
+fn the_report_counts_and_names() {
+    let case = Case::new();
+    let output = case.at("out.png");
+    for (name, state) in [("a", "done"), ("b", "done"), ("c", "failed"), ("d", "retry"), ("e", "running")] {
+        let input = case.at(name);
+        case.ledger.begin(&entry(&input, &output)).unwrap();
+        match state {
+            "done" => case.ledger.done(&input, &OUTCOME).unwrap(),
+            "failed" => case.ledger.failed(&input, "broken", true).unwrap(),
+            "retry" => case.ledger.failed(&input, "no room", false).unwrap(),
+            _ => {}
+        }
+    }
+    let daemon = Daemon { pid: 5, waiting: 3, held: Some("no room".into()), ..Daemon::default() };
+    case.ledger.say(&daemon).unwrap();
+    let report = Ledger::read(&case.at("state")).unwrap().unwrap().report().unwrap();
+    assert_eq!((report.done, report.failed, report.retrying, report.running), (2, 1, 1, 1));
+    assert_eq!((report.last_minute, report.last_hour, report.last_hour_pixels), (2, 2, 200));
+    assert_eq!((report.bytes_out, report.last_done_seconds_ago), (100, Some(0)));
+    let reasons: Vec<_> = report.failures.iter().map(|failure| (&*failure.reason, failure.retried)).collect();
+    assert_eq!(reasons, [("no room", true), ("broken", false)]);
+    assert_eq!(report.daemon, Some(daemon));
+}
+
+#[test]
+fn there_is_nothing_to_read_where_no_ledger_is() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Ledger::read(folder.path()).unwrap().is_none());
+}

@@ -1,0 +1,78 @@
+//! What a folder's file system can be trusted with.
+
+use std::io;
+use std::path::Path;
+
+/// What matters of a file system to somebody who watches a folder on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Whether other machines can change files without this one's kernel hearing of it.
+    pub shared: bool,
+    /// Whether a file keeps its inode number when the file system is mounted anew.
+    pub lasting_inodes: bool,
+}
+
+/// Magic numbers of statfs(2), where nothing can be heard of another machine's changes.
+const SHARED: &[u32] = &[
+    0x6969,      // NFS
+    0x517B,      // SMB
+    0xFF53_4D42, // CIFS
+    0xFE53_4D42, // SMB2
+    0x6573_5546, // FUSE: sshfs, s3fs and others
+    0x0102_1997, // 9P
+    0x00C3_6400, // Ceph
+    0x5346_414F, // AFS
+    0x0BD0_0BD0, // Lustre
+    0x4750_4653, // GPFS
+    0x7375_7245, // Coda
+    0x7461_636F, // OCFS2
+    0x0116_1970, // GFS2
+    0x1983_0326, // BeeGFS
+];
+
+/// Where inode numbers are made up at every mount.
+const MAKES_UP_INODES: &[u32] = &[
+    0x4D44,      // FAT
+    0x2011_BAB0, // exFAT
+    0x517B,      // SMB
+    0xFF53_4D42, // CIFS
+    0xFE53_4D42, // SMB2
+    0x6573_5546, // FUSE
+    0x0102_1997, // 9P
+];
+
+impl FileSystem {
+    /// The file system that `path` is on.
+    ///
+    /// # Errors
+    /// The system's, when it cannot tell.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let magic = rustix::fs::statfs(path)?.f_type;
+        // Magic numbers have 32 bits; which sign they get to 64 differs between architectures.
+        Ok(Self::from_magic((magic & 0xFFFF_FFFF) as u32))
+    }
+
+    fn from_magic(magic: u32) -> Self {
+        Self { shared: SHARED.contains(&magic), lasting_inodes: !MAKES_UP_INODES.contains(&magic) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_by_their_numbers() {
+        let (ext4, nfs, fat, cifs) = (0xEF53, 0x6969, 0x4D44, 0xFF53_4D42);
+        assert_eq!(FileSystem::from_magic(ext4), FileSystem { shared: false, lasting_inodes: true });
+        assert_eq!(FileSystem::from_magic(nfs), FileSystem { shared: true, lasting_inodes: true });
+        assert_eq!(FileSystem::from_magic(fat), FileSystem { shared: false, lasting_inodes: false });
+        assert_eq!(FileSystem::from_magic(cifs), FileSystem { shared: true, lasting_inodes: false });
+    }
+
+    #[test]
+    fn a_folder_here_can_be_asked() {
+        assert!(FileSystem::of(Path::new("/proc")).is_ok_and(|proc| !proc.shared));
+        assert!(FileSystem::of(Path::new("/nowhere/at/all")).is_err());
+    }
+}

@@ -1,0 +1,261 @@
+use super::*;
+
+const REST: Duration = Duration::from_millis(500);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A machine, its time, and one file.
+struct Case {
+    settle: Settle,
+    now: Instant,
+}
+
+fn stamp(size: u64) -> Stamp {
+    Stamp { size, mtime_ns: 1, inode: 1 }
+}
+
+fn young(size: u64) -> Seen {
+    Seen { stamp: stamp(size), age: Some(Duration::ZERO) }
+}
+
+fn old(size: u64) -> Seen {
+    Seen { stamp: stamp(size), age: Some(Duration::from_secs(3600)) }
+}
+
+fn a() -> &'static Path {
+    Path::new("in/a.png")
+}
+
+impl Case {
+    fn new() -> Self {
+        Self { settle: Settle::new(REST), now: Instant::now() }
+    }
+
+    /// Lets time pass; the file is as `seen` whenever it is looked at.
+    fn pass(&mut self, time: Duration, seen: Option<Seen>) {
+        let until = self.now + time;
+        while let Some(at) = self.settle.next_due().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            while let Some(path) = self.settle.due(self.now) {
+                self.settle.looked(&path, seen, self.now);
+            }
+        }
+        self.now = until;
+    }
+
+    fn taken(&mut self) -> Option<u64> {
+        self.settle.take().map(|ready| ready.stamp.size)
+    }
+
+    fn finish(&mut self, ending: Ending, seen: Option<Seen>) -> Verdict {
+        self.settle.finished(a(), ending, seen, self.now)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.settle.counts() == Counts::default() && self.settle.next_due().is_none()
+    }
+}
+
+#[test]
+fn a_file_that_is_closed_or_moved_here_is_ready_at_once() {
+    for how in [Completion::Closed, Completion::Moved] {
+        let mut case = Case::new();
+        case.settle.complete(a(), stamp(5), how, case.now);
+        assert_eq!(case.taken(), Some(5));
+        assert_eq!(case.taken(), None);
+        assert_eq!(case.finish(Ending::Good, Some(young(5))), Verdict::Settled);
+        assert!(case.is_empty());
+    }
+}
+
+#[test]
+fn a_listed_file_is_ready_when_it_has_rested() {
+    let mut case = Case::new();
+    case.settle.listed(a(), young(5), case.now);
+    case.pass(REST / 2, Some(young(6)));
+    assert_eq!(case.taken(), None);
+    case.pass(REST / 2, Some(young(6)));
+    assert_eq!(case.taken(), None, "it grew");
+    case.pass(REST, Some(young(6)));
+    assert_eq!(case.taken(), Some(6));
+}
+
+#[test]
+fn a_listed_file_that_is_old_is_ready_at_once_where_clocks_can_be_trusted() {
+    let mut case = Case::new();
+    case.settle.listed(a(), old(5), case.now);
+    assert_eq!(case.taken(), Some(5));
+    let mut case = Case::new();
+    case.settle.listed(a(), Seen { age: None, ..old(5) }, case.now);
+    assert_eq!(case.taken(), None);
+}
+
+#[test]
+fn a_file_that_a_writer_has_open_waits_for_its_close_however_slow_it_is() {
+    let mut case = Case::new();
+    case.settle.touched(a(), case.now);
+    for size in 1..20 {
+        case.settle.touched(a(), case.now);
+        case.pass(61 * SECOND, Some(young(size)));
+        assert_eq!(case.taken(), None);
+    }
+    case.settle.complete(a(), stamp(20), Completion::Closed, case.now);
+    assert_eq!(case.taken(), Some(20));
+}
+
+#[test]
+fn patience_with_a_writer_that_does_nothing_has_an_end() {
+    let mut case = Case::new();
+    case.settle.touched(a(), case.now);
+    case.pass(PATIENCE * 2, Some(young(5)));
+    assert_eq!(case.taken(), Some(5));
+}
+
+#[test]
+fn without_sight_of_writers_resting_is_enough() {
+    let mut case = Case::new();
+    case.settle.touched(a(), case.now);
+    case.settle.lost_sight(case.now);
+    case.pass(REST * 2, Some(young(5)));
+    assert_eq!(case.taken(), Some(5));
+}
+
+#[test]
+fn a_picture_that_is_broken_because_its_writer_pauses_is_looked_at_again() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(1), Completion::Closed, case.now);
+    assert_eq!(case.taken(), Some(1));
+    assert_eq!(case.finish(Ending::Broken, Some(young(1))), Verdict::Changed);
+    case.pass(59 * SECOND, Some(young(1)));
+    while case.taken().is_some() {
+        assert_eq!(case.finish(Ending::Broken, Some(young(1))), Verdict::Changed);
+    }
+    case.settle.touched(a(), case.now);
+    case.settle.complete(a(), stamp(2), Completion::Closed, case.now);
+    assert_eq!(case.taken(), Some(2));
+    assert_eq!(case.finish(Ending::Good, Some(young(2))), Verdict::Settled);
+}
+
+#[test]
+fn a_picture_that_is_broken_and_certainly_complete_fails_at_once() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    assert_eq!(case.taken(), Some(1));
+    assert_eq!(case.finish(Ending::Broken, Some(young(1))), Verdict::Settled);
+    case.settle.listed(a(), old(1), case.now);
+    assert_eq!(case.taken(), Some(1));
+    assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Settled);
+    assert!(case.is_empty());
+}
+
+#[test]
+fn a_broken_picture_that_nobody_completes_fails_within_a_few_minutes_and_tries() {
+    let mut case = Case::new();
+    let start = case.now;
+    case.settle.listed(a(), Seen { age: None, ..young(1) }, case.now);
+    let mut tries = 0;
+    loop {
+        case.pass(SECOND, Some(Seen { age: None, ..young(1) }));
+        if case.taken().is_some() {
+            tries += 1;
+            if case.finish(Ending::Broken, Some(Seen { age: None, ..young(1) })) == Verdict::Settled {
+                break;
+            }
+        }
+    }
+    assert!(case.now - start < Duration::from_secs(200), "{:?}", case.now - start);
+    assert!(tries <= 7, "{tries}");
+}
+
+#[test]
+fn what_can_pass_is_tried_again_with_growing_pauses_and_without_end() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    let mut pauses = Vec::new();
+    for attempt in 0..12 {
+        let ready = case.settle.take().unwrap();
+        assert_eq!(ready.attempts, attempt);
+        let Verdict::Retry(pause) = case.finish(Ending::Passing, Some(young(1))) else { panic!() };
+        pauses.push(pause);
+        case.pass(pause - Duration::from_millis(1), Some(young(1)));
+        assert_eq!(case.taken(), None);
+        case.pass(Duration::from_millis(1), Some(young(1)));
+    }
+    assert!(pauses.is_sorted() && pauses[0] == FIRST_PAUSE && pauses[11] == LONGEST_PAUSE, "{pauses:?}");
+}
+
+#[test]
+fn a_file_that_is_replaced_while_its_job_runs_is_done_again() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    assert_eq!(case.taken(), Some(1));
+    case.settle.complete(a(), stamp(2), Completion::Moved, case.now);
+    assert_eq!(case.taken(), None, "not twice at the same time");
+    assert_eq!(case.finish(Ending::Good, Some(young(2))), Verdict::Changed);
+    assert_eq!(case.taken(), Some(2));
+}
+
+#[test]
+fn a_file_that_is_written_to_while_its_job_runs_is_done_again_even_with_the_same_stamp() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(1), Completion::Closed, case.now);
+    assert_eq!(case.taken(), Some(1));
+    case.settle.touched(a(), case.now);
+    assert_eq!(case.finish(Ending::Good, Some(young(1))), Verdict::Changed);
+    case.pass(60 * SECOND, Some(young(1)));
+    assert_eq!(case.taken(), None, "the writer has it open");
+    case.settle.complete(a(), stamp(1), Completion::Closed, case.now);
+    assert_eq!(case.taken(), Some(1));
+}
+
+#[test]
+fn a_second_word_about_the_same_content_changes_nothing() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    assert_eq!(case.taken(), Some(1));
+    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.listed(a(), young(1), case.now);
+    assert_eq!(case.finish(Ending::Good, Some(young(1))), Verdict::Settled);
+    assert!(case.is_empty());
+}
+
+#[test]
+fn a_file_that_went_away_is_forgotten_whatever_it_waited_for() {
+    let mut case = Case::new();
+    case.settle.touched(a(), case.now);
+    case.settle.gone(a());
+    case.settle.listed(a(), young(1), case.now);
+    case.pass(REST, None);
+    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.gone(a());
+    assert_eq!(case.taken(), None);
+    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    assert_eq!(case.taken(), Some(1));
+    case.settle.gone(a());
+    assert_eq!(case.finish(Ending::Passing, None), Verdict::Gone);
+    assert!(case.is_empty());
+}
+
+#[test]
+fn a_folder_that_went_away_takes_its_own_files_along_and_no_others() {
+    let mut case = Case::new();
+    for path in ["in/a/1", "in/a/b/2", "in/a.png", "in/ab/3", "in/a"] {
+        case.settle.complete(Path::new(path), stamp(1), Completion::Moved, case.now);
+    }
+    case.settle.gone_below(Path::new("in/a"));
+    let left: Vec<_> = std::iter::from_fn(|| case.settle.take()).map(|ready| ready.path).collect();
+    assert_eq!(left, ["in/a.png", "in/ab/3", "in/a"].map(PathBuf::from));
+}
+
+#[test]
+fn files_are_taken_in_the_order_in_which_they_became_ready() {
+    let mut case = Case::new();
+    for name in ["c", "a", "b"] {
+        case.settle.complete(Path::new(name), stamp(1), Completion::Closed, case.now);
+    }
+    case.settle.touched(Path::new("c"), case.now);
+    case.settle.complete(Path::new("c"), stamp(2), Completion::Closed, case.now);
+    let order: Vec<_> = std::iter::from_fn(|| case.settle.take()).map(|ready| ready.path).collect();
+    assert_eq!(order.len(), 3);
+    assert_eq!(case.settle.counts(), Counts { running: 3, ..Counts::default() });
+}

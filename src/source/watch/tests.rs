@@ -1,0 +1,241 @@
+use super::*;
+use crate::source::settle::{Counts, Ending, Ready};
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::thread;
+
+const REST: Duration = Duration::from_millis(50);
+
+struct Case {
+    folder: tempfile::TempDir,
+    watch: Watch,
+    settle: Settle,
+}
+
+fn options(excluded: &[PathBuf]) -> Options {
+    Options {
+        selection: Selection::new(&[], &["no*".into()], false).unwrap(),
+        excluded: excluded.to_vec(),
+        rescan: Duration::from_secs(3600),
+        poll: None,
+    }
+}
+
+impl Case {
+    fn new() -> Self {
+        Self::with(|inbox| options(&[inbox.join("out")]))
+    }
+
+    fn with(options: impl FnOnce(&Path) -> Options) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = folder.path().join("in");
+        fs::create_dir(&inbox).unwrap();
+        let watch = Watch::start(vec![inbox.clone()], options(&inbox), Instant::now());
+        Self { folder, watch, settle: Settle::new(REST) }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join("in").join(name)
+    }
+
+    fn write(&self, name: &str) {
+        fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
+        fs::write(self.at(name), name).unwrap();
+    }
+
+    fn turn(&mut self) {
+        self.turn_knowing(&mut |_, _, _| false);
+    }
+
+    fn turn_knowing(&mut self, known: Known<'_>) {
+        self.watch.turn(None, &mut self.settle, known, Instant::now());
+    }
+
+    /// Turns for as long as there is something to do, and a while longer.
+    fn run(&mut self) {
+        let until = Instant::now() + REST * 4;
+        while Instant::now() < until {
+            self.turn();
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn ready(&mut self) -> Vec<Ready> {
+        self.run();
+        let mut ready: Vec<_> = std::iter::from_fn(|| self.settle.take()).collect();
+        ready.sort_by(|a, b| a.path.cmp(&b.path));
+        ready
+    }
+
+    /// Takes all that is ready as if it were done, and names it.
+    fn done(&mut self) -> Vec<String> {
+        let ready = self.ready();
+        ready
+            .into_iter()
+            .map(|ready| {
+                let seen = self.watch.look(&ready.path);
+                self.settle.finished(&ready.path, Ending::Good, seen, Instant::now());
+                self.watch.below(&ready.path).unwrap().to_str().unwrap().to_owned()
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn what_is_there_at_the_start_is_found_whole() {
+    let mut case = Case::new();
+    for name in ["a.png", "b/c/d.png", ".hidden/e.png", ".f.png", "no.png", "nope/g.png", "out/h.png"] {
+        case.write(name);
+    }
+    assert_eq!(case.done(), ["a.png", "b/c/d.png"]);
+    assert!(case.watch.is_listed());
+    assert_eq!(case.done(), [""; 0]);
+}
+
+#[test]
+fn what_comes_later_is_found_wherever_it_is_put() {
+    let mut case = Case::new();
+    case.run();
+    case.write("a.png");
+    case.write("b/c.png");
+    case.write(".hidden.png");
+    fs::write(case.folder.path().join("elsewhere"), "x").unwrap();
+    fs::rename(case.folder.path().join("elsewhere"), case.at("moved.png")).unwrap();
+    assert_eq!(case.done(), ["a.png", "b/c.png", "moved.png"]);
+    case.write("b/d.png");
+    assert_eq!(case.done(), ["b/d.png"]);
+}
+
+#[test]
+fn whole_folders_can_be_moved_in_about_and_out() {
+    let mut case = Case::new();
+    case.run();
+    let outside = case.folder.path().join("outside");
+    fs::create_dir_all(outside.join("deep")).unwrap();
+    fs::write(outside.join("deep/a.png"), "x").unwrap();
+    fs::rename(&outside, case.at("one")).unwrap();
+    assert_eq!(case.done(), ["one/deep/a.png"]);
+    fs::rename(case.at("one"), case.at("two")).unwrap();
+    assert_eq!(case.done(), ["two/deep/a.png"]);
+    case.write("two/deep/b.png");
+    assert_eq!(case.done(), ["two/deep/b.png"]);
+    fs::rename(case.at("two"), &outside).unwrap();
+    case.run();
+    fs::write(outside.join("deep/c.png"), "x").unwrap();
+    assert_eq!(case.done(), [""; 0]);
+    fs::rename(&outside, case.at("one")).unwrap();
+    assert_eq!(case.done(), ["one/deep/a.png", "one/deep/b.png", "one/deep/c.png"]);
+}
+
+#[test]
+fn a_file_is_left_alone_while_its_writer_has_it_open() {
+    let mut case = Case::new();
+    case.run();
+    let mut writer = OpenOptions::new().create_new(true).write(true).open(case.at("slow.png")).unwrap();
+    for _ in 0..3 {
+        writer.write_all(b"x").unwrap();
+        assert_eq!(case.done(), [""; 0]);
+    }
+    assert_eq!(case.settle.counts(), Counts { incomplete: 1, ..Counts::default() });
+    drop(writer);
+    let ready = case.ready();
+    assert_eq!((ready.len(), ready[0].stamp.size), (1, 3));
+}
+
+#[test]
+fn links_are_files_and_are_never_opened_to_be_made() {
+    let mut case = Case::new();
+    case.run();
+    fs::write(case.folder.path().join("target"), "x").unwrap();
+    std::os::unix::fs::symlink(case.folder.path().join("target"), case.at("soft.png")).unwrap();
+    fs::hard_link(case.folder.path().join("target"), case.at("hard.png")).unwrap();
+    std::os::unix::fs::symlink(case.folder.path(), case.at("folder")).unwrap();
+    assert_eq!(case.done(), ["hard.png", "soft.png"]);
+}
+
+#[test]
+fn a_file_that_changes_or_goes_is_noticed() {
+    let mut case = Case::new();
+    case.write("a.png");
+    assert_eq!(case.done(), ["a.png"]);
+    fs::write(case.at("a.png"), "longer than before").unwrap();
+    assert_eq!(case.done(), ["a.png"]);
+    let open = OpenOptions::new().write(true).create_new(true).open(case.at("b.png")).unwrap();
+    case.run();
+    fs::remove_file(case.at("b.png")).unwrap();
+    drop(open);
+    assert_eq!(case.done(), [""; 0]);
+    assert_eq!(case.settle.counts(), Counts::default());
+}
+
+#[test]
+fn known_files_are_not_taken_from_a_listing() {
+    let mut case = Case::new();
+    case.write("a.png");
+    case.write("b.png");
+    let known = case.at("a.png");
+    for _ in 0..3 {
+        case.turn_knowing(&mut |path, _, _| path == known);
+    }
+    assert_eq!(case.done(), ["b.png"]);
+}
+
+#[test]
+fn a_watched_folder_may_go_and_come_back() {
+    let mut case = Case::new();
+    case.write("a.png");
+    assert_eq!(case.done(), ["a.png"]);
+    let away = case.folder.path().join("away");
+    fs::rename(case.folder.path().join("in"), &away).unwrap();
+    case.watch.list_all(Instant::now());
+    case.run();
+    assert_eq!(case.watch.missing().count(), 1);
+    assert!(
+        case.watch
+            .take_notes()
+            .iter()
+            .any(|note| matches!(note, Note::Trouble(why) if why.contains("is gone")))
+    );
+    fs::write(away.join("b.png"), "x").unwrap();
+    fs::rename(&away, case.folder.path().join("in")).unwrap();
+    case.watch.list_all(Instant::now());
+    assert_eq!(case.done(), ["a.png", "b.png"]);
+    assert_eq!(case.watch.missing().count(), 0);
+    case.write("c.png");
+    assert_eq!(case.done(), ["c.png"]);
+}
+
+#[test]
+fn lost_messages_lead_to_a_listing() {
+    let mut case = Case::new();
+    case.run();
+    for number in 0..WAITING_AND_MORE {
+        fs::write(case.at(&format!("{number}.png")), "x").unwrap();
+    }
+    let mut found: HashSet<String> = case.done().into_iter().collect();
+    while !case.watch.is_listed() || case.settle.counts() != Counts::default() {
+        found.extend(case.done());
+    }
+    assert_eq!(found.len(), WAITING_AND_MORE);
+}
+
+/// Three messages a file, and more of them than any queue holds.
+const WAITING_AND_MORE: usize = 12_000;
+
+#[test]
+fn polling_needs_no_messages() {
+    let mut case = Case::with(|_| Options { poll: Some(Duration::from_millis(20)), ..options(&[]) });
+    case.run();
+    case.write("a/b.png");
+    case.watch.list_all(Instant::now());
+    assert_eq!(case.done(), ["a/b.png"]);
+}
+
+#[test]
+fn leftovers_of_a_removal_are_named_and_not_taken() {
+    let mut case = Case::new();
+    case.write(".histeqd-done-a.png");
+    assert_eq!(case.done(), [""; 0]);
+    assert_eq!(case.watch.take_leftovers(), [case.at(".histeqd-done-a.png")]);
+}
