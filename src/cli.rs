@@ -33,6 +33,7 @@ Examples:
   histeqd xray.png --out done/ --color gray   one picture
   histeqd inbox/ --out done/ --format png     all outputs as PNG
   histeqd inbox/ --out done/ --dry-run        what would be done
+  histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd histogram photo.jpg --plot hist.svg counts of every channel, and a plot
   histeqd devices                             which GPUs can be used, and why not
 
@@ -85,7 +86,7 @@ A folder called like a command, such as 'devices', has to be written './devices'
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices",
+    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
@@ -99,6 +100,13 @@ pub struct Cli {
     /// The folder that receives the outputs; it is made if need be
     #[arg(long, short, value_name = "DIR", required_unless_present = "print_config")]
     out: Option<PathBuf>,
+
+    /// Watch the folders and do what comes into them, until stopped
+    ///
+    /// A picture is done as soon as it is complete, and again when it changes; what was done is kept in a ledger, so that
+    /// a restart goes on where it stopped.
+    #[arg(long, short, conflicts_with = "dry_run")]
+    watch: bool,
 
     #[command(flatten)]
     written: Written,
@@ -145,11 +153,27 @@ pub enum Command {
     Histogram(Box<HistogramCommand>),
     /// List what can equalize here, and why a GPU cannot
     Devices,
+    /// Tell what was done for an output folder, how fast, what failed and what waits
+    Status(StatusCommand),
     /// Measure how fast pictures go through the devices, without files and codecs
     Bench(BenchCommand),
     /// Own one device for another histeqd process, which is at the other end of standard input
     #[command(hide = true)]
     Worker(WorkerCommand),
+}
+
+/// What `histeqd status` is asked.
+#[derive(Debug, Args)]
+pub struct StatusCommand {
+    /// The output folder
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// The folder of the ledger, where --state named another
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `histeqd bench` measures.
@@ -234,6 +258,7 @@ impl Cli {
             out: self.out.unwrap_or_default(),
             dry_run: self.dry_run,
             report,
+            watch: self.watch,
             ..Request::default()
         };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;

@@ -7,6 +7,7 @@ mod choice;
 mod file;
 mod machine;
 mod quantity;
+mod service;
 mod written;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub use choice::{
 };
 pub use file::{ConfigError, default_path, read};
 pub use quantity::{Bytes, Count, OrAuto, Pixels, Wait};
+pub use service::{After, Folder, Listen, OrNone, Service};
 pub use written::Written;
 
 use crate::codec::{Limits, Target};
@@ -57,6 +59,10 @@ pub struct Settings {
     pub durability: Durability,
     /// What the user wants to hear.
     pub report: Report,
+    /// Whether the inputs are folders to be watched until the user stops it.
+    pub watch: bool,
+    /// How they are watched.
+    pub service: Service,
 }
 
 /// How the output of a picture is named.
@@ -114,6 +120,8 @@ pub struct Request {
     pub dry_run: bool,
     /// What the user wants to hear.
     pub report: Report,
+    /// Watch the inputs, which are folders.
+    pub watch: bool,
 }
 
 impl Settings {
@@ -121,7 +129,7 @@ impl Settings {
     /// is none.
     pub fn resolve(written: Written, request: Request) -> Result<Self, String> {
         let written = written.resolved();
-        let color = key(written.color);
+        let (color, service) = (key(written.color), service(&written));
         let per_channel = color == Color::PerChannel;
         Ok(Self {
             operation: Operation { method: method(&written), per_channel },
@@ -145,7 +153,34 @@ impl Settings {
             naming: request.naming,
             dry_run: request.dry_run,
             report: request.report,
+            watch: request.watch,
+            service,
         })
+    }
+
+    /// All that decides what an output looks like, and which pictures have one, as a text to compare. Another spelling
+    /// of it costs rework and nothing else.
+    pub fn fingerprint(&self) -> String {
+        format!("{:?} {:?} {:?}", self.operation, self.target, self.limits)
+    }
+}
+
+fn service(resolved: &Written) -> Service {
+    let fixed = |poll| match poll {
+        OrAuto::Auto => None,
+        OrAuto::Fixed(Wait(time)) => Some(time),
+    };
+    Service {
+        settle: key(resolved.settle).0,
+        rescan: key(resolved.rescan).0,
+        poll: fixed(key(resolved.poll)),
+        after: key(resolved.after.clone()),
+        failed: Option::from(key(resolved.failed.clone())).map(|Folder(path)| path),
+        state: match key(resolved.state.clone()) {
+            OrAuto::Auto => None,
+            OrAuto::Fixed(Folder(path)) => Some(path),
+        },
+        listen: Option::from(key(resolved.listen.clone())).map(|Listen(address)| address),
     }
 }
 
@@ -215,7 +250,9 @@ mod tests {
         let text = "method = 'clahe'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nformat = 'webp'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
-                    devices = '0,GPU-6a1b'\ndevice-timeout = '1500ms'";
+                    devices = '0,GPU-6a1b'\ndevice-timeout = '1500ms'\n\
+                    settle = '1s'\nrescan = '1min'\npoll = '2s'\nafter = 'move:/kept'\nfailed = '/failed'\nstate = '/s'\n\
+                    listen = '[::1]:9464'";
         let written = parse(text).resolved();
         assert_eq!(parse(&written.to_toml()), written);
         let machine = Written::default().resolved();

@@ -16,10 +16,12 @@ pub mod bench;
 pub mod cli;
 pub mod codec;
 pub mod config;
+pub mod daemon;
 pub mod device;
 pub mod equalize;
 pub mod error;
 pub mod histogram;
+pub mod ledger;
 pub mod paths;
 pub mod picture;
 pub mod pipeline;
@@ -27,6 +29,7 @@ pub mod progress;
 pub mod publish;
 pub mod slot;
 pub mod source;
+pub mod status;
 pub mod worker;
 
 use std::sync::Arc;
@@ -83,9 +86,9 @@ fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
     plan.jobs
 }
 
-/// The pipeline, from a list of jobs to the outlet.
+/// The pipeline, from jobs to the outlet. The first job is asked for when everything stands.
 fn process(
-    jobs: Vec<Job>,
+    jobs: impl IntoIterator<Item = Job>,
     outlet: &dyn Outlet,
     order: Order,
     settings: &Settings,

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use clap::Parser;
 use histeqd::cli::{Cli, Command, HistogramCommand, Invocation};
@@ -11,7 +12,9 @@ use histeqd::error::{Error, Exit};
 use histeqd::pipeline::Stop;
 use histeqd::progress::Summary;
 use histeqd::publish::Publisher;
-use histeqd::{bench, device, histogram, worker};
+use histeqd::{bench, daemon, device, histogram, status, worker};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 fn main() -> ExitCode {
     match run() {
@@ -29,10 +32,15 @@ fn run() -> Result<Exit, Error> {
             let _ = write!(io::stdout(), "{text}");
             Ok(Exit::Done)
         }
+        Invocation::Run(settings) if settings.watch => watch(&settings),
         Invocation::Run(settings) => run_pictures(&settings),
         Invocation::Command(Command::Histogram(command)) => count_pictures(*command),
         Invocation::Command(Command::Devices) => {
             let _ = write!(io::stdout(), "{}", device::find::describe());
+            Ok(Exit::Done)
+        }
+        Invocation::Command(Command::Status(command)) => {
+            let _ = write!(io::stdout(), "{}", status::describe(&command)?);
             Ok(Exit::Done)
         }
         Invocation::Command(Command::Bench(command)) => {
@@ -68,13 +76,53 @@ fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
     Ok(summary.exit())
 }
 
+/// Watches until a signal ends it. Being stopped is how a service ends well.
+fn watch(settings: &Settings) -> Result<Exit, Error> {
+    let publisher = Arc::new(Publisher::new(settings.durability));
+    let control = daemon::Control { stop: Stop::default(), reload: Arc::default(), read: Box::new(reread) };
+    on_service_signals(&control, &publisher)?;
+    daemon::run(settings, control, &publisher)?;
+    Ok(Exit::Done)
+}
+
+/// The settings as the same command line and the configuration file give them now.
+fn reread() -> Result<Settings, Error> {
+    match Cli::try_parse().map_err(|error| Error::Usage(error.to_string()))?.resolve()? {
+        Invocation::Run(settings) => Ok(*settings),
+        _ => Err(Error::Usage("the command line is for something else now".into())),
+    }
+}
+
+/// Like [`on_signals`]; SIGHUP has the configuration read again.
+fn on_service_signals(control: &daemon::Control, publisher: &Arc<Publisher>) -> Result<(), Error> {
+    let cannot = |error: io::Error| Error::CannotRun(format!("signals cannot be handled: {error}"));
+    let (stop, reload, publisher) =
+        (control.stop.clone(), Arc::clone(&control.reload), Arc::clone(publisher));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(cannot)?;
+    let listen = move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => reload.store(true, Ordering::Relaxed),
+                _ if stop.asked() => leave(&publisher),
+                _ => stop.ask(),
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(Error::thread)?;
+    Ok(())
+}
+
+fn leave(publisher: &Publisher) -> ! {
+    publisher.abandon_all();
+    std::process::exit(Exit::Stopped as i32)
+}
+
 /// The first signal drains, the second leaves at once; no partial file either way.
 fn on_signals(stop: &Stop, publisher: &Arc<Publisher>) -> Result<(), Error> {
     let (stop, publisher) = (stop.clone(), Arc::clone(publisher));
     let handler = move || {
         if stop.asked() {
-            publisher.abandon_all();
-            std::process::exit(Exit::Stopped as i32);
+            leave(&publisher);
         }
         stop.ask();
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::{Bytes, Count, OrAuto, Pixels, Wait, as_text};
+use super::service::{After, Folder, Listen, OrNone};
 use super::{
     ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, MethodName, PngLevelName, TileSize, machine,
 };
@@ -148,6 +149,56 @@ pub struct Written {
     #[arg(long, value_name = "TIME", help_heading = "Resources")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub device_timeout: Option<Wait>,
+
+    /// How long a file must rest before it is taken [default: 500ms]
+    ///
+    /// A file that its writer has closed, or that was moved into the watched folder, is taken at once. Where nothing
+    /// says so, its size and time must stay the same for so long.
+    #[arg(long, value_name = "TIME", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub settle: Option<Wait>,
+
+    /// How often the watched folders are listed to be sure [default: 10min]
+    ///
+    /// Besides, they are listed at the start, and whenever the kernel says that it lost messages.
+    #[arg(long, value_name = "TIME", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub rescan: Option<Wait>,
+
+    /// List the watched folders this often and do without the kernel's messages [default: auto]
+    ///
+    /// "auto" does so every 5s on network file systems, where other machines write, and not elsewhere.
+    #[arg(long, value_name = "TIME", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub poll: Option<OrAuto<Wait>>,
+
+    /// What becomes of an input once its output is safe: keep, delete, move:DIR [default: keep]
+    ///
+    /// Safe means on the disk, whatever --durability says. "move:DIR" mirrors the input tree below DIR.
+    #[arg(long, value_name = "WHAT", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub after: Option<After>,
+
+    /// Move inputs that cannot be done there, each with the reason in a text beside it [default: none]
+    ///
+    /// Only what is wrong with the picture itself leads there. What can pass is tried again, with growing pauses.
+    #[arg(long, value_name = "DIR", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub failed: Option<OrNone<Folder>>,
+
+    /// Where the ledger of what was done is kept [default: auto]
+    ///
+    /// "auto" is the folder .histeqd in the output folder. The ledger may be deleted; pictures are then done again.
+    #[arg(long, value_name = "DIR", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub state: Option<OrAuto<Folder>>,
+
+    /// Serve /metrics, /healthz, /readyz and /status there [default: none]
+    ///
+    /// An address and a port, such as 127.0.0.1:9464.
+    #[arg(long, value_name = "ADDR", help_heading = "Watching")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub listen: Option<OrNone<Listen>>,
 }
 
 impl Written {
@@ -175,6 +226,13 @@ impl Written {
             memory: self.memory.or(below.memory),
             devices: self.devices.or(below.devices),
             device_timeout: self.device_timeout.or(below.device_timeout),
+            settle: self.settle.or(below.settle),
+            rescan: self.rescan.or(below.rescan),
+            poll: self.poll.or(below.poll),
+            after: self.after.or(below.after),
+            failed: self.failed.or(below.failed),
+            state: self.state.or(below.state),
+            listen: self.listen.or(below.listen),
         }
     }
 
@@ -200,6 +258,13 @@ impl Written {
             memory: Some(OrAuto::Auto),
             devices: Some(DeviceChoice::Auto),
             device_timeout: Some(Wait(Duration::from_secs(30))),
+            settle: Some(Wait(Duration::from_millis(500))),
+            rescan: Some(Wait(Duration::from_secs(600))),
+            poll: Some(OrAuto::Auto),
+            after: Some(After::Keep),
+            failed: Some(OrNone::None),
+            state: Some(OrAuto::Auto),
+            listen: Some(OrNone::None),
         }
     }
 

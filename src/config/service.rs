@@ -1,0 +1,156 @@
+//! What only a run with `--watch` needs.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The keys of the watching service, resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// How long size and time of a file must rest where nothing else says that it is complete.
+    pub settle: Duration,
+    /// How often everything is listed although the kernel tells of changes.
+    pub rescan: Duration,
+    /// List this often and do not ask the kernel; none lets the file system decide.
+    pub poll: Option<Duration>,
+    /// What becomes of an input whose output is durable.
+    pub after: After,
+    /// Where inputs go that cannot be done; none leaves them where they are.
+    pub failed: Option<PathBuf>,
+    /// Where the ledger is; none for the output folder.
+    pub state: Option<PathBuf>,
+    /// Where health and metrics are served.
+    pub listen: Option<SocketAddr>,
+}
+
+/// What becomes of an input whose output is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum After {
+    /// It stays.
+    Keep,
+    /// It is removed.
+    Delete,
+    /// It is moved below this folder.
+    Move(PathBuf),
+}
+
+impl FromStr for After {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "keep" => Ok(Self::Keep),
+            "delete" => Ok(Self::Delete),
+            text => match text.strip_prefix("move:") {
+                Some(folder) if !folder.is_empty() => Ok(Self::Move(folder.into())),
+                _ => Err(format!("{text:?} is none of keep, delete and move:DIR")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for After {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("keep"),
+            Self::Delete => f.write_str("delete"),
+            Self::Move(folder) => write!(f, "move:{}", folder.display()),
+        }
+    }
+}
+
+/// Something, or `none`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OrNone<T> {
+    /// Nothing.
+    None,
+    /// This.
+    Some(T),
+}
+
+impl<T> From<OrNone<T>> for Option<T> {
+    fn from(value: OrNone<T>) -> Self {
+        match value {
+            OrNone::None => None,
+            OrNone::Some(value) => Some(value),
+        }
+    }
+}
+
+impl<T: FromStr<Err: fmt::Display>> FromStr for OrNone<T> {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "none" => Ok(Self::None),
+            text => text.parse().map(Self::Some).map_err(|why| format!("{why}, nor none")),
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for OrNone<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Some(value) => value.fmt(f),
+        }
+    }
+}
+
+/// A folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder(pub PathBuf);
+
+impl FromStr for Folder {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Err("an empty text is no folder".into()) } else { Ok(Self(text.into())) }
+    }
+}
+
+impl fmt::Display for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
+/// Where to listen: an address and a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen(pub SocketAddr);
+
+impl FromStr for Listen {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map(Self)
+            .map_err(|_| format!("{text:?} is no address with a port, such as 127.0.0.1:9464"))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_becomes_of_inputs_is_read_as_it_is_written() {
+        for text in ["keep", "delete", "move:/a b"] {
+            assert_eq!(text.parse::<After>().unwrap().to_string(), text);
+        }
+        assert_eq!("burn".parse::<After>().unwrap_err(), "\"burn\" is none of keep, delete and move:DIR");
+        assert!("move:".parse::<After>().is_err());
+    }
+
+    #[test]
+    fn none_is_a_value() {
+        assert_eq!("none".parse::<OrNone<Listen>>(), Ok(OrNone::None));
+        assert!("127.0.0.1:9464".parse::<OrNone<Listen>>().is_ok());
+        let why = "9464".parse::<OrNone<Listen>>().unwrap_err();
+        assert_eq!(why, "\"9464\" is no address with a port, such as 127.0.0.1:9464, nor none");
+    }
+}

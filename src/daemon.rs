@@ -1,0 +1,319 @@
+//! The watching service: `histeqd --watch`.
+//!
+//! One thread, this one's loop, owns everything that is not pixels: the watched folders, the settling machine, the ledger.
+//! It gives jobs to the pipeline and hears how they end. It never waits for a picture, so it always answers.
+//!
+//! ```text
+//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ the input stays, goes, or moves
+//!              ▲                                                   │
+//!              └──── changed meanwhile, or the cause can pass ─────┘
+//! ```
+
+mod handle;
+mod health;
+mod hold;
+mod inputs;
+mod log;
+mod metrics;
+mod server;
+
+use std::collections::HashMap;
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use tracing::{error, info, warn};
+
+use crate::config::{Service, Settings};
+use crate::equalize::Order;
+use crate::error::Error;
+use crate::ledger::{self, Ledger, Lock};
+use crate::paths::Shown;
+use crate::pipeline::{Encoder, Stop};
+use crate::progress::Event;
+use crate::publish::{Publisher, remove_leftovers};
+use crate::source::Job;
+use crate::source::settle::{Settle, Stamp};
+use crate::source::watch::{Options, Watch};
+use health::Health;
+use hold::Hold;
+use metrics::Metrics;
+
+/// Events that may wait for the loop.
+const WAITING: usize = 4096;
+/// How often the loop looks at what nobody tells it: a stop, the time, the watchdog.
+const TICK: Duration = Duration::from_millis(200);
+/// How often the ledger is told how things are.
+const SAY: Duration = Duration::from_secs(2);
+/// How often old rows of the ledger are looked for, and how old they are.
+const PRUNE: Duration = Duration::from_secs(24 * 3600);
+const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What the outside asks of a service that runs.
+pub struct Control {
+    /// Ask it to finish what was begun.
+    pub stop: Stop,
+    /// Set it to have the configuration read again.
+    pub reload: Arc<AtomicBool>,
+    /// Reads the configuration.
+    pub read: Box<dyn Fn() -> Result<Settings, Error> + Send>,
+}
+
+/// Watches and does pictures until it is asked to stop.
+///
+/// # Errors
+/// When it cannot work at all.
+pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
+    log::start(settings.report.style);
+    let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
+    let _lock = Lock::take(&settings.out).map_err(|error| cannot(&error))?;
+    let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
+    let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
+    note.into_iter().for_each(|note| warn!("{note}"));
+    match remove_leftovers(&settings.out) {
+        0 => {}
+        count => info!("removed {count} temporary files of a process that was killed"),
+    }
+    let health = Arc::new(Health::new(settings.device_timeout));
+    let metrics = Arc::new(Metrics::new());
+    let server = settings.service.listen.map(|address| server::start(address, &folder, &health, &metrics));
+    let server = server.transpose().map_err(Error::CannotRun)?;
+
+    let (jobs, given) = bounded(settings.threads);
+    let (events, told) = bounded(WAITING);
+    let stop = control.stop.clone();
+    let watching = Watching::new(settings, control, ledger, jobs, Arc::clone(&health), metrics)?;
+    let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
+    let order = Order::Equalize(settings.operation);
+    let done = thread::scope(|scope| {
+        let spawned =
+            thread::Builder::new().name("watch".into()).spawn_scoped(scope, move || watching.run(&told));
+        spawned.map_err(Error::thread)?;
+        let done = crate::process(starting(given, &health), &encoder, order, settings, &stop, &events);
+        drop(events);
+        done
+    });
+    drop(server);
+    done
+}
+
+/// The jobs; the pipeline asks for the first one when all of it stands.
+fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Job> {
+    let mut ready = false;
+    iter::from_fn(move || {
+        if !std::mem::replace(&mut ready, true) {
+            health.ready();
+        }
+        jobs.recv().ok()
+    })
+}
+
+/// A picture in the pipeline.
+struct Begun {
+    stamp: Stamp,
+    output: PathBuf,
+    at: Instant,
+}
+
+/// The loop's belongings.
+struct Watching<'a> {
+    settings: &'a Settings,
+    /// As the configuration says it now.
+    service: Service,
+    control: Control,
+    out: PathBuf,
+    fingerprint: String,
+    watch: Watch,
+    settle: Settle,
+    ledger: Ledger,
+    hold: Hold,
+    /// None when no more jobs are given.
+    jobs: Option<Sender<Job>>,
+    running: HashMap<PathBuf, Begun>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    next_say: Instant,
+    next_prune: Instant,
+}
+
+impl<'a> Watching<'a> {
+    fn new(
+        settings: &'a Settings,
+        control: Control,
+        ledger: Ledger,
+        jobs: Sender<Job>,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, Error> {
+        let now = Instant::now();
+        let out = absolute(&settings.out)?;
+        let folders: Vec<_> =
+            settings.inputs.iter().map(|input| absolute(input)).collect::<Result<_, _>>()?;
+        if let Some(file) = folders.iter().find(|folder| folder.is_file()) {
+            return Err(Error::Usage(format!("{} is a file, and --watch wants folders", Shown(file))));
+        }
+        if let Some(same) = folders.iter().find(|folder| is_same(folder, &out)) {
+            let same = Shown(same);
+            return Err(Error::Usage(format!("{same} is input and output; --out has to be another folder")));
+        }
+        let watch = Watch::start(folders, options(settings, &out)?, now);
+        Ok(Self {
+            service: settings.service.clone(),
+            fingerprint: settings.fingerprint(),
+            settle: Settle::new(settings.service.settle),
+            hold: Hold::default(),
+            jobs: Some(jobs),
+            running: HashMap::new(),
+            next_say: now,
+            next_prune: now + PRUNE,
+            settings,
+            control,
+            out,
+            watch,
+            ledger,
+            health,
+            metrics,
+        })
+    }
+
+    fn run(mut self, events: &Receiver<Event>) {
+        loop {
+            let signals = self.watch.signals();
+            let mut signal = None;
+            select! {
+                recv(signals) -> told => signal = told.ok(),
+                recv(events) -> told => match told {
+                    Ok(event) => self.hear(event),
+                    Err(_) => break,
+                },
+                default(self.pause()) => {}
+            }
+            for event in events.try_iter().take(WAITING) {
+                self.hear(event);
+            }
+            if self.jobs.is_some() {
+                self.look(signal);
+                self.feed();
+            }
+            self.tick(Instant::now());
+        }
+        self.say(Instant::now());
+    }
+
+    /// How long there is nothing to do if nobody says anything.
+    fn pause(&self) -> Duration {
+        if self.jobs.is_none() {
+            return TICK;
+        }
+        let now = Instant::now();
+        let due = self.settle.next_due().unwrap_or(now + TICK);
+        due.min(self.watch.next_turn(now)).saturating_duration_since(now).min(TICK)
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if self.control.stop.asked() && self.jobs.take().is_some() {
+            info!("stopping: {} pictures are being finished", self.running.len());
+            self.health.stopping();
+        }
+        if self.control.reload.swap(false, Ordering::Relaxed) {
+            self.reload(now);
+        }
+        self.health.beat(!self.running.is_empty());
+        if self.next_say <= now {
+            self.say(now);
+        }
+        if self.next_prune <= now {
+            self.next_prune = now + PRUNE;
+            match self.ledger.prune(OLD) {
+                Ok(count) => info!("forgot {count} pictures whose inputs are long gone"),
+                Err(why) => warn!("{why}"),
+            }
+        }
+    }
+
+    /// Tells the ledger, the metrics and the service manager how things are.
+    fn say(&mut self, now: Instant) {
+        self.next_say = now + SAY;
+        match self.ledger.reopen_if_deleted() {
+            Ok(false) => {}
+            Ok(true) => {
+                warn!("the ledger was deleted; what is in the watched folders is done again");
+                self.watch.list_all(now);
+            }
+            Err(why) => return warn!("{why}"),
+        }
+        let counts = self.settle.counts();
+        let daemon = ledger::Daemon {
+            pid: std::process::id(),
+            seconds_ago: 0,
+            incomplete: counts.incomplete,
+            waiting: counts.ready,
+            running: self.running.len(),
+            pausing: counts.pausing,
+            held: self.hold.why().map(str::to_owned),
+            missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
+        };
+        self.metrics.gauge(&daemon);
+        self.health.say(&daemon);
+        if let Err(why) = self.ledger.say(&daemon) {
+            warn!("{why}");
+        }
+    }
+
+    /// Reads the configuration again, and takes from it what a running service can.
+    fn reload(&mut self, now: Instant) {
+        let new = match (self.control.read)().and_then(|new| Ok((options(&new, &self.out)?, new))) {
+            Ok(new) => new,
+            Err(why) => return error!("the configuration is not reloaded: {why}"),
+        };
+        let (options, new) = new;
+        let fixed = fixed_keys(self.settings, &new);
+        self.settle.set_rest(new.service.settle);
+        self.watch.reconfigure(options, now);
+        self.service = new.service;
+        info!("the configuration is reloaded");
+        if !fixed.is_empty() {
+            warn!("a restart is needed for the changes to {}", fixed.join(", "));
+        }
+    }
+}
+
+fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
+    let mut excluded = vec![out.to_owned()];
+    if let crate::config::After::Move(folder) = &settings.service.after {
+        excluded.push(absolute(folder)?);
+    }
+    for folder in [&settings.service.failed, &settings.service.state].into_iter().flatten() {
+        excluded.push(absolute(folder)?);
+    }
+    let Service { rescan, poll, .. } = settings.service;
+    Ok(Options { selection: settings.selection.clone(), excluded, rescan, poll })
+}
+
+/// The keys that differ and that a running service cannot change.
+fn fixed_keys(old: &Settings, new: &Settings) -> Vec<&'static str> {
+    let differ = [
+        ("what pictures look like", old.fingerprint() != new.fingerprint()),
+        ("threads", old.threads != new.threads),
+        ("memory", old.memory != new.memory),
+        ("devices", format!("{:?}", old.devices) != format!("{:?}", new.devices)),
+        ("device-timeout", old.device_timeout != new.device_timeout),
+        ("durability", old.durability != new.durability),
+        ("state", old.service.state != new.service.state),
+        ("listen", old.service.listen != new.service.listen),
+    ];
+    differ.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path)
+        .map_err(|error| Error::CannotRun(format!("{} has no absolute path: {error}", Shown(path))))
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
+}

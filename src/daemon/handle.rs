@@ -1,0 +1,239 @@
+//! What the loop does with single files: from ready to begun, and from ended to settled.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tracing::{debug, info, warn};
+
+use super::{Begun, Watching, inputs};
+use crate::config::After;
+use crate::error::{PictureError, Refusal};
+use crate::ledger::{Entry, LedgerError, Outcome, Standing};
+use crate::paths::Shown;
+use crate::progress::Event;
+use crate::source::notifier::Signal;
+use crate::source::settle::{Ending, Ready, Seen, Stamp, Verdict};
+use crate::source::watch::Note;
+use crate::source::{Job, output_below};
+
+impl Watching<'_> {
+    /// Looks at what the folders say.
+    pub(super) fn look(&mut self, signal: Option<Signal>) {
+        let now = Instant::now();
+        let Self { watch, settle, ledger, settings, service, out, fingerprint, .. } = self;
+        let mut known = |path: &Path, below: &Path, stamp: Stamp| {
+            let output = out.join(output_below(below, settings.target.format));
+            let standing =
+                ledger.standing(&Entry { input: path, stamp, settings: fingerprint, output: &output });
+            match standing {
+                Ok(Standing::Done) => service.after == After::Keep,
+                Ok(Standing::Skipped) => true,
+                Ok(Standing::Failed { .. }) => service.failed.is_none(),
+                Ok(Standing::Unknown) | Err(_) => false,
+            }
+        };
+        watch.turn(signal, settle, &mut known, now);
+        for note in self.watch.take_notes() {
+            match note {
+                Note::Fine(note) => info!("{note}"),
+                Note::Trouble(note) => warn!("{note}"),
+            }
+        }
+        for path in self.watch.take_leftovers() {
+            if let Err(why) = inputs::put_back(&path) {
+                warn!("{}: {why}", Shown(&path));
+            }
+        }
+    }
+
+    /// Begins what is ready, as far as the pipeline has room.
+    pub(super) fn feed(&mut self) {
+        while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full()) && self.settle.has_ready() {
+            if !self.hold.lets_one_through(Instant::now()) {
+                return;
+            }
+            let begun = self.settle.take().is_some_and(|ready| self.begin(ready));
+            if !begun {
+                self.hold.no_answer();
+            }
+        }
+    }
+
+    /// Whether the picture is in the pipeline now.
+    fn begin(&mut self, ready: Ready) -> bool {
+        let Ready { path, stamp, .. } = ready;
+        let Some(below) = self.watch.below(&path).map(Path::to_owned) else {
+            self.finish(&path, Ending::Good);
+            return false;
+        };
+        let output = self.out.join(output_below(&below, self.settings.target.format));
+        let fingerprint = self.fingerprint.clone();
+        let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
+        match self.ledger.standing(&entry) {
+            Ok(Standing::Done) => {
+                if self.finish(&path, Ending::Good) == Verdict::Settled {
+                    self.settle_input(&path, stamp, &output);
+                }
+                false
+            }
+            Ok(Standing::Skipped) => {
+                self.finish(&path, Ending::Good);
+                false
+            }
+            Ok(Standing::Failed { reason }) => {
+                if self.finish(&path, Ending::Good) == Verdict::Settled {
+                    self.set_aside(&path, stamp, &reason);
+                }
+                false
+            }
+            Ok(Standing::Unknown) => self.give(&entry),
+            Err(why) => self.ledger_failed(&path, &why),
+        }
+    }
+
+    fn give(&mut self, entry: &Entry<'_>) -> bool {
+        let (input, output) = (entry.input.to_owned(), entry.output.to_owned());
+        match self.rival(entry).and_then(|rival| self.ledger.begin(entry).map(|()| rival)) {
+            Ok(None) => {}
+            Ok(Some(refusal)) => {
+                self.failed(&input, entry.stamp, &refusal.into());
+                return false;
+            }
+            Err(why) => return self.ledger_failed(&input, &why),
+        }
+        self.running
+            .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
+        let job = Job { number: 0, input, output, named: false };
+        // Only a pipeline that ended closes this way, and its reason is what the user is told.
+        self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
+    }
+
+    fn rival(&self, entry: &Entry<'_>) -> Result<Option<Refusal>, LedgerError> {
+        let output = entry.output.to_owned();
+        if self.watch.below(&output).is_some() && !output.starts_with(&self.out) {
+            return Ok(Some(Refusal::ReplacesInput { output }));
+        }
+        Ok(self.ledger.rival(entry)?.map(|other| Refusal::SharedOutput { other, output }))
+    }
+
+    fn ledger_failed(&mut self, path: &Path, why: &LedgerError) -> bool {
+        warn!("{why}");
+        self.hold.close(why.to_string(), Instant::now());
+        self.finish(path, Ending::Passing);
+        false
+    }
+
+    /// What the pipeline says.
+    pub(super) fn hear(&mut self, event: Event) {
+        match event {
+            Event::Done { input, output, pixels, bytes_in, bytes_out, device } => {
+                let Some(begun) = self.running.remove(&input) else { return };
+                self.health.moved();
+                let seconds = begun.at.elapsed().as_secs_f64();
+                self.metrics.done(&device, bytes_in, bytes_out, pixels, seconds);
+                if self.hold.open() {
+                    info!("the output takes pictures again");
+                }
+                debug!("done: {} -> {} ({device}, {seconds:.3} s)", Shown(&input), Shown(&output));
+                self.done(&input, &begun, &Outcome { device: &device, pixels, bytes_out });
+            }
+            Event::Skipped { input, planned: true, .. } => {
+                if self.running.remove(&input).is_some() {
+                    self.health.moved();
+                    self.hold.no_answer();
+                    self.metrics.skipped();
+                    if self.finish(&input, Ending::Good) == Verdict::Settled {
+                        self.note(|ledger| ledger.skipped(&input));
+                    }
+                }
+            }
+            Event::Failed { input, error, planned: true } => {
+                if let Some(begun) = self.running.remove(&input) {
+                    self.health.moved();
+                    self.failed(&input, begun.stamp, &error);
+                }
+            }
+            Event::Device(note) => {
+                self.metrics.device_note();
+                warn!("{note}");
+            }
+            Event::Planned { .. }
+            | Event::Would { .. }
+            | Event::Stopping
+            | Event::Skipped { planned: false, .. }
+            | Event::Failed { planned: false, .. } => {}
+        }
+    }
+
+    fn done(&mut self, input: &PathBuf, begun: &Begun, outcome: &Outcome<'_>) {
+        match self.finish(input, Ending::Good) {
+            Verdict::Settled => {
+                self.note(|ledger| ledger.done(input, outcome));
+                self.settle_input(input, begun.stamp, &begun.output);
+            }
+            Verdict::Gone => self.note(|ledger| ledger.done(input, outcome)),
+            Verdict::Changed | Verdict::Retry(_) => {
+                debug!("{} changed meanwhile, and is done again", Shown(input));
+                self.note(|ledger| ledger.forget(input));
+            }
+        }
+    }
+
+    fn failed(&mut self, input: &Path, stamp: Stamp, error: &PictureError) {
+        let concerns_all = error.concerns_all_outputs();
+        if concerns_all {
+            if self.hold.why().is_none() {
+                warn!("nothing more is begun until this has passed: {error}");
+            }
+            self.hold.close(error.to_string(), Instant::now());
+        } else {
+            self.hold.no_answer();
+        }
+        let ending = if error.can_pass() { Ending::Passing } else { Ending::Broken };
+        let reason = error.to_string();
+        match self.finish(input, ending) {
+            Verdict::Settled => {
+                self.metrics.failed();
+                warn!("failed: {}: {reason}", Shown(input));
+                self.note(|ledger| ledger.failed(input, &reason, true));
+                self.set_aside(input, stamp, &reason);
+            }
+            Verdict::Retry(pause) => {
+                self.metrics.retried();
+                info!("failed, and tried again in {} s: {}: {reason}", pause.as_secs(), Shown(input));
+                self.note(|ledger| ledger.failed(input, &reason, false));
+            }
+            Verdict::Changed => {
+                debug!("not whole yet: {}: {reason}", Shown(input));
+                self.note(|ledger| ledger.forget(input));
+            }
+            Verdict::Gone => self.note(|ledger| ledger.forget(input)),
+        }
+    }
+
+    fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
+        let seen: Option<Seen> = self.watch.look(input);
+        self.settle.finished(input, ending, seen, Instant::now())
+    }
+
+    fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path) {
+        let Some(below) = self.watch.below(input) else { return };
+        if let Err(why) = inputs::settle(&self.service.after, input, below, stamp, output) {
+            warn!("{} is done, and stays where it is: {why}", Shown(input));
+        }
+    }
+
+    fn set_aside(&self, input: &Path, stamp: Stamp, reason: &str) {
+        let (Some(folder), Some(below)) = (&self.service.failed, self.watch.below(input)) else { return };
+        if let Err(why) = inputs::set_aside(folder, input, below, stamp, reason) {
+            warn!("{} failed, and stays where it is: {why}", Shown(input));
+        }
+    }
+
+    /// Writes to the ledger. What cannot be written is done again after a restart.
+    fn note(&self, write: impl FnOnce(&crate::ledger::Ledger) -> Result<(), LedgerError>) {
+        if let Err(why) = write(&self.ledger) {
+            warn!("{why}");
+        }
+    }
+}

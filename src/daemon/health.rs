@@ -1,0 +1,151 @@
+//! Whether the service is alive and able to work, for the service manager and for whoever asks over HTTP.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sd_notify::NotifyState;
+
+use crate::ledger::Daemon;
+
+/// The loop comes round several times a second; after so long it hangs.
+const HANGS: Duration = Duration::from_secs(30);
+/// The pipeline ends a picture, good or bad, within so many times what a device may take for one.
+const PICTURES: u32 = 10;
+/// And it gets at least this long: a huge picture on a small machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Written by the loop, read by everybody.
+#[derive(Debug)]
+pub(super) struct Health {
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    beat: Instant,
+    /// The last time that a picture ended, or that there was none under way.
+    moved: Instant,
+    ready: bool,
+    stopping: bool,
+    trouble: Option<String>,
+}
+
+impl Health {
+    /// Alive, and not ready.
+    pub(super) fn new(device_timeout: Duration) -> Self {
+        let now = Instant::now();
+        let state = State { beat: now, moved: now, ready: false, stopping: false, trouble: None };
+        Self { patience: (device_timeout * PICTURES).max(PATIENCE), state: Mutex::new(state) }
+    }
+
+    /// All of the pipeline stands.
+    pub(super) fn ready(&self) {
+        self.lock().ready = true;
+        notify(&[NotifyState::Ready]);
+    }
+
+    /// No more pictures are begun.
+    pub(super) fn stopping(&self) {
+        self.lock().stopping = true;
+        notify(&[NotifyState::Stopping]);
+    }
+
+    /// The loop comes round. The watchdog hears of it only while the pipeline moves too.
+    pub(super) fn beat(&self, pictures_under_way: bool) {
+        let mut state = self.lock();
+        let before = std::mem::replace(&mut state.beat, Instant::now());
+        if !pictures_under_way {
+            state.moved = state.beat;
+        }
+        let news = before.elapsed() > Duration::ZERO;
+        drop(state);
+        if news && self.alive().is_ok() && sd_notify::watchdog_enabled().is_some() {
+            notify(&[NotifyState::Watchdog]);
+        }
+    }
+
+    /// A picture came to an end.
+    pub(super) fn moved(&self) {
+        self.lock().moved = Instant::now();
+    }
+
+    /// What the loop knows of itself.
+    pub(super) fn say(&self, daemon: &Daemon) {
+        let missing =
+            (!daemon.missing.is_empty()).then(|| format!("not there: {}", daemon.missing.join(", ")));
+        let trouble = daemon.held.clone().or(missing);
+        let status = match &trouble {
+            Some(trouble) => trouble.clone(),
+            None => format!("{} under way, {} waiting", daemon.running, daemon.waiting + daemon.pausing),
+        };
+        self.lock().trouble = trouble;
+        notify(&[NotifyState::Status(&status)]);
+    }
+
+    /// Whether the loop and the pipeline move, or why not.
+    pub(super) fn alive(&self) -> Result<(), String> {
+        let state = self.lock();
+        if state.beat.elapsed() > HANGS {
+            return Err("the loop hangs".into());
+        }
+        if state.moved.elapsed() > self.patience {
+            return Err(format!("no picture came to an end for {} s", state.moved.elapsed().as_secs()));
+        }
+        Ok(())
+    }
+
+    /// Whether it can do pictures, or why not.
+    pub(super) fn able(&self) -> Result<(), String> {
+        self.alive()?;
+        let state = self.lock();
+        match &state.trouble {
+            _ if state.stopping => Err("stopping".into()),
+            _ if !state.ready => Err("starting".into()),
+            Some(trouble) => Err(trouble.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    // Without a service manager nobody listens, and one that does not hear draws its own conclusions.
+    let _ = sd_notify::notify(states);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn able_is_who_is_ready_without_trouble_and_not_stopping() {
+        let health = Health::new(Duration::from_secs(1));
+        assert_eq!(health.alive(), Ok(()));
+        assert_eq!(health.able(), Err("starting".into()));
+        health.ready();
+        assert_eq!(health.able(), Ok(()));
+        health.say(&Daemon { held: Some("no room".into()), ..Daemon::default() });
+        assert_eq!(health.able(), Err("no room".into()));
+        health.say(&Daemon { missing: vec!["in".into()], ..Daemon::default() });
+        assert_eq!(health.able(), Err("not there: in".into()));
+        health.say(&Daemon::default());
+        health.stopping();
+        assert_eq!(health.able(), Err("stopping".into()));
+        assert_eq!(health.alive(), Ok(()));
+    }
+
+    #[test]
+    fn a_pipeline_that_ends_nothing_is_not_alive_unless_it_has_nothing() {
+        let health = Health::new(Duration::from_secs(1));
+        let Some(long_ago) = Instant::now().checked_sub(PATIENCE * 2) else { return };
+        health.lock().moved = long_ago;
+        health.beat(true);
+        assert!(health.alive().is_err());
+        health.beat(false);
+        assert_eq!(health.alive(), Ok(()));
+    }
+}

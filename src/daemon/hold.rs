@@ -1,0 +1,97 @@
+//! Holds everything back while the output cannot take anything, instead of letting every picture find that out.
+
+use std::time::{Duration, Instant};
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Open, or closed for a while; after that one picture is let through to try.
+#[derive(Debug, Default)]
+pub(super) struct Hold {
+    closed: Option<Closed>,
+}
+
+#[derive(Debug)]
+struct Closed {
+    why: String,
+    pause: Duration,
+    until: Instant,
+    trying: bool,
+}
+
+impl Hold {
+    /// A picture could not be written for a cause that holds for all of them.
+    pub(super) fn close(&mut self, why: String, now: Instant) {
+        // Pictures that were under way when it was closed say the same once more.
+        let pause = match &self.closed {
+            Some(closed) if closed.trying => (closed.pause * 2).min(LONGEST_PAUSE),
+            Some(closed) => closed.pause,
+            None => FIRST_PAUSE,
+        };
+        self.closed = Some(Closed { why, pause, until: now + pause, trying: false });
+    }
+
+    /// A picture was written. Returns whether that was news.
+    pub(super) fn open(&mut self) -> bool {
+        self.closed.take().is_some()
+    }
+
+    /// The picture that was let through came to an end that says nothing about the output.
+    pub(super) fn no_answer(&mut self) {
+        if let Some(closed) = &mut self.closed {
+            closed.trying = false;
+        }
+    }
+
+    /// Whether a picture may be begun now. The first after a pause is the one that tries.
+    pub(super) fn lets_one_through(&mut self, now: Instant) -> bool {
+        match &mut self.closed {
+            None => true,
+            Some(closed) if closed.trying || now < closed.until => false,
+            Some(closed) => {
+                closed.trying = true;
+                true
+            }
+        }
+    }
+
+    /// Why nothing is begun.
+    pub(super) fn why(&self) -> Option<&str> {
+        self.closed.as_ref().map(|closed| closed.why.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_picture_tries_after_growing_pauses() {
+        let mut hold = Hold::default();
+        let mut now = Instant::now();
+        assert!(hold.lets_one_through(now) && hold.lets_one_through(now));
+        hold.close("full".into(), now);
+        hold.close("full".into(), now);
+        for pause in [1, 2, 4, 8, 16, 30, 30] {
+            assert!(!hold.lets_one_through(now + Duration::from_millis(pause * 1000 - 1)));
+            now += Duration::from_secs(pause);
+            assert!(hold.lets_one_through(now));
+            assert!(!hold.lets_one_through(now), "one at a time");
+            hold.close("full".into(), now);
+        }
+        assert_eq!(hold.why(), Some("full"));
+        assert!(hold.open());
+        assert!(!hold.open());
+        assert!(hold.lets_one_through(now));
+    }
+
+    #[test]
+    fn a_try_that_says_nothing_makes_room_for_another() {
+        let mut hold = Hold::default();
+        let now = Instant::now();
+        hold.close("full".into(), now);
+        assert!(hold.lets_one_through(now + FIRST_PAUSE));
+        hold.no_answer();
+        assert!(hold.lets_one_through(now + FIRST_PAUSE));
+    }
+}

@@ -1,0 +1,277 @@
+//! What becomes of inputs when they are through: they stay, are removed, are moved, or are set aside with a reason.
+//!
+//! An input is only touched in the very state that was done. Where somebody replaces it at the last moment, the new file is
+//! left in its place: a file is moved first, looked at under its new name, and moved back if it is another.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::config::After;
+use crate::ledger::mtime_ns;
+use crate::source::settle::Stamp;
+use crate::source::watch::REMOVING;
+
+/// Does with an input, whose output is published, what the user wants. `below` is its path below the watched folder.
+/// Returns whether it was still the same file.
+///
+/// # Errors
+/// The system's; the input is then where it was.
+pub(super) fn settle(
+    after: &After,
+    input: &Path,
+    below: &Path,
+    stamp: Stamp,
+    output: &Path,
+) -> io::Result<bool> {
+    match after {
+        After::Keep => Ok(true),
+        After::Delete => {
+            make_durable(output)?;
+            remove(input, stamp)
+        }
+        After::Move(folder) => {
+            make_durable(output)?;
+            move_to(input, &folder.join(below), stamp)
+        }
+    }
+}
+
+/// Moves an input that cannot be done below `folder`, and writes the reason beside it.
+///
+/// # Errors
+/// The system's; the input is then where it was.
+pub(super) fn set_aside(
+    folder: &Path,
+    input: &Path,
+    below: &Path,
+    stamp: Stamp,
+    reason: &str,
+) -> io::Result<bool> {
+    let target = folder.join(below);
+    if !move_to(input, &target, stamp)? {
+        return Ok(false);
+    }
+    let mut name = target.into_os_string();
+    name.push(".reason.txt");
+    fs::write(name, format!("{reason}\n"))?;
+    Ok(true)
+}
+
+/// Gives an input back its name that a killed process was about to remove.
+///
+/// # Errors
+/// The system's.
+pub(super) fn put_back(path: &Path) -> io::Result<bool> {
+    let original =
+        path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(REMOVING));
+    let Some(original) = original else { return Ok(false) };
+    match renameat_with(CWD, path, CWD, path.with_file_name(original), RenameFlags::NOREPLACE) {
+        // A newer file has its place.
+        Err(rustix::io::Errno::EXIST) => fs::remove_file(path)?,
+        other => other?,
+    }
+    Ok(true)
+}
+
+fn make_durable(output: &Path) -> io::Result<()> {
+    File::open(output)?.sync_all()?;
+    File::open(output.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
+    let Some(name) = input.file_name().and_then(|name| name.to_str()) else {
+        // A name that cannot be given back after a kill is not changed.
+        return Ok(is_in_state(input, stamp)? && fs::remove_file(input).is_ok());
+    };
+    let aside = input.with_file_name(format!("{REMOVING}{name}"));
+    match fs::rename(input, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
+            return Ok(is_in_state(input, stamp)? && fs::remove_file(input).is_ok());
+        }
+        other => other?,
+    }
+    if !is_in_state(&aside, stamp)? {
+        put_back(&aside)?;
+        return Ok(false);
+    }
+    fs::remove_file(aside)?;
+    Ok(true)
+}
+
+fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
+    if let Some(folder) = target.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let target = free_name(target);
+    match renameat_with(CWD, input, CWD, &target, RenameFlags::NOREPLACE) {
+        Err(rustix::io::Errno::XDEV) => return copy_to(input, &target, stamp),
+        other => other?,
+    }
+    if is_in_state(&target, stamp)? {
+        return Ok(true);
+    }
+    // Where a still newer file has the place by now, this one was replaced by it.
+    match renameat_with(CWD, &target, CWD, input, RenameFlags::NOREPLACE) {
+        Err(rustix::io::Errno::EXIST) => fs::remove_file(&target)?,
+        other => other?,
+    }
+    Ok(false)
+}
+
+/// To another file system: a whole and durable copy first.
+fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
+    let mut partial = target.as_os_str().to_owned();
+    partial.push(".part");
+    let partial = PathBuf::from(partial);
+    fs::copy(input, &partial)?;
+    File::open(&partial)?.sync_all()?;
+    if !is_in_state(input, stamp)? {
+        fs::remove_file(partial)?;
+        return Ok(false);
+    }
+    fs::rename(&partial, target)?;
+    File::open(target.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+    remove(input, stamp)
+}
+
+/// `target`, or the same with a number before the extension if something is there.
+fn free_name(target: &Path) -> PathBuf {
+    let stem = target.file_stem().unwrap_or_default();
+    let numbered = (2..).map(|number: u64| {
+        let mut name = stem.to_owned();
+        name.push(format!(".{number}"));
+        if let Some(extension) = target.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        target.with_file_name(name)
+    });
+    let mut names = std::iter::once(target.to_owned()).chain(numbered);
+    names.find(|name| fs::symlink_metadata(name).is_err()).expect("there are more numbers than files")
+}
+
+fn is_in_state(path: &Path, stamp: Stamp) -> io::Result<bool> {
+    let metadata = fs::metadata(path)?;
+    Ok(same(&metadata, stamp))
+}
+
+fn same(metadata: &Metadata, stamp: Stamp) -> bool {
+    let inode = stamp.inode == 0 || metadata.ino() == stamp.inode;
+    inode && metadata.len() == stamp.size && mtime_ns(metadata) == stamp.mtime_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Case {
+        folder: tempfile::TempDir,
+        stamp: Stamp,
+    }
+
+    impl Case {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("a.png"), "input").unwrap();
+            fs::write(folder.path().join("out.png"), "output").unwrap();
+            let metadata = fs::metadata(folder.path().join("a.png")).unwrap();
+            let stamp = Stamp { size: metadata.len(), mtime_ns: mtime_ns(&metadata), inode: metadata.ino() };
+            Self { folder, stamp }
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
+        }
+
+        fn settle(&self, after: &After) -> io::Result<bool> {
+            settle(after, &self.at("a.png"), Path::new("sub/a.png"), self.stamp, &self.at("out.png"))
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(self.folder.path()).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    #[test]
+    fn an_input_stays_goes_or_moves() {
+        let case = Case::new();
+        assert!(case.settle(&After::Keep).unwrap());
+        assert_eq!(case.names(), ["a.png", "out.png"]);
+        assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+        assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"input");
+        assert_eq!(case.names(), ["old", "out.png"]);
+        let case = Case::new();
+        assert!(case.settle(&After::Delete).unwrap());
+        assert_eq!(case.names(), ["out.png"]);
+    }
+
+    #[test]
+    fn an_input_that_is_another_by_now_stays() {
+        for after in [After::Delete, After::Move("moved".into())] {
+            let case = Case::new();
+            fs::write(case.at("a.png"), "another input").unwrap();
+            let after = if after == After::Delete { after } else { After::Move(case.at("moved")) };
+            assert!(!case.settle(&after).unwrap());
+            assert_eq!(fs::read(case.at("a.png")).unwrap(), b"another input");
+        }
+    }
+
+    #[test]
+    fn nothing_is_touched_without_an_output() {
+        let case = Case::new();
+        fs::remove_file(case.at("out.png")).unwrap();
+        assert!(case.settle(&After::Delete).is_err());
+        assert_eq!(case.names(), ["a.png"]);
+    }
+
+    #[test]
+    fn a_moved_input_replaces_no_other() {
+        let case = Case::new();
+        fs::create_dir_all(case.at("old/sub")).unwrap();
+        fs::write(case.at("old/sub/a.png"), "an older one").unwrap();
+        assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+        assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"an older one");
+        assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_set_aside_with_the_reason() {
+        let case = Case::new();
+        let failed = case.at("failed");
+        assert!(
+            set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged PNG").unwrap()
+        );
+        assert_eq!(fs::read(failed.join("a.png")).unwrap(), b"input");
+        assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged PNG\n");
+        assert_eq!(case.names(), ["failed", "out.png"]);
+    }
+
+    #[test]
+    fn a_kill_between_the_two_steps_of_a_removal_is_mended() {
+        let case = Case::new();
+        let aside = case.at(".histeqd-done-a.png");
+        fs::rename(case.at("a.png"), &aside).unwrap();
+        assert!(put_back(&aside).unwrap());
+        assert_eq!(case.names(), ["a.png", "out.png"]);
+        fs::write(&aside, "older").unwrap();
+        assert!(put_back(&aside).unwrap());
+        assert_eq!(fs::read(case.at("a.png")).unwrap(), b"input");
+        assert!(!put_back(&case.at("a.png")).unwrap());
+    }
+
+    #[test]
+    fn a_copy_to_another_file_system_is_whole_before_the_input_goes() {
+        let case = Case::new();
+        assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).unwrap());
+        assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
+        assert_eq!(case.names(), ["b.png", "out.png"]);
+    }
+}

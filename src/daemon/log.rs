@@ -1,0 +1,65 @@
+//! The service's log: lines on standard error, with the levels that the journal understands where it listens.
+
+use std::fmt;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::config::Style;
+
+/// Starts to log, as much as `style` wants; the environment's HISTEQD_LOG goes over it.
+pub(super) fn start(style: Style) {
+    let level = match style {
+        Style::Quiet => "warn",
+        Style::Normal => "info",
+        Style::Verbose => "debug",
+    };
+    let usual = || EnvFilter::new(format!("histeqd={level}"));
+    let filter = EnvFilter::try_from_env("HISTEQD_LOG").unwrap_or_else(|_| usual());
+    let lines = Lines { journal: std::env::var_os("JOURNAL_STREAM").is_some() };
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).event_format(lines);
+    // A second service in one process, as in tests, logs where the first does.
+    let _ = subscriber.try_init();
+}
+
+struct Lines {
+    journal: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut to: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let level = *event.metadata().level();
+        if self.journal {
+            write!(to, "<{}>", priority(level))?;
+        } else {
+            SystemTime.format_time(&mut to)?;
+            write!(to, " {level:>5} ")?;
+        }
+        context.format_fields(to.by_ref(), event)?;
+        writeln!(to)
+    }
+}
+
+/// syslog's number for a level.
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}

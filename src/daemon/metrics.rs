@@ -1,0 +1,178 @@
+//! Numbers for Prometheus.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::ledger::Daemon;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Picture {
+    result: &'static str,
+    device: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Device {
+    device: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Waiting {
+    phase: &'static str,
+}
+
+/// All numbers. Shared by the loop, which writes, and the server, which reads.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    registry: Registry,
+    pictures: Family<Picture, Counter>,
+    bytes_in: Family<Device, Counter>,
+    bytes_out: Family<Device, Counter>,
+    pixels: Family<Device, Counter>,
+    seconds: Histogram,
+    files: Family<Waiting, Gauge>,
+    device_notes: Counter,
+    held: Gauge,
+    missing: Gauge,
+    last_success: Gauge<f64, AtomicU64>,
+}
+
+impl Metrics {
+    /// All at zero.
+    pub(super) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("histeqd"),
+            pictures: Family::default(),
+            bytes_in: Family::default(),
+            bytes_out: Family::default(),
+            pixels: Family::default(),
+            seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            files: Family::default(),
+            device_notes: Counter::default(),
+            held: Gauge::default(),
+            missing: Gauge::default(),
+            last_success: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let to = &mut self.registry;
+        to.register("pictures", "Pictures by result and device", self.pictures.clone());
+        to.register("input_bytes", "Bytes of the inputs of pictures done", self.bytes_in.clone());
+        to.register("output_bytes", "Bytes of the outputs of pictures done", self.bytes_out.clone());
+        to.register("pixels", "Pixels of pictures done", self.pixels.clone());
+        to.register_with_unit(
+            "picture",
+            "Time of a picture in the pipeline, from its job to its output",
+            Unit::Seconds,
+            self.seconds.clone(),
+        );
+        to.register("files", "Files that are not through, by phase", self.files.clone());
+        to.register(
+            "device_notes",
+            "How often a device was in trouble, or recovered",
+            self.device_notes.clone(),
+        );
+        to.register("held", "Whether nothing is begun because the output takes nothing", self.held.clone());
+        to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
+        to.register_with_unit(
+            "last_success_timestamp",
+            "When the last picture was done, since 1970",
+            Unit::Seconds,
+            self.last_success.clone(),
+        );
+    }
+
+    /// A picture was done.
+    pub(super) fn done(&self, device: &str, bytes_in: u64, bytes_out: u64, pixels: u64, seconds: f64) {
+        let label = Device { device: device.to_owned() };
+        self.pictures.get_or_create(&Picture { result: "done", device: device.to_owned() }).inc();
+        self.bytes_in.get_or_create(&label).inc_by(bytes_in);
+        self.bytes_out.get_or_create(&label).inc_by(bytes_out);
+        self.pixels.get_or_create(&label).inc_by(pixels);
+        self.seconds.observe(seconds);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.last_success.set(now.as_secs_f64());
+    }
+
+    /// A picture cannot be done.
+    pub(super) fn failed(&self) {
+        self.without_device("failed");
+    }
+
+    /// A file is no picture.
+    pub(super) fn skipped(&self) {
+        self.without_device("skipped");
+    }
+
+    /// A picture failed and will be tried again.
+    pub(super) fn retried(&self) {
+        self.without_device("retried");
+    }
+
+    /// Something was to be said about a device.
+    pub(super) fn device_note(&self) {
+        self.device_notes.inc();
+    }
+
+    fn without_device(&self, result: &'static str) {
+        self.pictures.get_or_create(&Picture { result, device: String::new() }).inc();
+    }
+
+    /// How things are.
+    pub(super) fn gauge(&self, daemon: &Daemon) {
+        let phases = [
+            ("incomplete", daemon.incomplete),
+            ("waiting", daemon.waiting),
+            ("running", daemon.running),
+            ("pausing", daemon.pausing),
+        ];
+        for (phase, count) in phases {
+            self.files.get_or_create(&Waiting { phase }).set(count as i64);
+        }
+        self.held.set(i64::from(daemon.held.is_some()));
+        self.missing.set(daemon.missing.len() as i64);
+    }
+
+    /// The text that Prometheus reads.
+    pub(super) fn text(self: &Arc<Self>) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_can_be_read() {
+        let metrics = Arc::new(Metrics::new());
+        metrics.done("GPU 0", 10, 20, 30, 0.01);
+        metrics.failed();
+        metrics.gauge(&Daemon { waiting: 7, held: Some("no room".into()), ..Daemon::default() });
+        let text = metrics.text();
+        for line in [
+            "histeqd_pictures_total{result=\"done\",device=\"GPU 0\"} 1",
+            "histeqd_pictures_total{result=\"failed\",device=\"\"} 1",
+            "histeqd_output_bytes_total{device=\"GPU 0\"} 20",
+            "histeqd_picture_seconds_count 1",
+            "histeqd_files{phase=\"waiting\"} 7",
+            "histeqd_held 1",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
+        }
+    }
+}

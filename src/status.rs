@@ -1,0 +1,157 @@
+//! `histeqd status`: what the ledger of an output folder knows, for people and for programs.
+
+use std::fmt::Write;
+
+use crate::cli::StatusCommand;
+use crate::error::Error;
+use crate::ledger::{self, Daemon, Ledger, Report};
+use crate::paths::Shown;
+
+/// A daemon says how it is every few seconds; one that was silent for so long is not there.
+const SILENT: u64 = 15;
+
+/// The answer to `histeqd status`.
+///
+/// # Errors
+/// When there is no ledger, or it cannot be read.
+pub fn describe(command: &StatusCommand) -> Result<String, Error> {
+    let folder = ledger::folder(&command.out, command.state.as_deref());
+    let ledger = Ledger::read(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
+    let none = || {
+        Error::CannotRun(format!("there is no ledger in {}; --state names another folder", Shown(&folder)))
+    };
+    let report = ledger.ok_or_else(none)?.report().map_err(|error| Error::CannotRun(error.to_string()))?;
+    if command.json {
+        return Ok(json(&report) + "\n");
+    }
+    Ok(text(&report))
+}
+
+/// A report as one JSON object.
+pub fn json(report: &Report) -> String {
+    serde_json::to_string(report).expect("numbers and texts")
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut text, report);
+    text
+}
+
+fn write(to: &mut String, report: &Report) -> std::fmt::Result {
+    writeln!(to, "daemon    {}", report.daemon.as_ref().map_or("none yet".into(), daemon))?;
+    write!(to, "done      {}", report.done)?;
+    if let Some(seconds) = report.last_done_seconds_ago {
+        write!(to, ", the last one {} ago", time(seconds))?;
+    }
+    writeln!(to, ", {} of outputs", bytes(report.bytes_out))?;
+    let megapixels = report.last_hour_pixels as f64 / 1e6;
+    writeln!(
+        to,
+        "rate      {} in the last minute, {} ({megapixels:.0} MP) in the last hour",
+        report.last_minute, report.last_hour
+    )?;
+    writeln!(to, "failed    {} for good, {} to be tried again", report.failed, report.retrying)?;
+    writeln!(to, "skipped   {} that are no pictures", report.skipped)?;
+    if let Some(daemon) = &report.daemon {
+        writeln!(
+            to,
+            "waiting   {} ready, {} incomplete, {} pausing after a failure, {} under way",
+            daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running
+        )?;
+    }
+    for failure in &report.failures {
+        let when = time(failure.seconds_ago);
+        writeln!(to, "  {when} ago: {}: {}", Shown(&failure.input), failure.reason)?;
+    }
+    Ok(())
+}
+
+fn daemon(daemon: &Daemon) -> String {
+    let mut text = format!("process {}", daemon.pid);
+    if daemon.seconds_ago > SILENT {
+        let _ = write!(text, ", not heard of for {}", time(daemon.seconds_ago));
+        return text;
+    }
+    match &daemon.held {
+        Some(why) => text.push_str(&format!(", waits: {why}")),
+        None => text.push_str(", running"),
+    }
+    for folder in &daemon.missing {
+        let _ = write!(text, "; {folder} is not there");
+    }
+    text
+}
+
+fn time(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86400),
+    }
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..1_000_000 => format!("{} kB", count / 1000),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.1} GB", count as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::FailedPicture;
+
+    fn report() -> Report {
+        Report {
+            done: 12,
+            failed: 1,
+            retrying: 2,
+            bytes_out: 3_400_000,
+            last_done_seconds_ago: Some(130),
+            failures: vec![FailedPicture {
+                input: "in/a\n.png".into(),
+                reason: "damaged PNG".into(),
+                seconds_ago: 7,
+                retried: false,
+            }],
+            daemon: Some(Daemon { pid: 5, waiting: 4, ..Daemon::default() }),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn people_are_told_in_lines() {
+        let text = text(&report());
+        for line in [
+            "daemon    process 5, running\n",
+            "done      12, the last one 2 min ago, 3.4 MB of outputs\n",
+            "failed    1 for good, 2 to be tried again\n",
+            "waiting   4 ready, ",
+            "  7 s ago: \"in/a\\n.png\": damaged PNG\n",
+        ] {
+            assert!(text.contains(line), "{line:?} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_is_silent_or_waits_is_told_from_one_that_runs() {
+        let silent = Daemon { pid: 5, seconds_ago: 3600, ..Daemon::default() };
+        assert_eq!(daemon(&silent), "process 5, not heard of for 60 min");
+        let held =
+            Daemon { pid: 5, held: Some("no room".into()), missing: vec!["in".into()], ..Daemon::default() };
+        assert_eq!(daemon(&held), "process 5, waits: no room; in is not there");
+    }
+
+    #[test]
+    fn programs_are_told_in_json() {
+        let value: serde_json::Value = serde_json::from_str(&json(&report())).unwrap();
+        assert_eq!(value["done"], 12);
+        assert_eq!(value["failures"][0]["reason"], "damaged PNG");
+        assert_eq!(value["daemon"]["waiting"], 4);
+    }
+}

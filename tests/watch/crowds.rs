@@ -1,0 +1,91 @@
+//! Many files at once, and for long. HISTEQD_CROWD says how many.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::harness::{BRIGHT, DULL, Place};
+use crate::service::{Service, drop_in, expected, from_environment, outputs, picture, times_done, wait};
+
+/// Everything is done within so long, on a machine that does much else.
+const VERY_LONG: Duration = Duration::from_secs(1200);
+
+fn wait_for_count(place: &Place, count: usize) {
+    let start = Instant::now();
+    while outputs(place).iter().filter(|name| !name.contains(".tmp")).count() < count {
+        assert!(start.elapsed() < VERY_LONG, "{} of {count}", outputs(place).len());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn thousands_of_small_files_at_once_are_all_done_once() {
+    let count = from_environment("HISTEQD_CROWD", 2_000);
+    let place = Place::new();
+    let service = Service::start(&place, "");
+    for number in 0..count {
+        place.file(format!("in/{number}.pgm"), DULL);
+    }
+    wait_for_count(&place, count as usize);
+    assert_eq!(service.stop(), Some(0));
+    assert!((0..count).all(|number| place.read(format!("out/{number}.pgm")) == BRIGHT));
+    let log = fs::read_to_string(place.path("log")).unwrap();
+    assert_eq!(log.lines().filter(|line| line.contains(" done: ")).count(), count as usize);
+}
+
+#[test]
+fn what_the_kernel_forgot_to_tell_is_found() {
+    let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let files: usize = queue.trim().parse::<usize>().unwrap() / 3 + 500;
+    if files > 50_000 {
+        eprintln!("SKIPPED: the kernel's queue is too long to be filled here: {queue}");
+        return;
+    }
+    let place = Place::new();
+    let service = Service::start(&place, "");
+    wait("the first listing", || service.log().contains("watching "));
+    service.signal(Signal::STOP);
+    for number in 0..files {
+        place.file(format!("in/{number}.pgm"), DULL);
+    }
+    place.file("in/folder/last.pgm", DULL);
+    service.signal(Signal::CONT);
+    wait_for_count(&place, files + 1);
+    wait("the loss to be said", || service.log().contains("messages were lost"));
+    assert_eq!(times_done(&service.log(), "folder/last.pgm"), 1);
+}
+
+/// Memory in kB, file descriptors and threads of a process.
+fn takes(pid: u32) -> (u64, usize, usize) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let memory = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let count = |what| fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().count();
+    (memory, count("fd"), count("task"))
+}
+
+#[test]
+fn a_long_run_takes_no_more_and_more() {
+    let rounds = from_environment("HISTEQD_SOAK", 1_500) / 100;
+    let place = Place::new();
+    let service = Service::start(&place, "--after delete --threads 2");
+    let content = picture(1, 64);
+    let right = expected(&BTreeMap::from([("a.pgm".to_owned(), content.clone())]));
+    let mut early = None;
+    for round in 0..rounds {
+        for number in 0..100 {
+            drop_in(&place, &format!("{number}.pgm"), &content);
+        }
+        wait("the inputs to be done and removed", || place.tree("in").is_empty());
+        assert_eq!(place.read("out/99.pgm"), right["a.pgm"]);
+        if round == rounds / 3 {
+            early = Some(takes(service.pid()));
+        }
+    }
+    let (early, late) = (early.unwrap(), takes(service.pid()));
+    println!("memory in kB, files, threads: {early:?} after a third, {late:?} in the end");
+    assert!(late.0 < early.0 + 4096, "{early:?} {late:?}");
+    assert!(late.1 <= early.1 + 2 && late.2 <= early.2, "{early:?} {late:?}");
+}

@@ -1,0 +1,156 @@
+//! What comes, changes and goes in a watched folder.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::harness::{BRIGHT, DULL, Place};
+use crate::service::{
+    Service, drop_in, expected, outputs, picture, times_done, wait, wait_for, write_slowly,
+};
+
+fn is_bright(place: &Place, name: &str) -> bool {
+    fs::read(place.path("out").join(name)).is_ok_and(|output| output == BRIGHT)
+}
+
+#[test]
+fn what_is_there_and_what_comes_is_done_and_a_stop_is_a_good_end() {
+    let place = Place::with(&["in/early.pgm", "in/a/deep.pgm"]);
+    place.file("in/notes.txt", "no picture");
+    let service = Service::start(&place, "");
+    drop_in(&place, "late.pgm", DULL);
+    drop_in(&place, "b/c/later.pgm", DULL);
+    let names = ["early.pgm", "a/deep.pgm", "late.pgm", "b/c/later.pgm"];
+    wait("four outputs", || names.iter().all(|name| is_bright(&place, name)));
+    fs::rename(place.path("in/b"), place.path("in/moved")).unwrap();
+    wait("the moved folder's output", || is_bright(&place, "moved/c/later.pgm"));
+    assert_eq!(service.stop(), Some(0));
+    assert_eq!(outputs(&place).len(), 5, "{:?}", outputs(&place));
+}
+
+#[test]
+fn a_restart_does_nothing_twice_unless_something_changed() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    let service = Service::start(&place, "");
+    wait("two outputs", || is_bright(&place, "a.pgm") && is_bright(&place, "b.pgm"));
+    service.stop();
+    let done = |service: &Service| times_done(&service.log(), "a.pgm") + times_done(&service.log(), "b.pgm");
+    let service = Service::start(&place, "");
+    drop_in(&place, "c.pgm", DULL);
+    wait("the third output", || is_bright(&place, "c.pgm"));
+    assert_eq!(done(&service), 2);
+    service.stop();
+    let service = Service::start(&place, "--method clahe");
+    wait("other settings to take effect", || done(&service) == 4);
+    service.stop();
+    fs::remove_dir_all(place.path("out/.histeqd")).unwrap();
+    let service = Service::start(&place, "--method clahe");
+    wait("a deleted ledger to cost rework", || done(&service) == 6);
+}
+
+#[test]
+fn a_slow_writer_gets_one_output_and_no_failure() {
+    let place = Place::new();
+    let service = Service::start(&place, "");
+    let content = picture(1, 20);
+    write_slowly(&place.path("in/open.pgm"), &content, 12, Duration::from_millis(150));
+    fs::write(place.path("in/again.pgm"), "").unwrap();
+    for byte in content.chunks(content.len().div_ceil(12)) {
+        File::options().append(true).open(place.path("in/again.pgm")).unwrap().write_all(byte).unwrap();
+        thread::sleep(Duration::from_millis(150));
+    }
+    let inputs = ["open.pgm", "again.pgm"].map(|name| (name.to_owned(), content.clone()));
+    wait_for(&place, &expected(&BTreeMap::from(inputs)));
+    assert!(!service.log().contains("failed: "), "{}", service.log());
+    assert_eq!(times_done(&service.log(), "open.pgm"), 1);
+}
+
+#[test]
+fn a_file_that_is_replaced_again_and_again_ends_as_the_last_one() {
+    let place = Place::new();
+    let service = Service::start(&place, "");
+    let mut last = Vec::new();
+    for round in 0..40 {
+        last = picture(round, 300);
+        if round % 2 == 0 {
+            drop_in(&place, "a.pgm", &last);
+        } else {
+            fs::write(place.path("in/a.pgm"), &last).unwrap();
+        }
+        thread::sleep(Duration::from_millis(round * 7 % 60));
+    }
+    wait_for(&place, &expected(&BTreeMap::from([("a.pgm".to_owned(), last)])));
+    assert!(!service.log().contains("failed: "), "{}", service.log());
+}
+
+#[test]
+fn inputs_go_where_the_user_wants_them() {
+    let place = Place::with(&["in/x/a.pgm"]);
+    place.file("in/broken.pgm", b"P5\n4 4\n255\nshort");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(1000);
+    File::options().append(true).open(place.path("in/broken.pgm")).unwrap().set_modified(long_ago).unwrap();
+    let service = Service::start(&place, "--after move:kept --failed bad");
+    wait("the input to move", || place.path("kept/x/a.pgm").exists());
+    wait("the broken input to be set aside", || place.path("bad/broken.pgm.reason.txt").exists());
+    assert_eq!((place.read("kept/x/a.pgm"), place.read("out/x/a.pgm")), (DULL.to_vec(), BRIGHT.to_vec()));
+    assert!(String::from_utf8(place.read("bad/broken.pgm.reason.txt")).unwrap().contains("cut short"));
+    service.stop();
+    let service = Service::start(&place, "--after delete");
+    drop_in(&place, "y.pgm", DULL);
+    wait("the input to be removed", || is_bright(&place, "y.pgm") && !place.path("in/y.pgm").exists());
+    service.stop();
+    assert_eq!(place.tree("in"), [""; 0]);
+}
+
+#[test]
+fn an_inbox_that_goes_and_comes_back_is_watched_again() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "");
+    wait("the first output", || is_bright(&place, "a.pgm"));
+    fs::rename(place.path("in"), place.path("away")).unwrap();
+    wait("the loss to be noticed", || service.log().contains("is gone"));
+    fs::write(place.path("away/b.pgm"), DULL).unwrap();
+    fs::rename(place.path("away"), place.path("in")).unwrap();
+    wait("the second output", || is_bright(&place, "b.pgm"));
+    drop_in(&place, "c.pgm", DULL);
+    wait("the third output", || is_bright(&place, "c.pgm"));
+    assert_eq!(times_done(&service.log(), "a.pgm"), 1);
+}
+
+#[test]
+fn one_service_an_output_folder_and_its_status_for_everybody() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "");
+    wait("the output", || is_bright(&place, "a.pgm"));
+    let second = place.run("--watch in --out out");
+    second.exits(3).says(&format!("another histeqd (process {})", service.pid()));
+    wait("the status", || {
+        let status = place.histeqd("status out --json").output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        status["done"] == 1 && status["daemon"]["pid"] == service.pid()
+    });
+    let text = String::from_utf8(place.histeqd("status out").output().unwrap().stdout).unwrap();
+    assert!(text.contains("done      1, the last one"), "{text}");
+    place.run("status nowhere").exits(3).says("there is no ledger");
+}
+
+#[test]
+fn the_configuration_can_be_reloaded() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("my.toml", "after = 'keep'\n");
+    let service = Service::start(&place, "--config my.toml");
+    wait("the output", || is_bright(&place, "a.pgm"));
+    place.file("my.toml", "after = 'delete'\nthreads = 7\n");
+    service.signal(Signal::HUP);
+    wait("the reload", || service.log().contains("a restart is needed for the changes to threads"));
+    wait("the input to be removed", || !place.path("in/a.pgm").exists());
+    place.file("my.toml", "after = 'burn'\n");
+    service.signal(Signal::HUP);
+    wait("the mistake to be named", || service.log().contains("is not reloaded"));
+    drop_in(&place, "b.pgm", DULL);
+    wait("the next input to be done", || is_bright(&place, "b.pgm"));
+}

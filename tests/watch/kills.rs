@@ -1,0 +1,55 @@
+//! Kills at random moments. HISTEQD_KILLS says how many.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use crate::harness::Place;
+use crate::service::{
+    Random, Service, drop_in, expected, from_environment, outputs, picture, times_done, wait_for,
+};
+
+const AFTER_KEEP: &str = "--threads 2 --memory 64MiB";
+
+#[test]
+fn after_any_number_of_kills_every_input_has_one_whole_output() {
+    let kills = from_environment("HISTEQD_KILLS", 15);
+    let seed = from_environment("HISTEQD_SEED", 1 + u64::from(std::process::id()));
+    println!("HISTEQD_SEED={seed}");
+    let mut random = Random(seed);
+    let place = Place::new();
+    let mut inputs = BTreeMap::new();
+    for kill in 0..kills {
+        let service = Service::begin(&place, AFTER_KEEP);
+        let lives = Duration::from_millis(20 + random.below(400));
+        thread::scope(|scope| {
+            scope.spawn(|| thread::sleep(lives));
+            for number in 0..3 + random.below(5) {
+                let name = format!("{}/{kill}-{number}.pgm", random.below(3));
+                let content = picture(random.below(1 << 40), 200 + random.below(600) as usize);
+                if random.below(3) == 0 {
+                    fs::create_dir_all(place.path("in").join(&name).parent().unwrap()).unwrap();
+                    fs::write(place.path("in").join(&name), &content).unwrap();
+                } else {
+                    drop_in(&place, &name, &content);
+                }
+                inputs.insert(name, content);
+                thread::sleep(Duration::from_millis(random.below(20)));
+            }
+        });
+        service.kill();
+    }
+    let service = Service::start(&place, AFTER_KEEP);
+    wait_for(&place, &expected(&inputs));
+    let log = service.log();
+    assert_eq!(service.stop(), Some(0));
+    assert_eq!(
+        outputs(&place),
+        inputs.keys().cloned().collect::<Vec<_>>(),
+        "no temporary files, nothing else"
+    );
+    for name in inputs.keys() {
+        assert!(times_done(&log, name) <= 1, "{name} was done again after its output was there");
+    }
+}

@@ -1,0 +1,167 @@
+//! A running service, its inputs, and what must have become of them.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::Place;
+
+/// Long enough for a machine that does much else.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// `histeqd --watch in --out out` in a place; it is killed when dropped.
+pub(crate) struct Service {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Service {
+    /// Starts it with further arguments, and waits until it watches.
+    pub(crate) fn start(place: &Place, arguments: &str) -> Self {
+        let before = fs::read(place.path("log")).map_or(0, |log| log.len());
+        let service = Self::begin(place, arguments);
+        wait("the service to start", || service.log()[before..].contains("watching "));
+        service
+    }
+
+    /// Starts it and does not wait.
+    pub(crate) fn begin(place: &Place, arguments: &str) -> Self {
+        fs::create_dir_all(place.path("in")).unwrap();
+        let mut command =
+            place.histeqd(&format!("--watch in --out out --verbose --durability fast {arguments}"));
+        Self::spawn(place, &mut command)
+    }
+
+    /// Starts what the command says as a service.
+    pub(crate) fn spawn(place: &Place, command: &mut std::process::Command) -> Self {
+        let log = place.path("log");
+        let file = File::options().create(true).append(true).open(&log).unwrap();
+        let child = command.stderr(file).stdout(Stdio::null()).spawn().unwrap();
+        Self { child, log }
+    }
+
+    /// All that it and the services before it in the same place said.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Kills it as nothing else can.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and returns its exit code.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for something that has to come true.
+pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A gray picture that is another one for every `seed`, with dull levels.
+pub(crate) fn picture(seed: u64, side: usize) -> Vec<u8> {
+    let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
+    let mut picture = format!("P5\n{side} {side}\n255\n").into_bytes();
+    picture.extend((0..side * side).map(|_| 100 + u8::try_from(random.below(50)).unwrap()));
+    picture
+}
+
+/// Puts a whole file in its place by a rename.
+pub(crate) fn drop_in(place: &Place, name: &str, content: &[u8]) {
+    let target = place.path("in").join(name);
+    fs::create_dir_all(target.parent().unwrap()).unwrap();
+    let outside = place.path("outside");
+    fs::write(&outside, content).unwrap();
+    fs::rename(outside, target).unwrap();
+}
+
+/// Writes a file in small pieces, with a pause after each.
+pub(crate) fn write_slowly(path: &Path, content: &[u8], pieces: usize, pause: Duration) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut file = File::create(path).unwrap();
+    for piece in content.chunks(content.len().div_ceil(pieces)) {
+        file.write_all(piece).unwrap();
+        thread::sleep(pause);
+    }
+}
+
+/// What a single run makes of inputs, by name: what the service has to make of them too.
+pub(crate) fn expected(inputs: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+    let place = Place::new();
+    for (name, content) in inputs {
+        place.file(Path::new("in").join(name), content);
+    }
+    if !inputs.is_empty() {
+        place.run("in --out out --quiet --durability fast").exits(0);
+    }
+    inputs.keys().map(|name| (name.clone(), place.read(Path::new("out").join(name)))).collect()
+}
+
+/// The names of the outputs, without histeqd's own folder.
+pub(crate) fn outputs(place: &Place) -> Vec<String> {
+    place.tree("out").into_iter().filter(|name| !name.starts_with(".histeqd/")).collect()
+}
+
+/// Waits until every input's output is there and right, and nothing else is.
+pub(crate) fn wait_for(place: &Place, expected: &BTreeMap<String, Vec<u8>>) {
+    let is_right = |(name, content): (&String, &Vec<u8>)| {
+        fs::read(place.path("out").join(name)).is_ok_and(|output| output == *content)
+    };
+    wait("all outputs", || expected.iter().all(is_right));
+}
+
+/// How often a log says that a file was done.
+pub(crate) fn times_done(log: &str, name: &str) -> usize {
+    let named = format!("/in/{name} -> ");
+    log.lines().filter(|line| line.contains(" done: ") && line.contains(&named)).count()
+}
+
+/// Small, and the same everywhere.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// A number from the environment, for those who have more time.
+pub(crate) fn from_environment(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}

@@ -1,0 +1,50 @@
+//! An output folder without room.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::harness::{HISTEQD, Place};
+use crate::service::{Service, drop_in, expected, picture, wait};
+
+#[test]
+fn a_full_disk_is_waited_for() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("out")).unwrap();
+    fs::create_dir_all(place.path("in")).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=2m none out && head -c 1500k /dev/zero > out/filler && \
+         exec '{HISTEQD}' --watch in --out out --state state --verbose"
+    );
+    let mut flags = vec!["--mount"];
+    if !rustix::process::geteuid().is_root() {
+        flags.extend(["--user", "--map-root-user"]);
+    }
+    let service = Service::spawn(&place, place.command("unshare", flags).args(["sh", "-c", &script]));
+    let log = || service.log();
+    wait("the mount", || {
+        log().contains("watching ") || log().contains("unshare:") || log().contains("mount:")
+    });
+    if !log().contains("watching ") {
+        eprintln!("SKIPPED: no mounts of our own here: {}", log());
+        return;
+    }
+    let inputs: BTreeMap<_, _> =
+        (0..5).map(|number| (format!("{number}.pgm"), picture(number, 500))).collect();
+    for (name, content) in &inputs {
+        drop_in(&place, name, content);
+    }
+    wait("the full disk to be noticed", || log().contains("nothing more is begun until this has passed"));
+    // The mount is seen by nobody else, but through the process.
+    let out = PathBuf::from(format!("/proc/{}/root", service.pid()))
+        .join(place.path("out").strip_prefix("/").unwrap());
+    fs::remove_file(out.join("filler")).unwrap();
+    let right = expected(&inputs);
+    wait("all outputs", || {
+        right.iter().all(|(name, content)| fs::read(out.join(name)).is_ok_and(|output| output == *content))
+    });
+    wait("the end of the wait to be said", || log().contains("the output takes pictures again"));
+    let left: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 6, "the outputs and .histeqd: {left:?}");
+    assert!(!log().contains(" failed: "), "{}", log());
+}
