@@ -33,6 +33,7 @@ Examples:
   histeqd xray.png --out done/ --color gray   one picture
   histeqd inbox/ --out done/ --format png     all outputs as PNG
   histeqd inbox/ --out done/ --dry-run        what would be done
+  histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd histogram photo.jpg --plot hist.svg counts of every channel, and a plot
   histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd devices                             which GPUs can be used, and why not

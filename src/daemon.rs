@@ -87,12 +87,12 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (events, told) = bounded(WAITING);
     let stop = control.stop.clone();
     let watching = Watching::new(settings, control, ledger, jobs, Arc::clone(&health), metrics)?;
+    let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
+    let order = Order::Equalize(settings.operation);
     let done = thread::scope(|scope| {
         let spawned =
             thread::Builder::new().name("watch".into()).spawn_scoped(scope, move || watching.run(&told));
         spawned.map_err(Error::thread)?;
-        let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
-        let order = Order::Equalize(settings.operation);
         let done = crate::process(starting(given, &health), &encoder, order, settings, &stop, &events);
         drop(events);
         done

@@ -62,7 +62,7 @@ impl PictureError {
             Self::Slot(error) => matches!(error, SlotError::System { .. }),
             Self::Publish(error) => error.can_pass(),
             Self::Device(_) => true,
-            Self::Refused(_) | Self::Bug(_) | Self::TooManyBins { .. } | Self::Plot(_) => false,
+            Self::Refused(_) | Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
     }
 
