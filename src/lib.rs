@@ -27,6 +27,7 @@ pub mod progress;
 pub mod publish;
 pub mod slot;
 pub mod source;
+pub mod split;
 pub mod worker;
 
 use std::sync::Arc;
