@@ -47,6 +47,8 @@ pub struct Settings {
     pub memory: u64,
     /// What equalizes.
     pub devices: DeviceChoice,
+    /// Whether the channels of a picture go to different devices.
+    pub split_channels: bool,
     /// How long a device may take for one picture.
     pub device_timeout: Duration,
     /// What becomes of outputs that exist.
@@ -116,6 +118,8 @@ pub struct Request {
     pub out: PathBuf,
     /// Which outputs there are.
     pub naming: Naming,
+    /// Whether the channels of a picture go to different devices.
+    pub split_channels: bool,
     /// Say what would be done, and write nothing.
     pub dry_run: bool,
     /// What the user wants to hear.
@@ -151,6 +155,7 @@ impl Settings {
             inputs: request.inputs,
             out: request.out,
             naming: request.naming,
+            split_channels: request.split_channels,
             dry_run: request.dry_run,
             report: request.report,
             watch: request.watch,

@@ -29,6 +29,7 @@ pub mod progress;
 pub mod publish;
 pub mod slot;
 pub mod source;
+pub mod split;
 pub mod status;
 pub mod worker;
 

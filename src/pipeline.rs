@@ -15,13 +15,14 @@ use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 use crate::codec::{self, Decoded, Target};
 use crate::config::{Durability, Settings};
 use crate::device::Devices;
-use crate::equalize::Order;
+use crate::equalize::{Order, planes};
 use crate::error::{Error, PictureError};
 use crate::picture::Layout;
 use crate::progress::Event;
 use crate::publish::{Publisher, Unpublished};
-use crate::slot::{Claim, DeviceId, Slot, SlotPool};
+use crate::slot::{Claim, DeviceId, Slot, SlotError, SlotPool, Slots};
 use crate::source::Job;
+use crate::split::{self, Join};
 
 /// Asks a run to end early: pictures under way are finished, no new ones are begun.
 #[derive(Clone, Debug, Default)]
@@ -48,35 +49,96 @@ pub struct Work {
     redo: Sender<Work>,
 }
 
-/// A picture in a slot.
-pub struct Task {
-    /// Where its pixels are.
-    pub slot: Slot,
-    /// What they are, and what the encoder will need.
+/// A decoded picture, apart from its pixels.
+pub struct Picture {
+    /// What the pixels are, and what the encoder will need.
     pub decoded: Decoded,
-    /// What a device does with them.
-    pub order: Order,
     /// Where it came from.
     pub work: Work,
     /// Bytes of its file.
     pub bytes_in: u64,
 }
 
-impl Task {
-    /// The layout of the pixels at the start of the slot.
-    pub fn layout(&self) -> Layout {
-        self.decoded.layout
-    }
-
-    /// The device failed: the slot goes back, the job to be decoded again for another device.
-    pub fn redo(self, device: DeviceId) {
-        let Self { slot, mut work, .. } = self;
-        drop(slot);
+impl Picture {
+    /// The device failed: the job is to be decoded again for another device.
+    fn redo(self, device: DeviceId) {
+        let mut work = self.work;
         work.claim.failed_on.push(device);
         let back = work.redo.clone();
         // Only a decoder that panicked closes this way; the panic is then what ends the run.
         let _ = back.send(work);
     }
+}
+
+/// Pixels in a slot, on their way through a device.
+pub struct Task {
+    /// Where they are.
+    pub slot: Slot,
+    /// How they lie at the start of the slot.
+    pub layout: Layout,
+    /// What a device does with them.
+    pub order: Order,
+    part: Part,
+}
+
+/// What of a picture a task is.
+enum Part {
+    /// All of it.
+    Whole(Box<Picture>),
+    /// One of its planes.
+    Plane { number: usize, join: Arc<Join> },
+}
+
+impl Task {
+    fn whole(slot: Slot, order: Order, picture: Box<Picture>) -> Self {
+        Self { slot, layout: picture.decoded.layout, order, part: Part::Whole(picture) }
+    }
+
+    /// The plane of that number of a picture that is put together by `join`.
+    pub fn plane(slot: Slot, layout: Layout, order: Order, number: usize, join: Arc<Join>) -> Self {
+        Self { slot, layout, order, part: Part::Plane { number, join } }
+    }
+
+    /// The picture's file.
+    pub fn input(&self) -> &Path {
+        match &self.part {
+            Part::Whole(picture) => &picture.work.job.input,
+            Part::Plane { join, .. } => join.input(),
+        }
+    }
+
+    /// The device failed: the slot goes back, the job to be decoded again for another device.
+    pub fn redo(self, device: DeviceId) {
+        drop(self.slot);
+        let picture = match self.part {
+            Part::Whole(picture) => Some(picture),
+            Part::Plane { join, .. } => join.give_up(),
+        };
+        if let Some(picture) = picture {
+            picture.redo(device);
+        }
+    }
+
+    /// The device is through: the picture, if all of it is there now.
+    fn finish(self) -> Option<Finished> {
+        let Self { slot, order, part, .. } = self;
+        match part {
+            Part::Whole(picture) => Some(Finished { devices: vec![slot.device()], slot, order, picture }),
+            Part::Plane { number, join } => join.arrive(number, slot),
+        }
+    }
+}
+
+/// A picture that the devices are through with.
+pub struct Finished {
+    /// Where its pixels and counts are.
+    pub slot: Slot,
+    /// What was done.
+    pub order: Order,
+    /// All the rest of it.
+    pub picture: Box<Picture>,
+    /// Which devices did it.
+    pub devices: Vec<DeviceId>,
 }
 
 /// Threads that wait for the disk, so that no encoder does. More gained nothing on a fast disk; a slow one commits what several
@@ -100,12 +162,16 @@ pub trait Outlet: Sync {
     /// When there is none.
     fn check(&self) -> Result<(), Error>;
 
-    /// Takes what a device left in the task's slot; returns the output that is to be published, if there is one. `scratch` is
+    /// Takes what the devices left in the slot; returns the output that is to be published, if there is one. `scratch` is
     /// worth reusing.
     ///
     /// # Errors
     /// When this picture cannot be taken. The others may still come.
-    fn take(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<Option<Unpublished<'_>>, PictureError>;
+    fn take(
+        &self,
+        finished: &mut Finished,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Option<Unpublished<'_>>, PictureError>;
 
     /// The picture of this job failed.
     fn miss(&self, _job: &Job) {}
@@ -126,9 +192,14 @@ impl Outlet for Encoder<'_> {
         self.publisher.check(self.out).map_err(|error| Error::CannotRun(error.to_string()))
     }
 
-    fn take(&self, task: &mut Task, scratch: &mut Vec<u8>) -> Result<Option<Unpublished<'_>>, PictureError> {
-        let mut output = self.publisher.begin(&task.work.job.output)?;
-        codec::encode(&task.decoded, task.slot.bytes_mut(), self.target, scratch, output.file())
+    fn take(
+        &self,
+        finished: &mut Finished,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Option<Unpublished<'_>>, PictureError> {
+        let Finished { slot, picture, .. } = finished;
+        let mut output = self.publisher.begin(&picture.work.job.output)?;
+        codec::encode(&picture.decoded, slot.bytes_mut(), self.target, scratch, output.file())
             .map_err(|error| output.failed(error))?;
         Ok(Some(output))
     }
@@ -243,35 +314,53 @@ impl Stages<'_> {
         let mut buffer = Vec::new();
         while let Some(work) = queues.next() {
             match self.decode(&work, &mut buffer) {
-                Ok((slot, decoded, bytes_in)) => {
-                    self.devices.submit(Task { slot, decoded, order: self.order, work, bytes_in });
+                Ok((slots, decoded, bytes_in)) => {
+                    self.submit(slots, Box::new(Picture { decoded, work, bytes_in }));
                 }
                 Err(error) => self.fail(work.job, error),
             }
         }
     }
 
-    fn decode(&self, work: &Work, buffer: &mut Vec<u8>) -> Result<(Slot, Decoded, u64), PictureError> {
+    fn submit(&self, slots: Slots, picture: Box<Picture>) {
+        let Slots { whole, planes } = slots;
+        if planes.is_empty() {
+            return self.devices.submit(Task::whole(whole, self.order, picture));
+        }
+        split::tasks(picture, self.order, whole, planes, self.settings.threads)
+            .for_each(|task| self.devices.submit(task));
+    }
+
+    /// Waits for slots for a picture that is decoded in `bytes` bytes.
+    fn take_slots(&self, layout: &Layout, bytes: u64, heap: u64, claim: &Claim) -> Result<Slots, SlotError> {
+        let bytes = self.order.slot_bytes(layout).max(bytes);
+        match planes::layout(layout).filter(|_| self.settings.split_channels) {
+            Some(plane) => self.pool.take_split(bytes, heap, self.order.slot_bytes(&plane), claim),
+            None => self.pool.take(bytes, heap, claim).map(|whole| Slots { whole, planes: Vec::new() }),
+        }
+    }
+
+    fn decode(&self, work: &Work, buffer: &mut Vec<u8>) -> Result<(Slots, Decoded, u64), PictureError> {
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
-        let bytes = self.order.slot_bytes(&opened.layout()).max(opened.slot_bytes() as u64);
-        let mut slot = self.pool.take(bytes, opened.heap_bytes(), &work.claim)?;
-        let decoded = opened.decode(slot.bytes_mut())?;
-        slot.keep_aside(decoded.heap_bytes(&self.settings.target));
-        Ok((slot, decoded, bytes_in))
+        let (layout, bytes, heap) = (opened.layout(), opened.slot_bytes() as u64, opened.heap_bytes());
+        let mut slots = self.take_slots(&layout, bytes, heap, &work.claim)?;
+        let decoded = opened.decode(slots.whole.bytes_mut())?;
+        slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
+        Ok((slots, decoded, bytes_in))
     }
 
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {
         let mut scratch = Vec::new();
-        for mut task in equalized {
-            let device = self.devices.name(&task.slot);
-            let taken = self.outlet.take(&mut task, &mut scratch);
-            let Task { slot, decoded, work, bytes_in, .. } = task;
+        for mut finished in equalized.iter().filter_map(Task::finish) {
+            let taken = self.outlet.take(&mut finished, &mut scratch);
+            let Finished { slot, picture, devices, .. } = finished;
             drop(slot);
+            let Picture { decoded, work, bytes_in } = *picture;
             match taken {
                 Ok(output) => {
-                    let pixels = decoded.layout.pixels();
+                    let (pixels, device) = (decoded.layout.pixels(), self.devices.names(&devices));
                     self.pass_on(Taken { output, job: work.job, pixels, bytes_in, device }, publishers);
                 }
                 Err(error) => self.fail(work.job, error),

@@ -5,12 +5,14 @@
 //! pin them. The CPU's slots are private memory, which can have huge pages.
 #![allow(unsafe_code)]
 
+use std::cmp::Reverse;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::equalize::planes::PLANES;
 use memmap2::{Advice, MmapMut, MmapOptions};
 use rustix::fs::{MemfdFlags, SealFlags};
 
@@ -168,6 +170,14 @@ impl Drop for Slot {
     }
 }
 
+/// The slots of one picture.
+pub struct Slots {
+    /// That of the whole picture.
+    pub whole: Slot,
+    /// Those of its planes, if it is split.
+    pub planes: Vec<Slot>,
+}
+
 /// Which devices may take a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
@@ -306,6 +316,37 @@ impl SlotPool {
     pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, claim: &Claim) -> Result<Slot, SlotError> {
         let needed = bytes.max(1);
         let total = needed.saturating_add(aside);
+        let buffer = self.in_turn(total, |state| state.try_take(needed, aside, &state.admitted(claim)))?;
+        Ok(Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) })
+    }
+
+    /// Waits for the slots of a picture that is to be split, all at once: one with room for `whole` bytes on the CPU, which no
+    /// worker has to map, with `aside` as in [`SlotPool::take`], and one for each plane with room for `plane` bytes, on as many
+    /// of the devices that `claim` admits as there are planes. Devices that are insisted on are waited for.
+    ///
+    /// # Errors
+    /// [`SlotError`].
+    pub fn take_split(
+        self: &Arc<Self>,
+        whole: u64,
+        aside: u64,
+        plane: u64,
+        claim: &Claim,
+    ) -> Result<Slots, SlotError> {
+        let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
+        let taken = self.in_turn(total, |state| state.try_take_split(whole, aside, plane, claim))?;
+        let slot = |buffer, aside| Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) };
+        let mut taken = taken.into_iter();
+        let whole = slot(taken.next().expect("the first is the whole picture's"), aside);
+        Ok(Slots { whole, planes: taken.map(|buffer| slot(buffer, 0)).collect() })
+    }
+
+    /// Waits for this taker's turn and then until it gets what it wants, `total` bytes in all.
+    fn in_turn<T>(
+        &self,
+        total: u64,
+        mut take: impl FnMut(&mut State) -> Option<io::Result<T>>,
+    ) -> Result<T, SlotError> {
         if total > self.memory {
             return Err(SlotError::LargerThanMemory { needed: total, allowed: self.memory });
         }
@@ -314,7 +355,7 @@ impl SlotPool {
         state.next_ticket += 1;
         let taken = loop {
             if state.serving == ticket
-                && let Some(taken) = state.try_take(needed, aside, claim)
+                && let Some(taken) = take(&mut state)
             {
                 break taken;
             }
@@ -323,8 +364,7 @@ impl SlotPool {
         state.serving += 1;
         drop(state);
         self.changed.notify_all();
-        let buffer = taken.map_err(|source| SlotError::System { needed, source })?;
-        Ok(Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) })
+        taken.map_err(|source| SlotError::System { needed: total, source })
     }
 
     fn put(&self, buffer: Buffer) {
@@ -350,8 +390,7 @@ fn return_what_is_freed() {
 impl State {
     /// A slot if one can be had now: of those that came back last, whose pages are still warm, the first that is large
     /// enough, else the first, grown.
-    fn try_take(&mut self, needed: u64, aside: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
-        let admitted = self.admitted(claim);
+    fn try_take(&mut self, needed: u64, aside: u64, admitted: &[bool]) -> Option<io::Result<Buffer>> {
         let fits = |slot: &Buffer| admitted[slot.device] && slot.capacity() >= needed;
         let taken = if let Some(at) = self.free.iter().rposition(fits)
             && self.make_room(at, self.free[at].capacity() + aside)
@@ -370,6 +409,66 @@ impl State {
             self.memory_left -= aside;
         }
         Some(taken)
+    }
+
+    /// The slots of a split picture if all can be had now, the whole picture's first.
+    fn try_take_split(
+        &mut self,
+        whole: u64,
+        aside: u64,
+        plane: u64,
+        claim: &Claim,
+    ) -> Option<io::Result<Vec<Buffer>>> {
+        if self.may_still_come(claim) {
+            return None;
+        }
+        let mut taken = Vec::with_capacity(1 + PLANES);
+        let outcome = self.take_parts(whole, aside, plane, claim, &mut taken);
+        if !matches!(outcome, Some(Ok(()))) {
+            self.memory_left += if taken.is_empty() { 0 } else { aside };
+            self.free.append(&mut taken);
+        }
+        outcome.map(|parts| parts.map(|()| taken))
+    }
+
+    /// Takes the slots of a split picture one by one, as far as they can be had.
+    fn take_parts(
+        &mut self,
+        whole: u64,
+        aside: u64,
+        plane: u64,
+        claim: &Claim,
+        taken: &mut Vec<Buffer>,
+    ) -> Option<io::Result<()>> {
+        let cpu: Vec<bool> = self.members.iter().map(|member| !member.accelerator).collect();
+        match self.try_take(whole.max(1), aside, &cpu)? {
+            Ok(buffer) => taken.push(buffer),
+            Err(error) => return Some(Err(error)),
+        }
+        let admitted = self.admitted(claim);
+        for _ in 0..PLANES {
+            let count = |buffers: &[Buffer], device| buffers.iter().filter(|b| b.device == device).count();
+            // The fewest of this picture's planes, and then the most that is free, so that later pictures even it out.
+            let rank = |&device: &DeviceId| (count(&taken[1..], device), Reverse(count(&self.free, device)));
+            let free = self.free.iter().map(|buffer| buffer.device).filter(|&device| admitted[device]);
+            let device = free.min_by_key(rank)?;
+            let only: Vec<bool> = (0..admitted.len()).map(|other| other == device).collect();
+            match self.try_take(plane, 0, &only)? {
+                Ok(buffer) => taken.push(buffer),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(()))
+    }
+
+    /// Whether a device that is insisted on, and that `claim` admits, is not up yet.
+    fn may_still_come(&self, claim: &Claim) -> bool {
+        let awaited = |(device, member): (DeviceId, &Member)| {
+            member.accelerator && member.standing == Standing::Down && !claim.failed_on.contains(&device)
+        };
+        self.wait_for_accelerators
+            && claim.failed_on.len() < 2
+            && self.members.iter().enumerate().any(awaited)
     }
 
     /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are

@@ -280,6 +280,89 @@ fn several_plots_need_names_of_their_own() {
     ran.exits(1).says("would have the same output");
 }
 
+/// A picture that several threads take apart.
+fn large() -> Vec<u8> {
+    Picture::new(1201, 901, 3, 256).pam()
+}
+
+#[test]
+fn split_channels_count_the_same() {
+    let place = place();
+    place.file("in/large.pam", large());
+    for flags in ["", "--equalized --color per-channel", "--color gray"] {
+        let line = format!("histogram in --bins 256 {flags} --devices");
+        let whole = place.run(&format!("{line} cpu")).exits(0).stdout();
+        for devices in ["cpu-workers:3 -v", "cpu-workers:2 -v", "cpu -j1", "cpu -j8"] {
+            let split = place.run(&format!("{line} {devices} --split-channels"));
+            assert!(split.exits(0).stdout() == whole, "{flags} {devices}");
+            if devices == "cpu-workers:3 -v" && flags.is_empty() {
+                split.says("done: in/large.pam (cpu-worker0+cpu-worker1+cpu-worker2)");
+                split.says("done: in/4-65536.pam (cpu-worker0+cpu-worker1+cpu-worker2)");
+            }
+        }
+    }
+}
+
+#[test]
+fn split_channels_equalize_to_the_same_bytes() {
+    let place = place();
+    place.file("in/large.pam", large());
+    for method in ["global", "clahe --tiles 3x5"] {
+        let line = format!("in --color per-channel --overwrite --method {method}");
+        place.run(&format!("{line} --out whole --devices cpu")).exits(0);
+        place.run(&format!("{line} --out split --devices cpu-workers:3 --split-channels")).exits(0);
+        for name in place.tree("in") {
+            let read = |out: &str| place.read(Path::new(out).join(&name));
+            assert!(read("whole") == read("split"), "{name} {method}");
+            assert!(read("whole") != place.read(Path::new("in").join(&name)), "{name} {method}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_fails_in_the_middle_of_a_split_picture_costs_nothing() {
+    let place = place();
+    place.file("in/large.pam", large());
+    (0..20).for_each(|n| place.file(format!("in/more-{n}.pam"), Picture::new(300 + n, 70, 3, 256).pam()));
+    let count = "histogram in --devices";
+    let equalize = "in --color per-channel --overwrite --out";
+    let counts = place.run(&format!("{count} cpu")).exits(0).stdout();
+    place.run(&format!("{equalize} whole --devices cpu")).exits(0);
+    for (fault, words) in [
+        ("exit@2", "ended with code 3"),
+        ("fail@5", "a test asked for this failure"),
+        ("hang@3", "overran its deadline"),
+        ("exit@1*", "given up"),
+    ] {
+        let workers = "cpu-workers:3 --split-channels --device-timeout 1s";
+        let mut command = place.histeqd(&format!("{count} {workers}"));
+        command.env("HISTEQD_FAULT", fault);
+        let ran = Ran::from(command);
+        assert!(ran.exits(0).says(words).stdout() == counts, "{fault}");
+        let mut command = place.histeqd(&format!("{equalize} split --devices {workers}"));
+        command.env("HISTEQD_FAULT", fault);
+        Ran::from(command).exits(0).says(words);
+        for name in place.tree("in") {
+            let read = |out: &str| place.read(Path::new(out).join(&name));
+            assert!(read("whole") == read("split"), "{name} {fault}");
+        }
+    }
+}
+
+#[test]
+fn splitting_has_its_conditions() {
+    let place = Place::with(&["in.pgm"]);
+    place
+        .run("in.pgm --out out --split-channels")
+        .exits(2)
+        .says("--split-channels needs --color per-channel");
+    place.run("histogram in.pgm --equalized --split-channels").exits(2).says("--color per-channel");
+    place.file("large.pam", large());
+    let small = "large.pam --out out --color per-channel --devices cpu --memory 4MiB";
+    place.run(&format!("{small} --split-channels")).exits(1).says("--memory");
+    place.run(small).exits(0);
+}
+
 #[test]
 fn the_help_tells_what_is_counted() {
     let place = Place::new();

@@ -36,7 +36,7 @@ impl CpuDevice {
 fn run_lane(tasks: &Receiver<Task>, equalized: &Sender<Task>) {
     let mut lane = CpuLane::default();
     for mut task in tasks {
-        let (layout, order) = (task.layout(), task.order);
+        let (layout, order) = (task.layout, task.order);
         lane.carry_out(task.slot.bytes_mut(), &layout, &order).expect("the CPU does not fail");
         if equalized.send(task).is_err() {
             return;

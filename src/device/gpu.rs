@@ -249,7 +249,7 @@ impl GpuDevice {
         let lent = state.worker.as_ref().and_then(|worker| worker.lent.get(&slot));
         lent.map_or_else(
             || reason.to_owned(),
-            |lent| format!("{reason} (at {})", lent.task.work.job.input.display()),
+            |lent| format!("{reason} (at {})", lent.task.input().display()),
         )
     }
 
@@ -262,7 +262,7 @@ impl GpuDevice {
         }
         let now = Instant::now();
         let late = worker.lent.values().find(|lent| lent.deadline < now)?;
-        let input = late.task.work.job.input.display();
+        let input = late.task.input().display();
         Some(End::Failed(format!("it overran its deadline on {input}; its worker was killed")))
     }
 
@@ -285,8 +285,8 @@ impl GpuDevice {
     fn lend(&self, task: Task) -> Option<Task> {
         let mut state = self.link.lock();
         let Some(worker) = state.worker.as_mut().filter(|worker| worker.ready) else { return Some(task) };
-        let queued: u64 = worker.lent.values().map(|lent| lent.task.layout().bytes()).sum();
-        let bytes = queued + task.layout().bytes();
+        let queued: u64 = worker.lent.values().map(|lent| lent.task.layout.bytes()).sum();
+        let bytes = queued + task.layout.bytes();
         let deadline =
             Instant::now() + self.timeout + Duration::from_millis(bytes / (SLOWEST_BYTES_A_SECOND / 1000));
         // A worker that cannot be reached is about to be found dead by its supervisor, which takes the task back.
@@ -304,7 +304,7 @@ impl Worker {
             self.channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
             self.mapped.insert(slot, generation);
         }
-        let (layout, order) = (task.layout(), task.order);
+        let (layout, order) = (task.layout, task.order);
         self.channel.send(&ToWorker::Work { slot, layout, order }, None)
     }
 }

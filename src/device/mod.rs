@@ -4,6 +4,7 @@ pub mod cpu;
 pub mod find;
 pub mod gpu;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
@@ -15,7 +16,8 @@ use crate::config::{DeviceChoice, DeviceName, Settings};
 use crate::error::Error;
 use crate::pipeline::{Stop, Task};
 use crate::progress::Event;
-use crate::slot::{DeviceId, Slot, SlotPool};
+use crate::slot::{DeviceId, SlotPool};
+use crate::split;
 use crate::worker::{Unit, WorkerArgs};
 use cpu::CpuDevice;
 use find::Finder;
@@ -105,7 +107,7 @@ impl Devices {
         around: &Surroundings<'_>,
     ) -> Result<(), Error> {
         let threads = around.settings.threads;
-        let slots = 3 * threads;
+        let slots = (3 * threads).max(split::SLOTS);
         let id = around.pool.join(false, slots, Box::new(|_| ()));
         let cpu = CpuDevice::start(scope, threads, slots, around.equalized).map_err(Error::thread)?;
         self.add(id, Arc::new(cpu));
@@ -153,9 +155,10 @@ impl Devices {
         self.get(task.slot.device()).submit(task);
     }
 
-    /// The name of the device that a slot belongs to.
-    pub fn name(&self, slot: &Slot) -> Arc<str> {
-        self.get(slot.device()).name()
+    /// The names of the devices that did a picture, each once: one, or several and a `+` between.
+    pub fn names(&self, ids: &[DeviceId]) -> Arc<str> {
+        let names: BTreeSet<Arc<str>> = ids.iter().map(|&id| self.get(id).name()).collect();
+        names.into_iter().reduce(|all, name| format!("{all}+{name}").into()).expect("some device did it")
     }
 
     /// Lets all devices end; to be called when no task is under way any more.

@@ -10,6 +10,7 @@ pub mod count;
 pub mod histogram;
 pub mod lut;
 pub mod order;
+pub mod planes;
 mod sample;
 mod simd;
 

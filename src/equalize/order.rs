@@ -44,6 +44,11 @@ impl Order {
         (pixels, bytemuck::cast_slice_mut(&mut behind[from..][..counts * size_of::<u64>()]))
     }
 
+    /// Whether the pixels change.
+    pub const fn equalizes(&self) -> bool {
+        matches!(self, Self::Equalize(_) | Self::Count { equalize: Some(_) })
+    }
+
     /// How many counts a lane leaves.
     fn counts(&self, layout: &Layout) -> usize {
         match self {

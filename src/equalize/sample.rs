@@ -8,7 +8,7 @@ use super::{Buffers, Scratch, colour, histogram, simd};
 /// A sample of a picture: `u8` or `u16`. The arithmetic is written once, over this trait.
 ///
 /// Its provided methods are the hot loops in plain Rust; `u8` replaces them by vector forms that give the same bytes.
-pub trait Sample: Pod + Ord + private::Sealed {
+pub trait Sample: Pod + Ord + Send + Sync + private::Sealed {
     /// How many levels there are: 256 or 65536.
     const LEVELS: usize;
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Histograms, Request, Scale, plot};
 use crate::error::{Error, PictureError};
-use crate::pipeline::{Outlet, Stop, Task};
+use crate::pipeline::{Finished, Outlet, Stop};
 use crate::publish::{Publisher, Unpublished};
 use crate::source::Job;
 
@@ -104,14 +104,18 @@ impl Outlet for Collector<'_> {
         Ok(())
     }
 
-    fn take(&self, task: &mut Task, _scratch: &mut Vec<u8>) -> Result<Option<Unpublished<'_>>, PictureError> {
-        let (layout, bins) = (task.layout(), self.request.bins);
+    fn take(
+        &self,
+        finished: &mut Finished,
+        _scratch: &mut Vec<u8>,
+    ) -> Result<Option<Unpublished<'_>>, PictureError> {
+        let (layout, bins) = (finished.picture.decoded.layout, self.request.bins);
         let levels = layout.depth.levels();
         if bins > levels {
             return Err(PictureError::TooManyBins { levels, bins });
         }
-        let (_, counts) = task.order.parts(task.slot.bytes_mut(), &layout);
-        let job = &task.work.job;
+        let (_, counts) = finished.order.parts(finished.slot.bytes_mut(), &layout);
+        let job = &finished.picture.work.job;
         let histograms = Histograms { input: &job.input, layout, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
         self.add(job, self.request.format.picture(&histograms, bins));

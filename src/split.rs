@@ -1,0 +1,248 @@
+//! `--split-channels`: one picture on several devices, a channel on each.
+//!
+//! A picture of colour is decoded into a slot of the main process, as ever. From there all threads at once take it apart into
+//! planes, each in a slot of its own on a device of its own, so that every device sees its planes alone and over its own bus. The
+//! planes are [`Task`]s like any other picture's pixels. Whichever comes back last completes the [`Join`], and the results are put
+//! together in the picture's own slot, where the rest of the pipeline finds them as if nothing had happened. Luma, which needs all
+//! channels, is counted here on the way.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::equalize::histogram::Tally;
+use crate::equalize::planes::{self, PLANES};
+use crate::equalize::{Order, Sample, count};
+use crate::picture::{Depth, Layout};
+use crate::pipeline::{Finished, Picture, Task};
+use crate::slot::Slot;
+
+/// Slots that a split picture takes at once: its own, and one a plane.
+pub const SLOTS: usize = 1 + PLANES;
+
+/// Threads are worth their start from so many pixels each.
+const LEAST_PIXELS: usize = 1 << 19;
+
+/// A picture whose planes are on their way.
+pub struct Join {
+    input: PathBuf,
+    /// How many threads may work on the picture.
+    threads: usize,
+    /// None once it is complete, or given up.
+    state: Mutex<Option<Parts>>,
+}
+
+/// What is there of a picture.
+struct Parts {
+    picture: Box<Picture>,
+    order: Order,
+    /// The picture itself.
+    whole: Slot,
+    planes: [Option<Slot>; PLANES],
+}
+
+/// Takes apart the picture in the slot `whole`, one plane into each of `slots`.
+///
+/// # Panics
+/// If the picture has no colour, or not as many slots as planes.
+pub fn tasks(
+    picture: Box<Picture>,
+    order: Order,
+    mut whole: Slot,
+    slots: Vec<Slot>,
+    threads: usize,
+) -> impl Iterator<Item = Task> {
+    let layout = picture.decoded.layout;
+    let plane_layout = planes::layout(&layout).expect("the picture has colour");
+    let mut slots: [Slot; PLANES] = slots.try_into().unwrap_or_else(|_| panic!("a slot a plane"));
+    let (pixels, counts) = order.parts(whole.bytes_mut(), &layout);
+    let to = slots.each_mut().map(|slot| order.parts(slot.bytes_mut(), &plane_layout).0);
+    let luma = separate(pixels, &layout, to, !counts.is_empty(), threads);
+    if let Some(first) = counts.chunks_mut(count::length(&layout)).next() {
+        luma_of(first, &layout).copy_from_slice(&luma);
+    }
+    let input = picture.work.job.input.clone();
+    let parts = Parts { picture, order, whole, planes: [const { None }; PLANES] };
+    let join = Arc::new(Join { input, threads, state: Mutex::new(Some(parts)) });
+    let task = move |(number, slot)| Task::plane(slot, plane_layout, order, number, Arc::clone(&join));
+    slots.into_iter().enumerate().map(task)
+}
+
+impl Join {
+    /// The picture's file.
+    pub fn input(&self) -> &Path {
+        &self.input
+    }
+
+    /// A plane is done; the picture, if that was the last.
+    pub fn arrive(&self, number: usize, slot: Slot) -> Option<Finished> {
+        let mut state = self.lock();
+        let parts = state.as_mut()?;
+        parts.planes[number] = Some(slot);
+        if parts.planes.iter().any(Option::is_none) {
+            return None;
+        }
+        let parts = state.take()?;
+        drop(state);
+        Some(parts.put_together(self.threads))
+    }
+
+    /// A plane is lost, and with it the picture: it has to be done again. None if it was given up before.
+    pub fn give_up(&self) -> Option<Box<Picture>> {
+        self.lock().take().map(|parts| parts.picture)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Parts>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Parts {
+    fn put_together(self, threads: usize) -> Finished {
+        let Self { picture, order, mut whole, planes } = self;
+        let layout = picture.decoded.layout;
+        let plane_layout = planes::layout(&layout).expect("the picture has colour");
+        let mut planes = planes.map(|slot| slot.expect("all planes are there"));
+        let devices = planes.each_ref().map(Slot::device).to_vec();
+        let (pixels, counts) = order.parts(whole.bytes_mut(), &layout);
+        let from = planes.each_mut().map(|slot| order.parts(slot.bytes_mut(), &plane_layout));
+        let plane_counts = from.each_ref().map(|(_, counts)| &**counts);
+        let mut stages = counts.chunks_mut(count::length(&layout));
+        if let Some(first) = stages.next() {
+            collect(first, plane_counts, &layout, 0);
+        }
+        if order.equalizes() {
+            let after = stages.next();
+            let plane_pixels = from.each_ref().map(|(pixels, _)| &**pixels);
+            let luma = merge(plane_pixels, &layout, pixels, after.is_some(), threads);
+            if let Some(after) = after {
+                collect(after, plane_counts, &layout, 1);
+                luma_of(after, &layout).copy_from_slice(&luma);
+            }
+        }
+        Finished { slot: whole, order, picture, devices }
+    }
+}
+
+/// Copies the planes' counts of a stage to where those of the whole picture belong.
+fn collect(counts: &mut [u64], planes: [&[u64]; PLANES], layout: &Layout, stage: usize) {
+    let levels = layout.depth.levels();
+    // What a plane counts: itself, and alpha where there is one.
+    let each = levels * (1 + usize::from(layout.pixel.has_alpha()));
+    for (to, plane) in counts.chunks_mut(levels).zip(planes) {
+        to.copy_from_slice(&plane[stage * each..][..levels]);
+    }
+    if layout.pixel.has_alpha() {
+        counts[PLANES * levels..][..levels].copy_from_slice(&planes[0][stage * each + levels..][..levels]);
+    }
+}
+
+/// The counts of luma, the last of a stage.
+fn luma_of<'c>(counts: &'c mut [u64], layout: &Layout) -> &'c mut [u64] {
+    let start = counts.len() - layout.depth.levels();
+    &mut counts[start..]
+}
+
+/// Takes pixels apart; returns the counts of their luma if those are wanted.
+fn separate(
+    pixels: &[u8],
+    layout: &Layout,
+    planes: [&mut [u8]; PLANES],
+    luma: bool,
+    threads: usize,
+) -> Vec<u64> {
+    fn of<S: Sample>(
+        samples: &[S],
+        layout: &Layout,
+        planes: [&mut [S]; PLANES],
+        luma: bool,
+        threads: usize,
+    ) -> Vec<u64> {
+        let band = band(layout, threads);
+        let [red, green, blue] = planes.map(|plane| plane.chunks_mut(band * plane_samples(layout)));
+        let bands = samples.chunks(band * layout.pixel.channels()).zip(red).zip(green).zip(blue);
+        in_bands(bands, luma.then_some(S::LEVELS), |(((samples, red), green), blue), tally| {
+            planes::separate(samples, layout.pixel, [red, green, blue], tally);
+        })
+    }
+    match layout.depth {
+        Depth::Eight => of::<u8>(pixels, layout, planes, luma, threads),
+        Depth::Sixteen => {
+            let planes = planes.map(|plane| bytemuck::cast_slice_mut(plane));
+            of::<u16>(bytemuck::cast_slice(pixels), layout, planes, luma, threads)
+        }
+    }
+}
+
+/// Puts planes back into their pixels; returns the counts of the new luma if those are wanted.
+fn merge(
+    planes: [&[u8]; PLANES],
+    layout: &Layout,
+    pixels: &mut [u8],
+    luma: bool,
+    threads: usize,
+) -> Vec<u64> {
+    fn of<S: Sample>(
+        planes: [&[S]; PLANES],
+        layout: &Layout,
+        samples: &mut [S],
+        luma: bool,
+        threads: usize,
+    ) -> Vec<u64> {
+        let band = band(layout, threads);
+        let [red, green, blue] = planes.map(|plane| plane.chunks(band * plane_samples(layout)));
+        let bands = samples.chunks_mut(band * layout.pixel.channels()).zip(red).zip(green).zip(blue);
+        in_bands(bands, luma.then_some(S::LEVELS), |(((samples, red), green), blue), tally| {
+            planes::merge([red, green, blue], layout.pixel, samples, tally);
+        })
+    }
+    match layout.depth {
+        Depth::Eight => of::<u8>(planes, layout, pixels, luma, threads),
+        Depth::Sixteen => {
+            let planes = planes.map(|plane| bytemuck::cast_slice(plane));
+            of::<u16>(planes, layout, bytemuck::cast_slice_mut(pixels), luma, threads)
+        }
+    }
+}
+
+/// Samples of one pixel of a plane.
+fn plane_samples(layout: &Layout) -> usize {
+    1 + usize::from(layout.pixel.has_alpha())
+}
+
+/// How many pixels each thread gets.
+fn band(layout: &Layout, threads: usize) -> usize {
+    (layout.pixels() as usize).div_ceil(threads).max(LEAST_PIXELS)
+}
+
+/// Works on all bands at once, each on a thread of its own; returns the sums of the tallies, of so many levels, that it gave to
+/// the bands, if any.
+fn in_bands<B: Send>(
+    bands: impl Iterator<Item = B>,
+    levels: Option<usize>,
+    work: impl Fn(B, Option<&mut Tally>) + Sync,
+) -> Vec<u64> {
+    let one = |band| {
+        let mut tally = levels.map(Tally::new);
+        work(band, tally.as_mut());
+        tally.map_or(Vec::new(), |mut tally| tally.counts().to_vec())
+    };
+    let mut bands = bands.peekable();
+    let mut sums = vec![0; levels.unwrap_or(0)];
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let mut own = None;
+        while let Some(band) = bands.next() {
+            // The last band is this thread's own work.
+            match bands.peek() {
+                Some(_) => threads.push(scope.spawn(|| one(band))),
+                None => own = Some(one(band)),
+            }
+        }
+        let others = threads.into_iter().map(|thread| thread.join().expect("counting does not panic"));
+        for counts in own.into_iter().chain(others) {
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+    });
+    sums
+}
