@@ -144,7 +144,7 @@ class Lane:
         arguments = u64(at), u64(pixels), u64(self.luts.data.ptr)
         if pixels >= self.tuning.shared_lut16 and not kind.endswith("channels"):
             grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
-            self.launch(f"apply16_{kind}_shared", (grid,), (512 if "rgb_" in kind else 1024,), *arguments, shared=128 << 10)
+            self.launch(f"apply16_shared_{kind}", (grid,), (512 if "rgb_" in kind else 1024,), *arguments, shared=128 << 10)
         else:
             grid, threads = self.blocks(pixels, 2 * channels, self.tuning.apply8)
             self.launch(f"apply16_{kind}", (grid,), (threads,), *arguments)

@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(LUT16_BLOCK) lut16(const u32* histo
     luts[65536u * blockIdx.y + i] = u16(equalized_level(i, running, first, total, 65535));
 }
 
-// `_shared` holds the one LUT in 128 KiB of shared memory, for many pixels a block on GPUs that have as much.
+// `apply16_shared` holds the one LUT in 128 KiB of shared memory, for many pixels a block on GPUs that have as much.
 #define GLOBAL16(NAME, CHANNELS, BY_CHANNEL)                                                                                 \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
         histogram16_##NAME(const u16* pixels, u64 count, u32* histograms, u32 range) {                                       \
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(LUT16_BLOCK) lut16(const u32* histo
     }
 #define GLOBAL16_SHARED(NAME, CHANNELS)                                                                                      \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
-        apply16_##NAME##_shared(u16* pixels, u64 count, const u16* luts) {                                                   \
+        apply16_shared_##NAME(u16* pixels, u64 count, const u16* luts) {                                                   \
         extern __shared__ uint4 lut[];                                                                                       \
         __shared__ uint4 stage[stage_vectors<CHANNELS>()];                                                                   \
         share(luts, lut, 65536 * sizeof(u16) / sizeof(uint4));                                                               \

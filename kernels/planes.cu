@@ -1,4 +1,4 @@
-// Luma or one channel of an interleaved picture as a plane of its own, and back: what CLAHE works on.
+// Luma or one channel of an interleaved picture as a plane of its own, and back (alpha only out): what CLAHE works on.
 
 #include "levels.cuh"
 
@@ -12,11 +12,11 @@ template <> struct Few<16> { typedef uint4 Type; };
 constexpr u32 LUMA = ~0u;
 
 template <int CHANNELS> __device__ __forceinline__ u32 value_of(const u32 (&in)[CHANNELS], u32 channel) {
-    if (CHANNELS >= 3) {
-        if (channel == LUMA) return luma(in[0], in[1], in[CHANNELS - 1 < 2 ? 0 : 2]);
-        return channel == 0 ? in[0] : channel == 1 ? in[1] : in[CHANNELS - 1 < 2 ? 0 : 2];
-    }
-    return in[0];
+    if (CHANNELS >= 3 && channel == LUMA) return luma(in[0], in[1], in[CHANNELS > 2 ? 2 : 0]);
+    u32 value = in[0];
+#pragma unroll
+    for (int c = 1; c < CHANNELS; ++c) value = c == channel ? in[c] : value;
+    return value;
 }
 
 template <typename S, int CHANNELS>

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::EngineError;
+use super::{EngineError, Lane};
 
-/// A failure that a test asks for: `exit@5`, `hang@5` or `fail@5`, at the fifth picture of the device's first worker; with `*`
+/// A failure that a test asks for: `exit@5`, `hang@5`, `fail@5` or `trap@5`, at the fifth picture of the device's first worker; with `*`
 /// at its end, of every worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -21,6 +21,8 @@ enum FaultKind {
     Hang,
     /// The engine reports an error.
     Fail,
+    /// A kernel traps, and with it everything that the process has on the GPU.
+    Trap,
 }
 
 impl std::str::FromStr for Fault {
@@ -33,6 +35,7 @@ impl std::str::FromStr for Fault {
             "exit" => FaultKind::Exit,
             "hang" => FaultKind::Hang,
             "fail" => FaultKind::Fail,
+            "trap" => FaultKind::Trap,
             _ => return Err(format!("no such fault: {kind}")),
         };
         let picture = picture.parse().map_err(|_| format!("no number of a picture: {picture}"))?;
@@ -64,7 +67,7 @@ impl Faults {
     }
 
     /// Does what the test asked for, if this is the picture; half of it is overwritten first, as a real failure may.
-    pub(super) fn strike(&self, bytes: &mut [u8]) -> Result<(), EngineError> {
+    pub(super) fn strike(&self, bytes: &mut [u8], lane: &mut dyn Lane) -> Result<(), EngineError> {
         let Some(fault) = self.fault else { return Ok(()) };
         if self.pictures.fetch_add(1, Ordering::Relaxed) + 1 != fault.picture {
             return Ok(());
@@ -77,6 +80,7 @@ impl Faults {
                 std::thread::park();
             },
             FaultKind::Fail => Err(EngineError("a test asked for this failure".to_owned())),
+            FaultKind::Trap => lane.trap(),
         }
     }
 }

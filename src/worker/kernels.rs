@@ -71,12 +71,12 @@ impl Kind {
 
     const fn suffix(self) -> &'static str {
         match self {
-            Self::Gray => "gray",
-            Self::GrayAlpha => "gray_alpha",
-            Self::RgbLuma => "rgb_luma",
-            Self::RgbChannels => "rgb_channels",
-            Self::RgbaLuma => "rgba_luma",
-            Self::RgbaChannels => "rgba_channels",
+            Self::Gray => "_gray",
+            Self::GrayAlpha => "_gray_alpha",
+            Self::RgbLuma => "_rgb_luma",
+            Self::RgbChannels => "_rgb_channels",
+            Self::RgbaLuma => "_rgba_luma",
+            Self::RgbaChannels => "_rgba_channels",
         }
     }
 
@@ -93,12 +93,14 @@ pub(super) struct Span {
     pub(super) pixels: u64,
 }
 
-/// A lane's counts and LUTs of global equalization.
+/// A lane's counts and LUTs.
 #[derive(Clone, Copy)]
 pub(super) struct Tables {
-    /// Three histograms of 65536 counts, zero between pictures for depth 8.
-    histograms: Address,
-    /// Three LUTs of 65536 levels.
+    /// Three histograms of 256 counts, zero between pictures.
+    counts8: Address,
+    /// Histograms that are zeroed before use: three of depth 16 for equalization, or all planes of a colour histogram.
+    counts: Address,
+    /// Three LUTs of up to 65536 levels.
     luts: Address,
     /// A count of blocks, zero between launches.
     arrived: Address,
@@ -107,18 +109,25 @@ pub(super) struct Tables {
 }
 
 impl Tables {
+    const COUNTS8_BYTES: u64 = 3 * 256 * 4;
+    const COUNTS_BYTES: u64 = 5 * 65536 * 4;
+    const LUTS_BYTES: u64 = 3 * 65536 * 2;
+    const ARRIVED_BYTES: u64 = 256;
+
     /// Bytes of all of them; they begin zeroed.
-    pub(super) const BYTES: u64 = 3 * 65536 * (4 + 2) + 256 + 2 * SUMS_BYTES;
+    pub(super) const BYTES: u64 =
+        Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::ARRIVED_BYTES + 2 * SUMS_BYTES;
 
     pub(super) const fn new(at: Address) -> Self {
-        let luts = at + 3 * 65536 * 4;
-        let arrived = luts + 3 * 65536 * 2;
-        Self { histograms: at, luts, arrived, sums: arrived + 256 }
+        let counts = at + Self::COUNTS8_BYTES;
+        let luts = counts + Self::COUNTS_BYTES;
+        let arrived = luts + Self::LUTS_BYTES;
+        Self { counts8: at, counts, luts, arrived, sums: arrived + Self::ARRIVED_BYTES }
     }
 
-    /// Where the counts lie, so many bytes from the first plane's first level on.
-    pub(super) const fn histogram(&self, offset: u64) -> Address {
-        self.histograms + offset
+    /// The plane's counts of a colour histogram, 32 bits each.
+    pub(super) const fn counts(&self, plane: usize, depth: Depth) -> Address {
+        self.counts + (plane * depth.levels() * 4) as u64
     }
 }
 
@@ -234,6 +243,7 @@ enum File {
     Planes,
     Clahe8,
     Clahe16,
+    Trap,
 }
 
 impl File {
@@ -244,15 +254,19 @@ impl File {
             Self::Planes => include_str!("../../kernels/prebuilt/planes.ptx"),
             Self::Clahe8 => include_str!("../../kernels/prebuilt/clahe8.ptx"),
             Self::Clahe16 => include_str!("../../kernels/prebuilt/clahe16.ptx"),
+            Self::Trap => include_str!("../../kernels/prebuilt/trap.ptx"),
         }
     }
 }
 
+/// A kernel's name: what it does, and with what pixels where there is one for each kind.
+type Name = (&'static str, &'static str);
+
 /// The kernels of one GPU.
 pub(super) struct Kernels {
     pub(super) limits: Limits,
-    modules: [OnceLock<Module>; 5],
-    functions: Mutex<HashMap<String, Function>>,
+    modules: [OnceLock<Module>; 6],
+    functions: Mutex<HashMap<Name, Function>>,
 }
 
 /// Pointers to a kernel's arguments.
@@ -262,7 +276,11 @@ macro_rules! arguments {
 
 impl Kernels {
     pub(super) fn new(device: Device) -> Result<Self> {
-        Ok(Self { limits: Limits::of(device)?, modules: Default::default(), functions: Mutex::default() })
+        Ok(Self {
+            limits: Limits::of(device)?,
+            modules: Default::default(),
+            functions: Mutex::default(),
+        })
     }
 
     fn module(&self, file: File) -> Result<Module> {
@@ -274,12 +292,12 @@ impl Kernels {
         Ok(*place.get_or_init(|| module))
     }
 
-    fn function(&self, file: File, name: String, shared: u32) -> Result<Function> {
+    fn function(&self, file: File, name: Name, shared: u32) -> Result<Function> {
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(function) = functions.get(&name) {
             return Ok(*function);
         }
-        let function = self.module(file)?.function(&name, if shared > USUAL_SHARED { shared } else { 0 })?;
+        let function = self.module(file)?.function(&[name.0, name.1].concat(), if shared > USUAL_SHARED { shared } else { 0 })?;
         functions.insert(name, function);
         Ok(function)
     }
@@ -289,7 +307,7 @@ impl Kernels {
     unsafe fn launch(
         &self,
         stream: &Stream,
-        (file, name): (File, String),
+        (file, name): (File, Name),
         launch: Launch,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
@@ -313,24 +331,66 @@ impl Kernels {
         Launch { shared, ..line(blocks, kind.block().0) }
     }
 
-    /// Counts a span, on top of those counted before. `finish`: it is the picture's last, so make the LUTs.
+    /// Counts a span for equalization, on top of those counted before; the picture's `last` one makes the LUTs.
     ///
     /// # Safety
     /// Span and tables are this stream's until it is done.
-    pub(super) unsafe fn histogram8(
+    pub(super) unsafe fn count_and_make_luts(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        span: Span,
+        tables: &Tables,
+        last: bool,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match depth {
+                Depth::Eight => self.histogram8(stream, kind, span, (tables.counts8, tables), last),
+                Depth::Sixteen => {
+                    self.histogram16(stream, kind, span, tables.counts)?;
+                    if last { self.lut16(stream, kind, tables) } else { Ok(()) }
+                }
+            }
+        }
+    }
+
+    /// Counts a span, on top of those counted before, one histogram a plane of the kind.
+    ///
+    /// # Safety
+    /// Span, counts and tables are this stream's until it is done.
+    pub(super) unsafe fn count(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        span: Span,
+        (counts, tables): (Address, &Tables),
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match depth {
+                Depth::Eight => self.histogram8(stream, kind, span, (counts, tables), false),
+                Depth::Sixteen => self.histogram16(stream, kind, span, counts),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Kernels::count`].
+    unsafe fn histogram8(
         &self,
         stream: &Stream,
         kind: Kind,
         span: Span,
-        tables: &Tables,
+        (counts, tables): (Address, &Tables),
         finish: bool,
     ) -> Result<()> {
         let full = kind.block().1;
         let blocks = if span.pixels * kind.channels() >= LARGE { full } else { full / 2 };
         let launch = self.spread(kind, Depth::Eight, span, blocks);
-        let (Span { at, pixels }, Tables { histograms, arrived, luts, .. }) = (span, *tables);
-        let (finish, name) = (u32::from(finish), format!("histogram8_{}", kind.suffix()));
-        let arguments = arguments![at, pixels, histograms, arrived, luts, finish];
+        let (Span { at, pixels }, Tables { arrived, luts, .. }) = (span, *tables);
+        let (finish, name) = (u32::from(finish), ("histogram8", kind.suffix()));
+        let arguments = arguments![at, pixels, counts, arrived, luts, finish];
         // SAFETY: the parameters of histogram8_*; the caller's promise.
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments) }
     }
@@ -339,7 +399,25 @@ impl Kernels {
     ///
     /// # Safety
     /// Span and tables are this stream's until it is done.
-    pub(super) unsafe fn apply8(
+    pub(super) unsafe fn apply(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        span: Span,
+        tables: &Tables,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match depth {
+                Depth::Eight => self.apply8(stream, kind, span, tables),
+                Depth::Sixteen => self.apply16(stream, kind, span, tables),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Kernels::apply`].
+    unsafe fn apply8(
         &self,
         stream: &Stream,
         kind: Kind,
@@ -348,7 +426,7 @@ impl Kernels {
     ) -> Result<()> {
         let launch = self.spread(kind, Depth::Eight, span, kind.block().1);
         let (Span { at, pixels }, luts) = (span, tables.luts);
-        let name = format!("apply8_{}", kind.suffix());
+        let name = ("apply8", kind.suffix());
         // SAFETY: the parameters of apply8_*; the caller's promise.
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, luts]) }
     }
@@ -377,61 +455,51 @@ impl Kernels {
             ..line(blocks.clamp(1, u64::from(self.limits.multiprocessors)), 512)
         };
         let (Span { at, pixels }, sums) = (span, tables.sums);
-        let name = format!("equalize8_{}", kind.suffix());
+        let name = ("equalize8", kind.suffix());
         // SAFETY: the parameters of equalize8_*; the caller's promise.
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, sums, turn]) }
     }
 
-    /// Zeroes the counts before a picture of depth 16.
+    /// Zeroes so many histograms of [`Tables::counts`].
     ///
     /// # Safety
     /// The tables are this stream's until it is done.
-    pub(super) unsafe fn clear16(&self, stream: &Stream, kind: Kind, tables: &Tables) -> Result<()> {
-        // SAFETY: the histograms begin the tables; the caller's promise.
-        unsafe { stream.zero(tables.histograms, u64::from(kind.planes()) * 65536 * 4) }
-    }
-
-    /// Counts a span, on top of those counted before.
-    ///
-    /// # Safety
-    /// Span and tables are this stream's until it is done.
-    pub(super) unsafe fn histogram16(
+    pub(super) unsafe fn clear(
         &self,
         stream: &Stream,
-        kind: Kind,
-        span: Span,
+        planes: usize,
+        depth: Depth,
         tables: &Tables,
     ) -> Result<()> {
+        // SAFETY: there are five; the caller's promise.
+        unsafe { stream.zero(tables.counts, (planes * depth.levels() * 4) as u64) }
+    }
+
+    /// # Safety
+    /// As [`Kernels::count`].
+    unsafe fn histogram16(&self, stream: &Stream, kind: Kind, span: Span, counts: Address) -> Result<()> {
         let taken = if kind.channels() == 3 { 24 << 10 } else { 1 << 10 };
         let range = self.limits.range16(taken);
         let few = self.few(kind, span, range * 2);
         let launch = Launch { grid: (few.grid.0, 65536 / range, kind.planes()), ..few };
-        let (Span { at, pixels }, histograms) = (span, tables.histograms);
-        let name = format!("histogram16_{}", kind.suffix());
+        let Span { at, pixels } = span;
+        let name = ("histogram16", kind.suffix());
         // SAFETY: the parameters of histogram16_*; the caller's promise.
-        unsafe {
-            self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, histograms, range])
-        }
+        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, counts, range]) }
     }
 
-    /// Makes the LUTs of depth 16.
-    ///
     /// # Safety
     /// The tables are this stream's until it is done.
-    pub(super) unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables) -> Result<()> {
+    unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables) -> Result<()> {
         let launch = Launch { grid: (64, kind.planes(), 1), ..line(64, 1024) };
-        let Tables { histograms, luts, .. } = *tables;
+        let Tables { counts, luts, .. } = *tables;
         // SAFETY: the parameters of lut16; the caller's promise.
-        unsafe {
-            self.launch(stream, (File::Global16, "lut16".to_owned()), launch, arguments![histograms, luts])
-        }
+        unsafe { self.launch(stream, (File::Global16, ("lut16", "")), launch, arguments![counts, luts]) }
     }
 
-    /// Sends a span through the LUTs.
-    ///
     /// # Safety
-    /// Span and tables are this stream's until it is done.
-    pub(super) unsafe fn apply16(
+    /// As [`Kernels::apply`].
+    unsafe fn apply16(
         &self,
         stream: &Stream,
         kind: Kind,
@@ -441,13 +509,12 @@ impl Kernels {
         let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
         let fits = self.limits.shared >= LEVELS16_BYTES + taken;
         let (Span { at, pixels }, luts) = (span, tables.luts);
-        let mut name = format!("apply16_{}", kind.suffix());
-        let launch = if fits && kind.planes() == 1 && pixels > 4 * PIXELS_A_TABLE {
-            name += "_shared";
-            self.few(kind, span, LEVELS16_BYTES)
+        let (name, launch) = if fits && kind.planes() == 1 && pixels > 4 * PIXELS_A_TABLE {
+            ("apply16_shared", self.few(kind, span, LEVELS16_BYTES))
         } else {
-            self.spread(kind, Depth::Sixteen, span, kind.block().1)
+            ("apply16", self.spread(kind, Depth::Sixteen, span, kind.block().1))
         };
+        let name = (name, kind.suffix());
         // SAFETY: the parameters of apply16_*; the caller's promise.
         unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, luts]) }
     }
@@ -464,24 +531,23 @@ impl Kernels {
         (plane, channel): (Address, Option<u32>),
         back: bool,
     ) -> Result<()> {
-        let (step, bits) = (if back { "insert" } else { "extract" }, 8 * layout.depth.bytes());
+        let step = match (back, layout.depth) {
+            (false, Depth::Eight) => "extract8",
+            (false, Depth::Sixteen) => "extract16",
+            (true, Depth::Eight) => "insert8",
+            (true, Depth::Sixteen) => "insert16",
+        };
         let pixel = match layout.pixel {
             Pixel::Gray => unreachable!("a gray picture is its own plane"),
-            Pixel::GrayAlpha => "gray_alpha",
-            Pixel::Rgb => "rgb",
-            Pixel::Rgba => "rgba",
+            Pixel::GrayAlpha => "_gray_alpha",
+            Pixel::Rgb => "_rgb",
+            Pixel::Rgba => "_rgba",
         };
         let blocks = span.pixels.div_ceil(4096).min(u64::from(4 * self.limits.multiprocessors));
         let (Span { at, pixels }, channel) = (span, channel.unwrap_or(u32::MAX));
-        let name = format!("{step}{bits}_{pixel}");
         // SAFETY: the parameters of extract*_* and insert*_*; the caller's promise.
         unsafe {
-            self.launch(
-                stream,
-                (File::Planes, name),
-                line(blocks, 512),
-                arguments![at, pixels, plane, channel],
-            )
+            self.launch(stream, (File::Planes, (step, pixel)), line(blocks, 512), arguments![at, pixels, plane, channel])
         }
     }
 
@@ -522,21 +588,19 @@ impl Kernels {
         let launch = line(tiles.tiles * u64::from(parts), 512);
         let arguments = arguments![plane, t, parts, counts, arrived, luts];
         // SAFETY: the parameters of clahe_tiles8; the caller's promise.
-        unsafe { self.launch(stream, (File::Clahe8, "clahe_tiles8".to_owned()), launch, arguments)? };
+        unsafe { self.launch(stream, (File::Clahe8, ("clahe_tiles8", "")), launch, arguments)? };
         let area = t.tile_width as usize * t.tile_height as usize;
         if area < LEAST_CELL {
-            let name = "clahe_direct8".to_owned();
+            let name = ("clahe_direct8", "");
             // SAFETY: the parameters of clahe_direct8; the caller's promise.
-            return unsafe {
-                self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts])
-            };
+            return unsafe { self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts]) };
         }
         let bands = (area / 8192).clamp(1, 6) as u32;
         let cells = (u64::from(t.tiles_x) + 1) * (u64::from(t.tiles_y) + 1) * u64::from(bands);
         let launch = Launch { block: (32, 8, 1), ..line(cells, 256) };
         let arguments = arguments![plane, t, luts, bands];
         // SAFETY: the parameters of clahe_cells8; the caller's promise.
-        unsafe { self.launch(stream, (File::Clahe8, "clahe_cells8".to_owned()), launch, arguments) }
+        unsafe { self.launch(stream, (File::Clahe8, ("clahe_cells8", "")), launch, arguments) }
     }
 
     /// # Safety
@@ -554,22 +618,28 @@ impl Kernels {
         let launch = Launch { shared: capacity * 2, ..line(u64::from(tiles.blocks), 1024) };
         let arguments = arguments![plane, t, capacity, counts, luts];
         // SAFETY: the parameters of clahe_tiles16; the caller's promise.
-        unsafe { self.launch(stream, (File::Clahe16, "clahe_tiles16".to_owned()), launch, arguments)? };
+        unsafe { self.launch(stream, (File::Clahe16, ("clahe_tiles16", "")), launch, arguments)? };
         if tiles.cells.is_none() {
-            let name = "clahe_direct16".to_owned();
+            let name = ("clahe_direct16", "");
             // SAFETY: the parameters of clahe_direct16; the caller's promise.
-            return unsafe {
-                self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts])
-            };
+            return unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts]) };
         }
         let tables = luts + tiles.tile_luts_bytes();
         let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };
-        let name = "clahe_tables16".to_owned();
+        let name = ("clahe_tables16", "");
         // SAFETY: the parameters of clahe_tables16; the caller's promise.
         unsafe { self.launch(stream, (File::Clahe16, name), launch, arguments![t, luts, tables])? };
-        let name = "clahe_cells16".to_owned();
+        let name = ("clahe_cells16", "");
         // SAFETY: the parameters of clahe_cells16; the caller's promise.
         unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, tables]) }
+    }
+}
+
+impl Kernels {
+    /// Fails, and the whole context with it.
+    pub(super) fn trap(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: the kernel has no parameters.
+        unsafe { self.launch(stream, (File::Trap, ("trap", "")), line(1, 1), &mut []) }
     }
 }
 

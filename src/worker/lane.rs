@@ -5,13 +5,13 @@
 //! LUT the one before goes down. A picture that the lane's memory cannot hold goes up twice, chunk by chunk through a ring.
 #![allow(unsafe_code)]
 
-mod count;
-
 use super::cuda::{Buffer, CudaError, Event, Result, Stream};
 use super::gpu::GpuEngine;
 use super::kernels::{Kind, Span, Tables, Tiles};
 use super::{EngineError, Lane};
 use crate::equalize::clahe::{Clahe, Geometry};
+use crate::equalize::colour::Plane;
+use crate::equalize::count::{count, planes};
 use crate::equalize::{Method, Operation, Scratch, equalize};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -40,6 +40,7 @@ pub(super) struct GpuLane<'e> {
     tables_memory: Buffer,
     /// Which set of sums the next launch of `equalize8` uses.
     turn: u32,
+    once: bool,
     memory: Growing,
     scratch: Scratch,
 }
@@ -79,6 +80,35 @@ struct Chunk {
     place: Option<usize>,
 }
 
+impl Chunk {
+    /// The chunks of a picture, to lie one after the other, or in a ring of so many bytes.
+    fn all(layout: &Layout, ring: Option<u64>) -> Vec<Self> {
+        let bytes = layout.pixel_bytes() as u64;
+        // A multiple of 48 pixels is one of 16 bytes too, whatever the pixel.
+        let most = ring.map_or(CHUNK, |ring| (ring / RING as u64).min(CHUNK));
+        let size = (most / (48 * bytes) * 48).max(48);
+        let count = layout.pixels().div_ceil(size);
+        (0..count)
+            .map(|i| {
+                let first = i * size;
+                let place = ring.map(|_| i as usize % RING);
+                let offset = place.map_or(first, |place| place as u64 * size) * bytes;
+                Self { first, pixels: size.min(layout.pixels() - first), offset, place }
+            })
+            .collect()
+    }
+
+    fn span(&self, at: u64) -> Span {
+        Span { at: at + self.offset, pixels: self.pixels }
+    }
+
+    /// Where it lies in the picture.
+    fn bytes(&self, layout: &Layout) -> std::ops::Range<usize> {
+        let bytes = layout.pixel_bytes() as u64;
+        (self.first * bytes) as usize..((self.first + self.pixels) * bytes) as usize
+    }
+}
+
 impl<'e> GpuLane<'e> {
     pub(super) fn new(engine: &'e GpuEngine) -> Result<Self> {
         engine.context.bind()?;
@@ -97,6 +127,7 @@ impl<'e> GpuLane<'e> {
             used: (0..RING).map(|_| Event::new()).collect::<Result<_>>()?,
             tables_memory,
             turn: 0,
+            once: std::env::var_os("HISTEQD_TWO").is_none(),
             memory: Growing::default(),
             scratch: Scratch::default(),
         })
@@ -106,21 +137,14 @@ impl<'e> GpuLane<'e> {
         Tables::new(self.tables_memory.address())
     }
 
-    fn run(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        operation: &Operation,
-    ) -> std::result::Result<(), Failure> {
+    fn run(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> std::result::Result<(), Failure> {
         // Counts on the device have 32 bits.
         if layout.pixels() > u64::from(u32::MAX) {
             return Err(Failure::TooLarge);
         }
         let kind = Kind::new(layout.pixel, operation.per_channel);
         match operation.method {
-            Method::Global if layout.bytes() <= WHOLE.min(self.engine.lane_memory) => {
-                self.whole(pixels, layout, kind)
-            }
+            Method::Global if layout.bytes() <= WHOLE.min(self.engine.lane_memory) => self.whole(pixels, layout, kind),
             Method::Global => self.in_chunks(pixels, layout, kind),
             Method::Clahe(clahe) => self.clahe(pixels, layout, kind, &clahe),
         }
@@ -129,18 +153,18 @@ impl<'e> GpuLane<'e> {
     /// Global equalization on one stream.
     fn whole(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> std::result::Result<(), Failure> {
         let at = grow(&mut self.memory.picture, layout.bytes())?;
-        let (span, tables, kernels) =
-            (Span { at, pixels: layout.pixels() }, self.tables(), &self.engine.kernels);
+        let (span, tables, kernels) = (Span { at, pixels: layout.pixels() }, self.tables(), &self.engine.kernels);
+        let what = (kind, layout.depth);
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
             self.work.upload(pixels, at)?;
-            if layout.depth == Depth::Eight && kernels.equalizes_at_once(kind) {
+            if self.once && layout.depth == Depth::Eight && kernels.equalizes_at_once(kind) {
                 kernels.equalize8(&self.work, kind, span, &tables, self.turn)?;
                 self.turn = 1 - self.turn;
             } else {
                 self.begin(layout, kind)?;
-                self.count_span(span, layout, kind, true)?;
-                self.apply(span, layout, kind)?;
+                kernels.count_and_make_luts(&self.work, what, span, &tables, true)?;
+                kernels.apply(&self.work, what, span, &tables)?;
             }
             self.work.download(at, pixels)?;
         }
@@ -148,73 +172,57 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Global equalization of a large picture, chunk by chunk in two passes on three streams.
-    fn in_chunks(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        kind: Kind,
-    ) -> std::result::Result<(), Failure> {
+    fn in_chunks(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> std::result::Result<(), Failure> {
         let resident = layout.bytes() <= self.engine.lane_memory;
-        let room = if resident {
-            layout.bytes()
-        } else {
-            self.engine.lane_memory.min(CHUNK * RING as u64).max(LEAST_MEMORY)
-        };
+        let room = if resident { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.memory.picture, room)?;
-        let bytes = layout.pixel_bytes() as u64;
-        // A multiple of 48 pixels is one of 16 bytes too, whatever the pixel.
-        let size = CHUNK.min(if resident { CHUNK } else { room / RING as u64 }) / (48 * bytes) * 48;
-        let chunks: Vec<Chunk> = (0..layout.pixels().div_ceil(size))
-            .map(|i| {
-                let first = i * size;
-                let place = (!resident).then_some(i as usize % RING);
-                let offset = place.map_or(first, |place| place as u64 * size) * bytes;
-                Chunk { first, pixels: size.min(layout.pixels() - first), offset, place }
-            })
-            .collect();
-        let span = |chunk: &Chunk| Span { at: at + chunk.offset, pixels: chunk.pixels };
-        let host =
-            |chunk: &Chunk| (chunk.first * bytes) as usize..((chunk.first + chunk.pixels) * bytes) as usize;
-
+        let chunks = Chunk::all(layout, if resident { None } else { Some(room) });
+        let (tables, kernels, what) = (self.tables(), &self.engine.kernels, (kind, layout.depth));
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
         unsafe {
             self.begin(layout, kind)?;
             for (i, chunk) in chunks.iter().enumerate() {
-                if let Some(place) = chunk.place.filter(|_| i >= RING) {
-                    self.up.wait(&self.used[place])?;
-                }
-                self.bring(&pixels[host(chunk)], span(chunk))?;
-                self.count_span(span(chunk), layout, kind, i + 1 == chunks.len())?;
-                if let Some(place) = chunk.place {
-                    self.used[place].record(&self.work)?;
-                }
+                self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
+                kernels.count_and_make_luts(&self.work, what, chunk.span(at), &tables, i + 1 == chunks.len())?;
+                self.leave(chunk, &self.work)?;
             }
             for chunk in &chunks {
-                if let Some(place) = chunk.place {
-                    self.up.wait(&self.used[place])?;
-                    self.bring(&pixels[host(chunk)], span(chunk))?;
+                if chunk.place.is_some() {
+                    self.bring(&pixels[chunk.bytes(layout)], chunk, at, true)?;
                 }
-                self.apply(span(chunk), layout, kind)?;
+                kernels.apply(&self.work, what, chunk.span(at), &tables)?;
                 self.worked.record(&self.work)?;
                 self.down.wait(&self.worked)?;
-                self.down.download(span(chunk).at, &mut pixels[host(chunk)])?;
-                if let Some(place) = chunk.place {
-                    self.used[place].record(&self.down)?;
-                }
+                self.down.download(chunk.span(at).at, &mut pixels[chunk.bytes(layout)])?;
+                self.leave(chunk, &self.down)?;
             }
         }
         Ok(self.done.record(&self.down)?)
     }
 
-    /// Uploads a chunk and lets the kernels that follow wait for it.
+    /// Bytes of device memory for the chunks of a picture that is not kept there.
+    fn ring_bytes(&self) -> u64 {
+        self.engine.lane_memory.min(CHUNK * RING as u64).max(LEAST_MEMORY)
+    }
+
+    /// Uploads a chunk and lets the kernels that follow wait for it; before that, if its place in the ring is `taken`, for what
+    /// still uses it.
     ///
     /// # Safety
     /// As [`Stream::upload`].
-    unsafe fn bring(&self, from: &[u8], span: Span) -> Result<()> {
+    unsafe fn bring(&self, from: &[u8], chunk: &Chunk, at: u64, taken: bool) -> Result<()> {
+        if let Some(place) = chunk.place.filter(|_| taken) {
+            self.up.wait(&self.used[place])?;
+        }
         // SAFETY: the caller's promise.
-        unsafe { self.up.upload(from, span.at)? };
+        unsafe { self.up.upload(from, chunk.span(at).at)? };
         self.uploaded.record(&self.up)?;
         self.work.wait(&self.uploaded)
+    }
+
+    /// Tells when the last use of a chunk, which is in that stream now, will be over.
+    fn leave(&self, chunk: &Chunk, stream: &Stream) -> Result<()> {
+        chunk.place.map_or(Ok(()), |place| self.used[place].record(stream))
     }
 
     /// # Safety
@@ -223,41 +231,53 @@ impl<'e> GpuLane<'e> {
         match layout.depth {
             Depth::Eight => Ok(()),
             // SAFETY: the caller's promise.
-            Depth::Sixteen => unsafe { self.engine.kernels.clear16(&self.work, kind, &self.tables()) },
+            Depth::Sixteen => unsafe {
+                self.engine.kernels.clear(&self.work, kind.planes() as usize, Depth::Sixteen, &self.tables())
+            },
         }
     }
 
-    /// Counts a span; the picture's `last` one makes the LUTs.
-    ///
-    /// # Safety
-    /// The span's bytes and the lane's tables are not used elsewhere until this is done.
-    unsafe fn count_span(&self, span: Span, layout: &Layout, kind: Kind, last: bool) -> Result<()> {
-        let (kernels, tables) = (&self.engine.kernels, self.tables());
-        // SAFETY: the caller's promise.
+    /// Counts all planes into the tables, and brings the counts to `counts`.
+    fn count_planes(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u32]) -> std::result::Result<(), Failure> {
+        if layout.pixels() > u64::from(u32::MAX) {
+            return Err(Failure::TooLarge);
+        }
+        let room = layout.bytes().min(self.ring_bytes());
+        let at = grow(&mut self.memory.picture, room)?;
+        let chunks = Chunk::all(layout, Some(room));
+        let samples = chunks[0].pixels * layout.depth.bytes() as u64;
+        let plane = if layout.pixel.has_alpha() { grow(&mut self.memory.plane, samples)? } else { 0 };
+        let (tables, kernels, depth) = (self.tables(), &self.engine.kernels, layout.depth);
+        // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used again; the events order the
+        // streams.
         unsafe {
-            match layout.depth {
-                Depth::Eight => kernels.histogram8(&self.work, kind, span, &tables, last),
-                Depth::Sixteen => {
-                    kernels.histogram16(&self.work, kind, span, &tables)?;
-                    if last { kernels.lut16(&self.work, kind, &tables) } else { Ok(()) }
+            kernels.clear(&self.work, planes(layout.pixel).len(), depth, &tables)?;
+            for (i, chunk) in chunks.iter().enumerate() {
+                self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
+                let span = chunk.span(at);
+                for (number, &counted) in planes(layout.pixel).iter().enumerate() {
+                    let to = (tables.counts(number, depth), &tables);
+                    match counted {
+                        // The first stands for all colours.
+                        Plane::Channel(0) => {
+                            kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
+                        }
+                        Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
+                            kernels.plane(&self.work, layout, span, (plane, Some(channel as u32)), false)?;
+                            let alpha = Span { at: plane, ..span };
+                            kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
+                        }
+                        Plane::Channel(_) => {}
+                        Plane::Luma => {
+                            kernels.count(&self.work, (Kind::new(layout.pixel, false), depth), span, to)?;
+                        }
+                    }
                 }
+                self.leave(chunk, &self.work)?;
             }
+            self.work.download(tables.counts(0, depth), bytemuck::cast_slice_mut(counts))?;
         }
-    }
-
-    /// Sends a span through the LUTs.
-    ///
-    /// # Safety
-    /// The span's bytes and the lane's tables are not used elsewhere until this is done.
-    unsafe fn apply(&self, span: Span, layout: &Layout, kind: Kind) -> Result<()> {
-        let (kernels, tables) = (&self.engine.kernels, self.tables());
-        // SAFETY: the caller's promise.
-        unsafe {
-            match layout.depth {
-                Depth::Eight => kernels.apply8(&self.work, kind, span, &tables),
-                Depth::Sixteen => kernels.apply16(&self.work, kind, span, &tables),
-            }
-        }
+        Ok(self.done.record(&self.work)?)
     }
 
     fn clahe(
@@ -271,8 +291,7 @@ impl<'e> GpuLane<'e> {
         let tiles = Tiles::new(layout, &geometry, &kernels.limits);
         let is_plane = layout.pixel == Pixel::Gray;
         let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
-        if layout.bytes() + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory
-        {
+        if layout.bytes() + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory {
             return Err(Failure::TooLarge);
         }
         let at = grow(&mut self.memory.picture, layout.bytes())?;
@@ -312,26 +331,6 @@ impl<'e> GpuLane<'e> {
 }
 
 impl Lane for GpuLane<'_> {
-    fn count(
-        &mut self,
-        pixels: &[u8],
-        layout: &Layout,
-        counts: &mut [u64],
-    ) -> std::result::Result<(), EngineError> {
-        match self.count_planes(pixels, layout, counts) {
-            Ok(()) => Ok(()),
-            Err(Failure::TooLarge) => {
-                self.memory = Growing::default();
-                crate::equalize::count::count(pixels, layout, counts, &mut self.scratch);
-                Ok(())
-            }
-            Err(Failure::Device(error)) => {
-                self.settle();
-                Err(error.into())
-            }
-        }
-    }
-
     fn equalize(
         &mut self,
         pixels: &mut [u8],
@@ -353,6 +352,33 @@ impl Lane for GpuLane<'_> {
                 Err(error.into())
             }
         }
+    }
+
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> std::result::Result<(), EngineError> {
+        let mut counted = vec![0_u32; counts.len()];
+        let result =
+            self.count_planes(pixels, layout, &mut counted).and_then(|()| Ok(self.done.wait()?));
+        if result.is_err() {
+            self.settle();
+        }
+        match result {
+            Ok(()) => {
+                counts.iter_mut().zip(counted).for_each(|(count, counted)| *count = counted.into());
+                Ok(())
+            }
+            Err(Failure::TooLarge) => {
+                self.memory = Growing::default();
+                count(pixels, layout, counts, &mut self.scratch);
+                Ok(())
+            }
+            Err(Failure::Device(error)) => Err(error.into()),
+        }
+    }
+
+    fn trap(&mut self) -> std::result::Result<(), EngineError> {
+        self.engine.kernels.trap(&self.work)?;
+        self.done.record(&self.work)?;
+        Ok(self.done.wait()?)
     }
 }
 

@@ -133,6 +133,14 @@ pub trait Lane {
     /// When the device fails; the counts are then undefined and the worker must end.
     fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError>;
 
+    /// Makes a GPU fail, for a test of what becomes of the pictures.
+    ///
+    /// # Errors
+    /// Always.
+    fn trap(&mut self) -> Result<(), EngineError> {
+        Err(EngineError("only a GPU can trap".to_owned()))
+    }
+
     /// Carries out an order on the bytes of a slot.
     ///
     /// # Errors
@@ -322,7 +330,7 @@ fn run_lane(
     for Lent { slot, memory, layout, order } in lent {
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &mut memory.bytes_mut()[..order.slot_bytes(&layout) as usize];
-        let result = faults.strike(bytes).and_then(|()| lane.carry_out(bytes, &layout, &order));
+        let result = faults.strike(bytes, lane.as_mut()).and_then(|()| lane.carry_out(bytes, &layout, &order));
         drop(memory);
         if let Err(error) = result {
             fail(channel, slot, &error);
