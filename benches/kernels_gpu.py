@@ -55,7 +55,7 @@ class Module:
             self.load_seconds[name] = time.perf_counter() - begin
         return self.modules[name]
 
-    def launch(self, name, grid, block, arguments, stream, shared=0, cooperative=False):
+    def launch(self, name, grid, block, arguments, stream, shared=0):
         key = (name, shared > 48 << 10)
         if key not in self.functions:
             f = ctypes.c_void_p()
@@ -65,19 +65,15 @@ class Module:
             self.functions[key] = f
         grid, block = ((tuple(d) + (1, 1))[:3] for d in (grid, block))
         pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
-        if cooperative:
-            call("cuLaunchCooperativeKernel", self.functions[key], *grid, *block, shared, ctypes.c_void_p(stream), pointers)
-        else:
-            call("cuLaunchKernel", self.functions[key], *grid, *block, shared, ctypes.c_void_p(stream), pointers, None)
+        call("cuLaunchKernel", self.functions[key], *grid, *block, shared, ctypes.c_void_p(stream), pointers, None)
 
 
 class Tuning:
     """How work is spread over the GPU."""
     histogram8 = (1024, 2)  # threads a block, blocks a multiprocessor
     apply8 = (1024, 2)
-    fused8 = (512, 1)       # both passes in one launch
-    pixels16 = 1 << 18      # pixels a block that holds 65536 counters or LUT entries in shared memory
-    shared_lut16 = 1 << 20  # fewest pixels for which the LUT is taken into shared memory
+    pixels16 = 3 << 16      # pixels a block that holds 65536 counters or LUT entries in shared memory
+    shared_lut16 = 3 << 18  # fewest pixels for which the LUT is taken into shared memory
     cells_band = 6          # blocks a cell
     tile_blocks = 1         # blocks a multiprocessor for tile histograms
     tile_threads = 512
@@ -95,8 +91,6 @@ class Lane:
         self.counts = cupy.zeros(3 * 65536, np.uint32)
         self.luts = cupy.zeros(3 * 65536, np.uint16)
         self.arrived = cupy.zeros(4, np.uint32)
-        self.sums = cupy.zeros(2 * 769, np.uint32)
-        self.turn = 0
         self.tile_counts = cupy.zeros(0, np.uint32)
         self.tile_luts = cupy.zeros(0, np.uint8)
         self.tables = cupy.zeros(0, np.uint8)
@@ -120,12 +114,6 @@ class Lane:
     def apply8(self, kind, at, pixels, channels):
         grid, threads = self.blocks(pixels, channels, self.tuning.apply8)
         self.launch(f"apply8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.luts.data.ptr))
-
-    def fused8(self, kind, at, pixels, channels):
-        grid, threads = self.blocks(pixels, channels, self.tuning.fused8)
-        self.turn = 1 - self.turn
-        self.launch(f"equalize8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.sums.data.ptr), u32(self.turn),
-                    cooperative=True)
 
     def clear16(self):
         runtime.memsetAsync(self.counts.data.ptr, 0, self.counts.nbytes, self.stream.ptr)
@@ -301,7 +289,6 @@ def reference_clahe(a, t):
 
 KINDS = [("gray", 1, False), ("gray_alpha", 2, False), ("rgb_luma", 3, False), ("rgb_channels", 3, True),
          ("rgba_luma", 4, False), ("rgba_channels", 4, True)]
-FUSED = ["gray", "rgb_luma"]
 DATA = ["random", "natural", "constant", "two", "hot"]
 
 
@@ -374,11 +361,6 @@ def check(options):
                 g = Guarded(a, offset)
                 lane.equalize(kind, g.at, size[0] * size[1], channels, depth, chunks, ranges)
                 verify((depth, kind, size, data, chunks, offset, ranges), g.result(), want)
-            if depth == 8 and kind in FUSED:
-                for offset in (0, 1):
-                    g = Guarded(a, offset)
-                    lane.fused8(kind, g.at, size[0] * size[1], channels)
-                    verify((kind, size, data, "fused", offset), g.result(), want)
         for shared in (1, 1 << 40):
             lane.tuning = type("T", (Tuning,), {"shared_lut16": shared, "pixels16": 5000})
             g = Guarded(a)
@@ -538,8 +520,7 @@ def show_times(options):
     print("whole operations in device memory, as a multiple of a copy of the same data:")
     for data in ("natural", "random"):
         timer, copy = timer_of(3072, 4096, 1, data, np.uint8, 8)
-        row(f"8 x 4096x3072 gray, {data}, one launch", timer, copy, lane(), lambda l, at: l.fused8("gray", at, PIXELS, 1))
-        row(f"8 x 4096x3072 gray, {data}, two launches", timer, copy, lane(histogram8=(1024, 1)),
+        row(f"8 x 4096x3072 gray, {data}", timer, copy, lane(histogram8=(1024, 1)),
             lambda l, at: l.equalize("gray", at, PIXELS, 1, 8))
         t = tiling(4096, 3072, 8, 8, 2.0, 8)
         row(f"8 x 4096x3072 gray, {data}, CLAHE 8x8", timer, copy, lane(), lambda l, at: l.clahe(at, t, 8))
@@ -548,8 +529,7 @@ def show_times(options):
         t = tiling(4096, 3072, 8, 8, 2.0, 16)
         row(f"8 x 4096x3072 gray 16 bit, {data}, CLAHE 8x8", timer, copy, lane(), lambda l, at: l.clahe(at, t, 16))
     timer, copy = timer_of(3072, 4096, 3, "natural", np.uint8, 8)
-    row("8 x 4096x3072 RGB luma, one launch", timer, copy, lane(), lambda l, at: l.fused8("rgb_luma", at, PIXELS, 3))
-    row("8 x 4096x3072 RGB luma, two launches", timer, copy, lane(), lambda l, at: l.equalize("rgb_luma", at, PIXELS, 3, 8))
+    row("8 x 4096x3072 RGB luma", timer, copy, lane(), lambda l, at: l.equalize("rgb_luma", at, PIXELS, 3, 8))
     row("8 x 4096x3072 RGB per channel", timer, copy, lane(), lambda l, at: l.equalize("rgb_channels", at, PIXELS, 3, 8))
     timer, copy = timer_of(16384, 16384, 1, "natural", np.uint8, 1)
     row("16384x16384 gray", timer, copy, lane(), lambda l, at: l.equalize("gray", at, 1 << 28, 1, 8), streams=(1,))

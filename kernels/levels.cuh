@@ -18,6 +18,7 @@ __device__ __forceinline__ u32 equalized_level8(u32 count) {
     __shared__ u32 scratch[WARP];
     __shared__ u32 first, total;
     const u32 i = threadIdx.x;
+    __syncthreads();  // the last call's values have been read
     if (i == 0) first = 0;
     const u32 running = block_scan(i < 256 ? count : 0, scratch);
     if (i < 256 && count && running == count) first = count;

@@ -136,10 +136,6 @@ impl Device {
             .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
             .map_or(usual, |most| most.max(usual)))
     }
-
-    pub(super) fn launches_cooperatively(self) -> bool {
-        self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH).is_ok_and(|able| able == 1)
-    }
 }
 
 /// A device's primary context. It lives as long as the process.
@@ -355,8 +351,6 @@ pub(super) struct Launch {
     pub(super) block: (u32, u32, u32),
     /// Bytes of dynamic shared memory.
     pub(super) shared: u32,
-    /// Whether all blocks must run at once.
-    pub(super) cooperative: bool,
 }
 
 impl Function {
@@ -369,14 +363,8 @@ impl Function {
         launch: Launch,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
-        let Launch { grid, block, shared, cooperative } = launch;
+        let Launch { grid, block, shared } = launch;
         // SAFETY: the caller's promise; functions and streams in use are never destroyed.
-        Ok(unsafe {
-            if cooperative {
-                result::launch_cooperative_kernel(self.0, grid, block, shared, stream.0, arguments)
-            } else {
-                result::launch_kernel(self.0, grid, block, shared, stream.0, arguments)
-            }
-        }?)
+        Ok(unsafe { result::launch_kernel(self.0, grid, block, shared, stream.0, arguments) }?)
     }
 }

@@ -27,9 +27,6 @@ const LEAST_CELL: usize = 2048;
 /// The most cells for which 16-bit LUTs are laid side by side: 512 KiB each.
 const MOST_TABLES: u64 = 400;
 
-/// `Sums` of `kernels/global8.cu`.
-const SUMS_BYTES: u64 = 769 * 4;
-
 /// How the samples of a picture are taken: one value a pixel, or three planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -104,8 +101,6 @@ pub(super) struct Tables {
     luts: Address,
     /// A count of blocks, zero between launches.
     arrived: Address,
-    /// Two sets of sums for [`Kernels::equalize8`].
-    sums: Address,
 }
 
 impl Tables {
@@ -116,13 +111,13 @@ impl Tables {
 
     /// Bytes of all of them; they begin zeroed.
     pub(super) const BYTES: u64 =
-        Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::ARRIVED_BYTES + 2 * SUMS_BYTES;
+        Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::ARRIVED_BYTES;
 
     pub(super) const fn new(at: Address) -> Self {
         let counts = at + Self::COUNTS8_BYTES;
         let luts = counts + Self::COUNTS_BYTES;
         let arrived = luts + Self::LUTS_BYTES;
-        Self { counts8: at, counts, luts, arrived, sums: arrived + Self::ARRIVED_BYTES }
+        Self { counts8: at, counts, luts, arrived }
     }
 
     /// The plane's counts of a colour histogram, 32 bits each.
@@ -212,7 +207,6 @@ impl Tiles {
 pub(super) struct Limits {
     multiprocessors: u32,
     shared: u32,
-    cooperative: bool,
 }
 
 impl Limits {
@@ -220,7 +214,6 @@ impl Limits {
         Ok(Self {
             multiprocessors: device.multiprocessors()?,
             shared: device.shared_memory()?,
-            cooperative: device.launches_cooperatively(),
         })
     }
 
@@ -431,35 +424,6 @@ impl Kernels {
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, luts]) }
     }
 
-    /// Whether [`Kernels::equalize8`] is to be had for this kind.
-    pub(super) fn equalizes_at_once(&self, kind: Kind) -> bool {
-        self.limits.cooperative && matches!(kind, Kind::Gray | Kind::RgbLuma)
-    }
-
-    /// Equalizes a whole picture in one launch. `turn` alternates between 0 and 1 from launch to launch of a lane.
-    ///
-    /// # Safety
-    /// Span and tables are this stream's until it is done.
-    pub(super) unsafe fn equalize8(
-        &self,
-        stream: &Stream,
-        kind: Kind,
-        span: Span,
-        tables: &Tables,
-        turn: u32,
-    ) -> Result<()> {
-        let pack = if kind.channels() == 3 { 48 } else { 16 };
-        let blocks = (span.pixels * kind.channels()).div_ceil(pack * 512);
-        let launch = Launch {
-            cooperative: true,
-            ..line(blocks.clamp(1, u64::from(self.limits.multiprocessors)), 512)
-        };
-        let (Span { at, pixels }, sums) = (span, tables.sums);
-        let name = ("equalize8", kind.suffix());
-        // SAFETY: the parameters of equalize8_*; the caller's promise.
-        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, sums, turn]) }
-    }
-
     /// Zeroes so many histograms of [`Tables::counts`].
     ///
     /// # Safety
@@ -646,11 +610,11 @@ impl Kernels {
 /// Blocks in a line. At least one.
 fn line(blocks: u64, threads: u32) -> Launch {
     let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
-    Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0, cooperative: false }
+    Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0 }
 }
 
 /// A block for 32 columns and 128 rows each.
 fn columns(t: &Tiling) -> Launch {
     let grid = (t.width.div_ceil(32), t.height.div_ceil(128).min(65535), 1);
-    Launch { grid, block: (32, 8, 1), shared: 0, cooperative: false }
+    Launch { grid, block: (32, 8, 1), shared: 0 }
 }

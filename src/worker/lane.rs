@@ -38,9 +38,6 @@ pub(super) struct GpuLane<'e> {
     /// For each place in the ring: its chunk has been used.
     used: Vec<Event>,
     tables_memory: Buffer,
-    /// Which set of sums the next launch of `equalize8` uses.
-    turn: u32,
-    once: bool,
     memory: Growing,
     scratch: Scratch,
 }
@@ -126,8 +123,6 @@ impl<'e> GpuLane<'e> {
             done: Event::new()?,
             used: (0..RING).map(|_| Event::new()).collect::<Result<_>>()?,
             tables_memory,
-            turn: 0,
-            once: std::env::var_os("HISTEQD_TWO").is_none(),
             memory: Growing::default(),
             scratch: Scratch::default(),
         })
@@ -158,14 +153,9 @@ impl<'e> GpuLane<'e> {
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
             self.work.upload(pixels, at)?;
-            if self.once && layout.depth == Depth::Eight && kernels.equalizes_at_once(kind) {
-                kernels.equalize8(&self.work, kind, span, &tables, self.turn)?;
-                self.turn = 1 - self.turn;
-            } else {
-                self.begin(layout, kind)?;
-                kernels.count_and_make_luts(&self.work, what, span, &tables, true)?;
-                kernels.apply(&self.work, what, span, &tables)?;
-            }
+            self.begin(layout, kind)?;
+            kernels.count_and_make_luts(&self.work, what, span, &tables, true)?;
+            kernels.apply(&self.work, what, span, &tables)?;
             self.work.download(at, pixels)?;
         }
         Ok(self.done.record(&self.work)?)
