@@ -78,13 +78,13 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
     }
     debug_assert_eq!(samples.len(), values.len() * pixel.channels());
     match plane {
-        Plane::Luma if pixel.has_alpha() => simd::vectorized(|| luma_portable::<S, 4>(samples, values)),
-        Plane::Luma => simd::vectorized(|| luma_portable::<S, 3>(samples, values)),
+        Plane::Luma if pixel.has_alpha() => simd::vectorized!(luma_portable::<S, 4>(samples, values)),
+        Plane::Luma => simd::vectorized!(luma_portable::<S, 3>(samples, values)),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => values.copy_from_slice(samples),
-            Pixel::GrayAlpha => simd::vectorized(|| strided::<S, 2>(samples, channel, values)),
-            Pixel::Rgb => simd::vectorized(|| strided::<S, 3>(samples, channel, values)),
-            Pixel::Rgba => simd::vectorized(|| strided::<S, 4>(samples, channel, values)),
+            Pixel::GrayAlpha => simd::vectorized!(strided::<S, 2>(samples, channel, values)),
+            Pixel::Rgb => simd::vectorized!(strided::<S, 3>(samples, channel, values)),
+            Pixel::Rgba => simd::vectorized!(strided::<S, 4>(samples, channel, values)),
         },
     }
 }
@@ -104,9 +104,9 @@ pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, be
         Plane::Luma => S::relight::<3>(samples, before, values),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => samples.copy_from_slice(values),
-            Pixel::GrayAlpha => simd::vectorized(|| strided::<S, 2>(samples, channel, values)),
-            Pixel::Rgb => simd::vectorized(|| strided::<S, 3>(samples, channel, values)),
-            Pixel::Rgba => simd::vectorized(|| strided::<S, 4>(samples, channel, values)),
+            Pixel::GrayAlpha => simd::vectorized!(strided::<S, 2>(samples, channel, values)),
+            Pixel::Rgb => simd::vectorized!(strided::<S, 3>(samples, channel, values)),
+            Pixel::Rgba => simd::vectorized!(strided::<S, 4>(samples, channel, values)),
         },
     }
 }

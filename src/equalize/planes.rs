@@ -34,7 +34,7 @@ pub fn separate<S: Sample>(
     for (((block, red), green), blue) in blocks.zip(red).zip(green).zip(blue) {
         for (channel, plane) in [red, green, blue].into_iter().enumerate() {
             match pixel.has_alpha() {
-                true => simd::vectorized(|| read_with_alpha(block, channel, plane)),
+                true => simd::vectorized!(read_with_alpha(block, channel, plane)),
                 false => colour::read(block, pixel, Plane::Channel(channel), plane),
             }
         }
@@ -53,8 +53,8 @@ pub fn merge<S: Sample>(
     let blocks = samples.chunks_mut(BLOCK * pixel.channels());
     for (((block, red), green), blue) in blocks.zip(red).zip(green).zip(blue) {
         match pixel.has_alpha() {
-            true => simd::vectorized(|| write_with_alpha(block, [red, green, blue])),
-            false => simd::vectorized(|| interleave(block, [red, green, blue])),
+            true => simd::vectorized!(write_with_alpha(block, [red, green, blue])),
+            false => simd::vectorized!(interleave(block, [red, green, blue])),
         }
         count_luma(block, pixel, luma.as_deref_mut());
     }

@@ -35,13 +35,13 @@ pub trait Sample: Pod + Ord + Send + Sync + private::Sealed {
 
     /// Moves pixels of `C` channels, 3 colours and perhaps alpha, from one luma to another, as in [`colour::relight`].
     fn relight<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
-        simd::vectorized(|| colour::relight_portable::<Self, C>(pixels, from, to));
+        simd::vectorized!(colour::relight_portable::<Self, C>(pixels, from, to));
     }
 
     /// Replaces each value by the four corners' entries for it, interpolated in float32: between left and right by its own
     /// weight of the right, between top and bottom by the bottom's weight.
     fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {
-        simd::vectorized(|| clahe::blend_portable(values, corners, right_weights, bottom_weight));
+        simd::vectorized!(clahe::blend_portable(values, corners, right_weights, bottom_weight));
     }
 
     /// The reusable buffers of this depth.

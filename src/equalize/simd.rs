@@ -9,9 +9,21 @@ use super::{colour, sample};
 
 /// Runs a loop in plain Rust, compiled for the widest vectors that the processor has.
 ///
-/// The loop is inlined here and vectorised by the compiler; it must not call anything that is not inlined too.
+/// The compiler vectorises only what it inlines into the function with those instructions, hence a macro, which can insist on it;
+/// the loops themselves are `#[inline(always)]` too.
+macro_rules! vectorized {
+    ($plain:expr) => {
+        $crate::equalize::simd::run_vectorized(
+            #[inline(always)]
+            || $plain,
+        )
+    };
+}
+pub(super) use vectorized;
+
+/// What [`vectorized`] expands to.
 #[inline(always)]
-pub(super) fn vectorized<R>(plain: impl FnOnce() -> R) -> R {
+pub(super) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     {
         if has_vbmi() {
@@ -65,7 +77,7 @@ pub(super) fn blend(values: &mut [u8], corners: &Corners<'_, u8>, right_weights:
         // SAFETY: the processor has the instructions that the function is compiled for.
         return unsafe { x86::blend_vbmi(values, corners, right_weights, bottom_weight) };
     }
-    vectorized(|| clahe::blend_portable(values, corners, right_weights, bottom_weight));
+    vectorized!(clahe::blend_portable(values, corners, right_weights, bottom_weight));
 }
 
 /// Whether there are the AVX-512 instructions that permute and compare bytes.
@@ -414,7 +426,7 @@ mod tests {
             same_bytes!(
                 format!("{length} pixels"),
                 after(&zeros, plain),
-                after(&zeros, |values| vectorized(|| plain(values))),
+                after(&zeros, |values| vectorized!(plain(values))),
                 is_x86_feature_detected!("avx2") => after(&zeros, |values| x86::vectorized_avx2(|| plain(values))),
                 has_vbmi() => after(&zeros, |values| x86::vectorized_avx512(|| plain(values)))
             );

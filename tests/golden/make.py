@@ -3,7 +3,7 @@
 `make.py SOURCES OUT` makes such files of every whole picture in SOURCES that OpenCV reads, in another folder.
 
 Inputs are small PGM, PPM and PAM files. cases.tsv says for each input and operation what must come out: the 64-bit FNV-1a hash of
-the samples, little-endian, without a header. Gray CLAHE comes from OpenCV's createCLAHE itself; everything else from the numpy
+the samples, little-endian, without a header. CLAHE of every plane comes from OpenCV's createCLAHE itself; everything else from the numpy
 model below, written from the documented formulas and independent of the Rust code. NAME.opencv.pgm is OpenCV's equalizeHist,
 whose float32 LUT may differ by one level.
 
