@@ -1,12 +1,20 @@
 //! The kernels: the PTX that is part of this program, and a typed launch for each kernel. See `kernels/`.
 #![allow(unsafe_code)]
 
+/// Pointers to a kernel's arguments.
+macro_rules! arguments {
+    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<c_void>()),*] };
+}
+
+mod clahe;
+
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+pub(super) use clahe::Tiles;
+
 use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};
-use crate::equalize::clahe::Geometry;
 use crate::picture::{Depth, Layout, Pixel};
 
 /// Bytes of dynamic shared memory that every kernel has without asking: 48 KiB less what the hungriest takes by itself.
@@ -20,12 +28,6 @@ const PIXELS_A_TABLE: u64 = 3 << 16;
 
 /// From here on a kernel runs long enough that filling the GPU by itself pays; below, others' kernels run beside it.
 const LARGE: u64 = 64 << 20;
-
-/// Tiles of fewer pixels are interpolated straight from their LUTs.
-const LEAST_CELL: usize = 2048;
-
-/// The most cells for which 16-bit LUTs are laid side by side: 512 KiB each.
-const MOST_TABLES: u64 = 400;
 
 /// How the samples of a picture are taken: one value a pixel, or three planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,83 +128,6 @@ impl Tables {
     }
 }
 
-/// `Tiling` of `kernels/clahe.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Tiling {
-    width: u32,
-    height: u32,
-    tiles_x: u32,
-    tiles_y: u32,
-    tile_width: u32,
-    tile_height: u32,
-    clip: u32,
-    lut_scale: f32,
-    inverse_width: f32,
-    inverse_height: f32,
-}
-
-/// What CLAHE of a plane needs of the device, besides the plane.
-pub(super) struct Tiles {
-    depth: Depth,
-    tiling: Tiling,
-    tiles: u64,
-    /// Blocks a tile (depth 8), or in all (depth 16), for the tiles' histograms.
-    blocks: u32,
-    cells: Option<u64>,
-}
-
-impl Tiles {
-    pub(super) fn new(layout: &Layout, geometry: &Geometry, limits: &Limits) -> Self {
-        let tiles = geometry.columns as u64 * geometry.rows as u64;
-        let cells = (geometry.columns as u64 + 1) * (geometry.rows as u64 + 1);
-        let area = geometry.tile_width as u64 * geometry.tile_height as u64;
-        let blocks = match layout.depth {
-            Depth::Eight => {
-                let most = (geometry.tile_height as u64).min(area / 4096).max(1);
-                (u64::from(limits.multiprocessors) / tiles).clamp(1, most)
-            }
-            Depth::Sixteen => u64::from(limits.multiprocessors).min(tiles),
-        };
-        let side_by_side = layout.depth == Depth::Sixteen && cells <= MOST_TABLES;
-        Self {
-            depth: layout.depth,
-            tiling: Tiling {
-                width: layout.width,
-                height: layout.height,
-                tiles_x: geometry.columns as u32,
-                tiles_y: geometry.rows as u32,
-                tile_width: geometry.tile_width as u32,
-                tile_height: geometry.tile_height as u32,
-                clip: geometry.clip.map_or(0, |clip| u32::try_from(clip).unwrap_or(u32::MAX)),
-                lut_scale: geometry.scale,
-                inverse_width: 1.0 / geometry.tile_width as f32,
-                inverse_height: 1.0 / geometry.tile_height as f32,
-            },
-            tiles,
-            blocks: blocks as u32,
-            cells: side_by_side.then_some(cells),
-        }
-    }
-
-    /// Bytes of counts, which are zero before and after.
-    pub(super) fn counts_bytes(&self) -> u64 {
-        match self.depth {
-            Depth::Eight => self.tiles * 257 * 4,
-            Depth::Sixteen => u64::from(self.blocks) * 65536 * 4,
-        }
-    }
-
-    /// Bytes of LUTs.
-    pub(super) fn luts_bytes(&self) -> u64 {
-        self.tile_luts_bytes() + self.cells.map_or(0, |cells| cells * 65536 * 8)
-    }
-
-    fn tile_luts_bytes(&self) -> u64 {
-        (self.tiles * self.depth.levels() as u64 * self.depth.bytes() as u64).next_multiple_of(256)
-    }
-}
-
 /// What a GPU can do.
 pub(super) struct Limits {
     multiprocessors: u32,
@@ -211,10 +136,7 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) fn of(device: Device) -> Result<Self> {
-        Ok(Self {
-            multiprocessors: device.multiprocessors()?,
-            shared: device.shared_memory()?,
-        })
+        Ok(Self { multiprocessors: device.multiprocessors()?, shared: device.shared_memory()? })
     }
 
     /// How many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, so that equal shares of them
@@ -262,18 +184,9 @@ pub(super) struct Kernels {
     functions: Mutex<HashMap<Name, Function>>,
 }
 
-/// Pointers to a kernel's arguments.
-macro_rules! arguments {
-    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<c_void>()),*] };
-}
-
 impl Kernels {
     pub(super) fn new(device: Device) -> Result<Self> {
-        Ok(Self {
-            limits: Limits::of(device)?,
-            modules: Default::default(),
-            functions: Mutex::default(),
-        })
+        Ok(Self { limits: Limits::of(device)?, modules: Default::default(), functions: Mutex::default() })
     }
 
     fn module(&self, file: File) -> Result<Module> {
@@ -290,7 +203,9 @@ impl Kernels {
         if let Some(function) = functions.get(&name) {
             return Ok(*function);
         }
-        let function = self.module(file)?.function(&[name.0, name.1].concat(), if shared > USUAL_SHARED { shared } else { 0 })?;
+        let function = self
+            .module(file)?
+            .function(&[name.0, name.1].concat(), if shared > USUAL_SHARED { shared } else { 0 })?;
         functions.insert(name, function);
         Ok(function)
     }
@@ -410,13 +325,7 @@ impl Kernels {
 
     /// # Safety
     /// As [`Kernels::apply`].
-    unsafe fn apply8(
-        &self,
-        stream: &Stream,
-        kind: Kind,
-        span: Span,
-        tables: &Tables,
-    ) -> Result<()> {
+    unsafe fn apply8(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
         let launch = self.spread(kind, Depth::Eight, span, kind.block().1);
         let (Span { at, pixels }, luts) = (span, tables.luts);
         let name = ("apply8", kind.suffix());
@@ -463,13 +372,7 @@ impl Kernels {
 
     /// # Safety
     /// As [`Kernels::apply`].
-    unsafe fn apply16(
-        &self,
-        stream: &Stream,
-        kind: Kind,
-        span: Span,
-        tables: &Tables,
-    ) -> Result<()> {
+    unsafe fn apply16(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
         let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
         let fits = self.limits.shared >= LEVELS16_BYTES + taken;
         let (Span { at, pixels }, luts) = (span, tables.luts);
@@ -511,95 +414,15 @@ impl Kernels {
         let (Span { at, pixels }, channel) = (span, channel.unwrap_or(u32::MAX));
         // SAFETY: the parameters of extract*_* and insert*_*; the caller's promise.
         unsafe {
-            self.launch(stream, (File::Planes, (step, pixel)), line(blocks, 512), arguments![at, pixels, plane, channel])
+            self.launch(
+                stream,
+                (File::Planes, (step, pixel)),
+                line(blocks, 512),
+                arguments![at, pixels, plane, channel],
+            )
         }
     }
 
-    /// CLAHE of a plane, in place.
-    ///
-    /// # Safety
-    /// All are this stream's until it is done; `counts` and `luts` are as large as `tiles` says, and so is the plane, its size
-    /// rounded up to 16 bytes.
-    pub(super) unsafe fn clahe(
-        &self,
-        stream: &Stream,
-        plane: Address,
-        tiles: &Tiles,
-        counts: Address,
-        luts: Address,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match tiles.depth {
-                Depth::Eight => self.clahe8(stream, plane, tiles, counts, luts),
-                Depth::Sixteen => self.clahe16(stream, plane, tiles, counts, luts),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Kernels::clahe`].
-    unsafe fn clahe8(
-        &self,
-        stream: &Stream,
-        plane: Address,
-        tiles: &Tiles,
-        counts: Address,
-        luts: Address,
-    ) -> Result<()> {
-        let t = tiles.tiling;
-        let (parts, arrived) = (tiles.blocks, counts + tiles.tiles * 1024);
-        let launch = line(tiles.tiles * u64::from(parts), 512);
-        let arguments = arguments![plane, t, parts, counts, arrived, luts];
-        // SAFETY: the parameters of clahe_tiles8; the caller's promise.
-        unsafe { self.launch(stream, (File::Clahe8, ("clahe_tiles8", "")), launch, arguments)? };
-        let area = t.tile_width as usize * t.tile_height as usize;
-        if area < LEAST_CELL {
-            let name = ("clahe_direct8", "");
-            // SAFETY: the parameters of clahe_direct8; the caller's promise.
-            return unsafe { self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts]) };
-        }
-        let bands = (area / 8192).clamp(1, 6) as u32;
-        let cells = (u64::from(t.tiles_x) + 1) * (u64::from(t.tiles_y) + 1) * u64::from(bands);
-        let launch = Launch { block: (32, 8, 1), ..line(cells, 256) };
-        let arguments = arguments![plane, t, luts, bands];
-        // SAFETY: the parameters of clahe_cells8; the caller's promise.
-        unsafe { self.launch(stream, (File::Clahe8, ("clahe_cells8", "")), launch, arguments) }
-    }
-
-    /// # Safety
-    /// As [`Kernels::clahe`].
-    unsafe fn clahe16(
-        &self,
-        stream: &Stream,
-        plane: Address,
-        tiles: &Tiles,
-        counts: Address,
-        luts: Address,
-    ) -> Result<()> {
-        let t = tiles.tiling;
-        let capacity = self.limits.range16(1 << 10);
-        let launch = Launch { shared: capacity * 2, ..line(u64::from(tiles.blocks), 1024) };
-        let arguments = arguments![plane, t, capacity, counts, luts];
-        // SAFETY: the parameters of clahe_tiles16; the caller's promise.
-        unsafe { self.launch(stream, (File::Clahe16, ("clahe_tiles16", "")), launch, arguments)? };
-        if tiles.cells.is_none() {
-            let name = ("clahe_direct16", "");
-            // SAFETY: the parameters of clahe_direct16; the caller's promise.
-            return unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts]) };
-        }
-        let tables = luts + tiles.tile_luts_bytes();
-        let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };
-        let name = ("clahe_tables16", "");
-        // SAFETY: the parameters of clahe_tables16; the caller's promise.
-        unsafe { self.launch(stream, (File::Clahe16, name), launch, arguments![t, luts, tables])? };
-        let name = ("clahe_cells16", "");
-        // SAFETY: the parameters of clahe_cells16; the caller's promise.
-        unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, tables]) }
-    }
-}
-
-impl Kernels {
     /// Fails, and the whole context with it.
     pub(super) fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
@@ -611,10 +434,4 @@ impl Kernels {
 fn line(blocks: u64, threads: u32) -> Launch {
     let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
     Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0 }
-}
-
-/// A block for 32 columns and 128 rows each.
-fn columns(t: &Tiling) -> Launch {
-    let grid = (t.width.div_ceil(32), t.height.div_ceil(128).min(65535), 1);
-    Launch { grid, block: (32, 8, 1), shared: 0 }
 }

@@ -132,14 +132,21 @@ impl<'e> GpuLane<'e> {
         Tables::new(self.tables_memory.address())
     }
 
-    fn run(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> std::result::Result<(), Failure> {
+    fn run(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> std::result::Result<(), Failure> {
         // Counts on the device have 32 bits.
         if layout.pixels() > u64::from(u32::MAX) {
             return Err(Failure::TooLarge);
         }
         let kind = Kind::new(layout.pixel, operation.per_channel);
         match operation.method {
-            Method::Global if layout.bytes() <= WHOLE.min(self.engine.lane_memory) => self.whole(pixels, layout, kind),
+            Method::Global if layout.bytes() <= WHOLE.min(self.engine.lane_memory) => {
+                self.whole(pixels, layout, kind)
+            }
             Method::Global => self.in_chunks(pixels, layout, kind),
             Method::Clahe(clahe) => self.clahe(pixels, layout, kind, &clahe),
         }
@@ -148,7 +155,8 @@ impl<'e> GpuLane<'e> {
     /// Global equalization on one stream.
     fn whole(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> std::result::Result<(), Failure> {
         let at = grow(&mut self.memory.picture, layout.bytes())?;
-        let (span, tables, kernels) = (Span { at, pixels: layout.pixels() }, self.tables(), &self.engine.kernels);
+        let (span, tables, kernels) =
+            (Span { at, pixels: layout.pixels() }, self.tables(), &self.engine.kernels);
         let what = (kind, layout.depth);
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
@@ -162,7 +170,12 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Global equalization of a large picture, chunk by chunk in two passes on three streams.
-    fn in_chunks(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> std::result::Result<(), Failure> {
+    fn in_chunks(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        kind: Kind,
+    ) -> std::result::Result<(), Failure> {
         let resident = layout.bytes() <= self.engine.lane_memory;
         let room = if resident { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.memory.picture, room)?;
@@ -173,7 +186,13 @@ impl<'e> GpuLane<'e> {
             self.begin(layout, kind)?;
             for (i, chunk) in chunks.iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
-                kernels.count_and_make_luts(&self.work, what, chunk.span(at), &tables, i + 1 == chunks.len())?;
+                kernels.count_and_make_luts(
+                    &self.work,
+                    what,
+                    chunk.span(at),
+                    &tables,
+                    i + 1 == chunks.len(),
+                )?;
                 self.leave(chunk, &self.work)?;
             }
             for chunk in &chunks {
@@ -228,7 +247,12 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Counts all planes into the tables, and brings the counts to `counts`.
-    fn count_planes(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u32]) -> std::result::Result<(), Failure> {
+    fn count_planes(
+        &mut self,
+        pixels: &[u8],
+        layout: &Layout,
+        counts: &mut [u32],
+    ) -> std::result::Result<(), Failure> {
         if layout.pixels() > u64::from(u32::MAX) {
             return Err(Failure::TooLarge);
         }
@@ -281,7 +305,8 @@ impl<'e> GpuLane<'e> {
         let tiles = Tiles::new(layout, &geometry, &kernels.limits);
         let is_plane = layout.pixel == Pixel::Gray;
         let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
-        if layout.bytes() + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory {
+        if layout.bytes() + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory
+        {
             return Err(Failure::TooLarge);
         }
         let at = grow(&mut self.memory.picture, layout.bytes())?;
@@ -344,10 +369,14 @@ impl Lane for GpuLane<'_> {
         }
     }
 
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> std::result::Result<(), EngineError> {
+    fn count(
+        &mut self,
+        pixels: &[u8],
+        layout: &Layout,
+        counts: &mut [u64],
+    ) -> std::result::Result<(), EngineError> {
         let mut counted = vec![0_u32; counts.len()];
-        let result =
-            self.count_planes(pixels, layout, &mut counted).and_then(|()| Ok(self.done.wait()?));
+        let result = self.count_planes(pixels, layout, &mut counted).and_then(|()| Ok(self.done.wait()?));
         if result.is_err() {
             self.settle();
         }

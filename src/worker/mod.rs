@@ -330,7 +330,8 @@ fn run_lane(
     for Lent { slot, memory, layout, order } in lent {
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &mut memory.bytes_mut()[..order.slot_bytes(&layout) as usize];
-        let result = faults.strike(bytes, lane.as_mut()).and_then(|()| lane.carry_out(bytes, &layout, &order));
+        let result =
+            faults.strike(bytes, lane.as_mut()).and_then(|()| lane.carry_out(bytes, &layout, &order));
         drop(memory);
         if let Err(error) = result {
             fail(channel, slot, &error);

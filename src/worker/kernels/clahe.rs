@@ -1,0 +1,186 @@
+//! The launches of CLAHE.
+
+use std::ffi::c_void;
+
+use super::{File, Kernels, Launch, Limits, line};
+use crate::equalize::clahe::Geometry;
+use crate::picture::{Depth, Layout};
+use crate::worker::cuda::{Address, Result, Stream};
+
+/// Tiles of fewer pixels are interpolated straight from their LUTs.
+const LEAST_CELL: usize = 2048;
+
+/// The most cells for which 16-bit LUTs are laid side by side: 512 KiB each.
+const MOST_TABLES: u64 = 400;
+
+/// `Tiling` of `kernels/clahe.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Tiling {
+    width: u32,
+    height: u32,
+    tiles_x: u32,
+    tiles_y: u32,
+    tile_width: u32,
+    tile_height: u32,
+    clip: u32,
+    lut_scale: f32,
+    inverse_width: f32,
+    inverse_height: f32,
+}
+
+/// What CLAHE of a plane needs of the device, besides the plane.
+pub(in crate::worker) struct Tiles {
+    depth: Depth,
+    tiling: Tiling,
+    tiles: u64,
+    /// Blocks a tile (depth 8), or in all (depth 16), for the tiles' histograms.
+    blocks: u32,
+    cells: Option<u64>,
+}
+
+impl Tiles {
+    pub(in crate::worker) fn new(layout: &Layout, geometry: &Geometry, limits: &Limits) -> Self {
+        let tiles = geometry.columns as u64 * geometry.rows as u64;
+        let cells = (geometry.columns as u64 + 1) * (geometry.rows as u64 + 1);
+        let area = geometry.tile_width as u64 * geometry.tile_height as u64;
+        let blocks = match layout.depth {
+            Depth::Eight => {
+                let most = (geometry.tile_height as u64).min(area / 4096).max(1);
+                (u64::from(limits.multiprocessors) / tiles).clamp(1, most)
+            }
+            Depth::Sixteen => u64::from(limits.multiprocessors).min(tiles),
+        };
+        let side_by_side = layout.depth == Depth::Sixteen && cells <= MOST_TABLES;
+        Self {
+            depth: layout.depth,
+            tiling: Tiling {
+                width: layout.width,
+                height: layout.height,
+                tiles_x: geometry.columns as u32,
+                tiles_y: geometry.rows as u32,
+                tile_width: geometry.tile_width as u32,
+                tile_height: geometry.tile_height as u32,
+                clip: geometry.clip.map_or(0, |clip| u32::try_from(clip).unwrap_or(u32::MAX)),
+                lut_scale: geometry.scale,
+                inverse_width: 1.0 / geometry.tile_width as f32,
+                inverse_height: 1.0 / geometry.tile_height as f32,
+            },
+            tiles,
+            blocks: blocks as u32,
+            cells: side_by_side.then_some(cells),
+        }
+    }
+
+    /// Bytes of counts, which are zero before and after.
+    pub(in crate::worker) fn counts_bytes(&self) -> u64 {
+        match self.depth {
+            Depth::Eight => self.tiles * 257 * 4,
+            Depth::Sixteen => u64::from(self.blocks) * 65536 * 4,
+        }
+    }
+
+    /// Bytes of LUTs.
+    pub(in crate::worker) fn luts_bytes(&self) -> u64 {
+        self.tile_luts_bytes() + self.cells.map_or(0, |cells| cells * 65536 * 8)
+    }
+
+    fn tile_luts_bytes(&self) -> u64 {
+        (self.tiles * self.depth.levels() as u64 * self.depth.bytes() as u64).next_multiple_of(256)
+    }
+}
+
+impl Kernels {
+    /// CLAHE of a plane, in place.
+    ///
+    /// # Safety
+    /// All are this stream's until it is done; `counts` and `luts` are as large as `tiles` says, and so is the plane, its size
+    /// rounded up to 16 bytes.
+    pub(in crate::worker) unsafe fn clahe(
+        &self,
+        stream: &Stream,
+        plane: Address,
+        tiles: &Tiles,
+        counts: Address,
+        luts: Address,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match tiles.depth {
+                Depth::Eight => self.clahe8(stream, plane, tiles, counts, luts),
+                Depth::Sixteen => self.clahe16(stream, plane, tiles, counts, luts),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Kernels::clahe`].
+    unsafe fn clahe8(
+        &self,
+        stream: &Stream,
+        plane: Address,
+        tiles: &Tiles,
+        counts: Address,
+        luts: Address,
+    ) -> Result<()> {
+        let t = tiles.tiling;
+        let (parts, arrived) = (tiles.blocks, counts + tiles.tiles * 1024);
+        let launch = line(tiles.tiles * u64::from(parts), 512);
+        let arguments = arguments![plane, t, parts, counts, arrived, luts];
+        // SAFETY: the parameters of clahe_tiles8; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe8, ("clahe_tiles8", "")), launch, arguments)? };
+        let area = t.tile_width as usize * t.tile_height as usize;
+        if area < LEAST_CELL {
+            let name = ("clahe_direct8", "");
+            // SAFETY: the parameters of clahe_direct8; the caller's promise.
+            return unsafe {
+                self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts])
+            };
+        }
+        let bands = (area / 8192).clamp(1, 6) as u32;
+        let cells = (u64::from(t.tiles_x) + 1) * (u64::from(t.tiles_y) + 1) * u64::from(bands);
+        let launch = Launch { block: (32, 8, 1), ..line(cells, 256) };
+        let arguments = arguments![plane, t, luts, bands];
+        // SAFETY: the parameters of clahe_cells8; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe8, ("clahe_cells8", "")), launch, arguments) }
+    }
+
+    /// # Safety
+    /// As [`Kernels::clahe`].
+    unsafe fn clahe16(
+        &self,
+        stream: &Stream,
+        plane: Address,
+        tiles: &Tiles,
+        counts: Address,
+        luts: Address,
+    ) -> Result<()> {
+        let t = tiles.tiling;
+        let capacity = self.limits.range16(1 << 10);
+        let launch = Launch { shared: capacity * 2, ..line(u64::from(tiles.blocks), 1024) };
+        let arguments = arguments![plane, t, capacity, counts, luts];
+        // SAFETY: the parameters of clahe_tiles16; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe16, ("clahe_tiles16", "")), launch, arguments)? };
+        if tiles.cells.is_none() {
+            let name = ("clahe_direct16", "");
+            // SAFETY: the parameters of clahe_direct16; the caller's promise.
+            return unsafe {
+                self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts])
+            };
+        }
+        let tables = luts + tiles.tile_luts_bytes();
+        let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };
+        let name = ("clahe_tables16", "");
+        // SAFETY: the parameters of clahe_tables16; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe16, name), launch, arguments![t, luts, tables])? };
+        let name = ("clahe_cells16", "");
+        // SAFETY: the parameters of clahe_cells16; the caller's promise.
+        unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, tables]) }
+    }
+}
+
+/// A block for 32 columns and 128 rows each.
+fn columns(t: &Tiling) -> Launch {
+    let grid = (t.width.div_ceil(32), t.height.div_ceil(128).min(65535), 1);
+    Launch { grid, block: (32, 8, 1), shared: 0 }
+}
