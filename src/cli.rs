@@ -109,6 +109,13 @@ pub struct Cli {
     #[arg(long, short, conflicts_with = "dry_run")]
     watch: bool,
 
+    /// Go by the ledger of what was done, and not by the times of the outputs
+    ///
+    /// A picture is skipped if it was done as it is now and with these settings. The ledger is --watch's, in the folder
+    /// .histeqd of the output folder unless --state names another.
+    #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite"])]
+    resume: bool,
+
     #[command(flatten)]
     written: Written,
 
@@ -269,6 +276,7 @@ impl Cli {
             dry_run: self.dry_run,
             report,
             watch: self.watch,
+            resume: self.resume,
             ..Request::default()
         };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;

@@ -63,7 +63,9 @@ pub struct Settings {
     pub report: Report,
     /// Whether the inputs are folders to be watched until the user stops it.
     pub watch: bool,
-    /// How they are watched.
+    /// Whether the ledger says what was done, in a single run.
+    pub resume: bool,
+    /// How they are watched, and where the ledger is.
     pub service: Service,
 }
 
@@ -126,6 +128,8 @@ pub struct Request {
     pub report: Report,
     /// Watch the inputs, which are folders.
     pub watch: bool,
+    /// Go by the ledger.
+    pub resume: bool,
 }
 
 impl Settings {
@@ -149,7 +153,11 @@ impl Settings {
             memory: machine::memory(key(written.memory)).0,
             devices: key(written.devices),
             device_timeout: key(written.device_timeout).0,
-            existing: if key(written.overwrite) { Existing::Overwrite } else { Existing::Skip },
+            existing: if key(written.overwrite) || request.resume {
+                Existing::Overwrite
+            } else {
+                Existing::Skip
+            },
             selection: Selection::new(&key(written.include), &key(written.exclude), key(written.follow))?,
             durability: key(written.durability),
             inputs: request.inputs,
@@ -159,6 +167,7 @@ impl Settings {
             dry_run: request.dry_run,
             report: request.report,
             watch: request.watch,
+            resume: request.resume,
             service,
         })
     }

@@ -15,6 +15,9 @@ pub enum PictureError {
     /// Its file could not be read.
     #[error("cannot be read: {0}")]
     Read(#[source] io::Error),
+    /// Its file was written to, replaced or removed while it was read.
+    #[error("it changed while it was being read")]
+    Changed,
     /// Its content could not be understood, or not be written in the format that was asked for.
     #[error(transparent)]
     Codec(CodecError),
@@ -61,7 +64,7 @@ impl PictureError {
             Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
             Self::Slot(error) => matches!(error, SlotError::System { .. }),
             Self::Publish(error) => error.can_pass(),
-            Self::Device(_) => true,
+            Self::Device(_) | Self::Changed => true,
             Self::Refused(_) | Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
     }

@@ -20,7 +20,7 @@ pub use lock::{Lock, LockError};
 pub use report::{Daemon, FailedPicture, Report, folder};
 
 use crate::paths::Shown;
-use crate::source::settle::Stamp;
+use crate::source::stamp::{Stamp, mtime_ns};
 
 /// The folder below the output folder that is histeqd's own.
 pub const FOLDER: &str = ".histeqd";
@@ -303,11 +303,6 @@ fn appeared(output: &Path, before: Option<Identity>) -> bool {
 fn before(row: &Row<'_>) -> rusqlite::Result<Option<Identity>> {
     let (inode, mtime): (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
     Ok(inode.zip(mtime))
-}
-
-/// The time of a file's last change in nanoseconds since 1970; what is out of range saturates.
-pub(crate) fn mtime_ns(metadata: &fs::Metadata) -> i64 {
-    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }
 
 fn now_ns() -> i64 {

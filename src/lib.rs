@@ -27,6 +27,7 @@ pub mod picture;
 pub mod pipeline;
 pub mod progress;
 pub mod publish;
+mod resume;
 pub mod slot;
 pub mod source;
 pub mod split;
@@ -45,6 +46,7 @@ use crate::error::Error;
 use crate::pipeline::{Encoder, Outlet, Stages, Stop};
 use crate::progress::{Event, Reporter, Summary};
 use crate::publish::Publisher;
+use crate::resume::Resume;
 use crate::slot::SlotPool;
 use crate::source::{Job, Plan};
 
@@ -59,11 +61,20 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
 
 /// Sends the pictures that the settings name through the devices and into an outlet.
 fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop) -> Result<Summary, Error> {
-    let plan = source::scan(settings)?;
+    let mut plan = source::scan(settings)?;
     let reporter = Reporter::start(settings.report, &settings.out).map_err(Error::thread)?;
     let events = reporter.events();
+    let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
+    resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan))?;
     let jobs = announce(plan, settings.dry_run, &events);
-    let done = if jobs.is_empty() { Ok(()) } else { process(jobs, outlet, order, settings, stop, &events) };
+    let done = match &resume {
+        _ if jobs.is_empty() => Ok(()),
+        None => process(jobs, outlet, order, settings, stop, &events),
+        Some(resume) => resume.keep(&events, |events| {
+            let jobs = jobs.into_iter().inspect(|job| resume.begin(job));
+            process(jobs, outlet, order, settings, stop, events)
+        })?,
+    };
     drop(events);
     let summary = reporter.finish();
     done.map(|()| summary)

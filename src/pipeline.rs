@@ -379,6 +379,9 @@ impl Stages<'_> {
 
     fn publish(&self, taken: Taken<'_>) {
         let Taken { output, job, pixels, bytes_in, device } = taken;
+        if !job.is_unchanged() {
+            return self.fail(job, PictureError::Changed);
+        }
         match output.map_or(Ok(0), Unpublished::publish) {
             Ok(bytes_out) => {
                 let Job { input, output, .. } = job;

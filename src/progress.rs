@@ -227,7 +227,13 @@ mod tests {
     use std::io::ErrorKind;
 
     fn job(input: &str, named: bool) -> Job {
-        Job { number: 0, input: input.into(), output: input.replacen("in", "out", 1).into(), named }
+        Job {
+            number: 0,
+            input: input.into(),
+            output: input.replacen("in", "out", 1).into(),
+            named,
+            stamp: None,
+        }
     }
 
     fn done() -> Event {

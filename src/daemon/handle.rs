@@ -12,7 +12,8 @@ use crate::ledger::{Entry, LedgerError, Outcome, Standing};
 use crate::paths::Shown;
 use crate::progress::Event;
 use crate::source::notifier::Signal;
-use crate::source::settle::{Ending, Ready, Seen, Stamp, Verdict};
+use crate::source::settle::{Ending, Ready, Seen, Verdict};
+use crate::source::stamp::Stamp;
 use crate::source::watch::Note;
 use crate::source::{Job, output_below};
 
@@ -103,7 +104,7 @@ impl Watching<'_> {
         }
         self.running
             .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
-        let job = Job { number: 0, input, output, named: false };
+        let job = Job { number: 0, input, output, named: false, stamp: Some(entry.stamp) };
         // Only a pipeline that ended closes this way, and its reason is what the user is told.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }

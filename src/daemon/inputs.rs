@@ -3,16 +3,14 @@
 //! An input is only touched in the very state that was done. Where somebody replaces it at the last moment, the new file is
 //! left in its place: a file is moved first, looked at under its new name, and moved back if it is another.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::config::After;
-use crate::ledger::mtime_ns;
-use crate::source::settle::Stamp;
+use crate::source::stamp::Stamp;
 use crate::source::watch::REMOVING;
 
 /// Does with an input, whose output is published, what the user wants. `below` is its path below the watched folder.
@@ -85,16 +83,16 @@ fn make_durable(output: &Path) -> io::Result<()> {
 fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
     let Some(name) = input.file_name().and_then(|name| name.to_str()) else {
         // A name that cannot be given back after a kill is not changed.
-        return Ok(is_in_state(input, stamp)? && fs::remove_file(input).is_ok());
+        return Ok(stamp.is_still_of(input) && fs::remove_file(input).is_ok());
     };
     let aside = input.with_file_name(format!("{REMOVING}{name}"));
     match fs::rename(input, &aside) {
         Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
-            return Ok(is_in_state(input, stamp)? && fs::remove_file(input).is_ok());
+            return Ok(stamp.is_still_of(input) && fs::remove_file(input).is_ok());
         }
         other => other?,
     }
-    if !is_in_state(&aside, stamp)? {
+    if !stamp.is_still_of(&aside) {
         put_back(&aside)?;
         return Ok(false);
     }
@@ -111,7 +109,7 @@ fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
         Err(rustix::io::Errno::XDEV) => return copy_to(input, &target, stamp),
         other => other?,
     }
-    if is_in_state(&target, stamp)? {
+    if stamp.is_still_of(&target) {
         return Ok(true);
     }
     // Where a still newer file has the place by now, this one was replaced by it.
@@ -129,7 +127,7 @@ fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     let partial = PathBuf::from(partial);
     fs::copy(input, &partial)?;
     File::open(&partial)?.sync_all()?;
-    if !is_in_state(input, stamp)? {
+    if !stamp.is_still_of(input) {
         fs::remove_file(partial)?;
         return Ok(false);
     }
@@ -154,16 +152,6 @@ fn free_name(target: &Path) -> PathBuf {
     names.find(|name| fs::symlink_metadata(name).is_err()).expect("there are more numbers than files")
 }
 
-fn is_in_state(path: &Path, stamp: Stamp) -> io::Result<bool> {
-    let metadata = fs::metadata(path)?;
-    Ok(same(&metadata, stamp))
-}
-
-fn same(metadata: &Metadata, stamp: Stamp) -> bool {
-    let inode = stamp.inode == 0 || metadata.ino() == stamp.inode;
-    inode && metadata.len() == stamp.size && mtime_ns(metadata) == stamp.mtime_ns
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +167,7 @@ mod tests {
             fs::write(folder.path().join("a.png"), "input").unwrap();
             fs::write(folder.path().join("out.png"), "output").unwrap();
             let metadata = fs::metadata(folder.path().join("a.png")).unwrap();
-            let stamp = Stamp { size: metadata.len(), mtime_ns: mtime_ns(&metadata), inode: metadata.ino() };
+            let stamp = Stamp::of(&metadata, true);
             Self { folder, stamp }
         }
 

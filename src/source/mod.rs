@@ -6,6 +6,7 @@ pub mod notifier;
 pub mod scan;
 mod selection;
 pub mod settle;
+pub mod stamp;
 pub mod watch;
 
 pub use names::output_below;

@@ -12,6 +12,7 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::Selection;
 use super::names::{output_below, patterned, promises_a_picture};
+use super::stamp::Stamp;
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::Shown;
@@ -27,9 +28,16 @@ pub struct Job {
     pub output: PathBuf,
     /// Whether the user named this very file, instead of a folder above it.
     pub named: bool,
+    /// The state in which the input was taken, if that is known. No output of another state is published.
+    pub stamp: Option<Stamp>,
 }
 
 impl Job {
+    /// Whether the input is still what it was when it was taken.
+    pub fn is_unchanged(&self) -> bool {
+        self.stamp.is_none_or(|stamp| stamp.is_still_of(&self.input))
+    }
+
     /// Whether it is a failure that the file's content is no picture. In a folder other files are to be expected, unless
     /// their name promises a picture; a file that was given by name has to be one.
     pub fn must_be_a_picture(&self) -> bool {
@@ -264,7 +272,13 @@ fn settle(candidates: Vec<Candidate>, existing: Existing, plan: &mut Plan) {
         } else if existing == Existing::Skip && is_done(&output, found.modified) {
             plan.skipped.push((found.input, Skip::AlreadyDone));
         } else {
-            plan.jobs.push(Job { number: plan.jobs.len(), input: found.input, output, named: found.named });
+            plan.jobs.push(Job {
+                number: plan.jobs.len(),
+                input: found.input,
+                output,
+                named: found.named,
+                stamp: None,
+            });
         }
     }
 }

@@ -17,6 +17,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::stamp::Stamp;
+
 /// How long a file that somebody has open, and does not write to, is waited for before it is tried as it is. Writers close
 /// what they open, even when they are killed; so this is for what writes without opening, such as truncate(2).
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -28,17 +30,6 @@ const RESTED_AGE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-
-/// What tells one state of a file's content from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
-    /// Length in bytes.
-    pub size: u64,
-    /// Time of the last change of the content, in nanoseconds since 1970.
-    pub mtime_ns: i64,
-    /// The inode, or 0 where inodes do not last.
-    pub inode: u64,
-}
 
 /// A stamp, and how long it is that the file was last changed, where the clocks can be trusted to tell.
 #[derive(Clone, Copy, Debug)]

@@ -17,8 +17,8 @@ use walkdir::{DirEntry, WalkDir};
 use super::Selection;
 use super::filesystem::FileSystem;
 use super::notifier::{NotWatched, Notifier, Signal};
-use super::settle::{Completion, Seen, Settle, Stamp};
-use crate::ledger::mtime_ns;
+use super::settle::{Completion, Seen, Settle};
+use super::stamp::Stamp;
 use crate::paths::Shown;
 
 /// How often a folder on a shared file system is listed, unless the user says.
@@ -413,8 +413,7 @@ fn interval(options: &Options, polled: bool, short_of_watches: bool) -> Duration
 }
 
 fn seen(metadata: &Metadata, root: &Root) -> Seen {
-    let inode = if root.file_system.lasting_inodes { metadata.ino() } else { 0 };
-    let stamp = Stamp { size: metadata.len(), mtime_ns: mtime_ns(metadata), inode };
+    let stamp = Stamp::of(metadata, root.file_system.lasting_inodes);
     let own_clock = !root.file_system.shared;
     let age = metadata.modified().ok().filter(|_| own_clock);
     let age = age.map(|modified| SystemTime::now().duration_since(modified).unwrap_or_default());

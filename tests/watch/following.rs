@@ -154,3 +154,24 @@ fn the_configuration_can_be_reloaded() {
     drop_in(&place, "b.pgm", DULL);
     wait("the next input to be done", || is_bright(&place, "b.pgm"));
 }
+
+#[test]
+fn single_runs_can_go_by_the_same_ledger() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    let done = |arguments: &str| {
+        place.run(&format!("in --out out --json {arguments}")).exits(0).json()["done"].clone()
+    };
+    assert_eq!(done("--resume"), 2);
+    assert_eq!(done("--resume"), 0);
+    assert_eq!(done("--resume --method clahe"), 2);
+    assert_eq!(done(""), 0, "without the ledger the settings do not count");
+    place.file("in/b.pgm", picture(1, 9));
+    assert_eq!(done("--resume --method clahe"), 1);
+    let service = Service::start(&place, "--method clahe");
+    drop_in(&place, "c.pgm", DULL);
+    wait("the third", || times_done(&service.log(), "c.pgm") == 1);
+    assert_eq!(times_done(&service.log(), "a.pgm") + times_done(&service.log(), "b.pgm"), 0);
+    place.run("in --out out --resume").exits(3).says("another histeqd (process ");
+    service.stop();
+    assert_eq!(done("--resume --method clahe"), 0);
+}

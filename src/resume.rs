@@ -1,0 +1,129 @@
+//! `--resume`: a single run that goes by the ledger, and not by the times of the outputs.
+//!
+//! The ledger is the watching service's, so that the two can take turns in one output folder.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crossbeam_channel::{Sender, bounded};
+
+use crate::config::Settings;
+use crate::error::Error;
+use crate::ledger::{self, Entry, Ledger, LedgerError, Lock, Outcome, Standing};
+use crate::progress::Event;
+use crate::source::filesystem::FileSystem;
+use crate::source::stamp::Stamp;
+use crate::source::{Job, Plan, Skip};
+
+/// Events that may wait for the ledger.
+const WAITING: usize = 1024;
+
+/// The ledger of a single run.
+pub(crate) struct Resume {
+    ledger: Mutex<Ledger>,
+    settings: String,
+    _lock: Lock,
+}
+
+impl Resume {
+    /// Takes the output folder's lock and opens its ledger. What is to be said about that goes to `events`.
+    pub(crate) fn open(settings: &Settings, events: &Sender<Event>) -> Result<Self, Error> {
+        let lock = Lock::take(&settings.out).map_err(|error| Error::CannotRun(error.to_string()))?;
+        let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
+        let (ledger, note) = Ledger::open(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
+        if let Some(note) = note {
+            // The listener ends after the last sender.
+            let _ = events.send(Event::Device(note));
+        }
+        Ok(Self { ledger: Mutex::new(ledger), settings: settings.fingerprint(), _lock: lock })
+    }
+
+    /// Moves what was done from the plan's jobs to what it skips.
+    pub(crate) fn leave_out_done(&self, plan: &mut Plan) -> Result<(), Error> {
+        let mut left = Vec::with_capacity(plan.jobs.len());
+        for mut job in std::mem::take(&mut plan.jobs) {
+            job.stamp = stamp(&job);
+            let known = self.with_entry(&job, Ledger::standing);
+            match known.map_err(|error| Error::CannotRun(error.to_string()))? {
+                Some(Standing::Done) => plan.skipped.push((job.input, Skip::AlreadyDone)),
+                Some(Standing::Skipped) => plan.skipped.push((job.input, Skip::NotAPicture)),
+                Some(Standing::Unknown | Standing::Failed { .. }) | None => left.push(job),
+            }
+        }
+        plan.jobs = left;
+        Ok(())
+    }
+
+    /// Runs `work` and keeps the ledger of what it tells, which goes on to `events`.
+    pub(crate) fn keep<T>(
+        &self,
+        events: &Sender<Event>,
+        work: impl FnOnce(&Sender<Event>) -> T,
+    ) -> Result<T, Error> {
+        let (inner, told) = bounded(WAITING);
+        thread::scope(|scope| {
+            let listen = move || {
+                for event in told {
+                    self.note(&event);
+                    // The listener ends after the last sender.
+                    let _ = events.send(event);
+                }
+            };
+            thread::Builder::new()
+                .name("ledger".into())
+                .spawn_scoped(scope, listen)
+                .map_err(Error::thread)?;
+            let done = work(&inner);
+            drop(inner);
+            Ok(done)
+        })
+    }
+
+    /// A job is about to be given to the pipeline. What the ledger misses is done again, and nothing worse.
+    pub(crate) fn begin(&self, job: &Job) {
+        let _ = self.with_entry(job, Ledger::begin);
+    }
+
+    fn note(&self, event: &Event) {
+        let ledger = self.ledger();
+        let noted = match event {
+            Event::Done { input, pixels, bytes_out, device, .. } => {
+                ledger.done(&absolute(input), &Outcome { device, pixels: *pixels, bytes_out: *bytes_out })
+            }
+            Event::Skipped { input, planned: true, .. } => ledger.skipped(&absolute(input)),
+            Event::Failed { input, error, planned: true } => {
+                ledger.failed(&absolute(input), &error.to_string(), !error.can_pass())
+            }
+            _ => Ok(()),
+        };
+        // What the ledger misses is done again, and nothing worse.
+        drop(noted);
+    }
+
+    /// None if the input went away meanwhile.
+    fn with_entry<T>(
+        &self,
+        job: &Job,
+        ask: impl FnOnce(&Ledger, &Entry<'_>) -> Result<T, LedgerError>,
+    ) -> Result<Option<T>, LedgerError> {
+        let Some(stamp) = job.stamp else { return Ok(None) };
+        let (input, output) = (absolute(&job.input), absolute(&job.output));
+        let entry = Entry { input: &input, stamp, settings: &self.settings, output: &output };
+        ask(&self.ledger(), &entry).map(Some)
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stamp(job: &Job) -> Option<Stamp> {
+    let lasting_inodes = FileSystem::of(&job.input).is_ok_and(|own| own.lasting_inodes);
+    std::fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, lasting_inodes))
+}
+
+/// As the service names it.
+fn absolute(path: &PathBuf) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.clone())
+}

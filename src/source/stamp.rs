@@ -1,0 +1,57 @@
+//! What tells one state of a file's content from another.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// What tells one state of a file's content from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// Length in bytes.
+    pub size: u64,
+    /// Time of the last change of the content, in nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// The inode, or 0 where inodes do not last.
+    pub inode: u64,
+}
+
+impl Stamp {
+    /// The stamp of a file whose file system keeps its inodes, or does not.
+    pub fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
+        let inode = if lasting_inodes { metadata.ino() } else { 0 };
+        Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), inode }
+    }
+
+    /// Whether the file at `path` is still in this state.
+    pub fn is_still_of(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|metadata| *self == Self::of(&metadata, self.inode != 0))
+    }
+}
+
+/// The time of a file's last change in nanoseconds since 1970; what is out of range saturates.
+pub(crate) fn mtime_ns(metadata: &Metadata) -> i64 {
+    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_of_one_content_at_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&path, "content").unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        let (stamp, vague) = (Stamp::of(&metadata, true), Stamp::of(&metadata, false));
+        assert!(stamp.is_still_of(&path) && vague.is_still_of(&path));
+        fs::copy(&path, &copy).unwrap();
+        let copied = fs::File::options().append(true).open(&copy).unwrap();
+        copied.set_modified(metadata.modified().unwrap()).unwrap();
+        assert!(!stamp.is_still_of(&copy) && vague.is_still_of(&copy));
+        fs::write(&path, "more content").unwrap();
+        assert!(!stamp.is_still_of(&path) && !vague.is_still_of(&path));
+        fs::remove_file(&path).unwrap();
+        assert!(!stamp.is_still_of(&path));
+    }
+}

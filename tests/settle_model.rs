@@ -1,0 +1,253 @@
+//! The settling machine against a simulated folder: writers of every habit, messages that get lost, jobs that fail, and
+//! hours that pass in no time.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use histeqd::source::settle::{Completion, Counts, Ending, Seen, Settle, Verdict};
+use histeqd::source::stamp::Stamp;
+use proptest::prelude::*;
+
+const REST: Duration = Duration::from_millis(500);
+/// A broken picture may only be given up when it was not written to for so long.
+const CERTAIN: Duration = Duration::from_secs(120);
+const NAMES: [&str; 4] = ["a", "b", "c/d", "c/e"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A program makes the file and keeps it open.
+    Open(usize),
+    /// It writes a piece.
+    Write(usize),
+    /// It closes the file: the picture is whole, or it will come back for more.
+    Close(usize, bool),
+    /// A whole picture is moved over whatever was there.
+    MoveIn(usize),
+    Remove(usize),
+    /// Messages are lost from here on, until it is noticed.
+    GoDeaf,
+    Notice,
+    List,
+    Pass(u64),
+    /// The pipeline reads the next file.
+    Take,
+    /// It ends its oldest job, well unless the machine has a bad day.
+    Finish(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let file = 0..NAMES.len();
+    prop_oneof![
+        2 => file.clone().prop_map(Step::Open),
+        4 => file.clone().prop_map(Step::Write),
+        3 => (file.clone(), any::<bool>()).prop_map(|(file, whole)| Step::Close(file, whole)),
+        2 => file.clone().prop_map(Step::MoveIn),
+        1 => file.prop_map(Step::Remove),
+        1 => Just(Step::GoDeaf),
+        1 => Just(Step::Notice),
+        1 => Just(Step::List),
+        4 => prop_oneof![1u64..600, 1_000u64..70_000].prop_map(Step::Pass),
+        4 => Just(Step::Take),
+        4 => prop::bool::weighted(0.9).prop_map(Step::Finish),
+    ]
+}
+
+#[derive(Clone, Copy, Debug)]
+struct File {
+    stamp: Stamp,
+    changed: Instant,
+    open: bool,
+    whole: bool,
+}
+
+/// What the pipeline read.
+struct Job {
+    path: PathBuf,
+    read: Option<File>,
+}
+
+struct World {
+    settle: Settle,
+    start: Instant,
+    now: Instant,
+    files: BTreeMap<PathBuf, File>,
+    inodes: u64,
+    deaf: bool,
+    jobs: Vec<Job>,
+    /// The ledger: what was settled, and whether well.
+    settled: BTreeMap<PathBuf, (Stamp, bool)>,
+}
+
+impl World {
+    fn new() -> Self {
+        let start = Instant::now();
+        Self {
+            settle: Settle::new(REST),
+            start,
+            now: start,
+            files: BTreeMap::new(),
+            inodes: 0,
+            deaf: false,
+            jobs: Vec::new(),
+            settled: BTreeMap::new(),
+        }
+    }
+
+    fn new_file(&mut self, size: u64, open: bool) -> File {
+        self.inodes += 1;
+        let mtime_ns = (self.now - self.start).as_nanos() as i64;
+        let stamp = Stamp { size, mtime_ns, inode: self.inodes };
+        File { stamp, changed: self.now, open, whole: !open }
+    }
+
+    fn seen(&self, path: &Path) -> Option<Seen> {
+        self.files.get(path).map(|file| Seen { stamp: file.stamp, age: Some(self.now - file.changed) })
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Open(name) => {
+                let path = PathBuf::from(NAMES[name]);
+                if !self.files.contains_key(&path) {
+                    let file = self.new_file(0, true);
+                    self.files.insert(path.clone(), file);
+                    self.tell(|settle, now| settle.touched(&path, now));
+                } else if let Some(file) = self.files.get_mut(&path) {
+                    file.open = true;
+                }
+            }
+            Step::Write(name) => self.write(Path::new(NAMES[name]), false),
+            Step::Close(name, whole) => self.close(Path::new(NAMES[name]), whole),
+            Step::MoveIn(name) => {
+                let (path, file) = (PathBuf::from(NAMES[name]), self.new_file(7, false));
+                self.files.insert(path.clone(), file);
+                self.tell(|settle, now| settle.complete(&path, file.stamp, Completion::Moved, now));
+            }
+            Step::Remove(name) => {
+                self.files.remove(Path::new(NAMES[name]));
+                self.tell(|settle, _| settle.gone(Path::new(NAMES[name])));
+            }
+            Step::GoDeaf => self.deaf = true,
+            Step::Notice => self.notice(),
+            Step::List => self.list(),
+            Step::Pass(milliseconds) => self.pass(Duration::from_millis(milliseconds)),
+            Step::Take => {
+                if let Some(ready) = self.settle.take() {
+                    let read = self.files.get(&ready.path).copied();
+                    self.jobs.push(Job { path: ready.path, read });
+                }
+            }
+            Step::Finish(good_day) => self.finish(good_day),
+        }
+    }
+
+    /// Another piece; the last one makes the picture whole.
+    fn write(&mut self, path: &Path, last: bool) {
+        let Some(file) = self.files.get_mut(path).filter(|file| file.open) else { return };
+        file.stamp.size += 1;
+        file.stamp.mtime_ns = (self.now - self.start).as_nanos() as i64;
+        file.changed = self.now;
+        file.whole = last;
+        self.tell(|settle, now| settle.touched(path, now));
+    }
+
+    fn close(&mut self, path: &Path, whole: bool) {
+        if whole && self.files.get(path).is_some_and(|file| !file.whole) {
+            self.write(path, true);
+        }
+        let Some(file) = self.files.get_mut(path).filter(|file| file.open) else { return };
+        file.open = false;
+        let stamp = file.stamp;
+        self.tell(|settle, now| settle.complete(path, stamp, Completion::Closed, now));
+    }
+
+    fn tell(&mut self, message: impl FnOnce(&mut Settle, Instant)) {
+        if !self.deaf {
+            message(&mut self.settle, self.now);
+        }
+    }
+
+    fn notice(&mut self) {
+        if std::mem::take(&mut self.deaf) {
+            self.settle.lost_sight(self.now);
+            self.list();
+        }
+    }
+
+    fn list(&mut self) {
+        let paths: Vec<_> = self.files.keys().cloned().collect();
+        for path in paths {
+            let seen = self.seen(&path).unwrap();
+            if self.settled.get(&path).is_none_or(|(stamp, _)| *stamp != seen.stamp) {
+                self.settle.listed(&path, seen, self.now);
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        while let Some(at) = self.settle.next_due().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            while let Some(path) = self.settle.due(self.now) {
+                self.settle.looked(&path, self.seen(&path), self.now);
+            }
+        }
+        self.now = until;
+    }
+
+    fn finish(&mut self, good_day: bool) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let Job { path, read } = self.jobs.remove(0);
+        let ending = match read {
+            Some(file) if good_day && file.whole => Ending::Good,
+            Some(_) if good_day => Ending::Broken,
+            _ => Ending::Passing,
+        };
+        let verdict = self.settle.finished(&path, ending, self.seen(&path), self.now);
+        if verdict == Verdict::Settled {
+            let file = self.files[&path];
+            assert_eq!(file.stamp, read.unwrap().stamp, "{path:?} was settled in a state that was not read");
+            let rested = self.now - file.changed;
+            assert!(ending == Ending::Good || rested >= CERTAIN, "{path:?} was given up after {rested:?}");
+            self.settled.insert(path, (file.stamp, ending == Ending::Good));
+        }
+    }
+
+    /// Everybody goes home: writers close, losses are noticed, and the service has an hour.
+    fn come_to_rest(&mut self) {
+        NAMES.iter().for_each(|name| self.close(Path::new(name), true));
+        self.notice();
+        for _ in 0..120 {
+            self.list();
+            self.pass(Duration::from_secs(30));
+            while let Some(ready) = self.settle.take() {
+                let read = self.files.get(&ready.path).copied();
+                self.jobs.push(Job { path: ready.path, read });
+            }
+            while !self.jobs.is_empty() {
+                self.finish(true);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_file_is_settled_as_it_is_in_the_end(steps in prop::collection::vec(step(), 1..120)) {
+        let mut world = World::new();
+        steps.iter().for_each(|step| world.step(step));
+        world.come_to_rest();
+        for (path, file) in &world.files {
+            prop_assert_eq!(world.settled.get(path), Some(&(file.stamp, file.whole)), "{:?}", path);
+        }
+        prop_assert_eq!(world.settle.counts(), Counts::default());
+        prop_assert_eq!(world.settle.next_due(), None, "nothing is looked at for ever");
+    }
+}
