@@ -5,16 +5,18 @@
 //! pin them. The CPU's slots are private memory, which can have huge pages.
 #![allow(unsafe_code)]
 
-use std::cmp::Reverse;
+mod split;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::equalize::planes::PLANES;
 use memmap2::{Advice, MmapMut, MmapOptions};
 use rustix::fs::{MemfdFlags, SealFlags};
+
+pub use split::Slots;
 
 /// Which device a slot belongs to: its place in the pipeline's list of devices.
 pub type DeviceId = usize;
@@ -170,14 +172,6 @@ impl Drop for Slot {
     }
 }
 
-/// The slots of one picture.
-pub struct Slots {
-    /// That of the whole picture.
-    pub whole: Slot,
-    /// Those of its planes, if it is split.
-    pub planes: Vec<Slot>,
-}
-
 /// Which devices may take a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
@@ -320,27 +314,6 @@ impl SlotPool {
         Ok(Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) })
     }
 
-    /// Waits for the slots of a picture that is to be split, all at once: one with room for `whole` bytes on the CPU, which no
-    /// worker has to map, with `aside` as in [`SlotPool::take`], and one for each plane with room for `plane` bytes, on as many
-    /// of the devices that `claim` admits as there are planes. Devices that are insisted on are waited for.
-    ///
-    /// # Errors
-    /// [`SlotError`].
-    pub fn take_split(
-        self: &Arc<Self>,
-        whole: u64,
-        aside: u64,
-        plane: u64,
-        claim: &Claim,
-    ) -> Result<Slots, SlotError> {
-        let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
-        let taken = self.in_turn(total, |state| state.try_take_split(whole, aside, plane, claim))?;
-        let slot = |buffer, aside| Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) };
-        let mut taken = taken.into_iter();
-        let whole = slot(taken.next().expect("the first is the whole picture's"), aside);
-        Ok(Slots { whole, planes: taken.map(|buffer| slot(buffer, 0)).collect() })
-    }
-
     /// Waits for this taker's turn and then until it gets what it wants, `total` bytes in all.
     fn in_turn<T>(
         &self,
@@ -411,66 +384,6 @@ impl State {
         Some(taken)
     }
 
-    /// The slots of a split picture if all can be had now, the whole picture's first.
-    fn try_take_split(
-        &mut self,
-        whole: u64,
-        aside: u64,
-        plane: u64,
-        claim: &Claim,
-    ) -> Option<io::Result<Vec<Buffer>>> {
-        if self.may_still_come(claim) {
-            return None;
-        }
-        let mut taken = Vec::with_capacity(1 + PLANES);
-        let outcome = self.take_parts(whole, aside, plane, claim, &mut taken);
-        if !matches!(outcome, Some(Ok(()))) {
-            self.memory_left += if taken.is_empty() { 0 } else { aside };
-            self.free.append(&mut taken);
-        }
-        outcome.map(|parts| parts.map(|()| taken))
-    }
-
-    /// Takes the slots of a split picture one by one, as far as they can be had.
-    fn take_parts(
-        &mut self,
-        whole: u64,
-        aside: u64,
-        plane: u64,
-        claim: &Claim,
-        taken: &mut Vec<Buffer>,
-    ) -> Option<io::Result<()>> {
-        let cpu: Vec<bool> = self.members.iter().map(|member| !member.accelerator).collect();
-        match self.try_take(whole.max(1), aside, &cpu)? {
-            Ok(buffer) => taken.push(buffer),
-            Err(error) => return Some(Err(error)),
-        }
-        let admitted = self.admitted(claim);
-        for _ in 0..PLANES {
-            let count = |buffers: &[Buffer], device| buffers.iter().filter(|b| b.device == device).count();
-            // The fewest of this picture's planes, and then the most that is free, so that later pictures even it out.
-            let rank = |&device: &DeviceId| (count(&taken[1..], device), Reverse(count(&self.free, device)));
-            let free = self.free.iter().map(|buffer| buffer.device).filter(|&device| admitted[device]);
-            let device = free.min_by_key(rank)?;
-            let only: Vec<bool> = (0..admitted.len()).map(|other| other == device).collect();
-            match self.try_take(plane, 0, &only)? {
-                Ok(buffer) => taken.push(buffer),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        Some(Ok(()))
-    }
-
-    /// Whether a device that is insisted on, and that `claim` admits, is not up yet.
-    fn may_still_come(&self, claim: &Claim) -> bool {
-        let awaited = |(device, member): (DeviceId, &Member)| {
-            member.accelerator && member.standing == Standing::Down && !claim.failed_on.contains(&device)
-        };
-        self.wait_for_accelerators
-            && claim.failed_on.len() < 2
-            && self.members.iter().enumerate().any(awaited)
-    }
-
     /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
     /// taken only when they are touched), but no more than its part of the bound.
     fn fair_share(&self) -> u64 {
@@ -536,98 +449,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    fn nothing() -> Release {
-        Box::new(|_| ())
-    }
-
-    #[test]
-    fn memory_is_shared_through_its_descriptor() {
-        let mut ours = Memory::shared(5000).unwrap();
-        let fd = ours.as_fd().try_clone_to_owned().unwrap();
-        let theirs = Memory::from_fd(fd, 5000, ours.generation).unwrap();
-        ours.bytes_mut()[4999] = 7;
-        assert_eq!(theirs.bytes()[4999], 7);
-    }
-
-    #[test]
-    fn a_descriptor_of_another_size_is_refused() {
-        let ours = Memory::shared(5000).unwrap();
-        let fd = ours.as_fd().try_clone_to_owned().unwrap();
-        assert!(Memory::from_fd(fd, 6000, 1).is_err());
-    }
-
-    #[test]
-    fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
-        let pool = Arc::new(SlotPool::new(1000));
-        pool.join(false, 1, nothing());
-        let error = pool.take(1001, 0, &Claim::default()).err().unwrap().to_string();
-        assert!(error.contains("--memory"), "{error}");
-    }
-
-    #[test]
-    fn idle_slots_give_up_memory_for_a_large_picture() {
-        let pool = Arc::new(SlotPool::new(4 * STEP));
-        pool.join(false, 4, nothing());
-        let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, 0, &Claim::default()).unwrap()).collect();
-        drop(slots);
-        let slot = pool.take(4 * STEP, 0, &Claim::default()).unwrap();
-        assert!(slot.bytes().len() as u64 == 4 * STEP);
-    }
-
-    #[test]
-    fn memory_taken_aside_counts_until_it_is_released() {
-        let pool = Arc::new(SlotPool::new(2 * STEP));
-        pool.join(false, 2, nothing());
-        assert!(pool.take(STEP, 2 * STEP, &Claim::default()).is_err());
-        let mut first = pool.take(STEP / 2, STEP, &Claim::default()).unwrap();
-        let other = Arc::clone(&pool);
-        let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, &Claim::default()).unwrap()));
-        std::thread::sleep(Duration::from_millis(30));
-        assert!(!waiting.is_finished());
-        first.keep_aside(0);
-        waiting.join().unwrap();
-    }
-
-    #[test]
-    fn a_taker_waits_until_the_bound_allows_it() {
-        let pool = Arc::new(SlotPool::new(2 * STEP));
-        pool.join(false, 2, nothing());
-        let first = pool.take(2 * STEP, 0, &Claim::default()).unwrap();
-        let other = Arc::clone(&pool);
-        let waiting =
-            std::thread::spawn(move || other.take(STEP, 0, &Claim::default()).unwrap().bytes().len());
-        std::thread::sleep(Duration::from_millis(30));
-        assert!(!waiting.is_finished());
-        drop(first);
-        assert!(waiting.join().unwrap() as u64 >= STEP);
-    }
-
-    #[test]
-    fn the_cpu_leaves_pictures_to_an_accelerator_that_is_up() {
-        let pool = Arc::new(SlotPool::new(1 << 30));
-        let cpu = pool.join(false, 1, nothing());
-        let gpu = pool.join(true, 1, nothing());
-        let take = |claim: &Claim| pool.take(1, 0, claim).unwrap().device();
-        assert_eq!(take(&Claim::default()), cpu);
-        pool.up(gpu);
-        assert_eq!(take(&Claim::default()), gpu);
-        assert_eq!(take(&Claim { failed_on: vec![gpu] }), cpu);
-        pool.down(gpu);
-        assert_eq!(take(&Claim::default()), cpu);
-    }
-
-    #[test]
-    fn two_failures_leave_the_cpu() {
-        let pool = Arc::new(SlotPool::new(1 << 30));
-        let cpu = pool.join(false, 1, nothing());
-        let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
-        gpus.iter().for_each(|&gpu| pool.up(gpu));
-        let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]] }).unwrap();
-        assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
-        assert_eq!(pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]] }).unwrap().device(), cpu);
-    }
-}
+mod tests;

@@ -168,7 +168,7 @@ fn separate(
     match layout.depth {
         Depth::Eight => of::<u8>(pixels, layout, planes, luma, threads),
         Depth::Sixteen => {
-            let planes = planes.map(|plane| bytemuck::cast_slice_mut(plane));
+            let planes = planes.map(bytemuck::cast_slice_mut);
             of::<u16>(bytemuck::cast_slice(pixels), layout, planes, luma, threads)
         }
     }
@@ -199,7 +199,7 @@ fn merge(
     match layout.depth {
         Depth::Eight => of::<u8>(planes, layout, pixels, luma, threads),
         Depth::Sixteen => {
-            let planes = planes.map(|plane| bytemuck::cast_slice(plane));
+            let planes = planes.map(bytemuck::cast_slice);
             of::<u16>(planes, layout, bytemuck::cast_slice_mut(pixels), luma, threads)
         }
     }

@@ -1,0 +1,101 @@
+//! Slots for a picture whose planes go to different devices.
+
+use std::cmp::Reverse;
+use std::io;
+use std::sync::Arc;
+
+use super::{Buffer, Claim, DeviceId, Member, Slot, SlotError, SlotPool, Standing, State};
+use crate::equalize::planes::PLANES;
+
+/// The slots of one picture.
+pub struct Slots {
+    /// That of the whole picture.
+    pub whole: Slot,
+    /// Those of its planes, if it is split.
+    pub planes: Vec<Slot>,
+}
+
+impl SlotPool {
+    /// Waits for the slots of a picture that is to be split, all at once: one with room for `whole` bytes on the CPU, which no
+    /// worker has to map, with `aside` as in [`SlotPool::take`], and one for each plane with room for `plane` bytes, on as many
+    /// of the devices that `claim` admits as there are planes. Devices that are insisted on are waited for.
+    ///
+    /// # Errors
+    /// [`SlotError`].
+    pub fn take_split(
+        self: &Arc<Self>,
+        whole: u64,
+        aside: u64,
+        plane: u64,
+        claim: &Claim,
+    ) -> Result<Slots, SlotError> {
+        let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
+        let taken = self.in_turn(total, |state| state.try_take_split(whole, aside, plane, claim))?;
+        let slot = |buffer, aside| Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) };
+        let mut taken = taken.into_iter();
+        let whole = slot(taken.next().expect("the first is the whole picture's"), aside);
+        Ok(Slots { whole, planes: taken.map(|buffer| slot(buffer, 0)).collect() })
+    }
+}
+
+impl State {
+    /// The slots of a split picture if all can be had now, the whole picture's first.
+    fn try_take_split(
+        &mut self,
+        whole: u64,
+        aside: u64,
+        plane: u64,
+        claim: &Claim,
+    ) -> Option<io::Result<Vec<Buffer>>> {
+        if self.may_still_come(claim) {
+            return None;
+        }
+        let mut taken = Vec::with_capacity(1 + PLANES);
+        let outcome = self.take_parts(whole, aside, plane, claim, &mut taken);
+        if !matches!(outcome, Some(Ok(()))) {
+            self.memory_left += if taken.is_empty() { 0 } else { aside };
+            self.free.append(&mut taken);
+        }
+        outcome.map(|parts| parts.map(|()| taken))
+    }
+
+    /// Takes the slots of a split picture one by one, as far as they can be had.
+    fn take_parts(
+        &mut self,
+        whole: u64,
+        aside: u64,
+        plane: u64,
+        claim: &Claim,
+        taken: &mut Vec<Buffer>,
+    ) -> Option<io::Result<()>> {
+        let cpu: Vec<bool> = self.members.iter().map(|member| !member.accelerator).collect();
+        match self.try_take(whole.max(1), aside, &cpu)? {
+            Ok(buffer) => taken.push(buffer),
+            Err(error) => return Some(Err(error)),
+        }
+        let admitted = self.admitted(claim);
+        for _ in 0..PLANES {
+            let count = |buffers: &[Buffer], device| buffers.iter().filter(|b| b.device == device).count();
+            // The fewest of this picture's planes, and then the most that is free, so that later pictures even it out.
+            let rank = |&device: &DeviceId| (count(&taken[1..], device), Reverse(count(&self.free, device)));
+            let free = self.free.iter().map(|buffer| buffer.device).filter(|&device| admitted[device]);
+            let device = free.min_by_key(rank)?;
+            let only: Vec<bool> = (0..admitted.len()).map(|other| other == device).collect();
+            match self.try_take(plane, 0, &only)? {
+                Ok(buffer) => taken.push(buffer),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(()))
+    }
+
+    /// Whether a device that is insisted on, and that `claim` admits, is not up yet.
+    fn may_still_come(&self, claim: &Claim) -> bool {
+        let awaited = |(device, member): (DeviceId, &Member)| {
+            member.accelerator && member.standing == Standing::Down && !claim.failed_on.contains(&device)
+        };
+        self.wait_for_accelerators
+            && claim.failed_on.len() < 2
+            && self.members.iter().enumerate().any(awaited)
+    }
+}

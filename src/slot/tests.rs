@@ -1,0 +1,148 @@
+use super::*;
+use std::time::Duration;
+
+fn nothing() -> Release {
+    Box::new(|_| ())
+}
+
+#[test]
+fn memory_is_shared_through_its_descriptor() {
+    let mut ours = Memory::shared(5000).unwrap();
+    let fd = ours.as_fd().try_clone_to_owned().unwrap();
+    let theirs = Memory::from_fd(fd, 5000, ours.generation).unwrap();
+    ours.bytes_mut()[4999] = 7;
+    assert_eq!(theirs.bytes()[4999], 7);
+}
+
+#[test]
+fn a_descriptor_of_another_size_is_refused() {
+    let ours = Memory::shared(5000).unwrap();
+    let fd = ours.as_fd().try_clone_to_owned().unwrap();
+    assert!(Memory::from_fd(fd, 6000, 1).is_err());
+}
+
+#[test]
+fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
+    let pool = Arc::new(SlotPool::new(1000));
+    pool.join(false, 1, nothing());
+    let error = pool.take(1001, 0, &Claim::default()).err().unwrap().to_string();
+    assert!(error.contains("--memory"), "{error}");
+}
+
+#[test]
+fn idle_slots_give_up_memory_for_a_large_picture() {
+    let pool = Arc::new(SlotPool::new(4 * STEP));
+    pool.join(false, 4, nothing());
+    let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, 0, &Claim::default()).unwrap()).collect();
+    drop(slots);
+    let slot = pool.take(4 * STEP, 0, &Claim::default()).unwrap();
+    assert!(slot.bytes().len() as u64 == 4 * STEP);
+}
+
+#[test]
+fn memory_taken_aside_counts_until_it_is_released() {
+    let pool = Arc::new(SlotPool::new(2 * STEP));
+    pool.join(false, 2, nothing());
+    assert!(pool.take(STEP, 2 * STEP, &Claim::default()).is_err());
+    let mut first = pool.take(STEP / 2, STEP, &Claim::default()).unwrap();
+    let other = Arc::clone(&pool);
+    let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, &Claim::default()).unwrap()));
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    first.keep_aside(0);
+    waiting.join().unwrap();
+}
+
+#[test]
+fn a_taker_waits_until_the_bound_allows_it() {
+    let pool = Arc::new(SlotPool::new(2 * STEP));
+    pool.join(false, 2, nothing());
+    let first = pool.take(2 * STEP, 0, &Claim::default()).unwrap();
+    let other = Arc::clone(&pool);
+    let waiting = std::thread::spawn(move || other.take(STEP, 0, &Claim::default()).unwrap().bytes().len());
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    drop(first);
+    assert!(waiting.join().unwrap() as u64 >= STEP);
+}
+
+#[test]
+fn the_cpu_leaves_pictures_to_an_accelerator_that_is_up() {
+    let pool = Arc::new(SlotPool::new(1 << 30));
+    let cpu = pool.join(false, 1, nothing());
+    let gpu = pool.join(true, 1, nothing());
+    let take = |claim: &Claim| pool.take(1, 0, claim).unwrap().device();
+    assert_eq!(take(&Claim::default()), cpu);
+    pool.up(gpu);
+    assert_eq!(take(&Claim::default()), gpu);
+    assert_eq!(take(&Claim { failed_on: vec![gpu] }), cpu);
+    pool.down(gpu);
+    assert_eq!(take(&Claim::default()), cpu);
+}
+
+#[test]
+fn two_failures_leave_the_cpu() {
+    let pool = Arc::new(SlotPool::new(1 << 30));
+    let cpu = pool.join(false, 1, nothing());
+    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
+    gpus.iter().for_each(|&gpu| pool.up(gpu));
+    let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]] }).unwrap();
+    assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
+    assert_eq!(pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]] }).unwrap().device(), cpu);
+}
+
+fn devices(slots: &Slots) -> Vec<DeviceId> {
+    let mut devices: Vec<_> = slots.planes.iter().map(Slot::device).collect();
+    devices.sort_unstable();
+    devices
+}
+
+#[test]
+fn planes_are_spread_over_the_accelerators_and_the_whole_stays_on_the_cpu() {
+    let pool = Arc::new(SlotPool::new(1 << 30));
+    let cpu = pool.join(false, 8, nothing());
+    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 4, nothing())).collect();
+    let take = |claim: &Claim| pool.take_split(300, 0, 100, claim).unwrap();
+    assert_eq!(devices(&take(&Claim::default())), [cpu; 3]);
+    gpus.iter().for_each(|&gpu| pool.up(gpu));
+    let slots = take(&Claim::default());
+    assert_eq!((slots.whole.device(), devices(&slots)), (cpu, gpus.clone()));
+    let [first, second, third] = gpus[..] else { unreachable!() };
+    let slots = take(&Claim { failed_on: vec![second] });
+    assert!([vec![first, first, third], vec![first, third, third]].contains(&devices(&slots)));
+    assert_eq!(devices(&take(&Claim { failed_on: vec![first, second] })), [cpu; 3]);
+}
+
+#[test]
+fn a_split_picture_takes_all_its_slots_or_none() {
+    let pool = Arc::new(SlotPool::new(10 * STEP));
+    pool.join(false, 5, nothing());
+    let held: Vec<Slot> = (0..2).map(|_| pool.take(1, 0, &Claim::default()).unwrap()).collect();
+    let other = Arc::clone(&pool);
+    let waiting = std::thread::spawn(move || other.take_split(STEP, STEP, 1, &Claim::default()).unwrap());
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    // What it could have had is still there for those before it.
+    assert_eq!(pool.lock().free.len(), 3);
+    drop(held);
+    let slots = waiting.join().unwrap();
+    assert_eq!((slots.planes.len(), pool.lock().free.len()), (3, 1));
+    drop(slots);
+    let state = pool.lock();
+    assert_eq!(state.memory_left + state.free.iter().map(Buffer::capacity).sum::<u64>(), 10 * STEP);
+}
+
+#[test]
+fn accelerators_that_are_insisted_on_are_waited_for() {
+    let pool = Arc::new(SlotPool::new(1 << 30));
+    pool.join(false, 4, nothing());
+    let gpus: Vec<DeviceId> = (0..2).map(|_| pool.join(true, 4, nothing())).collect();
+    pool.wait_for_accelerators(true);
+    pool.up(gpus[0]);
+    let other = Arc::clone(&pool);
+    let waiting = std::thread::spawn(move || other.take_split(1, 0, 1, &Claim::default()).unwrap());
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    pool.up(gpus[1]);
+    assert!(devices(&waiting.join().unwrap()).contains(&gpus[1]));
+}
