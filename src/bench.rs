@@ -25,7 +25,7 @@ pub struct Load {
     /// The pictures.
     pub layout: Layout,
     /// What is done with them.
-    pub operation: Operation,
+    pub order: Order,
     /// How many pictures a worker has at once.
     pub slots: u32,
     /// How long it is measured.
@@ -53,9 +53,12 @@ pub fn report(command: &BenchCommand) -> Result<String, Error> {
     };
     let workers: Vec<WorkerArgs> =
         units.into_iter().map(|unit| WorkerArgs { unit, lanes: lanes_each }).collect();
-    let operation = Operation { method: Method::Global, per_channel: false };
+    let order = match command.count {
+        true => Order::Count { equalize: None },
+        false => Order::Equalize(Operation { method: Method::Global, per_channel: false }),
+    };
     let time = Duration::from_secs_f64(command.seconds);
-    let rate = lanes(&workers, &Load { layout, operation, slots: command.slots, time })?;
+    let rate = lanes(&workers, &Load { layout, order, slots: command.slots, time })?;
     let json = serde_json::to_string(&rate).expect("two numbers are JSON");
     Ok(json + "\n")
 }
@@ -119,7 +122,7 @@ impl Worker {
         }
         let mut slots = HashMap::new();
         for slot in 0..load.slots {
-            let mut memory = Memory::shared(load.layout.bytes() as usize)?;
+            let mut memory = Memory::shared(load.order.slot_bytes(&load.layout) as usize)?;
             fill(memory.bytes_mut(), slot);
             let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
             channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
@@ -147,7 +150,7 @@ impl Worker {
     }
 
     fn give(&self, slot: SlotId, load: &Load) -> io::Result<()> {
-        let (layout, order) = (load.layout, Order::Equalize(load.operation));
+        let (layout, order) = (load.layout, load.order);
         self.channel.send(&ToWorker::Work { slot, layout, order }, None)
     }
 

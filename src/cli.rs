@@ -210,6 +210,9 @@ pub struct BenchCommand {
     /// RGB instead of gray
     #[arg(long)]
     pub rgb: bool,
+    /// Count the pictures instead of equalizing them: upload only
+    #[arg(long)]
+    pub count: bool,
     /// Lanes a worker
     #[arg(long, default_value_t = 4)]
     pub lanes: usize,

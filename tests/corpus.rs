@@ -107,7 +107,7 @@ fn peak_memory() -> u64 {
 /// Every file below `folder`, hidden ones too, so that a temporary file that was left behind is seen.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = WalkDir::new(folder).into_iter().filter_map(Result::ok);
-    entries.filter(|entry| entry.file_type().is_file()).map(|entry| entry.into_path()).collect()
+    entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
 }
 
 fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! Every GPU gives the CPU's bytes: through the worker's own engine and lanes, over random sizes, layouts, operations and data.
 //!
 //! Without a GPU the tests pass without testing, and say so; with HISTEQD_REQUIRE_CUDA=1 they fail instead.
+#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
 use std::sync::Mutex;
 

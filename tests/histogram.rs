@@ -1,5 +1,7 @@
 //! `histeqd histogram`: its tables against a count that is as simple as can be, its plots, its words.
 
+#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
+
 mod harness;
 
 use std::collections::BTreeMap;
@@ -37,7 +39,7 @@ impl Picture {
         let mut samples: Vec<u64> = noise(width * height * channels, (width * channels) as u64)
             .map(|value| (value % levels) * (value / levels % 5) / 4)
             .collect();
-        if channels % 2 == 0 {
+        if channels.is_multiple_of(2) {
             samples.chunks_mut(channels).step_by(3).for_each(|pixel| pixel[channels - 1] = 0);
         }
         Self { width, height, channels, levels, samples }

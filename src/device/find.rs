@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{GpuInfo, GpuList};
 use crate::worker::{LIST_ARGS, PROGRAM};
@@ -49,12 +49,19 @@ struct State {
 impl Finder {
     /// The GPUs that CUDA shows, usable or not, or why there are none. Starting the driver can take a second.
     pub fn gpus(&self) -> GpuList {
-        self.ask().unwrap_or_else(|error| Err(format!("the process that asks CUDA failed: {error}")))
+        let found =
+            self.ask().unwrap_or_else(|error| Err(format!("the process that asks CUDA failed: {error}")));
+        // One that was called off has been killed, which says nothing about the GPUs.
+        if self.lock().called_off { Ok(Vec::new()) } else { found }
     }
 
-    /// Ends the question; it then finds nothing.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the question; the answer is then that there are no GPUs.
     pub fn call_off(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         state.called_off = true;
         if let Some(child) = &mut state.asked {
             // It can only fail where the child has ended already.
@@ -64,9 +71,9 @@ impl Finder {
 
     fn ask(&self) -> io::Result<GpuList> {
         let mut answer = String::new();
-        let Some(mut stdout) = self.begin()? else { return Ok(Err("called off".to_owned())) };
+        let Some(mut stdout) = self.begin()? else { return Ok(Ok(Vec::new())) };
         stdout.read_to_string(&mut answer)?;
-        let child = self.state.lock().unwrap_or_else(PoisonError::into_inner).asked.take();
+        let child = self.lock().asked.take();
         let status = child.expect("only this function takes the child").wait()?;
         if !status.success() {
             return Ok(Err(format!("the process that asks CUDA ended with {status}")));
@@ -75,7 +82,7 @@ impl Finder {
     }
 
     fn begin(&self) -> io::Result<Option<impl Read + use<>>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         if state.called_off {
             return Ok(None);
         }

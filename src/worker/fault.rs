@@ -75,7 +75,7 @@ impl Faults {
         let half = bytes.len() / 2;
         bytes[..half].fill(0xA5);
         match fault.kind {
-            FaultKind::Exit => std::process::exit(3),
+            FaultKind::Exit => super::die(),
             FaultKind::Hang => loop {
                 std::thread::park();
             },

@@ -18,6 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::cli::WorkerCommand;
 use crate::device::GpuInfo;
@@ -342,8 +343,18 @@ fn run_lane(
     }
 }
 
-/// Reports the failure and ends the process: nothing that CUDA would do after an error can be trusted.
+/// Reports the failure and ends the process.
 fn fail(channel: &Channel, slot: SlotId, error: &EngineError) -> ! {
     let _ = channel.send(&FromWorker::Failed { slot, reason: shorten(error.to_string()) }, None);
-    std::process::exit(1)
+    die()
+}
+
+/// Ends the process at once. An orderly exit would run CUDA's own clean-up, which can hang after an error and makes the other
+/// lanes fail while they still may report it.
+fn die() -> ! {
+    // It cannot fail: a process may always signal itself.
+    let _ = kill_process(getpid(), Signal::KILL);
+    loop {
+        std::thread::park();
+    }
 }

@@ -133,8 +133,8 @@ fn what_cannot_be_read_is_named_and_the_rest_goes_on() {
 #[test]
 fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
     let place = Place::with(&["in/a.pgm", "in/locked/b.pgm", "in/secret.pgm"]);
-    fs::set_permissions(place.path("in/locked"), Permissions::from_mode(0)).unwrap();
-    fs::set_permissions(place.path("in/secret.pgm"), Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(place.path("in/locked"), Permissions::from_mode(0o0)).unwrap();
+    fs::set_permissions(place.path("in/secret.pgm"), Permissions::from_mode(0o0)).unwrap();
     let ran = place.run_without_privileges("in --out done --include *.pgm");
     fs::set_permissions(place.path("in/locked"), Permissions::from_mode(0o755)).unwrap();
     let Some(ran) = ran else { return };

@@ -1,5 +1,7 @@
 //! The real binary, as users meet it.
 
+#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
+
 mod configuration;
 #[path = "../harness/mod.rs"]
 mod harness;

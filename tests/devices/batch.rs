@@ -28,7 +28,7 @@ impl Batch {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("inbox")).unwrap();
         let write = |(name, bytes): (String, Vec<u8>)| {
-            fs::write(folder.path().join("inbox").join(name), bytes).unwrap()
+            fs::write(folder.path().join("inbox").join(name), bytes).unwrap();
         };
         let pictures = pictures.into_iter().map(write).count();
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();

@@ -37,7 +37,7 @@ fn workers_give_the_same_bytes_as_the_process_itself() {
 #[test]
 fn a_worker_that_exits_is_started_again_and_nothing_is_lost() {
     let summary = run_with_fault("exit@3", 1);
-    assert!(notes(&summary).contains("ended with code 3"), "{summary}");
+    assert!(notes(&summary).contains("ended by signal 9"), "{summary}");
     assert!(by(&summary, "cpu-worker0") > 0, "{summary}");
 }
 

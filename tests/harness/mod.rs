@@ -1,6 +1,7 @@
 //! A place to run the real binary in: a temporary folder that is its working folder, and expectations of what it did.
 
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
+#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
 use std::ffi::OsStr;
 use std::fs;
