@@ -55,7 +55,7 @@ pub fn report(command: &BenchCommand) -> Result<String, Error> {
         units.into_iter().map(|unit| WorkerArgs { unit, lanes: lanes_each }).collect();
     let order = match command.count {
         true => Order::Count { equalize: None },
-        false => Order::Equalize(Operation { method: Method::Global, per_channel: false }),
+        false => Order::Equalize(Operation { method: Method::Global, per_channel: command.per_channel }),
     };
     let time = Duration::from_secs_f64(command.seconds);
     let rate = lanes(&workers, &Load { layout, order, slots: command.slots, time })?;

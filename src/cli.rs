@@ -211,8 +211,11 @@ pub struct BenchCommand {
     #[arg(long)]
     pub rgb: bool,
     /// Count the pictures instead of equalizing them: upload only
-    #[arg(long)]
+    #[arg(long, conflicts_with = "per_channel")]
     pub count: bool,
+    /// Equalize each channel by itself
+    #[arg(long)]
+    pub per_channel: bool,
     /// Lanes a worker
     #[arg(long, default_value_t = 4)]
     pub lanes: usize,
