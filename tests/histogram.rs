@@ -331,7 +331,7 @@ fn a_device_that_fails_in_the_middle_of_a_split_picture_costs_nothing() {
     let counts = place.run(&format!("{count} cpu")).exits(0).stdout();
     place.run(&format!("{equalize} whole --devices cpu")).exits(0);
     for (fault, words) in [
-        ("exit@2", "ended with code 3"),
+        ("exit@2", "ended by signal 9"),
         ("fail@5", "a test asked for this failure"),
         ("hang@3", "overran its deadline"),
         ("exit@1*", "given up"),
