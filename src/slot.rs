@@ -244,6 +244,8 @@ pub struct SlotPool {
 
 /// Slots grow in steps, so that a folder of nearly equal pictures settles at once.
 const STEP: u64 = 256 * 1024;
+/// The steps of slots larger than this: private memory of whole huge pages gets them.
+const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
 impl SlotPool {
     /// A pool that will never hold more than `memory` bytes.
@@ -371,7 +373,8 @@ impl State {
             Ok(self.free.remove(at))
         } else {
             let at = self.free.iter().rposition(|slot| admitted[slot.device])?;
-            let rounded = (needed + needed / 8).next_multiple_of(STEP);
+            let step = if needed > HUGE_STEP { HUGE_STEP } else { STEP };
+            let rounded = (needed + needed / 8).next_multiple_of(step);
             self.largest = self.largest.max(rounded);
             let sizes = [self.fair_share(), rounded, needed];
             let mut sizes = sizes.into_iter().filter(|&bytes| bytes >= needed);

@@ -107,7 +107,8 @@ impl Devices {
         around: &Surroundings<'_>,
     ) -> Result<(), Error> {
         let threads = around.settings.threads;
-        let slots = (3 * threads).max(split::SLOTS);
+        // One that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more pages.
+        let slots = (2 * threads).max(if around.settings.split_channels { split::SLOTS } else { 1 });
         let id = around.pool.join(false, slots, Box::new(|_| ()));
         let cpu = CpuDevice::start(scope, threads, slots, around.equalized).map_err(Error::thread)?;
         self.add(id, Arc::new(cpu));
