@@ -35,7 +35,6 @@ Examples:
   histeqd inbox/ --out done/ --dry-run        what would be done
   histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd histogram photo.jpg --plot hist.svg counts of every channel, and a plot
-  histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd devices                             which GPUs can be used, and why not
 
 Ctrl-C finishes what was begun; pressed again, it leaves at once.
