@@ -1,5 +1,6 @@
 //! Windows bitmaps, decoded by the `image` crate: every depth, bit fields, run lengths, alpha. Palettes become RGB, or gray if all their
-//! colours are. Written: 8-bit gray (a palette of grays), 24-bit RGB and 32-bit RGBA, not compressed.
+//! colours are. Written: 8-bit gray (a palette of grays), 24-bit RGB and 32-bit RGBA, not compressed. An ICC profile is kept; a bitmap
+//! that names a profile in another file is refused.
 
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Write};
@@ -16,6 +17,17 @@ const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];
 
 const FILE_HEADER: usize = 14;
 
+/// The lengths of the headers that are written: BITMAPINFOHEADER; BITMAPV4HEADER, the first with a mask for alpha;
+/// BITMAPV5HEADER, the first with a profile.
+const INFO: usize = 40;
+const V4: usize = 108;
+const V5: usize = 124;
+
+/// Values of a header's colour space: a profile that is in the file, one that is not, and none.
+const EMBEDDED: &[u8; 4] = b"DEBM";
+const LINKED: &[u8; 4] = b"KNIL";
+const SRGB: &[u8; 4] = b"BGRs";
+
 /// What is remembered of a bitmap for writing it back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Native {
@@ -29,6 +41,7 @@ pub(super) struct Source<'a> {
     layout: Layout,
     gray: bool,
     density: Option<[u8; 8]>,
+    icc: Option<&'a [u8]>,
 }
 
 impl std::fmt::Debug for Source<'_> {
@@ -41,6 +54,7 @@ impl<'a> Source<'a> {
     /// Reads the headers of a whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let decoder = BmpDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
+        let icc = profile(bytes)?;
         let gray =
             decoder.get_palette().is_some_and(|palette| palette.iter().all(|[r, g, b]| r == g && g == b));
         let pixel = match decoder.color_type() {
@@ -58,13 +72,14 @@ impl<'a> Source<'a> {
             return Err(malformed("a width or height of 0"));
         }
         // BITMAPINFOHEADER and its successors have the density at byte 24.
-        let long_header = bytes.get(FILE_HEADER).is_some_and(|&length| length >= 40);
+        let long_header = bytes.get(FILE_HEADER).is_some_and(|&length| usize::from(length) >= INFO);
         let density = bytes.get(FILE_HEADER + 24..FILE_HEADER + 32).filter(|_| long_header);
         Ok(Self {
             decoder,
             layout: Layout { width, height, pixel, depth: Depth::Eight },
             gray,
             density: density.and_then(|bytes| bytes.try_into().ok()),
+            icc,
         })
     }
 
@@ -81,7 +96,28 @@ impl<'a> Source<'a> {
     pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         self.decoder.read_image(slot).map_err(decode_error)?;
         let native = AnyNative::Bmp(Native { density: self.density });
-        Ok(Payload { layout: self.layout, metadata: Metadata::default(), native })
+        let metadata = Metadata { icc: self.icc.map(<[u8]>::to_vec), ..Metadata::default() };
+        Ok(Payload { layout: self.layout, metadata, native })
+    }
+}
+
+/// The ICC profile in a file with a BITMAPV5HEADER.
+fn profile(bytes: &[u8]) -> Result<Option<&[u8]>, CodecError> {
+    let Some(header) = bytes.get(FILE_HEADER..FILE_HEADER + V5).filter(|header| header[0] == V5 as u8) else {
+        return Ok(None);
+    };
+    let word = |at: usize| header[at..at + 4].iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte));
+    match header[56..60].as_array() {
+        Some(EMBEDDED) => {
+            let place = FILE_HEADER + word(112);
+            let profile = bytes.get(place..place + word(116));
+            profile.map(Some).ok_or_else(|| malformed("its colour profile lies outside the file"))
+        }
+        Some(LINKED) => Err(CodecError::unsupported(
+            "a BMP whose colour profile is in another file",
+            "convert it to PNG first",
+        )),
+        _ => Ok(None),
     }
 }
 
@@ -101,7 +137,10 @@ pub(super) fn encode(
     };
     let stride = (width * bytes).next_multiple_of(4);
     let density = if let AnyNative::Bmp(Native { density }) = decoded.native { density } else { None };
-    let header = headers(&layout, bytes, stride as u64 * rows as u64, density.unwrap_or(DEFAULT_DENSITY))?;
+    // Gray is written as a palette of RGB, so a profile has to be for that.
+    let icc = decoded.metadata.icc_for(Pixel::Rgb).unwrap_or_default();
+    let pixels = stride as u64 * rows as u64;
+    let header = headers(&layout, bytes, pixels, density.unwrap_or(DEFAULT_DENSITY), icc.len())?;
     let mut buffered = BufWriter::with_capacity(1 << 18, &mut *out);
     buffered.write_all(&header)?;
     scratch.clear();
@@ -110,26 +149,39 @@ pub(super) fn encode(
         arrange(row, layout.pixel, scratch);
         buffered.write_all(scratch)?;
     }
+    buffered.write_all(icc)?;
     buffered.flush()?;
-    Ok(header.len() as u64 + stride as u64 * rows as u64)
+    Ok(header.len() as u64 + pixels + icc.len() as u64)
 }
 
-/// The file header, the bitmap header and what belongs to it: a gray palette, or the masks of the channels.
-fn headers(layout: &Layout, bytes: usize, pixels: u64, density: [u8; 8]) -> Result<Vec<u8>, CodecError> {
+fn word(header: &mut Vec<u8>, value: u32) {
+    header.extend(value.to_le_bytes());
+}
+
+/// The file header, the bitmap header and what belongs to it: a gray palette, or the masks of the channels. `bytes` are a pixel's,
+/// `pixels` the bytes of all; a profile of `profile` bytes follows these.
+fn headers(
+    layout: &Layout,
+    bytes: usize,
+    pixels: u64,
+    density: [u8; 8],
+    profile: usize,
+) -> Result<Vec<u8>, CodecError> {
     const BITFIELDS: u32 = 3;
-    let (length, palette) = match bytes {
-        1 => (40, 256),
-        3 => (40, 0),
-        _ => (108, 0), // BITMAPV4HEADER, the first that has a mask for alpha
+    let palette = if bytes == 1 { 256 } else { 0 };
+    let length = match (profile, bytes) {
+        (1.., _) => V5,
+        (0, 4) => V4,
+        _ => INFO,
     };
     let offset = FILE_HEADER + length + 4 * palette;
     let too_large =
         |_| CodecError::cannot_represent(Format::Bmp, "more than 4 GiB", "use --format png, tiff or pnm");
-    let pixels = u32::try_from(pixels + offset as u64).map_err(too_large)? - offset as u32;
+    let file = u32::try_from(pixels + (offset + profile) as u64).map_err(too_large)?;
+    let pixels = file - (offset + profile) as u32;
     let mut header = Vec::with_capacity(offset);
-    let word = |header: &mut Vec<u8>, value: u32| header.extend(value.to_le_bytes());
     header.extend(b"BM");
-    word(&mut header, offset as u32 + pixels);
+    word(&mut header, file);
     word(&mut header, 0);
     word(&mut header, offset as u32);
     word(&mut header, length as u32);
@@ -142,11 +194,17 @@ fn headers(layout: &Layout, bytes: usize, pixels: u64, density: [u8; 8]) -> Resu
     header.extend(density);
     word(&mut header, palette as u32);
     word(&mut header, 0);
-    if bytes == 4 {
-        for mask in [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0xff00_0000] {
-            word(&mut header, mask);
-        }
-        header.extend(b"BGRs"); // LCS_sRGB, little-endian
+    if length >= V4 {
+        let masks = if bytes == 4 { [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0xff00_0000] } else { [0; 4] };
+        masks.into_iter().for_each(|mask| word(&mut header, mask));
+        header.extend(if profile > 0 { EMBEDDED } else { SRGB });
+    }
+    if length >= V5 {
+        const PERCEPTUAL: u32 = 4;
+        header.resize(FILE_HEADER + V4, 0);
+        word(&mut header, PERCEPTUAL);
+        word(&mut header, (offset - FILE_HEADER) as u32 + pixels);
+        word(&mut header, profile as u32);
     }
     header.resize(FILE_HEADER + length, 0);
     (0..palette as u32).for_each(|level| word(&mut header, level * 0x01_0101));

@@ -62,6 +62,34 @@ fn metadata_travels_between_formats() {
 }
 
 #[test]
+fn a_bitmap_keeps_its_profile() {
+    let rgb = Target { format: Some(Format::Bmp), ..TARGET };
+    let gray = Target { gray: true, ..rgb };
+    let rgba = b"P7\nWIDTH 4\nHEIGHT 2\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n";
+    let opaque = file(Format::Png);
+    let transparent = [&rgba[..], &[90; 32]].concat();
+    for (source, target) in [(&opaque, rgb), (&opaque, gray), (&transparent, rgb)] {
+        let (mut decoded, slot) = decode(source, &target).unwrap();
+        decoded.metadata.icc = Some(icc());
+        let (layout, pixels) = (decoded.layout, slot.clone());
+        let written = encode(&decoded, slot, &target).unwrap();
+        let (again, slot) = decode(&written, &TARGET).unwrap();
+        assert_eq!(
+            (again.layout, &slot[..layout.bytes() as usize]),
+            (layout, &pixels[..layout.bytes() as usize])
+        );
+        assert!(again.metadata == Metadata { icc: Some(icc()), ..Metadata::default() }, "{layout:?}");
+
+        let mut linked = written.clone();
+        linked[70..74].copy_from_slice(b"KNIL");
+        assert!(decode(&linked, &TARGET).unwrap_err().to_string().contains("in another file"));
+        let mut outside = written;
+        outside[130..134].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(decode(&outside, &TARGET).unwrap_err().to_string().contains("lies outside the file"));
+    }
+}
+
+#[test]
 fn a_colour_profile_does_not_go_with_gray() {
     for format in [Format::Png, Format::Jpeg, Format::Tiff] {
         let gray = Target { gray: true, ..TARGET };
