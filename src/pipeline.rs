@@ -12,7 +12,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
-use crate::codec::{self, Decoded, Target};
+use crate::codec::{self, Decoded, Remark, Target};
 use crate::config::{Durability, Settings};
 use crate::device::Devices;
 use crate::equalize::{Order, planes};
@@ -152,6 +152,7 @@ struct Taken<'a> {
     pixels: u64,
     bytes_in: u64,
     device: Arc<str>,
+    remark: Option<Remark>,
 }
 
 /// Where pictures go that the devices are through with. All encode threads share it.
@@ -361,7 +362,9 @@ impl Stages<'_> {
             match taken {
                 Ok(output) => {
                     let (pixels, device) = (decoded.layout.pixels(), self.devices.names(&devices));
-                    self.pass_on(Taken { output, job: work.job, pixels, bytes_in, device }, publishers);
+                    let remark = output.as_ref().and_then(|_| decoded.remark(&self.settings.target));
+                    let taken = Taken { output, job: work.job, pixels, bytes_in, device, remark };
+                    self.pass_on(taken, publishers);
                 }
                 Err(error) => self.fail(work.job, error),
             }
@@ -378,13 +381,16 @@ impl Stages<'_> {
     }
 
     fn publish(&self, taken: Taken<'_>) {
-        let Taken { output, job, pixels, bytes_in, device } = taken;
+        let Taken { output, job, pixels, bytes_in, device, remark } = taken;
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);
         }
         match output.map_or(Ok(0), Unpublished::publish) {
             Ok(bytes_out) => {
                 let Job { input, output, .. } = job;
+                if let Some(remark) = remark {
+                    self.tell(Event::Remarked { input: input.clone(), remark });
+                }
                 self.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device });
             }
             Err(error) => self.fail(job, error.into()),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::codec::Remark;
 use crate::config::{Report, Style};
 use crate::error::PictureError;
 use crate::paths::Shown;
@@ -46,6 +47,13 @@ pub enum Event {
         bytes_out: u64,
         /// What equalized it, as the user knows it: `cpu`, `gpu0`.
         device: Arc<str>,
+    },
+    /// There is something to tell about a picture that is done.
+    Remarked {
+        /// The file that was read.
+        input: PathBuf,
+        /// What.
+        remark: Remark,
     },
     /// A file or folder was passed over.
     Skipped {
@@ -216,7 +224,14 @@ fn line(event: &Event, style: Style) -> Option<String> {
         Event::Done { input, output, device, .. } if verbose => {
             Some(format!("done: {} -> {} ({device})", Shown(input), Shown(output)))
         }
-        Event::Planned { .. } | Event::Would { .. } | Event::Skipped { .. } | Event::Done { .. } => None,
+        Event::Remarked { input, remark } if verbose => {
+            Some(format!("note: {}: {}", Shown(input), remark.of_one()))
+        }
+        Event::Planned { .. }
+        | Event::Would { .. }
+        | Event::Remarked { .. }
+        | Event::Skipped { .. }
+        | Event::Done { .. } => None,
     }
 }
 

@@ -3,7 +3,8 @@
 //! A YCbCr JPEG that becomes a JPEG again stays in its own planes: Y is the picture that gets equalized, and the subsampled Cb and Cr
 //! planes wait in the slot's tail and are written back with the same sampling factors. Nothing is converted to RGB or resampled.
 //! Progressive stays progressive, and restart intervals, density and application data are kept. Arithmetic-coded, lossless, 12-bit
-//! and CMYK files are refused.
+//! and CMYK files are refused, and so are files of several views. Previews, gain maps and whatever else lies behind the picture in
+//! its file belong to the old contrast and are left out, which is remarked.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,6 +15,7 @@ use crate::picture::{Depth, Layout, Pixel};
 
 mod libjpeg;
 mod markers;
+mod mpf;
 
 use libjpeg::{BLOCK, Fault, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
 use markers::{APP1, APP2, Component, Density, EXIF, ICC, Markers, Segment, XMP, icc_part};
@@ -34,6 +36,8 @@ pub(super) struct Native {
     kept: Vec<(u8, Vec<u8>)>,
     /// Bytes of coefficients that a progressive picture is collected in, in decoder and encoder alike.
     coefficient_bytes: u64,
+    /// Whether the file had more than its picture.
+    pub(super) had_more: bool,
 }
 
 impl Native {
@@ -182,6 +186,7 @@ impl<'a> Source<'a> {
             density: markers.density,
             kept: kept.map(|segment| (segment.marker, segment.content.to_vec())).collect(),
             coefficient_bytes,
+            had_more: markers.has_more,
         }
     }
 }

@@ -10,12 +10,15 @@ use std::any::Any;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use serde::Serialize;
+
 use crate::equalize::colour::to_gray;
 use crate::picture::{Depth, Layout, Pixel};
 
 mod bmp;
 mod error;
 mod format;
+mod ifd;
 mod input;
 mod jpeg;
 mod metadata;
@@ -114,16 +117,28 @@ pub struct Decoded {
     native: Native,
 }
 
-impl Decoded {
-    /// What is worth telling about the source once it is written: that a lossy WebP comes out larger.
-    pub fn note(&self, target: &Target) -> Option<&'static str> {
-        let lossy_webp = matches!(self.native, Native::WebP(webp::Native { lossy: true }));
-        (lossy_webp && target.format_for(self.format) == Format::WebP)
-            .then_some("a lossy WebP is written without loss, and larger")
-    }
+/// What is worth telling about a picture that was written: nothing failed, but not all is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Remark {
+    /// A JPEG's previews, gain map or video, made for the old contrast, were left out.
+    PictureAlone,
+    /// A lossy WebP was written without loss, and is larger.
+    NowLossless,
 }
 
 impl Decoded {
+    /// What is worth telling once it is written.
+    pub fn remark(&self, target: &Target) -> Option<Remark> {
+        match &self.native {
+            Native::Jpeg(jpeg) if jpeg.had_more => Some(Remark::PictureAlone),
+            Native::WebP(webp) if webp.lossy && target.format_for(self.format) == Format::WebP => {
+                Some(Remark::NowLossless)
+            }
+            _ => None,
+        }
+    }
+
     /// Bytes of heap that the encoder takes for itself, beyond small change: a progressive JPEG's coefficients again.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         match (&self.native, target.format_for(self.format)) {

@@ -12,12 +12,11 @@ use ::tiff::TiffError;
 use ::tiff::decoder::{Decoder, Limits};
 
 use super::samples::unpack;
-use super::{CodecError, Format, Native as AnyNative, Payload};
+use super::{CodecError, Format, Native as AnyNative, Payload, ifd};
 use crate::picture::Layout;
 
 mod colours;
 mod header;
-mod ifd;
 mod tags;
 mod write;
 

@@ -160,6 +160,7 @@ impl Watching<'_> {
             }
             Event::Planned { .. }
             | Event::Would { .. }
+            | Event::Remarked { .. }
             | Event::Stopping
             | Event::Skipped { planned: false, .. }
             | Event::Failed { planned: false, .. } => {}

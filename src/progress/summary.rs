@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Event;
+use crate::codec::Remark;
 use crate::config::{Report, Style};
 use crate::error::Exit;
 use crate::paths::{self, Shown};
@@ -38,6 +39,8 @@ pub struct Summary {
     pub would: Vec<Would>,
     /// Files and folders passed over, by reason.
     pub skipped: BTreeMap<Skip, u64>,
+    /// Pictures done of which there is something to tell, by what it is.
+    pub remarks: BTreeMap<Remark, u64>,
     /// What failed, in the order in which it did.
     pub failed: Vec<Failure>,
     /// Pictures that were not begun because the user stopped the run.
@@ -89,6 +92,7 @@ impl Summary {
             done: 0,
             would: Vec::new(),
             skipped: BTreeMap::new(),
+            remarks: BTreeMap::new(),
             failed: Vec::new(),
             left: 0,
             stopped: false,
@@ -117,6 +121,7 @@ impl Summary {
                 self.settled += u64::from(planned);
                 *self.skipped.entry(why).or_default() += 1;
             }
+            Event::Remarked { remark, .. } => *self.remarks.entry(remark).or_default() += 1,
             Event::Failed { input, error, planned } => {
                 self.settled += u64::from(planned);
                 self.failed.push(Failure { input, error: error.to_string() });
@@ -180,6 +185,9 @@ impl Summary {
     }
 
     fn write_text(&self, text: &mut String) -> std::fmt::Result {
+        if self.stopped && self.planned == 0 {
+            return writeln!(text, "Stopped before any picture was begun");
+        }
         let found = self.planned > 0 || !self.would.is_empty();
         if !found && self.skipped.is_empty() && self.failed.is_empty() {
             return writeln!(text, "Nothing to do: no files found");
@@ -192,6 +200,9 @@ impl Summary {
         if !self.skipped.is_empty() {
             let reasons: Vec<_> = self.skipped.iter().map(|(why, count)| why.of(*count)).collect();
             writeln!(text, "Skipped: {}", reasons.join(", "))?;
+        }
+        for (remark, count) in &self.remarks {
+            writeln!(text, "Note: {}", remark.of(*count))?;
         }
         self.write_failed(text)?;
         if self.stopped && self.left > 0 {
@@ -232,6 +243,29 @@ impl Summary {
             writeln!(text, "  and {} more, each named above when it happened", self.failed.len() - LISTED)?;
         }
         Ok(())
+    }
+}
+
+impl Remark {
+    /// What it is, said of one picture.
+    pub(super) const fn of_one(self) -> &'static str {
+        match self {
+            Self::PictureAlone => "its previews, gain map or video show the old contrast and are left out",
+            Self::NowLossless => "a lossy WebP, written without loss and larger",
+        }
+    }
+
+    /// What it is, said of a number of pictures.
+    fn of(self, count: u64) -> String {
+        let plural = if count == 1 { "" } else { "s" };
+        match self {
+            Self::PictureAlone => {
+                format!(
+                    "{count} JPEG{plural} without previews, gain maps or videos, which show the old contrast"
+                )
+            }
+            Self::NowLossless => format!("{count} lossy WebP{plural} written without loss, and larger"),
+        }
     }
 }
 
@@ -355,12 +389,14 @@ mod tests {
             skipped(Skip::NotAPicture),
             done("cpu"),
             done("gpu0"),
+            Event::Remarked { input: "in/a.webp".into(), remark: Remark::NowLossless },
             failed("in/x.png"),
             Event::Stopping,
         ]);
         let expected = "Done: 2 pictures, 25 MP in 2.0 s (13 MP/s); look in out\n  \
                           by cpu 1, gpu0 1\n\
                         Skipped: 1 already done (--overwrite does them again), 2 not pictures\n\
+                        Note: 1 lossy WebP written without loss, and larger\n\
                         Failed: 1\n  \
                           in/x.png: no device could do it: all are gone\n\
                         Stopped: 2 pictures not begun; the same command goes on with them\n";
@@ -389,6 +425,13 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_is_stopped_while_it_looks_for_pictures_says_so() {
+        let summary = summary(vec![Event::Stopping]);
+        assert_eq!(summary.text(), "Stopped before any picture was begun\n");
+        assert_eq!(summary.exit(), Exit::Stopped);
+    }
+
+    #[test]
     fn a_dry_run_says_what_it_would_do() {
         let would = Event::Would { input: "in/a.png".into(), output: "out/a.png".into() };
         let summary = summary(vec![would, skipped(Skip::AlreadyDone)]);
@@ -405,12 +448,14 @@ mod tests {
             Event::Planned { count: 3 },
             done("cpu"),
             skipped(Skip::LinkLoop),
+            Event::Remarked { input: "in/a.png".into(), remark: Remark::PictureAlone },
             failed(OsStr::from_bytes(b"caf\xe9")),
             Event::Device("GPU 0 is gone".into()),
         ]);
         let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
         let expected = serde_json::json!({
             "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 },
+            "remarks": { "picture-alone": 1 },
             "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "no device could do it: all are gone" }],
             "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
             "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],

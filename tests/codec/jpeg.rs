@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use histeqd::codec::{Format, JpegQuality, Target};
+use histeqd::codec::{Format, JpegQuality, Remark, Target};
 use histeqd::picture::Pixel;
 
 use crate::{TARGET, decode, encode, pixels};
@@ -171,7 +171,41 @@ fn every_cut_is_an_error() {
     for length in 0..source.len() {
         assert!(decode(&source[..length], &TARGET).is_err(), "{length} of {} bytes", source.len());
     }
-    // What follows the end of the picture is nobody's business.
-    let trailing = [&source[..], b"trailing garbage"].concat();
-    assert!(decode(&trailing, &TARGET).is_ok());
+}
+
+/// The file with this segment behind its first marker.
+fn with_segment(jpeg: &[u8], marker: u8, content: &[u8]) -> Vec<u8> {
+    let length = (content.len() as u16 + 2).to_be_bytes();
+    [&jpeg[..2], &[0xff, marker], &length, content, &jpeg[2..]].concat()
+}
+
+#[test]
+fn what_lies_beside_the_picture_is_left_out_with_a_remark() {
+    let source = jpeg(45, 31);
+    let plain = decode(&source, &TARGET).unwrap();
+    assert_eq!(plain.0.remark(&TARGET), None);
+    let plain = encode(&plain.0, plain.1, &TARGET).unwrap();
+    let padded = [&source[..], &[0; 100]].concat();
+    assert_eq!(decode(&padded, &TARGET).unwrap().0.remark(&TARGET), None);
+
+    let preview = with_segment(&source, 0xe0, b"JFXX\0\x10");
+    let behind = [&source[..], &source[..]].concat();
+    let png = Target { format: Some(Format::Png), ..TARGET };
+    for with_more in [preview, behind] {
+        let (decoded, slot) = decode(&with_more, &TARGET).unwrap();
+        assert_eq!(decoded.remark(&TARGET), Some(Remark::PictureAlone));
+        assert_eq!(decoded.remark(&png), Some(Remark::PictureAlone));
+        assert!(encode(&decoded, slot, &TARGET).unwrap() == plain);
+    }
+}
+
+#[test]
+fn a_file_of_several_views_is_refused() {
+    // An index of two pictures of a stereo pair (CIPA DC-007).
+    let mut index = b"MPF\0II*\0\x08\0\0\0\x01\0\x02\xb0\x07\0\x20\0\0\0\x1a\0\0\0\0\0\0\0".to_vec();
+    for _ in 0..2 {
+        index.extend([&[2, 0, 2, 0][..], &[0; 12]].concat());
+    }
+    let error = decode(&with_segment(&jpeg(45, 31), 0xe2, &index), &TARGET).unwrap_err().to_string();
+    assert!(error.starts_with("a JPEG of 2 pictures (a stereo picture or a panorama)"), "{error}");
 }

@@ -3,7 +3,7 @@
 use crate::codec::CodecError;
 use crate::codec::metadata::{Metadata, exif_body};
 
-use super::malformed;
+use super::{malformed, mpf};
 
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
@@ -56,10 +56,12 @@ pub(super) struct Markers<'a> {
     pub(super) density: Option<Density>,
     /// Application data and comments that go with the picture, in their order.
     pub(super) kept: Vec<Segment<'a>>,
+    /// Whether the file has more than its picture: previews, a gain map, a video.
+    pub(super) has_more: bool,
 }
 
 impl<'a> Markers<'a> {
-    /// Walks the segments from SOI to EOI. Whatever follows EOI is ignored; a file without EOI is cut short.
+    /// Walks the segments from SOI to EOI. A file without EOI is cut short.
     pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut found = Found::default();
         let mut rest = &bytes[2..];
@@ -67,7 +69,11 @@ impl<'a> Markers<'a> {
             let (marker, behind) = next_marker(rest)?;
             rest = behind;
             match marker {
-                EOI => break,
+                EOI => {
+                    // Many cameras pad their files with zeros.
+                    found.has_more |= rest.iter().any(|&byte| byte != 0);
+                    break;
+                }
                 0x01 | 0xd0..=0xd7 => continue, // TEM and stray restart markers have no content
                 SOI => return Err(malformed("a second picture begins inside it")),
                 _ => {}
@@ -124,6 +130,7 @@ struct Found<'a> {
     restart_interval: u16,
     density: Option<Density>,
     kept: Vec<Segment<'a>>,
+    has_more: bool,
 }
 
 impl<'a> Found<'a> {
@@ -140,9 +147,13 @@ impl<'a> Found<'a> {
                 let (x, y) = (u16::from_be_bytes([x0, x1]), u16::from_be_bytes([y0, y1]));
                 self.density = Some(Density { unit, x, y });
             }
-            // JFXX thumbnails show the old contrast; what Adobe's marker says is said anew; MPF's offsets would be wrong.
-            (APP0 | APP14, _) => {}
-            (APP2, content) if content.starts_with(b"MPF\0") => {}
+            // Its thumbnail shows the old contrast.
+            (APP0, content) => self.has_more |= content.starts_with(b"JFXX\0"),
+            // What Adobe's marker says is said anew.
+            (APP14, _) => {}
+            (APP2, content) if content.starts_with(mpf::NAME) => {
+                mpf::refuse_views(&content[mpf::NAME.len()..])?;
+            }
             (APP1..=APP15 | COM, _) => self.kept.push(segment),
             _ => {}
         }
@@ -188,6 +199,7 @@ impl<'a> Found<'a> {
             restart_interval: self.restart_interval,
             density: self.density,
             kept: self.kept,
+            has_more: self.has_more,
         })
     }
 }

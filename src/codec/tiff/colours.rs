@@ -1,7 +1,7 @@
 //! From a TIFF's samples to the pixels of a layout, in place.
 
+use super::super::ifd::Directory;
 use super::header::{Colours, Header};
-use super::ifd::Directory;
 use super::{CodecError, malformed, tags};
 use crate::picture::{Depth, Layout};
 

@@ -1,7 +1,7 @@
 //! What a TIFF's tags say about its pixels, and whether that can be read and written back whole.
 
 use super::super::CodecError;
-use super::ifd::{self, Directory, Form};
+use super::super::ifd::{self, Directory, Form};
 use super::write::Compression;
 use super::{malformed, tags};
 use crate::picture::{Depth, Layout, Pixel};

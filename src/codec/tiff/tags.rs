@@ -1,7 +1,7 @@
 //! Which tags there are, and which of them travel with the picture.
 
+use super::super::ifd::{self, Directory, Form, Value};
 use super::super::metadata::Metadata;
-use super::ifd::{self, Directory, Form, Value};
 
 pub(super) const WIDTH: u16 = 256;
 pub(super) const HEIGHT: u16 = 257;

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::{Seek, Write};
 
+use super::super::ifd::{self, Directory, Value};
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
-use super::ifd::{self, Directory, Value};
 use super::tags;
 use crate::picture::{Depth, Layout};
 

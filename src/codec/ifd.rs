@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::super::samples::swap_bytes;
+use super::samples::swap_bytes;
 
 /// Tags whose value is the offset of a directory of metadata: EXIF, GPS and interoperability.
 pub(super) const SUB_DIRECTORIES: [u16; 3] = [34665, 34853, 40965];
@@ -45,7 +45,7 @@ impl Form {
     }
 
     /// An unsigned number of up to 8 bytes.
-    fn number(self, bytes: &[u8]) -> u64 {
+    pub(super) fn number(self, bytes: &[u8]) -> u64 {
         let fold = |n: u64, byte: &u8| n << 8 | u64::from(*byte);
         if self.big_endian { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) }
     }
