@@ -61,12 +61,12 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
 
 /// Sends the pictures that the settings name through the devices and into an outlet.
 fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop) -> Result<Summary, Error> {
-    let mut plan = source::scan(settings)?;
+    let mut plan = source::scan(settings, stop)?;
     let reporter = Reporter::start(settings.report, &settings.out).map_err(Error::thread)?;
     let events = reporter.events();
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
-    resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan))?;
-    let jobs = announce(plan, settings.dry_run, &events);
+    resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop))?;
+    let jobs = if stop.asked() { give_up(&events) } else { announce(plan, settings.dry_run, &events) };
     let done = match &resume {
         _ if jobs.is_empty() => Ok(()),
         None => process(jobs, outlet, order, settings, stop, &events),
@@ -78,6 +78,13 @@ fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop)
     drop(events);
     let summary = reporter.finish();
     done.map(|()| summary)
+}
+
+/// Tells that the user stopped the scan; a plan that is not complete is no plan.
+fn give_up(events: &Sender<Event>) -> Vec<Job> {
+    // The listener ends after the last sender.
+    let _ = events.send(Event::Stopping);
+    Vec::new()
 }
 
 /// Tells what the scan found, and leaves what is to be done now.

@@ -11,6 +11,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::config::Settings;
 use crate::error::Error;
 use crate::ledger::{self, Entry, Ledger, LedgerError, Lock, Outcome, Standing};
+use crate::pipeline::Stop;
 use crate::progress::Event;
 use crate::source::filesystem::FileSystem;
 use crate::source::stamp::Stamp;
@@ -39,10 +40,10 @@ impl Resume {
         Ok(Self { ledger: Mutex::new(ledger), settings: settings.fingerprint(), _lock: lock })
     }
 
-    /// Moves what was done from the plan's jobs to what it skips.
-    pub(crate) fn leave_out_done(&self, plan: &mut Plan) -> Result<(), Error> {
+    /// Moves what was done from the plan's jobs to what it skips. The plan is not complete if `stop` was asked meanwhile.
+    pub(crate) fn leave_out_done(&self, plan: &mut Plan, stop: &Stop) -> Result<(), Error> {
         let mut left = Vec::with_capacity(plan.jobs.len());
-        for mut job in std::mem::take(&mut plan.jobs) {
+        for mut job in std::mem::take(&mut plan.jobs).into_iter().take_while(|_| !stop.asked()) {
             job.stamp = stamp(&job);
             let known = self.with_entry(&job, Ledger::standing);
             match known.map_err(|error| Error::CannotRun(error.to_string()))? {

@@ -16,6 +16,7 @@ use super::stamp::Stamp;
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::Shown;
+use crate::pipeline::Stop;
 
 /// One picture to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,16 +80,18 @@ pub struct Plan {
 /// - An output that is not older than its input is skipped, unless all are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
 ///
-/// What cannot be read becomes a failure in the plan. An error is only what makes the whole request senseless.
-pub fn scan(settings: &Settings) -> Result<Plan, Error> {
+/// What cannot be read becomes a failure in the plan. An error is only what makes the whole request senseless. A plan that
+/// was made while `stop` was asked is not complete.
+pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
-    let mut search = Search { selection: &settings.selection, out, found: Vec::new(), plan: Plan::default() };
+    let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());
+    let mut search = Search { selection, out, stop, found, plan };
     for input in &settings.inputs {
         search.input(input)?;
     }
     let Search { found, mut plan, .. } = search;
     let candidates = found.into_iter().map(|found| found.with_output(settings)).collect();
-    settle(candidates, settings.existing, &mut plan);
+    settle(candidates, settings.existing, stop, &mut plan);
     Ok(plan)
 }
 
@@ -139,6 +142,7 @@ impl Found {
 struct Search<'a> {
     selection: &'a Selection,
     out: Option<Identity>,
+    stop: &'a Stop,
     found: Vec<Found>,
     plan: Plan,
 }
@@ -164,10 +168,10 @@ impl Search<'_> {
     }
 
     fn folder(&mut self, root: &Path) {
-        let (selection, out) = (self.selection, self.out);
+        let (selection, out, stop) = (self.selection, self.out, self.stop);
         let walk = WalkDir::new(root).follow_links(selection.follow_links).sort_by_file_name();
         let wanted = |entry: &DirEntry| entry.depth() == 0 || wanted(entry, root, selection, out);
-        for entry in walk.into_iter().filter_entry(wanted) {
+        for entry in walk.into_iter().filter_entry(wanted).take_while(|_| !stop.asked()) {
             match entry {
                 Ok(entry) => self.entry(&entry, root),
                 Err(error) => self.unreadable(root, error),
@@ -259,11 +263,11 @@ struct Candidate {
 }
 
 /// Turns candidates into jobs, skips and refusals.
-fn settle(candidates: Vec<Candidate>, existing: Existing, plan: &mut Plan) {
+fn settle(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mut Plan) {
     let candidates = without_repeats(candidates);
     let inputs: HashSet<Identity> = candidates.iter().map(|candidate| candidate.found.identity).collect();
     let shared = shared_outputs(&candidates);
-    for (candidate, other) in candidates.into_iter().zip(shared) {
+    for (candidate, other) in candidates.into_iter().zip(shared).take_while(|_| !stop.asked()) {
         let Candidate { found, output } = candidate;
         if let Some(other) = other {
             plan.failed.push((found.input, Refusal::SharedOutput { other, output }.into()));

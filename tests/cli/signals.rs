@@ -70,6 +70,35 @@ fn the_first_signal_finishes_what_was_begun() {
 }
 
 #[test]
+fn the_first_signal_ends_a_long_search_at_once() {
+    // Every folder has two ways into the next, so there are 2^24 paths to the last.
+    const DEPTH: usize = 24;
+    let place = Place::with(&["in/0/a.pgm"]);
+    for depth in 0..DEPTH {
+        fs::create_dir_all(place.path(format!("in/{}", depth + 1))).unwrap();
+        place.link(format!("../{}", depth + 1), &format!("in/{depth}/left"));
+        place.link(format!("../{}", depth + 1), &format!("in/{depth}/right"));
+    }
+    let mut command = place.histeqd("in/0 --out done --devices cpu --follow");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the signal handler", || catches_interrupts(&child));
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    let asked = Instant::now();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.exits(130).says("Stopped before any picture was begun");
+    assert!(asked.elapsed() < Duration::from_secs(5), "it went on for {:?}", asked.elapsed());
+    assert!(!place.path("done").exists());
+}
+
+/// Whether the process has set a handler for SIGINT yet.
+fn catches_interrupts(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() >> (Signal::INT.as_raw() - 1) & 1 == 1
+}
+
+#[test]
 fn the_second_signal_leaves_at_once_without_a_trace() {
     let place = busy();
     let mut child = start(&place);

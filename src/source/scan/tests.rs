@@ -38,7 +38,7 @@ impl Case {
     fn try_scan(&self, inputs: &[&str], out: &str) -> Result<Plan, Error> {
         let inputs = inputs.iter().map(|input| self.path(input)).collect();
         let request = Request { inputs, out: self.path(out), ..Request::default() };
-        scan(&Settings::resolve(self.written.clone(), request).unwrap())
+        scan(&Settings::resolve(self.written.clone(), request).unwrap(), &Stop::default())
     }
 
     /// Scans, and returns the jobs as "input -> output", the skips and the failures as "input: why", all below the
@@ -259,4 +259,14 @@ fn two_names_of_one_file_are_two_pictures() {
     let case = Case::new(&["in/a.png"]);
     hard_link(case.path("in/a.png"), case.path("in/b.png")).unwrap();
     assert_eq!(case.scan(&["in"], "out").only_jobs().len(), 2);
+}
+
+#[test]
+fn a_scan_that_is_stopped_looks_at_nothing_more() {
+    let case = Case::new(&["in/a.png", "in/b.png"]);
+    let stop = Stop::default();
+    stop.ask();
+    let request = Request { inputs: vec![case.path("in")], out: case.path("out"), ..Request::default() };
+    let plan = scan(&Settings::resolve(case.written.clone(), request).unwrap(), &stop).unwrap();
+    assert!(plan.jobs.is_empty());
 }
