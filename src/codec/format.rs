@@ -95,6 +95,22 @@ impl Format {
     }
 }
 
+/// Tells by the first bytes of a file that it is a picture of a format that is not read here, and which.
+pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("a GIF"),
+        [0x76, 0x2f, 0x31, 0x01, ..] => Some("an OpenEXR picture"),
+        [b'8', b'B', b'P', b'S', ..] => Some("a Photoshop document"),
+        [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Some("a JPEG XL"),
+        [0xff, 0x4f, 0xff, 0x51, ..] | [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] => Some("a JPEG 2000"),
+        [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f' | b's', ..] => Some("an AVIF"),
+        [_, _, _, _, b'f', b't', b'y', b'p', b'h', b'e', b'i' | b'v', ..]
+        | [_, _, _, _, b'f', b't', b'y', b'p', b'm', b'i', b'f', b'1', ..] => Some("a HEIF"),
+        _ if head.get(128..132) == Some(b"DICM") => Some("a DICOM file"),
+        _ => None,
+    }
+}
+
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -179,11 +179,7 @@ pub fn open<'a>(
     target: &Target,
 ) -> Result<Opened<'a>, CodecError> {
     input::read_head(file, buffer, limits)?;
-    let format = Format::sniff(buffer).ok_or(if buffer.is_empty() {
-        CodecError::Empty
-    } else {
-        CodecError::NotAPicture
-    })?;
+    let format = Format::sniff(buffer).ok_or_else(|| no_format(buffer))?;
     let source = guard(
         format,
         |reason| CodecError::malformed(format, reason),
@@ -206,6 +202,15 @@ pub fn open<'a>(
     opened.check_limits(limits)?;
     target.format_for(format).check(&opened.layout())?;
     Ok(opened)
+}
+
+/// Why a file that begins so is of none of the formats.
+fn no_format(head: &[u8]) -> CodecError {
+    match format::foreign(head) {
+        Some(name) => CodecError::unsupported(name, "convert it to PNG or TIFF first"),
+        None if head.is_empty() => CodecError::Empty,
+        None => CodecError::NotAPicture,
+    }
 }
 
 impl Opened<'_> {

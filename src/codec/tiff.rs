@@ -151,6 +151,7 @@ fn decode_error(error: TiffError) -> CodecError {
             format!("this kind of TIFF ({what})"),
             "convert it to an uncompressed gray or RGB TIFF first",
         ),
+        TiffError::LimitsExceeded => malformed("a strip or a tag is larger than the picture or the file"),
         other => malformed(other.to_string()),
     }
 }

@@ -70,6 +70,21 @@ fn files_that_are_no_pictures_are_passed_over_in_folders_only() {
 }
 
 #[test]
+fn a_picture_of_another_format_is_refused_by_name_whatever_it_is_called() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("in/animation", "GIF89a and so on");
+    place.file("in/scan.dcm", [&[0; 128][..], b"DICM"].concat());
+    place.file("in/phone.jpg", b"\0\0\0\x18ftypheic");
+    place.file("in/film.mp4", b"\0\0\0\x18ftypisom");
+    let ran = place.run("in --out done");
+    ran.exits(1).says("Done: 1 picture").says("Skipped: 1 not a picture");
+    for (name, kind) in [("animation", "a GIF"), ("scan.dcm", "a DICOM file"), ("phone.jpg", "a HEIF")] {
+        ran.says(&format!("failed: in/{name}: {kind} is not supported; convert it to PNG or TIFF first"));
+    }
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
 fn a_file_that_is_named_like_a_picture_has_to_be_one() {
     let place = Place::with(&["in/a.pgm"]);
     place.file("in/text.png", "not a picture");
