@@ -237,7 +237,6 @@ struct State {
 
 /// The free slots of all devices, within one bound on memory.
 pub struct SlotPool {
-    memory: u64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -262,7 +261,7 @@ impl SlotPool {
             next_ticket: 0,
             serving: 0,
         };
-        Self { memory, state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Adds a device with so many slots. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
@@ -322,10 +321,10 @@ impl SlotPool {
         total: u64,
         mut take: impl FnMut(&mut State) -> Option<io::Result<T>>,
     ) -> Result<T, SlotError> {
-        if total > self.memory {
-            return Err(SlotError::LargerThanMemory { needed: total, allowed: self.memory });
-        }
         let mut state = self.lock();
+        if total > state.memory {
+            return Err(SlotError::LargerThanMemory { needed: total, allowed: state.memory });
+        }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         let taken = loop {

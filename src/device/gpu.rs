@@ -17,6 +17,7 @@ use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{Device, Insist, WorkerStart};
+use crate::paths::Shown;
 use crate::pipeline::Task;
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotId, SlotPool};
@@ -247,10 +248,7 @@ impl GpuDevice {
     fn at_picture(&self, slot: SlotId, reason: &str) -> String {
         let state = self.link.lock();
         let lent = state.worker.as_ref().and_then(|worker| worker.lent.get(&slot));
-        lent.map_or_else(
-            || reason.to_owned(),
-            |lent| format!("{reason} (at {})", lent.task.input().display()),
-        )
+        lent.map_or_else(|| reason.to_owned(), |lent| format!("{reason} (at {})", Shown(lent.task.input())))
     }
 
     fn overdue(&self, start: Instant) -> Option<End> {
@@ -262,7 +260,7 @@ impl GpuDevice {
         }
         let now = Instant::now();
         let late = worker.lent.values().find(|lent| lent.deadline < now)?;
-        let input = late.task.input().display();
+        let input = Shown(late.task.input());
         Some(End::Failed(format!("it overran its deadline on {input}; its worker was killed")))
     }
 
