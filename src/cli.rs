@@ -268,12 +268,7 @@ impl Cli {
         if let Some(flag) = self.written.without_effect(written.method.unwrap_or(MethodName::Global)) {
             return Err(Error::Usage(format!("{flag} has no effect without --method clahe")));
         }
-        let style = match (self.quiet, self.verbose) {
-            (true, _) => Style::Quiet,
-            (_, true) => Style::Verbose,
-            _ => Style::Normal,
-        };
-        let report = Report { style, json: self.json };
+        let report = Report { style: Style::of(self.quiet, self.verbose), json: self.json };
         let request = Request {
             inputs: self.inputs,
             out: self.out.unwrap_or_default(),

@@ -111,6 +111,17 @@ pub enum Style {
     Verbose,
 }
 
+impl Style {
+    /// What `--quiet` and `--verbose` mean.
+    pub const fn of(quiet: bool, verbose: bool) -> Self {
+        match (quiet, verbose) {
+            (true, _) => Self::Quiet,
+            (_, true) => Self::Verbose,
+            _ => Self::Normal,
+        }
+    }
+}
+
 /// What one invocation says beside the keys of [`Written`].
 #[derive(Clone, Debug, Default)]
 pub struct Request {

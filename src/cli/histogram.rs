@@ -140,8 +140,9 @@ pub struct HistogramCommand {
 
     /// Send the channels of a colour picture to different devices
     ///
-    /// One large picture is then done sooner, for every GPU gets only its channels over its own bus; many pictures keep all GPUs busy without it. A picture takes about twice the memory. The
-    /// result is the same to the byte. With --equalized it needs --color per-channel.
+    /// One large picture is then done sooner, for every GPU gets only its channels over its own bus; many pictures keep all
+    /// GPUs busy without it. A picture takes about twice the memory. The result is the same to the byte. With --equalized it
+    /// needs --color per-channel.
     #[arg(long, help_heading = "Resources")]
     split_channels: bool,
 
@@ -174,11 +175,6 @@ impl HistogramCommand {
     pub fn resolve(self) -> Result<(Settings, Request), Error> {
         self.check_plot()?;
         let written = self.written().over(configuration(self.config, self.no_config)?);
-        let style = match (self.quiet, self.verbose) {
-            (true, _) => Style::Quiet,
-            (_, true) => Style::Verbose,
-            _ => Style::Normal,
-        };
         let scale = if self.log { Scale::Logarithmic } else { Scale::Linear };
         let request = Request {
             bins: self.bins as usize,
@@ -191,7 +187,7 @@ impl HistogramCommand {
             inputs: self.inputs,
             split_channels: self.split_channels,
             naming: self.plot.map_or(Naming::Nothing, Naming::Pattern),
-            report: Report { style, json: false },
+            report: Report { style: Style::of(self.quiet, self.verbose), json: false },
             ..Default::default()
         };
         let mut settings = Settings::resolve(written, run).map_err(Error::Usage)?;
