@@ -107,7 +107,7 @@ fn profile(bytes: &[u8]) -> Result<Option<&[u8]>, CodecError> {
         return Ok(None);
     };
     let word = |at: usize| header[at..at + 4].iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte));
-    match header[56..60].as_array() {
+    match header[56..60].first_chunk() {
         Some(EMBEDDED) => {
             let place = FILE_HEADER + word(112);
             let profile = bytes.get(place..place + word(116));
