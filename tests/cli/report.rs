@@ -86,3 +86,10 @@ fn a_gpu_that_is_insisted_on_and_not_there_stops_everything() {
 fn devices_are_listed_even_where_there_is_only_a_processor() {
     Place::new().run("devices").exits(0).prints("cpu");
 }
+
+#[test]
+fn readme_asks_for_the_rust_that_is_needed() {
+    let readme = include_str!("../../README.md");
+    let needed = concat!("[Rust](https://rustup.rs) ", env!("CARGO_PKG_RUST_VERSION"), " or newer");
+    assert!(readme.contains(needed), "not in README: {needed}");
+}
