@@ -294,12 +294,8 @@ impl Skip {
                     if one { "link to a folder" } else { "links to folders" }
                 )
             }
-            Self::LinkLoop => {
-                format!(
-                    "{count} {} back to themselves",
-                    if one { "link that leads" } else { "links that lead" }
-                )
-            }
+            Self::LinkLoop if one => "1 link that leads back to itself".into(),
+            Self::LinkLoop => format!("{count} links that lead back to themselves"),
         }
     }
 }
@@ -421,6 +417,10 @@ mod tests {
         assert_eq!(
             summary(vec![skipped(Skip::NotAPicture)]).text(),
             "Done: 0 pictures\nSkipped: 1 not a picture\n"
+        );
+        assert_eq!(
+            summary(vec![skipped(Skip::LinkLoop)]).text(),
+            "Done: 0 pictures\nSkipped: 1 link that leads back to itself\n"
         );
     }
 
