@@ -259,7 +259,7 @@ struct Insistence {
 }
 
 impl Insist {
-    /// By default a device that cannot be used is only noted; `stop` is asked once [`Insist::on`] changed that.
+    /// By default a device that cannot be used is only noted; `stop` is asked once the user insists.
     pub fn new(stop: Stop) -> Self {
         Self(Arc::new(Mutex::new(Insistence { stop, ..Insistence::default() })))
     }
