@@ -1,0 +1,207 @@
+// The ladder of `histeqd bench`: the ways in which others have equalized pictures on GPUs, each as it was published, with the
+// races taken out. Only the bench runs these; histeqd's own kernels are in the other files.
+//
+// Unless a kernel says otherwise: depth 8, one pixel a thread, blocks of 256 threads in a line.
+
+#include "clahe.cuh"
+
+constexpr u32 BINS = 256;
+constexpr u32 TILE_BLOCK = 256;
+
+// The pixel of this thread.
+__device__ __forceinline__ u32 here() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+// ---- Histograms. `counts` begin zeroed.
+
+extern "C" __global__ void ladder_count_global(const u8* pixels, u32 count, u32* counts) {
+    if (here() < count) atomicAdd(&counts[pixels[here()]], 1);
+}
+
+extern "C" __global__ void ladder_count_shared(const u8* pixels, u32 count, u32* counts) {
+    __shared__ u32 own[BINS];
+    own[threadIdx.x] = 0;
+    __syncthreads();
+    if (here() < count) atomicAdd(&own[pixels[here()]], 1);
+    __syncthreads();
+    atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);
+}
+
+// Few blocks, whose threads go on by the grid's size.
+extern "C" __global__ void ladder_count_strided(const u8* pixels, u32 count, u32* counts) {
+    __shared__ u32 own[BINS];
+    own[threadIdx.x] = 0;
+    __syncthreads();
+    for (u32 i = here(); i < count; i += gridDim.x * blockDim.x) atomicAdd(&own[pixels[i]], 1);
+    __syncthreads();
+    atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);
+}
+
+constexpr u32 WARPS = TILE_BLOCK / WARP;
+
+// A histogram for each warp of the block: cleared, and added up.
+__device__ __forceinline__ void clear_copies(u32 (*copies)[BINS]) {
+    for (u32 copy = 0; copy < WARPS; ++copy) copies[copy][threadIdx.x] = 0;
+    __syncthreads();
+}
+
+__device__ __forceinline__ u32 sum_of_copies(u32 (*copies)[BINS]) {
+    __syncthreads();
+    u32 sum = 0;
+    for (u32 copy = 0; copy < WARPS; ++copy) sum += copies[copy][threadIdx.x];
+    return sum;
+}
+
+extern "C" __global__ void ladder_count_replicated(const u8* pixels, u32 count, u32* counts) {
+    __shared__ u32 copies[WARPS][BINS];
+    clear_copies(copies);
+    u32* own = copies[threadIdx.x / WARP];
+    for (u32 i = here(); i < count; i += gridDim.x * blockDim.x) atomicAdd(&own[pixels[i]], 1);
+    atomicAdd(&counts[threadIdx.x], sum_of_copies(copies));
+}
+
+// ---- The LUT, by one block. The running sum as published: each level adds the one 1, 2, 4, ... levels below.
+
+extern "C" __global__ void ladder_lut(const u32* counts, u32* lut) {
+    __shared__ u32 running[BINS];
+    __shared__ u32 darkest;
+    const u32 level = threadIdx.x;
+    running[level] = counts[level];
+    if (level == 0) darkest = BINS;
+    __syncthreads();
+    if (counts[level]) atomicMin(&darkest, level);
+    for (u32 step = 1; step < BINS; step *= 2) {
+        __syncthreads();
+        const u32 below = level >= step ? running[level - step] : 0;
+        __syncthreads();
+        running[level] += below;
+    }
+    __syncthreads();
+    const u64 first = darkest < BINS ? counts[darkest] : 0;
+    const u64 above = running[BINS - 1] - first;
+    if (above == 0) {
+        lut[level] = level;
+    } else {
+        lut[level] = level < darkest ? 0 : u32((2 * (running[level] - first) * (BINS - 1) + above) / (2 * above));
+    }
+}
+
+// ---- Sending pixels through the LUT; `out` may be `pixels`.
+
+extern "C" __global__ void ladder_apply_global(const u8* pixels, u8* out, u32 count, const u32* lut) {
+    if (here() < count) out[here()] = u8(lut[pixels[here()]]);
+}
+
+extern "C" __global__ void ladder_apply_shared(const u8* pixels, u8* out, u32 count, const u32* lut) {
+    __shared__ u32 own[BINS];
+    own[threadIdx.x] = lut[threadIdx.x];
+    __syncthreads();
+    if (here() < count) out[here()] = u8(own[pixels[here()]]);
+}
+
+extern "C" { __constant__ u32 ladder_constant_lut[BINS]; }
+
+extern "C" __global__ void ladder_apply_constant(const u8* pixels, u8* out, u32 count) {
+    if (here() < count) out[here()] = u8(ladder_constant_lut[pixels[here()]]);
+}
+
+extern "C" __global__ void ladder_apply_texture(const u8* pixels, u8* out, u32 count, u64 lut) {
+    if (here() < count) out[here()] = u8(tex1Dfetch<u32>(lut, int(pixels[here()])));
+}
+
+// ---- CLAHE of pictures that the tiles divide evenly. A block a tile; for the interpolation 16 x 16 threads, one pixel each.
+
+// Counts the block's tile, a histogram a warp. Returns the count of the level that is this thread's number.
+__device__ __forceinline__ u32 count_tile(const u8* pixels, const Tiling& t, u32 (*copies)[BINS]) {
+    clear_copies(copies);
+    u32* own = copies[threadIdx.x / WARP];
+    const u64 left = blockIdx.x % t.tiles_x * t.tile_width, top = blockIdx.x / t.tiles_x * t.tile_height;
+    for (u32 i = threadIdx.x; i < t.tile_width * t.tile_height; i += TILE_BLOCK) {
+        atomicAdd(&own[pixels[(top + i / t.tile_width) * t.width + left + i % t.tile_width]], 1);
+    }
+    return sum_of_copies(copies);
+}
+
+extern "C" __global__ void ladder_tile_counts(const u8* pixels, Tiling t, u32* counts) {
+    __shared__ u32 copies[WARPS][BINS];
+    counts[blockIdx.x * BINS + threadIdx.x] = count_tile(pixels, t, copies);
+}
+
+// Histogram, clipping, running sum and LUT in one kernel. `luts`: a LUT a tile. `layers`: the same, all tiles for level 0, then
+// for level 1, and so on.
+extern "C" __global__ void ladder_tile_luts(const u8* pixels, Tiling t, u8* luts, u8* layers) {
+    __shared__ u32 copies[WARPS][BINS];
+    __shared__ u32 scratch[WARP];
+    const u32 level = threadIdx.x;
+    u32 count = count_tile(pixels, t, copies);
+    const u32 excess = block_sum(t.clip && count > t.clip ? count - t.clip : 0, scratch);
+    count = Redistribution(t.clip, excess, BINS).count(level, count);
+    const u8 entry = u8(tile_level(block_scan(count, scratch), t.lut_scale, BINS - 1));
+    luts[blockIdx.x * BINS + level] = entry;
+    layers[level * gridDim.x + blockIdx.x] = entry;
+}
+
+// The pixel of this thread in a grid over the picture.
+struct At {
+    u32 x, y;
+
+    __device__ __forceinline__ At() : x(blockIdx.x * blockDim.x + threadIdx.x), y(blockIdx.y * blockDim.y + threadIdx.y) {}
+    __device__ __forceinline__ bool within(const Tiling& t) const { return x < t.width && y < t.height; }
+    __device__ __forceinline__ u64 index(const Tiling& t) const { return u64(y) * t.width + x; }
+};
+
+extern "C" __global__ void ladder_interpolate_global(const u8* pixels, u8* out, Tiling t, const u8* luts) {
+    const At at;
+    if (!at.within(t)) return;
+    const Between x(at.x, t.inverse_width, t.tiles_x), y(at.y, t.inverse_height, t.tiles_y);
+    const TileLuts<u8> tiles = {luts};
+    out[at.index(t)] = u8(tiles.level(t, x, y, pixels[at.index(t)]));
+}
+
+extern "C" __global__ void ladder_interpolate_texture(const u8* pixels, u8* out, Tiling t, u64 luts) {
+    const At at;
+    if (!at.within(t)) return;
+    const Between x(at.x, t.inverse_width, t.tiles_x), y(at.y, t.inverse_height, t.tiles_y);
+    const u32 level = pixels[at.index(t)];
+    const u32 upper = y.first * t.tiles_x, lower = y.second * t.tiles_x;
+    const auto entry = [&](u32 tile) {
+        return __uint2float_rn(tex1Dfetch<u32>(luts, int(tile * BINS + level)));
+    };
+    out[at.index(t)] = u8(rounded(between(entry(upper + x.first), entry(upper + x.second), entry(lower + x.first),
+                                          entry(lower + x.second), x.a, 1.0f - x.a, y.a, 1.0f - y.a)));
+}
+
+// The texture unit weighs the tiles, in steps of 1/256: a layer holds all tiles' entries for one level, and the middle of a tile
+// is the middle of a texel. What it returns is a share of the highest level.
+extern "C" __global__ void ladder_interpolate_filtered(const u8* pixels, u8* out, Tiling t, u64 layers) {
+    const At at;
+    if (!at.within(t)) return;
+    const float x = at.x * t.inverse_width, y = at.y * t.inverse_height;
+    const float share = tex2DLayered<float>(layers, x, y, int(pixels[at.index(t)]));
+    out[at.index(t)] = u8(rounded(share * 255.0f));
+}
+
+// ---- Histograms of the channels `first`, `first + step`, ... of RGB pixels, as published for several GPUs: each block counts into
+// a histogram of its own in global memory, and a second kernel adds those up.
+
+constexpr u32 CHANNELS = 3;
+
+// Block: 32 x 4 threads, in a grid of two dimensions.
+extern "C" __global__ void ladder_partial(const u8* pixels, u32 width, u32 height, u32* partials, u32 first, u32 step) {
+    u32* own = partials + (blockIdx.y * gridDim.x + blockIdx.x) * CHANNELS * BINS;
+    for (u32 i = threadIdx.y * blockDim.x + threadIdx.x; i < CHANNELS * BINS; i += blockDim.x * blockDim.y) own[i] = 0;
+    __syncthreads();
+    const At at;
+    for (u32 x = at.x; x < width; x += gridDim.x * blockDim.x) {
+        for (u32 y = at.y; y < height; y += gridDim.y * blockDim.y) {
+            const u8* pixel = pixels + (u64(y) * width + x) * CHANNELS;
+            for (u32 channel = first; channel < CHANNELS; channel += step) atomicAdd(&own[channel * BINS + pixel[channel]], 1);
+        }
+    }
+}
+
+extern "C" __global__ void ladder_add_partials(const u32* partials, u32 blocks, u32* counts) {
+    if (here() >= CHANNELS * BINS) return;
+    u32 sum = 0;
+    for (u32 block = 0; block < blocks; ++block) sum += partials[block * CHANNELS * BINS + here()];
+    counts[here()] = sum;
+}
