@@ -25,6 +25,7 @@ pub mod ledger;
 pub mod paths;
 pub mod picture;
 pub mod pipeline;
+pub mod plot;
 pub mod progress;
 pub mod publish;
 mod resume;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Histograms, Request, Scale, plot};
+use super::{Histograms, Request, Scale, chart};
 use crate::error::{Error, PictureError};
 use crate::pipeline::{Finished, Outlet, Stop};
 use crate::publish::{Publisher, Unpublished};
@@ -92,7 +92,7 @@ impl<'a> Collector<'a> {
         scale: Scale,
         job: &Job,
     ) -> Result<Unpublished<'a>, PictureError> {
-        let picture = plot::draw(histograms, scale, &job.output).map_err(PictureError::Plot)?;
+        let picture = chart::draw(histograms, scale, &job.output).map_err(PictureError::Plot)?;
         let mut output = self.publisher.begin(&job.output)?;
         output.file().write_all(&picture).map_err(|error| output.failed(error.into()))?;
         Ok(output)

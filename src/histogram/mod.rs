@@ -4,14 +4,14 @@
 //! ([`Order::Count`]) and the [`Collector`] takes the place of the encoder. Lanes count every level; bins are made of
 //! that here, and so are the same whatever the device.
 
+mod chart;
 mod collector;
-mod plot;
 mod table;
 
 use std::path::{Path, PathBuf};
 
+pub use crate::plot::PlotFormat;
 pub use collector::Collector;
-pub use plot::PlotFormat;
 pub use table::TableFormat;
 
 use crate::config::Settings;

@@ -1,26 +1,26 @@
-//! A chart as PNG.
+//! A drawing as PNG.
 
 use std::error::Error;
 
 use ::png::{BitDepth, ColorType, Encoder};
 use plotters::prelude::BitMapBackend;
 
-use super::Chart;
-use super::draw_on;
+use super::{Drawing, draw_on};
 
-/// Pixels of the picture for one unit of the chart, so that it is sharp on fine screens.
+/// Pixels of the picture for one unit of the drawing, so that it is sharp on fine screens.
 const DENSITY: u32 = 2;
 /// It is drawn this many times larger and averaged down, because the backend's areas and texts have hard edges.
 const OVERSAMPLING: u32 = 2;
 
 /// Draws and encodes.
-pub(super) fn draw(chart: &Chart<'_>) -> Result<Vec<u8>, Box<dyn Error>> {
+pub(super) fn draw(drawing: &impl Drawing) -> Result<Vec<u8>, Box<dyn Error>> {
     let zoom = DENSITY * OVERSAMPLING;
-    let (width, height) = chart.size(zoom);
+    let size = |zoom: u32| (drawing.size().0 * zoom, drawing.size().1 * zoom);
+    let (width, height) = size(zoom);
     let mut large = vec![0; width as usize * height as usize * 3];
-    draw_on(BitMapBackend::with_buffer(&mut large, (width, height)), chart, zoom)
+    draw_on(BitMapBackend::with_buffer(&mut large, (width, height)), drawing, zoom)
         .map_err(|error| error.to_string())?;
-    let (width, height) = chart.size(DENSITY);
+    let (width, height) = size(DENSITY);
     let pixels = average(&large, width as usize);
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, width, height);

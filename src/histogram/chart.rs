@@ -1,12 +1,14 @@
 //! The drawing: a title, a legend, and a panel for each stage.
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::path::Path;
 
-use super::super::{Channel, Histograms, Scale, Stage};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::{Channel, Histograms, Scale, Stage};
 use crate::equalize::histogram::rebin;
 use crate::paths::Shown;
+use crate::plot::{self, Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
 
 /// Bins of a plot. A picture with more levels has them merged.
 const BINS: usize = 256;
@@ -27,11 +29,6 @@ const RIGHT: u32 = 24;
 const BELOW: u32 = 30;
 const ABOVE: u32 = 26;
 
-const PAPER: RGBColor = RGBColor(252, 252, 253);
-const INK: RGBColor = RGBColor(28, 32, 36);
-const FAINT_INK: RGBColor = RGBColor(104, 112, 122);
-const GRID: RGBColor = RGBColor(226, 229, 234);
-
 /// Bars whose heights differ by more than this part of the panel are not joined by a line.
 const CLIFF: f64 = 0.15;
 
@@ -40,10 +37,8 @@ const HEADROOM: f64 = 1.06;
 /// The lowest value of a logarithmic panel is this part of one pixel, so that a bin of one pixel can be seen.
 const BELOW_ONE: f64 = 0.6;
 
-type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
-
 /// What is to be drawn.
-pub(super) struct Chart<'a> {
+struct Chart<'a> {
     histograms: &'a Histograms<'a>,
     scale: Scale,
     panels: Vec<Panel>,
@@ -90,8 +85,13 @@ impl Channel {
     }
 }
 
+/// Draws the histograms; returns the content of a file with the name `path`.
+pub(super) fn draw(histograms: &Histograms<'_>, scale: Scale, path: &Path) -> Result<Vec<u8>, String> {
+    plot::draw(&Chart::new(histograms, scale), path)
+}
+
 impl<'a> Chart<'a> {
-    pub(super) fn new(histograms: &'a Histograms<'a>, scale: Scale) -> Self {
+    fn new(histograms: &'a Histograms<'a>, scale: Scale) -> Self {
         let bins = BINS.min(histograms.layout.depth.levels());
         let pixels = histograms.layout.pixels() as f64;
         let curve = |(channel, counts): (Channel, &[u64])| Curve {
@@ -103,32 +103,6 @@ impl<'a> Chart<'a> {
         let panels: Vec<Panel> = histograms.stages().map(panel).collect();
         let one = 1.0 / pixels;
         Self { histograms, scale, top: top(&panels, scale).max(one) * HEADROOM, one, panels }
-    }
-
-    /// Width and height, every length `zoom` times.
-    pub(super) fn size(&self, zoom: u32) -> (u32, u32) {
-        (WIDTH * zoom, (HEAD + PANEL * self.panels.len() as u32 + FOOT) * zoom)
-    }
-
-    pub(super) fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, zoom: u32) -> Drawn<B> {
-        area.fill(&PAPER)?;
-        let page = Page { area, zoom: f64::from(zoom) };
-        self.draw_head(&page)?;
-        for (number, panel) in self.panels.iter().enumerate() {
-            let y = f64::from(HEAD + PANEL * number as u32 + ABOVE);
-            let frame = Frame {
-                left: f64::from(LEFT),
-                right: f64::from(WIDTH - RIGHT),
-                top: y,
-                bottom: y + f64::from(PANEL - ABOVE - BELOW),
-            };
-            self.draw_grid(&page, &frame)?;
-            self.draw_curves(&page, &frame, panel)?;
-            if self.panels.len() > 1 {
-                page.text(panel.stage.title(), (frame.left, frame.top - 12.0), LABEL, INK, HPos::Left)?;
-            }
-        }
-        Ok(())
     }
 
     /// The picture's name, what it is, and the channels' colours.
@@ -244,6 +218,31 @@ impl<'a> Chart<'a> {
     }
 }
 
+impl Drawing for Chart<'_> {
+    fn size(&self) -> (u32, u32) {
+        (WIDTH, HEAD + PANEL * self.panels.len() as u32 + FOOT)
+    }
+
+    fn draw<B: DrawingBackend>(&self, page: &Page<'_, B>) -> Drawn<B> {
+        self.draw_head(page)?;
+        for (number, panel) in self.panels.iter().enumerate() {
+            let y = f64::from(HEAD + PANEL * number as u32 + ABOVE);
+            let frame = Frame {
+                left: f64::from(LEFT),
+                right: f64::from(WIDTH - RIGHT),
+                top: y,
+                bottom: y + f64::from(PANEL - ABOVE - BELOW),
+            };
+            self.draw_grid(page, &frame)?;
+            self.draw_curves(page, &frame, panel)?;
+            if self.panels.len() > 1 {
+                page.text(panel.stage.title(), (frame.left, frame.top - 12.0), LABEL, INK, HPos::Left)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The highest share that is to fit. On a linear scale the darkest and the lightest bin, where whatever is out of range
 /// collects, do not count, nor does alpha: they would press everything else flat.
 fn top(panels: &[Panel], scale: Scale) -> f64 {
@@ -291,11 +290,6 @@ fn shortened(name: &str) -> String {
     head + "…"
 }
 
-/// Sizes of text.
-const TITLE: f64 = 19.0;
-const LABEL: f64 = 13.0;
-const SMALL: f64 = 11.5;
-
 /// A panel's place on the page.
 struct Frame {
     left: f64,
@@ -306,38 +300,6 @@ struct Frame {
 
 /// The left and the right end of the top of a bar.
 type Bar = [(f64, f64); 2];
-
-/// The drawing area, with lengths in the chart's units.
-struct Page<'a, B: DrawingBackend> {
-    area: &'a DrawingArea<B, Shift>,
-    zoom: f64,
-}
-
-impl<B: DrawingBackend> Page<'_, B> {
-    fn place(&self, (x, y): (f64, f64)) -> (i32, i32) {
-        ((x * self.zoom).round() as i32, (y * self.zoom).round() as i32)
-    }
-
-    fn places(&self, points: &[(f64, f64)]) -> Vec<(i32, i32)> {
-        points.iter().map(|&point| self.place(point)).collect()
-    }
-
-    fn line(&self, points: &[(f64, f64)], colour: RGBAColor, width: f64) -> Drawn<B> {
-        let style = colour.stroke_width((width * self.zoom).round() as u32);
-        self.area.draw(&PathElement::new(self.places(points), style))
-    }
-
-    fn area(&self, points: &[(f64, f64)], colour: RGBAColor) -> Drawn<B> {
-        self.area.draw(&Polygon::new(self.places(points), colour.filled()))
-    }
-
-    /// Text whose middle is as high as `at`.
-    fn text(&self, text: &str, at: (f64, f64), size: f64, colour: RGBColor, side: HPos) -> Drawn<B> {
-        let style =
-            ("sans-serif", size * self.zoom).into_font().color(&colour).pos(Pos::new(side, VPos::Center));
-        self.area.draw(&Text::new(text.to_owned(), self.place(at), style))
-    }
-}
 
 #[cfg(test)]
 mod tests {

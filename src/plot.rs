@@ -1,0 +1,136 @@
+//! What plots have in common: the page that is drawn on, its colours and font, and the files that it becomes.
+
+mod png;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Once;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::register_font;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// The font of the plots, so that none needs to be installed. See the README beside it.
+const FONT: &[u8] = include_bytes!("plot/font/Roboto-Latin.ttf");
+
+/// What a plot is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlotFormat {
+    /// Pixels.
+    Png,
+    /// Lines and areas.
+    Svg,
+}
+
+impl PlotFormat {
+    /// The format that the name of a plot says, if it is one.
+    pub fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension().and_then(OsStr::to_str)?.to_ascii_lowercase();
+        match extension.as_str() {
+            "png" => Some(Self::Png),
+            "svg" => Some(Self::Svg),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) const PAPER: RGBColor = RGBColor(252, 252, 253);
+pub(crate) const INK: RGBColor = RGBColor(28, 32, 36);
+pub(crate) const FAINT_INK: RGBColor = RGBColor(104, 112, 122);
+pub(crate) const GRID: RGBColor = RGBColor(226, 229, 234);
+
+/// Sizes of text.
+pub(crate) const TITLE: f64 = 19.0;
+pub(crate) const LABEL: f64 = 13.0;
+pub(crate) const SMALL: f64 = 11.5;
+
+pub(crate) type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
+
+/// What is to be drawn.
+pub(crate) trait Drawing {
+    /// Width and height, in units of about a screen's pixel.
+    fn size(&self) -> (u32, u32);
+
+    /// Draws on a page of that size.
+    fn draw<B: DrawingBackend>(&self, page: &Page<'_, B>) -> Drawn<B>;
+}
+
+/// Draws; returns the content of a file with the name `path`.
+pub(crate) fn draw(drawing: &impl Drawing, path: &Path) -> Result<Vec<u8>, String> {
+    register();
+    let drawn = match PlotFormat::of(path) {
+        Some(PlotFormat::Png) => png::draw(drawing),
+        Some(PlotFormat::Svg) => draw_svg(drawing),
+        None => return Err("its name ends neither in .png nor in .svg".to_owned()),
+    };
+    drawn.map_err(|error| error.to_string())
+}
+
+fn draw_svg(drawing: &impl Drawing) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let mut text = String::new();
+    draw_on(SVGBackend::with_string(&mut text, drawing.size()), drawing, 1)?;
+    Ok(text.into_bytes())
+}
+
+/// Draws on any backend, every length `zoom` times.
+fn draw_on<B: DrawingBackend>(
+    backend: B,
+    drawing: &impl Drawing,
+    zoom: u32,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    let area: DrawingArea<B, Shift> = backend.into_drawing_area();
+    area.fill(&PAPER)?;
+    drawing.draw(&Page { area: &area, zoom: f64::from(zoom) })?;
+    area.present()
+}
+
+/// Makes the font known, once.
+fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // It fails only for what is no font.
+        let _ = register_font("sans-serif", FontStyle::Normal, FONT);
+    });
+}
+
+/// The drawing area, with lengths in the chart's units.
+pub(crate) struct Page<'a, B: DrawingBackend> {
+    area: &'a DrawingArea<B, Shift>,
+    zoom: f64,
+}
+
+impl<B: DrawingBackend> Page<'_, B> {
+    fn place(&self, (x, y): (f64, f64)) -> (i32, i32) {
+        ((x * self.zoom).round() as i32, (y * self.zoom).round() as i32)
+    }
+
+    fn places(&self, points: &[(f64, f64)]) -> Vec<(i32, i32)> {
+        points.iter().map(|&point| self.place(point)).collect()
+    }
+
+    /// A line through some points.
+    pub(crate) fn line(&self, points: &[(f64, f64)], colour: RGBAColor, width: f64) -> Drawn<B> {
+        let style = colour.stroke_width((width * self.zoom).round() as u32);
+        self.area.draw(&PathElement::new(self.places(points), style))
+    }
+
+    /// A filled polygon.
+    pub(crate) fn area(&self, points: &[(f64, f64)], colour: RGBAColor) -> Drawn<B> {
+        self.area.draw(&Polygon::new(self.places(points), colour.filled()))
+    }
+
+    /// Text whose middle is as high as `at`.
+    pub(crate) fn text(
+        &self,
+        text: &str,
+        at: (f64, f64),
+        size: f64,
+        colour: RGBColor,
+        side: HPos,
+    ) -> Drawn<B> {
+        let style =
+            ("sans-serif", size * self.zoom).into_font().color(&colour).pos(Pos::new(side, VPos::Center));
+        self.area.draw(&Text::new(text.to_owned(), self.place(at), style))
+    }
+}
