@@ -361,7 +361,7 @@ pub(super) fn blend_portable<S: Sample>(
 }
 
 /// Makes the LUT of a tile from its counts: clips, spreads what was cut off in one pass, scales the running sum.
-fn fill_lut<S: Sample>(counts: &[u64], tiles: &Geometry, lut: &mut [S]) {
+pub(crate) fn fill_lut<S: Sample>(counts: &[u64], tiles: &Geometry, lut: &mut [S]) {
     let levels = S::LEVELS as u64;
     let clip = tiles.clip.unwrap_or(u64::MAX);
     let excess: u64 = counts.iter().map(|&n| n.saturating_sub(clip)).sum();

@@ -15,11 +15,11 @@ use cudarc::driver::sys::{
 /// A call of the driver that failed.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("CUDA: {} ({})", name(self.0), text(self.0))]
-pub(super) struct CudaError(DriverError);
+pub(crate) struct CudaError(DriverError);
 
 impl CudaError {
     /// Whether only memory was lacking; the device is then as good as before.
-    pub(super) fn is_out_of_memory(self) -> bool {
+    pub(crate) fn is_out_of_memory(self) -> bool {
         self.0.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY
     }
 }
@@ -38,16 +38,16 @@ fn text(error: DriverError) -> String {
     error.error_string().map_or_else(|_| "unknown".to_owned(), |text| text.to_string_lossy().into_owned())
 }
 
-pub(super) type Result<T> = std::result::Result<T, CudaError>;
+pub(crate) type Result<T> = std::result::Result<T, CudaError>;
 
 /// Address in a device's memory.
-pub(super) type Address = CUdeviceptr;
+pub(crate) type Address = CUdeviceptr;
 
 /// Loads the driver's library.
 ///
 /// # Errors
 /// Why there is no CUDA here, for the user.
-pub(super) fn load() -> std::result::Result<(), String> {
+pub(crate) fn load() -> std::result::Result<(), String> {
     // Without the library every call below panics, even printing an error; an old one may lack a function, which panics too.
     let loaded = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: loads the driver's library as any CUDA program does; its initializers are safe to run at any time.
@@ -63,7 +63,7 @@ pub(super) fn load() -> std::result::Result<(), String> {
 }
 
 /// The CUDA version that the driver offers, as it counts.
-pub(super) fn driver_version() -> Result<u32> {
+pub(crate) fn driver_version() -> Result<u32> {
     let mut version = 0;
     // SAFETY: writes one integer to the place given.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }.result()?;
@@ -72,23 +72,23 @@ pub(super) fn driver_version() -> Result<u32> {
 
 /// A GPU that the driver shows.
 #[derive(Clone, Copy)]
-pub(super) struct Device(CUdevice);
+pub(crate) struct Device(CUdevice);
 
 impl Device {
-    pub(super) fn count() -> Result<u32> {
+    pub(crate) fn count() -> Result<u32> {
         Ok(result::device::get_count()? as u32)
     }
 
-    pub(super) fn get(ordinal: u32) -> Result<Self> {
+    pub(crate) fn get(ordinal: u32) -> Result<Self> {
         Ok(Self(result::device::get(ordinal as i32)?))
     }
 
-    pub(super) fn name(self) -> Result<String> {
+    pub(crate) fn name(self) -> Result<String> {
         Ok(result::device::get_name(self.0)?)
     }
 
     /// `GPU-` and the UUID, as nvidia-smi prints it.
-    pub(super) fn uuid(self) -> Result<String> {
+    pub(crate) fn uuid(self) -> Result<String> {
         let bytes = result::device::get_uuid(self.0)?.bytes;
         let mut text = "GPU".to_owned();
         for (i, byte) in bytes.iter().enumerate() {
@@ -99,13 +99,13 @@ impl Device {
     }
 
     /// Bytes of its memory.
-    pub(super) fn memory(self) -> Result<u64> {
+    pub(crate) fn memory(self) -> Result<u64> {
         // SAFETY: the handle came from the driver.
         Ok(unsafe { result::device::total_mem(self.0) }? as u64)
     }
 
     /// Its name on the PCI bus, as in /sys/bus/pci/devices.
-    pub(super) fn pci_bus_id(self) -> Result<String> {
+    pub(crate) fn pci_bus_id(self) -> Result<String> {
         let mut buffer = [0_u8; 32];
         // SAFETY: the driver writes at most the length given, its closing zero included.
         unsafe { sys::cuDeviceGetPCIBusId(buffer.as_mut_ptr().cast(), buffer.len() as i32, self.0) }
@@ -120,17 +120,17 @@ impl Device {
     }
 
     /// Compute capability, major and minor.
-    pub(super) fn compute_capability(self) -> Result<(u32, u32)> {
+    pub(crate) fn compute_capability(self) -> Result<(u32, u32)> {
         let major = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         Ok((major, self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?))
     }
 
-    pub(super) fn multiprocessors(self) -> Result<u32> {
+    pub(crate) fn multiprocessors(self) -> Result<u32> {
         self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
     }
 
     /// Shared memory that a block can have at most.
-    pub(super) fn shared_memory(self) -> Result<u32> {
+    pub(crate) fn shared_memory(self) -> Result<u32> {
         let usual = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
         Ok(self
             .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
@@ -139,7 +139,7 @@ impl Device {
 }
 
 /// A device's primary context. It lives as long as the process.
-pub(super) struct Context(sys::CUcontext);
+pub(crate) struct Context(sys::CUcontext);
 
 // SAFETY: the driver's contexts may be used from any thread.
 unsafe impl Send for Context {}
@@ -147,7 +147,7 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    pub(super) fn new(device: Device) -> Result<Self> {
+    pub(crate) fn new(device: Device) -> Result<Self> {
         // SAFETY: the handle came from the driver; the context is never released, so it outlives all that is made in it.
         let context = Self(unsafe { result::primary_ctx::retain(device.0) }?);
         context.bind()?;
@@ -155,14 +155,14 @@ impl Context {
     }
 
     /// Makes it this thread's.
-    pub(super) fn bind(&self) -> Result<()> {
+    pub(crate) fn bind(&self) -> Result<()> {
         // SAFETY: the context is never released.
         Ok(unsafe { result::ctx::set_current(self.0) }?)
     }
 }
 
 /// Bytes of the current context's memory that are free.
-pub(super) fn free_memory() -> Result<u64> {
+pub(crate) fn free_memory() -> Result<u64> {
     Ok(result::mem_get_info()?.0 as u64)
 }
 
@@ -171,7 +171,7 @@ pub(super) fn free_memory() -> Result<u64> {
 ///
 /// # Safety
 /// The memory stays mapped until [`unpin`].
-pub(super) unsafe fn pin(memory: &mut [u8]) -> Result<bool> {
+pub(crate) unsafe fn pin(memory: &mut [u8]) -> Result<bool> {
     // SAFETY: the slice is mapped memory, and the caller keeps it so.
     let pinned = unsafe {
         sys::cuMemHostRegister_v2(memory.as_mut_ptr().cast(), memory.len(), sys::CU_MEMHOSTREGISTER_PORTABLE)
@@ -186,31 +186,31 @@ pub(super) unsafe fn pin(memory: &mut [u8]) -> Result<bool> {
 }
 
 /// Undoes [`pin`]; memory that was never pinned is left alone.
-pub(super) fn unpin(memory: &mut [u8]) {
+pub(crate) fn unpin(memory: &mut [u8]) {
     // SAFETY: the driver knows what is registered, and refuses what is not; that is no harm.
     let _ = unsafe { sys::cuMemHostUnregister(memory.as_mut_ptr().cast()) };
 }
 
 /// Device memory.
 #[derive(Default)]
-pub(super) struct Buffer {
+pub(crate) struct Buffer {
     address: Address,
     bytes: u64,
 }
 
 impl Buffer {
     /// New memory of undefined content.
-    pub(super) fn new(bytes: u64) -> Result<Self> {
+    pub(crate) fn new(bytes: u64) -> Result<Self> {
         // SAFETY: a plain allocation in the current context.
         let address = unsafe { result::malloc_sync(bytes as usize) }?;
         Ok(Self { address, bytes })
     }
 
-    pub(super) fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         self.address
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
@@ -225,15 +225,15 @@ impl Drop for Buffer {
 }
 
 /// A queue of work on the device.
-pub(super) struct Stream(sys::CUstream);
+pub(crate) struct Stream(pub(crate) sys::CUstream);
 
 impl Stream {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self(result::stream::create(StreamKind::NonBlocking)?))
     }
 
     /// Lets what follows in this stream wait for the event's last record.
-    pub(super) fn wait(&self, event: &Event) -> Result<()> {
+    pub(crate) fn wait(&self, event: &Event) -> Result<()> {
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both live, in one context.
         Ok(unsafe { result::stream::wait_event(self.0, event.0, flags) }?)
@@ -241,21 +241,21 @@ impl Stream {
 
     /// # Safety
     /// `from` stays and is not written, and the device's bytes are nobody else's, until the copy is done.
-    pub(super) unsafe fn upload(&self, from: &[u8], to: Address) -> Result<()> {
+    pub(crate) unsafe fn upload(&self, from: &[u8], to: Address) -> Result<()> {
         // SAFETY: the caller's promise.
         Ok(unsafe { result::memcpy_htod_async(to, from, self.0) }?)
     }
 
     /// # Safety
     /// `to` stays and is not touched, and the device's bytes are not written, until the copy is done.
-    pub(super) unsafe fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
+    pub(crate) unsafe fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
         // SAFETY: the caller's promise.
         Ok(unsafe { result::memcpy_dtoh_async(to, from, self.0) }?)
     }
 
     /// # Safety
     /// The bytes are device memory that nobody else uses until this is done.
-    pub(super) unsafe fn zero(&self, at: Address, bytes: u64) -> Result<()> {
+    pub(crate) unsafe fn zero(&self, at: Address, bytes: u64) -> Result<()> {
         // SAFETY: the caller's promise.
         Ok(unsafe { result::memset_d8_async(at, 0, bytes as usize, self.0) }?)
     }
@@ -269,11 +269,11 @@ impl Drop for Stream {
 }
 
 /// A point in a stream.
-pub(super) struct Event(sys::CUevent);
+pub(crate) struct Event(sys::CUevent);
 
 impl Event {
     /// Waiting for it sleeps instead of spinning.
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let flags =
             EventFlags::CU_EVENT_BLOCKING_SYNC as c_uint | EventFlags::CU_EVENT_DISABLE_TIMING as c_uint;
         let mut event = std::ptr::null_mut();
@@ -283,13 +283,13 @@ impl Event {
     }
 
     /// Puts it behind all that is in the stream now.
-    pub(super) fn record(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: both live, in one context.
         Ok(unsafe { result::event::record(self.0, stream.0) }?)
     }
 
     /// Returns when its last record is reached.
-    pub(super) fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         // SAFETY: the handle lives.
         Ok(unsafe { result::event::synchronize(self.0) }?)
     }
@@ -304,7 +304,7 @@ impl Drop for Event {
 
 /// Loaded code. It stays until the process ends.
 #[derive(Clone, Copy)]
-pub(super) struct Module(sys::CUmodule);
+pub(crate) struct Module(pub(crate) sys::CUmodule);
 
 // SAFETY: the driver's modules may be used from any thread.
 unsafe impl Send for Module {}
@@ -313,14 +313,14 @@ unsafe impl Sync for Module {}
 
 impl Module {
     /// Has the driver compile PTX, or take what it compiled before from its cache.
-    pub(super) fn from_ptx(ptx: &str) -> Result<Self> {
+    pub(crate) fn from_ptx(ptx: &str) -> Result<Self> {
         let ptx = CString::new(ptx).expect("PTX is text without zeros");
         // SAFETY: a closed string, which the driver reads only now.
         Ok(Self(unsafe { result::module::load_data(ptx.as_ptr().cast()) }?))
     }
 
     /// One of its kernels, with leave to take `shared` bytes of dynamic shared memory.
-    pub(super) fn function(self, name: &str, shared: u32) -> Result<Function> {
+    pub(crate) fn function(self, name: &str, shared: u32) -> Result<Function> {
         let name = CString::new(name).expect("names of kernels have no zeros");
         // SAFETY: modules are never unloaded.
         let function = unsafe { result::module::get_function(self.0, name) }?;
@@ -335,7 +335,7 @@ impl Module {
 
 /// A kernel.
 #[derive(Clone, Copy)]
-pub(super) struct Function(sys::CUfunction);
+pub(crate) struct Function(sys::CUfunction);
 
 // SAFETY: the driver's functions may be used from any thread.
 unsafe impl Send for Function {}
@@ -344,20 +344,20 @@ unsafe impl Sync for Function {}
 
 /// The shape of a launch.
 #[derive(Clone, Copy)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     /// Blocks along x, y, z.
-    pub(super) grid: (u32, u32, u32),
+    pub(crate) grid: (u32, u32, u32),
     /// Threads of a block along x, y, z.
-    pub(super) block: (u32, u32, u32),
+    pub(crate) block: (u32, u32, u32),
     /// Bytes of dynamic shared memory.
-    pub(super) shared: u32,
+    pub(crate) shared: u32,
 }
 
 impl Function {
     /// # Safety
     /// `arguments` point to values of the kernel's own parameter types, all of them; and what they point to on the device is
     /// the kernel's to use until it is done.
-    pub(super) unsafe fn launch(
+    pub(crate) unsafe fn launch(
         self,
         stream: &Stream,
         launch: Launch,

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-pub(super) use clahe::Tiles;
+pub(crate) use clahe::{Tiles, Tiling};
 
 use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};
 use crate::picture::{Depth, Layout, Pixel};
@@ -31,7 +31,7 @@ const LARGE: u64 = 64 << 20;
 
 /// How the samples of a picture are taken: one value a pixel, or three planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Gray,
     GrayAlpha,
     RgbLuma,
@@ -41,7 +41,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const fn new(pixel: Pixel, per_channel: bool) -> Self {
+    pub(crate) const fn new(pixel: Pixel, per_channel: bool) -> Self {
         match (pixel, per_channel) {
             (Pixel::Gray, _) => Self::Gray,
             (Pixel::GrayAlpha, _) => Self::GrayAlpha,
@@ -61,7 +61,7 @@ impl Kind {
         }
     }
 
-    pub(super) const fn planes(self) -> u32 {
+    pub(crate) const fn planes(self) -> u32 {
         match self {
             Self::RgbChannels | Self::RgbaChannels => 3,
             _ => 1,
@@ -87,14 +87,14 @@ impl Kind {
 
 /// A run of pixels in device memory, aligned to 16 bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
-    pub(super) at: Address,
-    pub(super) pixels: u64,
+pub(crate) struct Span {
+    pub(crate) at: Address,
+    pub(crate) pixels: u64,
 }
 
 /// A lane's counts and LUTs.
 #[derive(Clone, Copy)]
-pub(super) struct Tables {
+pub(crate) struct Tables {
     /// Three histograms of 256 counts, zero between pictures.
     counts8: Address,
     /// Histograms that are zeroed before use: three of depth 16 for equalization, or all planes of a colour histogram.
@@ -112,10 +112,10 @@ impl Tables {
     const ARRIVED_BYTES: u64 = 256;
 
     /// Bytes of all of them; they begin zeroed.
-    pub(super) const BYTES: u64 =
+    pub(crate) const BYTES: u64 =
         Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::ARRIVED_BYTES;
 
-    pub(super) const fn new(at: Address) -> Self {
+    pub(crate) const fn new(at: Address) -> Self {
         let counts = at + Self::COUNTS8_BYTES;
         let luts = counts + Self::COUNTS_BYTES;
         let arrived = luts + Self::LUTS_BYTES;
@@ -123,19 +123,19 @@ impl Tables {
     }
 
     /// The plane's counts of a colour histogram, 32 bits each.
-    pub(super) const fn counts(&self, plane: usize, depth: Depth) -> Address {
+    pub(crate) const fn counts(&self, plane: usize, depth: Depth) -> Address {
         self.counts + (plane * depth.levels() * 4) as u64
     }
 }
 
 /// What a GPU can do.
-pub(super) struct Limits {
+pub(crate) struct Limits {
     multiprocessors: u32,
     shared: u32,
 }
 
 impl Limits {
-    pub(super) fn of(device: Device) -> Result<Self> {
+    pub(crate) fn of(device: Device) -> Result<Self> {
         Ok(Self { multiprocessors: device.multiprocessors()?, shared: device.shared_memory()? })
     }
 
@@ -178,14 +178,14 @@ impl File {
 type Name = (&'static str, &'static str);
 
 /// The kernels of one GPU.
-pub(super) struct Kernels {
-    pub(super) limits: Limits,
+pub(crate) struct Kernels {
+    pub(crate) limits: Limits,
     modules: [OnceLock<Module>; 6],
     functions: Mutex<HashMap<Name, Function>>,
 }
 
 impl Kernels {
-    pub(super) fn new(device: Device) -> Result<Self> {
+    pub(crate) fn new(device: Device) -> Result<Self> {
         Ok(Self { limits: Limits::of(device)?, modules: Default::default(), functions: Mutex::default() })
     }
 
@@ -243,7 +243,7 @@ impl Kernels {
     ///
     /// # Safety
     /// Span and tables are this stream's until it is done.
-    pub(super) unsafe fn count_and_make_luts(
+    pub(crate) unsafe fn count_and_make_luts(
         &self,
         stream: &Stream,
         (kind, depth): (Kind, Depth),
@@ -267,7 +267,7 @@ impl Kernels {
     ///
     /// # Safety
     /// Span, counts and tables are this stream's until it is done.
-    pub(super) unsafe fn count(
+    pub(crate) unsafe fn count(
         &self,
         stream: &Stream,
         (kind, depth): (Kind, Depth),
@@ -307,7 +307,7 @@ impl Kernels {
     ///
     /// # Safety
     /// Span and tables are this stream's until it is done.
-    pub(super) unsafe fn apply(
+    pub(crate) unsafe fn apply(
         &self,
         stream: &Stream,
         (kind, depth): (Kind, Depth),
@@ -337,7 +337,7 @@ impl Kernels {
     ///
     /// # Safety
     /// The tables are this stream's until it is done.
-    pub(super) unsafe fn clear(
+    pub(crate) unsafe fn clear(
         &self,
         stream: &Stream,
         planes: usize,
@@ -390,7 +390,7 @@ impl Kernels {
     ///
     /// # Safety
     /// Both are this stream's until it is done; the plane has room for all pixels.
-    pub(super) unsafe fn plane(
+    pub(crate) unsafe fn plane(
         &self,
         stream: &Stream,
         layout: &Layout,
@@ -424,7 +424,7 @@ impl Kernels {
     }
 
     /// Fails, and the whole context with it.
-    pub(super) fn trap(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
         unsafe { self.launch(stream, (File::Trap, ("trap", "")), line(1, 1), &mut []) }
     }

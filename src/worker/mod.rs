@@ -3,10 +3,10 @@
 //! It is histeqd started again with a hidden subcommand, its end of the socket as standard input. It ends with the
 //! socket, and so never outlives the main process.
 
-mod cuda;
+pub(crate) mod cuda;
 pub mod fault;
 mod gpu;
-mod kernels;
+pub(crate) mod kernels;
 mod lane;
 pub mod protocol;
 

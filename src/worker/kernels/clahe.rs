@@ -16,23 +16,23 @@ const MOST_TABLES: u64 = 400;
 /// `Tiling` of `kernels/clahe.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Tiling {
-    width: u32,
-    height: u32,
-    tiles_x: u32,
-    tiles_y: u32,
-    tile_width: u32,
-    tile_height: u32,
-    clip: u32,
-    lut_scale: f32,
-    inverse_width: f32,
-    inverse_height: f32,
+pub(crate) struct Tiling {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) tiles_x: u32,
+    pub(crate) tiles_y: u32,
+    pub(crate) tile_width: u32,
+    pub(crate) tile_height: u32,
+    pub(crate) clip: u32,
+    pub(crate) lut_scale: f32,
+    pub(crate) inverse_width: f32,
+    pub(crate) inverse_height: f32,
 }
 
 /// What CLAHE of a plane needs of the device, besides the plane.
-pub(in crate::worker) struct Tiles {
+pub(crate) struct Tiles {
     depth: Depth,
-    tiling: Tiling,
+    pub(crate) tiling: Tiling,
     tiles: u64,
     /// Blocks a tile (depth 8), or in all (depth 16), for the tiles' histograms.
     blocks: u32,
@@ -40,7 +40,7 @@ pub(in crate::worker) struct Tiles {
 }
 
 impl Tiles {
-    pub(in crate::worker) fn new(layout: &Layout, geometry: &Geometry, limits: &Limits) -> Self {
+    pub(crate) fn new(layout: &Layout, geometry: &Geometry, limits: &Limits) -> Self {
         let tiles = geometry.columns as u64 * geometry.rows as u64;
         let cells = (geometry.columns as u64 + 1) * (geometry.rows as u64 + 1);
         let area = geometry.tile_width as u64 * geometry.tile_height as u64;
@@ -73,7 +73,7 @@ impl Tiles {
     }
 
     /// Bytes of counts, which are zero before and after.
-    pub(in crate::worker) fn counts_bytes(&self) -> u64 {
+    pub(crate) fn counts_bytes(&self) -> u64 {
         match self.depth {
             Depth::Eight => self.tiles * 257 * 4,
             Depth::Sixteen => u64::from(self.blocks) * 65536 * 4,
@@ -81,7 +81,7 @@ impl Tiles {
     }
 
     /// Bytes of LUTs.
-    pub(in crate::worker) fn luts_bytes(&self) -> u64 {
+    pub(crate) fn luts_bytes(&self) -> u64 {
         self.tile_luts_bytes() + self.cells.map_or(0, |cells| cells * 65536 * 8)
     }
 
@@ -96,7 +96,7 @@ impl Kernels {
     /// # Safety
     /// All are this stream's until it is done; `counts` and `luts` are as large as `tiles` says, and so is the plane, its size
     /// rounded up to 16 bytes.
-    pub(in crate::worker) unsafe fn clahe(
+    pub(crate) unsafe fn clahe(
         &self,
         stream: &Stream,
         plane: Address,
