@@ -1,11 +1,13 @@
 //! The command line.
 
+mod bench;
 mod histogram;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use self::bench::{BenchCommand, BenchPart, LadderCommand, LanesCommand};
 pub use self::histogram::HistogramCommand;
 use crate::config::{self, ConfigError, MethodName, Report, Request, Settings, Style, Written};
 use crate::error::Error;
@@ -36,6 +38,7 @@ Examples:
   histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd histogram photo.jpg --plot hist.svg counts of every channel, and a plot
   histeqd devices                             which GPUs can be used, and why not
+  histeqd bench                               how fast this machine is, and by which means
 
 Ctrl-C finishes what was begun; pressed again, it leaves at once.
 Run 'histeqd --help' for the whole story.";
@@ -170,7 +173,8 @@ pub enum Command {
     Devices,
     /// Tell what was done for an output folder, how fast, what failed and what waits
     Status(StatusCommand),
-    /// Measure how fast pictures go through the devices, without files and codecs
+    /// Measure the ways of equalizing a picture on this machine, side by side
+    #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
     /// Own one device for another histeqd process, which is at the other end of standard input
     #[command(hide = true)]
@@ -189,41 +193,6 @@ pub struct StatusCommand {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-}
-
-/// What `histeqd bench` measures.
-#[derive(Debug, Args)]
-pub struct BenchCommand {
-    /// GPUs to measure together, by number
-    #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "0")]
-    pub gpus: Vec<u32>,
-    /// So many worker processes that compute on the CPU, instead of GPUs
-    #[arg(long, value_name = "NUMBER")]
-    pub cpu_workers: Option<u32>,
-    /// Width and height of the pictures
-    #[arg(long, value_name = "WxH", default_value = "4096x3072")]
-    pub size: String,
-    /// 16 bit instead of 8
-    #[arg(long)]
-    pub sixteen: bool,
-    /// RGB instead of gray
-    #[arg(long)]
-    pub rgb: bool,
-    /// Count the pictures instead of equalizing them: upload only
-    #[arg(long, conflicts_with = "per_channel")]
-    pub count: bool,
-    /// Equalize each channel by itself
-    #[arg(long)]
-    pub per_channel: bool,
-    /// Lanes a worker
-    #[arg(long, default_value_t = 4)]
-    pub lanes: usize,
-    /// Pictures that a worker has at once
-    #[arg(long, default_value_t = 12)]
-    pub slots: u32,
-    /// Seconds to measure
-    #[arg(long, default_value_t = 3.0)]
-    pub seconds: f64,
 }
 
 /// The command line of a worker process.

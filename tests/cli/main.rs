@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
+mod bench;
 mod configuration;
 #[path = "../harness/mod.rs"]
 mod harness;

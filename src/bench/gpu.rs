@@ -1,0 +1,223 @@
+//! A GPU of the ladder: its kernels, histeqd's own, and the picture in its memory.
+#![allow(unsafe_code)]
+
+use super::cuda::{Memory, Place, Timer, finish, rest};
+use super::kernels::{LadderKernels, TABLE_BYTES};
+use super::measure::{self, Result, rounds, wall};
+use super::scene::Scene;
+use crate::device::GpuInfo;
+use crate::equalize::clahe::Geometry;
+use crate::picture::{Depth, Layout};
+use crate::worker::cuda::{self, Context, Device, Stream};
+use crate::worker::kernels::{Kernels, Kind, Span, Tables, Tiles, Tiling};
+use crate::worker::{Engine, Unit, open};
+
+/// Kernels go round so many copies of the picture, so that it comes from the device's memory and not from its cache.
+pub(super) const COPIES: usize = 8;
+
+/// One GPU. Everything is done from one thread, to which [`Gpu::bind`] gives it.
+pub(super) struct Gpu {
+    context: Context,
+    pub(super) kernels: LadderKernels,
+    pub(super) own: Own,
+    /// Opens histeqd's own lanes.
+    pub(super) engine: Box<dyn Engine>,
+    pub(super) stream: Stream,
+    pub(super) timer: Timer,
+    /// All copies of the gray picture, and room for as many results.
+    pictures: Memory,
+    results: Memory,
+    /// 256 counts, and 256 LUT entries.
+    pub(super) counts: Memory,
+    pub(super) lut: Memory,
+    /// Host memory, pinned: the gray picture, a result, and counts.
+    pub(super) host_picture: Memory,
+    pub(super) host_result: Memory,
+    pub(super) host_counts: Memory,
+    bytes: usize,
+}
+
+/// What there is to open: how many GPUs, or why none.
+pub(super) fn count() -> std::result::Result<u32, String> {
+    cuda::load()?;
+    Device::count().map_err(|error| error.to_string())
+}
+
+impl Gpu {
+    /// Opens the GPU at this place in CUDA's order, brings the picture there, and makes it the thread's.
+    pub(super) fn open(ordinal: u32, scene: &Scene) -> Result<Self> {
+        let engine = open(Unit::Gpu(ordinal), None)?;
+        let device = Device::get(ordinal)?;
+        let context = Context::new(device)?;
+        let (stream, bytes) = (Stream::new()?, scene.pixels());
+        let gpu = Self {
+            kernels: LadderKernels::new(device.multiprocessors()?)?,
+            own: Own::new(device, &stream)?,
+            timer: Timer::new()?,
+            pictures: Memory::new(Place::Device, COPIES * bytes)?,
+            results: Memory::new(Place::Device, COPIES * bytes)?,
+            counts: Memory::new(Place::Device, TABLE_BYTES)?,
+            lut: Memory::new(Place::Device, TABLE_BYTES)?,
+            host_picture: Memory::new(Place::Pinned, bytes)?,
+            host_result: Memory::new(Place::Pinned, bytes)?,
+            host_counts: Memory::new(Place::Pinned, TABLE_BYTES)?,
+            context,
+            engine,
+            stream,
+            bytes,
+        };
+        gpu.host_picture.write(&scene.gray, &gpu.stream)?;
+        (0..COPIES).try_for_each(|copy| gpu.host_picture.copy_to(gpu.picture(copy), &gpu.stream))?;
+        gpu.lut.write(bytemuck::cast_slice(&scene.lut), &gpu.stream)?;
+        rest()?;
+        Ok(gpu)
+    }
+
+    /// Makes it this thread's.
+    pub(super) fn bind(&self) -> Result<()> {
+        Ok(self.context.bind()?)
+    }
+
+    pub(super) fn info(&self) -> Option<GpuInfo> {
+        self.engine.info()
+    }
+
+    /// A copy of the gray picture.
+    pub(super) fn picture(&self, copy: usize) -> Memory {
+        self.pictures.part(copy * self.bytes, self.bytes)
+    }
+
+    /// Room for what becomes of it.
+    pub(super) fn result(&self, copy: usize) -> Memory {
+        self.results.part(copy * self.bytes, self.bytes)
+    }
+
+    /// The device copies all pictures to the results, for kernels that work in place.
+    pub(super) fn refresh(&self) -> cuda::Result<()> {
+        self.pictures.copy_to(self.results, &self.stream)
+    }
+
+    /// Seconds of the device for one copy of the picture, of what `launch` starts for each of them.
+    pub(super) fn kernel_time(&self, launch: impl Fn(usize) -> cuda::Result<()>) -> Result<f64> {
+        let all = || (0..COPIES).try_for_each(&launch);
+        Ok(rounds(|| Ok(self.timer.time(&self.stream, all)?))? / COPIES as f64)
+    }
+
+    /// [`Gpu::kernel_time`] for kernels that work in place on [`Gpu::result`].
+    pub(super) fn kernel_time_in_place(&self, launch: impl Fn(usize) -> cuda::Result<()>) -> Result<f64> {
+        let all = || (0..COPIES).try_for_each(&launch);
+        let round = || {
+            self.refresh()?;
+            Ok(self.timer.time(&self.stream, all)?)
+        };
+        Ok(rounds(round)? / COPIES as f64)
+    }
+
+    /// Seconds until all is over that `start` puts into the stream.
+    pub(super) fn whole_time(&self, start: impl Fn() -> cuda::Result<()>) -> Result<f64> {
+        rounds(|| wall(|| Ok(start().and_then(|()| finish(&self.stream))?)))
+    }
+
+    /// Runs it once and waits.
+    pub(super) fn once(&self, start: impl FnOnce() -> cuda::Result<()>) -> Result<()> {
+        start()?;
+        Ok(finish(&self.stream)?)
+    }
+
+    /// Expects these counts.
+    pub(super) fn same_counts(&self, counts: Memory, right: &[u32]) -> Result<measure::Measured> {
+        measure::same_counts(&counts.read_words(&self.stream)?, right)
+    }
+
+    /// Expects these pixels.
+    pub(super) fn same_pixels(&self, pixels: Memory, right: &[u8]) -> Result<measure::Measured> {
+        measure::same_pixels(&pixels.read(&self.stream)?, right)
+    }
+}
+
+/// histeqd's own kernels, launched as a lane launches them.
+pub(super) struct Own {
+    kernels: Kernels,
+    tables: Tables,
+}
+
+impl Own {
+    fn new(device: Device, stream: &Stream) -> Result<Self> {
+        let memory = Memory::new(Place::Device, Tables::BYTES as usize)?;
+        memory.zero(stream)?;
+        let tables = Tables::new(memory.address());
+        Ok(Self { kernels: Kernels::new(device)?, tables })
+    }
+
+    /// Adds the histogram of gray pixels, or those of the channels of RGB pixels, to `counts`.
+    pub(super) fn count(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        pixels: Memory,
+        counts: Memory,
+    ) -> cuda::Result<()> {
+        assert_eq!(counts.bytes(), kind.planes() as usize * TABLE_BYTES);
+        let what = ((kind, Depth::Eight), span(kind, pixels), (counts.address(), &self.tables));
+        // SAFETY: pixels, counts and tables live for ever, and are of the sizes for this kind.
+        unsafe { self.kernels.count(stream, what.0, what.1, what.2) }
+    }
+
+    /// Counts gray pixels and makes their LUT.
+    pub(super) fn lut(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
+        let what = (Kind::Gray, Depth::Eight);
+        // SAFETY: pixels and tables live for ever.
+        unsafe {
+            self.kernels.count_and_make_luts(stream, what, span(Kind::Gray, pixels), &self.tables, true)
+        }
+    }
+
+    /// Sends gray pixels through the LUT that was made last, in place.
+    pub(super) fn apply(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
+        let what = (Kind::Gray, Depth::Eight);
+        // SAFETY: pixels and tables live for ever.
+        unsafe { self.kernels.apply(stream, what, span(Kind::Gray, pixels), &self.tables) }
+    }
+
+    /// What CLAHE needs for a gray picture.
+    pub(super) fn clahe_of(&self, layout: &Layout, geometry: &Geometry) -> Result<OwnClahe<'_>> {
+        let tiles = Tiles::new(layout, geometry, &self.kernels.limits);
+        let counts = Memory::new(Place::Device, tiles.counts_bytes() as usize)?;
+        let luts = Memory::new(Place::Device, tiles.luts_bytes() as usize)?;
+        Ok(OwnClahe { own: self, tiles, counts, luts })
+    }
+}
+
+/// histeqd's own CLAHE of gray pictures of one size.
+pub(super) struct OwnClahe<'o> {
+    own: &'o Own,
+    tiles: Tiles,
+    counts: Memory,
+    luts: Memory,
+}
+
+impl OwnClahe<'_> {
+    /// How the picture is divided, as kernels get it.
+    pub(super) fn tiling(&self) -> Tiling {
+        self.tiles.tiling
+    }
+
+    /// Zeroes the counts, as they must be before the first picture.
+    pub(super) fn prepare(&self, stream: &Stream) -> cuda::Result<()> {
+        self.counts.zero(stream)
+    }
+
+    /// In place.
+    pub(super) fn run(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
+        let tiling = self.tiles.tiling;
+        assert_eq!(pixels.bytes(), tiling.width as usize * tiling.height as usize);
+        let (counts, luts) = (self.counts.address(), self.luts.address());
+        // SAFETY: all live for ever and are as large as the tiles say; the picture's bytes are a multiple of 16.
+        unsafe { self.own.kernels.clahe(stream, pixels.address(), &self.tiles, counts, luts) }
+    }
+}
+
+fn span(kind: Kind, pixels: Memory) -> Span {
+    let bytes = if kind.planes() == 3 { 3 } else { 1 };
+    Span { at: pixels.address(), pixels: pixels.bytes() as u64 / bytes }
+}

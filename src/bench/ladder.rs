@@ -1,0 +1,287 @@
+//! Climbing the ladder: every rung is measured, and one that fails says so and lets the others go on.
+
+use serde::Serialize;
+
+use super::gpu::{self, Gpu};
+use super::measure::{self, Measured, Verdict};
+use super::rungs::{LADDER, Run, Rung, Section};
+use super::scene::Scene;
+use super::table;
+use crate::cli::LadderCommand;
+use crate::device::GpuInfo;
+use crate::error::Error;
+use crate::picture::Layout;
+
+/// The whole ladder, measured.
+#[derive(Debug, Serialize)]
+pub(super) struct Climbed {
+    /// Width and height of the picture.
+    pub(super) size: (u32, u32),
+    pub(super) gpu: Option<GpuInfo>,
+    /// Why the rungs on the GPU are absent.
+    pub(super) no_gpu: Option<String>,
+    pub(super) sections: Vec<ClimbedSection>,
+}
+
+impl Climbed {
+    /// The sections and those of their rungs that are worth showing: not those that are absent for want of a GPU.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (&ClimbedSection, Vec<&ClimbedRung>)> {
+        self.sections.iter().filter_map(|section| {
+            let rungs: Vec<_> = section.rungs.iter().filter(|rung| !self.is_absent(rung)).collect();
+            (!rungs.is_empty()).then_some((section, rungs))
+        })
+    }
+
+    fn is_absent(&self, rung: &ClimbedRung) -> bool {
+        matches!(&rung.outcome, Outcome::Skipped { reason } if self.no_gpu.as_ref() == Some(reason))
+    }
+}
+
+/// A section, measured.
+#[derive(Debug, Serialize)]
+pub(super) struct ClimbedSection {
+    pub(super) title: &'static str,
+    pub(super) about: &'static str,
+    pub(super) rungs: Vec<ClimbedRung>,
+}
+
+/// A rung, measured.
+#[derive(Debug, Serialize)]
+pub(super) struct ClimbedRung {
+    pub(super) name: &'static str,
+    pub(super) shows: &'static str,
+    #[serde(flatten)]
+    pub(super) outcome: Outcome,
+}
+
+/// What became of a rung.
+#[derive(Debug, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub(super) enum Outcome {
+    /// It ran.
+    Measured(Figures),
+    /// It could not be tried here.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+    /// It was tried, and failed or gave a wrong result.
+    Failed {
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+/// The times of a rung.
+#[derive(Debug, Serialize)]
+pub(super) struct Figures {
+    /// Of the kernels alone, for one picture.
+    pub(super) kernel_seconds: Option<f64>,
+    /// From host memory to host memory, for one picture.
+    pub(super) whole_seconds: Option<f64>,
+    /// Whether the result is the CPU's.
+    pub(super) exact: bool,
+    /// Levels by which the worst pixel is off.
+    pub(super) largest_difference: u8,
+    /// The part of all pixels that is off.
+    pub(super) different: f64,
+    /// Of a ceiling: bytes read and written a second.
+    pub(super) bytes_per_second: Option<f64>,
+}
+
+impl From<Measured> for Figures {
+    fn from(measured: Measured) -> Self {
+        let (largest_difference, different) = match measured.verdict {
+            Verdict::Same => (0, 0.0),
+            Verdict::Near { largest, share } => (largest, share),
+        };
+        let seconds = measured.kernels.or(measured.whole);
+        Self {
+            kernel_seconds: measured.kernels,
+            whole_seconds: measured.whole,
+            exact: measured.verdict == Verdict::Same,
+            largest_difference,
+            different,
+            bytes_per_second: measured.moved.zip(seconds).map(|(bytes, seconds)| bytes as f64 / seconds),
+        }
+    }
+}
+
+impl From<measure::Result<Measured>> for Outcome {
+    fn from(result: measure::Result<Measured>) -> Self {
+        match result {
+            Ok(measured) => Self::Measured(measured.into()),
+            Err(error) => Self::Failed { reason: error.to_string() },
+        }
+    }
+}
+
+/// A GPU, or why there is none.
+type Found = Result<Gpu, String>;
+
+/// What the rungs are run with. GPUs are opened when the first rung wants them.
+struct Stage<'c> {
+    scene: Scene,
+    command: &'c LadderCommand,
+    first: Option<Found>,
+    second: Option<Found>,
+}
+
+/// Measures the rungs that the command names, with a picture of this size.
+///
+/// # Errors
+/// When there is no such rung.
+pub(super) fn climb((width, height): (u32, u32), command: &LadderCommand) -> Result<Climbed, Error> {
+    let wanted: Vec<_> = LADDER.iter().map(|section| (section, wanted(section, command))).collect();
+    if wanted.iter().all(|(_, rungs)| rungs.is_empty()) {
+        let text = command.only.as_deref().unwrap_or_default();
+        return Err(Error::Usage(format!("--only {text}: no rung has this in its name or section")));
+    }
+    let mut stage = Stage { scene: Scene::new(width, height), command, first: None, second: None };
+    let sections = wanted.into_iter().filter(|(_, rungs)| !rungs.is_empty());
+    let sections = sections.map(|(section, rungs)| stage.climb_section(section, &rungs)).collect();
+    let Layout { width, height, .. } = stage.scene.layout;
+    let (gpu, no_gpu) = match stage.first {
+        Some(Ok(gpu)) => (gpu.info(), None),
+        Some(Err(reason)) => (None, Some(reason)),
+        None => (None, None),
+    };
+    Ok(Climbed { size: (width, height), gpu, no_gpu, sections })
+}
+
+fn wanted(section: &Section, command: &LadderCommand) -> Vec<&'static Rung> {
+    let text = command.only.as_deref().unwrap_or_default().to_lowercase();
+    let has = |name: &str| name.to_lowercase().contains(&text);
+    section.rungs.iter().filter(|rung| has(section.title) || has(rung.name)).collect()
+}
+
+impl Stage<'_> {
+    fn climb_section(&mut self, section: &Section, rungs: &[&Rung]) -> ClimbedSection {
+        let rungs = rungs.iter().map(|rung| self.climb_rung(section, rung)).collect();
+        ClimbedSection { title: section.title, about: section.about, rungs }
+    }
+
+    fn climb_rung(&mut self, section: &Section, rung: &Rung) -> ClimbedRung {
+        if self.command.verbose {
+            eprintln!("{}: {}", section.title, rung.name);
+        }
+        let climbed = ClimbedRung { name: rung.name, shows: rung.shows, outcome: self.run(rung.run) };
+        if self.command.verbose {
+            eprintln!("{}", table::row(&climbed, 0, self.scene.pixels() as f64));
+        }
+        climbed
+    }
+
+    fn run(&mut self, run: Run) -> Outcome {
+        self.open(matches!(run, Run::TwoGpus(_)));
+        let scene = &self.scene;
+        match (run, &self.first, &self.second) {
+            (Run::Cpu(run), ..) => run(scene).into(),
+            (Run::Gpu(run), Some(Ok(gpu)), _) => run(scene, gpu).into(),
+            (Run::TwoGpus(run), Some(Ok(first)), Some(Ok(second))) => run(scene, first, second).into(),
+            (_, Some(Err(reason)), _) | (_, _, Some(Err(reason))) => {
+                Outcome::Skipped { reason: reason.clone() }
+            }
+            (_, _, None) | (_, None, _) => unreachable!("both were opened, or looked for in vain"),
+        }
+    }
+
+    /// Opens the GPU, and the `second` one after it if that is wanted. Where that is in vain, the reason is kept.
+    fn open(&mut self, second: bool) {
+        let ordinal = self.command.gpu;
+        if self.first.is_none() {
+            self.first = Some(open(ordinal, &self.scene));
+        }
+        if second && self.second.is_none() {
+            self.second = Some(open(ordinal.saturating_add(1), &self.scene));
+            // The one opened last is the thread's; a failing bind shows in the next rung.
+            let _ = self.first.as_ref().and_then(|found| found.as_ref().ok()).map(Gpu::bind);
+        }
+    }
+}
+
+fn open(ordinal: u32, scene: &Scene) -> Found {
+    match gpu::count()? {
+        count if ordinal < count => Gpu::open(ordinal, scene).map_err(|error| error.to_string()),
+        1 => Err("there is only one GPU".to_owned()),
+        count => Err(format!("there is no GPU {ordinal}, only {count} of them, from 0 on")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(only: Option<&str>) -> LadderCommand {
+        LadderCommand {
+            gpu: 9999,
+            size: String::new(),
+            only: only.map(str::to_owned),
+            json: false,
+            explain: false,
+            plot: None,
+            verbose: false,
+        }
+    }
+
+    fn rung(section: &ClimbedSection, name: &str) -> usize {
+        section.rungs.iter().position(|rung| rung.name == name).unwrap()
+    }
+
+    #[test]
+    fn without_a_gpu_the_cpu_climbs_alone() {
+        let climbed = climb((128, 64), &command(None)).unwrap();
+        assert!(climbed.gpu.is_none() && climbed.no_gpu.is_some());
+        assert_eq!(climbed.sections.len(), LADDER.len());
+        for (measured, section) in climbed.sections.iter().zip(LADDER) {
+            assert_eq!(measured.rungs.len(), section.rungs.len());
+            for (measured, rung) in measured.rungs.iter().zip(section.rungs) {
+                match (&measured.outcome, rung.run) {
+                    (Outcome::Measured(figures), Run::Cpu(_)) => {
+                        assert!(figures.exact && figures.kernel_seconds.is_none(), "{}", rung.name);
+                        assert!(figures.whole_seconds.unwrap() > 0.0);
+                    }
+                    (Outcome::Skipped { reason }, Run::Gpu(_) | Run::TwoGpus(_)) => {
+                        assert_eq!(Some(reason), climbed.no_gpu.as_ref());
+                    }
+                    (outcome, _) => panic!("{}: {outcome:?}", rung.name),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rungs_are_chosen_by_name_or_section() {
+        let climbed = climb((16, 16), &command(Some("SCALAR"))).unwrap();
+        assert_eq!(climbed.sections.len(), 4);
+        assert!(climbed.sections.iter().all(|section| section.rungs.len() == 1));
+        let climbed = climb((16, 16), &command(Some("clahe"))).unwrap();
+        assert_eq!(climbed.sections.len(), 1);
+        assert_eq!(rung(&climbed.sections[0], "histeqd"), 4);
+        assert!(matches!(climb((16, 16), &command(Some("stairs"))), Err(Error::Usage(_))));
+    }
+
+    #[test]
+    fn a_failure_is_the_rungs_own() {
+        let failed = Outcome::from(measure::same_counts(&[1], &[2]));
+        let json = serde_json::to_value(&failed).unwrap();
+        assert_eq!(json["outcome"], "failed");
+        assert_eq!(json["reason"], "WRONG: 1 of 1 counts are not the CPU's");
+    }
+
+    #[test]
+    fn the_documentation_explains_every_rung() {
+        let text = include_str!("../../docs/ladder.md");
+        for section in LADDER {
+            assert!(
+                text.contains(&format!("## {}\n\n{}\n", section.title, section.about)),
+                "{}",
+                section.title
+            );
+            for rung in section.rungs {
+                let row = format!("| {} | {} |\n", rung.name, rung.shows);
+                assert!(text.contains(&row), "docs/ladder.md lacks\n{row}");
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What this machine's buses and devices can do in a batch: `histeqd bench lanes`.
+//!
+//! Pictures are made once in pinned slots and sent round and round through real worker processes and their lanes, so what is
+//! measured is upload, kernels and download as a batch has them, without files and codecs.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::size;
+use crate::cli::LanesCommand;
+use crate::equalize::{Method, Operation, Order};
+use crate::error::Error;
+use crate::picture::{Depth, Layout, Pixel};
+use crate::slot::{Memory, SlotId};
+use crate::worker::protocol::{Channel, FromWorker, ToWorker};
+use crate::worker::{Unit, WorkerArgs};
+
+/// What goes round.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// The pictures.
+    pub layout: Layout,
+    /// What is done with them.
+    pub order: Order,
+    /// How many pictures a worker has at once.
+    pub slots: u32,
+    /// How long it is measured.
+    pub time: Duration,
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Rate {
+    /// Pictures a second, all workers together.
+    pub pictures: f64,
+    /// Bytes a second from host memory to the devices, and as many back.
+    pub bytes: f64,
+}
+
+/// What `histeqd bench lanes` prints.
+///
+/// # Errors
+/// When the command makes no sense, or as [`lanes`].
+pub fn report(command: &LanesCommand) -> Result<String, Error> {
+    let (layout, lanes_each) = (layout(command)?, command.lanes);
+    let units: Vec<Unit> = match command.cpu_workers {
+        Some(number) => (0..number).map(Unit::Cpu).collect(),
+        None => command.gpus.iter().copied().map(Unit::Gpu).collect(),
+    };
+    let workers: Vec<WorkerArgs> =
+        units.into_iter().map(|unit| WorkerArgs { unit, lanes: lanes_each }).collect();
+    let order = match command.count {
+        true => Order::Count { equalize: None },
+        false => Order::Equalize(Operation { method: Method::Global, per_channel: command.per_channel }),
+    };
+    let time = Duration::from_secs_f64(command.seconds);
+    let rate = lanes(&workers, &Load { layout, order, slots: command.slots, time })?;
+    let json = serde_json::to_string(&rate).expect("two numbers are JSON");
+    Ok(json + "\n")
+}
+
+fn layout(command: &LanesCommand) -> Result<Layout, Error> {
+    let (width, height) = size(&command.size)?;
+    let pixel = if command.rgb { Pixel::Rgb } else { Pixel::Gray };
+    let depth = if command.sixteen { Depth::Sixteen } else { Depth::Eight };
+    Ok(Layout { width, height, pixel, depth })
+}
+
+/// Sends pictures through the workers, all at the same time, and measures how many come back.
+///
+/// # Errors
+/// When a worker cannot be started or fails.
+pub fn lanes(workers: &[WorkerArgs], load: &Load) -> Result<Rate, Error> {
+    let start = &Barrier::new(workers.len());
+    let one = move |args: &WorkerArgs| {
+        measure(args, load, start).map_err(|error| Error::CannotRun(format!("{}: {error}", args.name())))
+    };
+    let pictures: f64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = workers.iter().map(|args| scope.spawn(move || one(args))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a measuring thread does not panic"))
+            .sum::<Result<f64, _>>()
+    })?;
+    Ok(Rate { pictures, bytes: pictures * load.layout.bytes() as f64 })
+}
+
+/// Pictures a second through one worker.
+fn measure(args: &WorkerArgs, load: &Load, start: &Barrier) -> io::Result<f64> {
+    let begun = Worker::start(args, load);
+    start.wait();
+    let worker = begun?;
+    let rate = worker.rounds(load);
+    worker.end();
+    rate
+}
+
+struct Worker {
+    child: std::process::Child,
+    channel: Channel,
+    /// Kept, so that the pages stay.
+    _slots: HashMap<SlotId, Memory>,
+}
+
+impl Worker {
+    fn start(args: &WorkerArgs, load: &Load) -> io::Result<Self> {
+        let (child, channel) = args.spawn(0)?;
+        match answer(&channel)? {
+            FromWorker::Ready(_) => {}
+            other => return Err(unexpected(other)),
+        }
+        let mut slots = HashMap::new();
+        for slot in 0..load.slots {
+            let mut memory = Memory::shared(load.order.slot_bytes(&load.layout) as usize)?;
+            fill(memory.bytes_mut(), slot);
+            let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
+            channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
+            slots.insert(slot, memory);
+        }
+        let worker = Self { child, channel, _slots: slots };
+        // The first round maps, pins and allocates.
+        (0..load.slots).try_for_each(|slot| worker.give(slot, load))?;
+        (0..load.slots).try_for_each(|_| worker.take().map(drop))?;
+        Ok(worker)
+    }
+
+    fn rounds(&self, load: &Load) -> io::Result<f64> {
+        let begin = Instant::now();
+        (0..load.slots).try_for_each(|slot| self.give(slot, load))?;
+        let mut done = 0u64;
+        while begin.elapsed() < load.time {
+            let slot = self.take()?;
+            done += 1;
+            self.give(slot, load)?;
+        }
+        let rate = done as f64 / begin.elapsed().as_secs_f64();
+        (0..load.slots).try_for_each(|_| self.take().map(drop))?;
+        Ok(rate)
+    }
+
+    fn give(&self, slot: SlotId, load: &Load) -> io::Result<()> {
+        let (layout, order) = (load.layout, load.order);
+        self.channel.send(&ToWorker::Work { slot, layout, order }, None)
+    }
+
+    fn take(&self) -> io::Result<SlotId> {
+        match answer(&self.channel)? {
+            FromWorker::Done { slot } => Ok(slot),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn end(mut self) {
+        self.channel.shut_down();
+        // Nothing of value is in it any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn answer(channel: &Channel) -> io::Result<FromWorker> {
+    let message = channel.receive()?;
+    message.map(|(message, _)| message).ok_or_else(|| io::Error::other("the worker ended"))
+}
+
+fn unexpected(message: FromWorker) -> io::Error {
+    match message {
+        FromWorker::Refused(reason) | FromWorker::Failed { reason, .. } => io::Error::other(reason),
+        FromWorker::Ready(_) | FromWorker::Done { .. } => io::Error::other("the worker answered out of turn"),
+    }
+}
+
+/// Noise over a ramp: a histogram that is neither flat nor narrow, and different in every slot.
+fn fill(bytes: &mut [u8], seed: u32) {
+    let mut state = u64::from(seed) + 1;
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *byte = ((state >> 58) as u8).wrapping_add((at >> 14) as u8 & 0x7F);
+    }
+}

@@ -1,0 +1,56 @@
+//! Ways of sending the gray picture through its LUT on the GPU: where the LUT is read from.
+
+use crate::bench::cuda::{Memory, Texel, Texture};
+use crate::bench::gpu::Gpu;
+use crate::bench::kernels::LutIn;
+use crate::bench::measure::{Measured, Result};
+use crate::bench::scene::Scene;
+use crate::worker::cuda;
+
+pub(super) fn global(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+    ladder(scene, gpu, LutIn::Global(gpu.lut))
+}
+
+pub(super) fn shared(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+    ladder(scene, gpu, LutIn::Shared(gpu.lut))
+}
+
+pub(super) fn constant(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+    let lut = gpu.kernels.constant_lut()?;
+    gpu.once(|| gpu.lut.copy_to(lut, &gpu.stream))?;
+    ladder(scene, gpu, LutIn::Constant)
+}
+
+pub(super) fn texture(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+    ladder(scene, gpu, LutIn::Texture(Texture::line(gpu.lut, Texel::Word)?))
+}
+
+/// In place, as a lane does it.
+pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+    let apply = |pixels| gpu.own.apply(&gpu.stream, pixels);
+    gpu.once(|| gpu.own.lut(&gpu.stream, gpu.picture(0)))?;
+    let whole = || {
+        gpu.host_picture.copy_to(gpu.result(0), &gpu.stream)?;
+        apply(gpu.result(0))?;
+        gpu.result(0).copy_to(gpu.host_result, &gpu.stream)
+    };
+    gpu.once(whole)?;
+    let right = gpu.same_pixels(gpu.host_result, &scene.equalized)?;
+    let kernels = gpu.kernel_time_in_place(|i| apply(gpu.result(i)))?;
+    Ok(right.kernels(kernels).whole(gpu.whole_time(whole)?))
+}
+
+fn ladder(scene: &Scene, gpu: &Gpu, lut: LutIn) -> Result<Measured> {
+    let apply = |i| -> cuda::Result<Memory> {
+        gpu.kernels.apply(&gpu.stream, lut, gpu.picture(i), gpu.result(i))?;
+        Ok(gpu.result(i))
+    };
+    let whole = || {
+        gpu.host_picture.copy_to(gpu.picture(0), &gpu.stream)?;
+        apply(0)?.copy_to(gpu.host_result, &gpu.stream)
+    };
+    gpu.once(whole)?;
+    let right = gpu.same_pixels(gpu.host_result, &scene.equalized)?;
+    let kernels = gpu.kernel_time(|i| apply(i).map(drop))?;
+    Ok(right.kernels(kernels).whole(gpu.whole_time(whole)?))
+}

@@ -1,0 +1,87 @@
+//! What all rungs do: one picture, gray and in colour, and what the CPU makes of it.
+
+use crate::equalize::clahe::Geometry;
+use crate::equalize::colour::Plane;
+use crate::equalize::histogram::{Counted, of_plane};
+use crate::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize, lut};
+use crate::picture::{Depth, Layout, Pixel};
+
+/// The CLAHE of the ladder: OpenCV's defaults but for a usual clip limit.
+pub(super) const CLAHE: Clahe = Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 8, y: 8 } };
+
+/// Sides of the picture are multiples of this, so that tiles and halves come out even.
+pub(super) const GRAIN: u32 = 16;
+
+/// The picture and its right results.
+pub(super) struct Scene {
+    pub(super) layout: Layout,
+    pub(super) gray: Vec<u8>,
+    /// 256 counts.
+    pub(super) counts: Vec<u32>,
+    /// 256 entries.
+    pub(super) lut: Vec<u32>,
+    pub(super) equalized: Vec<u8>,
+    pub(super) clahe: Vec<u8>,
+    /// The same in colour: red, green and blue differ from gray by their brightness and noise.
+    pub(super) colour: Vec<u8>,
+    /// 256 counts of red, then of green, then of blue.
+    pub(super) colour_counts: Vec<u32>,
+}
+
+impl Scene {
+    /// A picture of that size, of multiples of [`GRAIN`].
+    pub(super) fn new(width: u32, height: u32) -> Self {
+        let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
+        let colour_layout = Layout { pixel: Pixel::Rgb, ..layout };
+        let (gray, colour) = (paint(&layout, 1), paint(&layout, 3));
+        let counts = of_plane(&gray, &layout, Plane::Channel(0), Counted::All);
+        let mut entries = [0_u8; 256];
+        lut::fill(&counts, &mut entries);
+        let result = |method| {
+            let mut pixels = gray.clone();
+            let operation = Operation { method, per_channel: false };
+            equalize(&mut pixels, &layout, &operation, &mut Scratch::default());
+            pixels
+        };
+        let channel = |channel| of_plane(&colour, &colour_layout, Plane::Channel(channel), Counted::All);
+        Self {
+            counts: words(&counts),
+            lut: entries.iter().copied().map(u32::from).collect(),
+            equalized: result(Method::Global),
+            clahe: result(Method::Clahe(CLAHE)),
+            colour_counts: (0..3).flat_map(|number| words(&channel(number))).collect(),
+            layout,
+            gray,
+            colour,
+        }
+    }
+
+    pub(super) fn pixels(&self) -> usize {
+        self.gray.len()
+    }
+
+    pub(super) fn geometry(&self) -> Geometry {
+        Geometry::new(&self.layout, &CLAHE)
+    }
+}
+
+fn words(counts: &[u64]) -> Vec<u32> {
+    counts.iter().map(|&count| u32::try_from(count).expect("fewer pixels than 2^32")).collect()
+}
+
+/// Noise over a slow slope across and down: neighbours are near each other as in a photograph, and no level is rare.
+fn paint(layout: &Layout, channels: u32) -> Vec<u8> {
+    let mut state = 2026_u64;
+    let mut bytes = Vec::with_capacity(layout.pixels() as usize * channels as usize);
+    for y in 0..layout.height {
+        for x in 0..layout.width {
+            let slope = 40 + x * 90 / layout.width + y * 60 / layout.height;
+            for channel in 0..channels {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let noise = ((state >> 59) + (state >> 43 & 31)) as u32 / 2;
+                bytes.push((slope + noise + 8 * channel) as u8);
+            }
+        }
+    }
+    bytes
+}

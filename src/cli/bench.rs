@@ -1,0 +1,115 @@
+//! The command line of `histeqd bench`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use crate::plot::PlotFormat;
+
+pub(super) const LONG_ABOUT: &str = "\
+Measures the ways of equalizing a picture on this machine, side by side: the ladder.
+
+It begins with what the bus and the memory allow at best. Then come, rung by rung, the
+ways that others have published: histograms with and without shared memory, the LUT in
+each kind of GPU memory, the kinds of host memory, streams, CLAHE, several GPUs; and
+histeqd's own. All of them do the same picture, in memory, and each result is compared
+with the CPU's.
+
+The time of the kernels is the GPU's own, with the picture in its memory; the whole
+time is from the picture in host memory to the result in host memory. Both are medians
+of some rounds. Without a GPU the rungs on the CPU are measured alone.";
+
+pub(super) const AFTER: &str = "\
+Examples:
+  histeqd bench                        the table, in about half a minute
+  histeqd bench --explain              with a sentence for every rung
+  histeqd bench --plot ladder.svg      and bars
+  histeqd bench --only clahe           only rungs with this in their name or section
+  histeqd bench lanes --gpus 0,1       pictures through real lanes, as in a batch";
+
+/// The command line of `histeqd bench`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchCommand {
+    /// The other bench, if it is asked for.
+    #[command(subcommand)]
+    pub part: Option<BenchPart>,
+    /// The ladder.
+    #[command(flatten)]
+    pub ladder: LadderCommand,
+}
+
+/// What can be measured other than the ladder.
+#[derive(Debug, Subcommand)]
+pub enum BenchPart {
+    /// Send pictures through real worker processes and their lanes, without files and codecs
+    Lanes(LanesCommand),
+}
+
+/// What is measured for the ladder, and how it is shown.
+#[derive(Debug, Args)]
+pub struct LadderCommand {
+    /// The GPU to measure, by number; the rung for two takes the next one too
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub gpu: u32,
+    /// Width and height of the picture, multiples of 16
+    #[arg(long, value_name = "WxH", default_value = "4096x3072")]
+    pub size: String,
+    /// Only the rungs with this in their name or section
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "explain")]
+    pub json: bool,
+    /// Say below each rung what it is
+    #[arg(long)]
+    pub explain: bool,
+    /// Draw the times too, as FILE.png or FILE.svg
+    #[arg(long, value_name = "FILE", value_parser = plot_path)]
+    pub plot: Option<PathBuf>,
+    /// Say on standard error what is being measured, and what came out
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+fn plot_path(name: &str) -> Result<PathBuf, String> {
+    let path = Path::new(name);
+    PlotFormat::of(path)
+        .map(|_| path.to_owned())
+        .ok_or_else(|| "a plot's name ends in .png or .svg".to_owned())
+}
+
+/// What `histeqd bench lanes` measures.
+#[derive(Debug, Args)]
+pub struct LanesCommand {
+    /// GPUs to measure together, by number
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "0")]
+    pub gpus: Vec<u32>,
+    /// So many worker processes that compute on the CPU, instead of GPUs
+    #[arg(long, value_name = "NUMBER")]
+    pub cpu_workers: Option<u32>,
+    /// Width and height of the pictures
+    #[arg(long, value_name = "WxH", default_value = "4096x3072")]
+    pub size: String,
+    /// 16 bit instead of 8
+    #[arg(long)]
+    pub sixteen: bool,
+    /// RGB instead of gray
+    #[arg(long)]
+    pub rgb: bool,
+    /// Count the pictures instead of equalizing them: upload only
+    #[arg(long, conflicts_with = "per_channel")]
+    pub count: bool,
+    /// Equalize each channel by itself
+    #[arg(long)]
+    pub per_channel: bool,
+    /// Lanes a worker
+    #[arg(long, default_value_t = 4)]
+    pub lanes: usize,
+    /// Pictures that a worker has at once
+    #[arg(long, default_value_t = 12)]
+    pub slots: u32,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
+}
