@@ -1,8 +1,8 @@
 //! What this machine can do: `histeqd bench`, the ladder, and `histeqd bench lanes`.
 //!
 //! The ladder puts the published ways of equalizing a picture side by side with histeqd's own. It is a process of its own that does
-//! nothing else, and so it loads CUDA itself. [`rungs`] is the list, and how each rung runs; [`scene`] the picture and its right
-//! results; [`gpu`] and [`kernels`] a GPU and the kernels of `kernels/ladder.cu`; [`ladder`] climbs; [`table`] and [`plot`] show.
+//! nothing else, and so it loads CUDA itself. `rungs` is the list, and how each rung runs; `scene` the picture and its right
+//! results; `gpu` and `kernels` a GPU and the kernels of `kernels/ladder.cu`; `ladder` climbs; `table` and `plot` show.
 
 mod cuda;
 mod gpu;
