@@ -85,6 +85,8 @@ pub(super) struct Memory {
 impl Memory {
     /// New memory, of undefined content on the device and zeroed elsewhere.
     pub(super) fn new(place: Place, bytes: usize) -> Result<Self> {
+        // Not every GPU lets the host touch managed memory while a kernel runs.
+        rest()?;
         let mut address: Address = 0;
         let mut host = ptr::null_mut();
         // SAFETY: plain allocations in the current context, which write one or two addresses to the places given.

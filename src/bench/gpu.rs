@@ -179,6 +179,11 @@ impl Own {
         unsafe { self.kernels.apply(stream, what, span(Kind::Gray, pixels), &self.tables) }
     }
 
+    /// How CLAHE divides a gray picture, as kernels get it.
+    pub(super) fn tiling(&self, layout: &Layout, geometry: &Geometry) -> Tiling {
+        Tiles::new(layout, geometry, &self.kernels.limits).tiling
+    }
+
     /// What CLAHE needs for a gray picture.
     pub(super) fn clahe_of(&self, layout: &Layout, geometry: &Geometry) -> Result<OwnClahe<'_>> {
         let tiles = Tiles::new(layout, geometry, &self.kernels.limits);
@@ -197,11 +202,6 @@ pub(super) struct OwnClahe<'o> {
 }
 
 impl OwnClahe<'_> {
-    /// How the picture is divided, as kernels get it.
-    pub(super) fn tiling(&self) -> Tiling {
-        self.tiles.tiling
-    }
-
     /// Zeroes the counts, as they must be before the first picture.
     pub(super) fn prepare(&self, stream: &Stream) -> cuda::Result<()> {
         self.counts.zero(stream)

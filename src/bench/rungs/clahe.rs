@@ -19,7 +19,7 @@ fn tiles(tiling: &Tiling) -> usize {
 /// The tiles' histograms come from a kernel; the host clips them and makes the LUTs.
 pub(super) fn host_luts(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let (geometry, stream) = (scene.geometry(), &gpu.stream);
-    let tiling = gpu.own.clahe_of(&scene.layout, &geometry)?.tiling();
+    let tiling = gpu.own.tiling(&scene.layout, &geometry);
     let counts = Memory::new(Place::Device, tiles(&tiling) * TABLE_BYTES)?;
     let host_counts = Memory::new(Place::Pinned, counts.bytes())?;
     let luts = Memory::new(Place::Device, tiles(&tiling) * LUT_BYTES)?;
@@ -104,7 +104,7 @@ struct Luts {
 
 impl Luts {
     fn new(scene: &Scene, gpu: &Gpu) -> Result<Self> {
-        let tiling = gpu.own.clahe_of(&scene.layout, &scene.geometry())?.tiling();
+        let tiling = gpu.own.tiling(&scene.layout, &scene.geometry());
         let memory = || Memory::new(Place::Device, tiles(&tiling) * LUT_BYTES);
         Ok(Self { tiling, by_tile: memory()?, by_level: memory()? })
     }
