@@ -145,6 +145,9 @@ pub struct Finished {
 /// of them wait for at once.
 const PUBLISHERS: usize = 4;
 
+/// Capacity that an encoder's scratch may keep from one picture to the next.
+const SCRATCH_KEPT: usize = 4 << 20;
+
 /// A picture that an outlet took; its output, if it has one, is written, but not yet on the disk under its name.
 struct Taken<'a> {
     output: Option<Unpublished<'a>>,
@@ -356,6 +359,10 @@ impl Stages<'_> {
         let mut scratch = Vec::new();
         for mut finished in equalized.iter().filter_map(Task::finish) {
             let taken = self.outlet.take(&mut finished, &mut scratch);
+            // It is counted only while its picture has a slot.
+            if scratch.capacity() > SCRATCH_KEPT {
+                scratch = Vec::new();
+            }
             let Finished { slot, picture, devices, .. } = finished;
             drop(slot);
             let Picture { decoded, work, bytes_in } = *picture;

@@ -20,7 +20,7 @@ pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>, limits: &Limits) 
     buffer.clear();
     // One huge file should not pin its memory for the thousand small ones that follow.
     let wanted = usize::try_from(length).unwrap_or(usize::MAX).max(KEPT);
-    if buffer.capacity() / 4 > wanted {
+    if buffer.capacity() / 2 > wanted {
         buffer.shrink_to(wanted);
     }
     file.take(HEAD).read_to_end(buffer)?;
@@ -35,7 +35,7 @@ pub(super) fn read_rest<'b>(
 ) -> Result<&'b mut [u8], CodecError> {
     let length = file.metadata()?.len();
     let left = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(buffer.len());
-    buffer.try_reserve(left).map_err(|_| CodecError::OutOfMemory { bytes: length })?;
+    buffer.try_reserve_exact(left).map_err(|_| CodecError::OutOfMemory { bytes: length })?;
     // What is no regular file has no length to check beforehand.
     let most = limits.max_bytes.saturating_add(1).saturating_sub(buffer.len() as u64);
     file.take(most).read_to_end(buffer)?;

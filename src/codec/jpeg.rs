@@ -34,7 +34,7 @@ pub(super) struct Native {
     restart_interval: u16,
     density: Option<Density>,
     kept: Vec<(u8, Vec<u8>)>,
-    /// Bytes of coefficients that a progressive picture is collected in, in decoder and encoder alike.
+    /// Bytes of coefficients that a progressive picture is collected in.
     coefficient_bytes: u64,
     /// Whether the file had more than its picture.
     pub(super) had_more: bool,
@@ -127,11 +127,11 @@ impl<'a> Source<'a> {
         if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
     }
 
-    /// A progressive picture's coefficients are collected in memory, two bytes each.
+    /// A progressive picture's coefficients are collected in memory, two bytes each: once in the decoder, twice in the encoder.
     pub(super) fn heap_bytes(&self) -> u64 {
         let blocks = |i| self.markers.plane_size(i).bytes() as u64;
         if self.markers.progressive {
-            (0..self.markers.components.len()).map(blocks).sum::<u64>() * 2
+            (0..self.markers.components.len()).map(blocks).sum::<u64>() * 4
         } else {
             0
         }

@@ -93,6 +93,8 @@ pub struct Opened<'a> {
     format: Format,
     gray: bool,
     source: Source<'a>,
+    /// How much of the file is in memory.
+    file_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -115,6 +117,8 @@ pub struct Decoded {
     /// What travels with the pixels.
     pub metadata: Metadata,
     native: Native,
+    /// How much of its file was in memory.
+    file_bytes: u64,
 }
 
 /// What is worth telling about a picture that was written: nothing failed, but not all is as it was.
@@ -139,10 +143,11 @@ impl Decoded {
         }
     }
 
-    /// Bytes of heap that the encoder takes for itself, beyond small change: a progressive JPEG's coefficients again.
+    /// Bytes of heap that the encoder takes for itself, beyond small change: a progressive JPEG's coefficients again, and an output
+    /// about as long as the input.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         match (&self.native, target.format_for(self.format)) {
-            (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes(),
+            (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
             _ => 0,
         }
     }
@@ -180,25 +185,27 @@ pub fn open<'a>(
 ) -> Result<Opened<'a>, CodecError> {
     input::read_head(file, buffer, limits)?;
     let format = Format::sniff(buffer).ok_or_else(|| no_format(buffer))?;
-    let source = guard(
+    let (source, file_bytes) = guard(
         format,
         |reason| CodecError::malformed(format, reason),
         move || {
             if format == Format::Pnm {
-                return Ok(Source::Pnm(pnm::Source::open(file, buffer, limits)?));
+                return Ok((Source::Pnm(pnm::Source::open(file, buffer, limits)?), 0));
             }
             let bytes = input::read_rest(file, buffer, limits)?;
-            Ok(match format {
+            let file_bytes = bytes.len() as u64;
+            let source = match format {
                 Format::Png => Source::Png(png::Source::open(bytes)?),
                 Format::Jpeg => Source::Jpeg(Box::new(jpeg::Source::open(bytes, target)?)),
                 Format::Tiff => Source::Tiff(tiff::Source::open(bytes)?),
                 Format::Bmp => Source::Bmp(bmp::Source::open(bytes)?),
                 Format::WebP | Format::Pnm => Source::WebP(webp::Source::open(bytes)?),
-            })
+            };
+            Ok((source, file_bytes))
         },
     )?;
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
-    let opened = Opened { format, gray, source };
+    let opened = Opened { format, gray, source, file_bytes };
     opened.check_limits(limits)?;
     target.format_for(format).check(&opened.layout())?;
     Ok(opened)
@@ -235,14 +242,15 @@ impl Opened<'_> {
         usize::try_from(bytes).expect("within the limits, so it has an address")
     }
 
-    /// Bytes of heap that the decoder takes for itself while it decodes, beyond small change: a progressive JPEG's coefficients.
+    /// Bytes of heap that decoding takes beyond small change: the file's, and a progressive JPEG's coefficients and the like.
     pub fn heap_bytes(&self) -> u64 {
-        match &self.source {
+        let decoder = match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
             Source::Png(_) | Source::Pnm(_) | Source::Bmp(_) => 0,
-        }
+        };
+        decoder + self.file_bytes
     }
 
     /// Decodes into the front of `slot`, of which at least [`Opened::slot_bytes`] must be there. What it holds after an error is
@@ -266,7 +274,13 @@ impl Opened<'_> {
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
-        Ok(Decoded { layout, format, metadata: payload.metadata, native: payload.native })
+        Ok(Decoded {
+            layout,
+            format,
+            metadata: payload.metadata,
+            native: payload.native,
+            file_bytes: self.file_bytes,
+        })
     }
 
     /// The layout as the format's decoder delivers it.
