@@ -7,6 +7,7 @@ mod harness;
 
 mod crowds;
 mod following;
+mod gpu;
 mod kills;
 mod model;
 mod service;
