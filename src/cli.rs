@@ -33,7 +33,6 @@ Examples:
   histeqd xray.png --out done/ --color gray   one picture
   histeqd inbox/ --out done/ --format png     all outputs as PNG
   histeqd inbox/ --out done/ --dry-run        what would be done
-  histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd histogram photo.jpg --plot hist.svg counts of every channel, and a plot
   histeqd devices                             which GPUs can be used, and why not
 
@@ -139,6 +138,12 @@ pub struct Cli {
     /// A path is a string where it is UTF-8, and else an object with its bytes: {"bytes": [99, 97, 102, 233]}.
     #[arg(long, help_heading = "Report")]
     json: bool,
+
+    /// Say where the time went, and what was the limit
+    ///
+    /// The share of each stage in the time of the pictures, how busy processor and GPUs were, and what would help.
+    #[arg(long, help_heading = "Report")]
+    timings: bool,
 
     /// Say a line for every picture
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
@@ -268,7 +273,8 @@ impl Cli {
         if let Some(flag) = self.written.without_effect(written.method.unwrap_or(MethodName::Global)) {
             return Err(Error::Usage(format!("{flag} has no effect without --method clahe")));
         }
-        let report = Report { style: Style::of(self.quiet, self.verbose), json: self.json };
+        let style = Style::of(self.quiet, self.verbose);
+        let report = Report { style, json: self.json, timings: self.timings };
         let request = Request {
             inputs: self.inputs,
             out: self.out.unwrap_or_default(),
@@ -342,7 +348,7 @@ mod tests {
         let settings = settings("a b/c -o out");
         assert_eq!(settings.inputs, [PathBuf::from("a"), PathBuf::from("b/c")]);
         assert_eq!(settings.out, PathBuf::from("out"));
-        assert_eq!(settings.report, Report { style: Style::Normal, json: false });
+        assert_eq!(settings.report, Report::default());
         assert!(!settings.dry_run);
     }
 
