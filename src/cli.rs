@@ -142,7 +142,7 @@ pub struct Cli {
     /// Say where the time went, and what was the limit
     ///
     /// The share of each stage in the time of the pictures, how busy processor and GPUs were, and what would help.
-    #[arg(long, help_heading = "Report")]
+    #[arg(long, help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
     timings: bool,
 
     /// Say a line for every picture

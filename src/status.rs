@@ -64,7 +64,11 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
     for device in report.daemon.iter().filter(|daemon| !is_silent(daemon)).flat_map(|daemon| &daemon.devices)
     {
         let how = device.trouble.as_deref().unwrap_or("works");
-        writeln!(to, "device    {}: {how}", device.name)?;
+        write!(to, "device    {}: {how}", device.name)?;
+        if device.failures > 0 {
+            write!(to, " (failed {} times so far)", device.failures)?;
+        }
+        writeln!(to)?;
     }
     for failure in &report.failures {
         let when = time(failure.seconds_ago);
@@ -137,6 +141,7 @@ mod tests {
                     DeviceState {
                         name: "gpu0".into(),
                         trouble: Some("it died; tried again in 9 s".into()),
+                        failures: 3,
                         ..DeviceState::default()
                     },
                 ],
@@ -154,7 +159,7 @@ mod tests {
             "done      12, the last one 2 min ago, 3.4 MB of outputs\n",
             "failed    1 for good, 2 to be tried again\n",
             "waiting   4 ready, ",
-            "device    cpu: works\ndevice    gpu0: it died; tried again in 9 s\n",
+            "device    cpu: works\ndevice    gpu0: it died; tried again in 9 s (failed 3 times so far)\n",
             "  7 s ago: \"in/a\\n.png\": damaged PNG\n",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");

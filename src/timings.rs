@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 /// What happens to a picture between its file and its output.
@@ -227,7 +228,7 @@ impl Limit {
 const BUSY: f64 = 0.75;
 
 /// Where a run's time went.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timings {
     /// The time of all pictures together. Many are under way at once, so it is longer than the run.
     pub stages: Times,
@@ -268,6 +269,17 @@ impl Timings {
         } else {
             Limit::Equalizing
         }
+    }
+}
+
+/// Its fields, and the limit.
+impl Serialize for Timings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Timings", 3)?;
+        fields.serialize_field("stages", &self.stages)?;
+        fields.serialize_field("load", &self.load)?;
+        fields.serialize_field("limit", &self.limit())?;
+        fields.end()
     }
 }
 
@@ -381,5 +393,6 @@ mod tests {
         let json = serde_json::to_value(timings([60, 10, 5, 5, 15, 5], 158.0, Some(1.2))).unwrap();
         assert_eq!(json["stages"]["slot-wait"], 10.0);
         assert_eq!(json["load"]["devices"]["gpu0"], 1.2);
+        assert_eq!(json["limit"], "decoding");
     }
 }
