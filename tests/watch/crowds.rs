@@ -79,10 +79,10 @@ fn a_long_run_takes_no_more_and_more() {
     let mut points = Vec::new();
     for round in 1..=rounds {
         for number in 0..100 {
-            drop_in(&place, &format!("{number}.pgm"), &content);
+            drop_in(&place, &format!("{round}-{number}.pgm"), &content);
         }
         wait("the inputs to be done and removed", || place.tree("in").is_empty());
-        assert_eq!(place.read("out/99.pgm"), right["a.pgm"]);
+        assert_eq!(place.read(format!("out/{round}-99.pgm")), right["a.pgm"]);
         if round * POINTS / rounds > points.len() as u64 {
             points.push(takes(service.pid()));
             println!(

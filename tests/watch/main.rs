@@ -10,5 +10,6 @@ mod following;
 mod gpu;
 mod kills;
 mod model;
+mod outside;
 mod service;
 mod trouble;
