@@ -35,7 +35,6 @@ Examples:
   histeqd xray.png --out done/ --color gray   one picture
   histeqd inbox/ --out done/ --format png     all outputs as PNG
   histeqd inbox/ --out done/ --dry-run        what would be done
-  histeqd --watch inbox/ --out done/          and whatever comes later
   histeqd histogram photo.jpg --plot hist.svg counts of every channel, and a plot
   histeqd devices                             which GPUs can be used, and why not
   histeqd bench                               how fast this machine is, and by which means
@@ -143,6 +142,12 @@ pub struct Cli {
     #[arg(long, help_heading = "Report")]
     json: bool,
 
+    /// Say where the time went, and what was the limit
+    ///
+    /// The share of each stage in the time of the pictures, how busy processor and GPUs were, and what would help.
+    #[arg(long, help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
+    timings: bool,
+
     /// Say a line for every picture
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
@@ -237,7 +242,8 @@ impl Cli {
         if let Some(flag) = self.written.without_effect(written.method.unwrap_or(MethodName::Global)) {
             return Err(Error::Usage(format!("{flag} has no effect without --method clahe")));
         }
-        let report = Report { style: Style::of(self.quiet, self.verbose), json: self.json };
+        let style = Style::of(self.quiet, self.verbose);
+        let report = Report { style, json: self.json, timings: self.timings };
         let request = Request {
             inputs: self.inputs,
             out: self.out.unwrap_or_default(),
@@ -311,7 +317,7 @@ mod tests {
         let settings = settings("a b/c -o out");
         assert_eq!(settings.inputs, [PathBuf::from("a"), PathBuf::from("b/c")]);
         assert_eq!(settings.out, PathBuf::from("out"));
-        assert_eq!(settings.report, Report { style: Style::Normal, json: false });
+        assert_eq!(settings.report, Report::default());
         assert!(!settings.dry_run);
     }
 

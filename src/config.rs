@@ -97,6 +97,8 @@ pub struct Report {
     pub style: Style,
     /// Whether the summary is one JSON object on standard output.
     pub json: bool,
+    /// Whether the summary says where the time went.
+    pub timings: bool,
 }
 
 /// How much is said while the run goes on.

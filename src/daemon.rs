@@ -32,6 +32,7 @@ use crate::config::{Service, Settings};
 use crate::equalize::Order;
 use crate::error::Error;
 use crate::ledger::{self, Ledger, Lock};
+use crate::machine::Machine;
 use crate::paths::Shown;
 use crate::pipeline::{Encoder, Stop};
 use crate::progress::Event;
@@ -80,21 +81,24 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
         count => info!("removed {count} temporary files of a process that was killed"),
     }
     let health = Arc::new(Health::new(settings.device_timeout));
-    let metrics = Arc::new(Metrics::new());
+    let machine = Arc::new(Machine::new(settings.memory));
+    let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
     let server = settings.service.listen.map(|address| server::start(address, &folder, &health, &metrics));
     let server = server.transpose().map_err(Error::CannotRun)?;
 
     let (jobs, given) = bounded(settings.threads);
     let (events, told) = bounded(WAITING);
     let stop = control.stop.clone();
-    let watching = Watching::new(settings, control, ledger, jobs, Arc::clone(&health), metrics)?;
+    let outside = Outside { health: Arc::clone(&health), metrics, machine: Arc::clone(&machine) };
+    let watching = Watching::new(settings, control, ledger, jobs, outside)?;
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
     let order = Order::Equalize(settings.operation);
     let done = thread::scope(|scope| {
         let spawned =
             thread::Builder::new().name("watch".into()).spawn_scoped(scope, move || watching.run(&told));
         spawned.map_err(Error::thread)?;
-        let done = crate::process(starting(given, &health), &encoder, order, settings, &stop, &events);
+        let jobs = starting(given, &health);
+        let done = crate::process(jobs, &encoder, order, settings, &machine, &stop, &events);
         drop(events);
         done
     });
@@ -120,6 +124,13 @@ struct Begun {
     at: Instant,
 }
 
+/// Those who are told how things are, and whom that is asked.
+struct Outside {
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    machine: Arc<Machine>,
+}
+
 /// The loop's belongings.
 struct Watching<'a> {
     settings: &'a Settings,
@@ -137,6 +148,7 @@ struct Watching<'a> {
     running: HashMap<PathBuf, Begun>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
+    machine: Arc<Machine>,
     next_say: Instant,
     next_prune: Instant,
 }
@@ -147,9 +159,9 @@ impl<'a> Watching<'a> {
         control: Control,
         ledger: Ledger,
         jobs: Sender<Job>,
-        health: Arc<Health>,
-        metrics: Arc<Metrics>,
+        outside: Outside,
     ) -> Result<Self, Error> {
+        let Outside { health, metrics, machine } = outside;
         let now = Instant::now();
         let out = absolute(&settings.out)?;
         let folders: Vec<_> =
@@ -178,6 +190,7 @@ impl<'a> Watching<'a> {
             ledger,
             health,
             metrics,
+            machine,
         })
     }
 
@@ -257,6 +270,7 @@ impl<'a> Watching<'a> {
             pausing: counts.pausing,
             held: self.hold.why().map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
+            devices: self.machine.devices.states(),
         };
         self.metrics.gauge(&daemon);
         self.health.say(&daemon);

@@ -22,6 +22,7 @@ pub mod equalize;
 pub mod error;
 pub mod histogram;
 pub mod ledger;
+pub mod machine;
 pub mod paths;
 pub mod picture;
 pub mod pipeline;
@@ -33,23 +34,24 @@ pub mod slot;
 pub mod source;
 pub mod split;
 pub mod status;
+pub mod timings;
 pub mod worker;
 
-use std::sync::Arc;
 use std::thread;
 
 use crossbeam_channel::Sender;
 
 use crate::config::Settings;
-use crate::device::{Devices, Insist, Surroundings};
+use crate::device::{Insist, Surroundings};
 use crate::equalize::Order;
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::pipeline::{Encoder, Outlet, Stages, Stop};
 use crate::progress::{Event, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
-use crate::slot::SlotPool;
 use crate::source::{Job, Plan};
+use crate::timings::Meter;
 
 /// Equalizes the pictures that the settings name, until all are through or `stop` is asked.
 ///
@@ -68,12 +70,13 @@ fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop)
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop))?;
     let jobs = if stop.asked() { give_up(&events) } else { announce(plan, settings.dry_run, &events) };
+    let machine = Machine::new(settings.memory);
     let done = match &resume {
         _ if jobs.is_empty() => Ok(()),
-        None => process(jobs, outlet, order, settings, stop, &events),
+        None => process(jobs, outlet, order, settings, &machine, stop, &events),
         Some(resume) => resume.keep(&events, |events| {
             let jobs = jobs.into_iter().inspect(|job| resume.begin(job));
-            process(jobs, outlet, order, settings, stop, events)
+            process(jobs, outlet, order, settings, &machine, stop, events)
         })?,
     };
     drop(events);
@@ -112,25 +115,21 @@ fn process(
     outlet: &dyn Outlet,
     order: Order,
     settings: &Settings,
+    machine: &Machine,
     stop: &Stop,
     events: &Sender<Event>,
 ) -> Result<(), Error> {
     outlet.check()?;
-    let pool = Arc::new(SlotPool::new(settings.memory));
-    let devices = Devices::default();
+    let Machine { pool, devices } = machine;
+    // Whoever listens to events waits for the last sender, and the devices have some, however this ends.
+    let _ending = devices.until_dropped();
+    let meter = Meter::start();
     let insist = Insist::new(stop.clone());
     // Every task in it has a slot, so there are never more than slots.
     let (equalized, finished) = crossbeam_channel::unbounded();
-    let stages = Stages {
-        settings,
-        pool: Arc::clone(&pool),
-        devices: &devices,
-        order,
-        outlet,
-        events: events.clone(),
-    };
+    let stages = Stages { settings, pool, devices, order, outlet, events: events.clone() };
     thread::scope(|scope| {
-        let around = Surroundings { settings, pool: &pool, equalized: &equalized, events, insist: &insist };
+        let around = Surroundings { settings, pool, equalized: &equalized, events, insist: &insist };
         let fed = devices.start(scope, &around).and_then(|()| {
             stages.start_encoders(scope, &finished)?;
             let (intake, decoders) = stages.start_decoders(scope)?;
@@ -147,5 +146,7 @@ fn process(
         // Only now: whoever still waits for work has been told that none will come.
         fed.map(|panicked| panicked.map_or((), |panic| std::panic::resume_unwind(panic)))
     })?;
+    // The listener ends after the last sender.
+    let _ = events.send(Event::Load(machine.load(&meter, settings.threads)));
     insist.broken().map_or(Ok(()), Err)
 }

@@ -23,6 +23,7 @@ use crate::publish::{Publisher, Unpublished};
 use crate::slot::{Claim, DeviceId, Slot, SlotError, SlotPool, Slots};
 use crate::source::Job;
 use crate::split::{self, Join};
+use crate::timings::{Clock, Stage};
 
 /// Asks a run to end early: pictures under way are finished, no new ones are begun.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +58,8 @@ pub struct Picture {
     pub work: Work,
     /// Bytes of its file.
     pub bytes_in: u64,
+    /// Where its time went, since it was last begun.
+    pub clock: Clock,
 }
 
 impl Picture {
@@ -107,6 +110,14 @@ impl Task {
         }
     }
 
+    /// All the time since the last mark was this stage's. Planes are several at once, and their picture's clock is read when it
+    /// is put together.
+    pub fn mark(&mut self, stage: Stage) {
+        if let Part::Whole(picture) = &mut self.part {
+            picture.clock.mark(stage);
+        }
+    }
+
     /// The device failed: the slot goes back, the job to be decoded again for another device.
     pub fn redo(self, device: DeviceId) {
         drop(self.slot);
@@ -143,7 +154,7 @@ pub struct Finished {
 
 /// Threads that wait for the disk, so that no encoder does. More gained nothing on a fast disk; a slow one commits what several
 /// of them wait for at once.
-const PUBLISHERS: usize = 4;
+pub const PUBLISHERS: usize = 4;
 
 /// Capacity that an encoder's scratch may keep from one picture to the next.
 const SCRATCH_KEPT: usize = 4 << 20;
@@ -156,6 +167,7 @@ struct Taken<'a> {
     bytes_in: u64,
     device: Arc<str>,
     remark: Option<Remark>,
+    clock: Clock,
 }
 
 /// Where pictures go that the devices are through with. All encode threads share it.
@@ -214,7 +226,7 @@ pub struct Stages<'a> {
     /// The run's settings.
     pub settings: &'a Settings,
     /// The slots of all devices.
-    pub pool: Arc<SlotPool>,
+    pub pool: &'a Arc<SlotPool>,
     /// The devices.
     pub devices: &'a Devices,
     /// What the devices do.
@@ -317,9 +329,10 @@ impl Stages<'_> {
     fn decode_all(&self, mut queues: Queues) {
         let mut buffer = Vec::new();
         while let Some(work) = queues.next() {
-            match self.decode(&work, &mut buffer) {
+            let mut clock = Clock::start();
+            match self.decode(&work, &mut buffer, &mut clock) {
                 Ok((slots, decoded, bytes_in)) => {
-                    self.submit(slots, Box::new(Picture { decoded, work, bytes_in }));
+                    self.submit(slots, Box::new(Picture { decoded, work, bytes_in, clock }));
                 }
                 Err(error) => self.fail(work.job, error),
             }
@@ -344,13 +357,21 @@ impl Stages<'_> {
         }
     }
 
-    fn decode(&self, work: &Work, buffer: &mut Vec<u8>) -> Result<(Slots, Decoded, u64), PictureError> {
+    fn decode(
+        &self,
+        work: &Work,
+        buffer: &mut Vec<u8>,
+        clock: &mut Clock,
+    ) -> Result<(Slots, Decoded, u64), PictureError> {
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
         let (layout, bytes, heap) = (opened.layout(), opened.slot_bytes() as u64, opened.heap_bytes());
+        clock.mark(Stage::Decode);
         let mut slots = self.take_slots(&layout, bytes, heap, &work.claim)?;
+        clock.mark(Stage::Slot);
         let decoded = opened.decode(slots.whole.bytes_mut())?;
+        clock.mark(Stage::Decode);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
         Ok((slots, decoded, bytes_in))
     }
@@ -358,6 +379,7 @@ impl Stages<'_> {
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {
         let mut scratch = Vec::new();
         for mut finished in equalized.iter().filter_map(Task::finish) {
+            finished.picture.clock.mark(Stage::Queue);
             let taken = self.outlet.take(&mut finished, &mut scratch);
             // It is counted only while its picture has a slot.
             if scratch.capacity() > SCRATCH_KEPT {
@@ -365,12 +387,13 @@ impl Stages<'_> {
             }
             let Finished { slot, picture, devices, .. } = finished;
             drop(slot);
-            let Picture { decoded, work, bytes_in } = *picture;
+            let Picture { decoded, work, bytes_in, mut clock } = *picture;
+            clock.mark(Stage::Encode);
             match taken {
                 Ok(output) => {
                     let (pixels, device) = (decoded.layout.pixels(), self.devices.names(&devices));
                     let remark = output.as_ref().and_then(|_| decoded.remark(&self.settings.target));
-                    let taken = Taken { output, job: work.job, pixels, bytes_in, device, remark };
+                    let taken = Taken { output, job: work.job, pixels, bytes_in, device, remark, clock };
                     self.pass_on(taken, publishers);
                 }
                 Err(error) => self.fail(work.job, error),
@@ -388,17 +411,20 @@ impl Stages<'_> {
     }
 
     fn publish(&self, taken: Taken<'_>) {
-        let Taken { output, job, pixels, bytes_in, device, remark } = taken;
+        let Taken { output, job, pixels, bytes_in, device, remark, mut clock } = taken;
+        clock.mark(Stage::Queue);
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);
         }
         match output.map_or(Ok(0), Unpublished::publish) {
             Ok(bytes_out) => {
                 let Job { input, output, .. } = job;
+                clock.mark(Stage::Publish);
                 if let Some(remark) = remark {
                     self.tell(Event::Remarked { input: input.clone(), remark });
                 }
-                self.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device });
+                let times = clock.times();
+                self.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device, times });
             }
             Err(error) => self.fail(job, error.into()),
         }

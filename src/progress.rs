@@ -16,6 +16,7 @@ use crate::config::{Report, Style};
 use crate::error::PictureError;
 use crate::paths::Shown;
 use crate::source::{Job, Skip};
+use crate::timings::{Load, Times};
 pub use summary::{Failure, Summary};
 
 /// How often the bar is drawn.
@@ -47,6 +48,8 @@ pub enum Event {
         bytes_out: u64,
         /// What equalized it, as the user knows it: `cpu`, `gpu0`.
         device: Arc<str>,
+        /// Where its time went.
+        times: Times,
     },
     /// There is something to tell about a picture that is done.
     Remarked {
@@ -80,8 +83,15 @@ pub enum Event {
         /// The file that would be written.
         output: PathBuf,
     },
-    /// Something about a device that the user should know, as a sentence.
-    Device(String),
+    /// Something about a device that the user should know.
+    Device {
+        /// What, as a sentence.
+        note: String,
+        /// Whether something is wrong with it.
+        trouble: bool,
+    },
+    /// The pipeline has come to its end; so busy was everything.
+    Load(Load),
     /// The user wants to stop: what was begun is finished, nothing more is begun.
     Stopping,
 }
@@ -108,7 +118,7 @@ impl Reporter {
     /// Starts to listen. `out` is what the summary names as the place to look. Fails when no thread can be started.
     pub fn start(report: Report, out: &Path) -> io::Result<Self> {
         let (events, incoming) = bounded(WAITING);
-        let voice = Voice::new(report, Summary::new(out));
+        let voice = Voice::new(report, Summary::new(out, report.timings));
         let thread = thread::Builder::new().name("progress".into()).spawn(move || voice.listen(&incoming))?;
         Ok(Self { events, thread })
     }
@@ -211,7 +221,7 @@ fn line(event: &Event, style: Style) -> Option<String> {
     match event {
         Event::Failed { input, error, .. } => Some(format!("failed: {}: {error}", Shown(input))),
         _ if style == Style::Quiet => None,
-        Event::Device(note) => Some(note.clone()),
+        Event::Device { note, .. } => Some(note.clone()),
         Event::Stopping => {
             Some("stopping: what was begun is finished; once more (Ctrl-C) to leave at once".into())
         }
@@ -231,7 +241,8 @@ fn line(event: &Event, style: Style) -> Option<String> {
         | Event::Would { .. }
         | Event::Remarked { .. }
         | Event::Skipped { .. }
-        | Event::Done { .. } => None,
+        | Event::Done { .. }
+        | Event::Load(_) => None,
     }
 }
 
@@ -259,12 +270,17 @@ mod tests {
             bytes_in: 2,
             bytes_out: 3,
             device: "cpu".into(),
+            times: Times::default(),
         }
     }
 
     fn failed() -> Event {
         let error = PictureError::Read(ErrorKind::PermissionDenied.into());
         Event::Failed { input: "in/x\n.png".into(), error, planned: true }
+    }
+
+    fn device(note: &str) -> Event {
+        Event::Device { note: note.into(), trouble: true }
     }
 
     fn looped() -> Event {
@@ -295,7 +311,7 @@ mod tests {
 
     #[test]
     fn quiet_says_nothing_else() {
-        let events = [done(), looped(), Event::Device("GPU 0 failed".into()), Event::Stopping];
+        let events = [done(), looped(), device("GPU 0 failed"), Event::Stopping];
         assert!(events.iter().all(|event| line(event, Style::Quiet).is_none()));
     }
 
@@ -310,12 +326,12 @@ mod tests {
         let old = Event::Skipped { input: "in/a.png".into(), why: Skip::AlreadyDone, planned: false };
         assert_eq!(line(&old, Style::Normal), None);
         assert_eq!(line(&old, Style::Verbose).unwrap(), "skipped: in/a.png: already done");
-        assert_eq!(line(&Event::Device("GPU 0 failed".into()), Style::Normal).unwrap(), "GPU 0 failed");
+        assert_eq!(line(&device("GPU 0 failed"), Style::Normal).unwrap(), "GPU 0 failed");
     }
 
     #[test]
     fn the_reporter_returns_what_was_counted_when_all_senders_are_gone() {
-        let report = Report { style: Style::Quiet, json: false };
+        let report = Report { style: Style::Quiet, ..Report::default() };
         let reporter = Reporter::start(report, Path::new("out")).unwrap();
         let events = reporter.events();
         let sender = thread::spawn(move || {

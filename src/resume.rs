@@ -35,7 +35,7 @@ impl Resume {
         let (ledger, note) = Ledger::open(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
         if let Some(note) = note {
             // The listener ends after the last sender.
-            let _ = events.send(Event::Device(note));
+            let _ = events.send(Event::Device { note, trouble: true });
         }
         Ok(Self { ledger: Mutex::new(ledger), settings: settings.fingerprint(), _lock: lock })
     }

@@ -207,18 +207,28 @@ pub enum SlotError {
 /// What a device does when the memory of one of its free slots is given up.
 pub type Release = Box<dyn Fn(SlotId) + Send + Sync>;
 
+/// How many slots a device has, and how many of them hold pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotUse {
+    /// All that it has.
+    pub all: usize,
+    /// Those that are taken.
+    pub taken: usize,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// Works: its slots are handed out.
     Up,
     /// Restarting: may work again.
     Down,
-    /// Will not work again in this run.
+    /// May not work again: nobody waits for it.
     Retired,
 }
 
 struct Member {
     accelerator: bool,
+    slots: usize,
     standing: Standing,
     release: Release,
 }
@@ -269,7 +279,7 @@ impl SlotPool {
         let mut state = self.lock();
         let device = state.members.len();
         let standing = if accelerator { Standing::Down } else { Standing::Up };
-        state.members.push(Member { accelerator, standing, release });
+        state.members.push(Member { accelerator, slots, standing, release });
         state.slots += slots as u64;
         state.free.extend((0..slots).map(|id| Buffer { device, id: id as SlotId, memory: None }));
         self.changed.notify_all();
@@ -292,9 +302,25 @@ impl SlotPool {
         self.stand(device, Standing::Down);
     }
 
-    /// The device will not work again.
+    /// The device may not work again; no picture waits for it. Should it work after all, [`SlotPool::up`] says so.
     pub fn retire(&self, device: DeviceId) {
         self.stand(device, Standing::Retired);
+    }
+
+    /// How the slots of each device are used, in the order in which the devices joined.
+    pub fn slots(&self) -> Vec<SlotUse> {
+        let state = self.lock();
+        let count = |(device, member): (DeviceId, &Member)| {
+            let free = state.free.iter().filter(|buffer| buffer.device == device).count();
+            SlotUse { all: member.slots, taken: member.slots.saturating_sub(free) }
+        };
+        state.members.iter().enumerate().map(count).collect()
+    }
+
+    /// Bytes that slots have, taken or free, with what their takers use aside; and how many there may be.
+    pub fn memory(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.memory - state.memory_left, state.memory)
     }
 
     fn stand(&self, device: DeviceId, standing: Standing) {

@@ -16,6 +16,7 @@ use crate::equalize::{Order, Sample, count};
 use crate::picture::{Depth, Layout};
 use crate::pipeline::{Finished, Picture, Task};
 use crate::slot::Slot;
+use crate::timings::Stage;
 
 /// Slots that a split picture takes at once: its own, and one a plane.
 pub const SLOTS: usize = 1 + PLANES;
@@ -99,7 +100,8 @@ impl Join {
 
 impl Parts {
     fn put_together(self, threads: usize) -> Finished {
-        let Self { picture, order, mut whole, planes } = self;
+        let Self { mut picture, order, mut whole, planes } = self;
+        picture.clock.mark(Stage::Device);
         let layout = picture.decoded.layout;
         let plane_layout = planes::layout(&layout).expect("the picture has colour");
         let mut planes = planes.map(|slot| slot.expect("all planes are there"));

@@ -61,6 +61,15 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
             daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running
         )?;
     }
+    for device in report.daemon.iter().filter(|daemon| !is_silent(daemon)).flat_map(|daemon| &daemon.devices)
+    {
+        let how = device.trouble.as_deref().unwrap_or("works");
+        write!(to, "device    {}: {how}", device.name)?;
+        if device.failures > 0 {
+            write!(to, " (failed {} times so far)", device.failures)?;
+        }
+        writeln!(to)?;
+    }
     for failure in &report.failures {
         let when = time(failure.seconds_ago);
         writeln!(to, "  {when} ago: {}: {}", Shown(&failure.input), failure.reason)?;
@@ -70,7 +79,7 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
 
 fn daemon(daemon: &Daemon) -> String {
     let mut text = format!("process {}", daemon.pid);
-    if daemon.seconds_ago > SILENT {
+    if is_silent(daemon) {
         let _ = write!(text, ", not heard of for {}", time(daemon.seconds_ago));
         return text;
     }
@@ -82,6 +91,10 @@ fn daemon(daemon: &Daemon) -> String {
         let _ = write!(text, "; {folder} is not there");
     }
     text
+}
+
+fn is_silent(daemon: &Daemon) -> bool {
+    daemon.seconds_ago > SILENT
 }
 
 fn time(seconds: u64) -> String {
@@ -104,6 +117,7 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::DeviceState;
     use crate::ledger::FailedPicture;
 
     fn report() -> Report {
@@ -119,7 +133,20 @@ mod tests {
                 seconds_ago: 7,
                 retried: false,
             }],
-            daemon: Some(Daemon { pid: 5, waiting: 4, ..Daemon::default() }),
+            daemon: Some(Daemon {
+                pid: 5,
+                waiting: 4,
+                devices: vec![
+                    DeviceState { name: "cpu".into(), up: true, ..DeviceState::default() },
+                    DeviceState {
+                        name: "gpu0".into(),
+                        trouble: Some("it died; tried again in 9 s".into()),
+                        failures: 3,
+                        ..DeviceState::default()
+                    },
+                ],
+                ..Daemon::default()
+            }),
             ..Report::default()
         }
     }
@@ -132,6 +159,7 @@ mod tests {
             "done      12, the last one 2 min ago, 3.4 MB of outputs\n",
             "failed    1 for good, 2 to be tried again\n",
             "waiting   4 ready, ",
+            "device    cpu: works\ndevice    gpu0: it died; tried again in 9 s (failed 3 times so far)\n",
             "  7 s ago: \"in/a\\n.png\": damaged PNG\n",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");

@@ -1,14 +1,20 @@
 #!/bin/sh
-# Checks the units without installing anything: they are right, and exposed to at most 2.0 of 10.
+# Checks the installation without touching the system: the steps work, the units are right and exposed to at most 2.0 of 10.
 set -eu
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for unit in histeqd.service histeqd@.service; do
-    # A stand-in for the program, which need not be installed here.
-    sed 's#^ExecStart=/usr/local/bin/histeqd#ExecStart=/bin/true#' "$unit" >"$folder/$unit"
+# A stand-in for the program, which need not be built here.
+HISTEQD=/bin/true DESTDIR=$folder ./install.sh --prefix /opt/histeqd
+echo 'threads = 3' >"$folder/etc/histeqd/config.toml"
+HISTEQD=/bin/true DESTDIR=$folder ./install.sh --prefix /opt/histeqd
+grep -q '^threads = 3$' "$folder/etc/histeqd/config.toml"
+units=$folder/etc/systemd/system
+sed -i "s#^ExecStart=/opt/histeqd/#ExecStart=$folder/opt/histeqd/#" "$units"/*
+cp "$units/histeqd@.service" "$units/histeqd@a.service"
+systemd-analyze verify --man=no "$units/histeqd.service" "$units/histeqd@a.service"
+systemd-sysusers --root="$folder" histeqd.conf
+grep -q '^histeqd:' "$folder/etc/passwd"
+for unit in histeqd.service histeqd@a.service; do
+    systemd-analyze security --offline=true --threshold=20 --no-pager "$units/$unit" | tail -n 1
 done
-cp "$folder/histeqd@.service" "$folder/histeqd@a.service"
-systemd-analyze verify --man=no "$folder/histeqd.service" "$folder/histeqd@a.service"
-systemd-analyze security --offline=true --threshold=20 --no-pager "$folder/histeqd.service" | tail -n 1
-systemd-analyze security --offline=true --threshold=20 --no-pager "$folder/histeqd@a.service" | tail -n 1

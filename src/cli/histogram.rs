@@ -187,7 +187,7 @@ impl HistogramCommand {
             inputs: self.inputs,
             split_channels: self.split_channels,
             naming: self.plot.map_or(Naming::Nothing, Naming::Pattern),
-            report: Report { style: Style::of(self.quiet, self.verbose), json: false },
+            report: Report { style: Style::of(self.quiet, self.verbose), ..Report::default() },
             ..Default::default()
         };
         let mut settings = Settings::resolve(written, run).map_err(Error::Usage)?;

@@ -127,11 +127,11 @@ impl Watching<'_> {
     /// What the pipeline says.
     pub(super) fn hear(&mut self, event: Event) {
         match event {
-            Event::Done { input, output, pixels, bytes_in, bytes_out, device } => {
+            Event::Done { input, output, pixels, bytes_in, bytes_out, device, times } => {
                 let Some(begun) = self.running.remove(&input) else { return };
                 self.health.moved();
                 let seconds = begun.at.elapsed().as_secs_f64();
-                self.metrics.done(&device, bytes_in, bytes_out, pixels, seconds);
+                self.metrics.done(&device, bytes_in, bytes_out, pixels, seconds, &times);
                 if self.hold.open() {
                     info!("the output takes pictures again");
                 }
@@ -154,14 +154,13 @@ impl Watching<'_> {
                     self.failed(&input, begun.stamp, &error);
                 }
             }
-            Event::Device(note) => {
-                self.metrics.device_note();
-                warn!("{note}");
-            }
+            Event::Device { note, trouble: true } => warn!("{note}"),
+            Event::Device { note, trouble: false } => info!("{note}"),
             Event::Planned { .. }
             | Event::Would { .. }
             | Event::Remarked { .. }
             | Event::Stopping
+            | Event::Load(_)
             | Event::Skipped { planned: false, .. }
             | Event::Failed { planned: false, .. } => {}
         }

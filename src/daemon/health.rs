@@ -77,7 +77,7 @@ impl Health {
         let trouble = daemon.held.clone().or(missing);
         let status = match &trouble {
             Some(trouble) => trouble.clone(),
-            None => format!("{} under way, {} waiting", daemon.running, daemon.waiting + daemon.pausing),
+            None => work(daemon),
         };
         self.lock().trouble = trouble;
         notify(&[NotifyState::Status(&status)]);
@@ -112,6 +112,17 @@ impl Health {
     }
 }
 
+/// What is done, and what does not help with it.
+fn work(daemon: &Daemon) -> String {
+    let mut text = format!("{} under way, {} waiting", daemon.running, daemon.waiting + daemon.pausing);
+    for device in &daemon.devices {
+        if let Some(trouble) = &device.trouble {
+            text.push_str(&format!("; {}: {trouble}", device.name));
+        }
+    }
+    text
+}
+
 fn notify(states: &[NotifyState<'_>]) {
     // Without a service manager nobody listens, and one that does not hear draws its own conclusions.
     let _ = sd_notify::notify(states);
@@ -120,6 +131,7 @@ fn notify(states: &[NotifyState<'_>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::DeviceState;
 
     #[test]
     fn able_is_who_is_ready_without_trouble_and_not_stopping() {
@@ -136,6 +148,20 @@ mod tests {
         health.stopping();
         assert_eq!(health.able(), Err("stopping".into()));
         assert_eq!(health.alive(), Ok(()));
+    }
+
+    #[test]
+    fn a_device_in_trouble_is_shown_and_hinders_nothing() {
+        let (cpu, gpu) = (
+            DeviceState { name: "cpu".into(), up: true, ..DeviceState::default() },
+            DeviceState { name: "gpu0".into(), trouble: Some("it died".into()), ..DeviceState::default() },
+        );
+        let daemon = Daemon { running: 2, devices: vec![cpu, gpu], ..Daemon::default() };
+        assert_eq!(work(&daemon), "2 under way, 0 waiting; gpu0: it died");
+        let health = Health::new(Duration::from_secs(1));
+        health.ready();
+        health.say(&daemon);
+        assert_eq!(health.able(), Ok(()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Numbers for Prometheus.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,6 +13,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::ledger::Daemon;
+use crate::machine::Machine;
+use crate::timings::Times;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Picture {
@@ -30,17 +32,34 @@ struct Waiting {
     phase: &'static str,
 }
 
-/// All numbers. Shared by the loop, which writes, and the server, which reads.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InStage {
+    stage: &'static str,
+}
+
+/// From 0.1 ms to 13 s, in doubling steps.
+fn stage_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.0001, 2.0, 18))
+}
+
+/// All numbers. Shared by the loop, which writes, and the server, which reads; what the machine knows is asked when it is read.
 pub(super) struct Metrics {
     registry: Registry,
+    machine: Arc<Machine>,
     pictures: Family<Picture, Counter>,
     bytes_in: Family<Device, Counter>,
     bytes_out: Family<Device, Counter>,
     pixels: Family<Device, Counter>,
     seconds: Histogram,
+    stages: Family<InStage, Histogram, fn() -> Histogram>,
     files: Family<Waiting, Gauge>,
-    device_notes: Counter,
+    up: Family<Device, Gauge>,
+    failures: Family<Device, Counter>,
+    busy: Family<Device, Counter<f64, AtomicU64>>,
+    slots: Family<Device, Gauge>,
+    slots_taken: Family<Device, Gauge>,
+    memory: Gauge,
+    memory_taken: Gauge,
     held: Gauge,
     missing: Gauge,
     last_success: Gauge<f64, AtomicU64>,
@@ -48,16 +67,24 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// All at zero.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(machine: Arc<Machine>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("histeqd"),
+            machine,
             pictures: Family::default(),
             bytes_in: Family::default(),
             bytes_out: Family::default(),
             pixels: Family::default(),
             seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            stages: Family::new_with_constructor(stage_seconds),
             files: Family::default(),
-            device_notes: Counter::default(),
+            up: Family::default(),
+            failures: Family::default(),
+            busy: Family::default(),
+            slots: Family::default(),
+            slots_taken: Family::default(),
+            memory: Gauge::default(),
+            memory_taken: Gauge::default(),
             held: Gauge::default(),
             missing: Gauge::default(),
             last_success: Gauge::default(),
@@ -78,12 +105,8 @@ impl Metrics {
             Unit::Seconds,
             self.seconds.clone(),
         );
+        to.register_with_unit("stage", "Time of a picture in one stage", Unit::Seconds, self.stages.clone());
         to.register("files", "Files that are not through, by phase", self.files.clone());
-        to.register(
-            "device_notes",
-            "How often a device was in trouble, or recovered",
-            self.device_notes.clone(),
-        );
         to.register("held", "Whether nothing is begun because the output takes nothing", self.held.clone());
         to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
         to.register_with_unit(
@@ -92,16 +115,54 @@ impl Metrics {
             Unit::Seconds,
             self.last_success.clone(),
         );
+        self.register_machine();
+    }
+
+    fn register_machine(&mut self) {
+        let to = &mut self.registry;
+        to.register("device_up", "Whether a device works now", self.up.clone());
+        to.register("device_failures", "How often a device failed; it is tried again", self.failures.clone());
+        to.register_with_unit(
+            "device_busy",
+            "Time in which a GPU had pictures in its hands",
+            Unit::Seconds,
+            self.busy.clone(),
+        );
+        to.register("slots", "Pictures that a device can have at once", self.slots.clone());
+        to.register("slots_in_use", "Pictures that a device has", self.slots_taken.clone());
+        to.register_with_unit(
+            "picture_memory",
+            "Memory that pictures have",
+            Unit::Bytes,
+            self.memory_taken.clone(),
+        );
+        to.register_with_unit(
+            "picture_memory_limit",
+            "Memory that pictures may have, --memory",
+            Unit::Bytes,
+            self.memory.clone(),
+        );
     }
 
     /// A picture was done.
-    pub(super) fn done(&self, device: &str, bytes_in: u64, bytes_out: u64, pixels: u64, seconds: f64) {
+    pub(super) fn done(
+        &self,
+        device: &str,
+        bytes_in: u64,
+        bytes_out: u64,
+        pixels: u64,
+        seconds: f64,
+        times: &Times,
+    ) {
         let label = Device { device: device.to_owned() };
         self.pictures.get_or_create(&Picture { result: "done", device: device.to_owned() }).inc();
         self.bytes_in.get_or_create(&label).inc_by(bytes_in);
         self.bytes_out.get_or_create(&label).inc_by(bytes_out);
         self.pixels.get_or_create(&label).inc_by(pixels);
         self.seconds.observe(seconds);
+        for (stage, time) in times.each() {
+            self.stages.get_or_create(&InStage { stage: stage.name() }).observe(time.as_secs_f64());
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.last_success.set(now.as_secs_f64());
     }
@@ -119,11 +180,6 @@ impl Metrics {
     /// A picture failed and will be tried again.
     pub(super) fn retried(&self) {
         self.without_device("retried");
-    }
-
-    /// Something was to be said about a device.
-    pub(super) fn device_note(&self) {
-        self.device_notes.inc();
     }
 
     fn without_device(&self, result: &'static str) {
@@ -145,8 +201,28 @@ impl Metrics {
         self.missing.set(daemon.missing.len() as i64);
     }
 
+    fn ask_machine(&self) {
+        for (device, slots) in self.machine.devices() {
+            let label = Device { device: device.name };
+            self.up.get_or_create(&label).set(i64::from(device.up));
+            self.failures.get_or_create(&label).inner().store(device.failures, Ordering::Relaxed);
+            if let Some(busy) = device.busy {
+                self.busy
+                    .get_or_create(&label)
+                    .inner()
+                    .store(busy.as_secs_f64().to_bits(), Ordering::Relaxed);
+            }
+            self.slots.get_or_create(&label).set(slots.all as i64);
+            self.slots_taken.get_or_create(&label).set(slots.taken as i64);
+        }
+        let (taken, limit) = self.machine.pool.memory();
+        self.memory_taken.set(taken.cast_signed());
+        self.memory.set(limit.cast_signed());
+    }
+
     /// The text that Prometheus reads.
     pub(super) fn text(self: &Arc<Self>) -> String {
+        self.ask_machine();
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string does not fail");
         text
@@ -156,11 +232,15 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timings::Stage;
+    use std::time::Duration;
 
     #[test]
     fn what_happened_can_be_read() {
-        let metrics = Arc::new(Metrics::new());
-        metrics.done("GPU 0", 10, 20, 30, 0.01);
+        let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20))));
+        let mut times = Times::default();
+        times.add(Stage::Decode, Duration::from_millis(3));
+        metrics.done("GPU 0", 10, 20, 30, 0.01, &times);
         metrics.failed();
         metrics.gauge(&Daemon { waiting: 7, held: Some("no room".into()), ..Daemon::default() });
         let text = metrics.text();
@@ -171,6 +251,9 @@ mod tests {
             "histeqd_picture_seconds_count 1",
             "histeqd_files{phase=\"waiting\"} 7",
             "histeqd_held 1",
+            "histeqd_stage_seconds_sum{stage=\"decode\"} 0.003",
+            "histeqd_stage_seconds_count{stage=\"publish\"} 1",
+            "histeqd_picture_memory_limit_bytes 1048576",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
         }

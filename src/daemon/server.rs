@@ -48,8 +48,7 @@ pub(super) fn start(
         Answering { ledger: ledger.to_owned(), health: Arc::clone(health), metrics: Arc::clone(metrics) };
     let end = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&end);
-    #[cfg(test)]
-    let address = listening.server_addr().to_ip().ok_or("no address")?;
+    let address = listening.server_addr().to_ip().unwrap_or(address);
     let answer = move || {
         while !ended.load(Ordering::Relaxed) {
             if let Ok(Some(request)) = listening.recv_timeout(Duration::from_millis(200)) {
@@ -120,6 +119,7 @@ fn verdict(health: Result<(), String>) -> (u16, &'static str, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Machine;
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
@@ -135,7 +135,7 @@ mod tests {
     fn health_metrics_and_status_are_served() {
         let folder = tempfile::tempdir().unwrap();
         let health = Arc::new(Health::new(Duration::from_secs(1)));
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20))));
         let server = start("127.0.0.1:0".parse().unwrap(), folder.path(), &health, &metrics).unwrap();
         assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
         assert!(get(&server, "/readyz").starts_with("HTTP/1.1 503"));

@@ -5,8 +5,9 @@ use std::thread::Scope;
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::Device;
+use super::{Device, DeviceState};
 use crate::pipeline::Task;
+use crate::timings::Stage;
 use crate::worker::{CpuLane, Lane};
 
 /// The CPU: one lane a core, each a thread of this process.
@@ -36,8 +37,10 @@ impl CpuDevice {
 fn run_lane(tasks: &Receiver<Task>, equalized: &Sender<Task>) {
     let mut lane = CpuLane::default();
     for mut task in tasks {
+        task.mark(Stage::Queue);
         let (layout, order) = (task.layout, task.order);
         lane.carry_out(task.slot.bytes_mut(), &layout, &order).expect("the CPU does not fail");
+        task.mark(Stage::Device);
         if equalized.send(task).is_err() {
             return;
         }
@@ -47,6 +50,10 @@ fn run_lane(tasks: &Receiver<Task>, equalized: &Sender<Task>) {
 impl Device for CpuDevice {
     fn name(&self) -> Arc<str> {
         "cpu".into()
+    }
+
+    fn state(&self) -> DeviceState {
+        DeviceState { name: "cpu".to_owned(), up: true, ..DeviceState::default() }
     }
 
     fn submit(&self, task: Task) {

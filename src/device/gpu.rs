@@ -2,7 +2,8 @@
 //!
 //! After an error a CUDA context, and with it its process, is of no more use; a driver call may also never return. So a
 //! worker that fails, dies or overruns its deadline is killed; what was lent to it is decoded again for another device,
-//! for its slots may be half written; and after a pause a new worker is started.
+//! for its slots may be half written; and after a pause a new worker is started. A single run gives up a device that fails again and
+//! again; a service that is to run for months does not, but nothing waits for such a device any more.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,11 +17,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::{Device, Insist, WorkerStart};
+use super::{Device, DeviceState, Insist, WorkerStart};
 use crate::paths::Shown;
 use crate::pipeline::Task;
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotId, SlotPool};
+use crate::timings::{Occupancy, Stage};
 use crate::worker::WorkerArgs;
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 
@@ -28,7 +30,9 @@ use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 const START_DEADLINE: Duration = Duration::from_secs(60);
 /// The pause after a first failure; doubles with each further one in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// So many failures without a picture in between, and the device is given up.
+/// It grows to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// So many failures without a picture in between, and nothing waits for the device any more.
 const MOST_FAILURES: u32 = 5;
 /// Slower than any bus and kernel that works; what is queued on a device gets time in proportion.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
@@ -41,6 +45,8 @@ pub struct GpuDevice {
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
+    /// Whether it is given up for good.
+    for_good: bool,
     pool: Arc<SlotPool>,
     link: Arc<Link>,
     events: Sender<Event>,
@@ -58,6 +64,37 @@ struct Link {
 struct State {
     closing: bool,
     worker: Option<Worker>,
+    health: Health,
+    failures: u64,
+    busy: Occupancy,
+}
+
+/// How the device is, for those who ask.
+#[derive(Default)]
+enum Health {
+    /// A worker is being started.
+    #[default]
+    Starting,
+    /// Its worker works.
+    Up,
+    /// It failed, and is started again at that time.
+    Pausing { why: String, until: Instant },
+    /// It was given up.
+    GivenUp { why: String },
+}
+
+impl Health {
+    fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Up => None,
+            Self::Starting => Some("starting".to_owned()),
+            Self::Pausing { why, until } => {
+                let left = until.saturating_duration_since(Instant::now()).as_secs();
+                Some(format!("{why}; tried again in {left} s"))
+            }
+            Self::GivenUp { why } => Some(why.clone()),
+        }
+    }
 }
 
 /// The other end, while there is one.
@@ -107,6 +144,7 @@ impl GpuDevice {
             id,
             args,
             timeout: start.timeout,
+            for_good: start.for_good,
             pool: Arc::clone(pool),
             link,
             events: start.events.clone(),
@@ -134,35 +172,37 @@ impl GpuDevice {
             let end = self.live(life, equalized, &mut failures);
             self.pool.down(self.id);
             self.reclaim();
-            match end {
+            let reason = match end {
                 End::Closed => return,
-                End::Refused(reason) => {
+                End::Refused(reason) if self.for_good || (life == 0 && self.insist.is_on()) => {
                     self.insist.refused(&format!("{} cannot be used: {reason}", self.name));
-                    return self.retire(&format!("not used: {reason}"));
+                    return self.give_up(format!("not used: {reason}"));
                 }
-                End::Failed(reason) => {
-                    failures += 1;
-                    if failures >= MOST_FAILURES {
-                        return self
-                            .retire(&format!("given up after {failures} failures in a row: {reason}"));
-                    }
-                    self.note(&format!("{reason}; its pictures go to other devices, it is started again"));
+                End::Refused(reason) | End::Failed(reason) => reason,
+            };
+            failures += 1;
+            if failures >= MOST_FAILURES {
+                if self.for_good {
+                    return self.give_up(format!("given up after {failures} failures in a row: {reason}"));
                 }
+                self.pool.retire(self.id);
             }
-            if self.pause(FIRST_PAUSE * 2u32.pow(failures - 1)) {
+            if self.pause(reason, pause_after(failures)) {
                 return;
             }
         }
     }
 
-    fn retire(&self, why: &str) {
-        self.note(why);
+    fn give_up(&self, why: String) {
+        self.note(&why, true);
         self.pool.retire(self.id);
+        self.link.lock().health = Health::GivenUp { why };
     }
 
-    fn note(&self, what: &str) {
+    fn note(&self, what: &str, trouble: bool) {
+        let note = format!("{}: {what}", self.name);
         // Without a listener there is nobody to tell.
-        let _ = self.events.send(Event::Device(format!("{}: {what}", self.name)));
+        let _ = self.events.send(Event::Device { note, trouble });
     }
 
     /// One worker from its start to its end, whichever way it ends.
@@ -190,6 +230,7 @@ impl GpuDevice {
         if state.closing {
             return Err(End::Closed);
         }
+        state.health = Health::Starting;
         state.worker =
             Some(Worker { channel: worker_end, ready: false, mapped: HashMap::new(), lent: HashMap::new() });
         Ok(())
@@ -217,12 +258,13 @@ impl GpuDevice {
                 FromWorker::Ready(info) => self.ready(info.map(|info| info.name), start),
                 FromWorker::Refused(reason) => return End::Refused(reason),
                 FromWorker::Done { slot } => {
-                    let Some(task) = self.returned(slot) else {
+                    let Some(mut task) = self.returned(slot) else {
                         return End::Failed(format!(
                             "its worker returned slot {slot}, which it did not have"
                         ));
                     };
                     *failures = 0;
+                    task.mark(Stage::Device);
                     if equalized.send(task).is_err() {
                         return End::Closed;
                     }
@@ -233,16 +275,24 @@ impl GpuDevice {
     }
 
     fn ready(&self, name: Option<String>, start: Instant) {
-        if let Some(worker) = &mut self.link.lock().worker {
+        let mut state = self.link.lock();
+        state.health = Health::Up;
+        if let Some(worker) = &mut state.worker {
             worker.ready = true;
         }
+        drop(state);
         let name = name.unwrap_or_else(|| "worker".to_owned());
-        self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()));
+        self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()), false);
         self.pool.up(self.id);
     }
 
     fn returned(&self, slot: SlotId) -> Option<Task> {
-        self.link.lock().worker.as_mut()?.lent.remove(&slot).map(|lent| lent.task)
+        let mut state = self.link.lock();
+        let worker = state.worker.as_mut()?;
+        let returned = worker.lent.remove(&slot);
+        let has_more = !worker.lent.is_empty();
+        state.busy.set(has_more);
+        returned.map(|lent| lent.task)
     }
 
     fn at_picture(&self, slot: SlotId, reason: &str) -> String {
@@ -266,15 +316,24 @@ impl GpuDevice {
 
     /// Takes back what was lent to a worker that is no more.
     fn reclaim(&self) {
-        let Some(worker) = self.link.lock().worker.take() else { return };
+        let mut state = self.link.lock();
+        state.busy.set(false);
+        let Some(worker) = state.worker.take() else { return };
+        drop(state);
         for lent in worker.lent.into_values() {
             lent.task.redo(self.id);
         }
     }
 
-    /// Waits before the next try; true if the pipeline ended meanwhile.
-    fn pause(&self, pause: Duration) -> bool {
-        let state = self.link.lock();
+    /// Waits before the next try after a failure; true if the pipeline ended meanwhile.
+    fn pause(&self, why: String, pause: Duration) -> bool {
+        self.note(
+            &format!("{why}; its pictures go to other devices, it is started again in {pause:?}"),
+            true,
+        );
+        let mut state = self.link.lock();
+        state.failures += 1;
+        state.health = Health::Pausing { why, until: Instant::now() + pause };
         let waited = self.link.closed.wait_timeout_while(state, pause, |state| !state.closing);
         waited.unwrap_or_else(PoisonError::into_inner).0.closing
     }
@@ -290,6 +349,7 @@ impl GpuDevice {
         // A worker that cannot be reached is about to be found dead by its supervisor, which takes the task back.
         let _ = worker.offer(&task);
         worker.lent.insert(task.slot.id(), Lent { task, deadline });
+        state.busy.set(true);
         None
     }
 }
@@ -323,6 +383,18 @@ impl Device for GpuDevice {
         Arc::clone(&self.name)
     }
 
+    fn state(&self) -> DeviceState {
+        let state = self.link.lock();
+        let trouble = state.health.trouble();
+        DeviceState {
+            name: self.name.to_string(),
+            up: trouble.is_none(),
+            trouble,
+            failures: state.failures,
+            busy: Some(state.busy.total()),
+        }
+    }
+
     fn submit(&self, task: Task) {
         if let Some(task) = self.lend(task) {
             task.redo(self.id);
@@ -337,6 +409,12 @@ impl Device for GpuDevice {
         }
         self.link.closed.notify_all();
     }
+}
+
+/// The pause after so many failures in a row.
+fn pause_after(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    (FIRST_PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE)
 }
 
 fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {
@@ -355,5 +433,24 @@ fn describe(status: io::Result<ExitStatus>) -> String {
         Ok((Some(code), _)) => format!("its worker ended with code {code}"),
         Ok((None, Some(signal))) => format!("its worker was ended by signal {signal}"),
         _ => "its worker ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_longest() {
+        let pauses: Vec<u128> = [1, 2, 5, 12, 13, u32::MAX].map(|n| pause_after(n).as_millis()).into();
+        assert_eq!(pauses, [250, 500, 4_000, 512_000, 600_000, 600_000]);
+    }
+
+    #[test]
+    fn trouble_says_when_it_is_tried_again() {
+        assert_eq!(Health::Up.trouble(), None);
+        let until = Instant::now() + Duration::from_millis(7_900);
+        let pausing = Health::Pausing { why: "it overran its deadline".into(), until };
+        assert_eq!(pausing.trouble().unwrap(), "it overran its deadline; tried again in 7 s");
     }
 }

@@ -31,11 +31,30 @@ pub trait Device: Send + Sync {
     /// The name that the summary and messages use.
     fn name(&self) -> Arc<str>;
 
+    /// How it is now.
+    fn state(&self) -> DeviceState;
+
     /// Takes a task whose slot belongs to this device. Returns at once; never blocks on the device's work.
     fn submit(&self, task: Task);
 
     /// No more tasks will come: lets the device's threads and processes end.
     fn close(&self);
+}
+
+/// How a device is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// Its name.
+    pub name: String,
+    /// Whether it works now.
+    pub up: bool,
+    /// Why it does not, as a sentence.
+    pub trouble: Option<String>,
+    /// How often it failed.
+    pub failures: u64,
+    /// How long it had pictures in its hands, where that is not told by the processor's load.
+    #[serde(skip)]
+    pub busy: Option<Duration>,
 }
 
 /// What is known of a GPU that could be used.
@@ -116,6 +135,7 @@ impl Devices {
         let timeout = around.settings.device_timeout;
         let start = WorkerStart {
             timeout,
+            for_good: !around.settings.watch,
             equalized: around.equalized.clone(),
             events: around.events.clone(),
             insist: around.insist.clone(),
@@ -162,12 +182,31 @@ impl Devices {
         names.into_iter().reduce(|all, name| format!("{all}+{name}").into()).expect("some device did it")
     }
 
+    /// How each device is.
+    pub fn states(&self) -> Vec<DeviceState> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        members.devices.iter().map(|device| device.state()).collect()
+    }
+
     /// Lets all devices end; to be called when no task is under way any more.
     pub fn close(&self) {
         self.finder.call_off();
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.closed = true;
         members.devices.iter().for_each(|device| device.close());
+    }
+
+    /// What is to be dropped when the run is over: it lets go of the devices, and with them of all that they hold of the run.
+    pub fn until_dropped(&self) -> impl Drop {
+        Ending(self)
+    }
+}
+
+struct Ending<'a>(&'a Devices);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.members.write().unwrap_or_else(PoisonError::into_inner).devices.clear();
     }
 }
 
@@ -232,6 +271,8 @@ impl<'scope> Starter<'scope> {
 pub struct WorkerStart {
     /// How long a device may take for one picture.
     pub timeout: Duration,
+    /// Whether a device that fails again and again is given up for good, and not tried again after long pauses.
+    pub for_good: bool,
     /// Where equalized pictures go.
     pub equalized: Sender<Task>,
     /// Where the devices' news go.
@@ -243,7 +284,7 @@ pub struct WorkerStart {
 impl WorkerStart {
     fn note(&self, what: String) {
         // Without a listener there is nobody to tell.
-        let _ = self.events.send(Event::Device(what));
+        let _ = self.events.send(Event::Device { note: what, trouble: false });
     }
 }
 
@@ -270,6 +311,10 @@ impl Insist {
 
     fn on(&self) {
         self.lock().on = true;
+    }
+
+    fn is_on(&self) -> bool {
+        self.lock().on
     }
 
     /// A device cannot be used.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
+use crate::device::DeviceState;
+
 use super::{Ledger, LedgerError, now_ns, path};
 
 /// Failures that a report names.
@@ -74,6 +76,8 @@ pub struct Daemon {
     pub held: Option<String>,
     /// The watched folders that are not there.
     pub missing: Vec<String>,
+    /// What equalizes, and how it is.
+    pub devices: Vec<DeviceState>,
 }
 
 impl Ledger {

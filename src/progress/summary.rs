@@ -14,6 +14,7 @@ use crate::config::{Report, Style};
 use crate::error::Exit;
 use crate::paths::{self, Shown};
 use crate::source::Skip;
+use crate::timings::Timings;
 
 /// Failures that the text lists. All of them were said when they happened, and JSON has them all.
 const LISTED: usize = 20;
@@ -59,6 +60,9 @@ pub struct Summary {
     pub devices: BTreeMap<String, u64>,
     /// What was to be said about devices.
     pub notes: Vec<String>,
+    /// Where the time went, if somebody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timings: Option<Timings>,
 }
 
 /// Something that failed.
@@ -83,8 +87,8 @@ pub struct Would {
 }
 
 impl Summary {
-    /// Nothing done yet.
-    pub fn new(out: &Path) -> Self {
+    /// Nothing done yet. `timings` says whether it is to have them.
+    pub fn new(out: &Path, timings: bool) -> Self {
         Self {
             out: out.to_owned(),
             planned: 0,
@@ -102,6 +106,7 @@ impl Summary {
             seconds: 0.0,
             devices: BTreeMap::new(),
             notes: Vec::new(),
+            timings: timings.then(Timings::default),
         }
     }
 
@@ -109,13 +114,16 @@ impl Summary {
     pub(super) fn count(&mut self, event: Event) {
         match event {
             Event::Planned { count } => self.planned += count as u64,
-            Event::Done { pixels, bytes_in, bytes_out, device, .. } => {
+            Event::Done { pixels, bytes_in, bytes_out, device, times, .. } => {
                 self.settled += 1;
                 self.done += 1;
                 self.pixels += pixels;
                 self.bytes_in += bytes_in;
                 self.bytes_out += bytes_out;
                 *self.devices.entry(device.to_string()).or_default() += 1;
+                if let Some(timings) = &mut self.timings {
+                    timings.stages.add_all(&times);
+                }
             }
             Event::Skipped { why, planned, .. } => {
                 self.settled += u64::from(planned);
@@ -127,7 +135,12 @@ impl Summary {
                 self.failed.push(Failure { input, error: error.to_string() });
             }
             Event::Would { input, output } => self.would.push(Would { input, output }),
-            Event::Device(note) => self.notes.push(note),
+            Event::Device { note, .. } => self.notes.push(note),
+            Event::Load(load) => {
+                if let Some(timings) = &mut self.timings {
+                    timings.load = load;
+                }
+            }
             Event::Stopping => self.stopped = true,
         }
         self.left = self.planned.saturating_sub(self.settled);
@@ -227,6 +240,9 @@ impl Summary {
             let each: Vec<_> =
                 self.devices.iter().map(|(device, count)| format!("{device} {count}")).collect();
             writeln!(text, "  by {}", each.join(", "))?;
+        }
+        if let Some(timings) = self.timings.as_ref().filter(|_| self.done > 0) {
+            write!(text, "{timings}")?;
         }
         Ok(())
     }
@@ -336,6 +352,7 @@ fn time(seconds: f64) -> String {
 mod tests {
     use super::*;
     use crate::error::PictureError;
+    use crate::timings::{Load, Times};
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
@@ -347,6 +364,7 @@ mod tests {
             bytes_in: 5,
             bytes_out: 7,
             device: device.into(),
+            times: Times::default(),
         }
     }
 
@@ -363,7 +381,7 @@ mod tests {
     }
 
     fn summary(events: Vec<Event>) -> Summary {
-        let mut summary = Summary::new(Path::new("out"));
+        let mut summary = Summary::new(Path::new("out"), false);
         events.into_iter().for_each(|event| summary.count(event));
         summary.seconds = 2.0;
         summary
@@ -450,7 +468,7 @@ mod tests {
             skipped(Skip::LinkLoop),
             Event::Remarked { input: "in/a.png".into(), remark: Remark::PictureAlone },
             failed(OsStr::from_bytes(b"caf\xe9")),
-            Event::Device("GPU 0 is gone".into()),
+            Event::Device { note: "GPU 0 is gone".into(), trouble: true },
         ]);
         let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
         let expected = serde_json::json!({
@@ -462,6 +480,22 @@ mod tests {
         });
         assert_eq!(json, expected);
         assert!(!summary.to_json().contains('\n'));
+    }
+
+    #[test]
+    fn where_the_time_went_is_told_to_those_who_ask() {
+        let mut summary = Summary::new(Path::new("out"), true);
+        let load = Load { seconds: 2.0, threads: 2, publishers: 4, processor: 3.8, ..Load::default() };
+        [Event::Planned { count: 1 }, done("cpu"), Event::Load(load)]
+            .into_iter()
+            .for_each(|event| summary.count(event));
+        let text = summary.text();
+        assert!(
+            text.contains("\nTime: decode ") && text.contains("the limit: 1.9 of 2 cores busy"),
+            "{text}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+        assert_eq!(json["timings"]["load"]["processor"], 3.8);
     }
 
     #[test]

@@ -178,7 +178,7 @@ fn a_broken_picture_leaves_no_file() {
 #[test]
 fn new_outputs_can_be_read_by_whom_the_umask_lets() {
     let place = Place::with(&["in/a.pgm"]);
-    let script = format!("umask 027; '{}' in --out done --quiet", crate::harness::HISTEQD);
+    let script = format!("umask 027; '{}' in --out done --quiet", crate::harness::binary());
     assert!(place.command("sh", ["-c", &script]).status().unwrap().success());
     let mode = |name| fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("done/a.pgm"), mode("done")), (0o640, 0o750));

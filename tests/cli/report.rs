@@ -44,6 +44,18 @@ fn json_is_one_object_with_everything() {
 }
 
 #[test]
+fn where_the_time_went_is_told_to_those_who_ask() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    place.run("in --out done --timings").exits(0).says("\nTime: decode ").says(" cores busy");
+    let json = place.run("in --out again --json --timings").exits(0).json();
+    let stages = json["timings"]["stages"].as_object().unwrap();
+    assert_eq!(stages.len(), 6);
+    assert!(stages["decode"].as_f64().unwrap() > 0.0 && stages["encode"].as_f64().unwrap() > 0.0, "{json}");
+    assert!(json["timings"]["limit"].is_string());
+    assert!(place.run("in --out third --json").exits(0).json().get("timings").is_none());
+}
+
+#[test]
 fn help_is_short_or_long_and_goes_to_standard_output() {
     let place = Place::new();
     let (short, long) = (place.run("-h"), place.run("--help"));

@@ -12,8 +12,10 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// The binary under test.
-pub const HISTEQD: &str = env!("CARGO_BIN_EXE_histeqd");
+/// The binary under test; HISTEQD_BIN names another one, where the tests run without the tree that they were built in.
+pub fn binary() -> String {
+    std::env::var("HISTEQD_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_histeqd").to_owned())
+}
 
 /// A picture whose four gray levels become 0, 85, 170 and 255.
 pub const DULL: &[u8] = b"P5\n4 1\n255\n\x64\x65\x66\x67";
@@ -83,7 +85,7 @@ impl Place {
 
     /// The binary with these arguments, separated by spaces, in this place, out of reach of the user's configuration.
     pub fn histeqd(&self, arguments: &str) -> Command {
-        self.command(HISTEQD, arguments.split_whitespace())
+        self.command(&binary(), arguments.split_whitespace())
     }
 
     /// Any program with any arguments, in this place.
@@ -110,7 +112,7 @@ impl Place {
         match command.output() {
             Ok(output) => Some(Ran { output }),
             Err(error) => {
-                eprintln!("SKIPPED: {HISTEQD} cannot be started as nobody: {error}");
+                eprintln!("SKIPPED: {} cannot be started as nobody: {error}", binary());
                 None
             }
         }
@@ -119,7 +121,7 @@ impl Place {
     /// Runs the binary with a small file system of its own mounted at `out`. `None`, aloud, where that is not allowed.
     pub fn run_with_mount(&self, options: &str, arguments: &str) -> Option<Ran> {
         fs::create_dir_all(self.path("out")).unwrap();
-        let script = format!("mount -t tmpfs -o {options} none out || exit 99; '{HISTEQD}' {arguments}");
+        let script = format!("mount -t tmpfs -o {options} none out || exit 99; '{}' {arguments}", binary());
         let mut flags = vec!["--mount"];
         if !rustix::process::geteuid().is_root() {
             flags.extend(["--user", "--map-root-user"]);

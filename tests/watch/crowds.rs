@@ -66,26 +66,33 @@ fn takes(pid: u32) -> (u64, usize, usize) {
     (memory, count("fd"), count("task"))
 }
 
+/// How often a long run is looked at.
+const POINTS: u64 = 10;
+
 #[test]
 fn a_long_run_takes_no_more_and_more() {
-    let rounds = from_environment("HISTEQD_SOAK", 1_500) / 100;
+    let rounds = from_environment("HISTEQD_SOAK", 1_500).div_ceil(100).max(POINTS);
     let place = Place::new();
     let service = Service::start(&place, "--after delete --threads 2");
     let content = picture(1, 64);
     let right = expected(&BTreeMap::from([("a.pgm".to_owned(), content.clone())]));
-    let mut early = None;
-    for round in 0..rounds {
+    let mut points = Vec::new();
+    for round in 1..=rounds {
         for number in 0..100 {
-            drop_in(&place, &format!("{number}.pgm"), &content);
+            drop_in(&place, &format!("{round}-{number}.pgm"), &content);
         }
         wait("the inputs to be done and removed", || place.tree("in").is_empty());
-        assert_eq!(place.read("out/99.pgm"), right["a.pgm"]);
-        if round == rounds / 3 {
-            early = Some(takes(service.pid()));
+        assert_eq!(place.read(format!("out/{round}-99.pgm")), right["a.pgm"]);
+        if round * POINTS / rounds > points.len() as u64 {
+            points.push(takes(service.pid()));
+            println!(
+                "after {} pictures: memory in kB, files, threads {:?}",
+                round * 100,
+                points[points.len() - 1]
+            );
         }
     }
-    let (early, late) = (early.unwrap(), takes(service.pid()));
-    println!("memory in kB, files, threads: {early:?} after a third, {late:?} in the end");
+    let (early, late) = (points[2], points[points.len() - 1]);
     assert!(late.0 < early.0 + 4096, "{early:?} {late:?}");
     assert!(late.1 <= early.1 + 2 && late.2 <= early.2, "{early:?} {late:?}");
 }

@@ -7,7 +7,9 @@ mod harness;
 
 mod crowds;
 mod following;
+mod gpu;
 mod kills;
 mod model;
+mod outside;
 mod service;
 mod trouble;

@@ -38,6 +38,17 @@ impl Service {
         Self::spawn(place, &mut command)
     }
 
+    /// Starts it on these devices, which may be GPUs, and does not wait; a worker is made to fail if `fault` says so.
+    pub(crate) fn begin_on(place: &Place, devices: &str, fault: Option<&str>, arguments: &str) -> Self {
+        fs::create_dir_all(place.path("in")).unwrap();
+        let mut command = place.histeqd(&format!(
+            "--watch in --out out --verbose --durability fast --devices {devices} {arguments}"
+        ));
+        command.env_remove("CUDA_VISIBLE_DEVICES");
+        command.envs(fault.map(|fault| ("HISTEQD_FAULT", fault)));
+        Self::spawn(place, &mut command)
+    }
+
     /// Starts what the command says as a service.
     pub(crate) fn spawn(place: &Place, command: &mut std::process::Command) -> Self {
         let log = place.path("log");
@@ -124,7 +135,7 @@ pub(crate) fn expected(inputs: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, V
         place.file(Path::new("in").join(name), content);
     }
     if !inputs.is_empty() {
-        place.run("in --out out --quiet --durability fast").exits(0);
+        place.run("in --out out --quiet --durability fast --devices cpu").exits(0);
     }
     inputs.keys().map(|name| (name.clone(), place.read(Path::new("out").join(name)))).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::harness::{HISTEQD, Place};
+use crate::harness::{Place, binary};
 use crate::service::{Service, drop_in, expected, picture, wait};
 
 #[test]
@@ -14,7 +14,8 @@ fn a_full_disk_is_waited_for() {
     fs::create_dir_all(place.path("in")).unwrap();
     let script = format!(
         "mount -t tmpfs -o size=2m none out && head -c 1500k /dev/zero > out/filler && \
-         exec '{HISTEQD}' --watch in --out out --state state --verbose"
+         exec '{}' --watch in --out out --state state --verbose",
+        binary()
     );
     let mut flags = vec!["--mount"];
     if !rustix::process::geteuid().is_root() {

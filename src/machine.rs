@@ -1,0 +1,36 @@
+//! What a run computes with: its memory and its devices, for those who do the work and those who watch it.
+
+use std::sync::Arc;
+
+use crate::device::{DeviceState, Devices};
+use crate::pipeline::PUBLISHERS;
+use crate::slot::{SlotPool, SlotUse};
+use crate::timings::{Load, Meter};
+
+/// The slots and the devices of a run.
+pub struct Machine {
+    /// The slots of all devices.
+    pub pool: Arc<SlotPool>,
+    /// The devices.
+    pub devices: Devices,
+}
+
+impl Machine {
+    /// A machine without devices, whose slots will take no more than `memory` bytes.
+    pub fn new(memory: u64) -> Self {
+        Self { pool: Arc::new(SlotPool::new(memory)), devices: Devices::default() }
+    }
+
+    /// Each device with the use of its slots.
+    pub fn devices(&self) -> impl Iterator<Item = (DeviceState, SlotUse)> {
+        self.devices.states().into_iter().zip(self.pool.slots())
+    }
+
+    /// How busy it was since the meter was started, with so many threads.
+    pub(crate) fn load(&self, meter: &Meter, threads: usize) -> Load {
+        let (seconds, processor) = meter.read();
+        let busy = |state: DeviceState| Some((state.name, state.busy?.as_secs_f64()));
+        let devices = self.devices.states().into_iter().filter_map(busy).collect();
+        Load { seconds, threads, publishers: PUBLISHERS, processor, devices }
+    }
+}

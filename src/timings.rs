@@ -1,0 +1,398 @@
+//! Where the time goes: what each picture spent in which stage, and what was busy meanwhile.
+//!
+//! One [`Clock`] travels with a picture and is read where one stage ends and the next begins, so that no moment is counted twice
+//! and none is missed. The sums, and how busy processor and devices were, say what limits a run: [`Timings::limit`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+/// What happens to a picture between its file and its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Its file is read and decoded.
+    Decode,
+    /// It waits for a free slot: for memory, or for those who have it.
+    Slot,
+    /// A device has it: queued behind others, on the bus, being equalized.
+    Device,
+    /// It waits for a thread, of whichever stage comes next.
+    Queue,
+    /// It is encoded, and written as far as the system wants it at once.
+    Encode,
+    /// Its output is brought to the disk, and renamed.
+    Publish,
+}
+
+impl Stage {
+    /// All of them, as a picture comes by.
+    pub const ALL: [Self; 6] =
+        [Self::Decode, Self::Slot, Self::Device, Self::Queue, Self::Encode, Self::Publish];
+
+    /// As summaries and metrics name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Slot => "slot-wait",
+            Self::Device => "device",
+            Self::Queue => "thread-wait",
+            Self::Encode => "encode",
+            Self::Publish => "publish",
+        }
+    }
+}
+
+/// The time in each stage, of one picture or of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times([Duration; Stage::ALL.len()]);
+
+impl Times {
+    /// The time in one stage.
+    pub const fn of(&self, stage: Stage) -> Duration {
+        self.0[stage as usize]
+    }
+
+    /// Each stage with its time.
+    pub fn each(&self) -> impl Iterator<Item = (Stage, Duration)> {
+        Stage::ALL.into_iter().zip(self.0)
+    }
+
+    /// Adds more time in a stage.
+    pub fn add(&mut self, stage: Stage, time: Duration) {
+        self.0[stage as usize] += time;
+    }
+
+    /// Adds another picture's times.
+    pub fn add_all(&mut self, other: &Self) {
+        other.each().for_each(|(stage, time)| self.add(stage, time));
+    }
+}
+
+/// As seconds, by the stages' names.
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.each().map(|(stage, time)| (stage.name(), time.as_secs_f64())))
+    }
+}
+
+/// Travels with a picture.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    times: Times,
+    last: Instant,
+}
+
+impl Clock {
+    /// From now on time counts.
+    pub fn start() -> Self {
+        Self { times: Times::default(), last: Instant::now() }
+    }
+
+    /// All the time since the last mark was this stage's.
+    pub fn mark(&mut self, stage: Stage) {
+        let now = Instant::now();
+        self.times.add(stage, now - self.last);
+        self.last = now;
+    }
+
+    /// What was marked so far.
+    pub const fn times(&self) -> Times {
+        self.times
+    }
+}
+
+/// How long something had something to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Occupancy {
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl Occupancy {
+    /// From now on it has something to do, or has not.
+    pub fn set(&mut self, occupied: bool) {
+        match (self.since, occupied) {
+            (None, true) => self.since = Some(Instant::now()),
+            (Some(since), false) => {
+                self.before += since.elapsed();
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// All the time until now.
+    pub fn total(&self) -> Duration {
+        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// How busy processor and devices were during a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Load {
+    /// Seconds that the pipeline ran.
+    pub seconds: f64,
+    /// How many threads each of decoding and encoding may have: so many cores can be busy.
+    pub threads: usize,
+    /// How many threads publish.
+    pub publishers: usize,
+    /// Seconds of processor time that this process had, all cores together.
+    pub processor: f64,
+    /// Seconds in which each device beside the processor had at least one picture in its hands.
+    pub devices: BTreeMap<String, f64>,
+}
+
+impl Load {
+    /// Cores that were busy, on average.
+    pub fn cores(&self) -> f64 {
+        self.processor / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// The share of the run, 0 to 1, that was spent in so much time by so many at once.
+    fn share(&self, time: f64, of: usize) -> f64 {
+        time / (self.seconds.max(f64::MIN_POSITIVE) * of.max(1) as f64)
+    }
+}
+
+/// Measures a [`Load`].
+#[derive(Debug)]
+pub struct Meter {
+    start: Instant,
+    processor: f64,
+}
+
+impl Meter {
+    /// From now on.
+    pub fn start() -> Self {
+        Self { start: Instant::now(), processor: processor_seconds() }
+    }
+
+    /// Seconds since then, and seconds of processor time.
+    pub fn read(&self) -> (f64, f64) {
+        (self.start.elapsed().as_secs_f64(), processor_seconds() - self.processor)
+    }
+}
+
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// What kept a run from being faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// All cores were busy, most of all decoding.
+    Decoding,
+    /// All cores were busy, most of all equalizing.
+    Equalizing,
+    /// All cores were busy, most of all encoding.
+    Encoding,
+    /// A GPU or its bus was always busy.
+    Gpu,
+    /// Those who publish waited for the disk.
+    OutputDisk,
+    /// Decoders waited for slots, and nobody else was busy.
+    Memory,
+    /// Decoders were always at work, and cores were not: they wait for their files.
+    Reading,
+    /// Nothing was busy throughout.
+    Nothing,
+}
+
+impl Limit {
+    /// What is the limit, and what would help.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Decoding => ("decoding is the limit", "more cores would help"),
+            Self::Equalizing => ("equalizing is the limit", "a GPU or more cores would help"),
+            Self::Encoding => ("encoding is the limit", "more cores or a faster format would help"),
+            Self::Gpu => ("the GPU and its bus are the limit", "another GPU would help"),
+            Self::OutputDisk => {
+                ("the disk of the outputs is the limit", "--durability fast does not wait for it")
+            }
+            Self::Memory => ("memory is the limit", "a larger --memory would help"),
+            Self::Reading => {
+                ("reading is the limit", "the disk of the inputs is slow, or other programs have the cores")
+            }
+            Self::Nothing => ("nothing was busy throughout", "there was too little to do at once"),
+        }
+    }
+}
+
+/// So busy is busy throughout.
+const BUSY: f64 = 0.75;
+
+/// Where a run's time went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timings {
+    /// The time of all pictures together. Many are under way at once, so it is longer than the run.
+    pub stages: Times,
+    /// How busy everything was.
+    pub load: Load,
+}
+
+impl Timings {
+    /// What kept the run from being faster.
+    pub fn limit(&self) -> Limit {
+        let load = &self.load;
+        let share = |stage, of| load.share(self.stages.of(stage).as_secs_f64(), of);
+        if load.share(load.processor, load.threads) >= BUSY {
+            return self.busiest();
+        }
+        if load.devices.values().any(|&busy| load.share(busy, 1) >= BUSY) {
+            Limit::Gpu
+        } else if share(Stage::Publish, load.publishers) >= BUSY {
+            Limit::OutputDisk
+        } else if share(Stage::Slot, load.threads) >= BUSY {
+            Limit::Memory
+        } else if share(Stage::Decode, load.threads) >= BUSY {
+            Limit::Reading
+        } else {
+            Limit::Nothing
+        }
+    }
+
+    /// What the cores were busy with most.
+    fn busiest(&self) -> Limit {
+        let equalizing =
+            if self.load.devices.is_empty() { self.stages.of(Stage::Device) } else { Duration::ZERO };
+        let (decoding, encoding) = (self.stages.of(Stage::Decode), self.stages.of(Stage::Encode));
+        if decoding >= encoding.max(equalizing) {
+            Limit::Decoding
+        } else if encoding >= equalizing {
+            Limit::Encoding
+        } else {
+            Limit::Equalizing
+        }
+    }
+}
+
+/// Its fields, and the limit.
+impl Serialize for Timings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Timings", 3)?;
+        fields.serialize_field("stages", &self.stages)?;
+        fields.serialize_field("load", &self.load)?;
+        fields.serialize_field("limit", &self.limit())?;
+        fields.end()
+    }
+}
+
+/// Two lines: each stage's share, and the limit with what would help.
+impl fmt::Display for Timings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: f64 = self.stages.each().map(|(_, time)| time.as_secs_f64()).sum();
+        let percent = |part: f64, all: f64| if all > 0.0 { (100.0 * part / all).round() } else { 0.0 };
+        let share = |(stage, time): (Stage, Duration)| {
+            format!("{} {} %", stage.name(), percent(time.as_secs_f64(), all))
+        };
+        let shares: Vec<String> = self.stages.each().map(share).collect();
+        writeln!(f, "Time: {}", shares.join(", "))?;
+        let (limit, remedy) = self.limit().words();
+        write!(f, "  {limit}: {:.1} of {} cores busy", self.load.cores(), self.load.threads)?;
+        for (device, busy) in &self.load.devices {
+            write!(f, ", {device} {} %", percent(*busy, self.load.seconds))?;
+        }
+        writeln!(f, "; {remedy}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timings(stages: [u64; 6], processor: f64, gpu: Option<f64>) -> Timings {
+        Timings {
+            stages: Times(stages.map(Duration::from_secs)),
+            load: Load {
+                seconds: 10.0,
+                threads: 16,
+                publishers: 4,
+                processor,
+                devices: gpu.map(|busy| ("gpu0".to_owned(), busy)).into_iter().collect(),
+            },
+        }
+    }
+
+    #[test]
+    fn every_moment_between_two_marks_is_one_stages() {
+        let mut clock = Clock::start();
+        std::thread::sleep(Duration::from_millis(5));
+        clock.mark(Stage::Decode);
+        std::thread::sleep(Duration::from_millis(10));
+        clock.mark(Stage::Slot);
+        clock.mark(Stage::Decode);
+        let times = clock.times();
+        assert!(times.of(Stage::Decode) >= Duration::from_millis(5));
+        assert!(times.of(Stage::Slot) >= Duration::from_millis(10));
+        assert_eq!(times.of(Stage::Encode), Duration::ZERO);
+        let mut sum = times;
+        sum.add_all(&times);
+        assert_eq!(sum.of(Stage::Slot), 2 * times.of(Stage::Slot));
+    }
+
+    #[test]
+    fn occupied_time_is_counted_once() {
+        let mut occupancy = Occupancy::default();
+        assert_eq!(occupancy.total(), Duration::ZERO);
+        occupancy.set(true);
+        occupancy.set(true);
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(occupancy.total() >= Duration::from_millis(5));
+        occupancy.set(false);
+        let total = occupancy.total();
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(occupancy.total(), total);
+    }
+
+    #[test]
+    fn processor_time_is_what_was_computed() {
+        let meter = Meter::start();
+        std::thread::sleep(Duration::from_millis(20));
+        let (seconds, _) = meter.read();
+        assert!(seconds >= 0.02);
+        while meter.read().1 < 0.01 {}
+    }
+
+    #[test]
+    fn the_limit_is_who_was_busy_throughout() {
+        let limit = |stages, processor, gpu| timings(stages, processor, gpu).limit();
+        assert_eq!(limit([90, 5, 3, 1, 40, 1], 150.0, Some(1.2)), Limit::Decoding);
+        assert_eq!(limit([40, 5, 3, 1, 90, 1], 150.0, Some(1.2)), Limit::Encoding);
+        assert_eq!(
+            limit([40, 5, 95, 1, 90, 1], 150.0, Some(1.2)),
+            Limit::Encoding,
+            "a GPU's time is no core's"
+        );
+        assert_eq!(limit([40, 5, 95, 1, 90, 1], 150.0, None), Limit::Equalizing);
+        assert_eq!(limit([20, 130, 90, 0, 5, 0], 30.0, Some(9.5)), Limit::Gpu);
+        assert_eq!(limit([20, 100, 1, 20, 10, 38], 30.0, None), Limit::OutputDisk);
+        assert_eq!(limit([20, 130, 1, 0, 10, 0], 30.0, None), Limit::Memory);
+        assert_eq!(limit([150, 1, 1, 0, 5, 0], 30.0, None), Limit::Reading);
+        assert_eq!(limit([2, 0, 1, 0, 1, 0], 3.0, None), Limit::Nothing);
+        assert_eq!(Timings::default().limit(), Limit::Nothing);
+    }
+
+    #[test]
+    fn the_words_name_shares_the_limit_and_a_remedy() {
+        assert_eq!(
+            timings([60, 10, 5, 5, 15, 5], 158.0, Some(1.2)).to_string(),
+            "Time: decode 60 %, slot-wait 10 %, device 5 %, thread-wait 5 %, encode 15 %, publish 5 %\n  \
+               decoding is the limit: 15.8 of 16 cores busy, gpu0 12 %; more cores would help\n"
+        );
+        assert!(Timings::default().to_string().starts_with("Time: decode 0 %"));
+    }
+
+    #[test]
+    fn programs_read_seconds_by_name() {
+        let json = serde_json::to_value(timings([60, 10, 5, 5, 15, 5], 158.0, Some(1.2))).unwrap();
+        assert_eq!(json["stages"]["slot-wait"], 10.0);
+        assert_eq!(json["load"]["devices"]["gpu0"], 1.2);
+        assert_eq!(json["limit"], "decoding");
+    }
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Installs histeqd as a service. As root, in a checkout, after `cargo build --release --locked`:
+#
+#   systemd/install.sh [--prefix DIR]        DIR is /usr/local unless said otherwise
+#
+# HISTEQD names another binary than target/release/histeqd. With DESTDIR everything goes below that folder and the running system
+# is left alone, as packagers want it. A configuration that exists is never replaced. To uninstall: remove the files below.
+set -eu
+prefix=/usr/local
+case $#:${1-} in
+0:) ;;
+2:--prefix) prefix=$2 ;;
+*) echo "usage: systemd/install.sh [--prefix DIR]" >&2 && exit 2 ;;
+esac
+cd "$(dirname "$0")/.."
+to=${DESTDIR-}
+
+install -Dm755 "${HISTEQD:-target/release/histeqd}" "$to$prefix/bin/histeqd"
+for page in README.md docs/service.md; do
+    install -Dm644 "$page" "$to$prefix/share/doc/histeqd/${page##*/}"
+done
+for unit in histeqd.service histeqd@.service; do
+    install -Dm644 "systemd/$unit" "$to/etc/systemd/system/$unit"
+    sed -i "s#/usr/local/#$prefix/#" "$to/etc/systemd/system/$unit"
+done
+install -Dm644 systemd/histeqd.sysusers.conf "$to/etc/sysusers.d/histeqd.conf"
+test -e "$to/etc/histeqd/config.toml" || install -Dm644 config.toml "$to/etc/histeqd/config.toml"
+
+if [ -z "$to" ]; then
+    systemd-sysusers /etc/sysusers.d/histeqd.conf
+    systemctl daemon-reload
+    echo "installed; look at /etc/histeqd/config.toml, then: systemctl enable --now histeqd"
+fi

@@ -1,0 +1,92 @@
+//! What the outside is told of a service that runs: the service manager, and whoever asks over HTTP.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use crate::harness::{DULL, Place};
+use crate::service::{LONG, Service, drop_in, outputs, wait};
+
+/// The next message to the service manager that has this in it.
+fn told(socket: &UnixDatagram, what: &str) -> String {
+    let mut heard = String::new();
+    let mut message = [0; 4096];
+    while !heard.contains(what) {
+        let length = socket.recv(&mut message).unwrap_or_else(|error| panic!("no {what}: {error}; {heard}"));
+        heard = String::from_utf8(message[..length].to_vec()).unwrap();
+    }
+    heard
+}
+
+#[test]
+fn the_service_manager_hears_of_readiness_life_and_the_end() {
+    let place = Place::with(&["in/a.pgm"]);
+    let socket = UnixDatagram::bind(place.path("notify")).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let mut command = place.histeqd("--watch in --out out --verbose");
+    command.env("NOTIFY_SOCKET", place.path("notify")).env("WATCHDOG_USEC", "60000000");
+    let service = Service::spawn(&place, &mut command);
+    told(&socket, "READY=1");
+    told(&socket, "WATCHDOG=1");
+    wait("the output", || outputs(&place).iter().any(|name| name == "a.pgm"));
+    told(&socket, "STATUS=0 under way, 0 waiting");
+    let stopped = std::thread::spawn(move || service.stop());
+    told(&socket, "STOPPING=1");
+    assert_eq!(stopped.join().unwrap(), Some(0));
+}
+
+#[test]
+fn the_watchdog_hears_nothing_of_a_process_that_hangs() {
+    let place = Place::with(&[]);
+    let socket = UnixDatagram::bind(place.path("notify")).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    std::fs::create_dir(place.path("in")).unwrap();
+    let mut command = place.histeqd("--watch in --out out");
+    command.env("NOTIFY_SOCKET", place.path("notify")).env("WATCHDOG_USEC", "60000000");
+    let service = Service::spawn(&place, &mut command);
+    told(&socket, "WATCHDOG=1");
+    service.signal(rustix::process::Signal::STOP);
+    socket.set_nonblocking(true).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    while socket.recv(&mut [0; 4096]).is_ok() {}
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(socket.recv(&mut [0; 4096]).is_err());
+}
+
+/// The answer to a question over HTTP.
+fn get(service: &Service, path: &str) -> String {
+    let log = service.log();
+    let address = log.rsplit_once("at http://").unwrap().1.lines().next().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn health_state_and_metrics_are_served_while_pictures_are_done() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--listen 127.0.0.1:0");
+    wait("the picture to be counted", || {
+        get(&service, "/metrics").contains("histeqd_pictures_total{result=\"done\",device=\"cpu\"} 1\n")
+    });
+    assert!(get(&service, "/healthz").starts_with("HTTP/1.1 200"));
+    wait("it to be able to work", || get(&service, "/readyz").starts_with("HTTP/1.1 200"));
+    let metrics = get(&service, "/metrics");
+    for stage in ["decode", "slot-wait", "device", "thread-wait", "encode", "publish"] {
+        let counted = format!("histeqd_stage_seconds_count{{stage=\"{stage}\"}} 1\n");
+        assert!(metrics.contains(&counted), "{counted}{metrics}");
+    }
+    assert!(metrics.contains("histeqd_device_up{device=\"cpu\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("histeqd_slots_in_use{device=\"cpu\"} 0\n"), "{metrics}");
+    wait("the state", || get(&service, "/status").contains("\"name\":\"cpu\",\"up\":true"));
+    std::fs::rename(place.path("in"), place.path("away")).unwrap();
+    wait("the loss to be told", || get(&service, "/readyz").contains("not there: "));
+    assert!(get(&service, "/healthz").starts_with("HTTP/1.1 200"), "a lost inbox is nobody's death");
+    std::fs::rename(place.path("away"), place.path("in")).unwrap();
+    wait("the return to be told", || get(&service, "/readyz").starts_with("HTTP/1.1 200"));
+    drop_in(&place, "b.pgm", DULL);
+    wait("the next picture", || outputs(&place).iter().any(|name| name == "b.pgm"));
+}
