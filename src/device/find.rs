@@ -2,7 +2,8 @@
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{GpuInfo, GpuList};
 use crate::worker::{LIST_ARGS, PROGRAM};
@@ -38,6 +39,7 @@ fn line(gpu: &GpuInfo) -> String {
 #[derive(Default)]
 pub struct Finder {
     state: Mutex<State>,
+    called_off: Condvar,
 }
 
 #[derive(Default)]
@@ -59,10 +61,17 @@ impl Finder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits; whether the question was called off meanwhile.
+    pub fn called_off_within(&self, time: Duration) -> bool {
+        let waited = self.called_off.wait_timeout_while(self.lock(), time, |state| !state.called_off);
+        waited.unwrap_or_else(PoisonError::into_inner).0.called_off
+    }
+
     /// Ends the question; the answer is then that there are no GPUs.
     pub fn call_off(&self) {
         let mut state = self.lock();
         state.called_off = true;
+        self.called_off.notify_all();
         if let Some(child) = &mut state.asked {
             // It can only fail where the child has ended already.
             let _ = child.kill();

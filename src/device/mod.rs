@@ -88,6 +88,10 @@ pub type GpuList = Result<Vec<GpuInfo>, String>;
 /// How many lanes work one GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
 const GPU_LANES: usize = 4;
 
+/// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and cores from the first pictures: a
+/// batch that is through by then is better off without.
+const HEAD_START: Duration = Duration::from_millis(300);
+
 /// The devices of a run, in the order in which they joined.
 #[derive(Default)]
 pub struct Devices {
@@ -218,8 +222,11 @@ struct Starter<'a> {
 }
 
 impl<'scope> Starter<'scope> {
-    /// Every GPU that can be used; what cannot is said, and the CPU does the work.
+    /// Every GPU that can be used, if there is still work then; what cannot is said, and the CPU does the work.
     fn whatever_there_is(&self, scope: &'scope Scope<'scope, '_>, start: &WorkerStart) {
+        if self.devices.finder.called_off_within(HEAD_START) {
+            return;
+        }
         let found = match self.devices.finder.gpus() {
             Ok(found) => found,
             Err(reason) => return start.note(format!("no GPU is used: {reason}")),
