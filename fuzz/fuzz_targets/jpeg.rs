@@ -1,0 +1,5 @@
+#![no_main]
+
+use histeqd::codec::Format;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| histeqd_fuzz::picture(data, Format::Jpeg));

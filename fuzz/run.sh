@@ -1,0 +1,17 @@
+#!/bin/sh
+# Fuzzes every decoder for so many seconds each, from the files of tests/data and those of other folders:
+#
+#   fuzz/run.sh SECONDS [FOLDER…]
+#
+# Needs cargo-fuzz (`cargo install cargo-fuzz`) and a nightly compiler. What is found lies in fuzz/artifacts; the cases that grew,
+# in fuzz/corpus.
+set -eu
+cd "$(dirname "$0")/.."
+seconds=$1
+shift
+for target in png jpeg pnm tiff bmp webp; do
+    echo "== $target"
+    mkdir -p "fuzz/corpus/$target"
+    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" tests/data/codec tests/data/bad "$@" -- \
+        -max_total_time="$seconds" -max_len=200000 -rss_limit_mb=2048 -timeout=20 -print_final_stats=1
+done

@@ -1,0 +1,60 @@
+//! What every fuzz target does with its bytes.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+
+use histeqd::codec::{self, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+/// Small, so that time goes into the decoders and not into pixels.
+const LIMITS: Limits = Limits { max_pixels: 1 << 18, max_bytes: 1 << 24 };
+
+/// Reads the bytes as a picture of that format. What can be read must be written, and read back as the same picture.
+///
+/// # Panics
+/// When it is not so.
+pub fn picture(data: &[u8], format: Format) {
+    if Format::sniff(data) != Some(format) {
+        return;
+    }
+    // The first bytes choose among the ways through the codec, so that a case stays one file.
+    let choice = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+    let target = Target {
+        format: None,
+        jpeg_quality: JpegQuality::Keep,
+        png_level: PngLevel::Fast,
+        gray: choice % 4 == 1,
+        per_channel: choice % 4 == 2,
+    };
+    let mut slot = Vec::new();
+    let Ok(decoded) = read(&mut file_of(data), &target, &mut slot) else { return };
+    let pixels = slot[..decoded.layout.bytes() as usize].to_vec();
+    let mut out = file_of(&[]);
+    match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &mut out) {
+        Ok(_) => {}
+        Err(CodecError::CannotRepresent { .. }) => return,
+        Err(error) => panic!("it was read, but cannot be written: {error}"),
+    }
+    let as_it_is = Target { gray: false, per_channel: target.per_channel, ..target };
+    let again = read(&mut out, &as_it_is, &mut slot).expect("what was written can be read");
+    assert_eq!(again.layout, decoded.layout, "the layout stays");
+    if format != Format::Jpeg {
+        assert!(slot[..pixels.len()] == pixels, "the pixels stay");
+    }
+}
+
+fn file_of(data: &[u8]) -> File {
+    let fd = memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("there is memory for a file");
+    let mut file = File::from(fd);
+    file.write_all(data).expect("there is memory for a file");
+    file
+}
+
+fn read(file: &mut File, target: &Target, slot: &mut Vec<u8>) -> Result<Decoded, CodecError> {
+    file.rewind().expect("a file can be rewound");
+    let mut buffer = Vec::new();
+    let opened = codec::open(file, &mut buffer, &LIMITS, target)?;
+    slot.clear();
+    slot.resize(opened.slot_bytes(), 0);
+    opened.decode(slot)
+}
