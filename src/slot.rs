@@ -226,6 +226,15 @@ enum Standing {
     Retired,
 }
 
+/// How large a slot may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// As large as it is, and with room to spare if it has to grow.
+    Loose,
+    /// Just as large as what is asked for.
+    Tight,
+}
+
 struct Member {
     accelerator: bool,
     slots: usize,
@@ -337,7 +346,8 @@ impl SlotPool {
     pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, claim: &Claim) -> Result<Slot, SlotError> {
         let needed = bytes.max(1);
         let total = needed.saturating_add(aside);
-        let buffer = self.in_turn(total, |state| state.try_take(needed, aside, &state.admitted(claim)))?;
+        let buffer =
+            self.in_turn(total, |state| state.try_take(needed, aside, &state.admitted(claim), Fit::Loose))?;
         Ok(Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) })
     }
 
@@ -390,8 +400,15 @@ fn return_what_is_freed() {
 impl State {
     /// A slot if one can be had now: of those that came back last, whose pages are still warm, the first that is large
     /// enough, else the first, grown.
-    fn try_take(&mut self, needed: u64, aside: u64, admitted: &[bool]) -> Option<io::Result<Buffer>> {
-        let fits = |slot: &Buffer| admitted[slot.device] && slot.capacity() >= needed;
+    fn try_take(
+        &mut self,
+        needed: u64,
+        aside: u64,
+        admitted: &[bool],
+        fit: Fit,
+    ) -> Option<io::Result<Buffer>> {
+        let suits = |bytes: u64| bytes == needed || (bytes > needed && fit == Fit::Loose);
+        let fits = |slot: &Buffer| admitted[slot.device] && suits(slot.capacity());
         let taken = if let Some(at) = self.free.iter().rposition(fits)
             && self.make_room(at, self.free[at].capacity() + aside)
         {
@@ -402,7 +419,7 @@ impl State {
             let rounded = (needed + needed / 8).next_multiple_of(step);
             self.largest = self.largest.max(rounded);
             let sizes = [self.fair_share(), rounded, needed];
-            let mut sizes = sizes.into_iter().filter(|&bytes| bytes >= needed);
+            let mut sizes = sizes.into_iter().filter(|&bytes| suits(bytes));
             let bytes = sizes.find(|bytes| self.make_room(at, bytes + aside))?;
             self.grow(at, bytes)
         };

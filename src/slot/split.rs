@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
-use super::{Buffer, Claim, DeviceId, Member, Slot, SlotError, SlotPool, Standing, State};
+use super::{Buffer, Claim, DeviceId, Fit, Member, Slot, SlotError, SlotPool, Standing, State};
 use crate::equalize::planes::PLANES;
 
 /// The slots of one picture.
@@ -30,7 +30,8 @@ impl SlotPool {
         claim: &Claim,
     ) -> Result<Slots, SlotError> {
         let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
-        let taken = self.in_turn(total, |state| state.try_take_split(whole, aside, plane, claim))?;
+        let sizes = Sizes { whole: whole.max(1), aside, plane };
+        let taken = self.in_turn(total, |state| state.try_take_split(sizes, claim))?;
         let slot = |buffer, aside| Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) };
         let mut taken = taken.into_iter();
         let whole = slot(taken.next().expect("the first is the whole picture's"), aside);
@@ -38,22 +39,31 @@ impl SlotPool {
     }
 }
 
+/// Bytes of a split picture: in its own slot, aside, and in the slot of each plane.
+#[derive(Clone, Copy)]
+struct Sizes {
+    whole: u64,
+    aside: u64,
+    plane: u64,
+}
+
 impl State {
     /// The slots of a split picture if all can be had now, the whole picture's first.
-    fn try_take_split(
-        &mut self,
-        whole: u64,
-        aside: u64,
-        plane: u64,
-        claim: &Claim,
-    ) -> Option<io::Result<Vec<Buffer>>> {
+    fn try_take_split(&mut self, sizes: Sizes, claim: &Claim) -> Option<io::Result<Vec<Buffer>>> {
         if self.may_still_come(claim) {
             return None;
         }
+        let all_are_here = self.free.len() as u64 == self.slots;
+        let taken = self.take_all_or_none(sizes, claim, Fit::Loose);
+        // Where no slot can come back any more, room to spare is what is in the way.
+        if taken.is_none() && all_are_here { self.take_all_or_none(sizes, claim, Fit::Tight) } else { taken }
+    }
+
+    fn take_all_or_none(&mut self, sizes: Sizes, claim: &Claim, fit: Fit) -> Option<io::Result<Vec<Buffer>>> {
         let mut taken = Vec::with_capacity(1 + PLANES);
-        let outcome = self.take_parts(whole, aside, plane, claim, &mut taken);
+        let outcome = self.take_parts(sizes, claim, fit, &mut taken);
         if !matches!(outcome, Some(Ok(()))) {
-            self.memory_left += if taken.is_empty() { 0 } else { aside };
+            self.memory_left += if taken.is_empty() { 0 } else { sizes.aside };
             self.free.append(&mut taken);
         }
         outcome.map(|parts| parts.map(|()| taken))
@@ -62,14 +72,13 @@ impl State {
     /// Takes the slots of a split picture one by one, as far as they can be had.
     fn take_parts(
         &mut self,
-        whole: u64,
-        aside: u64,
-        plane: u64,
+        sizes: Sizes,
         claim: &Claim,
+        fit: Fit,
         taken: &mut Vec<Buffer>,
     ) -> Option<io::Result<()>> {
         let cpu: Vec<bool> = self.members.iter().map(|member| !member.accelerator).collect();
-        match self.try_take(whole.max(1), aside, &cpu)? {
+        match self.try_take(sizes.whole, sizes.aside, &cpu, fit)? {
             Ok(buffer) => taken.push(buffer),
             Err(error) => return Some(Err(error)),
         }
@@ -81,7 +90,7 @@ impl State {
             let free = self.free.iter().map(|buffer| buffer.device).filter(|&device| admitted[device]);
             let device = free.min_by_key(rank)?;
             let only: Vec<bool> = (0..admitted.len()).map(|other| other == device).collect();
-            match self.try_take(plane, 0, &only)? {
+            match self.try_take(sizes.plane, 0, &only, fit)? {
                 Ok(buffer) => taken.push(buffer),
                 Err(error) => return Some(Err(error)),
             }

@@ -133,6 +133,22 @@ fn a_split_picture_takes_all_its_slots_or_none() {
 }
 
 #[test]
+fn a_split_picture_that_fills_the_bound_gets_its_slots() {
+    // Rounded up, or in slots that are larger than it asks for, the parts would be more than the bound.
+    let pool = Arc::new(SlotPool::new(10 * STEP));
+    pool.join(false, 4, nothing());
+    drop(pool.take(8 * STEP, 0, &Claim::default()).unwrap());
+    let (done, taken) = crossbeam_channel::bounded(1);
+    let other = Arc::clone(&pool);
+    std::thread::spawn(move || done.send(other.take_split(3 * STEP, STEP, 2 * STEP, &Claim::default())));
+    let slots = taken.recv_timeout(Duration::from_secs(10)).expect("nobody is left to wait for").unwrap();
+    assert_eq!(slots.planes.len(), 3);
+    drop(slots);
+    let state = pool.lock();
+    assert_eq!(state.memory_left + state.free.iter().map(Buffer::capacity).sum::<u64>(), 10 * STEP);
+}
+
+#[test]
 fn accelerators_that_are_insisted_on_are_waited_for() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     pool.join(false, 4, nothing());
