@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -101,6 +101,8 @@ impl Health {
 struct Worker {
     channel: Channel,
     ready: bool,
+    /// It took no message for as long as a picture may take.
+    deaf: bool,
     /// Which memory the worker has mapped for a slot.
     mapped: HashMap<SlotId, u64>,
     /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
@@ -226,13 +228,14 @@ impl GpuDevice {
 
     fn begin(&self, channel: &Channel) -> Result<(), End> {
         let worker_end = channel.try_clone().map_err(|error| End::Failed(error.to_string()))?;
+        // A message waits for room under a lock that the supervisor needs, so it must not wait for ever.
+        worker_end.wait_at_most(self.timeout).map_err(|error| End::Failed(error.to_string()))?;
         let mut state = self.link.lock();
         if state.closing {
             return Err(End::Closed);
         }
         state.health = Health::Starting;
-        state.worker =
-            Some(Worker { channel: worker_end, ready: false, mapped: HashMap::new(), lent: HashMap::new() });
+        state.worker = Some(Worker::new(worker_end));
         Ok(())
     }
 
@@ -308,6 +311,9 @@ impl GpuDevice {
             let late = start.elapsed() > START_DEADLINE;
             return late.then(|| End::Failed(format!("its worker did not start in {START_DEADLINE:?}")));
         }
+        if worker.deaf {
+            return Some(End::Failed("its worker took no more messages and was killed".to_owned()));
+        }
         let now = Instant::now();
         let late = worker.lent.values().find(|lent| lent.deadline < now)?;
         let input = Shown(late.task.input());
@@ -346,7 +352,7 @@ impl GpuDevice {
         let bytes = queued + task.layout.bytes();
         let deadline =
             Instant::now() + self.timeout + Duration::from_millis(bytes / (SLOWEST_BYTES_A_SECOND / 1000));
-        // A worker that cannot be reached is about to be found dead by its supervisor, which takes the task back.
+        // A worker that cannot be reached is about to be found dead or deaf by its supervisor, which takes the task back.
         let _ = worker.offer(&task);
         worker.lent.insert(task.slot.id(), Lent { task, deadline });
         state.busy.set(true);
@@ -355,15 +361,28 @@ impl GpuDevice {
 }
 
 impl Worker {
+    fn new(channel: Channel) -> Self {
+        Self { channel, ready: false, deaf: false, mapped: HashMap::new(), lent: HashMap::new() }
+    }
+
+    fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        if self.deaf {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let sent = self.channel.send(message, fd);
+        self.deaf = sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        sent
+    }
+
     fn offer(&mut self, task: &Task) -> io::Result<()> {
         let (slot, memory) = (task.slot.id(), task.slot.memory());
         if self.mapped.get(&slot) != Some(&memory.generation) {
             let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
-            self.channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
+            self.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
             self.mapped.insert(slot, generation);
         }
         let (layout, order) = (task.layout, task.order);
-        self.channel.send(&ToWorker::Work { slot, layout, order }, None)
+        self.send(&ToWorker::Work { slot, layout, order }, None)
     }
 }
 
@@ -372,8 +391,8 @@ impl Link {
         if let Some(worker) = &mut self.lock().worker
             && worker.mapped.remove(&slot).is_some()
         {
-            // If the worker is gone, so is its mapping.
-            let _ = worker.channel.send(&ToWorker::Unmap { slot }, None);
+            // If the worker is gone, or about to be, so is its mapping.
+            let _ = worker.send(&ToWorker::Unmap { slot }, None);
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
@@ -86,7 +88,7 @@ impl Channel {
     /// Sends a message, and a descriptor along with it.
     ///
     /// # Errors
-    /// The system's; `BrokenPipe` when the other end is gone.
+    /// The system's; `BrokenPipe` when the other end is gone; see also [`Channel::wait_at_most`].
     pub fn send(&self, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut space = [0; LONGEST];
         let bytes = postcard::to_slice(message, &mut space).map_err(io::Error::other)?;
@@ -131,6 +133,16 @@ impl Channel {
             _ => None,
         });
         Ok(Some((message, fd)))
+    }
+
+    /// From now on [`Channel::send`] fails with `WouldBlock` when the other end has left no room for so long.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        // Zero would be for ever.
+        let time = time.max(Duration::from_millis(1));
+        Ok(set_socket_timeout(&self.0, Timeout::Send, Some(time))?)
     }
 
     /// Both directions end; the other end sees it at once.
@@ -193,6 +205,14 @@ mod tests {
         let (ours, theirs) = Channel::pair().unwrap();
         drop(ours);
         assert!(theirs.receive::<FromWorker>().unwrap().is_none());
+    }
+
+    #[test]
+    fn who_never_reads_is_not_waited_for() {
+        let (ours, _theirs) = Channel::pair().unwrap();
+        ours.wait_at_most(Duration::from_millis(20)).unwrap();
+        let full = (0..100_000).find_map(|slot| ours.send(&ToWorker::Unmap { slot }, None).err());
+        assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

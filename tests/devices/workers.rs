@@ -9,7 +9,11 @@ use super::batch::{Batch, alive, by, notes, signal, under_way, wait_until};
 const PICTURES: usize = 60;
 
 fn batch() -> Batch {
-    Batch::new((0..PICTURES).map(|number| (format!("{number}.pgm"), picture(number))), &[])
+    pictures(PICTURES, &[])
+}
+
+fn pictures(count: usize, flags: &[&str]) -> Batch {
+    Batch::new((0..count).map(|number| (format!("{number}.pgm"), picture(number))), flags)
 }
 
 /// A PGM with a ramp that no other number has.
@@ -85,4 +89,17 @@ fn no_worker_outlives_the_main_process() {
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until("the workers are gone", || !workers.iter().any(|&pid| alive(pid)));
+}
+
+#[test]
+fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_killed() {
+    // So many threads lend it so many slots that the messages about them do not fit.
+    let batch = pictures(600, &["--threads", "200"]);
+    let (mut child, workers) = under_way(&batch, "cpu-workers:1", 1);
+    signal(workers[0], Signal::STOP);
+    wait_until("the run ends", || child.try_wait().unwrap().is_some());
+    let summary = batch.assert_done(&child.wait_with_output().unwrap(), "out");
+    // A fast one had done most of them before it was stopped.
+    let said = notes(&summary);
+    assert!(said.contains("took no more messages") || said.contains("overran its deadline"), "{summary}");
 }
