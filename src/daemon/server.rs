@@ -1,6 +1,6 @@
 //! Health and metrics over HTTP.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tiny_http::{Header, Method, Request, Response};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::health::Health;
 use super::metrics::Metrics;
@@ -18,6 +18,9 @@ use crate::status;
 const PROMETHEUS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+
+/// How often it is looked whether the server is to end, or can listen again.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A server that answers until it is dropped.
 #[derive(Debug)]
@@ -49,15 +52,10 @@ pub(super) fn start(
     let end = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&end);
     let address = listening.server_addr().to_ip().unwrap_or(address);
-    let answer = move || {
-        while !ended.load(Ordering::Relaxed) {
-            if let Ok(Some(request)) = listening.recv_timeout(Duration::from_millis(200)) {
-                answering.answer(request);
-            }
-        }
-    };
-    let thread =
-        thread::Builder::new().name("http".into()).spawn(answer).map_err(|error| error.to_string())?;
+    let thread = thread::Builder::new()
+        .name("http".into())
+        .spawn(move || answering.answer_all(listening, address, &ended))
+        .map_err(|error| error.to_string())?;
     info!("serving /metrics, /healthz, /readyz and /status at http://{address}");
     Ok(Server {
         end,
@@ -78,6 +76,19 @@ impl Drop for Server {
 }
 
 impl Answering {
+    fn answer_all(&self, mut listening: tiny_http::Server, address: SocketAddr, ended: &AtomicBool) {
+        while !ended.load(Ordering::Relaxed) {
+            match listening.recv_timeout(PAUSE) {
+                Ok(Some(request)) => self.answer(request),
+                Ok(None) | Err(_) => {
+                    if let Some(again) = listen_again(address) {
+                        listening = again;
+                    }
+                }
+            }
+        }
+    }
+
     fn answer(&self, request: Request) {
         let (code, kind, body) = match request.method() {
             Method::Get | Method::Head => self.get(request.url()),
@@ -107,6 +118,15 @@ impl Answering {
             Err(error) => (503, TEXT, format!("{error}\n")),
         }
     }
+}
+
+/// A new server if the old one lets nobody in any more. For want of file descriptors the thread of tiny_http that does so ends,
+/// most often without a word; but then the address is free.
+fn listen_again(address: SocketAddr) -> Option<tiny_http::Server> {
+    let listener = TcpListener::bind(address).ok()?;
+    let server = tiny_http::Server::from_listener(listener, None).ok()?;
+    warn!("nobody listened at {address} any more; listening again");
+    Some(server)
 }
 
 fn verdict(health: Result<(), String>) -> (u16, &'static str, String) {

@@ -1,9 +1,11 @@
 //! What the outside is told of a service that runs: the service manager, and whoever asks over HTTP.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::harness::{DULL, Place};
 use crate::service::{LONG, Service, drop_in, outputs, wait};
@@ -54,15 +56,21 @@ fn the_watchdog_hears_nothing_of_a_process_that_hangs() {
     assert!(socket.recv(&mut [0; 4096]).is_err());
 }
 
+fn listens_at(service: &Service) -> SocketAddr {
+    service.log().split_once("/status at http://").unwrap().1.lines().next().unwrap().parse().unwrap()
+}
+
 /// The answer to a question over HTTP.
 fn get(service: &Service, path: &str) -> String {
-    let log = service.log();
-    let address = log.rsplit_once("at http://").unwrap().1.lines().next().unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+    try_get(service, path).unwrap()
+}
+
+fn try_get(service: &Service, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(listens_at(service))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 #[test]
@@ -89,4 +97,19 @@ fn health_state_and_metrics_are_served_while_pictures_are_done() {
     wait("the return to be told", || get(&service, "/readyz").starts_with("HTTP/1.1 200"));
     drop_in(&place, "b.pgm", DULL);
     wait("the next picture", || outputs(&place).iter().any(|name| name == "b.pgm"));
+}
+
+#[test]
+fn health_is_served_again_after_the_files_ran_out() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--listen 127.0.0.1:0");
+    wait("the first answer", || get(&service, "/readyz").starts_with("HTTP/1.1 200"));
+    let pid = Pid::from_raw(service.pid().try_into().unwrap());
+    let before = getrlimit(Resource::Nofile);
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(1), ..before.clone() }).unwrap();
+    wait("the loss", || TcpStream::connect_timeout(&listens_at(&service), Duration::from_secs(1)).is_err());
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    wait("an answer", || {
+        try_get(&service, "/healthz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    });
 }
