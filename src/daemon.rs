@@ -258,7 +258,7 @@ impl<'a> Watching<'a> {
                 warn!("the ledger was deleted; what is in the watched folders is done again");
                 self.watch.list_all(now);
             }
-            Err(why) => return warn!("{why}"),
+            Err(why) => warn!("{why}"),
         }
         let counts = self.settle.counts();
         let daemon = ledger::Daemon {

@@ -14,6 +14,9 @@ const PICTURES: u32 = 10;
 /// And it gets at least this long: a huge picture on a small machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// The watchdog hears of life no more often than this; the loop comes round with every picture.
+const SIGN: Duration = Duration::from_millis(200);
+
 /// Written by the loop, read by everybody.
 #[derive(Debug)]
 pub(super) struct Health {
@@ -26,6 +29,8 @@ struct State {
     beat: Instant,
     /// The last time that a picture ended, or that there was none under way.
     moved: Instant,
+    /// When the watchdog is due to hear a sign of life.
+    next_sign: Instant,
     ready: bool,
     stopping: bool,
     trouble: Option<String>,
@@ -35,7 +40,8 @@ impl Health {
     /// Alive, and not ready.
     pub(super) fn new(device_timeout: Duration) -> Self {
         let now = Instant::now();
-        let state = State { beat: now, moved: now, ready: false, stopping: false, trouble: None };
+        let state =
+            State { beat: now, moved: now, next_sign: now, ready: false, stopping: false, trouble: None };
         Self { patience: (device_timeout * PICTURES).max(PATIENCE), state: Mutex::new(state) }
     }
 
@@ -53,14 +59,18 @@ impl Health {
 
     /// The loop comes round. The watchdog hears of it only while the pipeline moves too.
     pub(super) fn beat(&self, pictures_under_way: bool) {
+        let now = Instant::now();
         let mut state = self.lock();
-        let before = std::mem::replace(&mut state.beat, Instant::now());
+        state.beat = now;
         if !pictures_under_way {
-            state.moved = state.beat;
+            state.moved = now;
         }
-        let news = before.elapsed() > Duration::ZERO;
+        let is_time = state.next_sign <= now;
+        if is_time {
+            state.next_sign = now + SIGN;
+        }
         drop(state);
-        if news && self.alive().is_ok() && sd_notify::watchdog_enabled().is_some() {
+        if is_time && self.alive().is_ok() && sd_notify::watchdog_enabled().is_some() {
             notify(&[NotifyState::Watchdog]);
         }
     }
