@@ -33,7 +33,7 @@ pub(super) fn settle(
         }
         After::Move(folder) => {
             make_durable(output)?;
-            move_to(input, &folder.join(below), stamp)
+            Ok(move_to(input, &folder.join(below), stamp)?.is_some())
         }
     }
 }
@@ -49,10 +49,7 @@ pub(super) fn set_aside(
     stamp: Stamp,
     reason: &str,
 ) -> io::Result<bool> {
-    let target = folder.join(below);
-    if !move_to(input, &target, stamp)? {
-        return Ok(false);
-    }
+    let Some(target) = move_to(input, &folder.join(below), stamp)? else { return Ok(false) };
     let mut name = target.into_os_string();
     name.push(".reason.txt");
     fs::write(name, format!("{reason}\n"))?;
@@ -100,24 +97,25 @@ fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
     Ok(true)
 }
 
-fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
+/// Moves an input to `target` or to a free name beside it; returns where it is now, or nothing if it was another file by now.
+fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<Option<PathBuf>> {
     if let Some(folder) = target.parent() {
         fs::create_dir_all(folder)?;
     }
     let target = free_name(target);
     match renameat_with(CWD, input, CWD, &target, RenameFlags::NOREPLACE) {
-        Err(rustix::io::Errno::XDEV) => return copy_to(input, &target, stamp),
+        Err(rustix::io::Errno::XDEV) => return Ok(copy_to(input, &target, stamp)?.then_some(target)),
         other => other?,
     }
     if stamp.is_still_of(&target) {
-        return Ok(true);
+        return Ok(Some(target));
     }
     // Where a still newer file has the place by now, this one was replaced by it.
     match renameat_with(CWD, &target, CWD, input, RenameFlags::NOREPLACE) {
         Err(rustix::io::Errno::EXIST) => fs::remove_file(&target)?,
         other => other?,
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// To another file system: a whole and durable copy first.
@@ -240,6 +238,19 @@ mod tests {
         assert_eq!(fs::read(failed.join("a.png")).unwrap(), b"input");
         assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged PNG\n");
         assert_eq!(case.names(), ["failed", "out.png"]);
+    }
+
+    #[test]
+    fn the_next_failure_of_a_name_has_a_reason_of_its_own() {
+        let case = Case::new();
+        let failed = case.at("failed");
+        fs::create_dir(&failed).unwrap();
+        fs::write(failed.join("a.png"), "an older one").unwrap();
+        fs::write(failed.join("a.png.reason.txt"), "older\n").unwrap();
+        assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "newer").unwrap());
+        assert_eq!(fs::read(failed.join("a.2.png")).unwrap(), b"input");
+        assert_eq!(fs::read(failed.join("a.2.png.reason.txt")).unwrap(), b"newer\n");
+        assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"older\n");
     }
 
     #[test]
