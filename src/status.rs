@@ -66,7 +66,8 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
         let how = device.trouble.as_deref().unwrap_or("works");
         write!(to, "device    {}: {how}", device.name)?;
         if device.failures > 0 {
-            write!(to, " (failed {} times so far)", device.failures)?;
+            let times = if device.failures == 1 { "time" } else { "times" };
+            write!(to, " (failed {} {times} so far)", device.failures)?;
         }
         writeln!(to)?;
     }
