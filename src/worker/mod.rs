@@ -278,9 +278,8 @@ fn work(channel: &Channel, engine: &dyn Engine, lanes: usize, fault: Option<Faul
             }
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
-        listen(channel, engine, &sender)?;
-        // The main process is gone or done; pictures still in the lanes are nobody's.
-        std::process::exit(0)
+        // The main process is gone or done, or cannot be understood: pictures still in the lanes are nobody's.
+        std::process::exit(listen(channel, engine, &sender).is_err().into())
     })
 }
 
@@ -296,12 +295,10 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>) -> io::R
         match message {
             ToWorker::Map { slot, bytes, generation } => {
                 let_go(&mut slots, slot);
-                let fd = fd.ok_or_else(|| io::Error::other("a slot came without its memory"))?;
-                let mut memory = Memory::from_fd(fd, bytes as usize, generation)?;
-                if let Err(error) = engine.pin(&mut memory) {
-                    fail(channel, slot, &error);
-                }
-                slots.insert(slot, Arc::new(Mutex::new(memory)));
+                match map(fd, bytes, generation, engine) {
+                    Ok(memory) => slots.insert(slot, Arc::new(Mutex::new(memory))),
+                    Err(error) => fail(channel, slot, &error),
+                };
             }
             ToWorker::Unmap { slot } => let_go(&mut slots, slot),
             ToWorker::Work { slot, layout, order } => {
@@ -312,6 +309,16 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>) -> io::R
         }
     }
     Ok(())
+}
+
+/// Maps a slot's memory and makes it ready.
+fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) -> Result<Memory, EngineError> {
+    let fd =
+        fd.ok_or_else(|| EngineError("a slot came without its memory: too many open files?".to_owned()))?;
+    let mut memory = Memory::from_fd(fd, bytes as usize, generation)
+        .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;
+    engine.pin(&mut memory)?;
+    Ok(memory)
 }
 
 fn run_lane(
