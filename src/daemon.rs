@@ -31,7 +31,7 @@ use tracing::{error, info, warn};
 use crate::config::{Service, Settings};
 use crate::equalize::Order;
 use crate::error::Error;
-use crate::ledger::{self, Ledger, Lock};
+use crate::ledger::{self, Ledger, Lock, Pruned};
 use crate::machine::Machine;
 use crate::paths::Shown;
 use crate::pipeline::{Encoder, Stop};
@@ -54,6 +54,8 @@ const SAY: Duration = Duration::from_secs(2);
 /// How often old rows of the ledger are looked for, and how old they are.
 const PRUNE: Duration = Duration::from_secs(24 * 3600);
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How many rows are looked at in one turn, so that nothing waits for a slow file system.
+const PRUNED_A_TURN: u32 = 1000;
 
 /// What the outside asks of a service that runs.
 pub struct Control {
@@ -151,6 +153,8 @@ struct Watching<'a> {
     machine: Arc<Machine>,
     next_say: Instant,
     next_prune: Instant,
+    /// How far the search for old rows has come.
+    pruned: Pruned,
 }
 
 impl<'a> Watching<'a> {
@@ -182,7 +186,8 @@ impl<'a> Watching<'a> {
             jobs: Some(jobs),
             running: HashMap::new(),
             next_say: now,
-            next_prune: now + PRUNE,
+            next_prune: now,
+            pruned: Pruned::default(),
             settings,
             control,
             out,
@@ -240,13 +245,29 @@ impl<'a> Watching<'a> {
         if self.next_say <= now {
             self.say(now);
         }
-        if self.next_prune <= now {
-            self.next_prune = now + PRUNE;
-            match self.ledger.prune(OLD) {
-                Ok(count) => info!("forgot {count} pictures whose inputs are long gone"),
-                Err(why) => warn!("{why}"),
-            }
+        // What is not there may only be away with its folder.
+        if self.next_prune <= now && self.watch.missing().next().is_none() {
+            self.prune(now);
         }
+    }
+
+    /// Goes on to look for old rows of the ledger.
+    fn prune(&mut self, now: Instant) {
+        let so_far = std::mem::take(&mut self.pruned);
+        match self.ledger.prune(OLD, &so_far.last.unwrap_or_default(), PRUNED_A_TURN) {
+            Ok(Pruned { forgotten, last }) => {
+                let forgotten = so_far.forgotten + forgotten;
+                if last.is_some() {
+                    self.pruned = Pruned { forgotten, last };
+                    return;
+                }
+                if forgotten > 0 {
+                    info!("forgot {forgotten} pictures whose inputs are long gone");
+                }
+            }
+            Err(why) => warn!("{why}"),
+        }
+        self.next_prune = now + PRUNE;
     }
 
     /// Tells the ledger, the metrics and the service manager how things are.

@@ -271,21 +271,43 @@ impl Ledger {
     }
 
     /// Forgets pictures that ended longer than `age` ago and whose inputs are gone, so that the ledger does not grow for
-    /// ever. Returns how many.
-    pub fn prune(&self, age: Duration) -> Result<usize, LedgerError> {
+    /// ever. A step looks at the `most` pictures that come next `after` a path, for a look at a file may take long.
+    pub fn prune(&self, age: Duration, after: &Path, most: u32) -> Result<Pruned, LedgerError> {
         let before = now_ns().saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
-        let mut query = self.db.prepare("SELECT input FROM picture WHERE finished < ?1")?;
-        let inputs: Vec<PathBuf> =
-            query.query_map([before], |row| Ok(path(row.get(0)?)))?.collect::<Result<_, _>>()?;
-        let mut pruned = 0;
+        let mut query = self.db.prepare_cached(
+            "SELECT input, coalesce(finished < ?2, 0) FROM picture WHERE input > ?1 ORDER BY input LIMIT ?3",
+        )?;
+        let rows = query.query_map(params![bytes(after), before, most], |row| {
+            Ok((path(row.get(0)?), row.get::<_, bool>(1)?))
+        })?;
+        let rows: Vec<(PathBuf, bool)> = rows.collect::<Result<_, _>>()?;
+        let mut forgotten = 0;
         let transaction = self.db.unchecked_transaction()?;
-        for input in inputs.iter().filter(|input| !input.exists()) {
+        for (input, _) in rows.iter().filter(|(input, is_old)| *is_old && is_gone(input)) {
             self.forget(input)?;
-            pruned += 1;
+            forgotten += 1;
         }
         transaction.commit()?;
-        Ok(pruned)
+        let is_end = rows.len() < most as usize;
+        Ok(Pruned {
+            forgotten,
+            last: rows.into_iter().next_back().map(|(input, _)| input).filter(|_| !is_end),
+        })
     }
+}
+
+/// What a step of [`Ledger::prune`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// How many pictures it forgot.
+    pub forgotten: usize,
+    /// The last path that it looked at; none if that was all.
+    pub last: Option<PathBuf>,
+}
+
+/// Whether there is no such file, and not only no way to it.
+fn is_gone(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Which file stands at a path, by inode and mtime.

@@ -148,9 +148,17 @@ fn old_pictures_are_forgotten_when_their_inputs_are_gone() {
         case.ledger.begin(&entry(input, input)).unwrap();
         case.ledger.done(input, &OUTCOME).unwrap();
     }
-    assert_eq!(case.ledger.prune(Duration::from_secs(60)).unwrap(), 0);
+    let prune = |age, after: &Path, most| {
+        let Pruned { forgotten, last } = case.ledger.prune(age, after, most).unwrap();
+        (forgotten, last)
+    };
+    let start = Path::new("");
+    assert_eq!(prune(Duration::from_secs(60), start, 10), (0, None));
     std::thread::sleep(Duration::from_millis(2));
-    assert_eq!(case.ledger.prune(Duration::ZERO).unwrap(), 1);
+    assert_eq!(prune(Duration::ZERO, start, 1), (1, Some(gone.clone())));
+    assert_eq!(prune(Duration::ZERO, &gone, 1), (0, Some(kept.clone())));
+    assert_eq!(prune(Duration::ZERO, &kept, 1), (0, None));
+    assert_eq!(case.ledger.standing(&entry(&gone, &gone)).unwrap(), Standing::Unknown);
     assert_eq!(case.ledger.standing(&entry(&kept, &kept)).unwrap(), Standing::Done);
 }
 
