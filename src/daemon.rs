@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use tracing::{error, info, warn};
@@ -78,10 +78,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
     let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
     note.into_iter().for_each(|note| warn!("{note}"));
-    match remove_leftovers(&settings.out) {
-        0 => {}
-        count => info!("removed {count} temporary files of a process that was killed"),
-    }
+    let started = SystemTime::now();
     let health = Arc::new(Health::new(settings.device_timeout));
     let machine = Arc::new(Machine::new(settings.memory));
     let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
@@ -99,9 +96,19 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
         let spawned =
             thread::Builder::new().name("watch".into()).spawn_scoped(scope, move || watching.run(&told));
         spawned.map_err(Error::thread)?;
+        let tidy = || remove_leftovers(&settings.out, started, || stop.asked());
+        thread::Builder::new()
+            .name("tidy".into())
+            .spawn_scoped(scope, move || match tidy() {
+                0 => {}
+                count => info!("removed {count} temporary files of a process that was killed"),
+            })
+            .map_err(Error::thread)?;
         let jobs = starting(given, &health);
         let done = crate::process(jobs, &encoder, order, settings, &machine, &stop, &events);
         drop(events);
+        // Whatever ended it, nobody is to tidy on.
+        stop.ask();
         done
     });
     drop(server);
