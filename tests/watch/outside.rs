@@ -106,7 +106,7 @@ fn health_is_served_again_after_the_files_ran_out() {
     wait("the first answer", || get(&service, "/readyz").starts_with("HTTP/1.1 200"));
     let pid = Pid::from_raw(service.pid().try_into().unwrap());
     let before = getrlimit(Resource::Nofile);
-    prlimit(pid, Resource::Nofile, Rlimit { current: Some(1), ..before.clone() }).unwrap();
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(1), ..before }).unwrap();
     wait("the loss", || TcpStream::connect_timeout(&listens_at(&service), Duration::from_secs(1)).is_err());
     prlimit(pid, Resource::Nofile, before).unwrap();
     wait("an answer", || {
