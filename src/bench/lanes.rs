@@ -58,8 +58,7 @@ pub fn report(command: &LanesCommand) -> Result<String, Error> {
         true => Order::Count { equalize: None },
         false => Order::Equalize(Operation { method: Method::Global, per_channel: command.per_channel }),
     };
-    let time = Duration::from_secs_f64(command.seconds);
-    let rate = lanes(&workers, &Load { layout, order, slots: command.slots, time })?;
+    let rate = lanes(&workers, &Load { layout, order, slots: command.slots, time: command.seconds })?;
     let json = serde_json::to_string(&rate).expect("two numbers are JSON");
     Ok(json + "\n")
 }

@@ -1,6 +1,7 @@
 //! The command line of `histeqd bench`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -104,12 +105,43 @@ pub struct LanesCommand {
     #[arg(long)]
     pub per_channel: bool,
     /// Lanes a worker
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = at_least_one)]
     pub lanes: usize,
     /// Pictures that a worker has at once
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: u32,
     /// Seconds to measure
-    #[arg(long, default_value_t = 3.0)]
-    pub seconds: f64,
+    #[arg(long, default_value = "3", value_parser = seconds)]
+    pub seconds: Duration,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("not a whole number of at least 1".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn lanes_without_anything_to_measure_are_refused() {
+        let takes = |flag, value| Cli::try_parse_from(["histeqd", "bench", "lanes", flag, value]).is_ok();
+        assert!(takes("--lanes", "1") && takes("--slots", "1") && takes("--seconds", "0.5"));
+        for flag in ["--lanes", "--slots"] {
+            assert!(!takes(flag, "0"), "{flag}");
+        }
+        for seconds in ["-1", "NaN", "1e30", "x"] {
+            assert!(!takes("--seconds", seconds), "{seconds}");
+        }
+    }
 }
