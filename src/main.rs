@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use clap::Parser;
 use histeqd::cli::{Cli, Command, HistogramCommand, Invocation};
@@ -54,7 +55,7 @@ fn run() -> Result<Exit, Error> {
 fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
-    on_signals(&stop, &publisher)?;
+    on_signals(&stop, None, &publisher)?;
     let summary = histeqd::run(settings, &stop, &publisher)?;
     tell(&summary, settings)
 }
@@ -64,7 +65,7 @@ fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
     let (settings, request) = command.resolve()?;
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
-    on_signals(&stop, &publisher)?;
+    on_signals(&stop, None, &publisher)?;
     let summary = histogram::run(&settings, &request, &stop, &publisher)?;
     tell(&summary, &settings)
 }
@@ -80,7 +81,7 @@ fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
 fn watch(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     let control = daemon::Control { stop: Stop::default(), reload: Arc::default(), read: Box::new(reread) };
-    on_service_signals(&control, &publisher)?;
+    on_signals(&control.stop, Some(&control.reload), &publisher)?;
     daemon::run(settings, control, &publisher)?;
     Ok(Exit::Done)
 }
@@ -93,39 +94,29 @@ fn reread() -> Result<Settings, Error> {
     }
 }
 
-/// Like [`on_signals`]; SIGHUP has the configuration read again.
-fn on_service_signals(control: &daemon::Control, publisher: &Arc<Publisher>) -> Result<(), Error> {
-    let cannot = |error: io::Error| Error::CannotRun(format!("signals cannot be handled: {error}"));
-    let (stop, reload, publisher) =
-        (control.stop.clone(), Arc::clone(&control.reload), Arc::clone(publisher));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(cannot)?;
+/// The first signal drains, the second leaves at once; no partial file either way. SIGHUP is one of them, unless somebody wants
+/// to `reload` then.
+fn on_signals(
+    stop: &Stop,
+    reload: Option<&Arc<AtomicBool>>,
+    publisher: &Arc<Publisher>,
+) -> Result<(), Error> {
+    let (stop, reload, publisher) = (stop.clone(), reload.cloned(), Arc::clone(publisher));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))?;
     let listen = move || {
         for signal in signals.forever() {
-            match signal {
-                SIGHUP => reload.store(true, Ordering::Relaxed),
+            match &reload {
+                Some(reload) if signal == SIGHUP => reload.store(true, Ordering::Relaxed),
                 _ if stop.asked() => leave(&publisher),
                 _ => stop.ask(),
             }
         }
     };
-    std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(Error::thread)?;
-    Ok(())
+    thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(Error::thread)
 }
 
 fn leave(publisher: &Publisher) -> ! {
     publisher.abandon_all();
     std::process::exit(Exit::Stopped as i32)
-}
-
-/// The first signal drains, the second leaves at once; no partial file either way.
-fn on_signals(stop: &Stop, publisher: &Arc<Publisher>) -> Result<(), Error> {
-    let (stop, publisher) = (stop.clone(), Arc::clone(publisher));
-    let handler = move || {
-        if stop.asked() {
-            leave(&publisher);
-        }
-        stop.ask();
-    };
-    ctrlc::set_handler(handler)
-        .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))
 }

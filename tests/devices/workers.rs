@@ -2,6 +2,8 @@
 //! killed, stopped, made to hang or made to fail in the middle of a batch. Whatever happens, all outputs are there and right.
 
 use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::time::Duration;
 
 use histeqd::worker::protocol::{Channel, FromWorker, ToWorker};
 use rustix::process::Signal;
@@ -37,8 +39,9 @@ fn run_with_fault(fault: &str, workers: u32) -> Value {
 #[test]
 fn workers_give_the_same_bytes_as_the_process_itself() {
     let summary = run_with_fault("fail@1000000", 2);
-    assert_eq!(by(&summary, "cpu"), 0, "the workers did it all: {summary}");
-    assert!(by(&summary, "cpu-worker0") > 0 && by(&summary, "cpu-worker1") > 0, "{summary}");
+    // The one that was ready first may have done all.
+    let done = by(&summary, "cpu-worker0") + by(&summary, "cpu-worker1");
+    assert_eq!(done, PICTURES as u64, "{summary}");
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn no_worker_outlives_the_main_process() {
 #[test]
 fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_killed() {
     // So many threads lend it so many slots that the messages about them do not fit.
-    let batch = pictures(600, &["--threads", "200"]);
+    let batch = pictures(300, &["--threads", "90"]);
     let (mut child, workers) = under_way(&batch, "cpu-workers:1", 1);
     signal(workers[0], Signal::STOP);
     wait_until("the run ends", || child.try_wait().unwrap().is_some());
@@ -107,14 +110,32 @@ fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_kil
     assert!(said.contains("took no more messages") || said.contains("overran its deadline"), "{summary}");
 }
 
+/// A worker, and what a main process talks to it by.
+fn worker() -> (Child, Channel) {
+    let (ours, theirs) = Channel::pair().unwrap();
+    let worker = histeqd().args(["worker", "--cpu", "0"]).stdin(OwnedFd::from(theirs)).spawn().unwrap();
+    assert!(matches!(ours.receive().unwrap(), Some((FromWorker::Ready(None), None))));
+    (worker, ours)
+}
+
 #[test]
 fn a_worker_that_gets_no_memory_for_a_slot_says_so_and_ends() {
-    let (ours, theirs) = Channel::pair().unwrap();
-    let mut worker = histeqd().args(["worker", "--cpu", "0"]).stdin(OwnedFd::from(theirs)).spawn().unwrap();
-    assert!(matches!(ours.receive().unwrap(), Some((FromWorker::Ready(None), None))));
-    ours.send(&ToWorker::Map { slot: 3, bytes: 100, generation: 1 }, None).unwrap();
-    let Some((FromWorker::Failed { slot: 3, reason }, None)) = ours.receive().unwrap() else { panic!() };
+    let (mut worker, channel) = worker();
+    channel.send(&ToWorker::Map { slot: 3, bytes: 100, generation: 1 }, None).unwrap();
+    let Some((FromWorker::Failed { slot: 3, reason }, None)) = channel.receive().unwrap() else { panic!() };
     assert!(reason.starts_with("a slot came without its memory"), "{reason}");
-    assert!(ours.receive::<FromWorker>().unwrap().is_none());
+    assert!(channel.receive::<FromWorker>().unwrap().is_none());
     worker.wait().unwrap();
+}
+
+#[test]
+fn a_worker_leaves_signals_to_its_main_process_and_ends_with_it() {
+    let (mut worker, channel) = worker();
+    for sent in [Signal::INT, Signal::TERM, Signal::HUP] {
+        signal(worker.id().try_into().unwrap(), sent);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(worker.try_wait().unwrap().is_none());
+    drop(channel);
+    assert_eq!(worker.wait().unwrap().code(), Some(0));
 }
