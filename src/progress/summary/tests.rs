@@ -1,0 +1,153 @@
+use super::*;
+use crate::error::PictureError;
+use crate::timings::{Load, Times};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+fn done(device: &str) -> Event {
+    Event::Done {
+        input: "in/a.png".into(),
+        output: "out/a.png".into(),
+        pixels: 12_600_000,
+        bytes_in: 5,
+        bytes_out: 7,
+        device: device.into(),
+        times: Times::default(),
+    }
+}
+
+fn failed(input: impl Into<PathBuf>) -> Event {
+    Event::Failed { input: input.into(), error: PictureError::Device("all are gone".into()), planned: true }
+}
+
+fn skipped(why: Skip) -> Event {
+    Event::Skipped { input: "in/b".into(), why, planned: false }
+}
+
+fn summary(events: Vec<Event>) -> Summary {
+    let mut summary = Summary::new(Path::new("out"), false);
+    events.into_iter().for_each(|event| summary.count(event));
+    summary.seconds = 2.0;
+    summary
+}
+
+#[test]
+fn the_text_says_what_was_done_and_where_to_look() {
+    let summary = summary(vec![Event::Planned { count: 1 }, done("cpu")]);
+    assert_eq!(summary.text(), "Done: 1 picture, 13 MP in 2.0 s (6.3 MP/s); look in out\n");
+    assert_eq!(summary.exit(), Exit::Done);
+}
+
+#[test]
+fn the_text_names_devices_skips_failures_and_what_is_left() {
+    let summary = summary(vec![
+        Event::Planned { count: 5 },
+        skipped(Skip::AlreadyDone),
+        skipped(Skip::NotAPicture),
+        skipped(Skip::NotAPicture),
+        done("cpu"),
+        done("gpu0"),
+        Event::Remarked { input: "in/a.webp".into(), remark: Remark::NowLossless },
+        failed("in/x.png"),
+        Event::Stopping,
+    ]);
+    let expected = "Done: 2 pictures, 25 MP in 2.0 s (13 MP/s); look in out\n  \
+                      by cpu 1, gpu0 1\n\
+                    Skipped: 1 already done (--overwrite does them again), 2 not pictures\n\
+                    Note: 1 lossy WebP written without loss, and larger\n\
+                    Failed: 1\n  \
+                      in/x.png: no device could do it: all are gone\n\
+                    Stopped: 2 pictures not begun; the same command goes on with them\n";
+    assert_eq!(summary.text(), expected);
+    assert_eq!(summary.exit(), Exit::Stopped);
+}
+
+#[test]
+fn many_failures_are_cut_in_the_text_and_whole_in_json() {
+    let summary = summary((0..25).map(|n| failed(format!("{n}.png"))).collect());
+    assert!(summary.text().ends_with(
+        "19.png: no device could do it: all are gone\n  and 5 more, each named above when it happened\n"
+    ));
+    let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+    assert_eq!(json["failed"].as_array().unwrap().len(), 25);
+    assert_eq!(summary.exit(), Exit::SomeFailed);
+}
+
+#[test]
+fn nothing_found_is_said() {
+    assert_eq!(summary(vec![]).text(), "Nothing to do: no files found\n");
+    assert_eq!(
+        summary(vec![skipped(Skip::NotAPicture)]).text(),
+        "Done: 0 pictures\nSkipped: 1 not a picture\n"
+    );
+    assert_eq!(
+        summary(vec![skipped(Skip::LinkLoop)]).text(),
+        "Done: 0 pictures\nSkipped: 1 link that leads back to itself\n"
+    );
+}
+
+#[test]
+fn a_run_that_is_stopped_while_it_looks_for_pictures_says_so() {
+    let summary = summary(vec![Event::Stopping]);
+    assert_eq!(summary.text(), "Stopped before any picture was begun\n");
+    assert_eq!(summary.exit(), Exit::Stopped);
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_do() {
+    let would = Event::Would { input: "in/a.png".into(), output: "out/a.png".into() };
+    let summary = summary(vec![would, skipped(Skip::AlreadyDone)]);
+    let text = "Would do: 1 picture\nSkipped: 1 already done (--overwrite does them again)\n";
+    assert_eq!(summary.text(), text);
+    let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+    assert_eq!(json["would"], serde_json::json!([{ "input": "in/a.png", "output": "out/a.png" }]));
+    assert_eq!(summary.exit(), Exit::Done);
+}
+
+#[test]
+fn json_has_every_figure_and_no_name_is_lost() {
+    let summary = summary(vec![
+        Event::Planned { count: 3 },
+        done("cpu"),
+        skipped(Skip::LinkLoop),
+        Event::Remarked { input: "in/a.png".into(), remark: Remark::PictureAlone },
+        failed(OsStr::from_bytes(b"caf\xe9")),
+        Event::Device { note: "GPU 0 is gone".into(), trouble: true },
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+    let expected = serde_json::json!({
+        "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 },
+        "remarks": { "picture-alone": 1 },
+        "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "no device could do it: all are gone" }],
+        "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
+        "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],
+    });
+    assert_eq!(json, expected);
+    assert!(!summary.to_json().contains('\n'));
+}
+
+#[test]
+fn where_the_time_went_is_told_to_those_who_ask() {
+    let mut summary = Summary::new(Path::new("out"), true);
+    let load = Load { seconds: 2.0, threads: 2, publishers: 4, processor: 3.8, ..Load::default() };
+    [Event::Planned { count: 1 }, done("cpu"), Event::Load(load)]
+        .into_iter()
+        .for_each(|event| summary.count(event));
+    let text = summary.text();
+    assert!(text.contains("\nTime: decode ") && text.contains("the limit: 1.9 of 2 cores busy"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+    assert_eq!(json["timings"]["load"]["processor"], 3.8);
+}
+
+#[test]
+fn progress_has_speed_failures_and_time_left() {
+    let summary = summary(vec![Event::Planned { count: 300 }, done("cpu"), failed("x")]);
+    let progress = summary.progress(Duration::from_secs(2));
+    assert_eq!(progress, "2/300 pictures, 6.3 MP/s, 1 failed, 4 min 58 s left");
+}
+
+#[test]
+fn times_are_as_fine_as_they_are_useful() {
+    let times = [0.04, 9.4, 42.4, 125.0, 7260.0].map(time);
+    assert_eq!(times, ["0.0 s", "9.4 s", "42 s", "2 min 05 s", "2 h 01 min"]);
+}
