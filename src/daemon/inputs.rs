@@ -123,8 +123,9 @@ fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     let mut partial = target.as_os_str().to_owned();
     partial.push(".part");
     let partial = PathBuf::from(partial);
-    fs::copy(input, &partial)?;
-    File::open(&partial)?.sync_all()?;
+    let copied = fs::copy(input, &partial).and_then(|_| File::open(&partial)?.sync_all());
+    // Half a copy on a disk that is full would only make it fuller.
+    copied.inspect_err(|_| drop(fs::remove_file(&partial)))?;
     if !stamp.is_still_of(input) {
         fs::remove_file(partial)?;
         return Ok(false);
@@ -264,6 +265,16 @@ mod tests {
         assert!(put_back(&aside).unwrap());
         assert_eq!(fs::read(case.at("a.png")).unwrap(), b"input");
         assert!(!put_back(&case.at("a.png")).unwrap());
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_the_input_and_nothing_else() {
+        let case = Case::new();
+        // Its first bytes belong to nobody, so that reading fails once the copy is begun.
+        fs::remove_file(case.at("a.png")).unwrap();
+        std::os::unix::fs::symlink("/proc/self/mem", case.at("a.png")).unwrap();
+        assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).is_err());
+        assert_eq!(case.names(), ["a.png", "out.png"]);
     }
 
     #[test]
