@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::Ordering;
 
 use clap::Parser;
 use histeqd::cli::{Cli, Command, HistogramCommand, Invocation};
@@ -55,7 +54,7 @@ fn run() -> Result<Exit, Error> {
 fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
-    on_signals(&stop, None, &publisher)?;
+    on_signals(&stop, &publisher)?;
     let summary = histeqd::run(settings, &stop, &publisher)?;
     tell(&summary, settings)
 }
@@ -65,7 +64,7 @@ fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
     let (settings, request) = command.resolve()?;
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
-    on_signals(&stop, None, &publisher)?;
+    on_signals(&stop, &publisher)?;
     let summary = histogram::run(&settings, &request, &stop, &publisher)?;
     tell(&summary, &settings)
 }
@@ -81,7 +80,7 @@ fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
 fn watch(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     let control = daemon::Control { stop: Stop::default(), reload: Arc::default(), read: Box::new(reread) };
-    on_signals(&control.stop, Some(&control.reload), &publisher)?;
+    on_service_signals(&control, &publisher)?;
     daemon::run(settings, control, &publisher)?;
     Ok(Exit::Done)
 }
@@ -94,29 +93,39 @@ fn reread() -> Result<Settings, Error> {
     }
 }
 
-/// The first signal drains, the second leaves at once; no partial file either way. SIGHUP is one of them, unless somebody wants
-/// to `reload` then.
-fn on_signals(
-    stop: &Stop,
-    reload: Option<&Arc<AtomicBool>>,
-    publisher: &Arc<Publisher>,
-) -> Result<(), Error> {
-    let (stop, reload, publisher) = (stop.clone(), reload.cloned(), Arc::clone(publisher));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))?;
+/// Like [`on_signals`]; SIGHUP has the configuration read again.
+fn on_service_signals(control: &daemon::Control, publisher: &Arc<Publisher>) -> Result<(), Error> {
+    let cannot = |error: io::Error| Error::CannotRun(format!("signals cannot be handled: {error}"));
+    let (stop, reload, publisher) =
+        (control.stop.clone(), Arc::clone(&control.reload), Arc::clone(publisher));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(cannot)?;
     let listen = move || {
         for signal in signals.forever() {
-            match &reload {
-                Some(reload) if signal == SIGHUP => reload.store(true, Ordering::Relaxed),
+            match signal {
+                SIGHUP => reload.store(true, Ordering::Relaxed),
                 _ if stop.asked() => leave(&publisher),
                 _ => stop.ask(),
             }
         }
     };
-    thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(Error::thread)
+    std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(Error::thread)?;
+    Ok(())
 }
 
 fn leave(publisher: &Publisher) -> ! {
     publisher.abandon_all();
     std::process::exit(Exit::Stopped as i32)
+}
+
+/// The first signal drains, the second leaves at once; no partial file either way.
+fn on_signals(stop: &Stop, publisher: &Arc<Publisher>) -> Result<(), Error> {
+    let (stop, publisher) = (stop.clone(), Arc::clone(publisher));
+    let handler = move || {
+        if stop.asked() {
+            leave(&publisher);
+        }
+        stop.ask();
+    };
+    ctrlc::set_handler(handler)
+        .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))
 }

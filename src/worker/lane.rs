@@ -62,7 +62,7 @@ enum Failure {
 
 impl From<CudaError> for Failure {
     fn from(error: CudaError) -> Self {
-        if error.is_out_of_memory() { Self::TooLarge } else { Self::Device(error) }
+        Self::Device(error)
     }
 }
 
@@ -402,10 +402,15 @@ impl Lane for GpuLane<'_> {
 }
 
 /// Room for so many bytes, in whole 16-byte words.
-fn grow(buffer: &mut Buffer, bytes: u64) -> Result<u64> {
+fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<u64, Failure> {
     if buffer.bytes() < bytes {
         *buffer = Buffer::default();
-        *buffer = Buffer::new(bytes.next_multiple_of(1 << 20))?;
+        // Here nothing has been done to the picture yet; later, the same error is one of the device.
+        let too_large = |error: CudaError| match error.is_out_of_memory() {
+            true => Failure::TooLarge,
+            false => Failure::Device(error),
+        };
+        *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(too_large)?;
     }
     Ok(buffer.address())
 }

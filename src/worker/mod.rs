@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use rustix::process::{Signal, getpid, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::WorkerCommand;
 use crate::device::GpuInfo;
@@ -222,10 +221,7 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
     };
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
     // A signal to the whole group or service is for the main process, which then ends its workers in good order.
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::default())
-            .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))?;
-    }
+    ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
     run(unit, command.lanes, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
 }
