@@ -292,6 +292,7 @@ impl<'a> Watching<'a> {
         let daemon = ledger::Daemon {
             pid: std::process::id(),
             seconds_ago: 0,
+            stopped: self.jobs.is_none() && self.running.is_empty(),
             incomplete: counts.incomplete,
             waiting: counts.ready,
             running: self.running.len(),

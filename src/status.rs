@@ -61,8 +61,7 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
             daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running
         )?;
     }
-    for device in report.daemon.iter().filter(|daemon| !is_silent(daemon)).flat_map(|daemon| &daemon.devices)
-    {
+    for device in report.daemon.iter().filter(|daemon| !is_gone(daemon)).flat_map(|daemon| &daemon.devices) {
         let how = device.trouble.as_deref().unwrap_or("works");
         write!(to, "device    {}: {how}", device.name)?;
         if device.failures > 0 {
@@ -80,9 +79,12 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
 
 fn daemon(daemon: &Daemon) -> String {
     let mut text = format!("process {}", daemon.pid);
-    if is_silent(daemon) {
-        let _ = write!(text, ", not heard of for {}", time(daemon.seconds_ago));
-        return text;
+    let since = time(daemon.seconds_ago);
+    if daemon.stopped {
+        return text + &format!(", stopped {since} ago");
+    }
+    if is_gone(daemon) {
+        return text + &format!(", not heard of for {since}");
     }
     match &daemon.held {
         Some(why) => text.push_str(&format!(", waits: {why}")),
@@ -94,8 +96,8 @@ fn daemon(daemon: &Daemon) -> String {
     text
 }
 
-fn is_silent(daemon: &Daemon) -> bool {
-    daemon.seconds_ago > SILENT
+fn is_gone(daemon: &Daemon) -> bool {
+    daemon.stopped || daemon.seconds_ago > SILENT
 }
 
 fn time(seconds: u64) -> String {
@@ -168,9 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_silent_or_waits_is_told_from_one_that_runs() {
+    fn a_daemon_that_is_gone_or_waits_is_told_from_one_that_runs() {
         let silent = Daemon { pid: 5, seconds_ago: 3600, ..Daemon::default() };
         assert_eq!(daemon(&silent), "process 5, not heard of for 60 min");
+        let stopped = Daemon { pid: 5, seconds_ago: 3600, stopped: true, ..Daemon::default() };
+        assert_eq!(daemon(&stopped), "process 5, stopped 60 min ago");
         let held =
             Daemon { pid: 5, held: Some("no room".into()), missing: vec!["in".into()], ..Daemon::default() };
         assert_eq!(daemon(&held), "process 5, waits: no room; in is not there");

@@ -64,6 +64,9 @@ pub struct Daemon {
     /// How many seconds ago it said this. A daemon that runs says it every few seconds.
     #[serde(skip_deserializing, default)]
     pub seconds_ago: u64,
+    /// Whether this is the last that it said: it has stopped.
+    #[serde(default)]
+    pub stopped: bool,
     /// Files being written, or not yet known to be complete.
     pub incomplete: usize,
     /// Complete files that wait for their turn.

@@ -136,6 +136,10 @@ fn one_service_an_output_folder_and_its_status_for_everybody() {
     let text = String::from_utf8(place.histeqd("status out").output().unwrap().stdout).unwrap();
     assert!(text.contains("done      1, the last one"), "{text}");
     place.run("status nowhere").exits(3).says("there is no ledger");
+    let pid = service.pid();
+    assert_eq!(service.stop(), Some(0));
+    let text = String::from_utf8(place.histeqd("status out").output().unwrap().stdout).unwrap();
+    assert!(text.contains(&format!("process {pid}, stopped ")), "{text}");
 }
 
 #[test]
