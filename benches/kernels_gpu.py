@@ -70,10 +70,12 @@ class Module:
 
 class Tuning:
     """How work is spread over the GPU."""
-    histogram8 = (1024, 2)  # threads a block, blocks a multiprocessor
-    apply8 = (1024, 2)
-    pixels16 = 3 << 16      # pixels a block that holds 65536 counters or LUT entries in shared memory
-    shared_lut16 = 3 << 18  # fewest pixels for which the LUT is taken into shared memory
+    histogram8 = (1024, 1)  # threads a block, blocks a multiprocessor
+    apply8 = (128, 10)
+    apply8_rgb = (512, 2)
+    apply16 = (1024, 2)
+    pixels16 = 5 << 16      # pixels a block that holds 65536 counters or LUT entries in shared memory
+    shared_lut16 = 5 << 18  # fewest pixels for which the LUT is taken into shared memory
     cells_band = 6          # blocks a cell
     tile_blocks = 1         # blocks a multiprocessor for tile histograms
     tile_threads = 512
@@ -89,8 +91,8 @@ class Lane:
         self.sms = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.counts = cupy.zeros(3 * 65536, np.uint32)
+        self.counts8 = [cupy.zeros(3 * 256, np.uint32) for _ in range(2)]  # this picture's, and the next one's
         self.luts = cupy.zeros(3 * 65536, np.uint16)
-        self.arrived = cupy.zeros(4, np.uint32)
         self.tile_counts = cupy.zeros(0, np.uint32)
         self.tile_luts = cupy.zeros(0, np.uint8)
         self.tables = cupy.zeros(0, np.uint8)
@@ -106,24 +108,24 @@ class Lane:
             threads, per_sm = 512, 2 * per_sm
         return max(1, min(-(-packs // threads), per_sm * self.sms)), threads
 
-    def histogram8(self, kind, at, pixels, channels, finish=True):
+    def histogram8(self, kind, at, pixels, channels, last=True):
         grid, threads = self.blocks(pixels, channels, self.tuning.histogram8)
-        self.launch(f"histogram8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.counts.data.ptr),
-                    u64(self.arrived.data.ptr), u64(self.luts.data.ptr), u32(finish))
+        self.launch(f"histogram8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.counts8[0].data.ptr),
+                    u64(self.counts8[1].data.ptr if last else 0))
 
     def apply8(self, kind, at, pixels, channels):
-        grid, threads = self.blocks(pixels, channels, self.tuning.apply8)
-        self.launch(f"apply8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.luts.data.ptr))
+        grid, threads = self.blocks(pixels, channels, self.tuning.apply8_rgb if channels == 3 else self.tuning.apply8)
+        self.launch(f"apply8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.counts8[0].data.ptr))
 
-    def clear16(self):
-        runtime.memsetAsync(self.counts.data.ptr, 0, self.counts.nbytes, self.stream.ptr)
+    def clear16(self, planes):
+        runtime.memsetAsync(self.counts.data.ptr, 0, planes * 65536 * 4, self.stream.ptr)
 
     def histogram16(self, kind, at, pixels, ranges=1):
         planes = 3 if kind.endswith("channels") else 1
         size = 65536 // ranges
         grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
-        self.launch(f"histogram16_{kind}", (grid, ranges, planes), (512 if "rgb_" in kind else 1024,), u64(at), u64(pixels), u64(self.counts.data.ptr),
-                    u32(size), shared=size * 2)
+        self.launch(f"histogram16_{kind}", (grid, ranges, planes), (512 if "rgb_" in kind else 1024,), u64(at), u64(pixels),
+                    u64(self.counts.data.ptr), u32(size), shared=size * 2)
 
     def lut16(self, planes):
         self.launch("lut16", (64, planes), (1024,), u64(self.counts.data.ptr), u64(self.luts.data.ptr))
@@ -134,7 +136,7 @@ class Lane:
             grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
             self.launch(f"apply16_shared_{kind}", (grid,), (512 if "rgb_" in kind else 1024,), *arguments, shared=128 << 10)
         else:
-            grid, threads = self.blocks(pixels, 2 * channels, self.tuning.apply8)
+            grid, threads = self.blocks(pixels, 2 * channels, self.tuning.apply16)
             self.launch(f"apply16_{kind}", (grid,), (threads,), *arguments)
 
     def equalize(self, kind, at, pixels, channels, depth, chunks=1, ranges=1):
@@ -145,11 +147,13 @@ class Lane:
                 self.histogram8(kind, start, n, channels, i == len(spans) - 1)
             for start, n in spans:
                 self.apply8(kind, start, n, channels)
+            self.counts8.reverse()
         else:
-            self.clear16()
+            planes = 3 if kind.endswith("channels") else 1
+            self.clear16(planes)
             for start, n in spans:
                 self.histogram16(kind, start, n, ranges)
-            self.lut16(3 if kind.endswith("channels") else 1)
+            self.lut16(planes)
             for start, n in spans:
                 self.apply16(kind, start, n, channels)
 
@@ -513,14 +517,14 @@ def show_times(options):
         timer, _ = timer_of(32768, 32768, 1, data, np.uint8, 1)
         timer.read()
         floor = timer.read()
-        time_ = timer.run([Lane(module)], lambda l, at: l.histogram8("gray", at, 1 << 30, 1))
+        time_ = timer.run([lane(histogram8=(1024, 2))()], lambda l, at: l.histogram8("gray", at, 1 << 30, 1))
         print(f"  {data:10s} {floor / time_:.3f}")
         del timer
         cupy.get_default_memory_pool().free_all_blocks()
     print("whole operations in device memory, as a multiple of a copy of the same data:")
     for data in ("natural", "random"):
         timer, copy = timer_of(3072, 4096, 1, data, np.uint8, 8)
-        row(f"8 x 4096x3072 gray, {data}", timer, copy, lane(histogram8=(1024, 1)),
+        row(f"8 x 4096x3072 gray, {data}", timer, copy, lane(),
             lambda l, at: l.equalize("gray", at, PIXELS, 1, 8))
         t = tiling(4096, 3072, 8, 8, 2.0, 8)
         row(f"8 x 4096x3072 gray, {data}, CLAHE 8x8", timer, copy, lane(), lambda l, at: l.clahe(at, t, 8))
@@ -532,7 +536,8 @@ def show_times(options):
     row("8 x 4096x3072 RGB luma", timer, copy, lane(), lambda l, at: l.equalize("rgb_luma", at, PIXELS, 3, 8))
     row("8 x 4096x3072 RGB per channel", timer, copy, lane(), lambda l, at: l.equalize("rgb_channels", at, PIXELS, 3, 8))
     timer, copy = timer_of(16384, 16384, 1, "natural", np.uint8, 1)
-    row("16384x16384 gray", timer, copy, lane(), lambda l, at: l.equalize("gray", at, 1 << 28, 1, 8), streams=(1,))
+    alone = lane(histogram8=(1024, 2), apply8=(512, 32))
+    row("16384x16384 gray", timer, copy, alone, lambda l, at: l.equalize("gray", at, 1 << 28, 1, 8), streams=(1,))
     show_bus()
 
 

@@ -54,12 +54,13 @@ template <typename S, int CHANNELS> struct Pack {
         return i % 4 == 0 ? v.x : i % 4 == 1 ? v.y : i % 4 == 2 ? v.z : v.w;
     }
     // Loads raw packs: of the `packs` at `pixels`, the one at `index`. The lanes of a warp ask for neighbours, all together.
-    __device__ __forceinline__ void load(const S* pixels, u64 index, u64 packs) {
+    // `once`: nobody reads it again, so that the L2 cache had better keep something else.
+    __device__ __forceinline__ void load(const S* pixels, u64 index, u64 packs, bool once = false) {
         const uint4* from = reinterpret_cast<const uint4*>(pixels);
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) {
             const u64 at = place(index, v);
-            if (at < packs * VECTORS) vector[v] = from[at];
+            if (at < packs * VECTORS) vector[v] = once ? __ldcs(from + at) : from[at];
         }
     }
     // Stores raw packs, as `load` loads them.
@@ -70,7 +71,7 @@ template <typename S, int CHANNELS> struct Pack {
             const u64 at = place(index, v);
             if (at >= packs * VECTORS) continue;
             if (VECTORS == 1) {
-                __stcs(to + at, vector[v]);  // nobody reads it again: what is yet to be read had better stay in the L2 cache
+                __stcs(to + at, vector[v]);  // nobody reads it again, as with `once`
             } else {
                 to[at] = vector[v];
             }

@@ -83,27 +83,32 @@ __device__ __forceinline__ void apply_singles(S* pixels, u64 from, u64 count, co
 }
 
 // In place, from the end to the beginning: the histogram has read the end last, so that is what the L2 cache still holds.
-// `AT_ONCE`: loads on their way at a time.
+// The packs that the grid takes in its first `rounds`, and the pixels that are not in packs. `AT_ONCE`: loads on their way at a time.
 template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S>
-__device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut, uint4* stage) {
+__device__ __forceinline__ void apply(S* pixels, u64 count, u64 rounds, const S* lut, uint4* stage) {
     typedef Pack<S, CHANNELS> P;
     const u64 packs = whole_packs<S, CHANNELS>(pixels, count);
     const u64 stride = threads_of_grid();
     apply_singles<CHANNELS, BY_CHANNEL>(pixels, packs * P::PIXELS, count, lut);
-    for (u64 round = rounds_of_grid(packs); round > 0;) {
+    for (u64 round = rounds; round > 0;) {
         P here[AT_ONCE];
-        const u64 rounds = min(round, u64(AT_ONCE));
-        round -= rounds;
+        const u64 now = min(round, u64(AT_ONCE));
+        round -= now;
         const u64 first = round * stride + thread_of_grid();
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
-            if (k < rounds) here[k].load(pixels, first + k * stride, packs);
+            if (k < now) here[k].load(pixels, first + k * stride, packs, true);
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
-            if (k < rounds) equalized_pack<CHANNELS, BY_CHANNEL>(here[k], lut, stage).store(pixels, first + k * stride, packs);
+            if (k < now) equalized_pack<CHANNELS, BY_CHANNEL>(here[k], lut, stage).store(pixels, first + k * stride, packs);
         }
     }
+}
+
+template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S>
+__device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut, uint4* stage) {
+    apply<CHANNELS, BY_CHANNEL, AT_ONCE>(pixels, count, rounds_of_grid(whole_packs<S, CHANNELS>(pixels, count)), lut, stage);
 }
 
 // `words` 16-byte words from global to shared memory, by the whole block.

@@ -1,6 +1,8 @@
 //! A GPU of the ladder: its kernels, histeqd's own, and the picture in its memory.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
+
 use super::cuda::{Memory, Place, Timer, finish, rest};
 use super::kernels::{LadderKernels, TABLE_BYTES};
 use super::measure::{self, Result, rounds, wall};
@@ -138,14 +140,14 @@ impl Gpu {
 /// histeqd's own kernels, launched as a lane launches them.
 pub(super) struct Own {
     kernels: Kernels,
-    tables: Tables,
+    tables: Cell<Tables>,
 }
 
 impl Own {
     fn new(device: Device, stream: &Stream) -> Result<Self> {
         let memory = Memory::new(Place::Device, Tables::BYTES as usize)?;
         memory.zero(stream)?;
-        let tables = Tables::new(memory.address());
+        let tables = Cell::new(Tables::new(memory.address()));
         Ok(Self { kernels: Kernels::new(device)?, tables })
     }
 
@@ -158,25 +160,26 @@ impl Own {
         counts: Memory,
     ) -> cuda::Result<()> {
         assert_eq!(counts.bytes(), kind.planes() as usize * TABLE_BYTES);
-        let what = ((kind, Depth::Eight), span(kind, pixels), (counts.address(), &self.tables));
-        // SAFETY: pixels, counts and tables live for ever, and are of the sizes for this kind.
-        unsafe { self.kernels.count(stream, what.0, what.1, what.2) }
+        let (what, span) = ((kind, Depth::Eight), span(kind, pixels));
+        // SAFETY: pixels and counts live for ever, and are of the sizes for this kind.
+        unsafe { self.kernels.count(stream, what, span, counts.address()) }
     }
 
-    /// Counts gray pixels and makes their LUT.
-    pub(super) fn lut(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
+    /// Counts gray pixels for [`Own::apply`].
+    pub(super) fn count_for_lut(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
         let what = (Kind::Gray, Depth::Eight);
+        self.tables.set(self.tables.get().next());
         // SAFETY: pixels and tables live for ever.
         unsafe {
-            self.kernels.count_and_make_luts(stream, what, span(Kind::Gray, pixels), &self.tables, true)
+            self.kernels.count_for_luts(stream, what, span(Kind::Gray, pixels), &self.tables.get(), true)
         }
     }
 
-    /// Sends gray pixels through the LUT that was made last, in place.
+    /// Sends gray pixels through the LUT of those that were counted last, in place.
     pub(super) fn apply(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
         let what = (Kind::Gray, Depth::Eight);
         // SAFETY: pixels and tables live for ever.
-        unsafe { self.kernels.apply(stream, what, span(Kind::Gray, pixels), &self.tables) }
+        unsafe { self.kernels.apply(stream, what, span(Kind::Gray, pixels), &self.tables.get()) }
     }
 
     /// How CLAHE divides a gray picture, as kernels get it.

@@ -185,7 +185,7 @@ pub(super) const LADDER: &[Section] = &[
             rung(
                 "histeqd, one lane",
                 Run::Gpu(lanes::one),
-                "Two kernels, the first of which makes the LUT in its last block; in place, from a pinned slot.",
+                "Two kernels: counts in shared memory, then each block makes the LUT and sends its pixels through; in place, from a pinned slot.",
             ),
             rung(
                 "histeqd, four lanes",

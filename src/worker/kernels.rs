@@ -24,10 +24,7 @@ const USUAL_SHARED: u32 = 24 << 10;
 const LEVELS16_BYTES: u32 = 128 << 10;
 
 /// Pixels for each block that holds such a table: enough to be worth filling it.
-const PIXELS_A_TABLE: u64 = 3 << 16;
-
-/// From here on a kernel runs long enough that filling the GPU by itself pays; below, others' kernels run beside it.
-const LARGE: u64 = 64 << 20;
+const PIXELS_A_TABLE: u64 = 5 << 16;
 
 /// How the samples of a picture are taken: one value a pixel, or three planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +76,9 @@ impl Kind {
         }
     }
 
-    /// Threads of a block, and how many blocks make a full multiprocessor.
-    const fn block(self) -> (u32, u32) {
-        if self.channels() == 3 { (512, 4) } else { (1024, 2) }
+    /// Threads of a block that works on packs, at most.
+    const fn threads(self) -> u32 {
+        if self.channels() == 3 { 512 } else { 1024 }
     }
 }
 
@@ -95,31 +92,31 @@ pub(crate) struct Span {
 /// A lane's counts and LUTs.
 #[derive(Clone, Copy)]
 pub(crate) struct Tables {
-    /// Three histograms of 256 counts, zero between pictures.
-    counts8: Address,
+    /// Three histograms of 256 counts: the picture's, and those that its last count zeroes for the next picture.
+    counts8: [Address; 2],
     /// Histograms that are zeroed before use: three of depth 16 for equalization, or all planes of a colour histogram.
     counts: Address,
-    /// Three LUTs of up to 65536 levels.
+    /// Three LUTs of depth 16.
     luts: Address,
-    /// A count of blocks, zero between launches.
-    arrived: Address,
 }
 
 impl Tables {
     const COUNTS8_BYTES: u64 = 3 * 256 * 4;
     const COUNTS_BYTES: u64 = 5 * 65536 * 4;
     const LUTS_BYTES: u64 = 3 * 65536 * 2;
-    const ARRIVED_BYTES: u64 = 256;
 
     /// Bytes of all of them; they begin zeroed.
-    pub(crate) const BYTES: u64 =
-        Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::ARRIVED_BYTES;
+    pub(crate) const BYTES: u64 = 2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES;
 
     pub(crate) const fn new(at: Address) -> Self {
-        let counts = at + Self::COUNTS8_BYTES;
-        let luts = counts + Self::COUNTS_BYTES;
-        let arrived = luts + Self::LUTS_BYTES;
-        Self { counts8: at, counts, luts, arrived }
+        let counts8 = [at, at + Self::COUNTS8_BYTES];
+        let counts = counts8[1] + Self::COUNTS8_BYTES;
+        Self { counts8, counts, luts: counts + Self::COUNTS_BYTES }
+    }
+
+    /// For the next picture, once this one's last pixels have been counted for equalization at depth 8.
+    pub(crate) const fn next(self) -> Self {
+        Self { counts8: [self.counts8[1], self.counts8[0]], ..self }
     }
 
     /// The plane's counts of a colour histogram, 32 bits each.
@@ -224,26 +221,26 @@ impl Kernels {
         unsafe { function.launch(stream, launch, arguments) }
     }
 
-    /// Blocks that take pack after pack of a span.
-    fn spread(&self, kind: Kind, depth: Depth, span: Span, blocks_a_multiprocessor: u32) -> Launch {
-        let threads = kind.block().0;
+    /// Blocks of so many threads that take pack after pack of a span, so many at most on a multiprocessor.
+    fn spread(&self, kind: Kind, depth: Depth, span: Span, (threads, blocks): (u32, u32)) -> Launch {
         let bytes = span.pixels * kind.channels() * depth.bytes() as u64;
         let pack = if kind.channels() == 3 { 48 } else { 16 };
-        let most = u64::from(blocks_a_multiprocessor * self.limits.multiprocessors);
+        let most = u64::from(blocks * self.limits.multiprocessors);
         line(bytes.div_ceil(pack * u64::from(threads)).min(most), threads)
     }
 
     /// Blocks that hold a table of 65536 levels each.
     fn few(&self, kind: Kind, span: Span, shared: u32) -> Launch {
         let blocks = span.pixels.div_ceil(PIXELS_A_TABLE).min(u64::from(self.limits.multiprocessors));
-        Launch { shared, ..line(blocks, kind.block().0) }
+        Launch { shared, ..line(blocks, kind.threads()) }
     }
 
-    /// Counts a span for equalization, on top of those counted before; the picture's `last` one makes the LUTs.
+    /// Counts a span for equalization, on top of those counted before. After the picture's `last` one it can go through
+    /// [`Kernels::apply`].
     ///
     /// # Safety
     /// Span and tables are this stream's until it is done.
-    pub(crate) unsafe fn count_and_make_luts(
+    pub(crate) unsafe fn count_for_luts(
         &self,
         stream: &Stream,
         (kind, depth): (Kind, Depth),
@@ -251,10 +248,11 @@ impl Kernels {
         tables: &Tables,
         last: bool,
     ) -> Result<()> {
+        let [counts8, next] = tables.counts8;
         // SAFETY: the caller's promise.
         unsafe {
             match depth {
-                Depth::Eight => self.histogram8(stream, kind, span, (tables.counts8, tables), last),
+                Depth::Eight => self.histogram8(stream, kind, span, (counts8, if last { next } else { 0 })),
                 Depth::Sixteen => {
                     self.histogram16(stream, kind, span, tables.counts)?;
                     if last { self.lut16(stream, kind, tables) } else { Ok(()) }
@@ -266,23 +264,25 @@ impl Kernels {
     /// Counts a span, on top of those counted before, one histogram a plane of the kind.
     ///
     /// # Safety
-    /// Span, counts and tables are this stream's until it is done.
+    /// Span and counts are this stream's until it is done.
     pub(crate) unsafe fn count(
         &self,
         stream: &Stream,
         (kind, depth): (Kind, Depth),
         span: Span,
-        (counts, tables): (Address, &Tables),
+        counts: Address,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe {
             match depth {
-                Depth::Eight => self.histogram8(stream, kind, span, (counts, tables), false),
+                Depth::Eight => self.histogram8(stream, kind, span, (counts, 0)),
                 Depth::Sixteen => self.histogram16(stream, kind, span, counts),
             }
         }
     }
 
+    /// `next`: counts to be zeroed, or 0.
+    ///
     /// # Safety
     /// As [`Kernels::count`].
     unsafe fn histogram8(
@@ -290,20 +290,17 @@ impl Kernels {
         stream: &Stream,
         kind: Kind,
         span: Span,
-        (counts, tables): (Address, &Tables),
-        finish: bool,
+        (counts, next): (Address, Address),
     ) -> Result<()> {
-        let full = kind.block().1;
-        let blocks = if span.pixels * kind.channels() >= LARGE { full } else { full / 2 };
-        let launch = self.spread(kind, Depth::Eight, span, blocks);
-        let (Span { at, pixels }, Tables { arrived, luts, .. }) = (span, *tables);
-        let (finish, name) = (u32::from(finish), ("histogram8", kind.suffix()));
-        let arguments = arguments![at, pixels, counts, arrived, luts, finish];
+        // Half of what a multiprocessor holds: others' kernels run beside it.
+        let blocks = 1024 / kind.threads();
+        let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
+        let (Span { at, pixels }, name) = (span, ("histogram8", kind.suffix()));
         // SAFETY: the parameters of histogram8_*; the caller's promise.
-        unsafe { self.launch(stream, (File::Global8, name), launch, arguments) }
+        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, next]) }
     }
 
-    /// Sends a span through the LUTs.
+    /// Sends a span through the LUTs of what has been counted.
     ///
     /// # Safety
     /// Span and tables are this stream's until it is done.
@@ -326,11 +323,12 @@ impl Kernels {
     /// # Safety
     /// As [`Kernels::apply`].
     unsafe fn apply8(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
-        let launch = self.spread(kind, Depth::Eight, span, kind.block().1);
-        let (Span { at, pixels }, luts) = (span, tables.luts);
+        let spread = if kind.channels() == 3 { (512, 2) } else { (128, 10) };
+        let launch = self.spread(kind, Depth::Eight, span, spread);
+        let (Span { at, pixels }, [counts, _]) = (span, tables.counts8);
         let name = ("apply8", kind.suffix());
         // SAFETY: the parameters of apply8_*; the caller's promise.
-        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, luts]) }
+        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts]) }
     }
 
     /// Zeroes so many histograms of [`Tables::counts`].
@@ -379,7 +377,7 @@ impl Kernels {
         let (name, launch) = if fits && kind.planes() == 1 && pixels > 4 * PIXELS_A_TABLE {
             ("apply16_shared", self.few(kind, span, LEVELS16_BYTES))
         } else {
-            ("apply16", self.spread(kind, Depth::Sixteen, span, kind.block().1))
+            ("apply16", self.spread(kind, Depth::Sixteen, span, (kind.threads(), 2048 / kind.threads())))
         };
         let name = (name, kind.suffix());
         // SAFETY: the parameters of apply16_*; the caller's promise.

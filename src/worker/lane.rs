@@ -37,7 +37,9 @@ pub(super) struct GpuLane<'e> {
     done: Event,
     /// For each place in the ring: its chunk has been used.
     used: Vec<Event>,
-    tables_memory: Buffer,
+    tables: Tables,
+    /// What holds the tables.
+    _tables: Buffer,
     memory: Growing,
     scratch: Scratch,
 }
@@ -110,9 +112,9 @@ impl<'e> GpuLane<'e> {
     pub(super) fn new(engine: &'e GpuEngine) -> Result<Self> {
         engine.context.bind()?;
         let work = Stream::new()?;
-        let tables_memory = Buffer::new(Tables::BYTES)?;
+        let tables = Buffer::new(Tables::BYTES)?;
         // SAFETY: the memory was just made; the stream, on which all kernels run, comes to it first.
-        unsafe { work.zero(tables_memory.address(), Tables::BYTES)? };
+        unsafe { work.zero(tables.address(), Tables::BYTES)? };
         Ok(Self {
             engine,
             up: Stream::new()?,
@@ -122,14 +124,11 @@ impl<'e> GpuLane<'e> {
             worked: Event::new()?,
             done: Event::new()?,
             used: (0..RING).map(|_| Event::new()).collect::<Result<_>>()?,
-            tables_memory,
+            tables: Tables::new(tables.address()),
+            _tables: tables,
             memory: Growing::default(),
             scratch: Scratch::default(),
         })
-    }
-
-    fn tables(&self) -> Tables {
-        Tables::new(self.tables_memory.address())
     }
 
     fn run(
@@ -155,17 +154,17 @@ impl<'e> GpuLane<'e> {
     /// Global equalization on one stream.
     fn whole(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> std::result::Result<(), Failure> {
         let at = grow(&mut self.memory.picture, layout.bytes())?;
-        let (span, tables, kernels) =
-            (Span { at, pixels: layout.pixels() }, self.tables(), &self.engine.kernels);
+        let (span, kernels) = (Span { at, pixels: layout.pixels() }, &self.engine.kernels);
         let what = (kind, layout.depth);
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
             self.work.upload(pixels, at)?;
             self.begin(layout, kind)?;
-            kernels.count_and_make_luts(&self.work, what, span, &tables, true)?;
-            kernels.apply(&self.work, what, span, &tables)?;
+            kernels.count_for_luts(&self.work, what, span, &self.tables, true)?;
+            kernels.apply(&self.work, what, span, &self.tables)?;
             self.work.download(at, pixels)?;
         }
+        self.end(layout);
         Ok(self.done.record(&self.work)?)
     }
 
@@ -180,32 +179,28 @@ impl<'e> GpuLane<'e> {
         let room = if resident { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.memory.picture, room)?;
         let chunks = Chunk::all(layout, if resident { None } else { Some(room) });
-        let (tables, kernels, what) = (self.tables(), &self.engine.kernels, (kind, layout.depth));
+        let (kernels, what) = (&self.engine.kernels, (kind, layout.depth));
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
         unsafe {
             self.begin(layout, kind)?;
             for (i, chunk) in chunks.iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
-                kernels.count_and_make_luts(
-                    &self.work,
-                    what,
-                    chunk.span(at),
-                    &tables,
-                    i + 1 == chunks.len(),
-                )?;
+                let last = i + 1 == chunks.len();
+                kernels.count_for_luts(&self.work, what, chunk.span(at), &self.tables, last)?;
                 self.leave(chunk, &self.work)?;
             }
             for chunk in &chunks {
                 if chunk.place.is_some() {
                     self.bring(&pixels[chunk.bytes(layout)], chunk, at, true)?;
                 }
-                kernels.apply(&self.work, what, chunk.span(at), &tables)?;
+                kernels.apply(&self.work, what, chunk.span(at), &self.tables)?;
                 self.worked.record(&self.work)?;
                 self.down.wait(&self.worked)?;
                 self.down.download(chunk.span(at).at, &mut pixels[chunk.bytes(layout)])?;
                 self.leave(chunk, &self.down)?;
             }
         }
+        self.end(layout);
         Ok(self.done.record(&self.down)?)
     }
 
@@ -241,8 +236,15 @@ impl<'e> GpuLane<'e> {
             Depth::Eight => Ok(()),
             // SAFETY: the caller's promise.
             Depth::Sixteen => unsafe {
-                self.engine.kernels.clear(&self.work, kind.planes() as usize, Depth::Sixteen, &self.tables())
+                self.engine.kernels.clear(&self.work, kind.planes() as usize, Depth::Sixteen, &self.tables)
             },
+        }
+    }
+
+    /// Equalization has been started from beginning to end.
+    fn end(&mut self, layout: &Layout) {
+        if layout.depth == Depth::Eight {
+            self.tables = self.tables.next();
         }
     }
 
@@ -261,7 +263,7 @@ impl<'e> GpuLane<'e> {
         let chunks = Chunk::all(layout, Some(room));
         let samples = chunks[0].pixels * layout.depth.bytes() as u64;
         let plane = if layout.pixel.has_alpha() { grow(&mut self.memory.plane, samples)? } else { 0 };
-        let (tables, kernels, depth) = (self.tables(), &self.engine.kernels, layout.depth);
+        let (tables, kernels, depth) = (self.tables, &self.engine.kernels, layout.depth);
         // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used again; the events order the
         // streams.
         unsafe {
@@ -270,7 +272,7 @@ impl<'e> GpuLane<'e> {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
                 let span = chunk.span(at);
                 for (number, &counted) in planes(layout.pixel).iter().enumerate() {
-                    let to = (tables.counts(number, depth), &tables);
+                    let to = tables.counts(number, depth);
                     match counted {
                         // The first stands for all colours.
                         Plane::Channel(0) => {

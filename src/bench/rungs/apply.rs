@@ -28,7 +28,7 @@ pub(super) fn texture(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
 /// In place, as a lane does it.
 pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let apply = |pixels| gpu.own.apply(&gpu.stream, pixels);
-    gpu.once(|| gpu.own.lut(&gpu.stream, gpu.picture(0)))?;
+    gpu.once(|| gpu.own.count_for_lut(&gpu.stream, gpu.picture(0)))?;
     let whole = || {
         gpu.host_picture.copy_to(gpu.result(0), &gpu.stream)?;
         apply(gpu.result(0))?;

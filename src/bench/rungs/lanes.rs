@@ -46,7 +46,7 @@ pub(super) fn one(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     })?;
     let right = same_pixels(slot.memory.bytes(), &scene.equalized)?;
     let kernels = gpu.kernel_time_in_place(|i| {
-        gpu.own.lut(&gpu.stream, gpu.result(i))?;
+        gpu.own.count_for_lut(&gpu.stream, gpu.result(i))?;
         gpu.own.apply(&gpu.stream, gpu.result(i))
     })?;
     Ok(right.kernels(kernels).whole(whole))
