@@ -12,11 +12,12 @@ use histeqd::error::{Error, Exit};
 use histeqd::pipeline::Stop;
 use histeqd::progress::Summary;
 use histeqd::publish::Publisher;
-use histeqd::{bench, daemon, device, histogram, status, worker};
+use histeqd::{bench, codec, daemon, device, histogram, status, worker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 fn main() -> ExitCode {
+    codec::keep_quiet_about_contained_panics();
     match run() {
         Ok(exit) => exit.into(),
         Err(error) => {

@@ -7,6 +7,7 @@
 //! What could not be written back whole is refused here, by name: several pages, animations, float or signed samples, CMYK.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -354,18 +355,52 @@ fn pixels_of<'s>(layout: &Layout, slot: &'s mut [u8]) -> &'s mut [u8] {
     &mut slot[..bytes]
 }
 
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets panics that become an error of a codec, whose text tells of them, pass without the usual report on standard error.
+pub fn keep_quiet_about_contained_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !GUARDED.get() {
+            usual(panic);
+        }
+    }));
+}
+
 /// Runs a codec, and turns a panic in it (other people's decoders have them, on files made to find them) into an error.
 fn guard<T>(
     format: Format,
     error: impl FnOnce(String) -> CodecError,
     codec: impl FnOnce() -> Result<T, CodecError>,
 ) -> Result<T, CodecError> {
+    let before = GUARDED.replace(true);
     // Nothing outlives a panic half changed: the slot's content is void after an error, and the buffers are cleared before use.
-    catch_unwind(AssertUnwindSafe(codec))
+    let result = catch_unwind(AssertUnwindSafe(codec));
+    GUARDED.set(before);
+    result
         .unwrap_or_else(|panic| Err(error(format!("the {format} codec gave up: {}", panic_message(&*panic)))))
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_codec_is_an_error_with_its_text() {
+        let error = |text| CodecError::malformed(Format::Png, text);
+        let outcome = guard::<()>(Format::Png, error, || {
+            assert!(GUARDED.get(), "its report would be written");
+            panic!("index {}", 7)
+        });
+        let text = outcome.expect_err("a panic is no success").to_string();
+        assert!(text.ends_with("the PNG codec gave up: index 7"), "{text}");
+        assert!(!GUARDED.get(), "other panics are to be reported");
+    }
 }

@@ -36,6 +36,9 @@ impl<'a> Chunks<'a> {
             match &chunk.kind {
                 b"IEND" => break,
                 b"acTL" => animated = true,
+                b"PLTE" if !chunk.content.len().is_multiple_of(3) => {
+                    return Err("its palette has a part of a colour");
+                }
                 b"tRNS" => transparent = true,
                 kind if KEPT.contains(&kind) || safe_to_copy(*kind) => kept.push((chunk.kind, chunk.content)),
                 _ => {}

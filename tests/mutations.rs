@@ -1,0 +1,85 @@
+//! The fuzz targets' check (fuzz/), for a short while and with any compiler: every small file of tests/data, damaged at random.
+//!
+//! `HISTEQD_MUTATIONS` is the number of damaged copies of each file, instead of the usual few. A failure names the file and the
+//! copy; the same numbers give the same damage.
+
+#[allow(dead_code, unreachable_pub, reason = "it is a library of its own")]
+#[path = "../fuzz/src/lib.rs"]
+mod fuzz;
+
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+use histeqd::codec::Format;
+
+/// Files above this many bytes are left to the fuzzer.
+const LARGEST: u64 = 64 << 10;
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+}
+
+/// A few bytes changed, mostly near the beginning, where the headers are; sometimes a piece is missing, doubled or cut off.
+fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(6) {
+        let header = if random.below(3) > 0 { 256 } else { usize::MAX };
+        let at = random.below(bytes.len().min(header));
+        match random.below(12) {
+            0 => bytes.truncate(at.max(8)),
+            1 => drop(bytes.drain(at..(at + 1 + random.below(64)).min(bytes.len()))),
+            2 => {
+                let piece = bytes[at..(at + 1 + random.below(64)).min(bytes.len())].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            3 => bytes[at] = 0,
+            4 => bytes[at] = 0xff,
+            5 | 6 => bytes[at] ^= 1 << random.below(8),
+            7 => bytes[at] = bytes[at].wrapping_add(1),
+            _ => bytes[at] = random.next() as u8,
+        }
+        if bytes.len() < 16 {
+            return;
+        }
+    }
+}
+
+fn seeds() -> Vec<PathBuf> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let files = walkdir::WalkDir::new(data).sort_by_file_name().into_iter().filter_map(Result::ok);
+    files
+        .filter(|file| file.file_type().is_file())
+        .filter(|file| file.metadata().is_ok_and(|meta| (16..=LARGEST).contains(&meta.len())))
+        .map(walkdir::DirEntry::into_path)
+        .collect()
+}
+
+#[test]
+fn damaged_files_are_refused_or_read_and_written() {
+    let copies = std::env::var("HISTEQD_MUTATIONS").map_or(500, |count| count.parse().expect("a number"));
+    let mut tried = 0;
+    for path in seeds() {
+        let whole = std::fs::read(&path).expect("test data can be read");
+        let Some(format) = Format::sniff(&whole) else { continue };
+        for copy in 0..copies {
+            let mut bytes = whole.clone();
+            damage(&mut bytes, &mut Random(copy));
+            let outcome = catch_unwind(|| fuzz::picture(&bytes, format));
+            assert!(outcome.is_ok(), "{}, damaged copy {copy}", path.display());
+            tried += 1;
+        }
+    }
+    assert!(tried >= 50 * copies, "only {tried} cases: is tests/data whole?");
+}
