@@ -140,7 +140,7 @@ impl<'a> Source<'a> {
     /// Decodes into `slot`, which is as long as pixels and tail.
     pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         let layout = self.layout();
-        match self.form {
+        let tables = match self.form {
             Form::Gray => self.reader.read_packed(Space::Gray, slot),
             Form::Rgb => self.reader.read_packed(Space::Rgb, slot),
             Form::Planes(chroma) => {
@@ -152,7 +152,6 @@ impl<'a> Source<'a> {
             }
         }
         .map_err(decode_error)?;
-        let tables = self.reader.quant_tables();
         Ok(Payload {
             layout,
             metadata: self.markers.metadata(),

@@ -154,11 +154,11 @@ impl Watching<'_> {
                     self.failed(&input, begun.stamp, &error);
                 }
             }
+            Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
             Event::Device { note, trouble: true } => warn!("{note}"),
             Event::Device { note, trouble: false } => info!("{note}"),
             Event::Planned { .. }
             | Event::Would { .. }
-            | Event::Remarked { .. }
             | Event::Stopping
             | Event::Load(_)
             | Event::Skipped { planned: false, .. }

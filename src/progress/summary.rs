@@ -264,7 +264,7 @@ impl Summary {
 
 impl Remark {
     /// What it is, said of one picture.
-    pub(super) const fn of_one(self) -> &'static str {
+    pub(crate) const fn of_one(self) -> &'static str {
         match self {
             Self::PictureAlone => "its previews, gain map or video show the old contrast and are left out",
             Self::NowLossless => "a lossy WebP, written without loss and larger",

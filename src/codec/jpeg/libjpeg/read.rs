@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::{mem, slice};
 
 use mozjpeg_sys::{
-    J_COLOR_SPACE, jpeg_create_decompress, jpeg_decompress_struct, jpeg_destroy_decompress, jpeg_error_mgr,
-    jpeg_finish_decompress, jpeg_mem_src, jpeg_read_header, jpeg_read_raw_data, jpeg_read_scanlines,
-    jpeg_start_decompress,
+    J_COLOR_SPACE, jpeg_component_info, jpeg_create_decompress, jpeg_decompress_struct,
+    jpeg_destroy_decompress, jpeg_error_mgr, jpeg_finish_decompress, jpeg_mem_src, jpeg_read_header,
+    jpeg_read_raw_data, jpeg_read_scanlines, jpeg_start_decompress,
 };
 
 use super::{BLOCK, Band, Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
@@ -58,8 +58,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Decodes to packed rows of gray or RGB, upsampling and converting.
-    pub(in crate::codec::jpeg) fn read_packed(&mut self, space: Space, out: &mut [u8]) -> Result<(), Fault> {
+    /// Decodes to packed rows of gray or RGB, upsampling and converting. Returns the quantization table of every component.
+    pub(in crate::codec::jpeg) fn read_packed(
+        &mut self,
+        space: Space,
+        out: &mut [u8],
+    ) -> Result<Vec<QuantTable>, Fault> {
         self.calls(|info| {
             info.out_color_space = space.to_libjpeg();
             // SAFETY: the header has been read. The row pointers lie within `out`: their number and length are checked below
@@ -77,16 +81,16 @@ impl<'a> Reader<'a> {
                         out[start..].chunks_mut(stride).take(ROWS).map(<[u8]>::as_mut_ptr).collect();
                     jpeg_read_scanlines(info, rows.as_mut_ptr(), rows.len() as c_uint);
                 }
-                jpeg_finish_decompress(info);
+                finish(info)
             }
         })
     }
 
-    /// Decodes to the components as they are stored.
+    /// Decodes to the components as they are stored. Returns their quantization tables.
     pub(in crate::codec::jpeg) fn read_planes(
         &mut self,
         planes: &mut [Plane<&mut [u8]>],
-    ) -> Result<(), Fault> {
+    ) -> Result<Vec<QuantTable>, Fault> {
         self.calls(|info| {
             info.raw_data_out = 1;
             // SAFETY: the header has been read. libjpeg fills one band of `v_samp_factor` block rows of every component a
@@ -111,23 +115,9 @@ impl<'a> Reader<'a> {
                     }
                     index += 1;
                 }
-                jpeg_finish_decompress(info);
+                finish(info)
             }
         })
-    }
-
-    /// The quantization table of every component. All are known once the picture has been decoded.
-    pub(in crate::codec::jpeg) fn quant_tables(&self) -> Vec<QuantTable> {
-        // SAFETY: the component array exists since the header was read, and lives as long as the object. The tables are null or
-        // copies that libjpeg keeps as long.
-        unsafe {
-            let info = &(*self.state).info;
-            let components = slice::from_raw_parts(info.comp_info, info.num_components as usize);
-            components
-                .iter()
-                .map(|c| c.quant_table.as_ref().map_or([1; 64], |table| table.quantval))
-                .collect()
-        }
     }
 
     fn calls<T>(&mut self, calls: impl FnOnce(&mut jpeg_decompress_struct) -> T) -> Result<T, Fault> {
@@ -143,6 +133,23 @@ impl Drop for Reader<'_> {
             let mut state = Box::from_raw(self.state);
             jpeg_destroy_decompress(&mut state.info);
         }
+    }
+}
+
+/// Ends the decoding of a whole picture and returns the components' quantization tables. All are known by then, and the end of
+/// decoding frees them.
+///
+/// # Safety
+/// Every row of the picture has been read.
+unsafe fn finish(info: &mut jpeg_decompress_struct) -> Vec<QuantTable> {
+    // SAFETY: the array of components exists from the header on, and a component's table, which is null or a copy of its own,
+    // from its first scan on; both until `jpeg_finish_decompress`, which a picture that was read whole may be given to.
+    unsafe {
+        let components = slice::from_raw_parts(info.comp_info, info.num_components as usize);
+        let table = |c: &jpeg_component_info| c.quant_table.as_ref().map_or([1; 64], |table| table.quantval);
+        let tables = components.iter().map(table).collect();
+        jpeg_finish_decompress(info);
+        tables
     }
 }
 
