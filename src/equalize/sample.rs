@@ -81,7 +81,7 @@ impl Sample for u8 {
     }
 
     fn count(samples: &[Self], tables: &mut [u32]) {
-        histogram::count::<Self, { histogram::TABLES_8 }>(samples, tables);
+        simd::count(samples, tables);
     }
 
     fn map(samples: &mut [Self], lut: &[Self]) {

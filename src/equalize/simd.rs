@@ -5,7 +5,10 @@
 #![allow(unsafe_code)]
 
 use super::clahe::{self, Corners};
-use super::{colour, sample};
+use super::{colour, histogram, sample};
+
+#[cfg(target_arch = "x86_64")]
+mod bits;
 
 /// Runs a loop in plain Rust, compiled for the widest vectors that the processor has.
 ///
@@ -37,6 +40,23 @@ pub(super) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     }
     plain()
 }
+
+/// Adds samples to the tables of a [`histogram::Tally`].
+pub(super) fn count(samples: &[u8], tables: &mut [u32]) {
+    #[cfg(target_arch = "x86_64")]
+    if samples.len() >= COUNTED_BY_BITS && has_vbmi() && has_bit_matrices() {
+        let (groups, rest) = samples.as_chunks();
+        let (table, _) = tables.as_chunks_mut();
+        // SAFETY: the processor has the instructions that the function is compiled for.
+        unsafe { bits::count(groups, &mut table[0]) };
+        return histogram::count::<u8, { histogram::TABLES_8 }>(rest, tables);
+    }
+    histogram::count::<u8, { histogram::TABLES_8 }>(samples, tables);
+}
+
+/// Samples from which on it pays to clear and to add up the many counters of [`bits::count`].
+#[cfg(target_arch = "x86_64")]
+const COUNTED_BY_BITS: usize = 16 << 10;
 
 /// Replaces each sample by its entry of `lut`.
 pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
@@ -87,6 +107,12 @@ fn has_vbmi() -> bool {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
+}
+
+/// Whether there are the AVX-512 instructions that multiply matrices of bits and count bits.
+#[cfg(target_arch = "x86_64")]
+fn has_bit_matrices() -> bool {
+    is_x86_feature_detected!("avx512vpopcntdq") && is_x86_feature_detected!("gfni")
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -272,7 +298,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn load512(from: &[u8; 64]) -> __m512i {
+    pub(super) fn load512(from: &[u8; 64]) -> __m512i {
         // SAFETY: 64 readable bytes, which need no alignment.
         unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
     }
@@ -352,6 +378,33 @@ mod tests {
         let mut samples = before.to_vec();
         step(&mut samples);
         samples
+    }
+
+    #[test]
+    fn every_count_is_the_same() {
+        let ramp: Vec<u8> = (0..40_000).map(|at| (at / 300) as u8).collect();
+        let every_level_once = (0..=255).collect();
+        for samples in
+            [noise(40_000, 12), vec![77; 33_333], ramp, every_level_once, noise(511, 13), Vec::new()]
+        {
+            let mut expected = vec![0_u32; 256];
+            samples.iter().for_each(|&sample| expected[usize::from(sample)] += 1);
+            let mut tables = vec![0; 256 * histogram::TABLES_8];
+            count(&samples, &mut tables);
+            let sums = (0..256).map(|level| tables.iter().skip(level).step_by(256).sum());
+            same_bytes!(
+                format!("{} samples", samples.len()),
+                expected,
+                sums.collect::<Vec<u32>>(),
+                has_vbmi() && has_bit_matrices() => {
+                    let (groups, rest) = samples.as_chunks();
+                    let mut table = [0; 256];
+                    bits::count(groups, &mut table);
+                    rest.iter().for_each(|&sample| table[usize::from(sample)] += 1);
+                    table.to_vec()
+                }
+            );
+        }
     }
 
     #[test]

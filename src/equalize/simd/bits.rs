@@ -1,0 +1,104 @@
+//! Counting 8-bit samples by their bits: no sample is looked at alone, and none waits for another's increment.
+//!
+//! 512 samples are turned into eight vectors, one for each of their bits. A logical product of four of those marks the samples that
+//! share a high half; further products single out the levels in it, and a population count says how many there are. Only the high
+//! halves that occur are gone through, which in a photograph are few among neighbours.
+
+use std::arch::x86_64::*;
+
+/// Samples that are taken apart at once: as many as a vector has bits.
+pub(super) const GROUP: usize = 512;
+
+/// How often each level occurred, in 16 parts.
+type Lanes = [__m512i; 256];
+
+/// Adds the samples of whole groups to `table`, which has a count a level.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]
+pub(super) fn count(groups: &[[u8; GROUP]], table: &mut [u32; 256]) {
+    let mut lanes = [_mm512_setzero_si512(); 256];
+    for group in groups {
+        count_group(group, &mut lanes);
+    }
+    for (count, lanes) in table.iter_mut().zip(lanes) {
+        *count += _mm512_reduce_add_epi32(lanes).cast_unsigned();
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]
+fn count_group(group: &[u8; GROUP], lanes: &mut Lanes) {
+    let [p0, p1, p2, p3, p4, p5, p6, p7] = bit_planes(group);
+    let (first, second) = (each_of(p0, p1), each_of(p2, p3));
+    let (third, fourth) = (each_of(p4, p5), each_of(p6, p7));
+    let (halves, _) = lanes.as_chunks_mut::<16>();
+    let mut marks = [_mm512_setzero_si512(); 16];
+    let mut occurring = 0_u32;
+    for (high, marks) in marks.iter_mut().enumerate() {
+        *marks = _mm512_and_si512(third[high % 4], fourth[high / 4]);
+        occurring |= u32::from(_mm512_test_epi64_mask(*marks, *marks) != 0) << high;
+    }
+    while occurring != 0 {
+        let high = occurring.trailing_zeros() as usize % 16;
+        occurring &= occurring - 1;
+        let quarters = second.map(|plane| _mm512_and_si512(marks[high], plane));
+        for (low, lanes) in halves[high].iter_mut().enumerate() {
+            let marks = _mm512_and_si512(quarters[low / 4], first[low % 4]);
+            *lanes = _mm512_add_epi32(*lanes, _mm512_popcnt_epi32(marks));
+        }
+    }
+}
+
+/// Marks where the two bits, the lower one first, are 0, 1, 2 and 3.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn each_of(low: __m512i, high: __m512i) -> [__m512i; 4] {
+    const NEITHER: i32 = 0b0000_0011;
+    [
+        _mm512_ternarylogic_epi64::<NEITHER>(low, high, high),
+        _mm512_andnot_si512(high, low),
+        _mm512_andnot_si512(low, high),
+        _mm512_and_si512(low, high),
+    ]
+}
+
+/// For every 8-byte word of a vector, its eight bytes at the positions `8 * byte + word`.
+const REGROUPED: [u8; 64] = {
+    let mut from = [0; 64];
+    let mut at = 0;
+    while at < 64 {
+        from[at] = (at % 8 * 8 + at / 8) as u8;
+        at += 1;
+    }
+    from
+};
+
+/// The samples' bits, lowest first. The order of the samples is the same in all of them, and no other.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+fn bit_planes(group: &[u8; GROUP]) -> [__m512i; 8] {
+    // A product with the unit matrix on this side transposes the 8x8 bits of each word.
+    let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64.cast_signed());
+    let regrouped = super::x86::load512(&REGROUPED);
+    let words = |number: usize| {
+        let samples = super::x86::load512(&group.as_chunks::<64>().0[number]);
+        _mm512_permutexvar_epi8(regrouped, _mm512_gf2p8affine_epi64_epi8::<0>(unit, samples))
+    };
+    let mut planes = [_mm512_setzero_si512(); 8];
+    // Word b of each vector belongs to plane b: a transposition of 8x8 words.
+    let rows = [words(0), words(1), words(2), words(3), words(4), words(5), words(6), words(7)];
+    for odd in 0..2 {
+        let pair = |number: usize| {
+            let (left, right) = (rows[number], rows[number + 1]);
+            if odd == 0 { _mm512_unpacklo_epi64(left, right) } else { _mm512_unpackhi_epi64(left, right) }
+        };
+        let (upper, lower) = ([pair(0), pair(2)], [pair(4), pair(6)]);
+        let outer = |half: [__m512i; 2]| _mm512_shuffle_i64x2::<0x88>(half[0], half[1]);
+        let inner = |half: [__m512i; 2]| _mm512_shuffle_i64x2::<0xdd>(half[0], half[1]);
+        let (outer, inner) = ([outer(upper), outer(lower)], [inner(upper), inner(lower)]);
+        planes[odd] = _mm512_shuffle_i64x2::<0x88>(outer[0], outer[1]);
+        planes[odd + 4] = _mm512_shuffle_i64x2::<0xdd>(outer[0], outer[1]);
+        planes[odd + 2] = _mm512_shuffle_i64x2::<0x88>(inner[0], inner[1]);
+        planes[odd + 6] = _mm512_shuffle_i64x2::<0xdd>(inner[0], inner[1]);
+    }
+    planes
+}
