@@ -366,9 +366,12 @@ impl Stages<'_> {
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
-        let (layout, bytes, heap) = (opened.layout(), opened.slot_bytes() as u64, opened.heap_bytes());
+        let (layout, heap) = (opened.layout(), opened.heap_bytes());
+        // Counts want an address of their own behind the pixels.
+        let lead = if matches!(self.order, Order::Equalize(_)) { opened.lead() } else { 0 };
         clock.mark(Stage::Decode);
-        let mut slots = self.take_slots(&layout, bytes, heap, &work.claim)?;
+        let mut slots = self.take_slots(&layout, (lead + opened.slot_bytes()) as u64, heap, &work.claim)?;
+        slots.whole.begin_at(lead);
         clock.mark(Stage::Slot);
         let decoded = opened.decode(slots.whole.bytes_mut())?;
         clock.mark(Stage::Decode);

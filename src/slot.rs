@@ -5,17 +5,13 @@
 //! pin them. The CPU's slots are private memory, which can have huge pages.
 #![allow(unsafe_code)]
 
+mod memory;
 mod split;
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use memmap2::{Advice, MmapMut, MmapOptions};
-use rustix::fs::{MemfdFlags, SealFlags};
-
+pub use memory::Memory;
 pub use split::Slots;
 
 /// Which device a slot belongs to: its place in the pipeline's list of devices.
@@ -23,83 +19,6 @@ pub type DeviceId = usize;
 
 /// Which slot of its device.
 pub type SlotId = u32;
-
-/// Memory of a fixed size, mapped into this process.
-pub struct Memory {
-    /// Tells this memory from any that the slot had before.
-    pub generation: u64,
-    map: MmapMut,
-    /// What the memory is shared by, if it is.
-    file: Option<File>,
-}
-
-impl Memory {
-    /// New zeroed memory of this process alone; pages are taken when they are first touched.
-    ///
-    /// # Errors
-    /// The system's, when it has no memory left.
-    pub fn private(bytes: usize) -> io::Result<Self> {
-        let map = MmapOptions::new().len(bytes).map_anon()?;
-        // A system without huge pages is slower, nothing else.
-        let _ = map.advise(Advice::HugePage);
-        Ok(Self { generation: next_generation(), map, file: None })
-    }
-
-    /// New zeroed memory that another process can map; pages are taken when they are first touched.
-    ///
-    /// # Errors
-    /// The system's, when it has no memory or no file descriptor left.
-    pub fn shared(bytes: usize) -> io::Result<Self> {
-        let fd = rustix::fs::memfd_create("histeqd-slot", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&fd, bytes as u64)?;
-        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Self::map(fd, bytes, next_generation())
-    }
-
-    /// Maps memory that another process made with [`Memory::shared`].
-    ///
-    /// # Errors
-    /// `InvalidData` if the descriptor is no sealed memory of that size, else the system's.
-    pub fn from_fd(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
-        let sealed = rustix::fs::fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK | SealFlags::GROW);
-        if !sealed || rustix::fs::fstat(&fd)?.st_size as u64 != bytes as u64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the descriptor is not a slot's memory"));
-        }
-        Self::map(fd, bytes, generation)
-    }
-
-    fn map(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
-        let file = File::from(fd);
-        // SAFETY: the file is an anonymous memfd whose size is sealed, so no access can fault for want of a page behind
-        // it. The only other mapping is a worker's, which touches the bytes only between the message that lends it the
-        // slot and its answer (or its death); the supervisor keeps the slot out of everyone's hands for that time.
-        let map = unsafe { MmapOptions::new().len(bytes).map_mut(&file)? };
-        Ok(Self { generation, map, file: Some(file) })
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.map
-    }
-
-    /// The bytes, to be written.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.map
-    }
-}
-
-fn next_generation() -> u64 {
-    static GENERATION: AtomicU64 = AtomicU64::new(1);
-    GENERATION.fetch_add(1, Ordering::Relaxed)
-}
-
-impl AsFd for Memory {
-    /// # Panics
-    /// If the memory is private.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_ref().expect("only shared memory is handed to workers").as_fd()
-    }
-}
 
 /// A slot as the pool keeps it.
 struct Buffer {
@@ -117,6 +36,8 @@ impl Buffer {
 /// One reusable buffer. Whoever holds the value holds the bytes; dropped, it goes back to its pool.
 pub struct Slot {
     buffer: Option<Buffer>,
+    /// Bytes of its memory that are left out at the front.
+    lead: usize,
     aside: u64,
     pool: Arc<SlotPool>,
 }
@@ -143,13 +64,19 @@ impl Slot {
 
     /// The bytes, at least as many as were asked for.
     pub fn bytes(&self) -> &[u8] {
-        self.memory().bytes()
+        &self.memory().bytes()[self.lead..]
     }
 
     /// The bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let memory = self.buffer.as_mut().and_then(|buffer| buffer.memory.as_mut());
-        memory.expect("a taken slot has memory").bytes_mut()
+        &mut memory.expect("a taken slot has memory").bytes_mut()[self.lead..]
+    }
+
+    /// Lets the bytes begin at an address that is `lead` above a page's, unless a worker is to find them at the front of its
+    /// memory. So many bytes fewer are left.
+    pub fn begin_at(&mut self, lead: usize) {
+        self.lead = if self.memory().is_private() { lead } else { 0 };
     }
 
     /// Of the memory that was taken aside no more than `bytes` bytes are needed any longer.
@@ -262,7 +189,7 @@ pub struct SlotPool {
 
 /// Slots grow in steps, so that a folder of nearly equal pictures settles at once.
 const STEP: u64 = 256 * 1024;
-/// The steps of slots larger than this: private memory of whole huge pages gets them.
+/// The steps of slots larger than half of this: private memory of whole huge pages gets them, and keeps them when it grows.
 const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
 impl SlotPool {
@@ -348,7 +275,7 @@ impl SlotPool {
         let total = needed.saturating_add(aside);
         let buffer =
             self.in_turn(total, |state| state.try_take(needed, aside, &state.admitted(claim), Fit::Loose))?;
-        Ok(Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) })
+        Ok(Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) })
     }
 
     /// Waits for this taker's turn and then until it gets what it wants, `total` bytes in all.
@@ -415,7 +342,7 @@ impl State {
             Ok(self.free.remove(at))
         } else {
             let at = self.free.iter().rposition(|slot| admitted[slot.device])?;
-            let step = if needed > HUGE_STEP { HUGE_STEP } else { STEP };
+            let step = if needed > HUGE_STEP / 2 { HUGE_STEP } else { STEP };
             let rounded = (needed + needed / 8).next_multiple_of(step);
             self.largest = self.largest.max(rounded);
             let sizes = [self.fair_share(), rounded, needed];
@@ -464,9 +391,17 @@ impl State {
     }
 
     fn grow(&mut self, at: usize, bytes: u64) -> io::Result<Buffer> {
-        self.give_up(at);
-        let shared = self.members[self.free[at].device].accelerator;
-        let memory = if shared { Memory::shared(bytes as usize) } else { Memory::private(bytes as usize) };
+        let slot = &mut self.free[at];
+        let memory = if self.members[slot.device].accelerator {
+            self.give_up(at);
+            Memory::shared(bytes as usize)
+        } else if let Some(memory) = slot.memory.take() {
+            // The pages that it has need not be cleared again.
+            self.memory_left += memory.bytes().len() as u64;
+            memory.resized(bytes as usize)
+        } else {
+            Memory::private(bytes as usize)
+        };
         self.free[at].memory = Some(memory?);
         self.memory_left -= bytes;
         Ok(self.free.remove(at))

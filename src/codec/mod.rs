@@ -33,6 +33,9 @@ pub use error::CodecError;
 pub use format::Format;
 pub use metadata::Metadata;
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
 /// What a picture may cost. Checked from its header, before any memory is taken for its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -241,6 +244,12 @@ impl Opened<'_> {
     pub fn slot_bytes(&self) -> usize {
         let bytes = self.source_layout().bytes() + self.tail_bytes();
         usize::try_from(bytes).expect("within the limits, so it has an address")
+    }
+
+    /// Where the pixels' address should stand beyond a multiple of a cache line's 64 bytes: as far as in the file, so that whole
+    /// lines can be copied between the two.
+    pub fn lead(&self) -> usize {
+        if let Source::Pnm(pnm) = &self.source { pnm.lead() % LINE } else { 0 }
     }
 
     /// Bytes of heap that decoding takes beyond small change: the file's, and a progressive JPEG's coefficients and the like.

@@ -26,6 +26,8 @@ pub(super) struct Native {
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     header: Header,
+    /// Where the raster begins.
+    start: usize,
     /// The bytes behind the header that have been read: of a text raster all, of a binary one the first.
     body: &'a [u8],
     file: &'a mut File,
@@ -54,11 +56,19 @@ impl<'a> Source<'a> {
             let behind = file.metadata()?.len().saturating_sub(start as u64);
             start += usize::from(behind == header.raster_bytes() + 1);
         }
-        Ok(Self { header, body: &buffer[start..], file })
+        Ok(Self { header, start, body: &buffer[start..], file })
     }
 
     pub(super) fn layout(&self) -> Layout {
         self.header.layout
+    }
+
+    /// Where in the file its pixels begin as they will lie in the slot; 0 if they lie differently. What is written has most often
+    /// a header of the same length.
+    pub(super) fn lead(&self) -> usize {
+        let straight = self.header.raster == Raster::Binary
+            && self.start.is_multiple_of(self.header.layout.depth.bytes());
+        if straight { self.start } else { 0 }
     }
 
     /// Decodes into `slot`, which is as long as the pixels.

@@ -45,10 +45,12 @@ pub(super) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
 pub(super) fn count(samples: &[u8], tables: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if samples.len() >= COUNTED_BY_BITS && has_vbmi() && has_bit_matrices() {
+        let (unaligned, samples) = samples.split_at(samples.as_ptr().align_offset(64));
         let (groups, rest) = samples.as_chunks();
         let (table, _) = tables.as_chunks_mut();
         // SAFETY: the processor has the instructions that the function is compiled for.
         unsafe { bits::count(groups, &mut table[0]) };
+        histogram::count::<u8, { histogram::TABLES_8 }>(unaligned, tables);
         return histogram::count::<u8, { histogram::TABLES_8 }>(rest, tables);
     }
     histogram::count::<u8, { histogram::TABLES_8 }>(samples, tables);
@@ -60,6 +62,9 @@ const COUNTED_BY_BITS: usize = 16 << 10;
 
 /// Replaces each sample by its entry of `lut`.
 pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
+    // Vectors that straddle lines of the cache cost twice.
+    let (unaligned, samples) = samples.split_at_mut(samples.as_ptr().align_offset(64).min(samples.len()));
+    sample::map(unaligned, lut);
     #[cfg(target_arch = "x86_64")]
     {
         if has_vbmi() {

@@ -32,7 +32,7 @@ impl SlotPool {
         let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
         let sizes = Sizes { whole: whole.max(1), aside, plane };
         let taken = self.in_turn(total, |state| state.try_take_split(sizes, claim))?;
-        let slot = |buffer, aside| Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) };
+        let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
         let mut taken = taken.into_iter();
         let whole = slot(taken.next().expect("the first is the whole picture's"), aside);
         Ok(Slots { whole, planes: taken.map(|buffer| slot(buffer, 0)).collect() })

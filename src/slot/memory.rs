@@ -1,0 +1,105 @@
+//! The memory of slots.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{Advice, MmapMut, MmapOptions, RemapOptions};
+use rustix::fs::{MemfdFlags, SealFlags};
+
+/// Memory of a fixed size, mapped into this process.
+pub struct Memory {
+    /// Tells this memory from any that the slot had before.
+    pub generation: u64,
+    map: MmapMut,
+    /// What the memory is shared by, if it is.
+    file: Option<File>,
+}
+
+impl Memory {
+    /// New zeroed memory of this process alone; pages are taken when they are first touched.
+    ///
+    /// # Errors
+    /// The system's, when it has no memory left.
+    pub fn private(bytes: usize) -> io::Result<Self> {
+        let map = MmapOptions::new().len(bytes).map_anon()?;
+        // A system without huge pages is slower, nothing else.
+        let _ = map.advise(Advice::HugePage);
+        Ok(Self { generation: next_generation(), map, file: None })
+    }
+
+    /// Private memory of another size that begins with the same bytes.
+    ///
+    /// # Errors
+    /// The system's, when it has no memory left.
+    ///
+    /// # Panics
+    /// If the memory is shared.
+    pub fn resized(mut self, bytes: usize) -> io::Result<Self> {
+        assert!(self.is_private(), "shared memory has a sealed size");
+        // SAFETY: there is no file behind the memory that could be shorter, and no one else has the map.
+        unsafe { self.map.remap(bytes, RemapOptions::new().may_move(true))? };
+        Ok(Self { generation: next_generation(), ..self })
+    }
+
+    /// Whether it is this process's alone.
+    pub fn is_private(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// New zeroed memory that another process can map; pages are taken when they are first touched.
+    ///
+    /// # Errors
+    /// The system's, when it has no memory or no file descriptor left.
+    pub fn shared(bytes: usize) -> io::Result<Self> {
+        let fd = rustix::fs::memfd_create("histeqd-slot", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&fd, bytes as u64)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Self::map(fd, bytes, next_generation())
+    }
+
+    /// Maps memory that another process made with [`Memory::shared`].
+    ///
+    /// # Errors
+    /// `InvalidData` if the descriptor is no sealed memory of that size, else the system's.
+    pub fn from_fd(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
+        let sealed = rustix::fs::fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK | SealFlags::GROW);
+        if !sealed || rustix::fs::fstat(&fd)?.st_size as u64 != bytes as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the descriptor is not a slot's memory"));
+        }
+        Self::map(fd, bytes, generation)
+    }
+
+    fn map(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
+        let file = File::from(fd);
+        // SAFETY: the file is an anonymous memfd whose size is sealed, so no access can fault for want of a page behind
+        // it. The only other mapping is a worker's, which touches the bytes only between the message that lends it the
+        // slot and its answer (or its death); the supervisor keeps the slot out of everyone's hands for that time.
+        let map = unsafe { MmapOptions::new().len(bytes).map_mut(&file)? };
+        Ok(Self { generation, map, file: Some(file) })
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.map
+    }
+}
+
+fn next_generation() -> u64 {
+    static GENERATION: AtomicU64 = AtomicU64::new(1);
+    GENERATION.fetch_add(1, Ordering::Relaxed)
+}
+
+impl AsFd for Memory {
+    /// # Panics
+    /// If the memory is private.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_ref().expect("only shared memory is handed to workers").as_fd()
+    }
+}
