@@ -5,18 +5,23 @@ use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
 
 use ::png::{
-    BitDepth, ColorType, Compression, Decoder, DecodingError, DeflateCompression, Encoder, EncodingError,
-    Filter, Info, Limits, Transformations,
+    BitDepth, ColorType, Decoder, DecodingError, DeflateCompression, Encoder, EncodingError, Filter, Info,
+    Limits, Transformations, Writer,
 };
 
 use super::metadata::{Metadata, exif_body};
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
+use crate::equalize::histogram::Tally;
 use crate::picture::{Depth, Layout, Pixel};
 
 mod chunks;
+mod deflate;
+mod filter;
 
 use chunks::Chunks;
+use deflate::Deflater;
+use filter::Filters;
 
 /// The keyword of the iTXt chunk that holds XMP.
 const XMP_KEYWORD: &str = "XML:com.adobe.xmp";
@@ -115,11 +120,8 @@ fn write(decoded: &Decoded, pixels: &[u8], level: PngLevel, out: impl Write) -> 
         info.exif_metadata = decoded.metadata.exif.as_deref().map(Into::into);
     }
     let mut encoder = Encoder::with_info(out, info)?;
-    match level {
-        PngLevel::Fast | PngLevel::Balanced => encoder.set_compression(Compression::Fast),
-        PngLevel::Small => encoder.set_deflate_compression(DeflateCompression::Level(6)),
-    }
-    encoder.set_filter(if level == PngLevel::Fast { Filter::Paeth } else { Filter::Adaptive });
+    encoder.set_deflate_compression(DeflateCompression::Level(6));
+    encoder.set_filter(Filter::Adaptive);
     let mut writer = encoder.write_header()?;
     match native {
         Some(native) => {
@@ -136,8 +138,49 @@ fn write(decoded: &Decoded, pixels: &[u8], level: PngLevel, out: impl Write) -> 
             }
         }
     }
-    writer.write_image_data(pixels)?;
+    match level {
+        PngLevel::Fast => write_rows(layout, pixels, false, &mut writer)?,
+        PngLevel::Balanced => write_rows(layout, pixels, true, &mut writer)?,
+        PngLevel::Small => writer.write_image_data(pixels)?,
+    }
     writer.finish()
+}
+
+/// Filtered rows that are compressed at once: a part of the second-level cache.
+const STRIP: usize = 128 << 10;
+
+/// Writes the pixels by our own compressor, strip by strip; filters are chosen for each row, or Paeth's is taken for all.
+fn write_rows(
+    layout: &Layout,
+    pixels: &[u8],
+    adaptive: bool,
+    writer: &mut Writer<impl Write>,
+) -> Result<(), EncodingError> {
+    let step = layout.pixel.channels() * layout.depth.bytes();
+    let row_bytes = layout.width as usize * step;
+    let (mut filters, mut deflater) = (Filters::new(row_bytes, step, adaptive), Deflater::new());
+    let mut tally = Tally::new(256);
+    let mut strip = Vec::with_capacity(STRIP + row_bytes + 1);
+    let mut rows = pixels.chunks_exact(row_bytes).peekable();
+    let first = vec![0; row_bytes];
+    let mut above = &first[..];
+    while let Some(row) = rows.next() {
+        strip.extend_from_slice(filters.row(row, above));
+        above = row;
+        let is_last = rows.peek().is_none();
+        if strip.len() < STRIP && !is_last {
+            continue;
+        }
+        let mut blocks = strip.chunks(2 * STRIP).peekable();
+        while let Some(block) = blocks.next() {
+            tally.clear();
+            tally.add(block);
+            let ends = is_last && blocks.peek().is_none();
+            writer.write_chunk(::png::chunk::IDAT, deflater.block(block, tally.counts(), ends))?;
+        }
+        strip.clear();
+    }
+    Ok(())
 }
 
 /// The content of an iTXt chunk with an XMP packet: keyword, not compressed, no language, no translated keyword.

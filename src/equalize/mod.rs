@@ -12,7 +12,7 @@ pub mod lut;
 pub mod order;
 pub mod planes;
 mod sample;
-mod simd;
+pub(crate) mod simd;
 
 use serde::{Deserialize, Serialize};
 

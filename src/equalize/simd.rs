@@ -22,11 +22,11 @@ macro_rules! vectorized {
         )
     };
 }
-pub(super) use vectorized;
+pub(crate) use vectorized;
 
 /// What [`vectorized`] expands to.
 #[inline(always)]
-pub(super) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
+pub(crate) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     {
         if has_vbmi() {
