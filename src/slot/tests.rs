@@ -1,4 +1,5 @@
 use super::*;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 fn nothing() -> Release {
@@ -19,6 +20,42 @@ fn a_descriptor_of_another_size_is_refused() {
     let ours = Memory::shared(5000).unwrap();
     let fd = ours.as_fd().try_clone_to_owned().unwrap();
     assert!(Memory::from_fd(fd, 6000, 1).is_err());
+}
+
+#[test]
+fn private_memory_keeps_its_bytes_when_its_size_changes() {
+    let mut memory = Memory::private(5000).unwrap();
+    memory.bytes_mut()[4999] = 7;
+    let generation = memory.generation;
+    let memory = memory.resized(3 << 20).unwrap();
+    assert_eq!((memory.bytes().len(), memory.bytes()[4999], memory.bytes()[5000]), (3 << 20, 7, 0));
+    assert_ne!(memory.generation, generation);
+    assert_eq!(memory.resized(5000).unwrap().bytes()[4999], 7);
+}
+
+#[test]
+fn a_slot_that_grows_is_accounted_for_once() {
+    let pool = Arc::new(SlotPool::new(8 * STEP));
+    pool.join(false, 1, nothing());
+    drop(pool.take(STEP / 2, 0, &Claim::default()).unwrap());
+    let slot = pool.take(2 * STEP, 0, &Claim::default()).unwrap();
+    assert_eq!(pool.memory(), (slot.bytes().len() as u64, 8 * STEP));
+}
+
+#[test]
+fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
+    let pool = Arc::new(SlotPool::new(1 << 30));
+    let cpu = pool.join(false, 1, nothing());
+    let gpu = pool.join(true, 1, nothing());
+    let address_of = |device| {
+        let mut slot = pool.take(1000, 0, &Claim::default()).unwrap();
+        assert_eq!(slot.device(), device);
+        slot.begin_at(17);
+        (slot.bytes().as_ptr().addr() % 4096, slot.memory().bytes().len() - slot.bytes_mut().len())
+    };
+    assert_eq!(address_of(cpu), (17, 17));
+    pool.up(gpu);
+    assert_eq!(address_of(gpu), (0, 0));
 }
 
 #[test]

@@ -398,6 +398,7 @@ mod tests {
         let counts: Vec<u64> =
             (0..=255).map(|level| data.iter().filter(|&&byte| byte == level).count() as u64).collect();
         let length = Deflater::new().block(&data, &counts, true).len();
-        assert!((20_000..20_400).contains(&length), "{length} bytes for 160,000 bits");
+        // Two bits for three of the four, three for the fourth, which shares a prefix with the end of the block.
+        assert!((22_400..22_900).contains(&length), "{length} bytes for 180,000 bits");
     }
 }
