@@ -62,9 +62,9 @@ impl JpegQuality {
 /// How hard a PNG is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PngLevel {
-    /// As fast as the disk.
+    /// Paeth's filter, and Huffman codes made for every strip.
     Fast,
-    /// About zlib's level 2 with filters chosen row by row.
+    /// The same with filters chosen row by row.
     Balanced,
     /// As small as zlib's kind of compression gets.
     Small,

@@ -163,11 +163,11 @@ impl From<FormatName> for Option<Format> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PngLevelName {
-    /// Least work, largest files.
+    /// Least work: for photographs nearly as small as balanced.
     Fast,
-    /// Most of the gain for little work.
+    /// A filter for each row: now and then a little smaller.
     Balanced,
-    /// Most work, smallest files.
+    /// Five times the work; photographs a tenth smaller.
     Small,
 }
 
