@@ -23,8 +23,8 @@ pub use summary::{Failure, Summary};
 const FRAME: Duration = Duration::from_millis(100);
 /// How often a line is written where there is no terminal for a bar.
 const LINE: Duration = Duration::from_secs(10);
-/// Events that may wait. Enough that a picture never waits for a terminal.
-const WAITING: usize = 4096;
+/// Events that may wait: enough that a picture hardly ever waits for a terminal, and few enough that a run starts at once.
+const WAITING: usize = 512;
 
 /// Something that happened.
 #[derive(Debug)]
