@@ -88,7 +88,7 @@ impl Deflater {
         codes.write_literals(&data[at..], &mut bits);
         codes.write_symbol(END_OF_BLOCK, &mut bits);
         if last {
-            bits.to_byte();
+            bits.end_byte();
             bits.push(u64::from(self.checksum.finish().swap_bytes()), 32);
         }
         let end = bits.at;
@@ -153,7 +153,7 @@ impl Bits<'_> {
     }
 
     /// Fills the byte that is begun.
-    fn to_byte(&mut self) {
+    fn end_byte(&mut self) {
         self.push(0, (8 - self.count) % 8);
     }
 }

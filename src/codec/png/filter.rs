@@ -80,7 +80,7 @@ fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mu
             out[at] = row[at].wrapping_sub(((u16::from(left[at]) + u16::from(above[at])) / 2) as u8);
         }),
         PAETH => {
-            (0..length).for_each(|at| out[at] = row[at].wrapping_sub(paeth(left[at], above[at], corner[at])))
+            (0..length).for_each(|at| out[at] = row[at].wrapping_sub(paeth(left[at], above[at], corner[at])));
         }
         _ => out.copy_from_slice(row),
     }
