@@ -152,8 +152,13 @@ impl<'a> Source<'a> {
         if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
     }
 
-    /// A progressive picture's coefficients are collected in memory, by the decoder and once more by the encoder.
+    /// A progressive picture's coefficients are collected in memory, and a scan is copied without its stuffing.
     pub(super) fn heap_bytes(&self) -> u64 {
+        if self.markers.progressive { self.coefficient_bytes() + self.bytes.len() as u64 } else { 0 }
+    }
+
+    /// What a progressive picture's coefficients take, in the decoder and once more in the encoder.
+    fn coefficient_bytes(&self) -> u64 {
         let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
         if self.markers.progressive { coding::heap_bytes(sizes) } else { 0 }
     }
@@ -195,7 +200,7 @@ impl<'a> Source<'a> {
 
     /// What to write back, for the components that have been taken.
     fn native(self, mut tables: Vec<QuantTable>) -> Native {
-        let coefficient_bytes = self.heap_bytes();
+        let coefficient_bytes = self.coefficient_bytes();
         let Self { markers, form, .. } = self;
         let (space, components) = match form {
             _ if self.gray => {

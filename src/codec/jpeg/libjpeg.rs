@@ -72,8 +72,8 @@ impl Space {
 /// A quantization table in natural order.
 pub(super) type QuantTable = [u16; 64];
 
-/// Where the samples of one component lie: `rows` rows of `width` samples, `stride` apart. libjpeg works in whole blocks; a plane whose
-/// stride is not the width in blocks passes through a band of rows that is.
+/// Where the samples of one component lie: `rows` rows of `width` samples, one after the other. libjpeg works in whole blocks; a plane
+/// whose width is not whole blocks passes through a band of rows that is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plane<D> {
     pub(super) data: D,

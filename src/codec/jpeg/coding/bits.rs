@@ -7,6 +7,7 @@ const PADDING: usize = 8;
 /// follows it; `None` if there is none.
 pub(super) fn unstuff<'a>(bytes: &'a [u8], data: &mut Vec<u8>) -> Option<(u8, &'a [u8])> {
     data.clear();
+    data.try_reserve_exact(length(bytes)? + PADDING).ok()?;
     let mut rest = bytes;
     loop {
         let at = memchr::memchr(0xff, rest)?;
@@ -20,6 +21,12 @@ pub(super) fn unstuff<'a>(bytes: &'a [u8], data: &mut Vec<u8>) -> Option<(u8, &'
         data.extend_from_slice(&rest[..=at]);
         rest = behind;
     }
+}
+
+/// Bytes of entropy-coded data up to the next marker, its stuffing among them; `None` if there is no marker.
+fn length(bytes: &[u8]) -> Option<usize> {
+    let ends = memchr::memchr_iter(0xff, bytes);
+    ends.into_iter().find(|at| bytes.get(at + 1).is_some_and(|&next| next != 0 && next != 0xff))
 }
 
 /// Takes bits from the data of [`unstuff`]. Behind its end there are zeros; [`BitReader::finish`] tells whether they were needed.

@@ -35,10 +35,36 @@ const fn times(value: i32, constant: i32) -> i32 {
     value.wrapping_mul(constant)
 }
 
+/// Finds values for which libjpeg has no room: its vectors have 16 bits, and no picture needs more than 15 of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Excess(u32);
+
+impl Excess {
+    #[inline(always)]
+    fn look(&mut self, value: i32) {
+        self.0 |= (value.wrapping_add(1 << 14) as u32) >> 15;
+    }
+
+    /// Whether there was one.
+    pub(super) fn found(self) -> bool {
+        self.0 != 0
+    }
+}
+
 /// The samples of a block, row by row, from its mean value and the details that are not zero. `divisors` are in zigzag order.
 #[inline(always)]
-pub(super) fn inverse(mean: i16, mut nonzero: u64, block: &Block, divisors: &QuantTable) -> [[u8; 8]; 8] {
-    let dequantized = |k: usize, value: i16| i32::from(value).wrapping_mul(i32::from(divisors[k]));
+pub(super) fn inverse(
+    mean: i16,
+    mut nonzero: u64,
+    block: &Block,
+    divisors: &QuantTable,
+    excess: &mut Excess,
+) -> [[u8; 8]; 8] {
+    let mut dequantized = |k: usize, value: i16| {
+        let product = i32::from(value).wrapping_mul(i32::from(divisors[k]));
+        excess.look(product);
+        product
+    };
     let mean = dequantized(0, mean);
     if nonzero == 0 {
         return [[sample(round_shift(mean, 3)); 8]; 8];
@@ -51,6 +77,7 @@ pub(super) fn inverse(mean: i16, mut nonzero: u64, block: &Block, divisors: &Qua
         matrix[usize::from(ZIGZAG[k])] = dequantized(k, block[k]);
     }
     let columns = inverse_pass::<{ CONSTANT_BITS - PASS_BITS }>(&matrix);
+    columns.iter().for_each(|&value| excess.look(value));
     let rows = inverse_pass::<{ CONSTANT_BITS + PASS_BITS + 3 }>(&transposed(&columns));
     let samples = transposed(&rows).map(sample);
     std::array::from_fn(|y| std::array::from_fn(|x| samples[8 * y + x]))

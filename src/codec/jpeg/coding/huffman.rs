@@ -39,7 +39,8 @@ impl Decoder {
                 }
                 code += 1;
             }
-            if code > 1 << length {
+            // All ones are no code (T.81, C.2).
+            if code >= 1 << length {
                 return None;
             }
             end[length as usize] = code << (16 - length);
@@ -242,6 +243,7 @@ mod tests {
     #[test]
     fn codes_that_cannot_be_are_refused() {
         let counts = |first: &[u8]| std::array::from_fn(|i| first.get(i).copied().unwrap_or(0));
+        assert!(Decoder::new(&counts(&[2]), &[1, 2]).is_none());
         assert!(Decoder::new(&counts(&[3]), &[1, 2, 3]).is_none());
         assert!(Decoder::new(&counts(&[0, 5]), &[1, 2, 3, 4, 5]).is_none());
         assert!(Decoder::new(&counts(&[1, 1]), &[1]).is_none());

@@ -1,5 +1,6 @@
 //! A progressive file, read from its first segment to its last. `None` throughout leaves it to libjpeg.
 
+use super::dct::Excess;
 use super::huffman::Decoder;
 use super::scan::{Means, Selection, read_first, read_intervals, read_means, read_refinement};
 use super::{Grid, ZIGZAG, dct, leaf};
@@ -65,7 +66,10 @@ impl Reader {
         while let Some((&which, rest)) = content.split_first() {
             let (counts, rest) = rest.split_first_chunk()?;
             let place = self.codes.get_mut(usize::from(which >> 4))?.get_mut(usize::from(which & 15))?;
-            let symbols = counts.iter().map(|&count| usize::from(count)).sum();
+            let symbols = counts.iter().map(|&count| usize::from(count)).sum::<usize>();
+            if symbols > 256 {
+                return None;
+            }
             let (symbols, rest) = rest.split_at_checked(symbols)?;
             *place = Some(Decoder::new(counts, symbols)?);
             content = rest;
@@ -201,10 +205,13 @@ impl Reader {
         }
         for ((plane, component), table) in planes.iter_mut().zip(&self.components).zip(&tables) {
             debug_assert!(plane.width <= component.size.width && plane.rows <= component.size.rows);
-            leaf::run(
+            let excess = leaf::run(
                 #[inline(always)]
                 || transform(&component.grid, table, plane),
             );
+            if excess.found() {
+                return None;
+            }
         }
         Some(tables.iter().map(natural).collect())
     }
@@ -217,7 +224,7 @@ impl Component {
         const LOWEST: u32 = 7;
         let Selection { first, last, known, lowest } = selection;
         let before = if known == 0 { UNKNOWN } else { known };
-        if lowest > LOWEST || (known > 0 && known != lowest + 1) {
+        if first > last || lowest > LOWEST || (known > 0 && known != lowest + 1) {
             return None;
         }
         let coefficients = self.known.get_mut(first as usize..=last as usize)?;
@@ -251,12 +258,13 @@ fn scan_others<'b>(
 
 /// Transforms a component back. Blocks may reach beyond the plane.
 #[inline(always)]
-fn transform(grid: &Grid, divisors: &QuantTable, plane: &mut Plane<&mut [u8]>) {
+fn transform(grid: &Grid, divisors: &QuantTable, plane: &mut Plane<&mut [u8]>) -> Excess {
+    let mut excess = Excess::default();
     let rows = grid.details().chunks_exact(grid.across).zip(grid.nonzero.chunks_exact(grid.across));
     let rows = rows.zip(grid.means.chunks_exact(grid.across));
     for (band, ((blocks, nonzero), means)) in plane.data.chunks_mut(plane.width * BLOCK).zip(rows) {
         for (i, ((block, mask), mean)) in blocks.iter().zip(nonzero).zip(means).enumerate() {
-            let samples = dct::inverse(*mean, *mask, block, divisors);
+            let samples = dct::inverse(*mean, *mask, block, divisors, &mut excess);
             let x = i * BLOCK;
             if x + BLOCK <= plane.width {
                 for (row, samples) in band.chunks_exact_mut(plane.width).zip(&samples) {
@@ -270,6 +278,7 @@ fn transform(grid: &Grid, divisors: &QuantTable, plane: &mut Plane<&mut [u8]>) {
             }
         }
     }
+    excess
 }
 
 /// A table in zigzag order, in natural order.

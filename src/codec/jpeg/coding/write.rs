@@ -231,8 +231,8 @@ impl Sink for Emitter<'_> {
 
     fn restart(&mut self) {
         self.bits.flush();
-        self.bits.out.extend([0xff, 0xd0 + self.restarts % 8]);
-        self.restarts += 1;
+        self.bits.out.extend([0xff, 0xd0 + self.restarts]);
+        self.restarts = (self.restarts + 1) % 8;
     }
 }
 
