@@ -71,6 +71,10 @@ impl Reader {
                 return None;
             }
             let (symbols, rest) = rest.split_at_checked(symbols)?;
+            // Mean values have no more bits than that.
+            if which >> 4 == 0 && symbols.iter().any(|&size| size > 15) {
+                return None;
+            }
             *place = Some(Decoder::new(counts, symbols)?);
             content = rest;
         }
