@@ -3,6 +3,7 @@
 //! It is histeqd started again with a hidden subcommand, its end of the socket as standard input. It ends with the
 //! socket, and so never outlives the main process.
 
+mod check;
 pub(crate) mod cuda;
 pub mod fault;
 mod gpu;
@@ -27,6 +28,7 @@ use crate::equalize::{Operation, Order, Scratch, equalize};
 use crate::error::{Error, Exit};
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
+use check::Checked;
 use fault::{Fault, Faults};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
@@ -263,13 +265,13 @@ fn end_with_parent() -> io::Result<()> {
 fn work(channel: &Channel, engine: &dyn Engine, lanes: usize, fault: Option<Fault>) -> io::Result<()> {
     let (sender, receiver) = crossbeam_channel::unbounded();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
-    let faults = Faults::new(fault);
+    let (faults, checked) = (Faults::new(fault), Checked::default());
     std::thread::scope(|scope| {
         for number in 0..lanes {
-            let (receiver, made, faults) = (receiver.clone(), made.clone(), &faults);
+            let (receiver, made, watch) = (receiver.clone(), made.clone(), (&faults, &checked));
             std::thread::Builder::new()
                 .name(format!("lane-{number}"))
-                .spawn_scoped(scope, move || run_lane(engine, channel, &receiver, faults, &made))?;
+                .spawn_scoped(scope, move || run_lane(engine, channel, &receiver, watch, &made))?;
         }
         for result in lanes_made.iter().take(lanes) {
             if let Err(error) = result {
@@ -325,7 +327,7 @@ fn run_lane(
     engine: &dyn Engine,
     channel: &Channel,
     lent: &Receiver<Lent>,
-    faults: &Faults,
+    (faults, checked): (&Faults, &Checked),
     made: &Sender<Result<(), EngineError>>,
 ) {
     let (lane, report) = match engine.lane() {
@@ -338,8 +340,9 @@ fn run_lane(
     for Lent { slot, memory, layout, order } in lent {
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &mut memory.bytes_mut()[..order.slot_bytes(&layout) as usize];
-        let result =
-            faults.strike(bytes, lane.as_mut()).and_then(|()| lane.carry_out(bytes, &layout, &order));
+        let result = (faults.strike(bytes, lane.as_mut()))
+            .and_then(|()| checked.check(lane.as_mut(), &layout, &order))
+            .and_then(|()| lane.carry_out(bytes, &layout, &order));
         drop(memory);
         if let Err(error) = result {
             fail(channel, slot, &error);
