@@ -56,7 +56,7 @@ fn noise(layout: &Layout, order: &Order) -> Result<Memory, EngineError> {
     for (i, byte) in slot.bytes_mut()[..bytes].iter_mut().enumerate() {
         // Knuth's multiplicative hash.
         let hash = (i as u32).wrapping_mul(2_654_435_761) >> 16;
-        *byte = if hash % 3 == 0 { 0 } else { (hash >> 8) as u8 };
+        *byte = if hash.is_multiple_of(3) { 0 } else { (hash >> 8) as u8 };
     }
     Ok(slot)
 }
