@@ -12,15 +12,15 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
-use crate::codec::{self, Decoded, Remark, Target};
-use crate::config::{Durability, Settings};
+use crate::codec::{self, CompressedJpeg, Decoded, Opened, Remark, Target};
+use crate::config::{Durability, JpegChoice, Settings};
 use crate::device::Devices;
 use crate::equalize::{Order, planes};
 use crate::error::{Error, PictureError};
 use crate::picture::Layout;
 use crate::progress::Event;
 use crate::publish::{Publisher, Unpublished};
-use crate::slot::{Claim, DeviceId, Slot, SlotError, SlotPool, Slots};
+use crate::slot::{Claim, DeviceId, Needs, Room, Slot, SlotError, SlotPool, Slots};
 use crate::source::Job;
 use crate::split::{self, Join};
 use crate::timings::{Clock, Stage};
@@ -50,7 +50,7 @@ pub struct Work {
     redo: Sender<Work>,
 }
 
-/// A decoded picture, apart from its pixels.
+/// A picture that is decoded, or will be by a device, apart from its pixels.
 pub struct Picture {
     /// What the pixels are, and what the encoder will need.
     pub decoded: Decoded,
@@ -63,25 +63,38 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// The device failed: the job is to be decoded again for another device.
-    fn redo(self, device: DeviceId) {
+    /// The job is to be decoded again, for whom the changed claim admits.
+    fn redo(self, change: impl FnOnce(&mut Claim)) {
         let mut work = self.work;
-        work.claim.failed_on.push(device);
+        change(&mut work.claim);
         let back = work.redo.clone();
         // Only a decoder that panicked closes this way; the panic is then what ends the run.
         let _ = back.send(work);
     }
 }
 
-/// Pixels in a slot, on their way through a device.
+/// A slot on its way through a device.
 pub struct Task {
-    /// Where they are.
+    /// The slot.
     pub slot: Slot,
-    /// How they lie at the start of the slot.
+    /// What is at its start.
+    pub content: Content,
+    /// The pixels, also if they are compressed.
     pub layout: Layout,
     /// What a device does with them.
     pub order: Order,
     part: Part,
+}
+
+/// What is at the start of a task's slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Pixels, to be worked on or done.
+    Pixels,
+    /// A file that a device decodes, equalizes and encodes.
+    Compressed(CompressedJpeg),
+    /// So many bytes of what a device encoded.
+    Encoded(u64),
 }
 
 /// What of a picture a task is.
@@ -93,13 +106,13 @@ enum Part {
 }
 
 impl Task {
-    fn whole(slot: Slot, order: Order, picture: Box<Picture>) -> Self {
-        Self { slot, layout: picture.decoded.layout, order, part: Part::Whole(picture) }
+    fn whole(slot: Slot, content: Content, order: Order, picture: Box<Picture>) -> Self {
+        Self { slot, content, layout: picture.decoded.layout, order, part: Part::Whole(picture) }
     }
 
     /// The plane of that number of a picture that is put together by `join`.
     pub fn plane(slot: Slot, layout: Layout, order: Order, number: usize, join: Arc<Join>) -> Self {
-        Self { slot, layout, order, part: Part::Plane { number, join } }
+        Self { slot, content: Content::Pixels, layout, order, part: Part::Plane { number, join } }
     }
 
     /// The picture's file.
@@ -120,21 +133,32 @@ impl Task {
 
     /// The device failed: the slot goes back, the job to be decoded again for another device.
     pub fn redo(self, device: DeviceId) {
+        self.give_back(|claim| claim.failed_on.push(device));
+    }
+
+    /// The device does not decode this picture: the slot goes back, the job to be decoded by the processor.
+    pub fn decline(self) {
+        self.give_back(|claim| claim.declined = true);
+    }
+
+    fn give_back(self, change: impl FnOnce(&mut Claim)) {
         drop(self.slot);
         let picture = match self.part {
             Part::Whole(picture) => Some(picture),
             Part::Plane { join, .. } => join.give_up(),
         };
         if let Some(picture) = picture {
-            picture.redo(device);
+            picture.redo(change);
         }
     }
 
     /// The device is through: the picture, if all of it is there now.
     fn finish(self) -> Option<Finished> {
-        let Self { slot, order, part, .. } = self;
+        let Self { slot, content, order, part, .. } = self;
         match part {
-            Part::Whole(picture) => Some(Finished { devices: vec![slot.device()], slot, order, picture }),
+            Part::Whole(picture) => {
+                Some(Finished { devices: vec![slot.device()], slot, content, order, picture })
+            }
             Part::Plane { number, join } => join.arrive(number, slot),
         }
     }
@@ -142,8 +166,10 @@ impl Task {
 
 /// A picture that the devices are through with.
 pub struct Finished {
-    /// Where its pixels and counts are.
+    /// Where its pixels and counts are, or what a device made of them.
     pub slot: Slot,
+    /// Which of these.
+    pub content: Content,
     /// What was done.
     pub order: Order,
     /// All the rest of it.
@@ -213,10 +239,14 @@ impl Outlet for Encoder<'_> {
         finished: &mut Finished,
         scratch: &mut Vec<u8>,
     ) -> Result<Option<Unpublished<'_>>, PictureError> {
-        let Finished { slot, picture, .. } = finished;
+        let Finished { slot, content, picture, .. } = finished;
         let mut output = self.publisher.begin(&picture.work.job.output)?;
-        codec::encode(&picture.decoded, slot.bytes_mut(), self.target, scratch, output.file())
-            .map_err(|error| output.failed(error))?;
+        let (decoded, file) = (&picture.decoded, output.file());
+        match *content {
+            Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
+            _ => codec::encode(decoded, slot.bytes_mut(), self.target, scratch, file),
+        }
+        .map_err(|error| output.failed(error))?;
         Ok(Some(output))
     }
 }
@@ -235,6 +265,22 @@ pub struct Stages<'a> {
     pub outlet: &'a dyn Outlet,
     /// Where everything that happens is told.
     pub events: Sender<Event>,
+}
+
+/// A slot for a picture, or several, before it is filled.
+enum Place {
+    /// For its pixels, which the processor decodes.
+    Pixels(Slots),
+    /// For its file, which a device decodes.
+    Compressed(Slot, CompressedJpeg),
+}
+
+/// A picture in its slots.
+struct Loaded {
+    slots: Slots,
+    content: Content,
+    decoded: Decoded,
+    bytes_in: u64,
 }
 
 /// The decoders' two queues.
@@ -331,30 +377,58 @@ impl Stages<'_> {
         while let Some(work) = queues.next() {
             let mut clock = Clock::start();
             match self.decode(&work, &mut buffer, &mut clock) {
-                Ok((slots, decoded, bytes_in)) => {
-                    self.submit(slots, Box::new(Picture { decoded, work, bytes_in, clock }));
+                Ok(Loaded { slots, content, decoded, bytes_in }) => {
+                    self.submit(slots, content, Box::new(Picture { decoded, work, bytes_in, clock }));
                 }
                 Err(error) => self.fail(work.job, error),
             }
         }
     }
 
-    fn submit(&self, slots: Slots, picture: Box<Picture>) {
+    fn submit(&self, slots: Slots, content: Content, picture: Box<Picture>) {
         let Slots { whole, planes } = slots;
         if planes.is_empty() {
-            return self.devices.submit(Task::whole(whole, self.order, picture));
+            return self.devices.submit(Task::whole(whole, content, self.order, picture));
         }
         split::tasks(picture, self.order, whole, planes, self.settings.threads)
             .for_each(|task| self.devices.submit(task));
     }
 
-    /// Waits for slots for a picture that is decoded in `bytes` bytes.
-    fn take_slots(&self, layout: &Layout, bytes: u64, heap: u64, claim: &Claim) -> Result<Slots, SlotError> {
-        let bytes = self.order.slot_bytes(layout).max(bytes);
-        match planes::layout(layout).filter(|_| self.settings.split_channels) {
+    /// What a device has to know to do the picture alone, if it is to be one that a device may do.
+    fn compressed(&self, opened: &Opened<'_>, claim: &Claim) -> Option<CompressedJpeg> {
+        let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
+        if wanted && !claim.declined { opened.compressed(&self.settings.target) } else { None }
+    }
+
+    /// Waits for a place for a picture.
+    fn take_place(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Place, SlotError> {
+        let Some(jpeg) = self.compressed(opened, claim) else {
+            return self.take_slots(opened, claim).map(Place::Pixels);
+        };
+        let needs = Needs {
+            pixels: self.bytes_of_pixels(opened),
+            aside: opened.heap_bytes(),
+            compressed: jpeg.slot_bytes(),
+        };
+        let insist = self.settings.jpeg == JpegChoice::Gpu;
+        Ok(match self.pool.take_either(needs, claim, insist)? {
+            Room::Pixels(whole) => Place::Pixels(Slots { whole, planes: Vec::new() }),
+            Room::Compressed(slot) => Place::Compressed(slot, jpeg),
+        })
+    }
+
+    /// Waits for slots for the pixels of a picture.
+    fn take_slots(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Slots, SlotError> {
+        let (bytes, heap) = (self.bytes_of_pixels(opened), opened.heap_bytes());
+        match planes::layout(&opened.layout()).filter(|_| self.settings.split_channels) {
             Some(plane) => self.pool.take_split(bytes, heap, self.order.slot_bytes(&plane), claim),
             None => self.pool.take(bytes, heap, claim).map(|whole| Slots { whole, planes: Vec::new() }),
         }
+    }
+
+    /// Bytes that decoder and devices need in the slot of a picture.
+    fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
+        self.order.slot_bytes(&opened.layout()).max(opened.slot_bytes() as u64)
     }
 
     fn decode(
@@ -362,18 +436,32 @@ impl Stages<'_> {
         work: &Work,
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
-    ) -> Result<(Slots, Decoded, u64), PictureError> {
+    ) -> Result<Loaded, PictureError> {
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
-        let (layout, bytes, heap) = (opened.layout(), opened.slot_bytes() as u64, opened.heap_bytes());
         clock.mark(Stage::Decode);
-        let mut slots = self.take_slots(&layout, bytes, heap, &work.claim)?;
+        let place = self.take_place(&opened, &work.claim)?;
         clock.mark(Stage::Slot);
+        let (opened, mut slots) = match place {
+            Place::Pixels(slots) => (opened, slots),
+            Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
+                Ok(decoded) => {
+                    clock.mark(Stage::Decode);
+                    let slots = Slots { whole: slot, planes: Vec::new() };
+                    return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
+                }
+                Err(opened) => {
+                    drop(slot);
+                    let slots = self.take_slots(&opened, &work.claim)?;
+                    (opened, slots)
+                }
+            },
+        };
         let decoded = opened.decode(slots.whole.bytes_mut())?;
         clock.mark(Stage::Decode);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
-        Ok((slots, decoded, bytes_in))
+        Ok(Loaded { slots, content: Content::Pixels, decoded, bytes_in })
     }
 
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {

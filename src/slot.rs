@@ -5,6 +5,7 @@
 //! pin them. The CPU's slots are private memory, which can have huge pages.
 #![allow(unsafe_code)]
 
+mod compressed;
 mod split;
 
 use std::fs::File;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use memmap2::{Advice, MmapMut, MmapOptions};
 use rustix::fs::{MemfdFlags, SealFlags};
 
+pub use compressed::{Needs, Room};
 pub use split::Slots;
 
 /// Which device a slot belongs to: its place in the pipeline's list of devices.
@@ -105,6 +107,8 @@ impl AsFd for Memory {
 struct Buffer {
     device: DeviceId,
     id: SlotId,
+    /// Whether it is for compressed pictures.
+    compressed: bool,
     memory: Option<Memory>,
 }
 
@@ -177,6 +181,8 @@ impl Drop for Slot {
 pub struct Claim {
     /// Devices on which it failed before. After two of them only the CPU remains.
     pub failed_on: Vec<DeviceId>,
+    /// A device would not decode it, so that the processor has to.
+    pub declined: bool,
 }
 
 /// Why no slot can be had.
@@ -226,6 +232,17 @@ enum Standing {
     Retired,
 }
 
+/// Whether a device decodes compressed pictures.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Decoder {
+    /// It does not.
+    None,
+    /// That is being found out.
+    Awaited,
+    /// It does, when it is up.
+    Up,
+}
+
 /// How large a slot may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
@@ -239,13 +256,17 @@ struct Member {
     accelerator: bool,
     slots: usize,
     standing: Standing,
+    decoder: Decoder,
     release: Release,
 }
 
 struct State {
     memory: u64,
     memory_left: u64,
+    /// All slots.
     slots: u64,
+    /// Those for compressed pictures.
+    compressed: u64,
     largest: u64,
     free: Vec<Buffer>,
     members: Vec<Member>,
@@ -273,6 +294,7 @@ impl SlotPool {
             memory,
             memory_left: memory,
             slots: 0,
+            compressed: 0,
             largest: 0,
             free: Vec::new(),
             members: Vec::new(),
@@ -288,9 +310,10 @@ impl SlotPool {
         let mut state = self.lock();
         let device = state.members.len();
         let standing = if accelerator { Standing::Down } else { Standing::Up };
-        state.members.push(Member { accelerator, slots, standing, release });
+        state.members.push(Member { accelerator, slots, standing, decoder: Decoder::None, release });
         state.slots += slots as u64;
-        state.free.extend((0..slots).map(|id| Buffer { device, id: id as SlotId, memory: None }));
+        let buffer = |id| Buffer { device, id: id as SlotId, compressed: false, memory: None };
+        state.free.extend((0..slots).map(buffer));
         self.changed.notify_all();
         device
     }
@@ -333,7 +356,13 @@ impl SlotPool {
     }
 
     fn stand(&self, device: DeviceId, standing: Standing) {
-        self.lock().members[device].standing = standing;
+        let mut state = self.lock();
+        let member = &mut state.members[device];
+        member.standing = standing;
+        if standing != Standing::Up && member.decoder == Decoder::Up {
+            member.decoder = Decoder::Awaited;
+        }
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -408,13 +437,14 @@ impl State {
         fit: Fit,
     ) -> Option<io::Result<Buffer>> {
         let suits = |bytes: u64| bytes == needed || (bytes > needed && fit == Fit::Loose);
-        let fits = |slot: &Buffer| admitted[slot.device] && suits(slot.capacity());
+        let admits = |slot: &Buffer| !slot.compressed && admitted[slot.device];
+        let fits = |slot: &Buffer| admits(slot) && suits(slot.capacity());
         let taken = if let Some(at) = self.free.iter().rposition(fits)
             && self.make_room(at, self.free[at].capacity() + aside)
         {
             Ok(self.free.remove(at))
         } else {
-            let at = self.free.iter().rposition(|slot| admitted[slot.device])?;
+            let at = self.free.iter().rposition(admits)?;
             let step = if needed > HUGE_STEP { HUGE_STEP } else { STEP };
             let rounded = (needed + needed / 8).next_multiple_of(step);
             self.largest = self.largest.max(rounded);
@@ -432,7 +462,7 @@ impl State {
     /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
     /// taken only when they are touched), but no more than its part of the bound.
     fn fair_share(&self) -> u64 {
-        self.largest.min(self.memory / self.slots.max(1))
+        self.largest.min(self.memory / (self.slots - self.compressed).max(1))
     }
 
     /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up the memory of other free slots if

@@ -18,12 +18,13 @@ use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{Device, DeviceState, Insist, WorkerStart};
+use crate::equalize::Order;
 use crate::paths::Shown;
-use crate::pipeline::Task;
+use crate::pipeline::{Content, Task};
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotId, SlotPool};
 use crate::timings::{Occupancy, Stage};
-use crate::worker::WorkerArgs;
+use crate::worker::{JPEG_BATCH, WorkerArgs};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
@@ -36,6 +37,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 const MOST_FAILURES: u32 = 5;
 /// Slower than any bus and kernel that works; what is queued on a device gets time in proportion.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
+/// JPEGs for each lane that decodes them: what it works on, as much again that waits for it, and as much that waits for being
+/// written. More would keep the processor waiting for a GPU at the end of a batch.
+const COMPRESSED_EACH: usize = 3 * JPEG_BATCH;
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -47,6 +51,8 @@ pub struct GpuDevice {
     timeout: Duration,
     /// Whether it is given up for good.
     for_good: bool,
+    /// Whether the run is to fail if it does not decode.
+    must_decode: bool,
     pool: Arc<SlotPool>,
     link: Arc<Link>,
     events: Sender<Event>,
@@ -107,6 +113,8 @@ struct Worker {
     mapped: HashMap<SlotId, u64>,
     /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
     lent: HashMap<SlotId, Lent>,
+    /// It has declined to decode a picture.
+    declined: bool,
 }
 
 struct Lent {
@@ -141,12 +149,16 @@ impl GpuDevice {
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
+        if args.jpeg_lanes > 0 {
+            pool.add_compressed(id, args.jpeg_lanes * COMPRESSED_EACH);
+        }
         let device = Self {
             name: args.name().into(),
             id,
             args,
             timeout: start.timeout,
             for_good: start.for_good,
+            must_decode: start.must_decode,
             pool: Arc::clone(pool),
             link,
             events: start.events.clone(),
@@ -260,17 +272,24 @@ impl GpuDevice {
             match message {
                 FromWorker::Ready(info) => self.ready(info.map(|info| info.name), start),
                 FromWorker::Refused(reason) => return End::Refused(reason),
+                FromWorker::Decodes(answer) => self.decodes(answer, start),
                 FromWorker::Done { slot } => {
-                    let Some(mut task) = self.returned(slot) else {
-                        return End::Failed(format!(
-                            "its worker returned slot {slot}, which it did not have"
-                        ));
-                    };
-                    *failures = 0;
-                    task.mark(Stage::Device);
-                    if equalized.send(task).is_err() {
-                        return End::Closed;
+                    if let Err(end) = self.done(slot, Content::Pixels, equalized) {
+                        return end;
                     }
+                    *failures = 0;
+                }
+                FromWorker::Encoded { slot, bytes } => {
+                    if let Err(end) = self.done(slot, Content::Encoded(bytes), equalized) {
+                        return end;
+                    }
+                    *failures = 0;
+                }
+                FromWorker::Declined { slot, reason } => {
+                    let Some(task) = self.returned(slot) else { return not_lent(slot) };
+                    self.declined(&task, &reason);
+                    task.decline();
+                    *failures = 0;
                 }
                 FromWorker::Failed { slot, reason } => return End::Failed(self.at_picture(slot, &reason)),
             }
@@ -287,6 +306,53 @@ impl GpuDevice {
         let name = name.unwrap_or_else(|| "worker".to_owned());
         self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()), false);
         self.pool.up(self.id);
+    }
+
+    /// The worker said whether it decodes.
+    fn decodes(&self, answer: Result<String, String>, start: Instant) {
+        self.pool.decodes(self.id, answer.is_ok());
+        match answer {
+            Ok(version) => {
+                let seconds = start.elapsed().as_secs_f64();
+                self.note(&format!("JPEG by nvJPEG {version}, ready after {seconds:.2} s"), false);
+            }
+            Err(reason) => {
+                if self.must_decode {
+                    self.insist.refused(&format!("{} cannot decode JPEG: {reason}", self.name));
+                }
+                self.note(&format!("JPEG is left to the processor: {reason}"), true);
+            }
+        }
+    }
+
+    /// The worker is through with a slot, which holds that now.
+    fn done(&self, slot: SlotId, content: Content, equalized: &Sender<Task>) -> Result<(), End> {
+        let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
+        let fits = match (task.content, content) {
+            (Content::Pixels, Content::Pixels) => true,
+            (Content::Compressed(_), Content::Encoded(bytes)) => bytes <= task.slot.bytes().len() as u64,
+            _ => false,
+        };
+        if !fits {
+            task.redo(self.id);
+            return Err(End::Failed(format!("its worker did something else with slot {slot}")));
+        }
+        task.content = content;
+        task.mark(Stage::Device);
+        equalized.send(task).map_err(|_| End::Closed)
+    }
+
+    /// Says of the first picture that the worker would not decode why.
+    fn declined(&self, task: &Task, reason: &str) {
+        let first = {
+            let mut state = self.link.lock();
+            let worker = state.worker.as_mut();
+            worker.is_some_and(|worker| !std::mem::replace(&mut worker.declined, true))
+        };
+        if first {
+            let input = Shown(task.input());
+            self.note(&format!("{input} and its like are decoded by the processor: {reason}"), false);
+        }
     }
 
     fn returned(&self, slot: SlotId) -> Option<Task> {
@@ -362,7 +428,8 @@ impl GpuDevice {
 
 impl Worker {
     fn new(channel: Channel) -> Self {
-        Self { channel, ready: false, deaf: false, mapped: HashMap::new(), lent: HashMap::new() }
+        let (mapped, lent) = (HashMap::new(), HashMap::new());
+        Self { channel, ready: false, deaf: false, mapped, lent, declined: false }
     }
 
     fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -382,7 +449,13 @@ impl Worker {
             self.mapped.insert(slot, generation);
         }
         let (layout, order) = (task.layout, task.order);
-        self.send(&ToWorker::Work { slot, layout, order }, None)
+        let message = match (task.content, order) {
+            (Content::Compressed(jpeg), Order::Equalize(operation)) => {
+                ToWorker::Recode { slot, jpeg, operation }
+            }
+            _ => ToWorker::Work { slot, layout, order },
+        };
+        self.send(&message, None)
     }
 }
 
@@ -434,6 +507,10 @@ impl Device for GpuDevice {
 fn pause_after(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     (FIRST_PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE)
+}
+
+fn not_lent(slot: SlotId) -> End {
+    End::Failed(format!("its worker returned slot {slot}, which it did not have"))
 }
 
 fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DeviceChoice, DeviceName, Settings};
+use crate::config::{DeviceChoice, DeviceName, JpegChoice, Settings};
 use crate::error::Error;
 use crate::pipeline::{Stop, Task};
 use crate::progress::Event;
@@ -78,6 +78,8 @@ pub struct GpuInfo {
     pub driver: Option<String>,
     /// How many devices CUDA shows to this process.
     pub count: u32,
+    /// The version of nvJPEG, which decodes and encodes JPEGs on it, or why there is none.
+    pub nvjpeg: Result<String, String>,
     /// Why histeqd would not use it.
     pub refused: Option<String>,
 }
@@ -87,6 +89,10 @@ pub type GpuList = Result<Vec<GpuInfo>, String>;
 
 /// How many lanes work one GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
 const GPU_LANES: usize = 4;
+
+/// How many lanes a GPU decodes and encodes JPEGs on. Measured, as the number of pictures that a lane gives the decoders at once:
+/// more of either gained nothing.
+const JPEG_LANES: usize = 4;
 
 /// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and cores from the first pictures: a
 /// batch that is through by then is better off without.
@@ -135,11 +141,13 @@ impl Devices {
         let id = around.pool.join(false, slots, Box::new(|_| ()));
         let cpu = CpuDevice::start(scope, threads, slots, around.equalized).map_err(Error::thread)?;
         self.add(id, Arc::new(cpu));
-        let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads };
+        let jpeg = around.settings.jpeg;
+        let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads, jpeg };
         let timeout = around.settings.device_timeout;
         let start = WorkerStart {
             timeout,
             for_good: !around.settings.watch,
+            must_decode: around.settings.jpeg == JpegChoice::Gpu,
             equalized: around.equalized.clone(),
             events: around.events.clone(),
             insist: around.insist.clone(),
@@ -149,8 +157,9 @@ impl Devices {
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 around.pool.wait_for_accelerators(true);
-                starter.workers(scope, &units, &start)
+                starter.workers(scope, &units, 0, &start)
             }
+            DeviceChoice::Auto if jpeg == JpegChoice::Gpu => starter.insisted(scope, &start, None),
             DeviceChoice::Auto => Builder::new()
                 .name("find-gpus".to_owned())
                 .spawn_scoped(scope, move || starter.whatever_there_is(scope, &start))
@@ -219,6 +228,7 @@ struct Starter<'a> {
     devices: &'a Devices,
     pool: Arc<SlotPool>,
     threads: usize,
+    jpeg: JpegChoice,
 }
 
 impl<'scope> Starter<'scope> {
@@ -235,7 +245,7 @@ impl<'scope> Starter<'scope> {
         refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
         let units: Vec<Unit> =
             found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect();
-        if let Err(error) = self.workers(scope, &units, start) {
+        if let Err(error) = self.workers(scope, &units, self.jpeg_lanes(&found), start) {
             start.note(error.to_string());
         }
     }
@@ -248,24 +258,37 @@ impl<'scope> Starter<'scope> {
         names: Option<&[DeviceName]>,
     ) -> Result<(), Error> {
         let found = self.devices.finder.gpus().map_err(|reason| {
-            Error::CannotRun(format!("no GPU can be used: {reason}; --devices auto works without one"))
+            let without = "the default, auto for --devices and --jpeg, works without one";
+            Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
         })?;
         let chosen = choose(&found, names)?;
+        if let (JpegChoice::Gpu, Some(Err(reason))) = (self.jpeg, nvjpeg(&found)) {
+            return Err(Error::CannotRun(format!(
+                "no GPU can decode JPEG, as --jpeg gpu wants: {reason}; --jpeg auto works without that"
+            )));
+        }
         self.pool.wait_for_accelerators(true);
         start.insist.on();
-        self.workers(scope, &chosen, start)
+        self.workers(scope, &chosen, self.jpeg_lanes(&found), start)
+    }
+
+    /// How many lanes decode JPEGs on each of these GPUs.
+    fn jpeg_lanes(&self, found: &[GpuInfo]) -> usize {
+        let wanted = self.jpeg != JpegChoice::Cpu && nvjpeg(found).is_some_and(Result::is_ok);
+        if wanted { JPEG_LANES } else { 0 }
     }
 
     fn workers(
         &self,
         scope: &'scope Scope<'scope, '_>,
         units: &[Unit],
+        jpeg_lanes: usize,
         start: &WorkerStart,
     ) -> Result<(), Error> {
         // Every decoder and encoder may hold one, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * self.threads).div_ceil(units.len().max(1)) + 1;
         for &unit in units {
-            let args = WorkerArgs { unit, lanes: GPU_LANES };
+            let args = WorkerArgs { unit, lanes: GPU_LANES, jpeg_lanes };
             let (id, device) = GpuDevice::new(args, slots, start, &self.pool);
             self.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
             device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)?;
@@ -280,6 +303,8 @@ pub struct WorkerStart {
     pub timeout: Duration,
     /// Whether a device that fails again and again is given up for good, and not tried again after long pauses.
     pub for_good: bool,
+    /// Whether the run is to fail if a GPU does not decode.
+    pub must_decode: bool,
     /// Where equalized pictures go.
     pub equalized: Sender<Task>,
     /// Where the devices' news go.
@@ -337,6 +362,11 @@ impl Insist {
     pub fn broken(&self) -> Option<Error> {
         self.lock().broken.clone().map(Error::CannotRun)
     }
+}
+
+/// Whether nvJPEG is there, which is the same for all GPUs.
+fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
+    found.first().map(|gpu| &gpu.nvjpeg)
 }
 
 /// The GPUs that the names stand for, in the names' order.

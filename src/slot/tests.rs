@@ -75,7 +75,7 @@ fn the_cpu_leaves_pictures_to_an_accelerator_that_is_up() {
     assert_eq!(take(&Claim::default()), cpu);
     pool.up(gpu);
     assert_eq!(take(&Claim::default()), gpu);
-    assert_eq!(take(&Claim { failed_on: vec![gpu] }), cpu);
+    assert_eq!(take(&Claim { failed_on: vec![gpu], ..Claim::default() }), cpu);
     pool.down(gpu);
     assert_eq!(take(&Claim::default()), cpu);
 }
@@ -86,7 +86,7 @@ fn two_failures_leave_the_cpu() {
     let cpu = pool.join(false, 1, nothing());
     let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
     gpus.iter().for_each(|&gpu| pool.up(gpu));
-    let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]] }).unwrap();
+    let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]], ..Claim::default() }).unwrap();
     assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
     assert_eq!(pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]] }).unwrap().device(), cpu);
 }
@@ -108,9 +108,9 @@ fn planes_are_spread_over_the_accelerators_and_the_whole_stays_on_the_cpu() {
     let slots = take(&Claim::default());
     assert_eq!((slots.whole.device(), devices(&slots)), (cpu, gpus.clone()));
     let [first, second, third] = gpus[..] else { unreachable!() };
-    let slots = take(&Claim { failed_on: vec![second] });
+    let slots = take(&Claim { failed_on: vec![second], ..Claim::default() });
     assert!([vec![first, first, third], vec![first, third, third]].contains(&devices(&slots)));
-    assert_eq!(devices(&take(&Claim { failed_on: vec![first, second] })), [cpu; 3]);
+    assert_eq!(devices(&take(&Claim { failed_on: vec![first, second], ..Claim::default() })), [cpu; 3]);
 }
 
 #[test]
@@ -161,4 +161,63 @@ fn accelerators_that_are_insisted_on_are_waited_for() {
     assert!(!waiting.is_finished());
     pool.up(gpus[1]);
     assert!(devices(&waiting.join().unwrap()).contains(&gpus[1]));
+}
+
+/// What the pool gives a picture of that many bytes, compressed or not.
+fn either(pool: &Arc<SlotPool>, claim: &Claim, insist: bool) -> Room {
+    pool.take_either(Needs { pixels: 100, aside: 0, compressed: 10 }, claim, insist).unwrap()
+}
+
+#[test]
+fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    let cpu = pool.join(false, 8, nothing());
+    let gpu = pool.join(true, 2, nothing());
+    pool.add_compressed(gpu, 2);
+    let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == gpu);
+    let on = |room: Room| match room {
+        Room::Pixels(slot) | Room::Compressed(slot) => slot.device(),
+    };
+    assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "it is not up");
+    pool.up(gpu);
+    assert!(matches!(either(&pool, &Claim::default(), false), Room::Pixels(slot) if slot.device() == gpu));
+    pool.decodes(gpu, true);
+    let held: Vec<Room> = (0..2).map(|_| either(&pool, &Claim::default(), false)).collect();
+    assert!(held.iter().all(is_compressed));
+    assert!(!is_compressed(&either(&pool, &Claim::default(), false)), "it has enough");
+    let pixels: Vec<Slot> = (0..2).map(|_| pool.take(1, 0, &Claim::default()).unwrap()).collect();
+    drop(held);
+    let rest: Vec<Room> = (0..2).map(|_| either(&pool, &Claim::default(), false)).collect();
+    assert!(rest.iter().all(is_compressed), "pixels take no slots of theirs");
+    drop((pixels, rest));
+    let declined = Claim { declined: true, ..Claim::default() };
+    assert!(matches!(either(&pool, &declined, true), Room::Pixels(_)));
+    let failed = Claim { failed_on: vec![gpu], ..Claim::default() };
+    assert_eq!(on(either(&pool, &failed, true)), cpu);
+}
+
+#[test]
+fn who_insists_on_a_decoder_waits_while_one_may_come() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    pool.join(false, 1, nothing());
+    let gpu = pool.join(true, 1, nothing());
+    pool.add_compressed(gpu, 1);
+    let waits = || {
+        let other = Arc::clone(&pool);
+        let waiting = std::thread::spawn(move || {
+            matches!(either(&other, &Claim::default(), true), Room::Compressed(_))
+        });
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!waiting.is_finished());
+        waiting
+    };
+    let first = waits();
+    pool.up(gpu);
+    pool.decodes(gpu, true);
+    assert!(first.join().unwrap());
+    pool.down(gpu);
+    let second = waits();
+    pool.up(gpu);
+    pool.decodes(gpu, false);
+    assert!(!second.join().unwrap(), "it does not decode after all");
 }

@@ -3,11 +3,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::cuda::{self, Context, CudaError, Device};
+use super::jpeg::NvJpegLane;
 use super::kernels::Kernels;
 use super::lane::GpuLane;
-use super::{Engine, EngineError, Lane};
+use super::nvjpeg::{self, NvJpeg};
+use super::{Engine, EngineError, JpegLane, Lane};
 use crate::device::{GpuInfo, GpuList};
 use crate::slot::Memory;
 
@@ -33,6 +36,7 @@ fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {
         let ((major, minor), (oldest_major, oldest_minor)) = (compute_capability, OLDEST);
         format!("its compute capability is {major}.{minor}, and {oldest_major}.{oldest_minor} is the least")
     });
+    let driver_cuda = cuda::driver_version()?;
     Ok(GpuInfo {
         ordinal,
         name: device.name()?,
@@ -40,9 +44,10 @@ fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {
         compute_capability,
         memory: device.memory()?,
         pcie: pcie_link(&device.pci_bus_id()?),
-        driver_cuda: cuda::driver_version()?,
+        driver_cuda,
         driver: kernel_driver(),
         count,
+        nvjpeg: nvjpeg::version(driver_cuda),
         refused,
     })
 }
@@ -76,6 +81,8 @@ pub(super) struct GpuEngine {
     pub(super) kernels: Kernels,
     /// Bytes of device memory that one lane may take.
     pub(super) lane_memory: u64,
+    /// Started when it is wanted.
+    nvjpeg: OnceLock<Result<NvJpeg, String>>,
     info: GpuInfo,
 }
 
@@ -94,7 +101,17 @@ impl GpuEngine {
         let context = Context::new(device)?;
         let share = cuda::free_memory()? / 10 * 9 / MOST_LANES;
         let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
-        Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, info })
+        Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, nvjpeg: OnceLock::new(), info })
+    }
+}
+
+impl GpuEngine {
+    fn nvjpeg(&self) -> Result<&NvJpeg, String> {
+        let start = || {
+            self.context.bind().map_err(|error| error.to_string())?;
+            NvJpeg::open(self.info.driver_cuda)
+        };
+        self.nvjpeg.get_or_init(start).as_ref().map_err(Clone::clone)
     }
 }
 
@@ -118,6 +135,15 @@ impl Engine for GpuEngine {
 
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
         Ok(Box::new(GpuLane::new(self)?))
+    }
+
+    fn decodes(&self) -> Result<String, String> {
+        self.nvjpeg().map(|nvjpeg| nvjpeg.version.clone())
+    }
+
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        let nvjpeg = self.nvjpeg().map_err(EngineError)?;
+        Ok(Box::new(NvJpegLane::new(self, nvjpeg)?))
     }
 }
 

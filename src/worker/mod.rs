@@ -6,9 +6,13 @@
 pub(crate) mod cuda;
 pub mod fault;
 mod gpu;
+mod jpeg;
+mod jpeg_lanes;
 pub(crate) mod kernels;
 mod lane;
+mod nvjpeg;
 pub mod protocol;
+mod resident;
 
 use std::collections::HashMap;
 use std::io;
@@ -21,6 +25,7 @@ use crossbeam_channel::{Receiver, Sender};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::cli::WorkerCommand;
+use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
 use crate::equalize::count::count;
 use crate::equalize::{Operation, Order, Scratch, equalize};
@@ -28,6 +33,7 @@ use crate::error::{Error, Exit};
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
 use fault::{Fault, Faults};
+use jpeg_lanes::{JpegWork, LentJpeg};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
 /// The program that a worker runs: this one, even where its file has been replaced since.
@@ -52,6 +58,8 @@ pub struct WorkerArgs {
     pub unit: Unit,
     /// How many lanes it runs.
     pub lanes: usize,
+    /// How many lanes more it runs for JPEGs that it decodes and encodes.
+    pub jpeg_lanes: usize,
 }
 
 impl WorkerArgs {
@@ -84,8 +92,11 @@ impl WorkerArgs {
             Unit::Gpu(ordinal) => ("--gpu", ordinal),
             Unit::Cpu(number) => ("--cpu", number),
         };
-        let (number, lanes, life) = (number.to_string(), self.lanes.to_string(), life.to_string());
-        ["worker", kind, &number, "--lanes", &lanes, "--life", &life].map(str::to_owned).to_vec()
+        let [number, life] = [number, life].map(|number| number.to_string());
+        let [lanes, jpegs] = [self.lanes, self.jpeg_lanes].map(|lanes| lanes.to_string());
+        ["worker", kind, &number, "--lanes", &lanes, "--jpeg-lanes", &jpegs, "--life", &life]
+            .map(str::to_owned)
+            .to_vec()
     }
 }
 
@@ -113,6 +124,22 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// When the device has no room for it.
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
+
+    /// Whether it decodes and encodes JPEGs: by what, or why not. Finding out may take a second.
+    ///
+    /// # Errors
+    /// The reason.
+    fn decodes(&self) -> Result<String, String> {
+        Err("it computes on the CPU".to_owned())
+    }
+
+    /// A lane for JPEGs; made and used on one thread.
+    ///
+    /// # Errors
+    /// When it does not decode, or the device has no room for it.
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        self.decodes().and_then(|_| Err("it has no such lanes".to_owned())).map_err(EngineError)
+    }
 }
 
 /// One stream of work on a device.
@@ -159,6 +186,52 @@ pub trait Lane {
             }
         }
     }
+}
+
+/// One stream of JPEGs that are decoded and encoded on a device.
+pub trait JpegLane {
+    /// Decodes, equalizes and encodes, each picture in its slot, and returns when the slots can be read. Pictures that it does not
+    /// take are declined.
+    ///
+    /// # Errors
+    /// When the device fails; the slots are then undefined and the worker must end.
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError>;
+
+    /// As [`Lane::trap`].
+    ///
+    /// # Errors
+    /// Always.
+    fn trap(&mut self) -> Result<(), EngineError>;
+}
+
+/// The most pictures that a lane for JPEGs takes at a time.
+pub const JPEG_BATCH: usize = 8;
+
+/// A JPEG in the hands of a lane.
+pub struct Recoding<'m> {
+    /// Its slot: the file, and in the end the result.
+    pub slot: &'m mut [u8],
+    /// What is in it.
+    pub jpeg: CompressedJpeg,
+    /// What is to be done.
+    pub operation: Operation,
+    /// What became of it.
+    pub answer: Recoded,
+}
+
+impl Recoding<'_> {
+    /// The bytes of the file; none if they are more than the slot has.
+    fn file(&self) -> Option<&[u8]> {
+        self.slot.get(..usize::try_from(self.jpeg.bytes).ok()?)
+    }
+}
+
+/// What became of a JPEG.
+pub enum Recoded {
+    /// The slot begins with the result, of so many bytes.
+    Encoded(u64),
+    /// It is one for the CPU, and why.
+    Declined(String),
 }
 
 /// The CPU as an engine.
@@ -222,7 +295,7 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
     // A signal to the whole group or service is for the main process, which then ends its workers in good order.
     ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
-    run(unit, command.lanes, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
+    run(unit, (command.lanes, command.jpeg_lanes), fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
 }
 
@@ -233,7 +306,7 @@ fn list() -> Result<Exit, Error> {
 }
 
 /// Runs a worker until its main process closes the socket, which is this process's standard input.
-fn run(unit: Unit, lanes: usize, fault: Option<Fault>) -> io::Result<()> {
+fn run(unit: Unit, lanes: (usize, usize), fault: Option<Fault>) -> io::Result<()> {
     end_with_parent()?;
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
     match open(unit, None) {
@@ -260,8 +333,14 @@ fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-fn work(channel: &Channel, engine: &dyn Engine, lanes: usize, fault: Option<Fault>) -> io::Result<()> {
+fn work(
+    channel: &Channel,
+    engine: &dyn Engine,
+    (lanes, jpeg_lanes): (usize, usize),
+    fault: Option<Fault>,
+) -> io::Result<()> {
     let (sender, receiver) = crossbeam_channel::unbounded();
+    let (jpegs, lent_jpegs) = crossbeam_channel::unbounded();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
     let faults = Faults::new(fault);
     std::thread::scope(|scope| {
@@ -278,14 +357,21 @@ fn work(channel: &Channel, engine: &dyn Engine, lanes: usize, fault: Option<Faul
             }
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
+        jpeg_lanes::start(scope, jpeg_lanes, JpegWork { engine, channel, faults: &faults, lent: lent_jpegs })?;
         // The main process is gone or done, or cannot be understood: pictures still in the lanes are nobody's.
-        std::process::exit(listen(channel, engine, &sender).is_err().into())
+        std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
     })
 }
 
 /// Reads messages until the main process ends the conversation.
-fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>) -> io::Result<()> {
+fn listen(
+    channel: &Channel,
+    engine: &dyn Engine,
+    lanes: &Sender<Lent>,
+    jpegs: &Sender<LentJpeg>,
+) -> io::Result<()> {
     let mut slots: HashMap<SlotId, Arc<Mutex<Memory>>> = HashMap::new();
+    let without_memory = || io::Error::other("a slot without memory");
     let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Memory>>>, slot| {
         if let Some(memory) = slots.remove(&slot) {
             engine.unpin(&mut memory.lock().unwrap_or_else(PoisonError::into_inner));
@@ -302,9 +388,16 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>) -> io::R
             }
             ToWorker::Unmap { slot } => let_go(&mut slots, slot),
             ToWorker::Work { slot, layout, order } => {
-                let memory = slots.get(&slot).ok_or_else(|| io::Error::other("a slot without memory"))?;
+                let memory = slots.get(&slot).ok_or_else(without_memory)?;
                 let lent = Lent { slot, memory: Arc::clone(memory), layout, order };
                 lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+            }
+            ToWorker::Recode { slot, jpeg, operation } => {
+                let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
+                if jpegs.send(LentJpeg { slot, memory, jpeg, operation }).is_err() {
+                    let reason = "this worker does not decode".to_owned();
+                    channel.send(&FromWorker::Declined { slot, reason }, None)?;
+                }
             }
         }
     }
@@ -339,7 +432,7 @@ fn run_lane(
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &mut memory.bytes_mut()[..order.slot_bytes(&layout) as usize];
         let result =
-            faults.strike(bytes, lane.as_mut()).and_then(|()| lane.carry_out(bytes, &layout, &order));
+            faults.strike(bytes, || lane.trap()).and_then(|()| lane.carry_out(bytes, &layout, &order));
         drop(memory);
         if let Err(error) = result {
             fail(channel, slot, &error);

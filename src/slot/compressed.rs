@@ -1,0 +1,114 @@
+//! Slots for JPEGs that stay compressed until they are on a GPU.
+//!
+//! They are kept apart from those for pixels, because they are small, and because there have to be some however many decoded
+//! pictures wait for an encoder: so a GPU that decodes never starves. Which of the two a picture gets is all there is of a
+//! scheduler: a GPU's while one is free, for so many pictures keep its decoders busy and no more; else the processor decodes.
+
+use std::io;
+use std::sync::Arc;
+
+use super::{Buffer, Claim, Decoder, DeviceId, Fit, STEP, Slot, SlotError, SlotPool, Standing, State};
+
+/// What a picture that could be decoded on either side got.
+pub enum Room {
+    /// A slot for its pixels: the processor decodes it.
+    Pixels(Slot),
+    /// A slot for its file, on a device that decodes it.
+    Compressed(Slot),
+}
+
+/// What a picture needs on either side.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Bytes of a slot for its pixels.
+    pub pixels: u64,
+    /// Bytes that the processor takes beside those, as in [`SlotPool::take`].
+    pub aside: u64,
+    /// Bytes of a slot for its file and the output.
+    pub compressed: u64,
+}
+
+impl SlotPool {
+    /// Gives a device so many slots for compressed pictures, handed out from [`SlotPool::decodes`] on.
+    pub fn add_compressed(&self, device: DeviceId, slots: usize) {
+        let mut state = self.lock();
+        let first = state.members[device].slots;
+        state.members[device].slots += slots;
+        state.members[device].decoder = Decoder::Awaited;
+        state.slots += slots as u64;
+        state.compressed += slots as u64;
+        let ids = first..first + slots;
+        state.free.extend(ids.map(|id| Buffer { device, id: id as u32, compressed: true, memory: None }));
+    }
+
+    /// Whether the device turned out to decode. After it has been down that is found out anew.
+    pub fn decodes(&self, device: DeviceId, well: bool) {
+        self.lock().members[device].decoder = if well { Decoder::Up } else { Decoder::None };
+        self.changed.notify_all();
+    }
+
+    /// Waits for whichever slot can be had first, one for the compressed picture if there is a choice; `insist`: only for such a
+    /// slot, as long as some device that `claim` admits may come to have one.
+    ///
+    /// # Errors
+    /// [`SlotError`].
+    pub fn take_either(
+        self: &Arc<Self>,
+        needs: Needs,
+        claim: &Claim,
+        insist: bool,
+    ) -> Result<Room, SlotError> {
+        let Needs { aside, compressed, .. } = needs;
+        let pixels = needs.pixels.max(1);
+        let total = pixels.saturating_add(aside).max(compressed);
+        let slot = |buffer, aside| Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) };
+        self.in_turn(total, |state| {
+            if let Some(taken) = state.try_take_compressed(compressed, claim) {
+                return Some(taken.map(|buffer| Room::Compressed(slot(buffer, 0))));
+            }
+            if insist && state.may_decode(claim) {
+                return None;
+            }
+            let taken = state.try_take(pixels, aside, &state.admitted(claim), Fit::Loose)?;
+            Some(taken.map(|buffer| Room::Pixels(slot(buffer, aside))))
+        })
+    }
+}
+
+impl State {
+    /// A slot for a compressed picture if one can be had now, of the device that has the most.
+    fn try_take_compressed(&mut self, needed: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
+        let free = |buffer: &&Buffer| buffer.compressed && self.decodes_now(buffer.device, claim);
+        let count = |device| self.free.iter().filter(|b| b.compressed && b.device == device).count();
+        let device = self.free.iter().filter(free).map(|buffer| buffer.device).max_by_key(|&d| count(d))?;
+        let of_device = |buffer: &Buffer| buffer.compressed && buffer.device == device;
+        let large = self.free.iter().rposition(|b| of_device(b) && b.capacity() >= needed);
+        if let Some(at) = large.filter(|&at| self.make_room(at, self.free[at].capacity())) {
+            return Some(Ok(self.free.remove(at)));
+        }
+        let at = self.free.iter().rposition(of_device)?;
+        let rounded = (needed + needed / 4).next_multiple_of(STEP);
+        let bytes = [rounded, needed].into_iter().find(|&bytes| self.make_room(at, bytes))?;
+        Some(self.grow(at, bytes))
+    }
+
+    fn decodes_now(&self, device: DeviceId, claim: &Claim) -> bool {
+        let member = &self.members[device];
+        member.decoder == Decoder::Up && member.standing == Standing::Up && claim.decodes_on(device)
+    }
+
+    /// Whether a device decodes, or may come to do so.
+    fn may_decode(&self, claim: &Claim) -> bool {
+        self.members.iter().enumerate().any(|(device, member)| {
+            member.decoder != Decoder::None
+                && member.standing != Standing::Retired
+                && claim.decodes_on(device)
+        })
+    }
+}
+
+impl Claim {
+    fn decodes_on(&self, device: DeviceId) -> bool {
+        !self.declined && self.failed_on.len() < 2 && !self.failed_on.contains(&device)
+    }
+}
