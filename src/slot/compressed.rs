@@ -66,10 +66,12 @@ impl SlotPool {
             if let Some(taken) = state.try_take_compressed(compressed, claim) {
                 return Some(taken.map(|buffer| Room::Compressed(slot(buffer, 0))));
             }
-            if insist && state.may_decode(claim) {
-                return None;
-            }
-            let taken = state.try_take(pixels, aside, &state.admitted(claim), Fit::Loose)?;
+            let admitted = match (state.may_decode(claim), insist) {
+                (true, true) => return None,
+                (true, false) => state.processors(),
+                (false, _) => state.admitted(claim),
+            };
+            let taken = state.try_take(pixels, aside, &admitted, Fit::Loose)?;
             Some(taken.map(|buffer| Room::Pixels(slot(buffer, aside))))
         })
     }
@@ -95,6 +97,12 @@ impl State {
     fn decodes_now(&self, device: DeviceId, claim: &Claim) -> bool {
         let member = &self.members[device];
         member.decoder == Decoder::Up && member.standing == Standing::Up && claim.decodes_on(device)
+    }
+
+    /// By device: whether it is no accelerator. What the processor decodes and encodes beside a device that does so too, it also
+    /// equalizes: the way over the bus and back was measured to take longer, and kept both from better work.
+    fn processors(&self) -> Vec<bool> {
+        self.members.iter().map(|member| !member.accelerator).collect()
     }
 
     /// Whether a device decodes, or may come to do so.

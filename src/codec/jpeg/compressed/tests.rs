@@ -80,11 +80,12 @@ fn what_no_gpu_writes_back_as_it_was_is_left_to_the_processor() {
     assert!(describe(&jpeg(size, colour, |frame| frame.restart_interval = 3, &[])).is_none());
     assert!(describe(&jpeg(size, &[(4, 1), (1, 1), (1, 1)], |_| (), &[])).is_none(), "4:1:1");
     assert!(describe(&jpeg(size, &[(2, 2), (2, 1), (1, 1)], |_| (), &[])).is_none());
-    let own = |third: u16| [[3; 64], [5; 64], [third; 64]];
-    for (tables, taken) in [(own(5), true), (own(6), false), (own(300), false)] {
-        let file = jpeg(size, colour, |frame| frame.tables = Tables::Own(&tables), &[]);
-        assert_eq!(describe(&file).is_some(), taken, "{}", tables[2][0]);
-    }
+    let with = |tables: &'static [[u16; 64]; 3]| {
+        describe(&jpeg(size, colour, |frame| frame.tables = Tables::Own(tables), &[]))
+    };
+    assert!(with(&[[3; 64], [5; 64], [5; 64]]).is_some());
+    assert!(with(&[[3; 64], [5; 64], [6; 64]]).is_none(), "tables of their own for both chroma components");
+    assert!(with(&[[3; 64], [5; 64], [300; 64]]).is_none(), "16-bit tables");
 }
 
 #[test]
@@ -95,7 +96,8 @@ fn damage_is_seen() {
         let middle = (scan + file.len()) / 2;
         let cut = [&file[..middle], &[0xff, EOI]].concat();
         assert!(!is_whole(&cut), "{sampling:?}: cut short");
-        let hole = [&file[..middle], &file[middle + 50..]].concat();
+        // (A small piece may have taken along as many blocks as the misread codes behind it seem to have.)
+        let hole = [&file[..middle], &file[middle + (file.len() - middle) / 2..]].concat();
         assert!(!is_whole(&hole), "{sampling:?}: a piece is missing");
         let mut zeros = file.clone();
         let end = zeros.len() - 2;
@@ -144,8 +146,9 @@ fn the_result_has_the_sources_segments_and_the_gpus_tables_and_scan() {
     std::io::Seek::rewind(&mut out).unwrap();
     std::io::Read::read_to_end(&mut out, &mut written).unwrap();
     assert_eq!(length, written.len() as u64);
-    let of_source: Vec<_> = markers(&source).into_iter().filter(|(m, _)| matches!(m, APP0..=APP15 | COM)).collect();
-    let of_made: Vec<_> = markers(&made).into_iter().filter(|(m, _)| !matches!(m, APP0..=APP15 | COM)).collect();
+    let is_application = |marker: u8| matches!(marker, APP0..=APP15 | COM);
+    let of_source: Vec<_> = markers(&source).into_iter().filter(|(m, _)| is_application(*m)).collect();
+    let of_made: Vec<_> = markers(&made).into_iter().filter(|(m, _)| !is_application(*m)).collect();
     assert_eq!(markers(&written), [of_source, of_made].concat());
     // JFIF's density is the source's.
     assert_eq!(written[..20], source[..20]);
