@@ -221,9 +221,9 @@ pub struct WorkerCommand {
     /// Lanes
     #[arg(long, default_value_t = 1)]
     pub lanes: usize,
-    /// Lanes for JPEGs
-    #[arg(long, default_value_t = 0)]
-    pub jpeg_lanes: usize,
+    /// Decode, equalize and encode JPEGs
+    #[arg(long)]
+    pub jpeg: bool,
     /// How many workers the device had before
     #[arg(long, default_value_t = 0)]
     pub life: u32,

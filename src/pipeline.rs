@@ -454,7 +454,7 @@ impl Stages<'_> {
                 Err(opened) => {
                     drop(slot);
                     let slots = self.take_slots(&opened, &work.claim)?;
-                    (opened, slots)
+                    (*opened, slots)
                 }
             },
         };

@@ -232,17 +232,6 @@ enum Standing {
     Retired,
 }
 
-/// Whether a device decodes compressed pictures.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Decoder {
-    /// It does not.
-    None,
-    /// That is being found out.
-    Awaited,
-    /// It does, when it is up.
-    Up,
-}
-
 /// How large a slot may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
@@ -254,19 +243,29 @@ enum Fit {
 
 struct Member {
     accelerator: bool,
+    /// All its slots.
     slots: usize,
+    /// Those for compressed pictures.
+    compressed: usize,
     standing: Standing,
-    decoder: Decoder,
     release: Release,
+}
+
+impl Member {
+    /// Whether it is one that pixels may go to instead of the CPU.
+    fn is_accelerator_of_pixels(&self) -> bool {
+        self.accelerator && self.slots > self.compressed
+    }
 }
 
 struct State {
     memory: u64,
     memory_left: u64,
-    /// All slots.
     slots: u64,
-    /// Those for compressed pictures.
+    /// Those of them that are for compressed pictures.
     compressed: u64,
+    /// Whether a picture has come that could go into one of those.
+    decoders_wanted: bool,
     largest: u64,
     free: Vec<Buffer>,
     members: Vec<Member>,
@@ -295,6 +294,7 @@ impl SlotPool {
             memory_left: memory,
             slots: 0,
             compressed: 0,
+            decoders_wanted: false,
             largest: 0,
             free: Vec::new(),
             members: Vec::new(),
@@ -310,7 +310,7 @@ impl SlotPool {
         let mut state = self.lock();
         let device = state.members.len();
         let standing = if accelerator { Standing::Down } else { Standing::Up };
-        state.members.push(Member { accelerator, slots, standing, decoder: Decoder::None, release });
+        state.members.push(Member { accelerator, slots, compressed: 0, standing, release });
         state.slots += slots as u64;
         let buffer = |id| Buffer { device, id: id as SlotId, compressed: false, memory: None };
         state.free.extend((0..slots).map(buffer));
@@ -356,13 +356,7 @@ impl SlotPool {
     }
 
     fn stand(&self, device: DeviceId, standing: Standing) {
-        let mut state = self.lock();
-        let member = &mut state.members[device];
-        member.standing = standing;
-        if standing != Standing::Up && member.decoder == Decoder::Up {
-            member.decoder = Decoder::Awaited;
-        }
-        drop(state);
+        self.lock().members[device].standing = standing;
         self.changed.notify_all();
     }
 
@@ -505,7 +499,7 @@ impl State {
     /// By device: whether its slots may be taken for this claim.
     fn admitted(&self, claim: &Claim) -> Vec<bool> {
         let usable = |device: DeviceId, member: &Member| {
-            member.accelerator
+            member.is_accelerator_of_pixels()
                 && member.standing == Standing::Up
                 && claim.failed_on.len() < 2
                 && !claim.failed_on.contains(&device)
@@ -513,7 +507,7 @@ impl State {
         let accelerators: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
         let any_up = accelerators.contains(&true);
         let may_come = self.wait_for_accelerators
-            && self.members.iter().any(|m| m.accelerator && m.standing == Standing::Down);
+            && self.members.iter().any(|m| m.is_accelerator_of_pixels() && m.standing == Standing::Down);
         let cpu = !any_up && (!claim.failed_on.is_empty() || !may_come);
         self.members
             .iter()

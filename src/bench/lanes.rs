@@ -53,7 +53,7 @@ pub fn report(command: &LanesCommand) -> Result<String, Error> {
         None => command.gpus.iter().copied().map(Unit::Gpu).collect(),
     };
     let workers: Vec<WorkerArgs> =
-        units.into_iter().map(|unit| WorkerArgs { unit, lanes: lanes_each, jpeg_lanes: 0 }).collect();
+        units.into_iter().map(|unit| WorkerArgs { unit, lanes: lanes_each, jpeg: None }).collect();
     let order = match command.count {
         true => Order::Count { equalize: None },
         false => Order::Equalize(Operation { method: Method::Global, per_channel: command.per_channel }),

@@ -295,14 +295,14 @@ impl Opened<'_> {
     ///
     /// # Errors
     /// Itself.
-    pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Self> {
+    pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
         let Self { format, gray, source, file_bytes } = self;
         match source {
             Source::Jpeg(jpeg) if jpeg.is_whole() => {
                 let Payload { layout, metadata, native } = jpeg.pass_on(slot);
                 Ok(Decoded { layout, format, metadata, native, file_bytes })
             }
-            source => Err(Self { format, gray, source, file_bytes }),
+            source => Err(Box::new(Self { format, gray, source, file_bytes })),
         }
     }
 

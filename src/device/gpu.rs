@@ -51,8 +51,6 @@ pub struct GpuDevice {
     timeout: Duration,
     /// Whether it is given up for good.
     for_good: bool,
-    /// Whether the run is to fail if it does not decode.
-    must_decode: bool,
     pool: Arc<SlotPool>,
     link: Arc<Link>,
     events: Sender<Event>,
@@ -78,6 +76,8 @@ struct State {
 /// How the device is, for those who ask.
 #[derive(Default)]
 enum Health {
+    /// It is started when it is wanted.
+    Asleep,
     /// A worker is being started.
     #[default]
     Starting,
@@ -92,7 +92,7 @@ enum Health {
 impl Health {
     fn trouble(&self) -> Option<String> {
         match self {
-            Self::Up => None,
+            Self::Asleep | Self::Up => None,
             Self::Starting => Some("starting".to_owned()),
             Self::Pausing { why, until } => {
                 let left = until.saturating_duration_since(Instant::now()).as_secs();
@@ -149,8 +149,8 @@ impl GpuDevice {
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
-        if args.jpeg_lanes > 0 {
-            pool.add_compressed(id, args.jpeg_lanes * COMPRESSED_EACH);
+        if args.jpeg.is_some() {
+            pool.add_compressed(id, args.lanes * COMPRESSED_EACH);
         }
         let device = Self {
             name: args.name().into(),
@@ -158,7 +158,6 @@ impl GpuDevice {
             args,
             timeout: start.timeout,
             for_good: start.for_good,
-            must_decode: start.must_decode,
             pool: Arc::clone(pool),
             link,
             events: start.events.clone(),
@@ -181,6 +180,9 @@ impl GpuDevice {
     }
 
     fn supervise(&self, equalized: &Sender<Task>) {
+        if self.args.jpeg.is_some() && !self.is_wanted() {
+            return;
+        }
         let mut failures = 0;
         for life in 0.. {
             let end = self.live(life, equalized, &mut failures);
@@ -205,6 +207,12 @@ impl GpuDevice {
                 return;
             }
         }
+    }
+
+    /// Waits until there is something to decode; `false` if the pipeline ends before.
+    fn is_wanted(&self) -> bool {
+        self.link.lock().health = Health::Asleep;
+        self.pool.decoders_wanted(|| self.link.lock().closing)
     }
 
     fn give_up(&self, why: String) {
@@ -272,7 +280,6 @@ impl GpuDevice {
             match message {
                 FromWorker::Ready(info) => self.ready(info.map(|info| info.name), start),
                 FromWorker::Refused(reason) => return End::Refused(reason),
-                FromWorker::Decodes(answer) => self.decodes(answer, start),
                 FromWorker::Done { slot } => {
                     if let Err(end) = self.done(slot, Content::Pixels, equalized) {
                         return end;
@@ -306,23 +313,6 @@ impl GpuDevice {
         let name = name.unwrap_or_else(|| "worker".to_owned());
         self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()), false);
         self.pool.up(self.id);
-    }
-
-    /// The worker said whether it decodes.
-    fn decodes(&self, answer: Result<String, String>, start: Instant) {
-        self.pool.decodes(self.id, answer.is_ok());
-        match answer {
-            Ok(version) => {
-                let seconds = start.elapsed().as_secs_f64();
-                self.note(&format!("JPEG by nvJPEG {version}, ready after {seconds:.2} s"), false);
-            }
-            Err(reason) => {
-                if self.must_decode {
-                    self.insist.refused(&format!("{} cannot decode JPEG: {reason}", self.name));
-                }
-                self.note(&format!("JPEG is left to the processor: {reason}"), true);
-            }
-        }
     }
 
     /// The worker is through with a slot, which holds that now.
@@ -500,6 +490,8 @@ impl Device for GpuDevice {
             worker.channel.shut_down();
         }
         self.link.closed.notify_all();
+        drop(state);
+        self.pool.wake();
     }
 }
 

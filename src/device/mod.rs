@@ -90,9 +90,12 @@ pub type GpuList = Result<Vec<GpuInfo>, String>;
 /// How many lanes work one GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
 const GPU_LANES: usize = 4;
 
-/// How many lanes a GPU decodes and encodes JPEGs on. Measured, as the number of pictures that a lane gives the decoders at once:
-/// more of either gained nothing.
-const JPEG_LANES: usize = 4;
+/// How many workers a GPU has that decode and encode JPEGs. nvJPEG keeps an H100's seven JPEG engines busy only from several processes:
+/// measured, 1,430 megapixels a second by one of them, 2,820 by two.
+const JPEG_WORKERS: u32 = 2;
+
+/// How many lanes such a worker has. One decodes while others equalize and encode; more were measured to gain nothing.
+const JPEG_LANES: usize = 3;
 
 /// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and cores from the first pictures: a
 /// batch that is through by then is better off without.
@@ -147,7 +150,6 @@ impl Devices {
         let start = WorkerStart {
             timeout,
             for_good: !around.settings.watch,
-            must_decode: around.settings.jpeg == JpegChoice::Gpu,
             equalized: around.equalized.clone(),
             events: around.events.clone(),
             insist: around.insist.clone(),
@@ -157,7 +159,7 @@ impl Devices {
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 around.pool.wait_for_accelerators(true);
-                starter.workers(scope, &units, 0, &start)
+                starter.workers(scope, &units, &start)
             }
             DeviceChoice::Auto if jpeg == JpegChoice::Gpu => starter.insisted(scope, &start, None),
             DeviceChoice::Auto => Builder::new()
@@ -245,7 +247,8 @@ impl<'scope> Starter<'scope> {
         refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
         let units: Vec<Unit> =
             found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect();
-        if let Err(error) = self.workers(scope, &units, self.jpeg_lanes(&found), start) {
+        let started = self.workers(scope, &units, start).and_then(|()| self.decoders(scope, &units, &found, start));
+        if let Err(error) = started {
             start.note(error.to_string());
         }
     }
@@ -269,42 +272,63 @@ impl<'scope> Starter<'scope> {
         }
         self.pool.wait_for_accelerators(true);
         start.insist.on();
-        self.workers(scope, &chosen, self.jpeg_lanes(&found), start)
+        self.workers(scope, &chosen, start)?;
+        self.decoders(scope, &chosen, &found, start)
     }
 
-    /// How many lanes decode JPEGs on each of these GPUs.
-    fn jpeg_lanes(&self, found: &[GpuInfo]) -> usize {
-        let wanted = self.jpeg != JpegChoice::Cpu && nvjpeg(found).is_some_and(Result::is_ok);
-        if wanted { JPEG_LANES } else { 0 }
+    /// Workers that decode and encode JPEGs, where that is wanted and nvJPEG is there. They start when the first JPEG comes.
+    fn decoders(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        units: &[Unit],
+        found: &[GpuInfo],
+        start: &WorkerStart,
+    ) -> Result<(), Error> {
+        if self.jpeg == JpegChoice::Cpu || !nvjpeg(found).is_some_and(Result::is_ok) {
+            return Ok(());
+        }
+        // Without them the processor decodes, and that is all right unless the user says otherwise.
+        let insist = if self.jpeg == JpegChoice::Gpu { start.insist.clone() } else { Insist::default() };
+        let start = WorkerStart { insist, ..start.clone() };
+        let each = units.iter().flat_map(|&unit| (0..JPEG_WORKERS).map(move |number| (unit, number)));
+        each.map(|(unit, number)| WorkerArgs { unit, lanes: JPEG_LANES, jpeg: Some(number) })
+            .try_for_each(|args| self.worker(scope, args, 0, &start))
     }
 
     fn workers(
         &self,
         scope: &'scope Scope<'scope, '_>,
         units: &[Unit],
-        jpeg_lanes: usize,
         start: &WorkerStart,
     ) -> Result<(), Error> {
         // Every decoder and encoder may hold one, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * self.threads).div_ceil(units.len().max(1)) + 1;
-        for &unit in units {
-            let args = WorkerArgs { unit, lanes: GPU_LANES, jpeg_lanes };
-            let (id, device) = GpuDevice::new(args, slots, start, &self.pool);
-            self.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
-            device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)?;
-        }
-        Ok(())
+        units
+            .iter()
+            .map(|&unit| WorkerArgs { unit, lanes: GPU_LANES, jpeg: None })
+            .try_for_each(|args| self.worker(scope, args, slots, start))
+    }
+
+    fn worker(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        args: WorkerArgs,
+        slots: usize,
+        start: &WorkerStart,
+    ) -> Result<(), Error> {
+        let (id, device) = GpuDevice::new(args, slots, start, &self.pool);
+        self.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
+        device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)
     }
 }
 
 /// What is the same for every worker of a run.
+#[derive(Clone)]
 pub struct WorkerStart {
     /// How long a device may take for one picture.
     pub timeout: Duration,
     /// Whether a device that fails again and again is given up for good, and not tried again after long pauses.
     pub for_good: bool,
-    /// Whether the run is to fail if a GPU does not decode.
-    pub must_decode: bool,
     /// Where equalized pictures go.
     pub equalized: Sender<Task>,
     /// Where the devices' news go.

@@ -5,9 +5,9 @@
 //! scheduler: a GPU's while one is free, for so many pictures keep its decoders busy and no more; else the processor decodes.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use super::{Buffer, Claim, Decoder, DeviceId, Fit, STEP, Slot, SlotError, SlotPool, Standing, State};
+use super::{Buffer, Claim, DeviceId, Fit, STEP, Slot, SlotError, SlotPool, Standing, State};
 
 /// What a picture that could be decoded on either side got.
 pub enum Room {
@@ -29,21 +29,31 @@ pub struct Needs {
 }
 
 impl SlotPool {
-    /// Gives a device so many slots for compressed pictures, handed out from [`SlotPool::decodes`] on.
+    /// Gives a device so many slots for compressed pictures, handed out when it is up.
     pub fn add_compressed(&self, device: DeviceId, slots: usize) {
         let mut state = self.lock();
-        let first = state.members[device].slots;
-        state.members[device].slots += slots;
-        state.members[device].decoder = Decoder::Awaited;
+        let member = &mut state.members[device];
+        let first = member.slots;
+        member.slots += slots;
+        member.compressed += slots;
         state.slots += slots as u64;
         state.compressed += slots as u64;
         let ids = first..first + slots;
         state.free.extend(ids.map(|id| Buffer { device, id: id as u32, compressed: true, memory: None }));
+        self.changed.notify_all();
     }
 
-    /// Whether the device turned out to decode. After it has been down that is found out anew.
-    pub fn decodes(&self, device: DeviceId, well: bool) {
-        self.lock().members[device].decoder = if well { Decoder::Up } else { Decoder::None };
+    /// Waits until a picture has come that could stay compressed; `false` if `given_up` is so before. Who changes that wakes the
+    /// waiting by [`SlotPool::wake`].
+    pub fn decoders_wanted(&self, given_up: impl Fn() -> bool) -> bool {
+        let waits = |state: &mut State| !state.decoders_wanted && !given_up();
+        let state = self.changed.wait_while(self.lock(), waits);
+        state.unwrap_or_else(PoisonError::into_inner).decoders_wanted
+    }
+
+    /// Has those who wait look again.
+    pub fn wake(&self) {
+        drop(self.lock());
         self.changed.notify_all();
     }
 
@@ -62,6 +72,9 @@ impl SlotPool {
         let pixels = needs.pixels.max(1);
         let total = pixels.saturating_add(aside).max(compressed);
         let slot = |buffer, aside| Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) };
+        if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
+            self.changed.notify_all();
+        }
         self.in_turn(total, |state| {
             if let Some(taken) = state.try_take_compressed(compressed, claim) {
                 return Some(taken.map(|buffer| Room::Compressed(slot(buffer, 0))));
@@ -95,8 +108,7 @@ impl State {
     }
 
     fn decodes_now(&self, device: DeviceId, claim: &Claim) -> bool {
-        let member = &self.members[device];
-        member.decoder == Decoder::Up && member.standing == Standing::Up && claim.decodes_on(device)
+        self.members[device].standing == Standing::Up && claim.decodes_on(device)
     }
 
     /// By device: whether it is no accelerator. What the processor decodes and encodes beside a device that does so too, it also
@@ -108,9 +120,7 @@ impl State {
     /// Whether a device decodes, or may come to do so.
     fn may_decode(&self, claim: &Claim) -> bool {
         self.members.iter().enumerate().any(|(device, member)| {
-            member.decoder != Decoder::None
-                && member.standing != Standing::Retired
-                && claim.decodes_on(device)
+            member.compressed > 0 && member.standing != Standing::Retired && claim.decodes_on(device)
         })
     }
 }

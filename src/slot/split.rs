@@ -103,7 +103,9 @@ impl State {
     /// Whether a device that is insisted on, and that `claim` admits, is not up yet.
     fn may_still_come(&self, claim: &Claim) -> bool {
         let awaited = |(device, member): (DeviceId, &Member)| {
-            member.accelerator && member.standing == Standing::Down && !claim.failed_on.contains(&device)
+            member.is_accelerator_of_pixels()
+                && member.standing == Standing::Down
+                && !claim.failed_on.contains(&device)
         };
         self.wait_for_accelerators
             && claim.failed_on.len() < 2

@@ -173,35 +173,32 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join(false, 8, nothing());
     let gpu = pool.join(true, 2, nothing());
-    pool.add_compressed(gpu, 2);
-    let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == gpu);
+    let decoder = pool.join(true, 0, nothing());
+    pool.add_compressed(decoder, 2);
+    let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == decoder);
     let on = |room: Room| match room {
         Room::Pixels(slot) | Room::Compressed(slot) => slot.device(),
     };
-    assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "it is not up");
     pool.up(gpu);
-    assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "it is not known whether it decodes");
-    pool.decodes(gpu, true);
+    assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "the decoder is not up");
+    pool.up(decoder);
     let held: Vec<Room> = (0..2).map(|_| either(&pool, &Claim::default(), false)).collect();
     assert!(held.iter().all(is_compressed));
     assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "it has enough");
-    let pixels: Vec<Slot> = (0..2).map(|_| pool.take(1, 0, &Claim::default()).unwrap()).collect();
-    drop(held);
-    let rest: Vec<Room> = (0..2).map(|_| either(&pool, &Claim::default(), false)).collect();
-    assert!(rest.iter().all(is_compressed), "pixels take no slots of theirs");
-    drop((pixels, rest));
     let declined = Claim { declined: true, ..Claim::default() };
-    assert!(matches!(either(&pool, &declined, true), Room::Pixels(slot) if slot.device() == gpu));
-    let failed = Claim { failed_on: vec![gpu], ..Claim::default() };
-    assert_eq!(on(either(&pool, &failed, true)), cpu);
+    assert_eq!(on(either(&pool, &declined, true)), gpu);
+    let failed = Claim { failed_on: vec![decoder], ..Claim::default() };
+    assert_eq!(on(either(&pool, &failed, true)), gpu);
+    pool.down(gpu);
+    assert_eq!(pool.take(1, 0, &Claim::default()).unwrap().device(), cpu, "a decoder takes no pixels");
 }
 
 #[test]
 fn who_insists_on_a_decoder_waits_while_one_may_come() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     pool.join(false, 1, nothing());
-    let gpu = pool.join(true, 1, nothing());
-    pool.add_compressed(gpu, 1);
+    let decoder = pool.join(true, 0, nothing());
+    pool.add_compressed(decoder, 1);
     let waits = || {
         let other = Arc::clone(&pool);
         let waiting = std::thread::spawn(move || {
@@ -212,12 +209,23 @@ fn who_insists_on_a_decoder_waits_while_one_may_come() {
         waiting
     };
     let first = waits();
-    pool.up(gpu);
-    pool.decodes(gpu, true);
+    pool.up(decoder);
     assert!(first.join().unwrap());
-    pool.down(gpu);
+    pool.down(decoder);
     let second = waits();
-    pool.up(gpu);
-    pool.decodes(gpu, false);
-    assert!(!second.join().unwrap(), "it does not decode after all");
+    pool.retire(decoder);
+    assert!(!second.join().unwrap(), "none comes any more");
+}
+
+#[test]
+fn decoders_are_wanted_from_the_first_picture_on() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    pool.join(false, 1, nothing());
+    assert!(!pool.decoders_wanted(|| true), "given up");
+    let other = Arc::clone(&pool);
+    let waiting = std::thread::spawn(move || other.decoders_wanted(|| false));
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    drop(either(&pool, &Claim::default(), false));
+    assert!(waiting.join().unwrap());
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::cuda::{self, Context, CudaError, Device};
-use super::jpeg::NvJpegLane;
 use super::kernels::Kernels;
 use super::lane::GpuLane;
 use super::nvjpeg::{self, NvJpeg};
+use super::nvjpeg_lane::NvJpegLane;
 use super::{Engine, EngineError, JpegLane, Lane};
 use crate::device::{GpuInfo, GpuList};
 use crate::slot::Memory;
@@ -105,16 +105,6 @@ impl GpuEngine {
     }
 }
 
-impl GpuEngine {
-    fn nvjpeg(&self) -> Result<&NvJpeg, String> {
-        let start = || {
-            self.context.bind().map_err(|error| error.to_string())?;
-            NvJpeg::open(self.info.driver_cuda)
-        };
-        self.nvjpeg.get_or_init(start).as_ref().map_err(Clone::clone)
-    }
-}
-
 impl Engine for GpuEngine {
     fn info(&self) -> Option<GpuInfo> {
         Some(self.info.clone())
@@ -137,12 +127,10 @@ impl Engine for GpuEngine {
         Ok(Box::new(GpuLane::new(self)?))
     }
 
-    fn decodes(&self) -> Result<String, String> {
-        self.nvjpeg().map(|nvjpeg| nvjpeg.version.clone())
-    }
-
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
-        let nvjpeg = self.nvjpeg().map_err(EngineError)?;
+        self.context.bind()?;
+        let nvjpeg = self.nvjpeg.get_or_init(|| NvJpeg::open(self.info.driver_cuda));
+        let nvjpeg = nvjpeg.as_ref().map_err(|reason| EngineError(reason.clone()))?;
         Ok(Box::new(NvJpegLane::new(self, nvjpeg)?))
     }
 }

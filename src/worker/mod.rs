@@ -7,10 +7,10 @@ pub(crate) mod cuda;
 pub mod fault;
 mod gpu;
 mod jpeg;
-mod jpeg_lanes;
 pub(crate) mod kernels;
 mod lane;
 mod nvjpeg;
+mod nvjpeg_lane;
 pub mod protocol;
 mod resident;
 
@@ -33,7 +33,7 @@ use crate::error::{Error, Exit};
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
 use fault::{Fault, Faults};
-use jpeg_lanes::{JpegWork, LentJpeg};
+use jpeg::{JpegWork, LentJpeg};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
 /// The program that a worker runs: this one, even where its file has been replaced since.
@@ -58,17 +58,18 @@ pub struct WorkerArgs {
     pub unit: Unit,
     /// How many lanes it runs.
     pub lanes: usize,
-    /// How many lanes more it runs for JPEGs that it decodes and encodes.
-    pub jpeg_lanes: usize,
+    /// If it does nothing but decode, equalize and encode JPEGs: a number that tells such workers of a unit apart.
+    pub jpeg: Option<u32>,
 }
 
 impl WorkerArgs {
     /// The device's name in messages.
     pub fn name(&self) -> String {
-        match self.unit {
+        let unit = match self.unit {
             Unit::Gpu(ordinal) => format!("gpu{ordinal}"),
             Unit::Cpu(number) => format!("cpu-worker{number}"),
-        }
+        };
+        self.jpeg.map_or(unit.clone(), |number| format!("{unit}-jpeg{number}"))
     }
 
     /// Starts the process, which has the other end of the channel; `life` counts the workers that the device had before.
@@ -92,11 +93,10 @@ impl WorkerArgs {
             Unit::Gpu(ordinal) => ("--gpu", ordinal),
             Unit::Cpu(number) => ("--cpu", number),
         };
-        let [number, life] = [number, life].map(|number| number.to_string());
-        let [lanes, jpegs] = [self.lanes, self.jpeg_lanes].map(|lanes| lanes.to_string());
-        ["worker", kind, &number, "--lanes", &lanes, "--jpeg-lanes", &jpegs, "--life", &life]
-            .map(str::to_owned)
-            .to_vec()
+        let (number, lanes, life) = (number.to_string(), self.lanes.to_string(), life.to_string());
+        let mut line = vec!["worker", kind, &number, "--lanes", &lanes, "--life", &life];
+        line.extend(self.jpeg.map(|_| "--jpeg"));
+        line.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -125,20 +125,12 @@ pub trait Engine: Send + Sync {
     /// When the device has no room for it.
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
 
-    /// Whether it decodes and encodes JPEGs: by what, or why not. Finding out may take a second.
-    ///
-    /// # Errors
-    /// The reason.
-    fn decodes(&self) -> Result<String, String> {
-        Err("it computes on the CPU".to_owned())
-    }
-
     /// A lane for JPEGs; made and used on one thread.
     ///
     /// # Errors
     /// When it does not decode, or the device has no room for it.
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
-        self.decodes().and_then(|_| Err("it has no such lanes".to_owned())).map_err(EngineError)
+        Err(EngineError("it does not decode JPEG".to_owned()))
     }
 }
 
@@ -295,7 +287,7 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
     // A signal to the whole group or service is for the main process, which then ends its workers in good order.
     ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
-    run(unit, (command.lanes, command.jpeg_lanes), fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
+    run(unit, command, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
 }
 
@@ -306,11 +298,11 @@ fn list() -> Result<Exit, Error> {
 }
 
 /// Runs a worker until its main process closes the socket, which is this process's standard input.
-fn run(unit: Unit, lanes: (usize, usize), fault: Option<Fault>) -> io::Result<()> {
+fn run(unit: Unit, command: &WorkerCommand, fault: Option<Fault>) -> io::Result<()> {
     end_with_parent()?;
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
     match open(unit, None) {
-        Ok(engine) => work(&channel, engine.as_ref(), lanes, fault),
+        Ok(engine) => work(&channel, engine.as_ref(), command, fault),
         Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
     }
 }
@@ -336,7 +328,7 @@ fn end_with_parent() -> io::Result<()> {
 fn work(
     channel: &Channel,
     engine: &dyn Engine,
-    (lanes, jpeg_lanes): (usize, usize),
+    &WorkerCommand { lanes, jpeg, .. }: &WorkerCommand,
     fault: Option<Fault>,
 ) -> io::Result<()> {
     let (sender, receiver) = crossbeam_channel::unbounded();
@@ -346,9 +338,12 @@ fn work(
     std::thread::scope(|scope| {
         for number in 0..lanes {
             let (receiver, made, faults) = (receiver.clone(), made.clone(), &faults);
-            std::thread::Builder::new()
-                .name(format!("lane-{number}"))
-                .spawn_scoped(scope, move || run_lane(engine, channel, &receiver, faults, &made))?;
+            let lent = lent_jpegs.clone();
+            let run = move || match jpeg {
+                false => run_lane(engine, channel, &receiver, faults, &made),
+                true => jpeg::run_lane(&JpegWork { engine, channel, faults, lent }, &made),
+            };
+            std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
         }
         for result in lanes_made.iter().take(lanes) {
             if let Err(error) = result {
@@ -357,7 +352,6 @@ fn work(
             }
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
-        jpeg_lanes::start(scope, jpeg_lanes, JpegWork { engine, channel, faults: &faults, lent: lent_jpegs })?;
         // The main process is gone or done, or cannot be understood: pictures still in the lanes are nobody's.
         std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
     })
@@ -394,10 +388,8 @@ fn listen(
             }
             ToWorker::Recode { slot, jpeg, operation } => {
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
-                if jpegs.send(LentJpeg { slot, memory, jpeg, operation }).is_err() {
-                    let reason = "this worker does not decode".to_owned();
-                    channel.send(&FromWorker::Declined { slot, reason }, None)?;
-                }
+                let lent = LentJpeg { slot, memory, jpeg, operation };
+                jpegs.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
             }
         }
     }

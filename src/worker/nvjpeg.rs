@@ -7,6 +7,7 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 use std::ptr;
+use std::sync::OnceLock;
 
 use libloading::Library;
 
@@ -185,12 +186,10 @@ impl Functions {
 /// nvJPEG, started for the current context's GPU. It lives as long as the process.
 pub(super) struct NvJpeg {
     functions: Functions,
-    /// Decodes batches: on the GPU's own JPEG engines where it has some.
-    batches: Handle,
-    /// All else.
-    general: Handle,
-    /// Its version.
-    pub(super) version: String,
+    /// For the GPU's own JPEG engines where it has some; else as `general`.
+    main: Handle,
+    /// Takes more kinds of pictures, one by one; started when it is wanted.
+    general: OnceLock<Result<Handle>>,
 }
 
 // SAFETY: nvJPEG's handles may be used from any thread at the same time; only states may not.
@@ -201,12 +200,15 @@ unsafe impl Sync for NvJpeg {}
 impl NvJpeg {
     /// Starts it, in the current context.
     pub(super) fn open(driver_cuda: u32) -> std::result::Result<Self, String> {
-        let (functions, version) = load(driver_cuda)?;
-        let general = functions.handle(BACKEND_DEFAULT).map_err(|error| error.to_string())?;
-        // A GPU without such engines refuses this one.
-        let hardware = functions.handle(BACKEND_HARDWARE).ok();
-        let version = format!("{version}{}", if hardware.is_some() { " in hardware" } else { "" });
-        Ok(Self { functions, batches: hardware.unwrap_or(general), general, version })
+        let (functions, _) = load(driver_cuda)?;
+        // A GPU without such engines refuses the first.
+        let main = functions.handle(BACKEND_HARDWARE).or_else(|_| functions.handle(BACKEND_DEFAULT));
+        let main = main.map_err(|error| error.to_string())?;
+        Ok(Self { functions, main, general: OnceLock::new() })
+    }
+
+    fn general(&self) -> Result<Handle> {
+        *self.general.get_or_init(|| self.functions.handle(BACKEND_DEFAULT))
     }
 
     fn make(
@@ -244,7 +246,7 @@ impl<'j> Header<'j> {
     pub(super) fn new(jpeg: &'j NvJpeg) -> Result<Self> {
         let functions = &jpeg.functions;
         // SAFETY: writes a handle to the place given.
-        let create = |to| unsafe { (functions.stream_create)(jpeg.general, to) };
+        let create = |to| unsafe { (functions.stream_create)(jpeg.main, to) };
         let stream = jpeg.make("hold a header", create, functions.stream_destroy)?;
         Ok(Self { jpeg, stream })
     }
@@ -255,7 +257,7 @@ impl<'j> Header<'j> {
         // SAFETY: reads the bytes given, of which nothing is kept but the header.
         check("read the header", unsafe {
             (self.jpeg.functions.stream_parse)(
-                self.jpeg.general,
+                self.jpeg.main,
                 bytes.as_ptr(),
                 bytes.len(),
                 metadata,
@@ -296,7 +298,7 @@ impl<'j> Header<'j> {
         let mut refused = -1;
         // SAFETY: writes one integer to the place given.
         let status = unsafe {
-            (self.jpeg.functions.supported)(self.jpeg.batches, self.stream.handle, &raw mut refused)
+            (self.jpeg.functions.supported)(self.jpeg.main, self.stream.handle, &raw mut refused)
         };
         status == 0 && refused == 0
     }
@@ -323,20 +325,21 @@ fn image(planes: &[Plane]) -> Image {
 pub(super) struct Decoder<'j> {
     jpeg: &'j NvJpeg,
     batches: Owned,
-    /// How many pictures it is set up for.
+    /// How many pictures that is set up for.
     batch: usize,
-    single: Owned,
+    /// For pictures one by one, once there was one.
+    single: Option<Owned>,
 }
 
 impl<'j> Decoder<'j> {
     pub(super) fn new(jpeg: &'j NvJpeg) -> Result<Self> {
-        let functions = &jpeg.functions;
-        let state = |handle| {
-            // SAFETY: writes a handle to the place given.
-            let create = |to| unsafe { (functions.state_create)(handle, to) };
-            jpeg.make("make a decoder", create, functions.state_destroy)
-        };
-        Ok(Self { jpeg, batches: state(jpeg.batches)?, batch: 0, single: state(jpeg.general)? })
+        Ok(Self { jpeg, batches: Self::state(jpeg, jpeg.main)?, batch: 0, single: None })
+    }
+
+    fn state(jpeg: &NvJpeg, handle: Handle) -> Result<Owned> {
+        // SAFETY: writes a handle to the place given.
+        let create = |to| unsafe { (jpeg.functions.state_create)(handle, to) };
+        jpeg.make("make a decoder", create, jpeg.functions.state_destroy)
     }
 
     /// Decodes pictures that all go in batches.
@@ -349,7 +352,7 @@ impl<'j> Decoder<'j> {
         planes: &[&[Plane]],
         stream: &Stream,
     ) -> Result<()> {
-        let (functions, handle) = (&self.jpeg.functions, self.jpeg.batches);
+        let (functions, handle) = (&self.jpeg.functions, self.jpeg.main);
         let data: Vec<*const c_uchar> = files.iter().map(|file| file.as_ptr()).collect();
         let lengths: Vec<usize> = files.iter().map(|file| file.len()).collect();
         let mut images: Vec<Image> = planes.iter().map(|planes| image(planes)).collect();
@@ -387,12 +390,17 @@ impl<'j> Decoder<'j> {
     /// # Safety
     /// As [`Decoder::decode_all`].
     pub(super) unsafe fn decode(&mut self, file: &[u8], planes: &[Plane], stream: &Stream) -> Result<()> {
+        let handle = self.jpeg.general()?;
+        let state = match &mut self.single {
+            Some(state) => state,
+            none => none.insert(Self::state(self.jpeg, handle)?),
+        };
         let mut image = image(planes);
-        // SAFETY: the caller's promise.
+        // SAFETY: handle and state belong together; the caller's promise.
         check("decode", unsafe {
             (self.jpeg.functions.decode)(
-                self.jpeg.general,
-                self.single.handle,
+                handle,
+                state.handle,
                 file.as_ptr(),
                 file.len(),
                 OUTPUT_YUV,
@@ -414,10 +422,10 @@ impl<'j> Encoder<'j> {
     pub(super) fn new(jpeg: &'j NvJpeg, stream: &Stream) -> Result<Self> {
         let functions = &jpeg.functions;
         // SAFETY: writes a handle to the place given.
-        let create = |to| unsafe { (functions.encoder_create)(jpeg.general, to, stream.0.cast()) };
+        let create = |to| unsafe { (functions.encoder_create)(jpeg.main, to, stream.0.cast()) };
         let state = jpeg.make("make an encoder", create, functions.encoder_destroy)?;
         // SAFETY: as above.
-        let create = |to| unsafe { (functions.params_create)(jpeg.general, to, stream.0.cast()) };
+        let create = |to| unsafe { (functions.params_create)(jpeg.main, to, stream.0.cast()) };
         let params = jpeg.make("make an encoder", create, functions.params_destroy)?;
         // Tables made for the picture: on an H100 this takes no longer, and files are a tenth smaller.
         // SAFETY: the parameters are those just made.
@@ -451,7 +459,7 @@ impl<'j> Encoder<'j> {
             check(
                 "encode",
                 (functions.encode)(
-                    self.jpeg.general,
+                    self.jpeg.main,
                     self.state.handle,
                     params,
                     &raw const image,
@@ -470,7 +478,7 @@ impl<'j> Encoder<'j> {
         // SAFETY: without a place for the bytes, it writes only their number.
         let status = unsafe {
             (self.jpeg.functions.retrieve)(
-                self.jpeg.general,
+                self.jpeg.main,
                 self.state.handle,
                 ptr::null_mut(),
                 &raw mut length,
@@ -489,7 +497,7 @@ impl<'j> Encoder<'j> {
         // SAFETY: it writes no more than the length given; the caller's promise.
         check("bring the bytes", unsafe {
             (self.jpeg.functions.retrieve)(
-                self.jpeg.general,
+                self.jpeg.main,
                 self.state.handle,
                 to.as_mut_ptr(),
                 &raw mut length,

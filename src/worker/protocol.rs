@@ -65,9 +65,6 @@ pub enum FromWorker {
     Ready(Option<GpuInfo>),
     /// It cannot work, and why; then it ends.
     Refused(String),
-    /// Whether it also takes [`ToWorker::Recode`]: the version of nvJPEG, or why not. Sent once, at any time; before that such work
-    /// waits.
-    Decodes(Result<String, String>),
     /// The slot holds the result and is the main process's again.
     Done {
         /// The slot.

@@ -76,8 +76,8 @@ pub(super) struct Header<'a> {
     height: u32,
     parts: Vec<Part>,
     quantization: [Option<&'a [u8]>; 4],
-    means: [Option<Huffman>; 4],
-    details: [Option<Huffman>; 4],
+    /// The contents of the segments that define Huffman tables.
+    codes: Vec<&'a [u8]>,
     scan: &'a [u8],
     /// The entropy-coded data and what follows.
     data: &'a [u8],
@@ -92,8 +92,7 @@ impl<'a> Header<'a> {
             height: 0,
             parts: Vec::new(),
             quantization: [None; 4],
-            means: [const { None }; 4],
-            details: [const { None }; 4],
+            codes: Vec::new(),
             scan: &[],
             data: &[],
         };
@@ -109,7 +108,7 @@ impl<'a> Header<'a> {
                 }
                 SOF0 => header.frame(segment.content)?,
                 DQT => header.quantization_tables(segment.content)?,
-                DHT => header.huffman_tables(segment.content)?,
+                DHT => header.codes.push(segment.content),
                 DRI if segment.content == [0, 0] => {}
                 // Another kind of frame, restart markers, or what has no place here.
                 0xc1..=0xcf | DRI | 0x01 | 0xd0..=0xd9 => return None,
@@ -139,20 +138,6 @@ impl<'a> Header<'a> {
             content = behind;
         }
         content.is_empty().then_some(())
-    }
-
-    fn huffman_tables(&mut self, mut content: &[u8]) -> Option<()> {
-        while let Some((&place, behind)) = content.split_first() {
-            let (tables, of_means) = match place >> 4 {
-                0 => (&mut self.means, true),
-                1 => (&mut self.details, false),
-                _ => return None,
-            };
-            let (table, behind) = Huffman::read(behind, of_means)?;
-            *tables.get_mut(usize::from(place & 15))? = Some(table);
-            content = behind;
-        }
-        Some(())
     }
 
     /// The picture, if a GPU can write it back as it is.
@@ -189,22 +174,25 @@ impl<'a> Header<'a> {
 
     /// Whether its scan, of all components, is the only one and whole.
     pub(super) fn is_whole(&self) -> bool {
-        let walked = self.blocks().and_then(|blocks| walk(self.data, &blocks, self.mcus()));
+        let walked = HuffmanTables::read(&self.codes).and_then(|tables| {
+            let blocks = self.blocks(&tables)?;
+            walk(self.data, &blocks, self.mcus())
+        });
         // Of what stands behind the picture nothing is taken over.
         walked.is_some_and(|behind| next_marker(behind).is_ok_and(|(marker, _)| marker == EOI))
     }
 
     /// The blocks of an MCU (T.81, A.2).
-    fn blocks(&self) -> Option<Vec<Block<'_>>> {
+    fn blocks<'t>(&self, tables: &'t HuffmanTables) -> Option<Vec<Block<'t>>> {
         let [count, ref selectors @ .., 0, 63, 0] = *self.scan else { return None };
         let (selectors, rest) = selectors.as_chunks::<2>();
         if usize::from(count) != self.parts.len() || selectors.len() != self.parts.len() || !rest.is_empty() {
             return None;
         }
         let mut blocks = Vec::new();
-        for (part, &[id, tables]) in self.parts.iter().zip(selectors) {
-            let means = self.means.get(usize::from(tables >> 4))?.as_ref()?;
-            let details = self.details.get(usize::from(tables & 15))?.as_ref()?;
+        for (part, &[id, numbers]) in self.parts.iter().zip(selectors) {
+            let means = tables.means.get(usize::from(numbers >> 4))?.as_ref()?;
+            let details = tables.details.get(usize::from(numbers & 15))?.as_ref()?;
             let (horizontal, vertical) = self.factors(part);
             if part.id != id {
                 return None;
@@ -226,6 +214,32 @@ impl<'a> Header<'a> {
         let across = self.width.div_ceil(8 * most(|(horizontal, _)| horizontal));
         let down = self.height.div_ceil(8 * most(|(_, vertical)| vertical));
         u64::from(across) * u64::from(down)
+    }
+}
+
+/// The Huffman tables of a scan, by their numbers.
+#[derive(Default)]
+struct HuffmanTables {
+    means: [Option<Huffman>; 4],
+    details: [Option<Huffman>; 4],
+}
+
+impl HuffmanTables {
+    fn read(segments: &[&[u8]]) -> Option<Self> {
+        let mut all = Self::default();
+        for mut content in segments.iter().copied() {
+            while let Some((&place, behind)) = content.split_first() {
+                let (tables, of_means) = match place >> 4 {
+                    0 => (&mut all.means, true),
+                    1 => (&mut all.details, false),
+                    _ => return None,
+                };
+                let (table, behind) = Huffman::read(behind, of_means)?;
+                *tables.get_mut(usize::from(place & 15))? = Some(table);
+                content = behind;
+            }
+        }
+        Some(all)
     }
 }
 

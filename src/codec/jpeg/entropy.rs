@@ -3,14 +3,18 @@
 //!
 //! It is asked before a picture goes to a decoder that does not tell damage from data.
 
-/// Bits of a code that are looked up at once; longer codes are rare.
+/// Bits that are looked up at once; longer codes are rare.
 const LOOKED_UP: u32 = 10;
 
+/// A step for all values of these bits.
+type Steps = [Step; 1 << LOOKED_UP];
+
 /// A Huffman table, made to be walked along: of a symbol only how many bits it takes and how far it leads matter.
-#[derive(Clone)]
 pub(super) struct Huffman {
-    /// By the next bits; [`Step::NONE`] where the code is longer than those.
-    short: Vec<Step>,
+    /// The step of one symbol, by the next bits; [`Step::NONE`] where the code is longer than those.
+    short: Box<Steps>,
+    /// The steps of all symbols together that these bits hold whole; not of means, which are one a block.
+    packed: Box<Steps>,
     /// For each length of a code: the first code and how many there are, and where their symbols begin.
     lengths: [Codes; 16],
     /// The steps of all symbols, by rising codes.
@@ -24,31 +28,41 @@ struct Codes {
     symbols: u32,
 }
 
-/// What a symbol does.
+/// What a symbol does, or several.
 #[derive(Clone, Copy)]
+#[repr(align(4))]
 struct Step {
     /// Bits of the code and of the value behind it; 0 if there is no such code.
     bits: u8,
-    /// How many coefficients it leads on; 0 ends the block.
+    /// How many coefficients it leads on.
     coefficients: u8,
+    /// Whether the block ends there.
+    ends: bool,
 }
 
 impl Step {
-    const NONE: Self = Self { bits: 0, coefficients: 0 };
+    const NONE: Self = Self { bits: 0, coefficients: 0, ends: false };
 
     /// The mean of a block: a category of at most 11 (table F.1).
     fn mean(symbol: u8, length: u8) -> Option<Self> {
-        (symbol <= 11).then_some(Self { bits: length + symbol, coefficients: 1 })
+        (symbol <= 11).then_some(Self { bits: length + symbol, coefficients: 1, ends: false })
     }
 
     /// A run of zeros and a coefficient of a category of at most 10 (table F.2), 16 zeros, or the end of the block.
     fn detail(symbol: u8, length: u8) -> Option<Self> {
         match (symbol >> 4, symbol & 15) {
-            (15, 0) => Some(Self { bits: length, coefficients: 16 }),
-            (_, 0) => Some(Self { bits: length, coefficients: 0 }),
-            (run, size @ 1..=10) => Some(Self { bits: length + size, coefficients: run + 1 }),
+            (15, 0) => Some(Self { bits: length, coefficients: 16, ends: false }),
+            (_, 0) => Some(Self { bits: length, coefficients: 0, ends: true }),
+            (run, size @ 1..=10) => Some(Self { bits: length + size, coefficients: run + 1, ends: false }),
             _ => None,
         }
+    }
+
+    /// Both, if the second is a code that `bits` bits hold whole, behind the first.
+    fn and(self, next: Self, bits: u32) -> Option<Self> {
+        let both = self.bits + next.bits;
+        let holds = next.bits > 0 && u32::from(both) <= bits && !self.ends;
+        holds.then(|| Self { bits: both, coefficients: self.coefficients + next.coefficients, ends: next.ends })
     }
 }
 
@@ -60,7 +74,8 @@ impl Huffman {
         let all: usize = counts.iter().map(|&count| usize::from(count)).sum();
         let (symbols, behind) = behind.split_at_checked(all)?;
         let mut table = Self {
-            short: vec![Step::NONE; 1 << LOOKED_UP],
+            short: Box::new([Step::NONE; 1 << LOOKED_UP]),
+            packed: Box::new([Step::NONE; 1 << LOOKED_UP]),
             lengths: [Codes::default(); 16],
             steps: Vec::with_capacity(all),
         };
@@ -81,7 +96,22 @@ impl Huffman {
             }
             code <<= 1;
         }
+        if !of_means {
+            table.pack();
+        }
         Some((table, behind))
+    }
+
+    fn pack(&mut self) {
+        for (bits, packed) in self.packed.iter_mut().enumerate() {
+            *packed = self.short[bits];
+            while packed.bits > 0
+                && let rest = (bits << packed.bits) % (1 << LOOKED_UP)
+                && let Some(more) = packed.and(self.short[rest], LOOKED_UP)
+            {
+                *packed = more;
+            }
+        }
     }
 
     fn enter(&mut self, code: u32, length: u32, step: Step) {
@@ -91,10 +121,18 @@ impl Huffman {
         }
     }
 
-    /// The step of the code that the bits, 32 of them, begin with.
-    fn step(&self, bits: u32) -> Step {
+    /// The step of the symbol that the bits, 32 of them, begin with.
+    fn one(&self, bits: u32) -> Step {
         let step = self.short[(bits >> (32 - LOOKED_UP)) as usize];
         if step.bits > 0 { step } else { self.long(bits) }
+    }
+
+    /// The step of as many symbols as can be looked up, of which `left` coefficients may be more in the block.
+    fn some(&self, bits: u32, left: u32) -> Step {
+        let step = self.packed[(bits >> (32 - LOOKED_UP)) as usize];
+        // A block of 64 coefficients ends without a symbol that says so.
+        let most = left - u32::from(step.ends);
+        if step.bits > 0 && u32::from(step.coefficients) <= most { step } else { self.one(bits) }
     }
 
     #[cold]
@@ -138,31 +176,39 @@ impl Bits<'_> {
     /// Goes past a block.
     #[inline]
     fn block(&mut self, (means, details): Block<'_>) -> Option<()> {
-        self.go(means)?;
-        let mut coefficients = 1;
-        while coefficients < 64 {
-            match self.go(details)? {
-                0 => return Some(()),
-                on => coefficients += u32::from(on),
+        let bits = self.next();
+        self.take(means.one(bits))?;
+        let mut left = 63;
+        while left > 0 {
+            let step = details.some(self.next(), left);
+            self.take(step)?;
+            if step.ends {
+                return Some(());
             }
+            left = left.checked_sub(step.coefficients.into())?;
         }
-        (coefficients == 64).then_some(())
+        Some(())
     }
 
-    /// Goes past a symbol and its value; returns how many coefficients that leads on.
+    /// The next 32 bits, zeros behind the last.
     #[inline]
-    fn go(&mut self, table: &Huffman) -> Option<u8> {
+    fn next(&mut self) -> u32 {
         if self.count < 32 {
             self.fill();
         }
-        let step = table.step((self.held >> 32) as u32);
+        (self.held >> 32) as u32
+    }
+
+    /// Goes past a step.
+    #[inline]
+    fn take(&mut self, step: Step) -> Option<()> {
         let bits = u32::from(step.bits);
         if bits == 0 || bits > self.count {
             return None;
         }
         self.held <<= bits;
         self.count -= bits;
-        Some(step.coefficients)
+        Some(())
     }
 
     /// Takes bytes until more than 32 bits are there, or a marker.
@@ -224,22 +270,22 @@ mod tests {
     fn blocks_are_counted_and_nothing_may_be_left() {
         let (means, details) = (table([0, 2, 11], true), table([0, 0x21, 0xf0], false));
         // Mean of 2 bits, two zeros and a coefficient of 1 bit, end; mean of 0 bits, end; padding.
-        let data = [0b10_11_10_1_0, 0b0_0_111111, 0xff, 0xd9];
+        let data = [0b1011_1010, 0b0011_1111, 0xff, 0xd9];
         let blocks = [(&means, &details)];
         assert_eq!(walk(&data, &blocks, 2), Some(&data[2..]));
         assert_eq!(walk(&data, &blocks, 1), None, "more than the padding is left");
         assert_eq!(walk(&data, &blocks, 3), None, "111 is no code");
         assert_eq!(walk(&data[..2], &blocks, 2), None, "no marker follows");
-        assert_eq!(walk(&[0b10_11_10_1_0, 0xff, 0xd9], &blocks, 2), None, "cut short");
+        assert_eq!(walk(&[0b1011_1010, 0xff, 0xd9], &blocks, 2), None, "cut short");
     }
 
     #[test]
     fn a_block_has_64_coefficients_and_no_more() {
         let (means, details) = (table([0, 1, 2], true), table([0xf0, 0xe1, 0xf1], false));
         // The mean; three times 16 zeros; 14 zeros and a coefficient of 1 bit.
-        let whole = [0b0_0_0_0_10_1_1, 0xff, 0xd9];
+        let whole = [0b0000_1011, 0xff, 0xd9];
         assert!(walk(&whole, &[(&means, &details)], 1).is_some());
-        let more = [0b0_0_0_0_110_1, 0xff, 0xd9];
+        let more = [0b0000_1101, 0xff, 0xd9];
         assert!(walk(&more, &[(&means, &details)], 1).is_none());
     }
 
@@ -248,9 +294,9 @@ mod tests {
         let (means, details) = (table([0, 2, 11], true), table([0, 0x21, 0xf0], false));
         let blocks = [(&means, &details)];
         // Mean of 0 bits, end; mean of 11 bits, all ones; end; padding.
-        let stuffed = [0b0_0_110_111, 0xff, 0, 0b0_1111111, 0xff, 0xd9];
+        let stuffed = [0b0011_0111, 0xff, 0, 0b0111_1111, 0xff, 0xd9];
         assert_eq!(walk(&stuffed, &blocks, 2), Some(&stuffed[4..]));
-        let marker = [0b0_0_110_111, 0xff, 0b0_1111111, 0xff, 0xd9];
+        let marker = [0b0011_0111, 0xff, 0b0111_1111, 0xff, 0xd9];
         assert_eq!(walk(&marker, &blocks, 2), None);
     }
 
