@@ -366,7 +366,10 @@ mod tests {
     fn deterministic_leaves_jpegs_to_the_processor() {
         assert_eq!(settings("a -o b").jpeg, JpegChoice::Auto);
         assert_eq!(settings("a -o b --deterministic").jpeg, JpegChoice::Cpu);
-        assert_eq!(parse("a -o b --deterministic --jpeg gpu").unwrap_err().kind(), ErrorKind::ArgumentConflict);
+        assert_eq!(
+            parse("a -o b --deterministic --jpeg gpu").unwrap_err().kind(),
+            ErrorKind::ArgumentConflict
+        );
         let error = parse("a -o b --no-config --jpeg gpu --devices cpu").unwrap().resolve().unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{error}");
     }

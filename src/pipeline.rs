@@ -431,12 +431,7 @@ impl Stages<'_> {
         self.order.slot_bytes(&opened.layout()).max(opened.slot_bytes() as u64)
     }
 
-    fn decode(
-        &self,
-        work: &Work,
-        buffer: &mut Vec<u8>,
-        clock: &mut Clock,
-    ) -> Result<Loaded, PictureError> {
+    fn decode(&self, work: &Work, buffer: &mut Vec<u8>, clock: &mut Clock) -> Result<Loaded, PictureError> {
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;

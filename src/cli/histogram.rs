@@ -6,8 +6,8 @@ use clap::{Args, value_parser};
 
 use super::configuration;
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, MethodName, Naming, OrAuto, Pixels, Report,
-    Settings, Style, TileSize, Wait, Written,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, MethodName, Naming, OrAuto, Pixels,
+    Report, Settings, Style, TileSize, Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};

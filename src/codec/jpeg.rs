@@ -19,8 +19,8 @@ mod libjpeg;
 mod markers;
 mod mpf;
 
-pub use compressed::{CompressedJpeg, Sampling};
 use compressed::Header;
+pub use compressed::{CompressedJpeg, Sampling};
 use libjpeg::{BLOCK, Fault, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
 use markers::{APP1, APP2, Component, Density, EXIF, ICC, Markers, Segment, XMP, icc_part};
 

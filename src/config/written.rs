@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::quantity::{Bytes, Count, OrAuto, Pixels, Wait, as_text};
 use super::service::{After, Folder, Listen, OrNone};
 use super::{
-    ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName, PngLevelName, TileSize, machine,
+    ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName, PngLevelName,
+    TileSize, machine,
 };
 use crate::codec::JpegQuality;
 

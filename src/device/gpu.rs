@@ -24,8 +24,8 @@ use crate::pipeline::{Content, Task};
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotId, SlotPool};
 use crate::timings::{Occupancy, Stage};
-use crate::worker::{JPEG_BATCH, WorkerArgs};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
+use crate::worker::{JPEG_BATCH, WorkerArgs};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);

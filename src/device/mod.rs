@@ -247,7 +247,8 @@ impl<'scope> Starter<'scope> {
         refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
         let units: Vec<Unit> =
             found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect();
-        let started = self.workers(scope, &units, start).and_then(|()| self.decoders(scope, &units, &found, start));
+        let started =
+            self.workers(scope, &units, start).and_then(|()| self.decoders(scope, &units, &found, start));
         if let Err(error) = started {
             start.note(error.to_string());
         }

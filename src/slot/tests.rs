@@ -88,7 +88,10 @@ fn two_failures_leave_the_cpu() {
     gpus.iter().for_each(|&gpu| pool.up(gpu));
     let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]], ..Claim::default() }).unwrap();
     assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
-    assert_eq!(pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]], ..Claim::default() }).unwrap().device(), cpu);
+    assert_eq!(
+        pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]], ..Claim::default() }).unwrap().device(),
+        cpu
+    );
 }
 
 fn devices(slots: &Slots) -> Vec<DeviceId> {

@@ -297,9 +297,8 @@ impl<'j> Header<'j> {
     pub(super) fn goes_in_batches(&self) -> bool {
         let mut refused = -1;
         // SAFETY: writes one integer to the place given.
-        let status = unsafe {
-            (self.jpeg.functions.supported)(self.jpeg.main, self.stream.handle, &raw mut refused)
-        };
+        let status =
+            unsafe { (self.jpeg.functions.supported)(self.jpeg.main, self.stream.handle, &raw mut refused) };
         status == 0 && refused == 0
     }
 }
@@ -451,10 +450,13 @@ impl<'j> Encoder<'j> {
         let (image, sampling) = (image(planes), number(sampling));
         // SAFETY: parameters, state and header are of the same library; the caller's promise.
         unsafe {
-            check("quantize like that", match quality {
-                JpegQuality::Keep => (functions.params_tables)(params, source.stream.handle, on),
-                JpegQuality::Value(quality) => (functions.params_quality)(params, quality.into(), on),
-            })?;
+            check(
+                "quantize like that",
+                match quality {
+                    JpegQuality::Keep => (functions.params_tables)(params, source.stream.handle, on),
+                    JpegQuality::Value(quality) => (functions.params_quality)(params, quality.into(), on),
+                },
+            )?;
             check("sample like that", (functions.params_sampling)(params, sampling, on))?;
             check(
                 "encode",

@@ -126,12 +126,7 @@ impl<'e> NvJpegLane<'e> {
     }
 
     /// Reads the header; lays out the planes from byte `start` on, as offsets yet; returns where they end.
-    fn lay_out(
-        &mut self,
-        number: usize,
-        picture: &Recoding<'_>,
-        start: u64,
-    ) -> Result<(Going, u64), String> {
+    fn lay_out(&mut self, number: usize, picture: &Recoding<'_>, start: u64) -> Result<(Going, u64), String> {
         let CompressedJpeg { layout, sampling, .. } = picture.jpeg;
         let header = &mut self.desks[number].header;
         let text = |error: JpegError| error.to_string();
@@ -217,8 +212,8 @@ impl<'e> NvJpegLane<'e> {
         let planes: Vec<&[Plane]> = together.iter().map(|one| &*one.planes).collect();
         // SAFETY: the planes were laid out by the headers, in this lane's buffer; `process` waits before they or the files, whose
         // slots are lent to this lane, are used again.
-        let decoded = !together.is_empty()
-            && unsafe { self.decoder.decode_all(&files, &planes, &self.stream) }.is_ok();
+        let decoded =
+            !together.is_empty() && unsafe { self.decoder.decode_all(&files, &planes, &self.stream) }.is_ok();
         self.wait()?;
         self.each(batch, going, |lane, picture, one| {
             if one.in_batch && decoded {

@@ -13,8 +13,7 @@ use super::batch::{histeqd, notes, signal, wait_until, workers_of};
 use super::gpu::gpus;
 
 /// What a GPU does whole.
-const GPUS: [&str; 7] =
-    ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg", "metadata.jpg", "tiny.jpg"];
+const GPUS: [&str; 7] = ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg", "metadata.jpg", "tiny.jpg"];
 
 /// What is the processor's, whole as well.
 const PROCESSORS: [&str; 3] = ["progressive.jpg", "restart.jpg", "three-tables.jpg"];
@@ -54,7 +53,8 @@ fn run(folder: &TempDir, out: &str, flags: &[&str]) -> Output {
 
 fn summary(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)))
+    serde_json::from_str(&text)
+        .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 /// The run did all pictures.
@@ -120,7 +120,12 @@ fn assert_alike(name: &str, by_gpu: &[u8], by_cpu: &[u8], most: f64) {
     let (luma, chroma) = (difference(&gpu.0, &cpu.0), difference(&gpu.1, &cpu.1));
     eprintln!("{name}: luma differs by {luma:?}, chroma by {chroma:?}");
     assert!(luma.1 <= most && chroma.1 <= 0.5, "{name}: luma {luma:?}, chroma {chroma:?}");
-    assert!(by_gpu.len() < by_cpu.len() * 5 / 4 + 500, "{name}: {} bytes, not {}", by_gpu.len(), by_cpu.len());
+    assert!(
+        by_gpu.len() < by_cpu.len() * 5 / 4 + 500,
+        "{name}: {} bytes, not {}",
+        by_gpu.len(),
+        by_cpu.len()
+    );
 }
 
 /// Whether there is a GPU that decodes; if not, the test is skipped aloud, unless a GPU is required.
@@ -284,7 +289,8 @@ fn a_worker_killed_among_jpegs_costs_nothing() {
     let child = command.env("HISTEQD_FAULT", "hang@60").spawn().unwrap();
     let is_output = |entry: fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
     wait_until("the first output is there", || {
-        fs::read_dir(folder.path().join("gpu")).is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(is_output)))
+        fs::read_dir(folder.path().join("gpu"))
+            .is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(is_output)))
     });
     workers_of(child.id()).into_iter().for_each(|worker| signal(worker, Signal::KILL));
     let summary = assert_all(&folder, &child.wait_with_output().unwrap());

@@ -62,7 +62,11 @@ impl Step {
     fn and(self, next: Self, bits: u32) -> Option<Self> {
         let both = self.bits + next.bits;
         let holds = next.bits > 0 && u32::from(both) <= bits && !self.ends;
-        holds.then(|| Self { bits: both, coefficients: self.coefficients + next.coefficients, ends: next.ends })
+        holds.then(|| Self {
+            bits: both,
+            coefficients: self.coefficients + next.coefficients,
+            ends: next.ends,
+        })
     }
 }
 
@@ -305,7 +309,10 @@ mod tests {
         let counts = |short: u8| [&[short][..], &[0; 15]].concat();
         assert!(Huffman::read(&[counts(3), vec![0, 1, 2]].concat(), true).is_none(), "3 codes of one bit");
         assert!(Huffman::read(&[counts(1), vec![12]].concat(), true).is_none(), "a mean of 12 bits");
-        assert!(Huffman::read(&[counts(1), vec![0x0b]].concat(), false).is_none(), "a coefficient of 11 bits");
+        assert!(
+            Huffman::read(&[counts(1), vec![0x0b]].concat(), false).is_none(),
+            "a coefficient of 11 bits"
+        );
         assert!(Huffman::read(&counts(1), false).is_none(), "no symbol");
     }
 

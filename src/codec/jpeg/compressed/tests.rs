@@ -127,11 +127,15 @@ fn markers(file: &[u8]) -> Vec<(u8, usize)> {
 
 #[test]
 fn the_result_has_the_sources_segments_and_the_gpus_tables_and_scan() {
-    let segments: [(u8, &[u8]); 3] = [(0xe1, b"Exif\0\0MM\0*"), (0xe2, b"ICC_PROFILE\0\x01\x01abc"), (COM, b"hello")];
+    let segments: [(u8, &[u8]); 3] =
+        [(0xe1, b"Exif\0\0MM\0*"), (0xe2, b"ICC_PROFILE\0\x01\x01abc"), (COM, b"hello")];
     let source = jpeg((45, 31), SAMPLINGS[4].1, |_| (), &segments);
-    let made = jpeg((45, 31), SAMPLINGS[4].1, |frame| frame.density = Some(Density { unit: 0, x: 1, y: 1 }), &[
-        (0xe5, b"nvJPEG's"),
-    ]);
+    let made = jpeg(
+        (45, 31),
+        SAMPLINGS[4].1,
+        |frame| frame.density = Some(Density { unit: 0, x: 1, y: 1 }),
+        &[(0xe5, b"nvJPEG's")],
+    );
     let target = super::super::Target {
         format: None,
         jpeg_quality: JpegQuality::Keep,
