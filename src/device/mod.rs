@@ -159,7 +159,9 @@ impl Devices {
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 around.pool.wait_for_accelerators(true);
-                starter.workers(scope, &units, &start)
+                starter.workers(scope, &units, &start)?;
+                // They decline every picture.
+                if jpeg == JpegChoice::Gpu { starter.decoders(scope, &units, &start) } else { Ok(()) }
             }
             DeviceChoice::Auto if jpeg == JpegChoice::Gpu => starter.insisted(scope, &start, None),
             DeviceChoice::Auto => Builder::new()
@@ -247,9 +249,7 @@ impl<'scope> Starter<'scope> {
         refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
         let units: Vec<Unit> =
             found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect();
-        let started =
-            self.workers(scope, &units, start).and_then(|()| self.decoders(scope, &units, &found, start));
-        if let Err(error) = started {
+        if let Err(error) = self.with_decoders(scope, &units, &found, start) {
             start.note(error.to_string());
         }
     }
@@ -273,21 +273,31 @@ impl<'scope> Starter<'scope> {
         }
         self.pool.wait_for_accelerators(true);
         start.insist.on();
-        self.workers(scope, &chosen, start)?;
-        self.decoders(scope, &chosen, &found, start)
+        self.with_decoders(scope, &chosen, &found, start)
     }
 
-    /// Workers that decode and encode JPEGs, where that is wanted and nvJPEG is there. They start when the first JPEG comes.
-    fn decoders(
+    /// The GPUs' workers, and where it is wanted and nvJPEG is there, those for JPEGs.
+    fn with_decoders(
         &self,
         scope: &'scope Scope<'scope, '_>,
         units: &[Unit],
         found: &[GpuInfo],
         start: &WorkerStart,
     ) -> Result<(), Error> {
-        if self.jpeg == JpegChoice::Cpu || !nvjpeg(found).is_some_and(Result::is_ok) {
-            return Ok(());
+        self.workers(scope, units, start)?;
+        match nvjpeg(found) {
+            Some(Ok(_)) if self.jpeg != JpegChoice::Cpu => self.decoders(scope, units, start),
+            _ => Ok(()),
         }
+    }
+
+    /// Workers that decode and encode JPEGs. They start when the first JPEG comes.
+    fn decoders(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        units: &[Unit],
+        start: &WorkerStart,
+    ) -> Result<(), Error> {
         // Without them the processor decodes, and that is all right unless the user says otherwise.
         let insist = if self.jpeg == JpegChoice::Gpu { start.insist.clone() } else { Insist::default() };
         let start = WorkerStart { insist, ..start.clone() };

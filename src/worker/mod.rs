@@ -158,7 +158,7 @@ pub trait Lane {
     /// # Errors
     /// Always.
     fn trap(&mut self) -> Result<(), EngineError> {
-        Err(EngineError("only a GPU can trap".to_owned()))
+        no_trap()
     }
 
     /// Carries out an order on the bytes of a slot.
@@ -180,6 +180,10 @@ pub trait Lane {
     }
 }
 
+fn no_trap() -> Result<(), EngineError> {
+    Err(EngineError("only a GPU can trap".to_owned()))
+}
+
 /// One stream of JPEGs that are decoded and encoded on a device.
 pub trait JpegLane {
     /// Decodes, equalizes and encodes, each picture in its slot, and returns when the slots can be read. Pictures that it does not
@@ -193,7 +197,9 @@ pub trait JpegLane {
     ///
     /// # Errors
     /// Always.
-    fn trap(&mut self) -> Result<(), EngineError>;
+    fn trap(&mut self) -> Result<(), EngineError> {
+        no_trap()
+    }
 }
 
 /// The most pictures that a lane for JPEGs takes at a time.
@@ -242,6 +248,21 @@ impl Engine for CpuEngine {
 
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
         Ok(Box::new(CpuLane::default()))
+    }
+
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        Ok(Box::new(DecliningLane))
+    }
+}
+
+/// A lane on the CPU for JPEGs, which has no decoder: it declines them all.
+struct DecliningLane;
+
+impl JpegLane for DecliningLane {
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
+        let reason = || Recoded::Declined("this worker has no decoder".to_owned());
+        batch.iter_mut().for_each(|picture| picture.answer = reason());
+        Ok(())
     }
 }
 
