@@ -4,7 +4,8 @@
 //! again. A piece of work holds a sender of that way back for as long as it lives, so the decoders' queue closes by itself when
 //! the last picture is through.
 
-use std::fs::File;
+mod load;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,18 +13,19 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
-use crate::codec::{self, CompressedJpeg, Decoded, Opened, Remark, Target};
-use crate::config::{Durability, JpegChoice, Settings};
+use crate::codec::{self, CompressedJpeg, Decoded, Remark, Target};
+use crate::config::{Durability, Settings};
 use crate::device::Devices;
-use crate::equalize::{Order, planes};
+use crate::equalize::Order;
 use crate::error::{Error, PictureError};
 use crate::picture::Layout;
 use crate::progress::Event;
 use crate::publish::{Publisher, Unpublished};
-use crate::slot::{Claim, DeviceId, Needs, Room, Slot, SlotError, SlotPool, Slots};
+use crate::slot::{Claim, DeviceId, Slot, SlotPool, Slots};
 use crate::source::Job;
 use crate::split::{self, Join};
 use crate::timings::{Clock, Stage};
+use load::Loaded;
 
 /// Asks a run to end early: pictures under way are finished, no new ones are begun.
 #[derive(Clone, Debug, Default)]
@@ -267,22 +269,6 @@ pub struct Stages<'a> {
     pub events: Sender<Event>,
 }
 
-/// A slot for a picture, or several, before it is filled.
-enum Place {
-    /// For its pixels, which the processor decodes.
-    Pixels(Slots),
-    /// For its file, which a device decodes.
-    Compressed(Slot, CompressedJpeg),
-}
-
-/// A picture in its slots.
-struct Loaded {
-    slots: Slots,
-    content: Content,
-    decoded: Decoded,
-    bytes_in: u64,
-}
-
 /// The decoders' two queues.
 #[derive(Clone)]
 struct Queues {
@@ -376,7 +362,7 @@ impl Stages<'_> {
         let mut buffer = Vec::new();
         while let Some(work) = queues.next() {
             let mut clock = Clock::start();
-            match self.decode(&work, &mut buffer, &mut clock) {
+            match self.load(&work, &mut buffer, &mut clock) {
                 Ok(Loaded { slots, content, decoded, bytes_in }) => {
                     self.submit(slots, content, Box::new(Picture { decoded, work, bytes_in, clock }));
                 }
@@ -392,71 +378,6 @@ impl Stages<'_> {
         }
         split::tasks(picture, self.order, whole, planes, self.settings.threads)
             .for_each(|task| self.devices.submit(task));
-    }
-
-    /// What a device has to know to do the picture alone, if it is to be one that a device may do.
-    fn compressed(&self, opened: &Opened<'_>, claim: &Claim) -> Option<CompressedJpeg> {
-        let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
-        if wanted && !claim.declined { opened.compressed(&self.settings.target) } else { None }
-    }
-
-    /// Waits for a place for a picture.
-    fn take_place(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Place, SlotError> {
-        let Some(jpeg) = self.compressed(opened, claim) else {
-            return self.take_slots(opened, claim).map(Place::Pixels);
-        };
-        let needs = Needs {
-            pixels: self.bytes_of_pixels(opened),
-            aside: opened.heap_bytes(),
-            compressed: jpeg.slot_bytes(),
-        };
-        let insist = self.settings.jpeg == JpegChoice::Gpu;
-        Ok(match self.pool.take_either(needs, claim, insist)? {
-            Room::Pixels(whole) => Place::Pixels(Slots { whole, planes: Vec::new() }),
-            Room::Compressed(slot) => Place::Compressed(slot, jpeg),
-        })
-    }
-
-    /// Waits for slots for the pixels of a picture.
-    fn take_slots(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Slots, SlotError> {
-        let (bytes, heap) = (self.bytes_of_pixels(opened), opened.heap_bytes());
-        match planes::layout(&opened.layout()).filter(|_| self.settings.split_channels) {
-            Some(plane) => self.pool.take_split(bytes, heap, self.order.slot_bytes(&plane), claim),
-            None => self.pool.take(bytes, heap, claim).map(|whole| Slots { whole, planes: Vec::new() }),
-        }
-    }
-
-    /// Bytes that decoder and devices need in the slot of a picture.
-    fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
-        self.order.slot_bytes(&opened.layout()).max(opened.slot_bytes() as u64)
-    }
-
-    fn decode(&self, work: &Work, buffer: &mut Vec<u8>, clock: &mut Clock) -> Result<Loaded, PictureError> {
-        let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
-        let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
-        let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
-        clock.mark(Stage::Decode);
-        let place = self.take_place(&opened, &work.claim)?;
-        clock.mark(Stage::Slot);
-        let (opened, mut slots) = match place {
-            Place::Pixels(slots) => (opened, slots),
-            Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
-                Ok(decoded) => {
-                    clock.mark(Stage::Decode);
-                    let slots = Slots { whole: slot, planes: Vec::new() };
-                    return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
-                }
-                Err(opened) => {
-                    drop(slot);
-                    let slots = self.take_slots(&opened, &work.claim)?;
-                    (*opened, slots)
-                }
-            },
-        };
-        let decoded = opened.decode(slots.whole.bytes_mut())?;
-        clock.mark(Stage::Decode);
-        slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
-        Ok(Loaded { slots, content: Content::Pixels, decoded, bytes_in })
     }
 
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {

@@ -133,7 +133,7 @@ pub(super) mod tests {
             driver_cuda: 12040,
             driver: Some("550.1".into()),
             count: 2,
-            nvjpeg: Err("libnvjpeg was not found".into()),
+            nvjpeg: None,
             refused: None,
         };
         let rungs = vec![

@@ -16,7 +16,8 @@ pub fn describe() -> String {
         Ok(gpus) => {
             gpus.iter().for_each(|gpu| text.push_str(&line(gpu)));
             // It is the same for all.
-            gpus.first().iter().for_each(|gpu| text.push_str(&jpeg_line(&gpu.nvjpeg)));
+            let nvjpeg = gpus.first().and_then(|gpu| gpu.nvjpeg.as_ref());
+            text.extend(nvjpeg.map(jpeg_line));
         }
         Err(reason) => text.push_str(&format!("no GPU: {reason}\n")),
     }

@@ -5,9 +5,10 @@
 //! for its slots may be half written; and after a pause a new worker is started. A single run gives up a device that fails again and
 //! again; a service that is to run for months does not, but nothing waits for such a device any more.
 
-use std::collections::HashMap;
+mod worker;
+
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,6 @@ use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{Device, DeviceState, Insist, WorkerStart};
-use crate::equalize::Order;
 use crate::paths::Shown;
 use crate::pipeline::{Content, Task};
 use crate::progress::Event;
@@ -26,6 +26,7 @@ use crate::slot::{DeviceId, SlotId, SlotPool};
 use crate::timings::{Occupancy, Stage};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{JPEG_BATCH, WorkerArgs};
+use worker::{Lent, Worker};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -101,25 +102,6 @@ impl Health {
             Self::GivenUp { why } => Some(why.clone()),
         }
     }
-}
-
-/// The other end, while there is one.
-struct Worker {
-    channel: Channel,
-    ready: bool,
-    /// It took no message for as long as a picture may take.
-    deaf: bool,
-    /// Which memory the worker has mapped for a slot.
-    mapped: HashMap<SlotId, u64>,
-    /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
-    lent: HashMap<SlotId, Lent>,
-    /// It has declined to decode a picture.
-    declined: bool,
-}
-
-struct Lent {
-    task: Task,
-    deadline: Instant,
 }
 
 /// How a worker's life ended.
@@ -413,39 +395,6 @@ impl GpuDevice {
         worker.lent.insert(task.slot.id(), Lent { task, deadline });
         state.busy.set(true);
         None
-    }
-}
-
-impl Worker {
-    fn new(channel: Channel) -> Self {
-        let (mapped, lent) = (HashMap::new(), HashMap::new());
-        Self { channel, ready: false, deaf: false, mapped, lent, declined: false }
-    }
-
-    fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        if self.deaf {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let sent = self.channel.send(message, fd);
-        self.deaf = sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-        sent
-    }
-
-    fn offer(&mut self, task: &Task) -> io::Result<()> {
-        let (slot, memory) = (task.slot.id(), task.slot.memory());
-        if self.mapped.get(&slot) != Some(&memory.generation) {
-            let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
-            self.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
-            self.mapped.insert(slot, generation);
-        }
-        let (layout, order) = (task.layout, task.order);
-        let message = match (task.content, order) {
-            (Content::Compressed(jpeg), Order::Equalize(operation)) => {
-                ToWorker::Recode { slot, jpeg, operation }
-            }
-            _ => ToWorker::Work { slot, layout, order },
-        };
-        self.send(&message, None)
     }
 }
 

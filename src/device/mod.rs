@@ -78,8 +78,8 @@ pub struct GpuInfo {
     pub driver: Option<String>,
     /// How many devices CUDA shows to this process.
     pub count: u32,
-    /// The version of nvJPEG, which decodes and encodes JPEGs on it, or why there is none.
-    pub nvjpeg: Result<String, String>,
+    /// The version of nvJPEG, which decodes and encodes JPEGs on it, or why there is none; where that was asked.
+    pub nvjpeg: Option<Result<String, String>>,
     /// Why histeqd would not use it.
     pub refused: Option<String>,
 }
@@ -401,7 +401,7 @@ impl Insist {
 
 /// Whether nvJPEG is there, which is the same for all GPUs.
 fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
-    found.first().map(|gpu| &gpu.nvjpeg)
+    found.first()?.nvjpeg.as_ref()
 }
 
 /// The GPUs that the names stand for, in the names' order.

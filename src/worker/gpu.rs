@@ -27,6 +27,7 @@ pub(super) fn list() -> GpuList {
     let count = Device::count().map_err(text)?;
     (0..count)
         .map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal, count)).map_err(text))
+        .map(|gpu| gpu.map(|gpu| GpuInfo { nvjpeg: Some(nvjpeg::version(gpu.driver_cuda)), ..gpu }))
         .collect()
 }
 
@@ -36,7 +37,6 @@ fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {
         let ((major, minor), (oldest_major, oldest_minor)) = (compute_capability, OLDEST);
         format!("its compute capability is {major}.{minor}, and {oldest_major}.{oldest_minor} is the least")
     });
-    let driver_cuda = cuda::driver_version()?;
     Ok(GpuInfo {
         ordinal,
         name: device.name()?,
@@ -44,10 +44,10 @@ fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {
         compute_capability,
         memory: device.memory()?,
         pcie: pcie_link(&device.pci_bus_id()?),
-        driver_cuda,
+        driver_cuda: cuda::driver_version()?,
         driver: kernel_driver(),
         count,
-        nvjpeg: nvjpeg::version(driver_cuda),
+        nvjpeg: None,
         refused,
     })
 }

@@ -1,7 +1,6 @@
 //! JPEGs that a GPU decodes and encodes, beside what the processor makes of them.
 
 use std::fs;
-use std::path::Path;
 use std::process::Output;
 
 use histeqd::codec::{self, JpegQuality, Limits, PngLevel, Target};
@@ -26,8 +25,28 @@ const TARGET: Target = Target {
     per_channel: false,
 };
 
-fn data(name: &str) -> Vec<u8> {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jpeg").join(name)).unwrap()
+macro_rules! files {
+    ($($name:literal),*) => { [$(($name, include_bytes!(concat!("../data/jpeg/", $name)).as_slice())),*] };
+}
+
+/// The files, which are part of the test: it may run on another machine.
+const FILES: [(&str, &[u8]); 11] = files![
+    "gray.jpg",
+    "444.jpg",
+    "422.jpg",
+    "420.jpg",
+    "440.jpg",
+    "metadata.jpg",
+    "tiny.jpg",
+    "progressive.jpg",
+    "restart.jpg",
+    "three-tables.jpg",
+    "damaged.jpg"
+];
+
+/// One of `tests/data/jpeg`.
+pub(crate) fn data(name: &str) -> Vec<u8> {
+    FILES.iter().find(|(known, _)| *known == name).unwrap().1.to_vec()
 }
 
 /// A folder with an inbox of such files.

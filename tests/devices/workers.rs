@@ -2,7 +2,6 @@
 //! killed, stopped, made to hang or made to fail in the middle of a batch. Whatever happens, all outputs are there and right.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::batch::{Batch, alive, by, histeqd, notes, signal, under_way, wait_until};
+use super::jpeg::data;
 
 const PICTURES: usize = 60;
 
@@ -113,10 +113,8 @@ fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_kil
 
 /// A batch of JPEGs of which any decoder could do all.
 fn jpegs() -> Batch {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jpeg");
     let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
-    let files = names.map(|name| std::fs::read(data.join(name)).unwrap());
-    let picture = |number: usize| (format!("{number}.jpg"), files[number % files.len()].clone());
+    let picture = |number: usize| (format!("{number}.jpg"), data(names[number % names.len()]));
     Batch::new((0..PICTURES).map(picture), &[])
 }
 

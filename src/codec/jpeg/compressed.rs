@@ -58,7 +58,7 @@ impl CompressedJpeg {
     /// Bytes of slot: room for the file, and for nearly every output. (More contrast takes more bits. What does not fit is
     /// done by the CPU.)
     pub const fn slot_bytes(&self) -> u64 {
-        2 * self.bytes + self.layout.pixels() / 4 + (64 << 10)
+        2 * self.bytes + self.layout.pixels() / 8 + (64 << 10)
     }
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the JPEGs of this folder. Needs: numpy, Pillow.
+"""Makes the JPEGs of this folder. Needs: numpy, OpenCV (5.0 made those that are here), Pillow (13.0).
 
 Their luma has about as many samples of every level, so that equalizing changes it little, and differences between two decoders
 show as they are.
 """
 from pathlib import Path
 
+import cv2
 import numpy
 from PIL import Image, ImageCms
 
@@ -30,6 +31,9 @@ def main():
     icc = ImageCms.ImageCmsProfile(ImageCms.createProfile('sRGB')).tobytes()
     for subsampling, name in enumerate(['444', '422', '420']):
         colour.save(HERE / f'{name}.jpg', quality=90, subsampling=subsampling)
+    four_four_zero = [cv2.IMWRITE_JPEG_QUALITY, 90,
+                      cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440]
+    cv2.imwrite(str(HERE / '440.jpg'), numpy.asarray(colour.convert('RGB'))[:, :, ::-1], four_four_zero)
     colour.save(HERE / 'metadata.jpg', quality=83, exif=exif, icc_profile=icc, comment=b'a comment', dpi=(300, 300),
                 optimize=True)
     gray.save(HERE / 'gray.jpg', quality=95)
