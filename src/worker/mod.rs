@@ -129,9 +129,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// When it does not decode, or the device has no room for it.
-    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
-        Err(EngineError("it does not decode JPEG".to_owned()))
-    }
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 }
 
 /// One stream of work on a device.
