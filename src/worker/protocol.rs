@@ -14,8 +14,9 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
-use crate::equalize::Order;
+use crate::equalize::{Operation, Order};
 use crate::picture::Layout;
 use crate::slot::SlotId;
 
@@ -45,6 +46,16 @@ pub enum ToWorker {
         /// What is to be done.
         order: Order,
     },
+    /// The JPEG at the start of the slot is to be decoded, equalized and encoded, and the result put in its place. The slot is the
+    /// worker's until it answers.
+    Recode {
+        /// The slot.
+        slot: SlotId,
+        /// The JPEG in it.
+        jpeg: CompressedJpeg,
+        /// What is to be done.
+        operation: Operation,
+    },
 }
 
 /// What a worker answers.
@@ -58,6 +69,20 @@ pub enum FromWorker {
     Done {
         /// The slot.
         slot: SlotId,
+    },
+    /// The slot holds a JPEG and is the main process's again.
+    Encoded {
+        /// The slot.
+        slot: SlotId,
+        /// Bytes of the JPEG.
+        bytes: u64,
+    },
+    /// The JPEG in the slot is one for the CPU. The slot holds anything, and is the main process's again.
+    Declined {
+        /// The slot.
+        slot: SlotId,
+        /// Why.
+        reason: String,
     },
     /// The device failed at this slot, and why; then the worker ends, for after an error a CUDA context is of no use.
     Failed {

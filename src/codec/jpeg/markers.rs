@@ -5,16 +5,16 @@ use crate::codec::metadata::{Metadata, exif_body};
 
 use super::{malformed, mpf};
 
-const SOI: u8 = 0xd8;
-const EOI: u8 = 0xd9;
-const SOS: u8 = 0xda;
+pub(super) const SOI: u8 = 0xd8;
+pub(super) const EOI: u8 = 0xd9;
+pub(super) const SOS: u8 = 0xda;
 const DRI: u8 = 0xdd;
-const APP0: u8 = 0xe0;
+pub(super) const APP0: u8 = 0xe0;
 pub(super) const APP1: u8 = 0xe1;
 pub(super) const APP2: u8 = 0xe2;
 const APP14: u8 = 0xee;
-const APP15: u8 = 0xef;
-const COM: u8 = 0xfe;
+pub(super) const APP15: u8 = 0xef;
+pub(super) const COM: u8 = 0xfe;
 
 pub(super) const EXIF: &[u8] = b"Exif\0\0";
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
@@ -205,7 +205,7 @@ impl<'a> Found<'a> {
 }
 
 /// Finds the next marker; returns it and what follows. Entropy-coded data on the way, in which 0xff is followed by 0, is skipped.
-fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
+pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let short = || malformed("it is cut short");
     let mut rest = bytes;
     loop {
@@ -220,7 +220,7 @@ fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
 }
 
 /// Splits the segment behind a marker from what follows it.
-fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), CodecError> {
+pub(super) fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), CodecError> {
     let short = || malformed("it is cut short");
     let (length, _) = bytes.split_first_chunk::<2>().ok_or_else(short)?;
     let length = usize::from(u16::from_be_bytes(*length));
