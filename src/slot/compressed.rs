@@ -71,7 +71,7 @@ impl SlotPool {
         let Needs { aside, compressed, .. } = needs;
         let pixels = needs.pixels.max(1);
         let total = pixels.saturating_add(aside).max(compressed);
-        let slot = |buffer, aside| Slot { buffer: Some(buffer), aside, pool: Arc::clone(self) };
+        let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
         if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
             self.changed.notify_all();
         }
