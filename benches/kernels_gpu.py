@@ -71,7 +71,7 @@ class Module:
 class Tuning:
     """How work is spread over the GPU."""
     histogram8 = (1024, 1)  # threads a block, blocks a multiprocessor
-    apply8 = (128, 10)
+    apply8 = (256, 5)      # each thread makes a level of the LUT, so no fewer
     apply8_rgb = (512, 2)
     apply16 = (1024, 2)
     pixels16 = 5 << 16      # pixels a block that holds 65536 counters or LUT entries in shared memory

@@ -30,7 +30,8 @@ __device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* his
     }
 }
 
-// Each block makes the LUTs by itself, which takes no longer than to read them, while its first packs are on their way.
+// Each block, of 256 threads at least, makes the LUTs by itself, which takes no longer than to read them, while its first packs are on
+// their way.
 template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void apply8(u8* pixels, u64 count, const u32* histograms) {
     typedef Pack<u8, CHANNELS> P;
     constexpr u32 LEVELS = (BY_CHANNEL ? 3 : 1) * 256;

@@ -1,4 +1,4 @@
-//! JPEG, by libjpeg-turbo.
+//! JPEG, by libjpeg-turbo, and by coders of our own where they are faster or their files smaller.
 //!
 //! A YCbCr JPEG that becomes a JPEG again stays in its own planes: Y is the picture that gets equalized, and the subsampled Cb and Cr
 //! planes wait in the slot's tail and are written back with the same sampling factors. Nothing is converted to RGB or resampled.
@@ -13,6 +13,7 @@ use super::metadata::{Metadata, icc_fits};
 use super::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative, Payload, Target, pixels_of};
 use crate::picture::{Depth, Layout, Pixel};
 
+mod coding;
 mod compressed;
 mod entropy;
 mod libjpeg;
@@ -22,7 +23,7 @@ mod mpf;
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
 use libjpeg::{BLOCK, Fault, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
-use markers::{APP1, APP2, Component, Density, EXIF, ICC, Markers, Segment, XMP, icc_part};
+use markers::{APP1, APP2, Component, Density, EXIF, ICC, MOST_BLOCKS, Markers, Segment, XMP, icc_part};
 
 /// The most content that a segment can have, by its 16-bit length.
 const MOST_SEGMENT: usize = 65533;
@@ -64,14 +65,37 @@ struct PlaneSize {
 }
 
 impl PlaneSize {
+    /// Of a plane with a sample for every pixel.
+    fn of_pixels(layout: &Layout) -> Self {
+        Self { width: layout.width as usize, rows: layout.height as usize }
+    }
+
     fn bytes(self) -> usize {
         self.width * self.rows
+    }
+
+    fn plane<D>(self, data: D) -> Plane<D> {
+        Plane { data, width: self.width, rows: self.rows }
     }
 }
 
 impl Chroma {
     fn bytes(self) -> usize {
         self.blue.bytes() + self.red.bytes()
+    }
+
+    /// The planes of a slot, in which there is nothing behind them.
+    fn planes_mut(self, luma: PlaneSize, slot: &mut [u8]) -> [Plane<&mut [u8]>; 3] {
+        let (y, tail) = slot.split_at_mut(luma.bytes());
+        let (cb, cr) = tail.split_at_mut(self.blue.bytes());
+        [luma.plane(y), self.blue.plane(cb), self.red.plane(cr)]
+    }
+
+    /// The planes of a slot.
+    fn planes(self, luma: PlaneSize, slot: &[u8]) -> [Plane<&[u8]>; 3] {
+        let (y, tail) = slot.split_at(luma.bytes());
+        let (cb, cr) = tail[..self.bytes()].split_at(self.blue.bytes());
+        [luma.plane(y), self.blue.plane(cb), self.red.plane(cr)]
     }
 }
 
@@ -156,31 +180,24 @@ impl<'a> Source<'a> {
         if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
     }
 
-    /// A progressive picture's coefficients are collected in memory, two bytes each: once in the decoder, twice in the encoder.
+    /// A progressive picture's coefficients are collected in memory, and a scan is copied without its stuffing.
     pub(super) fn heap_bytes(&self) -> u64 {
-        let blocks = |i| self.markers.plane_size(i).bytes() as u64;
-        if self.markers.progressive {
-            (0..self.markers.components.len()).map(blocks).sum::<u64>() * 4
-        } else {
-            0
-        }
+        if self.markers.progressive { self.coefficient_bytes() + self.bytes.len() as u64 } else { 0 }
+    }
+
+    /// What a progressive picture's coefficients take, in the decoder and once more in the encoder.
+    fn coefficient_bytes(&self) -> u64 {
+        let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
+        if self.markers.progressive { coding::heap_bytes(sizes) } else { 0 }
     }
 
     /// Decodes into `slot`, which is as long as pixels and tail.
     pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         let layout = self.layout();
-        let tables = match self.form {
-            Form::Gray => self.reader.read_packed(Space::Gray, slot),
-            Form::Rgb => self.reader.read_packed(Space::Rgb, slot),
-            Form::Planes(chroma) => {
-                let luma = PlaneSize { width: layout.width as usize, rows: layout.height as usize };
-                let (y, tail) = slot.split_at_mut(luma.bytes());
-                let (cb, cr) = tail.split_at_mut(chroma.blue.bytes());
-                let plane = |data, size: PlaneSize| Plane { data, width: size.width, rows: size.rows };
-                self.reader.read_planes(&mut [plane(y, luma), plane(cb, chroma.blue), plane(cr, chroma.red)])
-            }
-        }
-        .map_err(decode_error)?;
+        let tables = match self.read_progressive(slot) {
+            Some(tables) => tables,
+            None => self.read(slot).map_err(decode_error)?,
+        };
         Ok(Payload {
             layout,
             metadata: self.markers.metadata(),
@@ -188,9 +205,30 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Decodes by our own reader, which knows progressive planes.
+    fn read_progressive(&self, slot: &mut [u8]) -> Option<Vec<QuantTable>> {
+        let luma = PlaneSize::of_pixels(&self.layout());
+        match self.form {
+            _ if !self.markers.progressive => None,
+            Form::Gray => coding::read(self.bytes, &mut [luma.plane(slot)]),
+            Form::Planes(chroma) => coding::read(self.bytes, &mut chroma.planes_mut(luma, slot)),
+            Form::Rgb => None,
+        }
+    }
+
+    /// Decodes by libjpeg.
+    fn read(&mut self, slot: &mut [u8]) -> Result<Vec<QuantTable>, Fault> {
+        let luma = PlaneSize::of_pixels(&self.layout());
+        match self.form {
+            Form::Gray => self.reader.read_packed(Space::Gray, slot),
+            Form::Rgb => self.reader.read_packed(Space::Rgb, slot),
+            Form::Planes(chroma) => self.reader.read_planes(&mut chroma.planes_mut(luma, slot)),
+        }
+    }
+
     /// What to write back, for the components that have been taken.
     fn native(self, mut tables: Vec<QuantTable>) -> Native {
-        let coefficient_bytes = self.heap_bytes();
+        let coefficient_bytes = self.coefficient_bytes();
         let Self { markers, form, .. } = self;
         let (space, components) = match form {
             _ if self.gray => {
@@ -222,34 +260,36 @@ impl<'a> Source<'a> {
 impl Markers<'_> {
     /// Whether Y has a sample for every pixel, and the components can be written interleaved with their sampling factors.
     fn is_usual(&self) -> bool {
-        const MOST_BLOCKS: u32 = 10; // of an MCU: T.81, B.2.3
         let blocks: u32 =
             self.components.iter().map(|c| u32::from(c.horizontal) * u32::from(c.vertical)).sum();
         let luma = self.components.first().map(|y| (y.horizontal, y.vertical));
-        luma == Some(self.largest_factors()) && blocks <= MOST_BLOCKS
+        luma == Some(largest_factors(&self.components)) && blocks <= MOST_BLOCKS
     }
 
-    fn largest_factors(&self) -> (u8, u8) {
-        let largest = |factor: fn(&Component) -> u8| self.components.iter().map(factor).max().unwrap_or(1);
-        (largest(|c| c.horizontal), largest(|c| c.vertical))
-    }
-
-    /// The size of a component's plane in whole blocks (T.81, A.1.1 and A.2.4).
     fn plane_size(&self, component: usize) -> PlaneSize {
-        let (most_h, most_v) = self.largest_factors();
-        let Component { horizontal, vertical } = self.components[component];
-        let padded = |side: u32, factor: u8, most: u8| {
-            (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
-        };
-        PlaneSize {
-            width: padded(self.width, horizontal, most_h),
-            rows: padded(self.height, vertical, most_v),
-        }
+        plane_size(self.width, self.height, &self.components, self.components[component])
     }
 
     fn chroma(&self) -> Chroma {
         Chroma { blue: self.plane_size(1), red: self.plane_size(2) }
     }
+}
+
+/// The size of a component's plane in whole blocks (T.81, A.1.1 and A.2.4), among all components of a picture.
+fn plane_size(width: u32, height: u32, all: &[Component], component: Component) -> PlaneSize {
+    let (most_h, most_v) = largest_factors(all);
+    let padded = |side: u32, factor: u8, most: u8| {
+        (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
+    };
+    PlaneSize {
+        width: padded(width, component.horizontal, most_h),
+        rows: padded(height, component.vertical, most_v),
+    }
+}
+
+fn largest_factors(components: &[Component]) -> (u8, u8) {
+    let largest = |factor: fn(&Component) -> u8| components.iter().map(factor).max().unwrap_or(1);
+    (largest(|c| c.horizontal), largest(|c| c.vertical))
 }
 
 impl Component {
@@ -293,18 +333,31 @@ pub(super) fn encode(
         restart_interval: native.map_or(0, |n| n.restart_interval),
         density: native.map_or(Some(Density { unit: 0, x: 1, y: 1 }), |n| n.density),
         segments,
+        codes: None,
     };
-    if let Some((native, chroma)) = native.and_then(|native| native.planes.map(|chroma| (native, chroma))) {
-        debug_assert_eq!(native.space, Space::YCbCr);
-        let luma = PlaneSize { width: layout.width as usize, rows: layout.height as usize };
-        let (y, tail) = slot.split_at(luma.bytes());
-        let (cb, cr) = tail[..chroma.bytes()].split_at(chroma.blue.bytes());
-        let plane = |data, size: PlaneSize| Plane { data, width: size.width, rows: size.rows };
-        let planes = [plane(y, luma), plane(cb, chroma.blue), plane(cr, chroma.red)];
-        libjpeg::write(scratch, &frame, &Pixels::Planes(&planes))
+    let luma = PlaneSize::of_pixels(&layout);
+    let pixels = if let Some(chroma) = native.and_then(|native| native.planes) {
+        Pixels::Planes(&chroma.planes(luma, slot))
     } else {
         let space = if layout.pixel == Pixel::Gray { Space::Gray } else { Space::Rgb };
-        libjpeg::write(scratch, &frame, &Pixels::Packed(space, pixels_of(&layout, slot)))
+        Pixels::Packed(space, pixels_of(&layout, slot))
+    };
+    let gray;
+    let planes = match &pixels {
+        Pixels::Planes(planes) => Some(*planes),
+        Pixels::Packed(Space::Gray, samples) => {
+            gray = [luma.plane(*samples)];
+            Some(&gray[..])
+        }
+        Pixels::Packed(..) => None,
+    };
+    match planes {
+        Some(planes) if frame.progressive => coding::write(scratch, &frame, planes),
+        Some(planes) => frame.quant_tables().and_then(|tables| {
+            let codes = Some(coding::codes(&tables, planes));
+            libjpeg::write(scratch, &Frame { codes, ..frame }, &pixels)
+        }),
+        None => libjpeg::write(scratch, &frame, &pixels),
     }
     .map_err(encode_error)?;
     out.write_all(scratch)?;

@@ -149,10 +149,11 @@ impl Decoded {
     }
 
     /// Bytes of heap that the encoder takes for itself, beyond small change: a progressive JPEG's coefficients again, and an output
-    /// about as long as the input.
+    /// about as long as the input; some rows of a PNG, which can be as long as the picture.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         match (&self.native, target.format_for(self.format)) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
+            (_, Format::Png) => png::heap_bytes(&self.layout),
             _ => 0,
         }
     }
@@ -259,7 +260,8 @@ impl Opened<'_> {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
-            Source::Png(_) | Source::Pnm(_) | Source::Bmp(_) => 0,
+            Source::Png(png) => png::heap_bytes(&png.layout()),
+            Source::Pnm(_) | Source::Bmp(_) => 0,
         };
         decoder + self.file_bytes
     }

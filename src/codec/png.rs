@@ -90,6 +90,12 @@ fn metadata(info: &Info<'_>) -> Metadata {
     }
 }
 
+/// The rows that a decoder or encoder keeps beside the pixels.
+pub(super) fn heap_bytes(layout: &Layout) -> u64 {
+    const ROWS: u64 = 4;
+    ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64
+}
+
 /// Writes the pixels of `slot`.
 pub(super) fn encode(
     decoded: &Decoded,

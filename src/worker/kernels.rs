@@ -323,7 +323,8 @@ impl Kernels {
     /// # Safety
     /// As [`Kernels::apply`].
     unsafe fn apply8(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
-        let spread = if kind.channels() == 3 { (512, 2) } else { (128, 10) };
+        // At least 256 threads a block: each makes a level of the LUT.
+        let spread = if kind.channels() == 3 { (512, 2) } else { (256, 5) };
         let launch = self.spread(kind, Depth::Eight, span, spread);
         let (Span { at, pixels }, [counts, _]) = (span, tables.counts8);
         let name = ("apply8", kind.suffix());

@@ -3,6 +3,7 @@
 //! It is histeqd started again with a hidden subcommand, its end of the socket as standard input. It ends with the
 //! socket, and so never outlives the main process.
 
+mod check;
 pub(crate) mod cuda;
 pub mod fault;
 mod gpu;
@@ -32,6 +33,7 @@ use crate::equalize::{Operation, Order, Scratch, equalize};
 use crate::error::{Error, Exit};
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
+use check::Checked;
 use fault::{Fault, Faults};
 use jpeg::{JpegWork, LentJpeg};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
@@ -353,13 +355,14 @@ fn work(
     let (sender, receiver) = crossbeam_channel::unbounded();
     let (jpegs, lent_jpegs) = crossbeam_channel::unbounded();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
-    let faults = Faults::new(fault);
+    let (faults, checked) = (Faults::new(fault), Checked::default());
     std::thread::scope(|scope| {
         for number in 0..lanes {
-            let (receiver, made, faults) = (receiver.clone(), made.clone(), &faults);
+            let (receiver, made) = (receiver.clone(), made.clone());
+            let (faults, checked) = (&faults, &checked);
             let lent = lent_jpegs.clone();
             let run = move || match jpeg {
-                false => run_lane(engine, channel, &receiver, faults, &made),
+                false => run_lane(engine, channel, &receiver, (faults, checked), &made),
                 true => jpeg::run_lane(&JpegWork { engine, channel, faults, lent }, &made),
             };
             std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
@@ -429,7 +432,7 @@ fn run_lane(
     engine: &dyn Engine,
     channel: &Channel,
     lent: &Receiver<Lent>,
-    faults: &Faults,
+    (faults, checked): (&Faults, &Checked),
     made: &Sender<Result<(), EngineError>>,
 ) {
     let (lane, report) = match engine.lane() {
@@ -442,8 +445,9 @@ fn run_lane(
     for Lent { slot, memory, layout, order } in lent {
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &mut memory.bytes_mut()[..order.slot_bytes(&layout) as usize];
-        let result =
-            faults.strike(bytes, || lane.trap()).and_then(|()| lane.carry_out(bytes, &layout, &order));
+        let result = (faults.strike(bytes, || lane.trap()))
+            .and_then(|()| checked.check(lane.as_mut(), &layout, &order))
+            .and_then(|()| lane.carry_out(bytes, &layout, &order));
         drop(memory);
         if let Err(error) = result {
             fail(channel, slot, &error);

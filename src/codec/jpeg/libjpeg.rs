@@ -19,7 +19,9 @@ mod read;
 mod write;
 
 pub(super) use read::Reader;
-pub(super) use write::{Frame, Pixels, Tables, write};
+#[cfg(test)]
+pub(super) use write::write_refined;
+pub(super) use write::{Code, Codes, Frame, Pixels, Tables, write};
 
 /// The side of a block of coefficients, in samples.
 pub(super) const BLOCK: usize = 8;
@@ -34,6 +36,12 @@ pub(super) struct Fault {
     pub(super) message: String,
     /// Whether memory ran out, rather than the data being wrong.
     pub(super) out_of_memory: bool,
+}
+
+impl Fault {
+    pub(super) fn out_of_memory() -> Self {
+        Self { message: String::new(), out_of_memory: true }
+    }
 }
 
 /// The colour spaces of a JPEG that are read and written.
@@ -64,9 +72,9 @@ impl Space {
 /// A quantization table in natural order.
 pub(super) type QuantTable = [u16; 64];
 
-/// Where the samples of one component lie: `rows` rows of `width` samples, `stride` apart. libjpeg works in whole blocks; a plane whose
-/// stride is not the width in blocks passes through a band of rows that is.
-#[derive(Debug)]
+/// Where the samples of one component lie: `rows` rows of `width` samples, one after the other. libjpeg works in whole blocks; a plane
+/// whose width is not whole blocks passes through a band of rows that is.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Plane<D> {
     pub(super) data: D,
     pub(super) width: usize,

@@ -5,10 +5,13 @@ use crate::codec::metadata::{Metadata, exif_body};
 
 use super::{malformed, mpf};
 
+pub(super) const SOF2: u8 = 0xc2;
+pub(super) const DHT: u8 = 0xc4;
 pub(super) const SOI: u8 = 0xd8;
 pub(super) const EOI: u8 = 0xd9;
 pub(super) const SOS: u8 = 0xda;
-const DRI: u8 = 0xdd;
+pub(super) const DQT: u8 = 0xdb;
+pub(super) const DRI: u8 = 0xdd;
 pub(super) const APP0: u8 = 0xe0;
 pub(super) const APP1: u8 = 0xe1;
 pub(super) const APP2: u8 = 0xe2;
@@ -22,6 +25,9 @@ pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
 
 /// More scans than any encoder writes. Every one of them may touch the whole picture, so a small file could keep a core busy for hours.
 const MOST_SCANS: u32 = 300;
+
+/// The most blocks of an MCU (B.2.3).
+pub(super) const MOST_BLOCKS: u32 = 10;
 
 /// A marker and the content of its segment, without the length.
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +201,7 @@ impl<'a> Found<'a> {
                 .iter()
                 .map(|c| Component { horizontal: c[1] >> 4, vertical: c[1] & 15 })
                 .collect(),
-            progressive: process == 0xc2,
+            progressive: process == SOF2,
             restart_interval: self.restart_interval,
             density: self.density,
             kept: self.kept,

@@ -19,12 +19,9 @@ const ROOM: usize = 1 << 16;
 /// The largest divisor that libjpeg's forward DCT handles (it multiplies by 8 in 16 bits); a coefficient is 0 long before.
 const MOST_QUANT: u16 = 8191;
 
-/// The scans of progressive gray: mean values, coarse detail, fine detail. No coefficient is split by bits: its later
-/// refinements would take longer than all else together.
-const GRAY_SCANS: [jpeg_scan_info; 3] = [scan(&[0], 0, 0), scan(&[0], 1, 5), scan(&[0], 6, 63)];
-
-/// The scans of progressive colour: as gray, with the chroma before the fine detail.
-const COLOUR_SCANS: [jpeg_scan_info; 5] =
+/// The scans of progressive RGB; all others are written elsewhere. No coefficient is split by bits: its later refinements would take
+/// longer than all else together.
+const SCANS: [jpeg_scan_info; 5] =
     [scan(&[0, 1, 2], 0, 0), scan(&[0], 1, 5), scan(&[2], 1, 63), scan(&[1], 1, 63), scan(&[0], 6, 63)];
 
 const fn scan(components: &[c_int], first: c_int, last: c_int) -> jpeg_scan_info {
@@ -58,7 +55,33 @@ pub(in crate::codec::jpeg) struct Frame<'a> {
     pub(in crate::codec::jpeg) density: Option<Density>,
     /// Application data and comments.
     pub(in crate::codec::jpeg) segments: Vec<Segment<'a>>,
+    /// The Huffman codes for the first component and for the others, if the picture is sequential; the standard's examples if there
+    /// are none.
+    pub(in crate::codec::jpeg) codes: Option<[Codes; 2]>,
 }
+
+impl Frame<'_> {
+    /// The quantization table of every component.
+    pub(in crate::codec::jpeg) fn quant_tables(&self) -> Result<Vec<QuantTable>, Fault> {
+        match self.tables {
+            Tables::Own(own) => Ok(own.iter().map(|table| table.map(|d| d.clamp(1, MOST_QUANT))).collect()),
+            Tables::Quality(quality) => {
+                let [luma, chroma] = quality_tables(quality)?;
+                Ok([luma, chroma, chroma].into_iter().take(self.components.len()).collect())
+            }
+        }
+    }
+}
+
+/// A Huffman code as a DHT segment has it: the number of codes by length, 1 to 16, and their symbols.
+#[derive(Clone, Debug)]
+pub(in crate::codec::jpeg) struct Code {
+    pub(in crate::codec::jpeg) counts: [u8; 16],
+    pub(in crate::codec::jpeg) symbols: Vec<u8>,
+}
+
+/// The code for mean values, and that for the other coefficients.
+pub(in crate::codec::jpeg) type Codes = [Code; 2];
 
 /// How coefficients are quantized.
 #[derive(Clone, Copy, Debug)]
@@ -84,12 +107,34 @@ pub(in crate::codec::jpeg) fn write(
     frame: &Frame<'_>,
     pixels: &Pixels<'_>,
 ) -> Result<(), Fault> {
+    write_prepared(out, frame, pixels, |_| ())
+}
+
+/// As [`write`], in libjpeg's own progressive scans, which tell coefficients bit by bit.
+#[cfg(test)]
+pub(in crate::codec::jpeg) fn write_refined(
+    out: &mut Vec<u8>,
+    frame: &Frame<'_>,
+    pixels: &Pixels<'_>,
+) -> Result<(), Fault> {
+    // SAFETY: it is called when all that the scans depend on is set.
+    write_prepared(out, frame, pixels, |info| unsafe { mozjpeg_sys::jpeg_simple_progression(info) })
+}
+
+/// Encodes; `prepare` is called when everything is set up.
+fn write_prepared(
+    out: &mut Vec<u8>,
+    frame: &Frame<'_>,
+    pixels: &Pixels<'_>,
+    prepare: impl FnOnce(&mut jpeg_compress_struct),
+) -> Result<(), Fault> {
     out.clear();
     let writer = Writer::new(out);
     // SAFETY: `state` is valid and used by nobody else; `new` has created the object.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
         set_up(info, frame, pixels);
+        prepare(info);
         jpeg_start_compress(info, 1);
         for segment in &frame.segments {
             jpeg_write_marker(
@@ -104,6 +149,22 @@ pub(in crate::codec::jpeg) fn write(
             Pixels::Planes(planes) => write_planes(info, planes),
         }
         jpeg_finish_compress(info);
+    })
+}
+
+/// The standard's example tables, for Y and for Cb and Cr, scaled for a quality as libjpeg does.
+fn quality_tables(quality: u8) -> Result<[QuantTable; 2], Fault> {
+    let mut out = Vec::new();
+    let writer = Writer::new(&mut out);
+    // SAFETY: `state` is valid and used by nobody else; `new` has created the object; the two tables exist once they are set.
+    catch(|| unsafe {
+        let info = &mut (*writer.state).info;
+        jpeg_c_set_int_param(info, JINT_COMPRESS_PROFILE, JCP_FASTEST as c_int);
+        info.in_color_space = Space::YCbCr.to_libjpeg();
+        info.input_components = Space::YCbCr.components() as c_int;
+        jpeg_set_defaults(info);
+        jpeg_set_quality(info, c_int::from(quality), 1);
+        [0, 1].map(|number| (*info.quant_tbl_ptrs[number]).quantval)
     })
 }
 
@@ -133,8 +194,12 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pi
         }
     }
     if frame.progressive {
-        let scans = if frame.components.len() == 1 { &GRAY_SCANS[..] } else { &COLOUR_SCANS[..] };
-        (info.scan_info, info.num_scans) = (scans.as_ptr(), scans.len() as c_int);
+        assert_eq!(frame.components.len(), 3);
+        (info.scan_info, info.num_scans) = (SCANS.as_ptr(), SCANS.len() as c_int);
+    }
+    if let Some(codes) = &frame.codes {
+        // SAFETY: the defaults are set.
+        unsafe { set_codes(info, codes) };
     }
     info.raw_data_in = matches!(pixels, Pixels::Planes(_)).into();
     info.restart_interval = c_uint::from(frame.restart_interval);
@@ -158,6 +223,23 @@ unsafe fn set_tables(info: &mut jpeg_compress_struct, tables: &[QuantTable]) {
             }
             (*info.quant_tbl_ptrs[number]).quantval = table.map(|divisor| divisor.clamp(1, MOST_QUANT));
             (*info.comp_info.add(component)).quant_tbl_no = number as c_int;
+        }
+    }
+}
+
+/// Replaces the codes of the standard's examples, which are numbered 0 and 1 for the first component and the others.
+///
+/// # Safety
+/// The defaults must have been set.
+unsafe fn set_codes(info: &mut jpeg_compress_struct, codes: &[Codes; 2]) {
+    for (number, [means, details]) in codes.iter().enumerate() {
+        for (table, code) in
+            [(info.dc_huff_tbl_ptrs[number], means), (info.ac_huff_tbl_ptrs[number], details)]
+        {
+            // SAFETY: the defaults have made tables 0 and 1, which live as long as the object.
+            let table = unsafe { &mut *table };
+            table.bits[1..].copy_from_slice(&code.counts);
+            table.huffval[..code.symbols.len()].copy_from_slice(&code.symbols);
         }
     }
 }

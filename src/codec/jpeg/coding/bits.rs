@@ -1,0 +1,140 @@
+//! Entropy-coded bits, with the stuffing of T.81, F.1.2.3.
+
+/// Bytes of zeros behind the data of a reader.
+const PADDING: usize = 8;
+
+/// Copies entropy-coded data up to the next marker without its stuffing, and pads it for [`BitReader`]. Returns the marker and what
+/// follows it; `None` if there is none.
+pub(super) fn unstuff<'a>(bytes: &'a [u8], data: &mut Vec<u8>) -> Option<(u8, &'a [u8])> {
+    data.clear();
+    data.try_reserve_exact(length(bytes)? + PADDING).ok()?;
+    let mut rest = bytes;
+    loop {
+        let at = memchr::memchr(0xff, rest)?;
+        let fill = rest[at..].iter().take_while(|&&byte| byte == 0xff).count();
+        let (&marker, behind) = rest[at + fill..].split_first()?;
+        if marker != 0 {
+            data.extend_from_slice(&rest[..at]);
+            data.extend_from_slice(&[0; PADDING]);
+            return Some((marker, behind));
+        }
+        data.extend_from_slice(&rest[..=at]);
+        rest = behind;
+    }
+}
+
+/// Bytes of entropy-coded data up to the next marker, its stuffing among them; `None` if there is no marker.
+fn length(bytes: &[u8]) -> Option<usize> {
+    let ends = memchr::memchr_iter(0xff, bytes);
+    ends.into_iter().find(|at| bytes.get(at + 1).is_some_and(|&next| next != 0 && next != 0xff))
+}
+
+/// Takes bits from the data of [`unstuff`]. Behind its end there are zeros; [`BitReader::finish`] tells whether they were needed.
+pub(super) struct BitReader<'a> {
+    data: &'a [u8],
+    at: usize,
+    /// The next bits, the first one topmost.
+    buffer: u64,
+    /// How many of them are counted as there; more may be.
+    held: u32,
+}
+
+impl<'a> BitReader<'a> {
+    pub(super) fn new(data: &'a [u8]) -> Self {
+        Self { data, at: 0, buffer: 0, held: 0 }
+    }
+
+    /// Has at least [`BitReader::FILLED`] bits there.
+    #[inline(always)]
+    pub(super) fn fill(&mut self) {
+        let next = self.data.get(self.at..).and_then(<[u8]>::first_chunk);
+        self.buffer |= next.map_or(0, |bytes| u64::from_be_bytes(*bytes)) >> self.held;
+        self.at += ((63 - self.held) / 8) as usize;
+        self.held |= Self::FILLED;
+    }
+
+    /// Bits that are there after a fill, at least.
+    pub(super) const FILLED: u32 = 56;
+
+    /// The next bits, at most 32, of those that are there.
+    #[inline(always)]
+    pub(super) fn peek(&self, bits: u32) -> u32 {
+        (self.buffer >> 1 >> (63 - bits)) as u32
+    }
+
+    /// Leaves bits behind, of those that are there.
+    #[inline(always)]
+    pub(super) fn skip(&mut self, bits: u32) {
+        self.buffer <<= bits;
+        self.held -= bits;
+    }
+
+    #[inline(always)]
+    pub(super) fn take(&mut self, bits: u32) -> u32 {
+        let taken = self.peek(bits);
+        self.skip(bits);
+        taken
+    }
+
+    /// Whether the data have been taken to their last byte, and no further.
+    pub(super) fn finish(&self) -> Option<()> {
+        let taken = self.at * 8 - self.held as usize;
+        let there = (self.data.len() - PADDING) * 8;
+        there.checked_sub(taken).filter(|left| *left < 8).map(|_| ())
+    }
+}
+
+/// Appends bits to a file.
+pub(super) struct BitWriter<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+    /// The last `held` bits are still to be written; fewer than 32 between calls.
+    buffer: u64,
+    held: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out, buffer: 0, held: 0 }
+    }
+
+    /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
+    #[inline(always)]
+    pub(super) fn put(&mut self, bits: u32, count: u32) {
+        self.buffer = self.buffer << count | u64::from(bits);
+        self.held += count;
+        if self.held >= 32 {
+            self.held -= 32;
+            self.write_word((self.buffer >> self.held) as u32);
+        }
+    }
+
+    #[inline(always)]
+    fn write_word(&mut self, word: u32) {
+        // Whether a byte of the word is 0xff: its complement has a byte of zero.
+        if (!word).wrapping_sub(0x0101_0101) & word & 0x8080_8080 == 0 {
+            self.out.extend_from_slice(&word.to_be_bytes());
+        } else {
+            self.write_stuffed(&word.to_be_bytes());
+        }
+    }
+
+    #[cold]
+    fn write_stuffed(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.out.push(byte);
+            if byte == 0xff {
+                self.out.push(0);
+            }
+        }
+    }
+
+    /// Fills the last byte with ones, and begins anew behind it.
+    pub(super) fn flush(&mut self) {
+        let missing = self.held.wrapping_neg() % 8;
+        self.buffer = self.buffer << missing | ((1 << missing) - 1);
+        let bytes = ((self.held + missing) / 8) as usize;
+        let last = self.buffer.to_be_bytes();
+        self.write_stuffed(&last[8 - bytes..]);
+        self.held = 0;
+    }
+}

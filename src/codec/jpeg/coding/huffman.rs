@@ -1,0 +1,251 @@
+//! Huffman codes (T.81, annexes C and K.2).
+
+use super::bits::BitReader;
+use crate::codec::jpeg::libjpeg::Code;
+
+/// Codes up to this length are decoded in one step.
+const SHORT: u32 = 10;
+
+/// The longest code.
+const LONGEST: usize = 16;
+
+/// A code to read with.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    /// For the next [`SHORT`] bits the code's length and its symbol; 0 where the code is longer.
+    short: Box<[u16; 1 << SHORT]>,
+    /// For the next [`SHORT`] bits the length of code and value together, the zeros before it, and the value; 0 where they are longer.
+    valued: Box<[(u8, u8, i8); 1 << SHORT]>,
+    /// By length: where, in 16 bits, the codes end that are no longer.
+    end: [u32; LONGEST + 1],
+    /// By length: what has to be added to a code to get its symbol's place.
+    place: [i32; LONGEST + 1],
+    symbols: Vec<u8>,
+}
+
+impl Decoder {
+    /// From the number of codes by length, 1 to 16, and their symbols. `None` if there can be no such code.
+    pub(super) fn new(counts: &[u8; LONGEST], symbols: &[u8]) -> Option<Self> {
+        let mut short = Box::new([0; 1 << SHORT]);
+        let (mut end, mut place) = ([0; LONGEST + 1], [0; LONGEST + 1]);
+        let (mut code, mut next) = (0u32, 0usize);
+        for (length, &count) in (1..).zip(counts) {
+            place[length as usize] = next as i32 - code as i32;
+            for &symbol in symbols.get(next..next + usize::from(count))? {
+                if length <= SHORT {
+                    let (first, spare) = (code << (SHORT - length), 1 << (SHORT - length));
+                    let entries = short.get_mut(first as usize..first as usize + spare)?;
+                    entries.fill((length as u16) << 8 | u16::from(symbol));
+                }
+                code += 1;
+            }
+            // All ones are no code (T.81, C.2).
+            if code >= 1 << length {
+                return None;
+            }
+            end[length as usize] = code << (16 - length);
+            next += usize::from(count);
+            code <<= 1;
+        }
+        let valued = Box::new(std::array::from_fn(|next| valued(next as u32, short[next])));
+        Some(Self { short, valued, end, place, symbols: symbols[..next].to_vec() })
+    }
+
+    /// Takes a symbol; at least 16 bits are there. `None` if they are no code.
+    #[inline(always)]
+    pub(super) fn take(&self, bits: &mut BitReader<'_>) -> Option<u8> {
+        let entry = self.short[bits.peek(SHORT) as usize];
+        if entry == 0 {
+            return self.take_long(bits);
+        }
+        bits.skip(u32::from(entry >> 8));
+        Some(entry as u8)
+    }
+
+    /// Takes a symbol that means a value, with that value, and tells the zeros before it. `None` if it is anything else, or long.
+    #[inline(always)]
+    pub(super) fn take_valued(&self, bits: &mut BitReader<'_>) -> Option<(u32, i16)> {
+        let (length, zeros, value) = self.valued[bits.peek(SHORT) as usize];
+        if length == 0 {
+            return None;
+        }
+        bits.skip(length.into());
+        Some((zeros.into(), value.into()))
+    }
+
+    #[cold]
+    fn take_long(&self, bits: &mut BitReader<'_>) -> Option<u8> {
+        let next = bits.peek(16);
+        let length = (SHORT as usize + 1..=LONGEST).find(|&length| next < self.end[length])?;
+        bits.skip(length as u32);
+        let place = (next >> (LONGEST - length)) as i32 + self.place[length];
+        self.symbols.get(usize::try_from(place).ok()?).copied()
+    }
+}
+
+/// The entry for [`SHORT`] bits that begin with the code in this entry of the codes.
+fn valued(bits: u32, entry: u16) -> (u8, u8, i8) {
+    let (length, zeros, size) = (u32::from(entry >> 8), (entry >> 4 & 15) as u8, u32::from(entry & 15));
+    if size == 0 || length + size > SHORT {
+        return (0, 0, 0);
+    }
+    let value = bits >> (SHORT - length - size) & ((1 << size) - 1);
+    i8::try_from(extended(value, size)).map_or((0, 0, 0), |value| ((length + size) as u8, zeros, value))
+}
+
+/// The value that so many bits mean: if the first of them is 0, a negative one (T.81, F.2.2.1).
+#[inline(always)]
+pub(super) fn extended(bits: u32, size: u32) -> i32 {
+    let value = bits as i32;
+    if value >> size.saturating_sub(1) == 0 { value - (1 << size) + 1 } else { value }
+}
+
+/// A code to write with.
+#[derive(Debug)]
+pub(super) struct Encoder {
+    /// By symbol: the code, and its length.
+    codes: [(u16, u8); 256],
+    counts: [u8; LONGEST],
+    symbols: Vec<u8>,
+}
+
+impl Encoder {
+    /// The code that writes symbols, so often each, in the fewest bits.
+    pub(super) fn optimal(frequencies: &[u32; 256]) -> Self {
+        let mut symbols: Vec<u8> = (0..=255).filter(|&s| frequencies[usize::from(s)] > 0).collect();
+        symbols.sort_by_key(|&symbol| std::cmp::Reverse(frequencies[usize::from(symbol)]));
+        let rarest_first = symbols.iter().rev().map(|&symbol| u64::from(frequencies[usize::from(symbol)]));
+        // One more than there are, and the rarest: the code of all ones, which is not to be used (T.81, C.2).
+        let counts = limit(lengths(std::iter::once(0).chain(rarest_first).collect()));
+        let mut codes = [(0, 0); 256];
+        let (mut code, mut next) = (0, symbols.iter());
+        for (length, &count) in (1..).zip(&counts) {
+            for &symbol in next.by_ref().take(usize::from(count)) {
+                codes[usize::from(symbol)] = (code, length);
+                code += 1;
+            }
+            code <<= 1;
+        }
+        Self { codes, counts, symbols }
+    }
+
+    /// The code of a symbol, and its length.
+    #[inline(always)]
+    pub(super) fn code(&self, symbol: u8) -> (u32, u32) {
+        let (code, length) = self.codes[usize::from(symbol)];
+        (u32::from(code), u32::from(length))
+    }
+
+    /// The number of codes by length, and the symbols, as a DHT segment has them.
+    pub(super) fn definition(&self) -> (&[u8; LONGEST], &[u8]) {
+        (&self.counts, &self.symbols)
+    }
+}
+
+impl From<Encoder> for Code {
+    fn from(encoder: Encoder) -> Self {
+        Self { counts: encoder.counts, symbols: encoder.symbols }
+    }
+}
+
+/// No code of Huffman's gets longer than this: the frequencies would have to grow like Fibonacci's numbers.
+const DEEPEST: usize = 64;
+
+/// How many codes there are by length, for these frequencies in ascending order, when lengths are free (Huffman's procedure).
+fn lengths(mut weights: Vec<u64>) -> [u32; DEEPEST] {
+    let leaves = weights.len();
+    // Every two of the least weight get a parent, which is appended, so parents are in ascending order as well.
+    let mut parents = vec![0; leaves];
+    let (mut leaf, mut parent) = (0, leaves);
+    for new in leaves..2 * leaves - 1 {
+        let mut least = || {
+            let from_leaves = leaf < leaves && (parent == new || weights[leaf] <= weights[parent]);
+            let next = if from_leaves { &mut leaf } else { &mut parent };
+            *next += 1;
+            *next - 1
+        };
+        let (one, other) = (least(), least());
+        weights.push(weights[one] + weights[other]);
+        parents.push(0);
+        (parents[one], parents[other]) = (new, new);
+    }
+    let mut depths = vec![0; parents.len()];
+    for node in (0..parents.len() - 1).rev() {
+        depths[node] = depths[parents[node]] + 1;
+    }
+    let mut counts = [0; DEEPEST];
+    depths[..leaves].iter().for_each(|&depth: &usize| counts[depth] += 1);
+    counts
+}
+
+/// Makes the codes that are too long shorter, some others longer, and takes one of the longest away (T.81, figure K.3).
+fn limit(mut counts: [u32; DEEPEST]) -> [u8; LONGEST] {
+    for length in (LONGEST + 1..DEEPEST).rev() {
+        while counts[length] > 0 {
+            let shorter = (1..length - 1).rev().find(|&shorter| counts[shorter] > 0);
+            let shorter = shorter.expect("codes of one length alone are no longer than 9 bits");
+            counts[length] -= 2;
+            counts[length - 1] += 1;
+            counts[shorter + 1] += 2;
+            counts[shorter] -= 1;
+        }
+    }
+    if let Some(longest) = counts[1..].iter_mut().rfind(|count| **count > 0) {
+        *longest -= 1;
+    }
+    std::array::from_fn(|i| counts[i + 1] as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bits::{BitReader, BitWriter, unstuff};
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        // Even frequencies; ones that make codes of 30 bits, were they not limited; a single symbol; all symbols.
+        let mut fibonacci = [0; 256];
+        (fibonacci[0], fibonacci[1]) = (1, 1);
+        (2..30).for_each(|i| fibonacci[i] = fibonacci[i - 1] + fibonacci[i - 2]);
+        let single = std::array::from_fn(|i| u32::from(i == 77));
+        for frequencies in [[1; 256], fibonacci, single, std::array::from_fn(|i| i as u32 * i as u32)] {
+            let symbols: Vec<u8> = (0..=255).filter(|&s| frequencies[usize::from(s)] > 0).collect();
+            let encoder = Encoder::optimal(&frequencies);
+            let mut file = Vec::new();
+            let mut writer = BitWriter::new(&mut file);
+            for &symbol in &symbols {
+                let (code, length) = encoder.code(symbol);
+                writer.put(code, length);
+            }
+            writer.flush();
+            file.extend([0xff, 0xd9]);
+            let (counts, values) = encoder.definition();
+            let decoder = Decoder::new(counts, values).unwrap();
+            let mut data = Vec::new();
+            assert_eq!(unstuff(&file, &mut data), Some((0xd9, &[][..])));
+            let mut reader = BitReader::new(&data);
+            for &symbol in &symbols {
+                reader.fill();
+                assert_eq!(decoder.take(&mut reader), Some(symbol));
+            }
+            assert_eq!(reader.finish(), Some(()));
+        }
+    }
+
+    #[test]
+    fn frequent_symbols_have_short_codes() {
+        let frequencies = std::array::from_fn(|i| [8, 4, 2, 1].get(i).copied().unwrap_or(0));
+        let encoder = Encoder::optimal(&frequencies);
+        let lengths = [0, 1, 2, 3].map(|symbol| encoder.code(symbol).1);
+        assert_eq!(lengths, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn codes_that_cannot_be_are_refused() {
+        let counts = |first: &[u8]| std::array::from_fn(|i| first.get(i).copied().unwrap_or(0));
+        assert!(Decoder::new(&counts(&[2]), &[1, 2]).is_none());
+        assert!(Decoder::new(&counts(&[3]), &[1, 2, 3]).is_none());
+        assert!(Decoder::new(&counts(&[0, 5]), &[1, 2, 3, 4, 5]).is_none());
+        assert!(Decoder::new(&counts(&[1, 1]), &[1]).is_none());
+    }
+}

@@ -1,0 +1,256 @@
+//! The entropy-coded data of a scan, read (T.81, G.2). `None` throughout means that the data are not what a writer would write.
+
+use std::ops::Range;
+
+use super::bits::{BitReader, unstuff};
+use super::huffman::{Decoder, extended};
+use super::{Block, Grid, band, leaf};
+
+/// The first restart marker of eight.
+const RST0: u8 = 0xd0;
+
+/// Which coefficients a scan tells, and to which bit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection {
+    pub(super) first: u32,
+    pub(super) last: u32,
+    /// The lowest bit that earlier scans have told; 0 if this is the first.
+    pub(super) known: u32,
+    /// The lowest bit that this one tells.
+    pub(super) lowest: u32,
+}
+
+/// A component in a scan of mean values.
+pub(super) struct Means<'a> {
+    pub(super) grid: &'a mut Grid,
+    /// Blocks of it in an MCU, across and down.
+    pub(super) factors: (usize, usize),
+    pub(super) decoder: Option<&'a Decoder>,
+}
+
+/// Reads the data of a scan, one restart interval after the other. `read` is given the numbers of the units in each. Returns what
+/// follows from the marker behind it on.
+pub(super) fn read_intervals(
+    mut bytes: &[u8],
+    interval: usize,
+    units: usize,
+    mut read: impl FnMut(&mut BitReader<'_>, Range<usize>) -> Option<()>,
+) -> Option<&[u8]> {
+    let step = if interval == 0 { units } else { interval };
+    let mut data = Vec::new();
+    for (number, first) in (0..units).step_by(step).enumerate() {
+        let (marker, behind) = unstuff(bytes, &mut data)?;
+        let mut bits = BitReader::new(&data);
+        read(&mut bits, first..units.min(first + step))?;
+        bits.finish()?;
+        if first + step < units {
+            if marker != RST0 + (number % 8) as u8 {
+                return None;
+            }
+            bytes = behind;
+        } else {
+            // The marker is somebody else's.
+            bytes = &bytes[bytes.len() - behind.len() - 2..];
+        }
+    }
+    Some(bytes)
+}
+
+/// Reads mean values, of several components block by block. MCUs are counted row by row.
+pub(super) fn read_means(
+    bits: &mut BitReader<'_>,
+    selection: Selection,
+    components: &mut [Means<'_>],
+    mcus_across: usize,
+    mcus: Range<usize>,
+) -> Option<()> {
+    let mut means = [0i32; 4];
+    for mcu in mcus {
+        let (row, column) = (mcu / mcus_across, mcu % mcus_across);
+        for (component, mean) in components.iter_mut().zip(&mut means) {
+            let (across, down) = component.factors;
+            for block in 0..across * down {
+                let (x, y) = (column * across + block % across, row * down + block / across);
+                bits.fill();
+                let value = if selection.known > 0 {
+                    i32::from(bits.take(1) == 1) << selection.lowest
+                } else {
+                    *mean += read_difference(bits, component.decoder?)?;
+                    mean.checked_mul(1 << selection.lowest)?
+                };
+                let value = i16::try_from(value).ok()?;
+                // MCUs at the right and the lower edge have blocks beyond the picture.
+                let grid = &mut *component.grid;
+                if let (true, Some(mean)) = (x < grid.across, grid.means.get_mut(y * grid.across + x)) {
+                    *mean |= value;
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+#[inline(always)]
+fn read_difference(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<i32> {
+    const MOST: u8 = 15;
+    let size = decoder.take(bits).filter(|size| *size <= MOST)?;
+    Some(read_value(bits, u32::from(size)))
+}
+
+/// Takes a value of so many bits.
+#[inline(always)]
+fn read_value(bits: &mut BitReader<'_>, size: u32) -> i32 {
+    extended(bits.take(size), size)
+}
+
+/// How many blocks have no further coefficient to come, this one among them.
+#[inline(always)]
+fn read_run(bits: &mut BitReader<'_>, size: u32) -> usize {
+    ((1 << size) + bits.take(size)) as usize
+}
+
+/// Reads the other coefficients for the first time.
+#[inline(always)]
+pub(super) fn read_first(
+    bits: &mut BitReader<'_>,
+    selection: Selection,
+    decoder: &Decoder,
+    blocks: &mut [Block],
+    nonzero: &mut [u64],
+) -> Option<()> {
+    let mut next = 0;
+    while next < blocks.len() {
+        let (block, mask) = (&mut blocks[next], &mut nonzero[next]);
+        next += 1;
+        let mut k = selection.first;
+        while k <= selection.last {
+            bits.fill();
+            if let Some((zeros, value)) = decoder.take_valued(bits) {
+                k += zeros;
+                if k > selection.last {
+                    return None;
+                }
+                *block.get_mut(k as usize)? = value << selection.lowest;
+                *mask |= 1 << k;
+                k += 1;
+                continue;
+            }
+            let symbol = decoder.take(bits)?;
+            let (zeros, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
+            if size > 0 {
+                k += zeros;
+                if k > selection.last {
+                    return None;
+                }
+                let value = read_value(bits, size) << selection.lowest;
+                *block.get_mut(k as usize)? = i16::try_from(value).ok().filter(|value| *value != i16::MIN)?;
+                *mask |= 1 << k;
+                k += 1;
+            } else if zeros == 15 {
+                k += 16;
+            } else {
+                next += read_run(bits, zeros) - 1;
+                break;
+            }
+        }
+    }
+    // A run may not go on behind a restart.
+    (next == blocks.len()).then_some(())
+}
+
+/// Reads another bit of the other coefficients.
+#[inline(always)]
+pub(super) fn read_refinement(
+    bits: &mut BitReader<'_>,
+    selection: Selection,
+    decoder: &Decoder,
+    blocks: &mut [Block],
+    nonzero: &mut [u64],
+) -> Option<()> {
+    let band = band(selection.first, selection.last);
+    let mut run = 0;
+    for (block, mask) in blocks.iter_mut().zip(nonzero) {
+        let known = *mask & band;
+        let mut change = Change::default();
+        // What is left of the band.
+        let mut rest = band;
+        while run == 0 && rest != 0 {
+            bits.fill();
+            let symbol = decoder.take(bits)?;
+            let (zeros, size) = (u32::from(symbol >> 4), symbol & 15);
+            if size == 0 && zeros < 15 {
+                run = read_run(bits, zeros);
+                break;
+            }
+            if size > 1 {
+                return None;
+            }
+            let positive = bits.take(size.into());
+            // So many zeros stay what they are; the next one is what the symbol tells of.
+            let at = leaf::deposit(1 << zeros, rest & !known);
+            if at == 0 {
+                return None;
+            }
+            change.read_next(bits, rest & known & (at - 1));
+            change.new |= if size == 1 { at } else { 0 };
+            change.negative |= if positive == 0 { at } else { 0 };
+            rest &= !(at | (at - 1));
+        }
+        if run > 0 {
+            change.read_next(bits, rest & known);
+            run -= 1;
+        }
+        change.apply(1 << selection.lowest, known, block);
+        *mask |= change.new;
+    }
+    (run == 0).then_some(())
+}
+
+/// How a scan changes the coefficients of a block.
+#[derive(Default)]
+struct Change {
+    /// Another bit for each of those that are known not to be zero; the last of them has the lowest.
+    next: u64,
+    /// How many of them there are.
+    count: u32,
+    /// Those that are zero no longer.
+    new: u64,
+    /// Those of them that are negative.
+    negative: u64,
+}
+
+impl Change {
+    /// Takes another bit for each of these.
+    #[inline(always)]
+    fn read_next(&mut self, bits: &mut BitReader<'_>, which: u64) {
+        let mut missing = which.count_ones();
+        while missing > 0 {
+            const MOST: u32 = 32;
+            bits.fill();
+            let count = missing.min(MOST);
+            self.next = self.next << count | u64::from(bits.take(count));
+            self.count += count;
+            missing -= count;
+        }
+    }
+
+    #[inline(always)]
+    fn apply(&self, unit: i16, known: u64, block: &mut Block) {
+        let next = if self.count == 0 { 0 } else { self.next.reverse_bits() >> (64 - self.count) };
+        let further = leaf::deposit(next, known);
+        let mut changed = further | self.new;
+        while changed != 0 {
+            // The part in which the first of them is.
+            let part = changed.trailing_zeros() / 16;
+            let bits = |mask: u64| (mask >> (16 * part)) as u16;
+            let (further, new, negative) = (bits(further), bits(self.new), bits(self.negative));
+            let values = &mut block.as_chunks_mut::<16>().0[part as usize];
+            for (i, value) in values.iter_mut().enumerate() {
+                let has = |mask: u16| -i16::from(mask & 1 << i != 0);
+                let sign = *value >> 15 | has(negative);
+                *value += ((unit ^ sign) - sign) & has(further | new);
+            }
+            changed &= u64::MAX.checked_shl(16 * (part + 1)).unwrap_or(0);
+        }
+    }
+}

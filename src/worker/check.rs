@@ -1,0 +1,137 @@
+//! What a worker shows before the first picture of a kind: that its device leaves the CPU's bytes.
+//!
+//! A driver's compiler, memory that went bad or a kernel launched in a wrong shape make pixels that look like pixels; nothing later
+//! would notice. Only the kinds that come are looked at: a driver may need a second to compile the kernels of one.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{CpuLane, EngineError, Lane};
+use crate::equalize::Order;
+use crate::picture::{Depth, Layout, Pixel};
+use crate::slot::Memory;
+
+/// More than one block of every kernel, and odd, so that their ends are reached too.
+const SIZE: (u32, u32) = (131, 77);
+
+/// The kinds of work that a worker's lanes have been seen to do right.
+#[derive(Default)]
+pub(super) struct Checked(Mutex<Vec<(Pixel, Depth, Order)>>);
+
+impl Checked {
+    /// Carries out the order on a small picture of the layout's kind, on the lane and on the CPU, unless a lane of this worker did
+    /// so before.
+    ///
+    /// # Errors
+    /// When the device fails, or the bytes differ.
+    pub(super) fn check(
+        &self,
+        lane: &mut dyn Lane,
+        layout: &Layout,
+        order: &Order,
+    ) -> Result<(), EngineError> {
+        let kind = (layout.pixel, layout.depth, *order);
+        let mut checked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if checked.contains(&kind) {
+            return Ok(());
+        }
+        let small = Layout { width: SIZE.0, height: SIZE.1, ..*layout };
+        let (mut expected, mut found) = (noise(&small, order)?, noise(&small, order)?);
+        CpuLane::default().carry_out(expected.bytes_mut(), &small, order)?;
+        lane.carry_out(found.bytes_mut(), &small, order)?;
+        if found.bytes() != expected.bytes() {
+            return Err(EngineError(
+                "it does not compute what the CPU does: the GPU's memory, its driver or histeqd is at fault; please report it"
+                    .to_owned(),
+            ));
+        }
+        checked.push(kind);
+        Ok(())
+    }
+}
+
+/// A slot of noise in which many bytes are 0, and so many pixels transparent.
+fn noise(layout: &Layout, order: &Order) -> Result<Memory, EngineError> {
+    let bytes = order.slot_bytes(layout) as usize;
+    let mut slot = Memory::private(bytes).map_err(|error| EngineError(format!("no memory: {error}")))?;
+    for (i, byte) in slot.bytes_mut()[..bytes].iter_mut().enumerate() {
+        // Knuth's multiplicative hash.
+        let hash = (i as u32).wrapping_mul(2_654_435_761) >> 16;
+        *byte = if hash.is_multiple_of(3) { 0 } else { (hash >> 8) as u8 };
+    }
+    Ok(slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::equalize::{Method, Operation};
+
+    const EQUALIZE: Order = Order::Equalize(Operation { method: Method::Global, per_channel: false });
+    const COUNT: Order = Order::Count { equalize: None };
+
+    fn layout(pixel: Pixel, depth: Depth) -> Layout {
+        Layout { width: 4000, height: 3000, pixel, depth }
+    }
+
+    /// A lane that counts its pictures, and is wrong in the last byte of a slot for one kind of pixel.
+    #[derive(Default)]
+    struct Wrong {
+        lane: CpuLane,
+        pictures: usize,
+        about: Option<Pixel>,
+    }
+
+    impl Lane for Wrong {
+        fn equalize(
+            &mut self,
+            pixels: &mut [u8],
+            layout: &Layout,
+            operation: &Operation,
+        ) -> Result<(), EngineError> {
+            self.pictures += 1;
+            self.lane.equalize(pixels, layout, operation)?;
+            *pixels.last_mut().unwrap() ^= u8::from(self.about == Some(layout.pixel));
+            Ok(())
+        }
+
+        fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError> {
+            self.pictures += 1;
+            self.lane.count(pixels, layout, counts)?;
+            *counts.last_mut().unwrap() ^= u64::from(self.about == Some(layout.pixel));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_kind_is_checked_once() {
+        let (checked, mut lane) = (Checked::default(), Wrong::default());
+        for _ in 0..3 {
+            for order in [EQUALIZE, COUNT] {
+                for depth in [Depth::Eight, Depth::Sixteen] {
+                    checked.check(&mut lane, &layout(Pixel::GrayAlpha, depth), &order).unwrap();
+                }
+            }
+        }
+        assert_eq!(lane.pictures, 4);
+    }
+
+    #[test]
+    fn one_wrong_byte_is_found_each_time() {
+        let checked = Checked::default();
+        let mut lane = Wrong { about: Some(Pixel::Rgb), ..Wrong::default() };
+        for order in [EQUALIZE, COUNT, EQUALIZE] {
+            let reason = checked.check(&mut lane, &layout(Pixel::Rgb, Depth::Eight), &order).unwrap_err();
+            assert!(reason.to_string().starts_with("it does not compute what the CPU does"), "{reason}");
+            checked.check(&mut lane, &layout(Pixel::Gray, Depth::Eight), &order).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_noise_has_transparent_pixels_and_others() {
+        let layout = Layout { width: SIZE.0, height: SIZE.1, ..layout(Pixel::GrayAlpha, Depth::Eight) };
+        let slot = noise(&layout, &EQUALIZE).unwrap();
+        let pixels = &slot.bytes()[..layout.bytes() as usize];
+        let clear = pixels.chunks(2).filter(|pixel| pixel[1] == 0).count() as u64;
+        assert!(clear > layout.pixels() / 5 && clear < layout.pixels() / 2, "{clear}");
+    }
+}
