@@ -93,6 +93,8 @@ pub struct Task {
 pub enum Content {
     /// Pixels, to be worked on or done.
     Pixels,
+    /// The planes of a JPEG, and behind so many bytes of them its file: a device that can may encode them too.
+    Planes(CompressedJpeg, u64),
     /// A file that a device decodes, equalizes and encodes.
     Compressed(CompressedJpeg),
     /// So many bytes of what a device encoded.

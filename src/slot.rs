@@ -174,6 +174,8 @@ struct Member {
     slots: usize,
     /// Those for compressed pictures.
     compressed: usize,
+    /// Whether it can encode the pixels that it is given.
+    encodes: bool,
     standing: Standing,
     release: Release,
 }
@@ -237,7 +239,7 @@ impl SlotPool {
         let mut state = self.lock();
         let device = state.members.len();
         let standing = if accelerator { Standing::Down } else { Standing::Up };
-        state.members.push(Member { accelerator, slots, compressed: 0, standing, release });
+        state.members.push(Member { accelerator, slots, compressed: 0, encodes: false, standing, release });
         state.slots += slots as u64;
         let buffer = |id| Buffer { device, id: id as SlotId, compressed: false, memory: None };
         state.free.extend((0..slots).map(buffer));

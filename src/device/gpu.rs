@@ -301,8 +301,10 @@ impl GpuDevice {
     fn done(&self, slot: SlotId, content: Content, equalized: &Sender<Task>) -> Result<(), End> {
         let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
         let fits = match (task.content, content) {
-            (Content::Pixels, Content::Pixels) => true,
-            (Content::Compressed(_), Content::Encoded(bytes)) => bytes <= task.slot.bytes().len() as u64,
+            (Content::Pixels | Content::Planes(..), Content::Pixels) => true,
+            (Content::Compressed(_) | Content::Planes(..), Content::Encoded(bytes)) => {
+                bytes <= task.slot.bytes().len() as u64
+            }
             _ => false,
         };
         if !fits {

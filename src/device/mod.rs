@@ -159,8 +159,8 @@ impl Devices {
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 around.pool.wait_for_accelerators(true);
-                starter.workers(scope, &units, &start)?;
-                // They decline every picture.
+                // They decode no JPEG, and encode none of the planes that they get.
+                starter.workers(scope, &units, jpeg != JpegChoice::Cpu, &start)?;
                 if jpeg == JpegChoice::Gpu { starter.decoders(scope, &units, &start) } else { Ok(()) }
             }
             DeviceChoice::Auto if jpeg == JpegChoice::Gpu => starter.insisted(scope, &start, None),
@@ -284,11 +284,9 @@ impl<'scope> Starter<'scope> {
         found: &[GpuInfo],
         start: &WorkerStart,
     ) -> Result<(), Error> {
-        self.workers(scope, units, start)?;
-        match nvjpeg(found) {
-            Some(Ok(_)) if self.jpeg != JpegChoice::Cpu => self.decoders(scope, units, start),
-            _ => Ok(()),
-        }
+        let with_jpegs = self.jpeg != JpegChoice::Cpu && matches!(nvjpeg(found), Some(Ok(_)));
+        self.workers(scope, units, with_jpegs, start)?;
+        if with_jpegs { self.decoders(scope, units, start) } else { Ok(()) }
     }
 
     /// Workers that decode and encode JPEGs. They start when the first JPEG comes.
@@ -303,21 +301,26 @@ impl<'scope> Starter<'scope> {
         let start = WorkerStart { insist, ..start.clone() };
         let each = units.iter().flat_map(|&unit| (0..JPEG_WORKERS).map(move |number| (unit, number)));
         each.map(|(unit, number)| WorkerArgs { unit, lanes: JPEG_LANES, jpeg: Some(number) })
-            .try_for_each(|args| self.worker(scope, args, 0, &start))
+            .try_for_each(|args| self.worker(scope, args, 0, &start).map(drop))
     }
 
+    /// The workers for pixels; `encode`: they may encode what they equalize.
     fn workers(
         &self,
         scope: &'scope Scope<'scope, '_>,
         units: &[Unit],
+        encode: bool,
         start: &WorkerStart,
     ) -> Result<(), Error> {
         // Every decoder and encoder may hold one, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * self.threads).div_ceil(units.len().max(1)) + 1;
-        units
-            .iter()
-            .map(|&unit| WorkerArgs { unit, lanes: GPU_LANES, jpeg: None })
-            .try_for_each(|args| self.worker(scope, args, slots, start))
+        units.iter().map(|&unit| WorkerArgs { unit, lanes: GPU_LANES, jpeg: None }).try_for_each(|args| {
+            let id = self.worker(scope, args, slots, start)?;
+            if encode {
+                self.pool.encodes(id);
+            }
+            Ok(())
+        })
     }
 
     fn worker(
@@ -326,10 +329,11 @@ impl<'scope> Starter<'scope> {
         args: WorkerArgs,
         slots: usize,
         start: &WorkerStart,
-    ) -> Result<(), Error> {
+    ) -> Result<DeviceId, Error> {
         let (id, device) = GpuDevice::new(args, slots, start, &self.pool);
         self.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
-        device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)
+        device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)?;
+        Ok(id)
     }
 }
 

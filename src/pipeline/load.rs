@@ -14,6 +14,8 @@ use crate::timings::{Clock, Stage};
 enum Place {
     /// For its pixels, which the processor decodes.
     Pixels(Slots),
+    /// For its planes, which the processor decodes and a device encodes.
+    Planes(Slot, CompressedJpeg),
     /// For its file, which a device decodes.
     Compressed(Slot, CompressedJpeg),
 }
@@ -39,13 +41,14 @@ impl Stages<'_> {
             return self.take_slots(opened, claim).map(Place::Pixels);
         };
         let needs = Needs {
-            pixels: self.bytes_of_pixels(opened),
+            pixels: self.bytes_of_pixels(opened) + jpeg.bytes,
             aside: opened.heap_bytes(),
             compressed: jpeg.slot_bytes(),
         };
         let insist = self.settings.jpeg == JpegChoice::Gpu;
         Ok(match self.pool.take_either(needs, claim, insist)? {
             Room::Pixels(whole) => Place::Pixels(Slots { whole, planes: Vec::new() }),
+            Room::Planes(slot) => Place::Planes(slot, jpeg),
             Room::Compressed(slot) => Place::Compressed(slot, jpeg),
         })
     }
@@ -82,8 +85,13 @@ impl Stages<'_> {
         clock.mark(Stage::Decode);
         let place = self.take_place(&opened, &work.claim)?;
         clock.mark(Stage::Slot);
+        let mut content = Content::Pixels;
         let (opened, mut slots) = match place {
             Place::Pixels(slots) => (opened, slots),
+            Place::Planes(whole, jpeg) => {
+                content = Content::Planes(jpeg, opened.slot_bytes() as u64);
+                (opened, Slots { whole, planes: Vec::new() })
+            }
             Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
                 Ok(decoded) => {
                     clock.mark(Stage::Decode);
@@ -99,8 +107,12 @@ impl Stages<'_> {
         };
         slots.whole.begin_at(self.lead(&opened));
         let decoded = opened.decode(slots.whole.bytes_mut())?;
+        if let Content::Planes(jpeg, planes) = content {
+            let behind = &mut slots.whole.bytes_mut()[planes as usize..];
+            behind[..jpeg.bytes as usize].copy_from_slice(&buffer[..jpeg.bytes as usize]);
+        }
         clock.mark(Stage::Decode);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
-        Ok(Loaded { slots, content: Content::Pixels, decoded, bytes_in })
+        Ok(Loaded { slots, content, decoded, bytes_in })
     }
 }

@@ -7,12 +7,14 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::{Buffer, Claim, DeviceId, Fit, STEP, Slot, SlotError, SlotPool, Standing, State};
+use super::{Buffer, Claim, DeviceId, Fit, Member, STEP, Slot, SlotError, SlotPool, Standing, State};
 
 /// What a picture that could be decoded on either side got.
 pub enum Room {
-    /// A slot for its pixels: the processor decodes it.
+    /// A slot for its pixels: the processor decodes and encodes it.
     Pixels(Slot),
+    /// A slot for its pixels, on a device that encodes: the processor decodes it.
+    Planes(Slot),
     /// A slot for its file, on a device that decodes it.
     Compressed(Slot),
 }
@@ -20,7 +22,7 @@ pub enum Room {
 /// What a picture needs on either side.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
-    /// Bytes of a slot for its pixels.
+    /// Bytes of a slot for its pixels, and for its file behind them.
     pub pixels: u64,
     /// Bytes that the processor takes beside those, as in [`SlotPool::take`].
     pub aside: u64,
@@ -41,6 +43,11 @@ impl SlotPool {
         let ids = first..first + slots;
         state.free.extend(ids.map(|id| Buffer { device, id: id as u32, compressed: true, memory: None }));
         self.changed.notify_all();
+    }
+
+    /// From now on, a device that is given pixels can encode them.
+    pub fn encodes(&self, device: DeviceId) {
+        self.lock().members[device].encodes = true;
     }
 
     /// Waits until a picture has come that could stay compressed; `false` if `given_up` is so before. Who changes that wakes the
@@ -81,11 +88,14 @@ impl SlotPool {
             }
             let admitted = match (state.may_decode(claim), insist) {
                 (true, true) => return None,
-                (true, false) => state.processors(),
-                (false, _) => state.admitted(claim),
+                (true, false) if !state.may_encode(claim) => state.processors(),
+                _ => state.admitted(claim),
             };
             let taken = state.try_take(pixels, aside, &admitted, Fit::Loose)?;
-            Some(taken.map(|buffer| Room::Pixels(slot(buffer, aside))))
+            Some(taken.map(|buffer| match state.members[buffer.device].encodes {
+                true => Room::Planes(slot(buffer, aside)),
+                false => Room::Pixels(slot(buffer, aside)),
+            }))
         })
     }
 }
@@ -109,6 +119,12 @@ impl State {
 
     fn decodes_now(&self, device: DeviceId, claim: &Claim) -> bool {
         self.members[device].standing == Standing::Up && claim.decodes_on(device)
+    }
+
+    /// Whether a device that encodes works, so that pixels are worth the way to it.
+    fn may_encode(&self, claim: &Claim) -> bool {
+        let encodes = |member: &Member| member.encodes && member.standing == Standing::Up;
+        !claim.declined && self.members.iter().any(encodes)
     }
 
     /// By device: whether it is no accelerator. What the processor decodes and encodes beside a device that does so too, it also

@@ -217,7 +217,7 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     pool.add_compressed(decoder, 2);
     let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == decoder);
     let on = |room: Room| match room {
-        Room::Pixels(slot) | Room::Compressed(slot) => slot.device(),
+        Room::Pixels(slot) | Room::Planes(slot) | Room::Compressed(slot) => slot.device(),
     };
     pool.up(gpu);
     assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "the decoder is not up");
@@ -231,6 +231,26 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     assert_eq!(on(either(&pool, &failed, true)), gpu);
     pool.down(gpu);
     assert_eq!(pool.take(1, 0, &Claim::default()).unwrap().device(), cpu, "a decoder takes no pixels");
+}
+
+#[test]
+fn pictures_that_the_processor_decodes_go_to_a_device_that_encodes() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    let cpu = pool.join(false, 4, nothing());
+    let gpu = pool.join(true, 2, nothing());
+    let decoder = pool.join(true, 0, nothing());
+    pool.add_compressed(decoder, 1);
+    pool.encodes(gpu);
+    let is_pixels = |room: &Room| matches!(room, Room::Pixels(slot) if slot.device() == cpu);
+    let is_planes = |room: &Room| matches!(room, Room::Planes(slot) if slot.device() == gpu);
+    assert!(is_pixels(&either(&pool, &Claim::default(), false)), "it is not up");
+    [gpu, decoder].iter().for_each(|&device| pool.up(device));
+    let compressed = either(&pool, &Claim::default(), false);
+    assert!(matches!(compressed, Room::Compressed(_)));
+    assert!(is_planes(&either(&pool, &Claim::default(), false)), "the decoder has enough");
+    assert!(is_pixels(&either(&pool, &Claim { failed_on: vec![gpu], ..Claim::default() }, false)));
+    pool.down(gpu);
+    assert!(is_pixels(&either(&pool, &Claim::default(), false)), "it is not up any more");
 }
 
 #[test]

@@ -103,6 +103,12 @@ impl GpuEngine {
         let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
         Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, nvjpeg: OnceLock::new(), info })
     }
+
+    /// nvJPEG, started in the current context, which is this one's; or why there is none.
+    pub(super) fn nvjpeg(&self) -> Result<&NvJpeg, String> {
+        let nvjpeg = self.nvjpeg.get_or_init(|| NvJpeg::open(self.info.driver_cuda));
+        nvjpeg.as_ref().map_err(String::clone)
+    }
 }
 
 impl Engine for GpuEngine {
@@ -129,9 +135,7 @@ impl Engine for GpuEngine {
 
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
         self.context.bind()?;
-        let nvjpeg = self.nvjpeg.get_or_init(|| NvJpeg::open(self.info.driver_cuda));
-        let nvjpeg = nvjpeg.as_ref().map_err(|reason| EngineError(reason.clone()))?;
-        Ok(Box::new(NvJpegLane::new(self, nvjpeg)?))
+        Ok(Box::new(NvJpegLane::new(self, self.nvjpeg().map_err(EngineError)?)?))
     }
 }
 

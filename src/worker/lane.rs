@@ -6,11 +6,14 @@
 #![allow(unsafe_code)]
 
 use super::cuda::{Buffer, Event, Result, Stream};
+use super::desk::{Desk, Trouble};
 use super::gpu::GpuEngine;
 use super::kernels::{Kind, Span};
+use super::nvjpeg::Plane;
 use super::resident::{Failure, Resident, grow};
 use super::{EngineError, Lane};
-use crate::equalize::colour::Plane;
+use crate::codec::CompressedJpeg;
+use crate::equalize::colour::Plane as Counted;
 use crate::equalize::count::{count, planes};
 use crate::equalize::{Method, Operation, Scratch, equalize};
 use crate::picture::Layout;
@@ -39,6 +42,8 @@ pub(super) struct GpuLane<'e> {
     used: Vec<Event>,
     resident: Resident<'e>,
     picture: Buffer,
+    /// What encodes JPEGs, once there was one.
+    desk: Option<Desk<'e>>,
     scratch: Scratch,
 }
 
@@ -97,6 +102,7 @@ impl<'e> GpuLane<'e> {
             done: Event::new()?,
             used: (0..RING).map(|_| Event::new()).collect::<Result<_>>()?,
             picture: Buffer::default(),
+            desk: None,
             scratch: Scratch::default(),
         })
     }
@@ -225,16 +231,16 @@ impl<'e> GpuLane<'e> {
                     let to = tables.counts(number, depth);
                     match counted {
                         // The first stands for all colours.
-                        Plane::Channel(0) => {
+                        Counted::Channel(0) => {
                             kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
                         }
-                        Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
+                        Counted::Channel(channel) if channel >= layout.pixel.colour_channels() => {
                             kernels.plane(&self.work, layout, span, (plane, Some(channel as u32)), false)?;
                             let alpha = Span { at: plane, ..span };
                             kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
                         }
-                        Plane::Channel(_) => {}
-                        Plane::Luma => {
+                        Counted::Channel(_) => {}
+                        Counted::Luma => {
                             kernels.count(&self.work, (Kind::new(layout.pixel, false), depth), span, to)?;
                         }
                     }
@@ -244,6 +250,54 @@ impl<'e> GpuLane<'e> {
             self.work.download(tables.counts(0, depth), bytemuck::cast_slice_mut(counts))?;
         }
         Ok(self.done.record(&self.work)?)
+    }
+
+    /// Takes the planes of a JPEG, its file behind them, up; equalizes and encodes them; returns the length of the result, which is
+    /// still on the device.
+    fn encode_there(
+        &mut self,
+        (planes, behind): (&[u8], &[u8]),
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> std::result::Result<usize, Trouble> {
+        let desk = match &mut self.desk {
+            Some(desk) => desk,
+            none => none.insert(Desk::new(self.engine.nvjpeg().map_err(Trouble::Decline)?, &self.work)?),
+        };
+        let (laid_out, end) = desk.open(behind.get(..jpeg.bytes as usize), jpeg, 0)?;
+        if end > self.engine.lane_memory
+            || laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64
+        {
+            return Err(Trouble::Decline("its planes are not what was expected".to_owned()));
+        }
+        let plan = self.resident.plan(&self.work, &jpeg.layout, operation, end)?;
+        let at = grow(&mut self.picture, end)?;
+        let on_device: Vec<Plane> =
+            laid_out.into_iter().map(|plane| Plane { at: at + plane.at, ..plane }).collect();
+        let mut rest = planes;
+        // SAFETY: the planes are as many bytes as were laid out, in this lane's buffer; the slot is lent to this lane, which waits
+        // before either is used again.
+        unsafe {
+            for plane in &on_device {
+                let (samples, others) = rest.split_at(plane.bytes() as usize);
+                self.work.upload(samples, plane.at)?;
+                rest = others;
+            }
+            self.resident.equalize(&self.work, on_device[0].at, &plan)?;
+            desk.encoder.encode(&on_device, jpeg.sampling, jpeg.quality, &desk.header, &self.work)?;
+        }
+        self.done.record(&self.work)?;
+        self.done.wait()?;
+        Ok(desk.encoder.length(&self.work)?)
+    }
+
+    /// Brings what was encoded.
+    fn retrieve(&mut self, to: &mut [u8]) -> std::result::Result<(), EngineError> {
+        let desk = self.desk.as_mut().expect("something was encoded");
+        // SAFETY: the slot is lent to this lane, which waits before it is used again.
+        unsafe { desk.encoder.retrieve(to, &self.work) }.map_err(|error| EngineError(error.to_string()))?;
+        self.done.record(&self.work)?;
+        Ok(self.done.wait()?)
     }
 
     /// Gives back all memory that grew with the pictures.
@@ -308,6 +362,31 @@ impl Lane for GpuLane<'_> {
                 Ok(())
             }
             Err(Failure::Device(error)) => Err(error.into()),
+        }
+    }
+
+    fn encode(
+        &mut self,
+        slot: &mut [u8],
+        planes: u64,
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> std::result::Result<Option<u64>, EngineError> {
+        match self.encode_there(slot.split_at(planes as usize), jpeg, operation) {
+            Ok(length) if length <= slot.len() => {
+                self.retrieve(&mut slot[..length])?;
+                Ok(Some(length as u64))
+            }
+            // Nothing has come back, so the planes are still the picture's.
+            Ok(_) | Err(Trouble::Decline(_)) => {
+                self.settle();
+                self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+                Ok(None)
+            }
+            Err(Trouble::Device(error)) => {
+                self.settle();
+                Err(error.into())
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod check;
 pub(crate) mod cuda;
+mod desk;
 pub mod fault;
 mod gpu;
 mod jpeg;
@@ -153,6 +154,23 @@ pub trait Lane {
     /// When the device fails; the counts are then undefined and the worker must end.
     fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError>;
 
+    /// Equalizes the luma of a JPEG's planes, which are the first `planes` bytes of the slot, and encodes them as the JPEG behind them
+    /// was; returns the length of the result, with which the slot then begins. Without a length, luma is equalized and no more.
+    ///
+    /// # Errors
+    /// When the device fails; the slot is then undefined and the worker must end.
+    fn encode(
+        &mut self,
+        slot: &mut [u8],
+        planes: u64,
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> Result<Option<u64>, EngineError> {
+        debug_assert!(planes >= jpeg.layout.bytes());
+        self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+        Ok(None)
+    }
+
     /// Makes a GPU fail, for a test of what becomes of the pictures.
     ///
     /// # Errors
@@ -293,6 +311,8 @@ struct Lent {
     memory: Arc<Mutex<Memory>>,
     layout: Layout,
     order: Order,
+    /// What it is encoded as, and how many bytes of planes there are.
+    encode: Option<(CompressedJpeg, u64)>,
 }
 
 /// What `histeqd worker` does.
@@ -405,7 +425,13 @@ fn listen(
             ToWorker::Unmap { slot } => let_go(&mut slots, slot),
             ToWorker::Work { slot, layout, order } => {
                 let memory = slots.get(&slot).ok_or_else(without_memory)?;
-                let lent = Lent { slot, memory: Arc::clone(memory), layout, order };
+                let lent = Lent { slot, memory: Arc::clone(memory), layout, order, encode: None };
+                lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+            }
+            ToWorker::Encode { slot, planes, jpeg, operation } => {
+                let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
+                let (layout, order, encode) = (jpeg.layout, Order::Equalize(operation), Some((jpeg, planes)));
+                let lent = Lent { slot, memory, layout, order, encode };
                 lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
             }
             ToWorker::Recode { slot, jpeg, operation } => {
@@ -442,18 +468,35 @@ fn run_lane(
     // The receiver lives until every lane has reported.
     let _ = made.send(report);
     let Some(mut lane) = lane else { return };
-    for Lent { slot, memory, layout, order } in lent {
-        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = &mut memory.bytes_mut()[..order.slot_bytes(&layout) as usize];
-        let result = (faults.strike(bytes, || lane.trap()))
-            .and_then(|()| checked.check(lane.as_mut(), &layout, &order))
-            .and_then(|()| lane.carry_out(bytes, &layout, &order));
-        drop(memory);
-        if let Err(error) = result {
-            fail(channel, slot, &error);
-        }
-        if channel.send(&FromWorker::Done { slot }, None).is_err() {
+    for lent in lent {
+        let answer = match lent.carry_out(lane.as_mut(), faults, checked) {
+            Ok(Some(bytes)) => FromWorker::Encoded { slot: lent.slot, bytes },
+            Ok(None) => FromWorker::Done { slot: lent.slot },
+            Err(error) => fail(channel, lent.slot, &error),
+        };
+        if channel.send(&answer, None).is_err() {
             std::process::exit(0);
+        }
+    }
+}
+
+impl Lent {
+    /// Does what is to be done; returns the length of what was encoded, if it was.
+    fn carry_out(
+        &self,
+        lane: &mut dyn Lane,
+        faults: &Faults,
+        checked: &Checked,
+    ) -> Result<Option<u64>, EngineError> {
+        let Self { layout, order, .. } = self;
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = memory.bytes_mut();
+        let bytes = order.slot_bytes(layout) as usize;
+        faults.strike(&mut slot[..bytes], || lane.trap())?;
+        checked.check(lane, layout, order)?;
+        match (&self.encode, order) {
+            (Some((jpeg, planes)), Order::Equalize(operation)) => lane.encode(slot, *planes, jpeg, operation),
+            _ => lane.carry_out(&mut slot[..bytes], layout, order).map(|()| None),
         }
     }
 }

@@ -311,6 +311,12 @@ pub(super) struct Plane {
     pub(super) height: u32,
 }
 
+impl Plane {
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.width) * u64::from(self.height)
+    }
+}
+
 fn image(planes: &[Plane]) -> Image {
     let mut image = Image { channel: [ptr::null_mut(); MOST_COMPONENTS], pitch: [0; MOST_COMPONENTS] };
     for (place, plane) in planes.iter().enumerate() {

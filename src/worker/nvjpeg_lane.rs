@@ -6,14 +6,12 @@
 #![allow(unsafe_code)]
 
 use super::cuda::{Address, Buffer, CudaError, Event, Stream};
+use super::desk::{Desk, Trouble};
 use super::gpu::GpuEngine;
-use super::nvjpeg::{Decoder, Encoder, Header, JpegError, NvJpeg, Plane};
+use super::nvjpeg::{Decoder, JpegError, NvJpeg, Plane};
 use super::resident::{Failure, Resident, grow};
 use super::{EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding};
 use crate::codec::CompressedJpeg;
-
-/// Planes begin at a multiple of so many bytes.
-const ALIGNMENT: u64 = 256;
 
 /// Of a lane's share of the device, so much is for planes: nvJPEG needs some for itself.
 const SHARE_OF_PLANES: u64 = 4;
@@ -26,42 +24,8 @@ pub(super) struct NvJpegLane<'e> {
     /// The planes of a batch.
     planes: Buffer,
     decoder: Decoder<'e>,
+    /// One for each picture of a batch.
     desks: Vec<Desk<'e>>,
-}
-
-/// What each picture of a batch has for itself.
-struct Desk<'e> {
-    header: Header<'e>,
-    encoder: Encoder<'e>,
-}
-
-/// Why a picture is not done here.
-enum Trouble {
-    /// The CPU can do it.
-    Decline(String),
-    /// The device failed.
-    Device(CudaError),
-}
-
-impl From<JpegError> for Trouble {
-    fn from(error: JpegError) -> Self {
-        Self::Decline(error.to_string())
-    }
-}
-
-impl From<CudaError> for Trouble {
-    fn from(error: CudaError) -> Self {
-        Self::Device(error)
-    }
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::TooLarge => Self::Decline("it does not fit into the GPU's memory".to_owned()),
-            Failure::Device(error) => Self::Device(error),
-        }
-    }
 }
 
 /// A picture of a batch that is still going well.
@@ -77,18 +41,13 @@ impl<'e> NvJpegLane<'e> {
         engine.context.bind()?;
         let text = |error: JpegError| EngineError(error.to_string());
         let stream = Stream::new()?;
-        let desk = |_| {
-            let (header, encoder) =
-                (Header::new(jpeg).map_err(text)?, Encoder::new(jpeg, &stream).map_err(text)?);
-            Ok(Desk { header, encoder })
-        };
-        let desks = (0..JPEG_BATCH).map(desk).collect::<Result<_, EngineError>>()?;
+        let desks = (0..JPEG_BATCH).map(|_| Desk::new(jpeg, &stream)).collect::<Result<_, _>>();
         Ok(Self {
             resident: Resident::new(engine, &stream)?,
             done: Event::new()?,
             planes: Buffer::default(),
             decoder: Decoder::new(jpeg).map_err(text)?,
-            desks,
+            desks: desks.map_err(text)?,
             engine,
             stream,
         })
@@ -113,7 +72,8 @@ impl<'e> NvJpegLane<'e> {
                     going.push(picture);
                     bytes = end;
                 }
-                Err(error) => decline(picture, &error),
+                Err(Trouble::Decline(reason)) => decline(picture, &reason),
+                Err(Trouble::Device(error)) => return Err(error),
             }
             taken = number + 1;
         }
@@ -126,27 +86,15 @@ impl<'e> NvJpegLane<'e> {
     }
 
     /// Reads the header; lays out the planes from byte `start` on, as offsets yet; returns where they end.
-    fn lay_out(&mut self, number: usize, picture: &Recoding<'_>, start: u64) -> Result<(Going, u64), String> {
-        let CompressedJpeg { layout, sampling, .. } = picture.jpeg;
-        let header = &mut self.desks[number].header;
-        let text = |error: JpegError| error.to_string();
-        header.parse(picture.file().ok_or("its file is longer than its slot")?).map_err(text)?;
-        let sizes = header.planes().map_err(text)?;
-        let is_as_said = header.is_sampled(sampling).map_err(text)?
-            && sizes.len() == sampling.planes()
-            && sizes[0] == (layout.width, layout.height);
-        if !is_as_said {
-            return Err("nvJPEG reads its header differently".to_owned());
-        }
-        let mut end = start;
-        let plane = |(width, height)| {
-            let plane = Plane { at: end, width, height };
-            end += (u64::from(width) * u64::from(height)).next_multiple_of(ALIGNMENT);
-            plane
-        };
-        let planes = sizes.into_iter().map(plane).collect();
-        let in_batch = header.goes_in_batches();
-        Ok((Going { number, planes, in_batch }, end))
+    fn lay_out(
+        &mut self,
+        number: usize,
+        picture: &Recoding<'_>,
+        start: u64,
+    ) -> Result<(Going, u64), Trouble> {
+        let desk = &mut self.desks[number];
+        let (planes, end) = desk.open(picture.file(), &picture.jpeg, start)?;
+        Ok((Going { number, planes, in_batch: desk.header.goes_in_batches() }, end))
     }
 
     /// Takes pictures whose planes, as offsets, take so many bytes through all steps.

@@ -46,6 +46,19 @@ pub enum ToWorker {
         /// What is to be done.
         order: Order,
     },
+    /// At the start of the slot are the planes of a JPEG, without padding, and behind so many bytes of them its file. Luma is to be
+    /// equalized and all of it encoded as that JPEG was, or if that cannot be, luma equalized. The slot is the worker's until it
+    /// answers, that it is encoded or done.
+    Encode {
+        /// The slot.
+        slot: SlotId,
+        /// Bytes of all planes.
+        planes: u64,
+        /// The JPEG behind them.
+        jpeg: CompressedJpeg,
+        /// What is to be done.
+        operation: Operation,
+    },
     /// The JPEG at the start of the slot is to be decoded, equalized and encoded, and the result put in its place. The slot is the
     /// worker's until it answers.
     Recode {

@@ -3,7 +3,10 @@
 use std::fs;
 use std::process::Output;
 
-use histeqd::codec::{self, JpegQuality, Limits, PngLevel, Target};
+use histeqd::codec::{self, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target};
+use histeqd::equalize::{Method, Operation};
+use histeqd::slot::Memory;
+use histeqd::worker::{Engine, Unit, open};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -190,6 +193,92 @@ fn a_gpu_writes_the_quality_that_is_asked_for() {
 #[test]
 fn a_gpu_does_clahe_too() {
     assert_decoders_agree("a_gpu_does_clahe_too", &["--method", "clahe", "--tiles", "3x2"], 1.5);
+}
+
+/// A slot with the planes of a JPEG and its file behind them, as a device that encodes gets it.
+struct Planes {
+    memory: Memory,
+    planes: usize,
+    jpeg: CompressedJpeg,
+    decoded: Decoded,
+}
+
+impl Planes {
+    fn of(file: &[u8]) -> Self {
+        let mut on_disk = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut on_disk, file).unwrap();
+        std::io::Seek::rewind(&mut on_disk).unwrap();
+        let mut buffer = Vec::new();
+        let limits = Limits { max_pixels: u64::MAX, max_bytes: 1 << 30 };
+        let opened = codec::open(&mut on_disk, &mut buffer, &limits, &TARGET).unwrap();
+        let (planes, jpeg) = (opened.slot_bytes(), opened.compressed(&TARGET).unwrap());
+        let mut memory = Memory::shared(planes + file.len()).unwrap();
+        let decoded = opened.decode(memory.bytes_mut()).unwrap();
+        memory.bytes_mut()[planes..][..file.len()].copy_from_slice(file);
+        Self { memory, planes, jpeg, decoded }
+    }
+
+    /// Has a lane encode them; the length of the result.
+    fn encode_on(&mut self, engine: &dyn Engine) -> Option<u64> {
+        let operation = Operation { method: Method::Global, per_channel: false };
+        engine.pin(&mut self.memory).unwrap();
+        let mut lane = engine.lane().unwrap();
+        let slot = self.memory.bytes_mut();
+        let length = lane.encode(slot, self.planes as u64, &self.jpeg, &operation).unwrap();
+        engine.unpin(&mut self.memory);
+        length
+    }
+
+    /// The file that the processor makes of them.
+    fn encoded_here(&mut self) -> Vec<u8> {
+        let mut file = tempfile::tempfile().unwrap();
+        let slot = &mut self.memory.bytes_mut()[..self.planes];
+        codec::encode(&self.decoded, slot, &TARGET, &mut Vec::new(), &mut file).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+        bytes
+    }
+}
+
+#[test]
+fn a_gpu_encodes_what_the_processor_decoded() {
+    if !decodes("a_gpu_encodes_what_the_processor_decoded") {
+        return;
+    }
+    let (gpu, cpu) = (open(Unit::Gpu(0), None).unwrap(), open(Unit::Cpu(0), None).unwrap());
+    for name in GPUS {
+        let (mut there, mut here) = (Planes::of(&data(name)), Planes::of(&data(name)));
+        let length = there.encode_on(gpu.as_ref()).unwrap() as usize;
+        assert_eq!(here.encode_on(cpu.as_ref()), None);
+        let mut file = tempfile::tempfile().unwrap();
+        codec::write_encoded(&there.decoded, &there.memory.bytes()[..length], &mut file).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut by_gpu = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut by_gpu).unwrap();
+        // The samples were the same, so only the transforms' rounding differs.
+        assert_alike(name, &by_gpu, &here.encoded_here(), 0.3);
+    }
+}
+
+#[test]
+fn what_a_gpu_cannot_encode_it_equalizes() {
+    if !decodes("what_a_gpu_cannot_encode_it_equalizes") {
+        return;
+    }
+    let (gpu, cpu) = (open(Unit::Gpu(0), None).unwrap(), open(Unit::Cpu(0), None).unwrap());
+    let changes: [fn(&mut Planes); 3] = [
+        |it| it.memory.bytes_mut()[it.planes..].fill(0),
+        |it| it.jpeg.bytes += 1,
+        |it| it.jpeg.sampling = Sampling::Full,
+    ];
+    for change in changes {
+        let (mut there, mut here) = (Planes::of(&data("420.jpg")), Planes::of(&data("420.jpg")));
+        change(&mut there);
+        assert_eq!(there.encode_on(gpu.as_ref()), None);
+        assert_eq!(here.encode_on(cpu.as_ref()), None);
+        assert!(there.memory.bytes()[..there.planes] == here.memory.bytes()[..here.planes]);
+    }
 }
 
 #[test]

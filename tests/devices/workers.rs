@@ -133,6 +133,14 @@ fn jpegs_that_a_worker_declines_are_decoded_by_the_processor() {
 }
 
 #[test]
+fn planes_that_a_worker_does_not_encode_are_encoded_here() {
+    let batch = jpegs();
+    let mut command = batch.histeqd("cpu-workers:1", "out");
+    let summary = batch.assert_done(&command.args(["--jpeg", "auto"]).output().unwrap(), "out");
+    assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
+}
+
+#[test]
 fn workers_that_fail_at_jpegs_lose_none() {
     for (fault, said) in
         [("exit@5", "ended by signal 9"), ("fail@5", "asked for this"), ("hang@5", "overran its deadline")]

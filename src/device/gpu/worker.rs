@@ -61,6 +61,9 @@ impl Worker {
             (Content::Compressed(jpeg), Order::Equalize(operation)) => {
                 ToWorker::Recode { slot, jpeg, operation }
             }
+            (Content::Planes(jpeg, planes), Order::Equalize(operation)) => {
+                ToWorker::Encode { slot, planes, jpeg, operation }
+            }
             _ => ToWorker::Work { slot, layout, order },
         };
         self.send(&message, None)
