@@ -25,6 +25,9 @@ pub use compressed::{CompressedJpeg, Sampling};
 use libjpeg::{BLOCK, Fault, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
 use markers::{APP1, APP2, Component, Density, EXIF, ICC, MOST_BLOCKS, Markers, Segment, XMP, icc_part};
 
+/// The sides of chroma planes in a slot are padded to multiples of so many samples.
+pub const CHROMA_PADDING: u32 = BLOCK as u32;
+
 /// The most content that a segment can have, by its 16-bit length.
 const MOST_SEGMENT: usize = 65533;
 

@@ -31,7 +31,7 @@ mod webp;
 
 pub use error::CodecError;
 pub use format::Format;
-pub use jpeg::{CompressedJpeg, Sampling};
+pub use jpeg::{CHROMA_PADDING, CompressedJpeg, Sampling};
 pub use metadata::Metadata;
 
 /// Bytes of a line of the cache.

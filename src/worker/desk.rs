@@ -48,12 +48,14 @@ impl<'e> Desk<'e> {
         Ok(Self { header: Header::new(jpeg)?, encoder: Encoder::new(jpeg, stream)? })
     }
 
-    /// Reads the header of a file; lays out its planes from address `start` on, and returns where they end.
+    /// Reads the header of a file; lays out its planes from address `start` on, and returns where they end. Sides of chroma planes are
+    /// padded to multiples of `padding` samples; luma's are not.
     pub(super) fn open(
         &mut self,
         file: Option<&[u8]>,
         jpeg: &CompressedJpeg,
         start: Address,
+        padding: u32,
     ) -> Result<(Vec<Plane>, Address), Trouble> {
         let decline = |reason: &str| Trouble::Decline(reason.to_owned());
         self.header.parse(file.ok_or_else(|| decline("its file is longer than its slot"))?)?;
@@ -65,12 +67,13 @@ impl<'e> Desk<'e> {
             return Err(decline("nvJPEG reads its header differently"));
         }
         let mut end = start;
-        let plane = |(width, height)| {
-            let plane = Plane { at: end, width, height };
+        let plane = |(number, (width, height)): (usize, (u32, u32))| {
+            let padded = |side: u32| if number == 0 { side } else { side.next_multiple_of(padding) };
+            let plane = Plane { at: end, width, height, pitch: padded(width), rows: padded(height) };
             end += plane.bytes().next_multiple_of(ALIGNMENT);
             plane
         };
-        let planes = sizes.into_iter().map(plane).collect();
+        let planes = sizes.into_iter().enumerate().map(plane).collect();
         Ok((planes, end))
     }
 }

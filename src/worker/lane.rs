@@ -12,7 +12,7 @@ use super::kernels::{Kind, Span};
 use super::nvjpeg::Plane;
 use super::resident::{Failure, Resident, grow};
 use super::{EngineError, Lane};
-use crate::codec::CompressedJpeg;
+use crate::codec::{CHROMA_PADDING, CompressedJpeg};
 use crate::equalize::colour::Plane as Counted;
 use crate::equalize::count::{count, planes};
 use crate::equalize::{Method, Operation, Scratch, equalize};
@@ -264,7 +264,7 @@ impl<'e> GpuLane<'e> {
             Some(desk) => desk,
             none => none.insert(Desk::new(self.engine.nvjpeg().map_err(Trouble::Decline)?, &self.work)?),
         };
-        let (laid_out, end) = desk.open(behind.get(..jpeg.bytes as usize), jpeg, 0)?;
+        let (laid_out, end) = desk.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
         if end > self.engine.lane_memory
             || laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64
         {

@@ -303,17 +303,21 @@ impl<'j> Header<'j> {
     }
 }
 
-/// A plane in device memory, without padding.
+/// A plane in device memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plane {
     pub(super) at: Address,
     pub(super) width: u32,
     pub(super) height: u32,
+    /// Samples from one row to the next.
+    pub(super) pitch: u32,
+    /// Rows that there is memory for.
+    pub(super) rows: u32,
 }
 
 impl Plane {
     pub(super) fn bytes(&self) -> u64 {
-        u64::from(self.width) * u64::from(self.height)
+        u64::from(self.pitch) * u64::from(self.rows)
     }
 }
 
@@ -321,7 +325,7 @@ fn image(planes: &[Plane]) -> Image {
     let mut image = Image { channel: [ptr::null_mut(); MOST_COMPONENTS], pitch: [0; MOST_COMPONENTS] };
     for (place, plane) in planes.iter().enumerate() {
         image.channel[place] = plane.at as *mut c_uchar;
-        image.pitch[place] = plane.width as usize;
+        image.pitch[place] = plane.pitch as usize;
     }
     image
 }

@@ -93,7 +93,7 @@ impl<'e> NvJpegLane<'e> {
         start: u64,
     ) -> Result<(Going, u64), Trouble> {
         let desk = &mut self.desks[number];
-        let (planes, end) = desk.open(picture.file(), &picture.jpeg, start)?;
+        let (planes, end) = desk.open(picture.file(), &picture.jpeg, start, 1)?;
         Ok((Going { number, planes, in_batch: desk.header.goes_in_batches() }, end))
     }
 

@@ -46,7 +46,7 @@ pub enum ToWorker {
         /// What is to be done.
         order: Order,
     },
-    /// At the start of the slot are the planes of a JPEG, without padding, and behind so many bytes of them its file. Luma is to be
+    /// At the start of the slot are the planes of a JPEG, chroma with [`CHROMA_PADDING`](crate::codec::CHROMA_PADDING), and behind so many bytes of them its file. Luma is to be
     /// equalized and all of it encoded as that JPEG was, or if that cannot be, luma equalized. The slot is the worker's until it
     /// answers, that it is encoded or done.
     Encode {

@@ -362,7 +362,7 @@ fn assert_survives(test: &str, fault: &str, said: &str) {
     let folder = many(MANY);
     let mut command = histeqd();
     command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join("gpu"));
-    command.args(["--no-config", "--json", "--devices", "all", "--jpeg", "gpu", "--device-timeout", "3s"]);
+    command.args(["--no-config", "--json", "--devices", "all", "--jpeg", "gpu", "--device-timeout", "8s"]);
     let output = command.env("HISTEQD_FAULT", fault).output().unwrap();
     let summary = assert_all(&folder, &output);
     assert!(notes(&summary).contains(said), "{summary}");
