@@ -30,6 +30,7 @@ fn jpeg(
         restart_interval: 0,
         density: Some(Density { unit: 1, x: 72, y: 72 }),
         segments: segments.iter().map(|&(marker, content)| Segment { marker, content }).collect(),
+        codes: None,
     };
     change(&mut frame);
     let samples = width as usize * height as usize * space.components();
