@@ -15,7 +15,6 @@ use crate::picture::{Depth, Layout, Pixel};
 
 mod coding;
 mod compressed;
-mod entropy;
 mod libjpeg;
 mod markers;
 mod mpf;

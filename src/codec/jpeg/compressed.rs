@@ -8,16 +8,13 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::entropy::{Block, Huffman, walk};
-use super::markers::{APP0, APP15, COM, EOI, SOI, SOS, Segment, next_marker, segment};
-use super::{Density, Native, encode_malformed};
+use super::coding::{BaselineCodes, BlockCodes, walk};
+use super::markers::{
+    APP0, APP15, COM, Component, DHT, DQT, DRI, EOI, SOF0, SOI, SOS, Segment, next_marker, segment,
+};
+use super::{Density, Native, encode_malformed, largest_factors};
 use crate::codec::{CodecError, JpegQuality};
 use crate::picture::{Depth, Layout, Pixel};
-
-const SOF0: u8 = 0xc0;
-const DHT: u8 = 0xc4;
-const DQT: u8 = 0xdb;
-const DRI: u8 = 0xdd;
 
 /// How the chroma of a JPEG is sampled, as far as nvJPEG writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,8 +62,7 @@ impl CompressedJpeg {
 /// A component as frame and scan have it.
 struct Part {
     id: u8,
-    horizontal: u8,
-    vertical: u8,
+    factors: Component,
     quantization: usize,
 }
 
@@ -123,8 +119,7 @@ impl<'a> Header<'a> {
         self.width = u16::from_be_bytes([w0, w1]).into();
         let part = |&[id, factors, table]: &[u8; 3]| Part {
             id,
-            horizontal: factors >> 4,
-            vertical: factors & 15,
+            factors: Component { horizontal: factors >> 4, vertical: factors & 15 },
             quantization: usize::from(table & 3),
         };
         self.parts = parts.as_chunks().0.iter().map(part).collect();
@@ -155,91 +150,62 @@ impl<'a> Header<'a> {
     }
 
     fn sampling(&self) -> Option<Sampling> {
-        match self.parts[..] {
+        match self.factors()[..] {
             [_] => Some(Sampling::Gray),
-            [
-                Part { horizontal, vertical, .. },
-                Part { horizontal: 1, vertical: 1, .. },
-                Part { horizontal: 1, vertical: 1, .. },
-            ] => match (horizontal, vertical) {
-                (1, 1) => Some(Sampling::Full),
-                (2, 1) => Some(Sampling::HalfWidth),
-                (1, 2) => Some(Sampling::HalfHeight),
-                (2, 2) => Some(Sampling::Quarter),
-                _ => None,
-            },
+            [Component { horizontal, vertical }, Component::FULL, Component::FULL] => {
+                match (horizontal, vertical) {
+                    (1, 1) => Some(Sampling::Full),
+                    (2, 1) => Some(Sampling::HalfWidth),
+                    (1, 2) => Some(Sampling::HalfHeight),
+                    (2, 2) => Some(Sampling::Quarter),
+                    _ => None,
+                }
+            }
             _ => None,
         }
     }
 
     /// Whether its scan, of all components, is the only one and whole.
     pub(super) fn is_whole(&self) -> bool {
-        let walked = HuffmanTables::read(&self.codes).and_then(|tables| {
-            let blocks = self.blocks(&tables)?;
+        let marker_behind = BaselineCodes::read(&self.codes).and_then(|codes| {
+            let blocks = self.blocks(&codes)?;
             walk(self.data, &blocks, self.mcus())
         });
         // Of what stands behind the picture nothing is taken over.
-        walked.is_some_and(|behind| next_marker(behind).is_ok_and(|(marker, _)| marker == EOI))
+        marker_behind == Some(EOI)
     }
 
     /// The blocks of an MCU (T.81, A.2).
-    fn blocks<'t>(&self, tables: &'t HuffmanTables) -> Option<Vec<Block<'t>>> {
+    fn blocks<'c>(&self, codes: &'c BaselineCodes) -> Option<Vec<BlockCodes<'c>>> {
         let [count, ref selectors @ .., 0, 63, 0] = *self.scan else { return None };
         let (selectors, rest) = selectors.as_chunks::<2>();
         if usize::from(count) != self.parts.len() || selectors.len() != self.parts.len() || !rest.is_empty() {
             return None;
         }
         let mut blocks = Vec::new();
-        for (part, &[id, numbers]) in self.parts.iter().zip(selectors) {
-            let means = tables.means.get(usize::from(numbers >> 4))?.as_ref()?;
-            let details = tables.details.get(usize::from(numbers & 15))?.as_ref()?;
-            let (horizontal, vertical) = self.factors(part);
+        for ((part, factors), &[id, numbers]) in self.parts.iter().zip(self.factors()).zip(selectors) {
             if part.id != id {
                 return None;
             }
-            blocks.extend((0..horizontal * vertical).map(|_| (means, details)));
+            let count = usize::from(factors.horizontal * factors.vertical);
+            blocks.extend(std::iter::repeat_n(codes.of_block(numbers)?, count));
         }
         Some(blocks)
     }
 
-    /// A component that is alone in its scan has one block an MCU, whatever its factors.
-    fn factors(&self, part: &Part) -> (u32, u32) {
-        if self.parts.len() == 1 { (1, 1) } else { (part.horizontal.into(), part.vertical.into()) }
+    /// The sampling factors. A component that is alone in its scan has one block an MCU, whatever its own.
+    fn factors(&self) -> Vec<Component> {
+        match &self.parts[..] {
+            [_] => vec![Component::FULL],
+            parts => parts.iter().map(|part| part.factors).collect(),
+        }
     }
 
     fn mcus(&self) -> u64 {
-        let most = |factor: fn((u32, u32)) -> u32| {
-            self.parts.iter().map(|part| factor(self.factors(part))).max().unwrap_or(1)
-        };
-        let across = self.width.div_ceil(8 * most(|(horizontal, _)| horizontal));
-        let down = self.height.div_ceil(8 * most(|(_, vertical)| vertical));
+        let (horizontal, vertical) = largest_factors(&self.factors());
+        let across = self.width.div_ceil(8 * u32::from(horizontal));
+        let down = self.height.div_ceil(8 * u32::from(vertical));
         u64::from(across) * u64::from(down)
-    }
-}
-
-/// The Huffman tables of a scan, by their numbers.
-#[derive(Default)]
-struct HuffmanTables {
-    means: [Option<Huffman>; 4],
-    details: [Option<Huffman>; 4],
-}
-
-impl HuffmanTables {
-    fn read(segments: &[&[u8]]) -> Option<Self> {
-        let mut all = Self::default();
-        for mut content in segments.iter().copied() {
-            while let Some((&place, behind)) = content.split_first() {
-                let (tables, of_means) = match place >> 4 {
-                    0 => (&mut all.means, true),
-                    1 => (&mut all.details, false),
-                    _ => return None,
-                };
-                let (table, behind) = Huffman::read(behind, of_means)?;
-                *tables.get_mut(usize::from(place & 15))? = Some(table);
-                content = behind;
-            }
-        }
-        Some(all)
     }
 }
 

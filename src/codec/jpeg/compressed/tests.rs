@@ -31,6 +31,7 @@ fn jpeg(
         codes: None,
         density: Some(Density { unit: 1, x: 72, y: 72 }),
         segments: segments.iter().map(|&(marker, content)| Segment { marker, content }).collect(),
+        codes: None,
     };
     change(&mut frame);
     let samples = width as usize * height as usize * space.components();
