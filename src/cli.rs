@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::bench::{BenchCommand, BenchPart, LadderCommand, LanesCommand};
 pub use self::histogram::HistogramCommand;
-use crate::config::{self, ConfigError, MethodName, Report, Request, Settings, Style, Written};
+use crate::config::{self, ConfigError, JpegChoice, MethodName, Report, Request, Settings, Style, Written};
 use crate::error::Error;
 
 const ABOUT: &str =
@@ -17,7 +17,7 @@ const ABOUT: &str =
 
 const LONG_ABOUT: &str = "\
 Enhances the contrast of whole folders of pictures by histogram equalization, on
-processors and GPUs, which all make the same bytes.
+processors and GPUs, which all make the same bytes (of JPEGs, with --deterministic).
 
 Inputs are never modified. The tree below an input folder is mirrored below the
 output folder; a file that is given by name goes right into it. A file's kind is
@@ -120,6 +120,12 @@ pub struct Cli {
     #[command(flatten)]
     written: Written,
 
+    /// Make the same bytes on every machine: the processor decodes and encodes JPEGs
+    ///
+    /// The same as --jpeg cpu. All else is the same to the byte on every device in any case.
+    #[arg(long, help_heading = "Resources", conflicts_with = "jpeg")]
+    deterministic: bool,
+
     /// Send the channels of a colour picture to different devices
     ///
     /// Needs --color per-channel. One large picture is then done sooner, for every GPU gets only its channels over its
@@ -215,6 +221,9 @@ pub struct WorkerCommand {
     /// Lanes
     #[arg(long, default_value_t = 1)]
     pub lanes: usize,
+    /// Decode, equalize and encode JPEGs
+    #[arg(long)]
+    pub jpeg: bool,
     /// How many workers the device had before
     #[arg(long, default_value_t = 0)]
     pub life: u32,
@@ -238,7 +247,10 @@ impl Cli {
             return Ok(Invocation::Command(command));
         }
         let file = configuration(self.config, self.no_config)?;
-        let written = self.written.clone().over(file);
+        let mut written = self.written.clone().over(file);
+        if self.deterministic {
+            written.jpeg = Some(JpegChoice::Cpu);
+        }
         if let Some(flag) = self.written.without_effect(written.method.unwrap_or(MethodName::Global)) {
             return Err(Error::Usage(format!("{flag} has no effect without --method clahe")));
         }
@@ -348,6 +360,18 @@ mod tests {
     fn printing_the_configuration_needs_no_inputs() {
         let printed = parse("--print-config --no-config --quality 80").unwrap().resolve().unwrap();
         assert!(matches!(printed, Invocation::Print(text) if text.contains("quality = 80\n")));
+    }
+
+    #[test]
+    fn deterministic_leaves_jpegs_to_the_processor() {
+        assert_eq!(settings("a -o b").jpeg, JpegChoice::Auto);
+        assert_eq!(settings("a -o b --deterministic").jpeg, JpegChoice::Cpu);
+        assert_eq!(
+            parse("a -o b --deterministic --jpeg gpu").unwrap_err().kind(),
+            ErrorKind::ArgumentConflict
+        );
+        let error = parse("a -o b --no-config --jpeg gpu --devices cpu").unwrap().resolve().unwrap_err();
+        assert!(matches!(error, Error::Usage(_)), "{error}");
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use choice::{
-    ClipLimit, Color, DeviceChoice, DeviceName, Durability, FormatName, Grid, MethodName, PngLevelName,
-    TileSize,
+    ClipLimit, Color, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice, MethodName,
+    PngLevelName, TileSize,
 };
 pub use file::{ConfigError, default_path, read};
 pub use quantity::{Bytes, Count, OrAuto, Pixels, Wait};
@@ -47,6 +47,8 @@ pub struct Settings {
     pub memory: u64,
     /// What equalizes.
     pub devices: DeviceChoice,
+    /// What decodes and encodes JPEGs.
+    pub jpeg: JpegChoice,
     /// Whether the channels of a picture go to different devices.
     pub split_channels: bool,
     /// How long a device may take for one picture.
@@ -147,9 +149,12 @@ pub struct Request {
 
 impl Settings {
     /// Resolves what was written, with defaults for what was not. Fails, with a sentence for the user, on a glob that
-    /// is none.
+    /// is none, and on choices that exclude each other.
     pub fn resolve(written: Written, request: Request) -> Result<Self, String> {
         let written = written.resolved();
+        if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
+            return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
+        }
         let (color, service) = (key(written.color), service(&written));
         let per_channel = color == Color::PerChannel;
         Ok(Self {
@@ -165,6 +170,7 @@ impl Settings {
             threads: machine::threads(key(written.threads)).0.get(),
             memory: machine::memory(key(written.memory)).0,
             devices: key(written.devices),
+            jpeg: key(written.jpeg),
             device_timeout: key(written.device_timeout).0,
             existing: if key(written.overwrite) || request.resume {
                 Existing::Overwrite
@@ -188,7 +194,7 @@ impl Settings {
     /// All that decides what an output looks like, and which pictures have one, as a text to compare. Another spelling
     /// of it costs rework and nothing else.
     pub fn fingerprint(&self) -> String {
-        format!("{:?} {:?} {:?}", self.operation, self.target, self.limits)
+        format!("{:?} {:?} {:?} {:?}", self.operation, self.target, self.limits, self.jpeg)
     }
 }
 
@@ -277,7 +283,7 @@ mod tests {
         let text = "method = 'clahe'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nformat = 'webp'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
-                    devices = '0,GPU-6a1b'\ndevice-timeout = '1500ms'\n\
+                    devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
                     settle = '1s'\nrescan = '1min'\npoll = '2s'\nafter = 'move:/kept'\nfailed = '/failed'\nstate = '/s'\n\
                     listen = '[::1]:9464'";
         let written = parse(text).resolved();

@@ -8,6 +8,8 @@
 //!                         └───────────────────────── free slots come back ◀───────────────────────┘
 //! ```
 //!
+//! JPEGs may also stay compressed in their slot: a GPU's worker then decodes and encodes them itself, and what comes out is published.
+//!
 //! [`run`] is this picture. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds the only large
 //! memory, [`device`] has the lanes (a GPU's are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
 //! [`publish`] writes the outputs, [`progress`] tells the user.

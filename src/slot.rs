@@ -5,12 +5,14 @@
 //! pin them. The CPU's slots are private memory, which can have huge pages.
 #![allow(unsafe_code)]
 
+mod compressed;
 mod memory;
 mod split;
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+pub use compressed::{Needs, Room};
 pub use memory::Memory;
 pub use split::Slots;
 
@@ -24,6 +26,8 @@ pub type SlotId = u32;
 struct Buffer {
     device: DeviceId,
     id: SlotId,
+    /// Whether it is for compressed pictures.
+    compressed: bool,
     memory: Option<Memory>,
 }
 
@@ -104,6 +108,8 @@ impl Drop for Slot {
 pub struct Claim {
     /// Devices on which it failed before. After two of them only the CPU remains.
     pub failed_on: Vec<DeviceId>,
+    /// A device would not decode it, so that the processor has to.
+    pub declined: bool,
 }
 
 /// Why no slot can be had.
@@ -164,15 +170,31 @@ enum Fit {
 
 struct Member {
     accelerator: bool,
+    /// All its slots.
     slots: usize,
+    /// Those for compressed pictures.
+    compressed: usize,
+    /// Whether it can encode the pixels that it is given.
+    encodes: bool,
     standing: Standing,
     release: Release,
+}
+
+impl Member {
+    /// Whether it is one that pixels may go to instead of the CPU.
+    fn is_accelerator_of_pixels(&self) -> bool {
+        self.accelerator && self.slots > self.compressed
+    }
 }
 
 struct State {
     memory: u64,
     memory_left: u64,
     slots: u64,
+    /// Those of them that are for compressed pictures.
+    compressed: u64,
+    /// Whether a picture has come that could go into one of those.
+    decoders_wanted: bool,
     largest: u64,
     free: Vec<Buffer>,
     members: Vec<Member>,
@@ -200,6 +222,8 @@ impl SlotPool {
             memory,
             memory_left: memory,
             slots: 0,
+            compressed: 0,
+            decoders_wanted: false,
             largest: 0,
             free: Vec::new(),
             members: Vec::new(),
@@ -215,9 +239,10 @@ impl SlotPool {
         let mut state = self.lock();
         let device = state.members.len();
         let standing = if accelerator { Standing::Down } else { Standing::Up };
-        state.members.push(Member { accelerator, slots, standing, release });
+        state.members.push(Member { accelerator, slots, compressed: 0, encodes: false, standing, release });
         state.slots += slots as u64;
-        state.free.extend((0..slots).map(|id| Buffer { device, id: id as SlotId, memory: None }));
+        let buffer = |id| Buffer { device, id: id as SlotId, compressed: false, memory: None };
+        state.free.extend((0..slots).map(buffer));
         self.changed.notify_all();
         device
     }
@@ -335,13 +360,14 @@ impl State {
         fit: Fit,
     ) -> Option<io::Result<Buffer>> {
         let suits = |bytes: u64| bytes == needed || (bytes > needed && fit == Fit::Loose);
-        let fits = |slot: &Buffer| admitted[slot.device] && suits(slot.capacity());
+        let admits = |slot: &Buffer| !slot.compressed && admitted[slot.device];
+        let fits = |slot: &Buffer| admits(slot) && suits(slot.capacity());
         let taken = if let Some(at) = self.free.iter().rposition(fits)
             && self.make_room(at, self.free[at].capacity() + aside)
         {
             Ok(self.free.remove(at))
         } else {
-            let at = self.free.iter().rposition(|slot| admitted[slot.device])?;
+            let at = self.free.iter().rposition(admits)?;
             let step = if needed > HUGE_STEP / 2 { HUGE_STEP } else { STEP };
             let rounded = (needed + needed / 8).next_multiple_of(step);
             self.largest = self.largest.max(rounded);
@@ -359,7 +385,7 @@ impl State {
     /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
     /// taken only when they are touched), but no more than its part of the bound.
     fn fair_share(&self) -> u64 {
-        self.largest.min(self.memory / self.slots.max(1))
+        self.largest.min(self.memory / (self.slots - self.compressed).max(1))
     }
 
     /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up the memory of other free slots if
@@ -410,7 +436,7 @@ impl State {
     /// By device: whether its slots may be taken for this claim.
     fn admitted(&self, claim: &Claim) -> Vec<bool> {
         let usable = |device: DeviceId, member: &Member| {
-            member.accelerator
+            member.is_accelerator_of_pixels()
                 && member.standing == Standing::Up
                 && claim.failed_on.len() < 2
                 && !claim.failed_on.contains(&device)
@@ -418,7 +444,7 @@ impl State {
         let accelerators: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
         let any_up = accelerators.contains(&true);
         let may_come = self.wait_for_accelerators
-            && self.members.iter().any(|m| m.accelerator && m.standing == Standing::Down);
+            && self.members.iter().any(|m| m.is_accelerator_of_pixels() && m.standing == Standing::Down);
         let cpu = !any_up && (!claim.failed_on.is_empty() || !may_come);
         self.members
             .iter()

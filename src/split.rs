@@ -14,7 +14,7 @@ use crate::equalize::histogram::Tally;
 use crate::equalize::planes::{self, PLANES};
 use crate::equalize::{Order, Sample, count};
 use crate::picture::{Depth, Layout};
-use crate::pipeline::{Finished, Picture, Task};
+use crate::pipeline::{Content, Finished, Picture, Task};
 use crate::slot::Slot;
 use crate::timings::Stage;
 
@@ -122,7 +122,7 @@ impl Parts {
                 luma_of(after, &layout).copy_from_slice(&luma);
             }
         }
-        Finished { slot: whole, order, picture, devices }
+        Finished { slot: whole, content: Content::Pixels, order, picture, devices }
     }
 }
 

@@ -32,6 +32,7 @@ pub fn picture(data: &[u8], format: Format) {
         gray: choice % 4 == 1,
         per_channel: choice % 4 == 2,
     };
+    pass_through(data, &target);
     let mut slot = Vec::new();
     let Ok(decoded) = read(&mut file_of(data), &target, &mut slot) else { return };
     let pixels = slot[..decoded.layout.bytes() as usize].to_vec();
@@ -47,6 +48,21 @@ pub fn picture(data: &[u8], format: Format) {
     if format != Format::Jpeg {
         assert!(slot[..pixels.len()] == pixels, "the pixels stay");
     }
+}
+
+/// What may go to a GPU as it is must be readable once more when it comes back unchanged.
+fn pass_through(data: &[u8], target: &Target) {
+    let (mut file, mut buffer) = (file_of(data), Vec::new());
+    file.rewind().expect("a file can be rewound");
+    let Ok(opened) = codec::open(&mut file, &mut buffer, &LIMITS, target) else { return };
+    let Some(jpeg) = opened.compressed(target) else { return };
+    let mut slot = vec![0; jpeg.slot_bytes() as usize];
+    let Ok(decoded) = opened.pass_on(&mut slot) else { return };
+    let mut out = file_of(&[]);
+    codec::write_encoded(&decoded, &slot[..data.len()], &mut out).expect("it was read before");
+    out.rewind().expect("a file can be rewound");
+    let again = codec::open(&mut out, &mut buffer, &LIMITS, target).expect("what was written can be read");
+    assert_eq!(again.compressed(target).map(|again| again.layout), Some(jpeg.layout), "the layout stays");
 }
 
 fn file_of(data: &[u8]) -> File {

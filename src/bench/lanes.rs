@@ -53,7 +53,7 @@ pub fn report(command: &LanesCommand) -> Result<String, Error> {
         None => command.gpus.iter().copied().map(Unit::Gpu).collect(),
     };
     let workers: Vec<WorkerArgs> =
-        units.into_iter().map(|unit| WorkerArgs { unit, lanes: lanes_each }).collect();
+        units.into_iter().map(|unit| WorkerArgs { unit, lanes: lanes_each, jpeg: None }).collect();
     let order = match command.count {
         true => Order::Count { equalize: None },
         false => Order::Equalize(Operation { method: Method::Global, per_channel: command.per_channel }),
@@ -170,7 +170,7 @@ fn answer(channel: &Channel) -> io::Result<FromWorker> {
 fn unexpected(message: FromWorker) -> io::Error {
     match message {
         FromWorker::Refused(reason) | FromWorker::Failed { reason, .. } => io::Error::other(reason),
-        FromWorker::Ready(_) | FromWorker::Done { .. } => io::Error::other("the worker answered out of turn"),
+        _ => io::Error::other("the worker answered out of turn"),
     }
 }
 

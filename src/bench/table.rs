@@ -133,6 +133,7 @@ pub(super) mod tests {
             driver_cuda: 12040,
             driver: Some("550.1".into()),
             count: 2,
+            nvjpeg: None,
             refused: None,
         };
         let rungs = vec![

@@ -6,8 +6,8 @@ use clap::{Args, value_parser};
 
 use super::configuration;
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, MethodName, Naming, OrAuto, Pixels, Report, Settings,
-    Style, TileSize, Wait, Written,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, MethodName, Naming, OrAuto, Pixels,
+    Report, Settings, Style, TileSize, Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
@@ -230,6 +230,8 @@ impl HistogramCommand {
             threads: self.threads,
             memory: self.memory,
             devices: self.devices.clone(),
+            // What is counted is the processor's, as RGB.
+            jpeg: Some(JpegChoice::Cpu),
             device_timeout: self.device_timeout,
             ..Written::default()
         }

@@ -14,12 +14,18 @@ use super::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative, Paylo
 use crate::picture::{Depth, Layout, Pixel};
 
 mod coding;
+mod compressed;
 mod libjpeg;
 mod markers;
 mod mpf;
 
+use compressed::Header;
+pub use compressed::{CompressedJpeg, Sampling};
 use libjpeg::{BLOCK, Fault, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
 use markers::{APP1, APP2, Component, Density, EXIF, ICC, MOST_BLOCKS, Markers, Segment, XMP, icc_part};
+
+/// The sides of chroma planes in a slot are padded to multiples of so many samples.
+pub const CHROMA_PADDING: u32 = BLOCK as u32;
 
 /// The most content that a segment can have, by its 16-bit length.
 const MOST_SEGMENT: usize = 65533;
@@ -141,6 +147,30 @@ impl<'a> Source<'a> {
         };
         let gray = target.gray || space == Space::Gray;
         Ok(Self { bytes, markers, reader, space, form, gray })
+    }
+
+    /// What a GPU has to know to do it alone, if one can: a picture in its own planes, of a usual kind.
+    pub(super) fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
+        let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
+        if !in_planes || target.format_for(Format::Jpeg) != Format::Jpeg {
+            return None;
+        }
+        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
+    }
+
+    /// Whether its entropy-coded data is whole; of a picture that a GPU can do.
+    pub(super) fn is_whole(&self) -> bool {
+        Header::read(self.bytes).is_some_and(|header| header.is_whole())
+    }
+
+    /// Copies the file into the front of `slot` as it is, for a GPU.
+    pub(super) fn pass_on(self, slot: &mut [u8]) -> Payload {
+        slot[..self.bytes.len()].copy_from_slice(self.bytes);
+        Payload {
+            layout: self.layout(),
+            metadata: self.markers.metadata(),
+            native: AnyNative::Jpeg(Box::new(self.native(Vec::new()))),
+        }
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -336,6 +366,14 @@ pub(super) fn encode(
     Ok(scratch.len() as u64)
 }
 
+/// Writes what a GPU encoded for this picture.
+pub(super) fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
+    match &decoded.native {
+        AnyNative::Jpeg(native) => compressed::write(native, stream, out),
+        _ => Err(encode_malformed("its source is no JPEG")),
+    }
+}
+
 /// Whether the profile in these segments, if there is one, is for colour.
 fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
     let first = segments.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
@@ -385,6 +423,11 @@ fn encode_error(fault: Fault) -> CodecError {
     } else {
         CodecError::encoder(Format::Jpeg, fault.message)
     }
+}
+
+/// What a GPU encoded makes no sense.
+fn encode_malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::encoder(Format::Jpeg, reason)
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::equalize::colour::to_gray;
 use crate::picture::{Depth, Layout, Pixel};
@@ -31,6 +31,7 @@ mod webp;
 
 pub use error::CodecError;
 pub use format::Format;
+pub use jpeg::{CHROMA_PADDING, CompressedJpeg, Sampling};
 pub use metadata::Metadata;
 
 /// Bytes of a line of the cache.
@@ -46,7 +47,7 @@ pub struct Limits {
 }
 
 /// How a JPEG is quantized.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JpegQuality {
     /// By the source's own tables. For a source that is no JPEG, [`JpegQuality::DEFAULT`].
     Keep,
@@ -295,6 +296,27 @@ impl Opened<'_> {
         })
     }
 
+    /// What a GPU has to know to decode, equalize and encode it alone, if one can and the target lets it.
+    pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
+        if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
+    }
+
+    /// Copies the file as it is into the front of `slot`, which has room for it, for a GPU that decodes it. Gives itself back if
+    /// it is no [`Opened::compressed`] picture, or not a whole one.
+    ///
+    /// # Errors
+    /// Itself.
+    pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
+        let Self { format, gray, source, file_bytes } = self;
+        match source {
+            Source::Jpeg(jpeg) if jpeg.is_whole() => {
+                let Payload { layout, metadata, native } = jpeg.pass_on(slot);
+                Ok(Decoded { layout, format, metadata, native, file_bytes })
+            }
+            source => Err(Box::new(Self { format, gray, source, file_bytes })),
+        }
+    }
+
     /// The layout as the format's decoder delivers it.
     fn source_layout(&self) -> Layout {
         match &self.source {
@@ -358,6 +380,15 @@ pub fn encode(
             Format::WebP => webp::encode(decoded, slot, scratch, out),
         },
     )
+}
+
+/// Writes a JPEG that a GPU encoded, with what travels with the picture, to `out` from its current position on. Returns how many
+/// bytes that is.
+///
+/// # Errors
+/// [`CodecError::Io`], or [`CodecError::Encoder`] if the stream makes no sense.
+pub fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
+    jpeg::write_encoded(decoded, stream, out)
 }
 
 /// The bytes of the pixels at the front of a slot.

@@ -181,6 +181,18 @@ impl From<PngLevelName> for PngLevel {
     }
 }
 
+/// What decodes and encodes JPEGs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JpegChoice {
+    /// GPUs and the processor, whichever has time.
+    Auto,
+    /// The processor alone.
+    Cpu,
+    /// GPUs, as far as they can.
+    Gpu,
+}
+
 /// When an output counts as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

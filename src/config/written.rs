@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::quantity::{Bytes, Count, OrAuto, Pixels, Wait, as_text};
 use super::service::{After, Folder, Listen, OrNone};
 use super::{
-    ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, MethodName, PngLevelName, TileSize, machine,
+    ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName, PngLevelName,
+    TileSize, machine,
 };
 use crate::codec::JpegQuality;
 
@@ -139,10 +140,19 @@ pub struct Written {
     ///
     /// "auto" uses the GPUs that work, and the processor until they are ready or where there is none. "cpu" leaves GPUs
     /// alone. "all" uses every GPU, and gives up where one cannot be used. A list such as "0,2" or "GPU-6a1b..." uses
-    /// those, numbered as `histeqd devices` shows them. Every device makes the same bytes.
+    /// those, numbered as `histeqd devices` shows them. Every device makes the same bytes, apart from JPEGs: see --jpeg.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceChoice>,
+
+    /// What decodes and encodes JPEGs: auto, cpu, gpu [default: auto]
+    ///
+    /// A GPU does so by nvJPEG, NVIDIA's library, where that is installed, and only where a JPEG is equalized on its luma and
+    /// written as a JPEG; progressive, unusual and damaged ones are the processor's. Its samples may differ from the processor's by a
+    /// level or two. "auto" lets both take pictures from one queue, so the bytes depend on which was free. "cpu" or
+    /// --deterministic makes the same bytes everywhere. "gpu" leaves to GPUs all that they take, and gives up where none has nvJPEG.
+    #[arg(long, value_enum, value_name = "WHICH", help_heading = "Resources", hide_possible_values = true)]
+    pub jpeg: Option<JpegChoice>,
 
     /// How long a GPU may take for one picture before it is given up [default: 30s]
     ///
@@ -226,6 +236,7 @@ impl Written {
             threads: self.threads.or(below.threads),
             memory: self.memory.or(below.memory),
             devices: self.devices.or(below.devices),
+            jpeg: self.jpeg.or(below.jpeg),
             device_timeout: self.device_timeout.or(below.device_timeout),
             settle: self.settle.or(below.settle),
             rescan: self.rescan.or(below.rescan),
@@ -258,6 +269,7 @@ impl Written {
             threads: Some(OrAuto::Auto),
             memory: Some(OrAuto::Auto),
             devices: Some(DeviceChoice::Auto),
+            jpeg: Some(JpegChoice::Auto),
             device_timeout: Some(Wait(Duration::from_secs(30))),
             settle: Some(Wait(Duration::from_millis(500))),
             rescan: Some(Wait(Duration::from_secs(600))),

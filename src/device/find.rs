@@ -13,7 +13,12 @@ pub fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut text = format!("cpu    {cores} {}\n", if cores == 1 { "core" } else { "cores" });
     match Finder::default().gpus() {
-        Ok(gpus) => gpus.iter().for_each(|gpu| text.push_str(&line(gpu))),
+        Ok(gpus) => {
+            gpus.iter().for_each(|gpu| text.push_str(&line(gpu)));
+            // It is the same for all.
+            let nvjpeg = gpus.first().and_then(|gpu| gpu.nvjpeg.as_ref());
+            text.extend(nvjpeg.map(jpeg_line));
+        }
         Err(reason) => text.push_str(&format!("no GPU: {reason}\n")),
     }
     text
@@ -33,6 +38,13 @@ fn line(gpu: &GpuInfo) -> String {
         "gpu{}   {}, compute capability {major}.{minor}, {memory} MiB, PCIe {link}, driver {driver} (CUDA {cuda}.{cuda_minor})\n       {}\n{refused}",
         gpu.ordinal, gpu.name, gpu.uuid
     )
+}
+
+fn jpeg_line(nvjpeg: &Result<String, String>) -> String {
+    match nvjpeg {
+        Ok(version) => format!("JPEG on the GPU: yes, by nvJPEG {version}\n"),
+        Err(reason) => format!("JPEG on the GPU: no, {reason}\n"),
+    }
 }
 
 /// A question that can be called off while it is being answered.

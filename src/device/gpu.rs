@@ -5,9 +5,10 @@
 //! for its slots may be half written; and after a pause a new worker is started. A single run gives up a device that fails again and
 //! again; a service that is to run for months does not, but nothing waits for such a device any more.
 
-use std::collections::HashMap;
+mod worker;
+
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,12 +20,13 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{Device, DeviceState, Insist, WorkerStart};
 use crate::paths::Shown;
-use crate::pipeline::Task;
+use crate::pipeline::{Content, Task};
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotId, SlotPool};
 use crate::timings::{Occupancy, Stage};
-use crate::worker::WorkerArgs;
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
+use crate::worker::{JPEG_BATCH, WorkerArgs};
+use worker::{Lent, Worker};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -36,6 +38,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 const MOST_FAILURES: u32 = 5;
 /// Slower than any bus and kernel that works; what is queued on a device gets time in proportion.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
+/// JPEGs for each lane that decodes them: what it works on, as much again that waits for it, and as much that waits for being
+/// written. More would keep the processor waiting for a GPU at the end of a batch.
+const COMPRESSED_EACH: usize = 3 * JPEG_BATCH;
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -72,6 +77,8 @@ struct State {
 /// How the device is, for those who ask.
 #[derive(Default)]
 enum Health {
+    /// It is started when it is wanted.
+    Asleep,
     /// A worker is being started.
     #[default]
     Starting,
@@ -86,7 +93,7 @@ enum Health {
 impl Health {
     fn trouble(&self) -> Option<String> {
         match self {
-            Self::Up => None,
+            Self::Asleep | Self::Up => None,
             Self::Starting => Some("starting".to_owned()),
             Self::Pausing { why, until } => {
                 let left = until.saturating_duration_since(Instant::now()).as_secs();
@@ -95,23 +102,6 @@ impl Health {
             Self::GivenUp { why } => Some(why.clone()),
         }
     }
-}
-
-/// The other end, while there is one.
-struct Worker {
-    channel: Channel,
-    ready: bool,
-    /// It took no message for as long as a picture may take.
-    deaf: bool,
-    /// Which memory the worker has mapped for a slot.
-    mapped: HashMap<SlotId, u64>,
-    /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
-    lent: HashMap<SlotId, Lent>,
-}
-
-struct Lent {
-    task: Task,
-    deadline: Instant,
 }
 
 /// How a worker's life ended.
@@ -141,6 +131,9 @@ impl GpuDevice {
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
+        if args.jpeg.is_some() {
+            pool.add_compressed(id, args.lanes * COMPRESSED_EACH);
+        }
         let device = Self {
             name: args.name().into(),
             id,
@@ -169,6 +162,9 @@ impl GpuDevice {
     }
 
     fn supervise(&self, equalized: &Sender<Task>) {
+        if self.args.jpeg.is_some() && !self.is_wanted() {
+            return;
+        }
         let mut failures = 0;
         for life in 0.. {
             let end = self.live(life, equalized, &mut failures);
@@ -193,6 +189,12 @@ impl GpuDevice {
                 return;
             }
         }
+    }
+
+    /// Waits until there is something to decode; `false` if the pipeline ends before.
+    fn is_wanted(&self) -> bool {
+        self.link.lock().health = Health::Asleep;
+        self.pool.decoders_wanted(|| self.link.lock().closing)
     }
 
     fn give_up(&self, why: String) {
@@ -261,16 +263,22 @@ impl GpuDevice {
                 FromWorker::Ready(info) => self.ready(info.map(|info| info.name), start),
                 FromWorker::Refused(reason) => return End::Refused(reason),
                 FromWorker::Done { slot } => {
-                    let Some(mut task) = self.returned(slot) else {
-                        return End::Failed(format!(
-                            "its worker returned slot {slot}, which it did not have"
-                        ));
-                    };
-                    *failures = 0;
-                    task.mark(Stage::Device);
-                    if equalized.send(task).is_err() {
-                        return End::Closed;
+                    if let Err(end) = self.done(slot, Content::Pixels, equalized) {
+                        return end;
                     }
+                    *failures = 0;
+                }
+                FromWorker::Encoded { slot, bytes } => {
+                    if let Err(end) = self.done(slot, Content::Encoded(bytes), equalized) {
+                        return end;
+                    }
+                    *failures = 0;
+                }
+                FromWorker::Declined { slot, reason } => {
+                    let Some(task) = self.returned(slot) else { return not_lent(slot) };
+                    self.declined(&task, &reason);
+                    task.decline();
+                    *failures = 0;
                 }
                 FromWorker::Failed { slot, reason } => return End::Failed(self.at_picture(slot, &reason)),
             }
@@ -287,6 +295,38 @@ impl GpuDevice {
         let name = name.unwrap_or_else(|| "worker".to_owned());
         self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()), false);
         self.pool.up(self.id);
+    }
+
+    /// The worker is through with a slot, which holds that now.
+    fn done(&self, slot: SlotId, content: Content, equalized: &Sender<Task>) -> Result<(), End> {
+        let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
+        let fits = match (task.content, content) {
+            (Content::Pixels | Content::Planes(..), Content::Pixels) => true,
+            (Content::Compressed(_) | Content::Planes(..), Content::Encoded(bytes)) => {
+                bytes <= task.slot.bytes().len() as u64
+            }
+            _ => false,
+        };
+        if !fits {
+            task.redo(self.id);
+            return Err(End::Failed(format!("its worker did something else with slot {slot}")));
+        }
+        task.content = content;
+        task.mark(Stage::Device);
+        equalized.send(task).map_err(|_| End::Closed)
+    }
+
+    /// Says of the first picture that the worker would not decode why.
+    fn declined(&self, task: &Task, reason: &str) {
+        let first = {
+            let mut state = self.link.lock();
+            let worker = state.worker.as_mut();
+            worker.is_some_and(|worker| !std::mem::replace(&mut worker.declined, true))
+        };
+        if first {
+            let input = Shown(task.input());
+            self.note(&format!("{input} and its like are decoded by the processor: {reason}"), false);
+        }
     }
 
     fn returned(&self, slot: SlotId) -> Option<Task> {
@@ -360,32 +400,6 @@ impl GpuDevice {
     }
 }
 
-impl Worker {
-    fn new(channel: Channel) -> Self {
-        Self { channel, ready: false, deaf: false, mapped: HashMap::new(), lent: HashMap::new() }
-    }
-
-    fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        if self.deaf {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let sent = self.channel.send(message, fd);
-        self.deaf = sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-        sent
-    }
-
-    fn offer(&mut self, task: &Task) -> io::Result<()> {
-        let (slot, memory) = (task.slot.id(), task.slot.memory());
-        if self.mapped.get(&slot) != Some(&memory.generation) {
-            let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
-            self.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
-            self.mapped.insert(slot, generation);
-        }
-        let (layout, order) = (task.layout, task.order);
-        self.send(&ToWorker::Work { slot, layout, order }, None)
-    }
-}
-
 impl Link {
     fn unmap(&self, slot: SlotId) {
         if let Some(worker) = &mut self.lock().worker
@@ -427,6 +441,8 @@ impl Device for GpuDevice {
             worker.channel.shut_down();
         }
         self.link.closed.notify_all();
+        drop(state);
+        self.pool.wake();
     }
 }
 
@@ -434,6 +450,10 @@ impl Device for GpuDevice {
 fn pause_after(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     (FIRST_PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE)
+}
+
+fn not_lent(slot: SlotId) -> End {
+    End::Failed(format!("its worker returned slot {slot}, which it did not have"))
 }
 
 fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DeviceChoice, DeviceName, Settings};
+use crate::config::{DeviceChoice, DeviceName, JpegChoice, Settings};
 use crate::error::Error;
 use crate::pipeline::{Stop, Task};
 use crate::progress::Event;
@@ -78,6 +78,8 @@ pub struct GpuInfo {
     pub driver: Option<String>,
     /// How many devices CUDA shows to this process.
     pub count: u32,
+    /// The version of nvJPEG, which decodes and encodes JPEGs on it, or why there is none; where that was asked.
+    pub nvjpeg: Option<Result<String, String>>,
     /// Why histeqd would not use it.
     pub refused: Option<String>,
 }
@@ -87,6 +89,13 @@ pub type GpuList = Result<Vec<GpuInfo>, String>;
 
 /// How many lanes work one GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
 const GPU_LANES: usize = 4;
+
+/// How many workers a GPU has that decode and encode JPEGs. nvJPEG keeps an H100's seven JPEG engines busy only from several processes:
+/// measured, 1,430 megapixels a second by one of them, 2,820 by two.
+const JPEG_WORKERS: u32 = 2;
+
+/// How many lanes such a worker has. One decodes while others equalize and encode; more were measured to gain nothing.
+const JPEG_LANES: usize = 3;
 
 /// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and cores from the first pictures: a
 /// batch that is through by then is better off without.
@@ -135,7 +144,8 @@ impl Devices {
         let id = around.pool.join(false, slots, Box::new(|_| ()));
         let cpu = CpuDevice::start(scope, threads, slots, around.equalized).map_err(Error::thread)?;
         self.add(id, Arc::new(cpu));
-        let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads };
+        let jpeg = around.settings.jpeg;
+        let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads, jpeg };
         let timeout = around.settings.device_timeout;
         let start = WorkerStart {
             timeout,
@@ -149,8 +159,11 @@ impl Devices {
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 around.pool.wait_for_accelerators(true);
-                starter.workers(scope, &units, &start)
+                // They decode no JPEG, and encode none of the planes that they get.
+                starter.workers(scope, &units, jpeg != JpegChoice::Cpu, &start)?;
+                if jpeg == JpegChoice::Gpu { starter.decoders(scope, &units, &start) } else { Ok(()) }
             }
+            DeviceChoice::Auto if jpeg == JpegChoice::Gpu => starter.insisted(scope, &start, None),
             DeviceChoice::Auto => Builder::new()
                 .name("find-gpus".to_owned())
                 .spawn_scoped(scope, move || starter.whatever_there_is(scope, &start))
@@ -219,6 +232,7 @@ struct Starter<'a> {
     devices: &'a Devices,
     pool: Arc<SlotPool>,
     threads: usize,
+    jpeg: JpegChoice,
 }
 
 impl<'scope> Starter<'scope> {
@@ -235,7 +249,7 @@ impl<'scope> Starter<'scope> {
         refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
         let units: Vec<Unit> =
             found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect();
-        if let Err(error) = self.workers(scope, &units, start) {
+        if let Err(error) = self.with_decoders(scope, &units, &found, start) {
             start.note(error.to_string());
         }
     }
@@ -248,33 +262,83 @@ impl<'scope> Starter<'scope> {
         names: Option<&[DeviceName]>,
     ) -> Result<(), Error> {
         let found = self.devices.finder.gpus().map_err(|reason| {
-            Error::CannotRun(format!("no GPU can be used: {reason}; --devices auto works without one"))
+            let without = "the default, auto for --devices and --jpeg, works without one";
+            Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
         })?;
         let chosen = choose(&found, names)?;
+        if let (JpegChoice::Gpu, Some(Err(reason))) = (self.jpeg, nvjpeg(&found)) {
+            return Err(Error::CannotRun(format!(
+                "no GPU can decode JPEG, as --jpeg gpu wants: {reason}; --jpeg auto works without that"
+            )));
+        }
         self.pool.wait_for_accelerators(true);
         start.insist.on();
-        self.workers(scope, &chosen, start)
+        self.with_decoders(scope, &chosen, &found, start)
     }
 
-    fn workers(
+    /// The GPUs' workers, and where it is wanted and nvJPEG is there, those for JPEGs.
+    fn with_decoders(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        units: &[Unit],
+        found: &[GpuInfo],
+        start: &WorkerStart,
+    ) -> Result<(), Error> {
+        let with_jpegs = self.jpeg != JpegChoice::Cpu && matches!(nvjpeg(found), Some(Ok(_)));
+        self.workers(scope, units, with_jpegs, start)?;
+        if with_jpegs { self.decoders(scope, units, start) } else { Ok(()) }
+    }
+
+    /// Workers that decode and encode JPEGs. They start when the first JPEG comes.
+    fn decoders(
         &self,
         scope: &'scope Scope<'scope, '_>,
         units: &[Unit],
         start: &WorkerStart,
     ) -> Result<(), Error> {
+        // Without them the processor decodes, and that is all right unless the user says otherwise.
+        let insist = if self.jpeg == JpegChoice::Gpu { start.insist.clone() } else { Insist::default() };
+        let start = WorkerStart { insist, ..start.clone() };
+        let each = units.iter().flat_map(|&unit| (0..JPEG_WORKERS).map(move |number| (unit, number)));
+        each.map(|(unit, number)| WorkerArgs { unit, lanes: JPEG_LANES, jpeg: Some(number) })
+            .try_for_each(|args| self.worker(scope, args, 0, &start).map(drop))
+    }
+
+    /// The workers for pixels; `encode`: they may encode what they equalize.
+    fn workers(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        units: &[Unit],
+        encode: bool,
+        start: &WorkerStart,
+    ) -> Result<(), Error> {
         // Every decoder and encoder may hold one, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * self.threads).div_ceil(units.len().max(1)) + 1;
-        for &unit in units {
-            let args = WorkerArgs { unit, lanes: GPU_LANES };
-            let (id, device) = GpuDevice::new(args, slots, start, &self.pool);
-            self.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
-            device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)?;
-        }
-        Ok(())
+        units.iter().map(|&unit| WorkerArgs { unit, lanes: GPU_LANES, jpeg: None }).try_for_each(|args| {
+            let id = self.worker(scope, args, slots, start)?;
+            if encode {
+                self.pool.encodes(id);
+            }
+            Ok(())
+        })
+    }
+
+    fn worker(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        args: WorkerArgs,
+        slots: usize,
+        start: &WorkerStart,
+    ) -> Result<DeviceId, Error> {
+        let (id, device) = GpuDevice::new(args, slots, start, &self.pool);
+        self.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
+        device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)?;
+        Ok(id)
     }
 }
 
 /// What is the same for every worker of a run.
+#[derive(Clone)]
 pub struct WorkerStart {
     /// How long a device may take for one picture.
     pub timeout: Duration,
@@ -337,6 +401,11 @@ impl Insist {
     pub fn broken(&self) -> Option<Error> {
         self.lock().broken.clone().map(Error::CannotRun)
     }
+}
+
+/// Whether nvJPEG is there, which is the same for all GPUs.
+fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
+    found.first()?.nvjpeg.as_ref()
 }
 
 /// The GPUs that the names stand for, in the names' order.

@@ -84,11 +84,13 @@ impl State {
         }
         let admitted = self.admitted(claim);
         for _ in 0..PLANES {
-            let count = |buffers: &[Buffer], device| buffers.iter().filter(|b| b.device == device).count();
+            let count = |buffers: &[Buffer], device| {
+                buffers.iter().filter(|b| b.device == device && !b.compressed).count()
+            };
             // The fewest of this picture's planes, and then the most that is free, so that later pictures even it out.
             let rank = |&device: &DeviceId| (count(&taken[1..], device), Reverse(count(&self.free, device)));
-            let free = self.free.iter().map(|buffer| buffer.device).filter(|&device| admitted[device]);
-            let device = free.min_by_key(rank)?;
+            let free = self.free.iter().filter(|buffer| !buffer.compressed).map(|buffer| buffer.device);
+            let device = free.filter(|&device| admitted[device]).min_by_key(rank)?;
             let only: Vec<bool> = (0..admitted.len()).map(|other| other == device).collect();
             match self.try_take(sizes.plane, 0, &only, fit)? {
                 Ok(buffer) => taken.push(buffer),
@@ -101,7 +103,9 @@ impl State {
     /// Whether a device that is insisted on, and that `claim` admits, is not up yet.
     fn may_still_come(&self, claim: &Claim) -> bool {
         let awaited = |(device, member): (DeviceId, &Member)| {
-            member.accelerator && member.standing == Standing::Down && !claim.failed_on.contains(&device)
+            member.is_accelerator_of_pixels()
+                && member.standing == Standing::Down
+                && !claim.failed_on.contains(&device)
         };
         self.wait_for_accelerators
             && claim.failed_on.len() < 2

@@ -112,7 +112,7 @@ fn the_cpu_leaves_pictures_to_an_accelerator_that_is_up() {
     assert_eq!(take(&Claim::default()), cpu);
     pool.up(gpu);
     assert_eq!(take(&Claim::default()), gpu);
-    assert_eq!(take(&Claim { failed_on: vec![gpu] }), cpu);
+    assert_eq!(take(&Claim { failed_on: vec![gpu], ..Claim::default() }), cpu);
     pool.down(gpu);
     assert_eq!(take(&Claim::default()), cpu);
 }
@@ -123,9 +123,12 @@ fn two_failures_leave_the_cpu() {
     let cpu = pool.join(false, 1, nothing());
     let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
     gpus.iter().for_each(|&gpu| pool.up(gpu));
-    let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]] }).unwrap();
+    let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]], ..Claim::default() }).unwrap();
     assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
-    assert_eq!(pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]] }).unwrap().device(), cpu);
+    assert_eq!(
+        pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]], ..Claim::default() }).unwrap().device(),
+        cpu
+    );
 }
 
 fn devices(slots: &Slots) -> Vec<DeviceId> {
@@ -145,9 +148,9 @@ fn planes_are_spread_over_the_accelerators_and_the_whole_stays_on_the_cpu() {
     let slots = take(&Claim::default());
     assert_eq!((slots.whole.device(), devices(&slots)), (cpu, gpus.clone()));
     let [first, second, third] = gpus[..] else { unreachable!() };
-    let slots = take(&Claim { failed_on: vec![second] });
+    let slots = take(&Claim { failed_on: vec![second], ..Claim::default() });
     assert!([vec![first, first, third], vec![first, third, third]].contains(&devices(&slots)));
-    assert_eq!(devices(&take(&Claim { failed_on: vec![first, second] })), [cpu; 3]);
+    assert_eq!(devices(&take(&Claim { failed_on: vec![first, second], ..Claim::default() })), [cpu; 3]);
 }
 
 #[test]
@@ -198,4 +201,91 @@ fn accelerators_that_are_insisted_on_are_waited_for() {
     assert!(!waiting.is_finished());
     pool.up(gpus[1]);
     assert!(devices(&waiting.join().unwrap()).contains(&gpus[1]));
+}
+
+/// What the pool gives a picture of that many bytes, compressed or not.
+fn either(pool: &Arc<SlotPool>, claim: &Claim, insist: bool) -> Room {
+    pool.take_either(Needs { pixels: 100, aside: 0, compressed: 10 }, claim, insist).unwrap()
+}
+
+#[test]
+fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    let cpu = pool.join(false, 8, nothing());
+    let gpu = pool.join(true, 2, nothing());
+    let decoder = pool.join(true, 0, nothing());
+    pool.add_compressed(decoder, 2);
+    let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == decoder);
+    let on = |room: Room| match room {
+        Room::Pixels(slot) | Room::Planes(slot) | Room::Compressed(slot) => slot.device(),
+    };
+    pool.up(gpu);
+    assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "the decoder is not up");
+    pool.up(decoder);
+    let held: Vec<Room> = (0..2).map(|_| either(&pool, &Claim::default(), false)).collect();
+    assert!(held.iter().all(is_compressed));
+    assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "it has enough");
+    let declined = Claim { declined: true, ..Claim::default() };
+    assert_eq!(on(either(&pool, &declined, true)), gpu);
+    let failed = Claim { failed_on: vec![decoder], ..Claim::default() };
+    assert_eq!(on(either(&pool, &failed, true)), gpu);
+    pool.down(gpu);
+    assert_eq!(pool.take(1, 0, &Claim::default()).unwrap().device(), cpu, "a decoder takes no pixels");
+}
+
+#[test]
+fn pictures_that_the_processor_decodes_go_to_a_device_that_encodes() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    let cpu = pool.join(false, 4, nothing());
+    let gpu = pool.join(true, 2, nothing());
+    let decoder = pool.join(true, 0, nothing());
+    pool.add_compressed(decoder, 1);
+    pool.encodes(gpu);
+    let is_pixels = |room: &Room| matches!(room, Room::Pixels(slot) if slot.device() == cpu);
+    let is_planes = |room: &Room| matches!(room, Room::Planes(slot) if slot.device() == gpu);
+    assert!(is_pixels(&either(&pool, &Claim::default(), false)), "it is not up");
+    [gpu, decoder].iter().for_each(|&device| pool.up(device));
+    let compressed = either(&pool, &Claim::default(), false);
+    assert!(matches!(compressed, Room::Compressed(_)));
+    assert!(is_planes(&either(&pool, &Claim::default(), false)), "the decoder has enough");
+    assert!(is_pixels(&either(&pool, &Claim { failed_on: vec![gpu], ..Claim::default() }, false)));
+    pool.down(gpu);
+    assert!(is_pixels(&either(&pool, &Claim::default(), false)), "it is not up any more");
+}
+
+#[test]
+fn who_insists_on_a_decoder_waits_while_one_may_come() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    pool.join(false, 1, nothing());
+    let decoder = pool.join(true, 0, nothing());
+    pool.add_compressed(decoder, 1);
+    let waits = || {
+        let other = Arc::clone(&pool);
+        let waiting = std::thread::spawn(move || {
+            matches!(either(&other, &Claim::default(), true), Room::Compressed(_))
+        });
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!waiting.is_finished());
+        waiting
+    };
+    let first = waits();
+    pool.up(decoder);
+    assert!(first.join().unwrap());
+    pool.down(decoder);
+    let second = waits();
+    pool.retire(decoder);
+    assert!(!second.join().unwrap(), "none comes any more");
+}
+
+#[test]
+fn decoders_are_wanted_from_the_first_picture_on() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    pool.join(false, 1, nothing());
+    assert!(!pool.decoders_wanted(|| true), "given up");
+    let other = Arc::clone(&pool);
+    let waiting = std::thread::spawn(move || other.decoders_wanted(|| false));
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    drop(either(&pool, &Claim::default(), false));
+    assert!(waiting.join().unwrap());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{EngineError, Lane};
+use super::EngineError;
 
 /// A failure that a test asks for: `exit@5`, `hang@5`, `fail@5` or `trap@5`, at the fifth picture of the device's first worker; with `*`
 /// at its end, of every worker.
@@ -67,7 +67,11 @@ impl Faults {
     }
 
     /// Does what the test asked for, if this is the picture; half of it is overwritten first, as a real failure may.
-    pub(super) fn strike(&self, bytes: &mut [u8], lane: &mut dyn Lane) -> Result<(), EngineError> {
+    pub(super) fn strike(
+        &self,
+        bytes: &mut [u8],
+        trap: impl FnOnce() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
         let Some(fault) = self.fault else { return Ok(()) };
         if self.pictures.fetch_add(1, Ordering::Relaxed) + 1 != fault.picture {
             return Ok(());
@@ -80,7 +84,7 @@ impl Faults {
                 std::thread::park();
             },
             FaultKind::Fail => Err(EngineError("a test asked for this failure".to_owned())),
-            FaultKind::Trap => lane.trap(),
+            FaultKind::Trap => trap(),
         }
     }
 }

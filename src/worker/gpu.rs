@@ -3,11 +3,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::cuda::{self, Context, CudaError, Device};
 use super::kernels::Kernels;
 use super::lane::GpuLane;
-use super::{Engine, EngineError, Lane};
+use super::nvjpeg::{self, NvJpeg};
+use super::nvjpeg_lane::NvJpegLane;
+use super::{Engine, EngineError, JpegLane, Lane};
 use crate::device::{GpuInfo, GpuList};
 use crate::slot::Memory;
 
@@ -24,6 +27,7 @@ pub(super) fn list() -> GpuList {
     let count = Device::count().map_err(text)?;
     (0..count)
         .map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal, count)).map_err(text))
+        .map(|gpu| gpu.map(|gpu| GpuInfo { nvjpeg: Some(nvjpeg::version(gpu.driver_cuda)), ..gpu }))
         .collect()
 }
 
@@ -43,6 +47,7 @@ fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {
         driver_cuda: cuda::driver_version()?,
         driver: kernel_driver(),
         count,
+        nvjpeg: None,
         refused,
     })
 }
@@ -76,6 +81,8 @@ pub(super) struct GpuEngine {
     pub(super) kernels: Kernels,
     /// Bytes of device memory that one lane may take.
     pub(super) lane_memory: u64,
+    /// Started when it is wanted.
+    nvjpeg: OnceLock<Result<NvJpeg, String>>,
     info: GpuInfo,
 }
 
@@ -94,7 +101,13 @@ impl GpuEngine {
         let context = Context::new(device)?;
         let share = cuda::free_memory()? / 10 * 9 / MOST_LANES;
         let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
-        Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, info })
+        Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, nvjpeg: OnceLock::new(), info })
+    }
+
+    /// nvJPEG, started in the current context, which is this one's; or why there is none.
+    pub(super) fn nvjpeg(&self) -> Result<&NvJpeg, String> {
+        let nvjpeg = self.nvjpeg.get_or_init(|| NvJpeg::open(self.info.driver_cuda));
+        nvjpeg.as_ref().map_err(String::clone)
     }
 }
 
@@ -118,6 +131,11 @@ impl Engine for GpuEngine {
 
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
         Ok(Box::new(GpuLane::new(self)?))
+    }
+
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        self.context.bind()?;
+        Ok(Box::new(NvJpegLane::new(self, self.nvjpeg().map_err(EngineError)?)?))
     }
 }
 

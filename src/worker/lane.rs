@@ -5,15 +5,18 @@
 //! LUT the one before goes down. A picture that the lane's memory cannot hold goes up twice, chunk by chunk through a ring.
 #![allow(unsafe_code)]
 
-use super::cuda::{Buffer, CudaError, Event, Result, Stream};
+use super::cuda::{Buffer, Event, Result, Stream};
+use super::desk::{Desk, Trouble};
 use super::gpu::GpuEngine;
-use super::kernels::{Kind, Span, Tables, Tiles};
+use super::kernels::{Kind, Span};
+use super::nvjpeg::Plane;
+use super::resident::{Failure, Resident, grow};
 use super::{EngineError, Lane};
-use crate::equalize::clahe::{Clahe, Geometry};
-use crate::equalize::colour::Plane;
+use crate::codec::{CHROMA_PADDING, CompressedJpeg};
+use crate::equalize::colour::Plane as Counted;
 use crate::equalize::count::{count, planes};
 use crate::equalize::{Method, Operation, Scratch, equalize};
-use crate::picture::{Depth, Layout, Pixel};
+use crate::picture::Layout;
 
 /// Up to so many bytes, a picture is moved as a whole.
 const WHOLE: u64 = 32 << 20;
@@ -37,35 +40,11 @@ pub(super) struct GpuLane<'e> {
     done: Event,
     /// For each place in the ring: its chunk has been used.
     used: Vec<Event>,
-    tables: Tables,
-    /// What holds the tables.
-    _tables: Buffer,
-    memory: Growing,
-    scratch: Scratch,
-}
-
-/// Device memory that grows with the pictures.
-#[derive(Default)]
-struct Growing {
+    resident: Resident<'e>,
     picture: Buffer,
-    plane: Buffer,
-    luts: Buffer,
-    /// Zero between pictures.
-    counts: Buffer,
-}
-
-/// Why a picture was not done on the GPU.
-enum Failure {
-    /// It does not fit; the CPU can do it.
-    TooLarge,
-    /// The device failed.
-    Device(CudaError),
-}
-
-impl From<CudaError> for Failure {
-    fn from(error: CudaError) -> Self {
-        Self::Device(error)
-    }
+    /// What encodes JPEGs, once there was one.
+    desk: Option<Desk<'e>>,
+    scratch: Scratch,
 }
 
 /// Pixels from `first` on that are moved and worked on together.
@@ -112,10 +91,8 @@ impl<'e> GpuLane<'e> {
     pub(super) fn new(engine: &'e GpuEngine) -> Result<Self> {
         engine.context.bind()?;
         let work = Stream::new()?;
-        let tables = Buffer::new(Tables::BYTES)?;
-        // SAFETY: the memory was just made; the stream, on which all kernels run, comes to it first.
-        unsafe { work.zero(tables.address(), Tables::BYTES)? };
         Ok(Self {
+            resident: Resident::new(engine, &work)?,
             engine,
             up: Stream::new()?,
             work,
@@ -124,9 +101,8 @@ impl<'e> GpuLane<'e> {
             worked: Event::new()?,
             done: Event::new()?,
             used: (0..RING).map(|_| Event::new()).collect::<Result<_>>()?,
-            tables: Tables::new(tables.address()),
-            _tables: tables,
-            memory: Growing::default(),
+            picture: Buffer::default(),
+            desk: None,
             scratch: Scratch::default(),
         })
     }
@@ -141,30 +117,29 @@ impl<'e> GpuLane<'e> {
         if layout.pixels() > u64::from(u32::MAX) {
             return Err(Failure::TooLarge);
         }
-        let kind = Kind::new(layout.pixel, operation.per_channel);
         match operation.method {
-            Method::Global if layout.bytes() <= WHOLE.min(self.engine.lane_memory) => {
-                self.whole(pixels, layout, kind)
+            Method::Global if layout.bytes() > WHOLE.min(self.engine.lane_memory) => {
+                self.in_chunks(pixels, layout, Kind::new(layout.pixel, operation.per_channel))
             }
-            Method::Global => self.in_chunks(pixels, layout, kind),
-            Method::Clahe(clahe) => self.clahe(pixels, layout, kind, &clahe),
+            _ => self.whole(pixels, layout, operation),
         }
     }
 
-    /// Global equalization on one stream.
-    fn whole(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> std::result::Result<(), Failure> {
-        let at = grow(&mut self.memory.picture, layout.bytes())?;
-        let (span, kernels) = (Span { at, pixels: layout.pixels() }, &self.engine.kernels);
-        let what = (kind, layout.depth);
+    /// A picture on one stream.
+    fn whole(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> std::result::Result<(), Failure> {
+        let plan = self.resident.plan(&self.work, layout, operation, layout.bytes())?;
+        let at = grow(&mut self.picture, layout.bytes())?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
             self.work.upload(pixels, at)?;
-            self.begin(layout, kind)?;
-            kernels.count_for_luts(&self.work, what, span, &self.tables, true)?;
-            kernels.apply(&self.work, what, span, &self.tables)?;
+            self.resident.equalize(&self.work, at, &plan)?;
             self.work.download(at, pixels)?;
         }
-        self.end(layout);
         Ok(self.done.record(&self.work)?)
     }
 
@@ -177,30 +152,30 @@ impl<'e> GpuLane<'e> {
     ) -> std::result::Result<(), Failure> {
         let resident = layout.bytes() <= self.engine.lane_memory;
         let room = if resident { layout.bytes() } else { self.ring_bytes() };
-        let at = grow(&mut self.memory.picture, room)?;
+        let at = grow(&mut self.picture, room)?;
         let chunks = Chunk::all(layout, if resident { None } else { Some(room) });
-        let (kernels, what) = (&self.engine.kernels, (kind, layout.depth));
+        let (tables, kernels, what) = (self.resident.tables(), &self.engine.kernels, (kind, layout.depth));
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
         unsafe {
-            self.begin(layout, kind)?;
+            self.resident.begin(&self.work, what)?;
             for (i, chunk) in chunks.iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
                 let last = i + 1 == chunks.len();
-                kernels.count_for_luts(&self.work, what, chunk.span(at), &self.tables, last)?;
+                kernels.count_for_luts(&self.work, what, chunk.span(at), &tables, last)?;
                 self.leave(chunk, &self.work)?;
             }
             for chunk in &chunks {
                 if chunk.place.is_some() {
                     self.bring(&pixels[chunk.bytes(layout)], chunk, at, true)?;
                 }
-                kernels.apply(&self.work, what, chunk.span(at), &self.tables)?;
+                kernels.apply(&self.work, what, chunk.span(at), &tables)?;
                 self.worked.record(&self.work)?;
                 self.down.wait(&self.worked)?;
                 self.down.download(chunk.span(at).at, &mut pixels[chunk.bytes(layout)])?;
                 self.leave(chunk, &self.down)?;
             }
         }
-        self.end(layout);
+        self.resident.end(layout);
         Ok(self.done.record(&self.down)?)
     }
 
@@ -229,25 +204,6 @@ impl<'e> GpuLane<'e> {
         chunk.place.map_or(Ok(()), |place| self.used[place].record(stream))
     }
 
-    /// # Safety
-    /// The lane's tables are not used elsewhere until this is done.
-    unsafe fn begin(&self, layout: &Layout, kind: Kind) -> Result<()> {
-        match layout.depth {
-            Depth::Eight => Ok(()),
-            // SAFETY: the caller's promise.
-            Depth::Sixteen => unsafe {
-                self.engine.kernels.clear(&self.work, kind.planes() as usize, Depth::Sixteen, &self.tables)
-            },
-        }
-    }
-
-    /// Equalization has been started from beginning to end.
-    fn end(&mut self, layout: &Layout) {
-        if layout.depth == Depth::Eight {
-            self.tables = self.tables.next();
-        }
-    }
-
     /// Counts all planes into the tables, and brings the counts to `counts`.
     fn count_planes(
         &mut self,
@@ -259,11 +215,11 @@ impl<'e> GpuLane<'e> {
             return Err(Failure::TooLarge);
         }
         let room = layout.bytes().min(self.ring_bytes());
-        let at = grow(&mut self.memory.picture, room)?;
+        let at = grow(&mut self.picture, room)?;
         let chunks = Chunk::all(layout, Some(room));
         let samples = chunks[0].pixels * layout.depth.bytes() as u64;
-        let plane = if layout.pixel.has_alpha() { grow(&mut self.memory.plane, samples)? } else { 0 };
-        let (tables, kernels, depth) = (self.tables, &self.engine.kernels, layout.depth);
+        let plane = if layout.pixel.has_alpha() { self.resident.plane(samples)? } else { 0 };
+        let (tables, kernels, depth) = (self.resident.tables(), &self.engine.kernels, layout.depth);
         // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used again; the events order the
         // streams.
         unsafe {
@@ -275,16 +231,16 @@ impl<'e> GpuLane<'e> {
                     let to = tables.counts(number, depth);
                     match counted {
                         // The first stands for all colours.
-                        Plane::Channel(0) => {
+                        Counted::Channel(0) => {
                             kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
                         }
-                        Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
+                        Counted::Channel(channel) if channel >= layout.pixel.colour_channels() => {
                             kernels.plane(&self.work, layout, span, (plane, Some(channel as u32)), false)?;
                             let alpha = Span { at: plane, ..span };
                             kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
                         }
-                        Plane::Channel(_) => {}
-                        Plane::Luma => {
+                        Counted::Channel(_) => {}
+                        Counted::Luma => {
                             kernels.count(&self.work, (Kind::new(layout.pixel, false), depth), span, to)?;
                         }
                     }
@@ -296,45 +252,58 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.record(&self.work)?)
     }
 
-    fn clahe(
+    /// Takes the planes of a JPEG, its file behind them, up; equalizes and encodes them; returns the length of the result, which is
+    /// still on the device.
+    fn encode_there(
         &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        kind: Kind,
-        clahe: &Clahe,
-    ) -> std::result::Result<(), Failure> {
-        let (kernels, geometry) = (&self.engine.kernels, Geometry::new(layout, clahe));
-        let tiles = Tiles::new(layout, &geometry, &kernels.limits);
-        let is_plane = layout.pixel == Pixel::Gray;
-        let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
-        if layout.bytes() + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory
+        (planes, behind): (&[u8], &[u8]),
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> std::result::Result<usize, Trouble> {
+        let desk = match &mut self.desk {
+            Some(desk) => desk,
+            none => none.insert(Desk::new(self.engine.nvjpeg().map_err(Trouble::Decline)?, &self.work)?),
+        };
+        let (laid_out, end) = desk.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
+        if end > self.engine.lane_memory
+            || laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64
         {
-            return Err(Failure::TooLarge);
+            return Err(Trouble::Decline("its planes are not what was expected".to_owned()));
         }
-        let at = grow(&mut self.memory.picture, layout.bytes())?;
-        let plane = if is_plane { at } else { grow(&mut self.memory.plane, plane_bytes)? };
-        let luts = grow(&mut self.memory.luts, tiles.luts_bytes())?;
-        let counts_before = self.memory.counts.bytes();
-        let counts = grow(&mut self.memory.counts, tiles.counts_bytes())?;
-        let span = Span { at, pixels: layout.pixels() };
-        // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; all is on one stream.
+        let plan = self.resident.plan(&self.work, &jpeg.layout, operation, end)?;
+        let at = grow(&mut self.picture, end)?;
+        let on_device: Vec<Plane> =
+            laid_out.into_iter().map(|plane| Plane { at: at + plane.at, ..plane }).collect();
+        let mut rest = planes;
+        // SAFETY: the planes are as many bytes as were laid out, in this lane's buffer; the slot is lent to this lane, which waits
+        // before either is used again.
         unsafe {
-            if self.memory.counts.bytes() != counts_before {
-                self.work.zero(counts, self.memory.counts.bytes())?;
+            for plane in &on_device {
+                let (samples, others) = rest.split_at(plane.bytes() as usize);
+                self.work.upload(samples, plane.at)?;
+                rest = others;
             }
-            self.work.upload(pixels, at)?;
-            for &channel in channels(kind) {
-                if is_plane {
-                    kernels.clahe(&self.work, plane, &tiles, counts, luts)?;
-                } else {
-                    kernels.plane(&self.work, layout, span, (plane, channel), false)?;
-                    kernels.clahe(&self.work, plane, &tiles, counts, luts)?;
-                    kernels.plane(&self.work, layout, span, (plane, channel), true)?;
-                }
-            }
-            self.work.download(at, pixels)?;
+            self.resident.equalize(&self.work, on_device[0].at, &plan)?;
+            desk.encoder.encode(&on_device, jpeg.sampling, jpeg.quality, &desk.header, &self.work)?;
         }
-        Ok(self.done.record(&self.work)?)
+        self.done.record(&self.work)?;
+        self.done.wait()?;
+        Ok(desk.encoder.length(&self.work)?)
+    }
+
+    /// Brings what was encoded.
+    fn retrieve(&mut self, to: &mut [u8]) -> std::result::Result<(), EngineError> {
+        let desk = self.desk.as_mut().expect("something was encoded");
+        // SAFETY: the slot is lent to this lane, which waits before it is used again.
+        unsafe { desk.encoder.retrieve(to, &self.work) }.map_err(|error| EngineError(error.to_string()))?;
+        self.done.record(&self.work)?;
+        Ok(self.done.wait()?)
+    }
+
+    /// Gives back all memory that grew with the pictures.
+    fn shrink(&mut self) {
+        self.picture = Buffer::default();
+        self.resident.shrink();
     }
 
     /// Waits for whatever was started, as far as the device still answers.
@@ -360,7 +329,7 @@ impl Lane for GpuLane<'_> {
             Err(Failure::TooLarge) => {
                 // Only before the first copy can memory lack, so the pixels are still the picture's.
                 self.settle();
-                self.memory = Growing::default();
+                self.shrink();
                 equalize(pixels, layout, operation, &mut self.scratch);
                 Ok(())
             }
@@ -388,7 +357,7 @@ impl Lane for GpuLane<'_> {
                 Ok(())
             }
             Err(Failure::TooLarge) => {
-                self.memory = Growing::default();
+                self.shrink();
                 count(pixels, layout, counts, &mut self.scratch);
                 Ok(())
             }
@@ -396,32 +365,34 @@ impl Lane for GpuLane<'_> {
         }
     }
 
+    fn encode(
+        &mut self,
+        slot: &mut [u8],
+        planes: u64,
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> std::result::Result<Option<u64>, EngineError> {
+        match self.encode_there(slot.split_at(planes as usize), jpeg, operation) {
+            Ok(length) if length <= slot.len() => {
+                self.retrieve(&mut slot[..length])?;
+                Ok(Some(length as u64))
+            }
+            // Nothing has come back, so the planes are still the picture's.
+            Ok(_) | Err(Trouble::Decline(_)) => {
+                self.settle();
+                self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+                Ok(None)
+            }
+            Err(Trouble::Device(error)) => {
+                self.settle();
+                Err(error.into())
+            }
+        }
+    }
+
     fn trap(&mut self) -> std::result::Result<(), EngineError> {
         self.engine.kernels.trap(&self.work)?;
         self.done.record(&self.work)?;
         Ok(self.done.wait()?)
-    }
-}
-
-/// Room for so many bytes, in whole 16-byte words.
-fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<u64, Failure> {
-    if buffer.bytes() < bytes {
-        *buffer = Buffer::default();
-        // Here nothing has been done to the picture yet; later, the same error is one of the device.
-        let too_large = |error: CudaError| match error.is_out_of_memory() {
-            true => Failure::TooLarge,
-            false => Failure::Device(error),
-        };
-        *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(too_large)?;
-    }
-    Ok(buffer.address())
-}
-
-/// The planes of CLAHE: luma, or channels by their numbers.
-const fn channels(kind: Kind) -> &'static [Option<u32>] {
-    match kind {
-        Kind::Gray | Kind::GrayAlpha => &[Some(0)],
-        Kind::RgbLuma | Kind::RgbaLuma => &[None],
-        Kind::RgbChannels | Kind::RgbaChannels => &[Some(0), Some(1), Some(2)],
     }
 }

@@ -5,11 +5,16 @@
 
 mod check;
 pub(crate) mod cuda;
+mod desk;
 pub mod fault;
 mod gpu;
+mod jpeg;
 pub(crate) mod kernels;
 mod lane;
+mod nvjpeg;
+mod nvjpeg_lane;
 pub mod protocol;
+mod resident;
 
 use std::collections::HashMap;
 use std::io;
@@ -22,6 +27,7 @@ use crossbeam_channel::{Receiver, Sender};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::cli::WorkerCommand;
+use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
 use crate::equalize::count::count;
 use crate::equalize::{Operation, Order, Scratch, equalize};
@@ -30,6 +36,7 @@ use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
 use check::Checked;
 use fault::{Fault, Faults};
+use jpeg::{JpegWork, LentJpeg};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
 /// The program that a worker runs: this one, even where its file has been replaced since.
@@ -54,15 +61,18 @@ pub struct WorkerArgs {
     pub unit: Unit,
     /// How many lanes it runs.
     pub lanes: usize,
+    /// If it does nothing but decode, equalize and encode JPEGs: a number that tells such workers of a unit apart.
+    pub jpeg: Option<u32>,
 }
 
 impl WorkerArgs {
     /// The device's name in messages.
     pub fn name(&self) -> String {
-        match self.unit {
+        let unit = match self.unit {
             Unit::Gpu(ordinal) => format!("gpu{ordinal}"),
             Unit::Cpu(number) => format!("cpu-worker{number}"),
-        }
+        };
+        self.jpeg.map_or(unit.clone(), |number| format!("{unit}-jpeg{number}"))
     }
 
     /// Starts the process, which has the other end of the channel; `life` counts the workers that the device had before.
@@ -87,7 +97,9 @@ impl WorkerArgs {
             Unit::Cpu(number) => ("--cpu", number),
         };
         let (number, lanes, life) = (number.to_string(), self.lanes.to_string(), life.to_string());
-        ["worker", kind, &number, "--lanes", &lanes, "--life", &life].map(str::to_owned).to_vec()
+        let mut line = vec!["worker", kind, &number, "--lanes", &lanes, "--life", &life];
+        line.extend(self.jpeg.map(|_| "--jpeg"));
+        line.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -115,6 +127,12 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// When the device has no room for it.
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
+
+    /// A lane for JPEGs; made and used on one thread.
+    ///
+    /// # Errors
+    /// When it does not decode, or the device has no room for it.
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 }
 
 /// One stream of work on a device.
@@ -136,12 +154,29 @@ pub trait Lane {
     /// When the device fails; the counts are then undefined and the worker must end.
     fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError>;
 
+    /// Equalizes the luma of a JPEG's planes, which are the first `planes` bytes of the slot, and encodes them as the JPEG behind them
+    /// was; returns the length of the result, with which the slot then begins. Without a length, luma is equalized and no more.
+    ///
+    /// # Errors
+    /// When the device fails; the slot is then undefined and the worker must end.
+    fn encode(
+        &mut self,
+        slot: &mut [u8],
+        planes: u64,
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> Result<Option<u64>, EngineError> {
+        debug_assert!(planes >= jpeg.layout.bytes());
+        self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+        Ok(None)
+    }
+
     /// Makes a GPU fail, for a test of what becomes of the pictures.
     ///
     /// # Errors
     /// Always.
     fn trap(&mut self) -> Result<(), EngineError> {
-        Err(EngineError("only a GPU can trap".to_owned()))
+        no_trap()
     }
 
     /// Carries out an order on the bytes of a slot.
@@ -163,6 +198,58 @@ pub trait Lane {
     }
 }
 
+fn no_trap() -> Result<(), EngineError> {
+    Err(EngineError("only a GPU can trap".to_owned()))
+}
+
+/// One stream of JPEGs that are decoded and encoded on a device.
+pub trait JpegLane {
+    /// Decodes, equalizes and encodes, each picture in its slot, and returns when the slots can be read. Pictures that it does not
+    /// take are declined.
+    ///
+    /// # Errors
+    /// When the device fails; the slots are then undefined and the worker must end.
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError>;
+
+    /// As [`Lane::trap`].
+    ///
+    /// # Errors
+    /// Always.
+    fn trap(&mut self) -> Result<(), EngineError> {
+        no_trap()
+    }
+}
+
+/// The most pictures that a lane for JPEGs takes at a time.
+pub const JPEG_BATCH: usize = 8;
+
+/// A JPEG in the hands of a lane.
+pub struct Recoding<'m> {
+    /// Its slot: the file, and in the end the result.
+    pub slot: &'m mut [u8],
+    /// What is in it.
+    pub jpeg: CompressedJpeg,
+    /// What is to be done.
+    pub operation: Operation,
+    /// What became of it.
+    pub answer: Recoded,
+}
+
+impl Recoding<'_> {
+    /// The bytes of the file; none if they are more than the slot has.
+    fn file(&self) -> Option<&[u8]> {
+        self.slot.get(..usize::try_from(self.jpeg.bytes).ok()?)
+    }
+}
+
+/// What became of a JPEG.
+pub enum Recoded {
+    /// The slot begins with the result, of so many bytes.
+    Encoded(u64),
+    /// It is one for the CPU, and why.
+    Declined(String),
+}
+
 /// The CPU as an engine.
 struct CpuEngine;
 
@@ -179,6 +266,21 @@ impl Engine for CpuEngine {
 
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
         Ok(Box::new(CpuLane::default()))
+    }
+
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        Ok(Box::new(DecliningLane))
+    }
+}
+
+/// A lane on the CPU for JPEGs, which has no decoder: it declines them all.
+struct DecliningLane;
+
+impl JpegLane for DecliningLane {
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
+        let reason = || Recoded::Declined("this worker has no decoder".to_owned());
+        batch.iter_mut().for_each(|picture| picture.answer = reason());
+        Ok(())
     }
 }
 
@@ -209,6 +311,8 @@ struct Lent {
     memory: Arc<Mutex<Memory>>,
     layout: Layout,
     order: Order,
+    /// What it is encoded as, and how many bytes of planes there are.
+    encode: Option<(CompressedJpeg, u64)>,
 }
 
 /// What `histeqd worker` does.
@@ -224,7 +328,7 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
     // A signal to the whole group or service is for the main process, which then ends its workers in good order.
     ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
-    run(unit, command.lanes, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
+    run(unit, command, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
 }
 
@@ -235,11 +339,11 @@ fn list() -> Result<Exit, Error> {
 }
 
 /// Runs a worker until its main process closes the socket, which is this process's standard input.
-fn run(unit: Unit, lanes: usize, fault: Option<Fault>) -> io::Result<()> {
+fn run(unit: Unit, command: &WorkerCommand, fault: Option<Fault>) -> io::Result<()> {
     end_with_parent()?;
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
     match open(unit, None) {
-        Ok(engine) => work(&channel, engine.as_ref(), lanes, fault),
+        Ok(engine) => work(&channel, engine.as_ref(), command, fault),
         Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
     }
 }
@@ -262,16 +366,26 @@ fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-fn work(channel: &Channel, engine: &dyn Engine, lanes: usize, fault: Option<Fault>) -> io::Result<()> {
+fn work(
+    channel: &Channel,
+    engine: &dyn Engine,
+    &WorkerCommand { lanes, jpeg, .. }: &WorkerCommand,
+    fault: Option<Fault>,
+) -> io::Result<()> {
     let (sender, receiver) = crossbeam_channel::unbounded();
+    let (jpegs, lent_jpegs) = crossbeam_channel::unbounded();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
     let (faults, checked) = (Faults::new(fault), Checked::default());
     std::thread::scope(|scope| {
         for number in 0..lanes {
-            let (receiver, made, watch) = (receiver.clone(), made.clone(), (&faults, &checked));
-            std::thread::Builder::new()
-                .name(format!("lane-{number}"))
-                .spawn_scoped(scope, move || run_lane(engine, channel, &receiver, watch, &made))?;
+            let (receiver, made) = (receiver.clone(), made.clone());
+            let (faults, checked) = (&faults, &checked);
+            let lent = lent_jpegs.clone();
+            let run = move || match jpeg {
+                false => run_lane(engine, channel, &receiver, (faults, checked), &made),
+                true => jpeg::run_lane(&JpegWork { engine, channel, faults, lent }, &made),
+            };
+            std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
         }
         for result in lanes_made.iter().take(lanes) {
             if let Err(error) = result {
@@ -281,13 +395,19 @@ fn work(channel: &Channel, engine: &dyn Engine, lanes: usize, fault: Option<Faul
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
         // The main process is gone or done, or cannot be understood: pictures still in the lanes are nobody's.
-        std::process::exit(listen(channel, engine, &sender).is_err().into())
+        std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
     })
 }
 
 /// Reads messages until the main process ends the conversation.
-fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>) -> io::Result<()> {
+fn listen(
+    channel: &Channel,
+    engine: &dyn Engine,
+    lanes: &Sender<Lent>,
+    jpegs: &Sender<LentJpeg>,
+) -> io::Result<()> {
     let mut slots: HashMap<SlotId, Arc<Mutex<Memory>>> = HashMap::new();
+    let without_memory = || io::Error::other("a slot without memory");
     let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Memory>>>, slot| {
         if let Some(memory) = slots.remove(&slot) {
             engine.unpin(&mut memory.lock().unwrap_or_else(PoisonError::into_inner));
@@ -304,9 +424,20 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>) -> io::R
             }
             ToWorker::Unmap { slot } => let_go(&mut slots, slot),
             ToWorker::Work { slot, layout, order } => {
-                let memory = slots.get(&slot).ok_or_else(|| io::Error::other("a slot without memory"))?;
-                let lent = Lent { slot, memory: Arc::clone(memory), layout, order };
+                let memory = slots.get(&slot).ok_or_else(without_memory)?;
+                let lent = Lent { slot, memory: Arc::clone(memory), layout, order, encode: None };
                 lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+            }
+            ToWorker::Encode { slot, planes, jpeg, operation } => {
+                let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
+                let (layout, order, encode) = (jpeg.layout, Order::Equalize(operation), Some((jpeg, planes)));
+                let lent = Lent { slot, memory, layout, order, encode };
+                lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+            }
+            ToWorker::Recode { slot, jpeg, operation } => {
+                let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
+                let lent = LentJpeg { slot, memory, jpeg, operation };
+                jpegs.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
             }
         }
     }
@@ -337,18 +468,35 @@ fn run_lane(
     // The receiver lives until every lane has reported.
     let _ = made.send(report);
     let Some(mut lane) = lane else { return };
-    for Lent { slot, memory, layout, order } in lent {
-        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = &mut memory.bytes_mut()[..order.slot_bytes(&layout) as usize];
-        let result = (faults.strike(bytes, lane.as_mut()))
-            .and_then(|()| checked.check(lane.as_mut(), &layout, &order))
-            .and_then(|()| lane.carry_out(bytes, &layout, &order));
-        drop(memory);
-        if let Err(error) = result {
-            fail(channel, slot, &error);
-        }
-        if channel.send(&FromWorker::Done { slot }, None).is_err() {
+    for lent in lent {
+        let answer = match lent.carry_out(lane.as_mut(), faults, checked) {
+            Ok(Some(bytes)) => FromWorker::Encoded { slot: lent.slot, bytes },
+            Ok(None) => FromWorker::Done { slot: lent.slot },
+            Err(error) => fail(channel, lent.slot, &error),
+        };
+        if channel.send(&answer, None).is_err() {
             std::process::exit(0);
+        }
+    }
+}
+
+impl Lent {
+    /// Does what is to be done; returns the length of what was encoded, if it was.
+    fn carry_out(
+        &self,
+        lane: &mut dyn Lane,
+        faults: &Faults,
+        checked: &Checked,
+    ) -> Result<Option<u64>, EngineError> {
+        let Self { layout, order, .. } = self;
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = memory.bytes_mut();
+        let bytes = order.slot_bytes(layout) as usize;
+        faults.strike(&mut slot[..bytes], || lane.trap())?;
+        checked.check(lane, layout, order)?;
+        match (&self.encode, order) {
+            (Some((jpeg, planes)), Order::Equalize(operation)) => lane.encode(slot, *planes, jpeg, operation),
+            _ => lane.carry_out(&mut slot[..bytes], layout, order).map(|()| None),
         }
     }
 }

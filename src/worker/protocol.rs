@@ -14,8 +14,9 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
-use crate::equalize::Order;
+use crate::equalize::{Operation, Order};
 use crate::picture::Layout;
 use crate::slot::SlotId;
 
@@ -45,6 +46,29 @@ pub enum ToWorker {
         /// What is to be done.
         order: Order,
     },
+    /// At the start of the slot are the planes of a JPEG, chroma with [`CHROMA_PADDING`](crate::codec::CHROMA_PADDING), and behind so many bytes of them its file. Luma is to be
+    /// equalized and all of it encoded as that JPEG was, or if that cannot be, luma equalized. The slot is the worker's until it
+    /// answers, that it is encoded or done.
+    Encode {
+        /// The slot.
+        slot: SlotId,
+        /// Bytes of all planes.
+        planes: u64,
+        /// The JPEG behind them.
+        jpeg: CompressedJpeg,
+        /// What is to be done.
+        operation: Operation,
+    },
+    /// The JPEG at the start of the slot is to be decoded, equalized and encoded, and the result put in its place. The slot is the
+    /// worker's until it answers.
+    Recode {
+        /// The slot.
+        slot: SlotId,
+        /// The JPEG in it.
+        jpeg: CompressedJpeg,
+        /// What is to be done.
+        operation: Operation,
+    },
 }
 
 /// What a worker answers.
@@ -58,6 +82,20 @@ pub enum FromWorker {
     Done {
         /// The slot.
         slot: SlotId,
+    },
+    /// The slot holds a JPEG and is the main process's again.
+    Encoded {
+        /// The slot.
+        slot: SlotId,
+        /// Bytes of the JPEG.
+        bytes: u64,
+    },
+    /// The JPEG in the slot is one for the CPU. The slot holds anything, and is the main process's again.
+    Declined {
+        /// The slot.
+        slot: SlotId,
+        /// Why.
+        reason: String,
     },
     /// The device failed at this slot, and why; then the worker ends, for after an error a CUDA context is of no use.
     Failed {

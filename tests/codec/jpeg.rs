@@ -1,11 +1,12 @@
 //! JPEG in its own planes: what is kept, and what equalizing Y leaves alone.
 
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use histeqd::codec::{Format, JpegQuality, Remark, Target};
+use histeqd::codec::{self, Format, JpegQuality, Remark, Target};
 use histeqd::picture::Pixel;
 
-use crate::{TARGET, decode, encode, pixels};
+use crate::{LIMITS, TARGET, decode, encode, pixels};
 
 fn file(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)).unwrap()
@@ -208,4 +209,60 @@ fn a_file_of_several_views_is_refused() {
     }
     let error = decode(&with_segment(&jpeg(45, 31), 0xe2, &index), &TARGET).unwrap_err().to_string();
     assert!(error.starts_with("a JPEG of 2 pictures (a stereo picture or a panorama)"), "{error}");
+}
+
+/// What a GPU that changes nothing would have written of this file; `None` where it is left to the processor.
+fn passed_through(jpeg: &[u8], target: &Target) -> Option<Vec<u8>> {
+    let (mut file, mut out) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    file.write_all(jpeg).unwrap();
+    file.rewind().unwrap();
+    let mut buffer = Vec::new();
+    let opened = codec::open(&mut file, &mut buffer, &LIMITS, target).unwrap();
+    let known = opened.compressed(target)?;
+    let mut slot = vec![0; known.slot_bytes() as usize];
+    let decoded = opened.pass_on(&mut slot).ok()?;
+    assert_eq!((known.bytes, known.layout), (jpeg.len() as u64, decoded.layout));
+    let length = codec::write_encoded(&decoded, &slot[..jpeg.len()], &mut out).unwrap();
+    let mut written = Vec::new();
+    out.rewind().unwrap();
+    out.read_to_end(&mut written).unwrap();
+    assert_eq!(written.len() as u64, length);
+    Some(written)
+}
+
+#[test]
+fn what_passes_through_a_gpu_keeps_its_metadata_and_samples() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jpeg");
+    for name in ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg", "metadata.jpg", "tiny.jpg"] {
+        let source = std::fs::read(folder.join(name)).unwrap();
+        let written = passed_through(&source, &TARGET).unwrap_or_else(|| panic!("{name} is left"));
+        let ((before, planes), (after, same)) =
+            (decode(&source, &TARGET).unwrap(), decode(&written, &TARGET).unwrap());
+        assert!(planes == same, "{name}");
+        assert_eq!((before.layout, before.metadata), (after.layout, after.metadata), "{name}");
+        for marker in 0xe0..=0xfe {
+            assert_eq!(segments(&written, marker), segments(&source, marker), "{name}, marker {marker:02x}");
+        }
+    }
+}
+
+#[test]
+fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jpeg");
+    for name in ["progressive.jpg", "restart.jpg", "three-tables.jpg", "damaged.jpg"] {
+        let source = std::fs::read(folder.join(name)).unwrap();
+        assert!(passed_through(&source, &TARGET).is_none(), "{name}");
+    }
+    for name in ["hopper_16bit_qtables.jpg", "weird_sampling_2.jpeg", "non_interleaved_440_64x64.jpg"] {
+        assert!(passed_through(&file(name), &TARGET).is_none(), "{name}");
+    }
+    let source = jpeg(45, 31);
+    assert!(passed_through(&source, &TARGET).is_some());
+    for target in [
+        Target { gray: true, ..TARGET },
+        Target { per_channel: true, ..TARGET },
+        Target { format: Some(Format::Png), ..TARGET },
+    ] {
+        assert!(passed_through(&source, &target).is_none(), "{target:?}");
+    }
 }

@@ -105,7 +105,7 @@ fn has_output(out: &Path) -> bool {
 }
 
 /// Processes whose parent is `parent` and that work a device.
-fn workers_of(parent: u32) -> Vec<i32> {
+pub(crate) fn workers_of(parent: u32) -> Vec<i32> {
     let worker = |entry: fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use super::batch::{Batch, by, histeqd, notes, signal, under_way};
 
 /// How many GPUs can be used here; none skips the test that asks, aloud, unless a GPU is required.
-fn gpus(test: &str) -> usize {
+pub(crate) fn gpus(test: &str) -> usize {
     let output = histeqd().arg("devices").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let found = text.lines().filter(|line| line.starts_with("gpu")).count();

@@ -6,4 +6,5 @@
 
 mod batch;
 mod gpu;
+mod jpeg;
 mod workers;

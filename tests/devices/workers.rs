@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::batch::{Batch, alive, by, histeqd, notes, signal, under_way, wait_until};
+use super::jpeg::data;
 
 const PICTURES: usize = 60;
 
@@ -108,6 +109,51 @@ fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_kil
     // A fast one had done most of them before it was stopped.
     let said = notes(&summary);
     assert!(said.contains("took no more messages") || said.contains("overran its deadline"), "{summary}");
+}
+
+/// A batch of JPEGs of which any decoder could do all.
+fn jpegs() -> Batch {
+    let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
+    let picture = |number: usize| (format!("{number}.jpg"), data(names[number % names.len()]));
+    Batch::new((0..PICTURES).map(picture), &[])
+}
+
+fn run_jpegs_with_fault(fault: &str) -> Value {
+    let batch = jpegs();
+    let mut command = batch.histeqd("cpu-workers:1", "out");
+    let command = command.args(["--jpeg", "gpu", "--device-timeout", "1s"]).env("HISTEQD_FAULT", fault);
+    batch.assert_done(&command.output().unwrap(), "out")
+}
+
+#[test]
+fn jpegs_that_a_worker_declines_are_decoded_by_the_processor() {
+    let summary = run_jpegs_with_fault("fail@1000000");
+    assert!(notes(&summary).contains("decoded by the processor: this worker has no decoder"), "{summary}");
+    assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
+}
+
+#[test]
+fn planes_that_a_worker_does_not_encode_are_encoded_here() {
+    let batch = jpegs();
+    let mut command = batch.histeqd("cpu-workers:1", "out");
+    let summary = batch.assert_done(&command.args(["--jpeg", "auto"]).output().unwrap(), "out");
+    assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
+}
+
+#[test]
+fn workers_that_fail_at_jpegs_lose_none() {
+    for (fault, said) in
+        [("exit@5", "ended by signal 9"), ("fail@5", "asked for this"), ("hang@5", "overran its deadline")]
+    {
+        let summary = run_jpegs_with_fault(fault);
+        assert!(notes(&summary).contains(said), "{summary}");
+    }
+}
+
+#[test]
+fn workers_that_fail_at_every_jpeg_hold_nothing_up() {
+    let summary = run_jpegs_with_fault("exit@1*");
+    assert!(by(&summary, "cpu") > 0, "{summary}");
 }
 
 /// A worker, and what a main process talks to it by.

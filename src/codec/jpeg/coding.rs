@@ -1,5 +1,6 @@
 //! JPEG's transform and entropy coding (ITU-T T.81), for what libjpeg is slow at: progressive pictures in their own planes are read
-//! and written in half its time. For sequential ones, which it writes fast, this finds better Huffman codes than it would use.
+//! and written in half its time. For sequential ones, which it writes fast, this finds better Huffman codes than it would use,
+//! and tells whether their data are whole.
 //!
 //! A progressive picture (annex G) passes through memory once a scan, so what costs is how much of it each scan touches and how many
 //! steps each bit takes. Beside every block stands a mask of the coefficients that are not zero. A refining scan knows from it how many
@@ -18,6 +19,7 @@ mod leaf;
 mod read;
 mod sample;
 mod scan;
+mod walk;
 mod write;
 
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod tests;
 
 pub(super) use read::read;
 pub(super) use sample::codes;
+pub(super) use walk::{BaselineCodes, BlockCodes, walk};
 pub(super) use write::write;
 
 use super::PlaneSize;

@@ -5,6 +5,7 @@ use crate::codec::metadata::{Metadata, exif_body};
 
 use super::{malformed, mpf};
 
+pub(super) const SOF0: u8 = 0xc0;
 pub(super) const SOF2: u8 = 0xc2;
 pub(super) const DHT: u8 = 0xc4;
 pub(super) const SOI: u8 = 0xd8;
@@ -16,8 +17,8 @@ pub(super) const APP0: u8 = 0xe0;
 pub(super) const APP1: u8 = 0xe1;
 pub(super) const APP2: u8 = 0xe2;
 const APP14: u8 = 0xee;
-const APP15: u8 = 0xef;
-const COM: u8 = 0xfe;
+pub(super) const APP15: u8 = 0xef;
+pub(super) const COM: u8 = 0xfe;
 
 pub(super) const EXIF: &[u8] = b"Exif\0\0";
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";

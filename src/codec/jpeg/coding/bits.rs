@@ -4,7 +4,7 @@
 const PADDING: usize = 8;
 
 /// Copies entropy-coded data up to the next marker without its stuffing, and pads it for [`BitReader`]. Returns the marker and what
-/// follows it; `None` if there is none.
+/// follows it; `None` if there is none, or if fill bytes lead to no marker (T.81, B.1.1.2).
 pub(super) fn unstuff<'a>(bytes: &'a [u8], data: &mut Vec<u8>) -> Option<(u8, &'a [u8])> {
     data.clear();
     data.try_reserve_exact(length(bytes)? + PADDING).ok()?;
@@ -17,6 +17,9 @@ pub(super) fn unstuff<'a>(bytes: &'a [u8], data: &mut Vec<u8>) -> Option<(u8, &'
             data.extend_from_slice(&rest[..at]);
             data.extend_from_slice(&[0; PADDING]);
             return Some((marker, behind));
+        }
+        if fill > 1 {
+            return None;
         }
         data.extend_from_slice(&rest[..=at]);
         rest = behind;

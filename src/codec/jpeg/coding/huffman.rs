@@ -4,10 +4,42 @@ use super::bits::BitReader;
 use crate::codec::jpeg::libjpeg::Code;
 
 /// Codes up to this length are decoded in one step.
-const SHORT: u32 = 10;
+pub(super) const SHORT: u32 = 10;
 
 /// The longest code.
 const LONGEST: usize = 16;
+
+/// The codes of a picture, by their numbers.
+#[derive(Default)]
+pub(super) struct Codes {
+    /// Those of mean values.
+    pub(super) means: [Option<Decoder>; 4],
+    /// Those of the other coefficients.
+    pub(super) details: [Option<Decoder>; 4],
+}
+
+impl Codes {
+    /// Takes the content of a DHT segment (T.81, B.2.4.2). `None` if it is not regular.
+    pub(super) fn define(&mut self, mut content: &[u8]) -> Option<()> {
+        while let Some((&which, rest)) = content.split_first() {
+            let (counts, rest) = rest.split_first_chunk()?;
+            let symbols = counts.iter().map(|&count| usize::from(count)).sum::<usize>();
+            if symbols > 256 {
+                return None;
+            }
+            let (symbols, rest) = rest.split_at_checked(symbols)?;
+            let codes = match which >> 4 {
+                // Mean values have no more bits than that.
+                0 if symbols.iter().all(|&size| size <= 15) => &mut self.means,
+                1 => &mut self.details,
+                _ => return None,
+            };
+            *codes.get_mut(usize::from(which & 15))? = Some(Decoder::new(counts, symbols)?);
+            content = rest;
+        }
+        Some(())
+    }
+}
 
 /// A code to read with.
 #[derive(Debug)]
@@ -49,6 +81,17 @@ impl Decoder {
         }
         let valued = Box::new(std::array::from_fn(|next| valued(next as u32, short[next])));
         Some(Self { short, valued, end, place, symbols: symbols[..next].to_vec() })
+    }
+
+    /// All symbols that have a code.
+    pub(super) fn symbols(&self) -> &[u8] {
+        &self.symbols
+    }
+
+    /// The length of the code that [`SHORT`] bits begin with, and its symbol. `None` if they hold no code whole.
+    pub(super) fn first(&self, bits: u32) -> Option<(u8, u8)> {
+        let entry = self.short[bits as usize];
+        (entry > 0).then_some(((entry >> 8) as u8, entry as u8))
     }
 
     /// Takes a symbol; at least 16 bits are there. `None` if they are no code.

@@ -1,7 +1,7 @@
 //! A progressive file, read from its first segment to its last. `None` throughout leaves it to libjpeg.
 
 use super::dct::Excess;
-use super::huffman::Decoder;
+use super::huffman::{Codes, Decoder};
 use super::scan::{Means, Selection, read_first, read_intervals, read_means, read_refinement};
 use super::{Grid, ZIGZAG, dct, leaf};
 use crate::codec::jpeg::libjpeg::{BLOCK, Plane, QuantTable};
@@ -26,7 +26,7 @@ pub(in crate::codec::jpeg) fn read(bytes: &[u8], planes: &mut [Plane<&mut [u8]>]
         let (segment, behind) = segment(marker, behind).ok()?;
         rest = behind;
         match marker {
-            DHT => reader.define_codes(segment.content)?,
+            DHT => reader.codes.define(segment.content)?,
             DQT => reader.define_divisors(segment.content)?,
             DRI => reader.interval = usize::from(u16::from_be_bytes(segment.content.try_into().ok()?)),
             SOF2 => reader.begin(segment.content)?,
@@ -52,8 +52,7 @@ struct Component {
 struct Reader {
     /// The quantization tables, in zigzag order.
     divisors: [Option<QuantTable>; 4],
-    /// The codes of mean values, and of the other coefficients.
-    codes: [[Option<Decoder>; 4]; 2],
+    codes: Codes,
     interval: usize,
     components: Vec<Component>,
     /// MCUs across and down of a scan of all components.
@@ -62,25 +61,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn define_codes(&mut self, mut content: &[u8]) -> Option<()> {
-        while let Some((&which, rest)) = content.split_first() {
-            let (counts, rest) = rest.split_first_chunk()?;
-            let place = self.codes.get_mut(usize::from(which >> 4))?.get_mut(usize::from(which & 15))?;
-            let symbols = counts.iter().map(|&count| usize::from(count)).sum::<usize>();
-            if symbols > 256 {
-                return None;
-            }
-            let (symbols, rest) = rest.split_at_checked(symbols)?;
-            // Mean values have no more bits than that.
-            if which >> 4 == 0 && symbols.iter().any(|&size| size > 15) {
-                return None;
-            }
-            *place = Some(Decoder::new(counts, symbols)?);
-            content = rest;
-        }
-        Some(())
-    }
-
     fn define_divisors(&mut self, mut content: &[u8]) -> Option<()> {
         // A table that changes between scans counts for some components and not for others.
         if self.scans > 0 {
@@ -163,7 +143,7 @@ impl Reader {
                 self.scan_means(selection, &places, &codes, data)
             }
             (1.., [[_, codes]]) => {
-                let decoder = self.codes[1].get(usize::from(codes & 15))?.as_ref()?;
+                let decoder = self.codes.details.get(usize::from(codes & 15))?.as_ref()?;
                 let grid = &mut self.components[places[0]].grid;
                 scan_others(selection, decoder, grid, self.interval, data)
             }
@@ -186,7 +166,7 @@ impl Reader {
             components.push(Means {
                 grid: &mut component.grid,
                 factors: if together { (horizontal.into(), vertical.into()) } else { (1, 1) },
-                decoder: self.codes[0].get(code)?.as_ref(),
+                decoder: self.codes.means.get(code)?.as_ref(),
             });
         }
         let blocks: usize = components.iter().map(|c| c.factors.0 * c.factors.1).sum();

@@ -1,0 +1,260 @@
+//! JPEGs that a GPU decodes and encodes: which ones, and how what it makes becomes the output.
+//!
+//! Only what is usual goes there, and only what is whole: nvJPEG was seen to accept damaged data without a word, and to leave its
+//! output as it was. Everything else is libjpeg's, and so are all error messages.
+
+use std::fs::File;
+use std::io::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::coding::{BaselineCodes, BlockCodes, walk};
+use super::markers::{
+    APP0, APP15, COM, Component, DHT, DQT, DRI, EOI, SOF0, SOI, SOS, Segment, next_marker, segment,
+};
+use super::{Density, Native, encode_malformed, largest_factors};
+use crate::codec::{CodecError, JpegQuality};
+use crate::picture::{Depth, Layout, Pixel};
+
+/// How the chroma of a JPEG is sampled, as far as nvJPEG writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sampling {
+    /// No chroma.
+    Gray,
+    /// 4:4:4, a sample for every pixel.
+    Full,
+    /// 4:2:2, a sample for two pixels beside each other.
+    HalfWidth,
+    /// 4:4:0, a sample for two pixels above each other.
+    HalfHeight,
+    /// 4:2:0, a sample for four pixels.
+    Quarter,
+}
+
+impl Sampling {
+    /// How many planes there are.
+    pub const fn planes(self) -> usize {
+        if matches!(self, Self::Gray) { 1 } else { 3 }
+    }
+}
+
+/// A compressed JPEG at the start of a slot, that a GPU can decode, equalize and encode by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompressedJpeg {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Its luma.
+    pub layout: Layout,
+    /// Its chroma.
+    pub sampling: Sampling,
+    /// How it is quantized again.
+    pub quality: JpegQuality,
+}
+
+impl CompressedJpeg {
+    /// Bytes of slot: room for the file, and for nearly every output. (More contrast takes more bits. What does not fit is
+    /// done by the CPU.)
+    pub const fn slot_bytes(&self) -> u64 {
+        2 * self.bytes + self.layout.pixels() / 8 + (64 << 10)
+    }
+}
+
+/// A component as frame and scan have it.
+struct Part {
+    id: u8,
+    factors: Component,
+    quantization: usize,
+}
+
+/// What a baseline JPEG of one scan says before its data.
+pub(super) struct Header<'a> {
+    width: u32,
+    height: u32,
+    parts: Vec<Part>,
+    quantization: [Option<&'a [u8]>; 4],
+    /// The contents of the segments that define Huffman tables.
+    codes: Vec<&'a [u8]>,
+    scan: &'a [u8],
+    /// The entropy-coded data and what follows.
+    data: &'a [u8],
+}
+
+impl<'a> Header<'a> {
+    /// Reads the segments before the first scan. `None` if the picture is none of those that go to a GPU: baseline, without
+    /// restart markers, with 8-bit quantization tables.
+    pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut header = Self {
+            width: 0,
+            height: 0,
+            parts: Vec::new(),
+            quantization: [None; 4],
+            codes: Vec::new(),
+            scan: &[],
+            data: &[],
+        };
+        let mut rest = bytes.get(2..)?;
+        loop {
+            let (marker, behind) = next_marker(rest).ok()?;
+            let (segment, behind) = segment(marker, behind).ok()?;
+            rest = behind;
+            match marker {
+                SOS => {
+                    (header.scan, header.data) = (segment.content, behind);
+                    return Some(header);
+                }
+                SOF0 => header.frame(segment.content)?,
+                DQT => header.quantization_tables(segment.content)?,
+                DHT => header.codes.push(segment.content),
+                DRI if segment.content == [0, 0] => {}
+                // Another kind of frame, restart markers, or what has no place here.
+                0xc1..=0xcf | DRI | 0x01 | 0xd0..=0xd9 => return None,
+                _ => {}
+            }
+        }
+    }
+
+    fn frame(&mut self, content: &[u8]) -> Option<()> {
+        let &[8, h0, h1, w0, w1, _, ref parts @ ..] = content else { return None };
+        self.height = u16::from_be_bytes([h0, h1]).into();
+        self.width = u16::from_be_bytes([w0, w1]).into();
+        let part = |&[id, factors, table]: &[u8; 3]| Part {
+            id,
+            factors: Component { horizontal: factors >> 4, vertical: factors & 15 },
+            quantization: usize::from(table & 3),
+        };
+        self.parts = parts.as_chunks().0.iter().map(part).collect();
+        Some(())
+    }
+
+    fn quantization_tables(&mut self, mut content: &'a [u8]) -> Option<()> {
+        while let Some((&number @ 0..4, behind)) = content.split_first() {
+            let (table, behind) = behind.split_at_checked(64)?;
+            self.quantization[usize::from(number)] = Some(table);
+            content = behind;
+        }
+        content.is_empty().then_some(())
+    }
+
+    /// The picture, if a GPU can write it back as it is.
+    pub(super) fn describe(&self, bytes: usize, quality: JpegQuality) -> Option<CompressedJpeg> {
+        let sampling = self.sampling()?;
+        // nvJPEG writes one table for both chroma components.
+        let table = |part: &Part| self.quantization[part.quantization];
+        let tables: Option<Vec<&[u8]>> = self.parts.iter().map(table).collect();
+        if tables?.get(1..).is_some_and(|chroma| chroma.windows(2).any(|pair| pair[0] != pair[1])) {
+            return None;
+        }
+        let (width, height) = (self.width, self.height);
+        let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
+        Some(CompressedJpeg { bytes: bytes as u64, layout, sampling, quality })
+    }
+
+    fn sampling(&self) -> Option<Sampling> {
+        match self.factors()[..] {
+            [_] => Some(Sampling::Gray),
+            [Component { horizontal, vertical }, Component::FULL, Component::FULL] => {
+                match (horizontal, vertical) {
+                    (1, 1) => Some(Sampling::Full),
+                    (2, 1) => Some(Sampling::HalfWidth),
+                    (1, 2) => Some(Sampling::HalfHeight),
+                    (2, 2) => Some(Sampling::Quarter),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether its scan, of all components, is the only one and whole.
+    pub(super) fn is_whole(&self) -> bool {
+        let marker_behind = BaselineCodes::read(&self.codes).and_then(|codes| {
+            let blocks = self.blocks(&codes)?;
+            walk(self.data, &blocks, self.mcus())
+        });
+        // Of what stands behind the picture nothing is taken over.
+        marker_behind == Some(EOI)
+    }
+
+    /// The blocks of an MCU (T.81, A.2).
+    fn blocks<'c>(&self, codes: &'c BaselineCodes) -> Option<Vec<BlockCodes<'c>>> {
+        let [count, ref selectors @ .., 0, 63, 0] = *self.scan else { return None };
+        let (selectors, rest) = selectors.as_chunks::<2>();
+        if usize::from(count) != self.parts.len() || selectors.len() != self.parts.len() || !rest.is_empty() {
+            return None;
+        }
+        let mut blocks = Vec::new();
+        for ((part, factors), &[id, numbers]) in self.parts.iter().zip(self.factors()).zip(selectors) {
+            if part.id != id {
+                return None;
+            }
+            let count = usize::from(factors.horizontal * factors.vertical);
+            blocks.extend(std::iter::repeat_n(codes.of_block(numbers)?, count));
+        }
+        Some(blocks)
+    }
+
+    /// The sampling factors. A component that is alone in its scan has one block an MCU, whatever its own.
+    fn factors(&self) -> Vec<Component> {
+        match &self.parts[..] {
+            [_] => vec![Component::FULL],
+            parts => parts.iter().map(|part| part.factors).collect(),
+        }
+    }
+
+    fn mcus(&self) -> u64 {
+        let (horizontal, vertical) = largest_factors(&self.factors());
+        let across = self.width.div_ceil(8 * u32::from(horizontal));
+        let down = self.height.div_ceil(8 * u32::from(vertical));
+        u64::from(across) * u64::from(down)
+    }
+}
+
+/// Writes what a GPU encoded, with the application data of the source in place of the GPU's.
+pub(super) fn write(native: &Native, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
+    let (tables, scan) = take_apart(stream)?;
+    let mut head = vec![0xff, SOI];
+    if let Some(density) = native.density {
+        put(&mut head, Segment { marker: APP0, content: &jfif(density) });
+    }
+    for (marker, content) in &native.kept {
+        put(&mut head, Segment { marker: *marker, content });
+    }
+    tables.into_iter().for_each(|table| put(&mut head, table));
+    out.write_all(&head)?;
+    out.write_all(scan)?;
+    Ok((head.len() + scan.len()) as u64)
+}
+
+/// A stream's tables and frame header, and all from its scan header on.
+fn take_apart(stream: &[u8]) -> Result<(Vec<Segment<'_>>, &[u8]), CodecError> {
+    let nonsense = |error: CodecError| encode_malformed(error.to_string());
+    let mut tables = Vec::new();
+    let mut rest = stream.get(2..).ok_or_else(|| encode_malformed("it is empty"))?;
+    loop {
+        let (marker, behind) = next_marker(rest).map_err(nonsense)?;
+        if marker == SOS {
+            return Ok((tables, rest));
+        }
+        let (segment, behind) = segment(marker, behind).map_err(nonsense)?;
+        rest = behind;
+        if !matches!(marker, APP0..=APP15 | COM) {
+            tables.push(segment);
+        }
+    }
+}
+
+fn put(head: &mut Vec<u8>, Segment { marker, content }: Segment<'_>) {
+    let length = u16::try_from(content.len() + 2).expect("it came from a segment");
+    head.extend([0xff, marker]);
+    head.extend(length.to_be_bytes());
+    head.extend(content);
+}
+
+/// The content of a JFIF segment without a thumbnail, version 1.01 as libjpeg's.
+fn jfif(Density { unit, x, y }: Density) -> [u8; 14] {
+    let ([x0, x1], [y0, y1]) = (x.to_be_bytes(), y.to_be_bytes());
+    [b'J', b'F', b'I', b'F', 0, 1, 1, unit, x0, x1, y0, y1, 0, 0]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! A worker process as its supervisor sees it: the socket, and what is in the worker's hands.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use crate::equalize::Order;
+use crate::pipeline::{Content, Task};
+use crate::slot::SlotId;
+use crate::worker::protocol::{Channel, ToWorker};
+
+/// The other end, while there is one.
+pub(super) struct Worker {
+    pub(super) channel: Channel,
+    pub(super) ready: bool,
+    /// It took no message for as long as a picture may take.
+    pub(super) deaf: bool,
+    /// Which memory the worker has mapped for a slot.
+    pub(super) mapped: HashMap<SlotId, u64>,
+    /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
+    pub(super) lent: HashMap<SlotId, Lent>,
+    /// It has declined to decode a picture.
+    pub(super) declined: bool,
+}
+
+/// A task in a worker's hands.
+pub(super) struct Lent {
+    pub(super) task: Task,
+    pub(super) deadline: Instant,
+}
+
+impl Worker {
+    pub(super) fn new(channel: Channel) -> Self {
+        let (mapped, lent) = (HashMap::new(), HashMap::new());
+        Self { channel, ready: false, deaf: false, mapped, lent, declined: false }
+    }
+
+    pub(super) fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        if self.deaf {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let sent = self.channel.send(message, fd);
+        self.deaf = sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        sent
+    }
+
+    /// Lends it the task's slot.
+    ///
+    /// # Errors
+    /// When it cannot be reached; its supervisor is then about to find out.
+    pub(super) fn offer(&mut self, task: &Task) -> io::Result<()> {
+        let (slot, memory) = (task.slot.id(), task.slot.memory());
+        if self.mapped.get(&slot) != Some(&memory.generation) {
+            let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
+            self.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
+            self.mapped.insert(slot, generation);
+        }
+        let (layout, order) = (task.layout, task.order);
+        let message = match (task.content, order) {
+            (Content::Compressed(jpeg), Order::Equalize(operation)) => {
+                ToWorker::Recode { slot, jpeg, operation }
+            }
+            (Content::Planes(jpeg, planes), Order::Equalize(operation)) => {
+                ToWorker::Encode { slot, planes, jpeg, operation }
+            }
+            _ => ToWorker::Work { slot, layout, order },
+        };
+        self.send(&message, None)
+    }
+}

@@ -1,0 +1,118 @@
+//! How a picture gets into its slots: decoded by the processor, or as it is for a device that decodes it.
+
+use std::fs::File;
+
+use super::{Content, Stages, Work};
+use crate::codec::{self, CompressedJpeg, Decoded, Opened};
+use crate::config::JpegChoice;
+use crate::equalize::{Order, planes};
+use crate::error::PictureError;
+use crate::slot::{Claim, Needs, Room, Slot, SlotError, Slots};
+use crate::timings::{Clock, Stage};
+
+/// A slot for a picture, or several, before it is filled.
+enum Place {
+    /// For its pixels, which the processor decodes.
+    Pixels(Slots),
+    /// For its planes, which the processor decodes and a device encodes.
+    Planes(Slot, CompressedJpeg),
+    /// For its file, which a device decodes.
+    Compressed(Slot, CompressedJpeg),
+}
+
+/// A picture in its slots.
+pub(super) struct Loaded {
+    pub(super) slots: Slots,
+    pub(super) content: Content,
+    pub(super) decoded: Decoded,
+    pub(super) bytes_in: u64,
+}
+
+impl Stages<'_> {
+    /// What a device has to know to do the picture alone, if it is to be one that a device may do.
+    fn compressed(&self, opened: &Opened<'_>, claim: &Claim) -> Option<CompressedJpeg> {
+        let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
+        if wanted && !claim.declined { opened.compressed(&self.settings.target) } else { None }
+    }
+
+    /// Waits for a place for a picture.
+    fn take_place(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Place, SlotError> {
+        let Some(jpeg) = self.compressed(opened, claim) else {
+            return self.take_slots(opened, claim).map(Place::Pixels);
+        };
+        let needs = Needs {
+            pixels: self.bytes_of_pixels(opened) + jpeg.bytes,
+            aside: opened.heap_bytes(),
+            compressed: jpeg.slot_bytes(),
+        };
+        let insist = self.settings.jpeg == JpegChoice::Gpu;
+        Ok(match self.pool.take_either(needs, claim, insist)? {
+            Room::Pixels(whole) => Place::Pixels(Slots { whole, planes: Vec::new() }),
+            Room::Planes(slot) => Place::Planes(slot, jpeg),
+            Room::Compressed(slot) => Place::Compressed(slot, jpeg),
+        })
+    }
+
+    /// Waits for slots for the pixels of a picture.
+    fn take_slots(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Slots, SlotError> {
+        let (bytes, heap) = (self.bytes_of_pixels(opened), opened.heap_bytes());
+        match planes::layout(&opened.layout()).filter(|_| self.settings.split_channels) {
+            Some(plane) => self.pool.take_split(bytes, heap, self.order.slot_bytes(&plane), claim),
+            None => self.pool.take(bytes, heap, claim).map(|whole| Slots { whole, planes: Vec::new() }),
+        }
+    }
+
+    /// Bytes that decoder and devices need in the slot of a picture.
+    fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
+        self.order.slot_bytes(&opened.layout()).max((self.lead(opened) + opened.slot_bytes()) as u64)
+    }
+
+    /// Where in a line of the cache the pixels best begin. Counts want an address of their own behind the pixels.
+    fn lead(&self, opened: &Opened<'_>) -> usize {
+        if matches!(self.order, Order::Equalize(_)) { opened.lead() } else { 0 }
+    }
+
+    /// Decodes a picture into slots, or puts it there as it is if a device decodes it.
+    pub(super) fn load(
+        &self,
+        work: &Work,
+        buffer: &mut Vec<u8>,
+        clock: &mut Clock,
+    ) -> Result<Loaded, PictureError> {
+        let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
+        let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
+        let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
+        clock.mark(Stage::Decode);
+        let place = self.take_place(&opened, &work.claim)?;
+        clock.mark(Stage::Slot);
+        let mut content = Content::Pixels;
+        let (opened, mut slots) = match place {
+            Place::Pixels(slots) => (opened, slots),
+            Place::Planes(whole, jpeg) => {
+                content = Content::Planes(jpeg, opened.slot_bytes() as u64);
+                (opened, Slots { whole, planes: Vec::new() })
+            }
+            Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
+                Ok(decoded) => {
+                    clock.mark(Stage::Decode);
+                    let slots = Slots { whole: slot, planes: Vec::new() };
+                    return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
+                }
+                Err(opened) => {
+                    drop(slot);
+                    let slots = self.take_slots(&opened, &work.claim)?;
+                    (*opened, slots)
+                }
+            },
+        };
+        slots.whole.begin_at(self.lead(&opened));
+        let decoded = opened.decode(slots.whole.bytes_mut())?;
+        if let Content::Planes(jpeg, planes) = content {
+            let behind = &mut slots.whole.bytes_mut()[planes as usize..];
+            behind[..jpeg.bytes as usize].copy_from_slice(&buffer[..jpeg.bytes as usize]);
+        }
+        clock.mark(Stage::Decode);
+        slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
+        Ok(Loaded { slots, content, decoded, bytes_in })
+    }
+}

@@ -1,0 +1,148 @@
+//! Slots for JPEGs that stay compressed until they are on a GPU.
+//!
+//! They are kept apart from those for pixels, because they are small, and because there have to be some however many decoded
+//! pictures wait for an encoder: so a GPU that decodes never starves. Which of the two a picture gets is all there is of a
+//! scheduler: a GPU's while one is free, for so many pictures keep its decoders busy and no more; else the processor decodes.
+
+use std::io;
+use std::sync::{Arc, PoisonError};
+
+use super::{Buffer, Claim, DeviceId, Fit, Member, STEP, Slot, SlotError, SlotPool, Standing, State};
+
+/// What a picture that could be decoded on either side got.
+pub enum Room {
+    /// A slot for its pixels: the processor decodes and encodes it.
+    Pixels(Slot),
+    /// A slot for its pixels, on a device that encodes: the processor decodes it.
+    Planes(Slot),
+    /// A slot for its file, on a device that decodes it.
+    Compressed(Slot),
+}
+
+/// What a picture needs on either side.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Bytes of a slot for its pixels, and for its file behind them.
+    pub pixels: u64,
+    /// Bytes that the processor takes beside those, as in [`SlotPool::take`].
+    pub aside: u64,
+    /// Bytes of a slot for its file and the output.
+    pub compressed: u64,
+}
+
+impl SlotPool {
+    /// Gives a device so many slots for compressed pictures, handed out when it is up.
+    pub fn add_compressed(&self, device: DeviceId, slots: usize) {
+        let mut state = self.lock();
+        let member = &mut state.members[device];
+        let first = member.slots;
+        member.slots += slots;
+        member.compressed += slots;
+        state.slots += slots as u64;
+        state.compressed += slots as u64;
+        let ids = first..first + slots;
+        state.free.extend(ids.map(|id| Buffer { device, id: id as u32, compressed: true, memory: None }));
+        self.changed.notify_all();
+    }
+
+    /// From now on, a device that is given pixels can encode them.
+    pub fn encodes(&self, device: DeviceId) {
+        self.lock().members[device].encodes = true;
+    }
+
+    /// Waits until a picture has come that could stay compressed; `false` if `given_up` is so before. Who changes that wakes the
+    /// waiting by [`SlotPool::wake`].
+    pub fn decoders_wanted(&self, given_up: impl Fn() -> bool) -> bool {
+        let waits = |state: &mut State| !state.decoders_wanted && !given_up();
+        let state = self.changed.wait_while(self.lock(), waits);
+        state.unwrap_or_else(PoisonError::into_inner).decoders_wanted
+    }
+
+    /// Has those who wait look again.
+    pub fn wake(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Waits for whichever slot can be had first, one for the compressed picture if there is a choice; `insist`: only for such a
+    /// slot, as long as some device that `claim` admits may come to have one.
+    ///
+    /// # Errors
+    /// [`SlotError`].
+    pub fn take_either(
+        self: &Arc<Self>,
+        needs: Needs,
+        claim: &Claim,
+        insist: bool,
+    ) -> Result<Room, SlotError> {
+        let Needs { aside, compressed, .. } = needs;
+        let pixels = needs.pixels.max(1);
+        let total = pixels.saturating_add(aside).max(compressed);
+        let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
+        if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
+            self.changed.notify_all();
+        }
+        self.in_turn(total, |state| {
+            if let Some(taken) = state.try_take_compressed(compressed, claim) {
+                return Some(taken.map(|buffer| Room::Compressed(slot(buffer, 0))));
+            }
+            let admitted = match (state.may_decode(claim), insist) {
+                (true, true) => return None,
+                (true, false) if !state.may_encode(claim) => state.processors(),
+                _ => state.admitted(claim),
+            };
+            let taken = state.try_take(pixels, aside, &admitted, Fit::Loose)?;
+            Some(taken.map(|buffer| match state.members[buffer.device].encodes {
+                true => Room::Planes(slot(buffer, aside)),
+                false => Room::Pixels(slot(buffer, aside)),
+            }))
+        })
+    }
+}
+
+impl State {
+    /// A slot for a compressed picture if one can be had now, of the device that has the most.
+    fn try_take_compressed(&mut self, needed: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
+        let free = |buffer: &&Buffer| buffer.compressed && self.decodes_now(buffer.device, claim);
+        let count = |device| self.free.iter().filter(|b| b.compressed && b.device == device).count();
+        let device = self.free.iter().filter(free).map(|buffer| buffer.device).max_by_key(|&d| count(d))?;
+        let of_device = |buffer: &Buffer| buffer.compressed && buffer.device == device;
+        let large = self.free.iter().rposition(|b| of_device(b) && b.capacity() >= needed);
+        if let Some(at) = large.filter(|&at| self.make_room(at, self.free[at].capacity())) {
+            return Some(Ok(self.free.remove(at)));
+        }
+        let at = self.free.iter().rposition(of_device)?;
+        let rounded = (needed + needed / 4).next_multiple_of(STEP);
+        let bytes = [rounded, needed].into_iter().find(|&bytes| self.make_room(at, bytes))?;
+        Some(self.grow(at, bytes))
+    }
+
+    fn decodes_now(&self, device: DeviceId, claim: &Claim) -> bool {
+        self.members[device].standing == Standing::Up && claim.decodes_on(device)
+    }
+
+    /// Whether a device that encodes works, so that pixels are worth the way to it.
+    fn may_encode(&self, claim: &Claim) -> bool {
+        let encodes = |member: &Member| member.encodes && member.standing == Standing::Up;
+        !claim.declined && self.members.iter().any(encodes)
+    }
+
+    /// By device: whether it is no accelerator. What the processor decodes and encodes beside a device that does so too, it also
+    /// equalizes: the way over the bus and back was measured to take longer, and kept both from better work.
+    fn processors(&self) -> Vec<bool> {
+        self.members.iter().map(|member| !member.accelerator).collect()
+    }
+
+    /// Whether a device decodes, or may come to do so.
+    fn may_decode(&self, claim: &Claim) -> bool {
+        self.members.iter().enumerate().any(|(device, member)| {
+            member.compressed > 0 && member.standing != Standing::Retired && claim.decodes_on(device)
+        })
+    }
+}
+
+impl Claim {
+    fn decodes_on(&self, device: DeviceId) -> bool {
+        !self.declined && self.failed_on.len() < 2 && !self.failed_on.contains(&device)
+    }
+}

@@ -1,0 +1,79 @@
+//! What nvJPEG keeps of one JPEG: its header and its encoder; and where its planes lie.
+
+use super::cuda::{Address, CudaError, Stream};
+use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
+use super::resident::Failure;
+use crate::codec::CompressedJpeg;
+
+/// Planes begin at a multiple of so many bytes.
+const ALIGNMENT: u64 = 256;
+
+/// What each JPEG that a lane has at a time needs for itself.
+pub(super) struct Desk<'e> {
+    pub(super) header: Header<'e>,
+    pub(super) encoder: Encoder<'e>,
+}
+
+/// Why a JPEG is not done on the GPU.
+pub(super) enum Trouble {
+    /// The CPU can do it.
+    Decline(String),
+    /// The device failed.
+    Device(CudaError),
+}
+
+impl From<JpegError> for Trouble {
+    fn from(error: JpegError) -> Self {
+        Self::Decline(error.to_string())
+    }
+}
+
+impl From<CudaError> for Trouble {
+    fn from(error: CudaError) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::TooLarge => Self::Decline("it does not fit into the GPU's memory".to_owned()),
+            Failure::Device(error) => Self::Device(error),
+        }
+    }
+}
+
+impl<'e> Desk<'e> {
+    pub(super) fn new(jpeg: &'e NvJpeg, stream: &Stream) -> Result<Self, JpegError> {
+        Ok(Self { header: Header::new(jpeg)?, encoder: Encoder::new(jpeg, stream)? })
+    }
+
+    /// Reads the header of a file; lays out its planes from address `start` on, and returns where they end. Sides of chroma planes are
+    /// padded to multiples of `padding` samples; luma's are not.
+    pub(super) fn open(
+        &mut self,
+        file: Option<&[u8]>,
+        jpeg: &CompressedJpeg,
+        start: Address,
+        padding: u32,
+    ) -> Result<(Vec<Plane>, Address), Trouble> {
+        let decline = |reason: &str| Trouble::Decline(reason.to_owned());
+        self.header.parse(file.ok_or_else(|| decline("its file is longer than its slot"))?)?;
+        let sizes = self.header.planes()?;
+        let is_as_said = self.header.is_sampled(jpeg.sampling)?
+            && sizes.len() == jpeg.sampling.planes()
+            && sizes[0] == (jpeg.layout.width, jpeg.layout.height);
+        if !is_as_said {
+            return Err(decline("nvJPEG reads its header differently"));
+        }
+        let mut end = start;
+        let plane = |(number, (width, height)): (usize, (u32, u32))| {
+            let padded = |side: u32| if number == 0 { side } else { side.next_multiple_of(padding) };
+            let plane = Plane { at: end, width, height, pitch: padded(width), rows: padded(height) };
+            end += plane.bytes().next_multiple_of(ALIGNMENT);
+            plane
+        };
+        let planes = sizes.into_iter().enumerate().map(plane).collect();
+        Ok((planes, end))
+    }
+}

@@ -1,0 +1,532 @@
+//! nvJPEG, as little of it as the worker needs. The library is loaded when it is wanted, and stays; without it histeqd builds,
+//! starts and works.
+//!
+//! Declared by hand after `nvjpeg.h` of CUDA 11.9, 12.4 and 13.3, which agree in all of this. Work on the device is asynchronous, so
+//! starting it is `unsafe`: who does keeps what it touches until the stream is through.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uchar, c_uint, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+use super::cuda::{Address, Stream};
+use crate::codec::{JpegQuality, Sampling};
+
+/// Names of the library, the newest first; the last where CUDA is installed and the linker was not told.
+const NAMES: [&str; 5] = [
+    "libnvjpeg.so.13",
+    "libnvjpeg.so.12",
+    "libnvjpeg.so.11",
+    "libnvjpeg.so",
+    "/usr/local/cuda/lib64/libnvjpeg.so",
+];
+
+const MAJOR_VERSION: c_int = 0;
+const MINOR_VERSION: c_int = 1;
+const BACKEND_DEFAULT: c_int = 0;
+const BACKEND_HARDWARE: c_int = 3;
+const OUTPUT_YUV: c_int = 1;
+const MOST_COMPONENTS: usize = 4;
+
+/// A thing of nvJPEG's.
+type Handle = *mut c_void;
+/// What it says: 0 for success.
+type Status = c_int;
+
+/// Where planes lie in device memory.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Image {
+    channel: [*mut c_uchar; MOST_COMPONENTS],
+    pitch: [usize; MOST_COMPONENTS],
+}
+
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
+        /// The functions that are called, by what they are called here.
+        struct Functions {
+            $($name: unsafe extern "C" fn($($argument),*) -> Status,)*
+        }
+
+        impl Functions {
+            /// # Safety
+            /// The library must be nvJPEG, and stay loaded.
+            unsafe fn find(library: &Library) -> std::result::Result<Self, libloading::Error> {
+                // SAFETY: these are the functions' types in nvjpeg.h.
+                unsafe { Ok(Self { $($name: *library.get(concat!($symbol, "\0"))?,)* }) }
+            }
+        }
+    };
+}
+
+functions! {
+    property = "nvjpegGetProperty": fn(c_int, *mut c_int);
+    cuda_property = "nvjpegGetCudartProperty": fn(c_int, *mut c_int);
+    create = "nvjpegCreateEx": fn(c_int, *mut c_void, *mut c_void, c_uint, *mut Handle);
+    stream_create = "nvjpegJpegStreamCreate": fn(Handle, *mut Handle);
+    stream_destroy = "nvjpegJpegStreamDestroy": fn(Handle);
+    stream_parse = "nvjpegJpegStreamParse": fn(Handle, *const c_uchar, usize, c_int, c_int, Handle);
+    stream_components = "nvjpegJpegStreamGetComponentsNum": fn(Handle, *mut c_uint);
+    stream_dimensions =
+        "nvjpegJpegStreamGetComponentDimensions": fn(Handle, c_uint, *mut c_uint, *mut c_uint);
+    stream_sampling = "nvjpegJpegStreamGetChromaSubsampling": fn(Handle, *mut c_int);
+    state_create = "nvjpegJpegStateCreate": fn(Handle, *mut Handle);
+    state_destroy = "nvjpegJpegStateDestroy": fn(Handle);
+    supported = "nvjpegDecodeBatchedSupported": fn(Handle, Handle, *mut c_int);
+    batch_initialize = "nvjpegDecodeBatchedInitialize": fn(Handle, Handle, c_int, c_int, c_int);
+    batch_decode =
+        "nvjpegDecodeBatched": fn(Handle, Handle, *const *const c_uchar, *const usize, *mut Image, Handle);
+    decode = "nvjpegDecode": fn(Handle, Handle, *const c_uchar, usize, c_int, *mut Image, Handle);
+    encoder_create = "nvjpegEncoderStateCreate": fn(Handle, *mut Handle, Handle);
+    encoder_destroy = "nvjpegEncoderStateDestroy": fn(Handle);
+    params_create = "nvjpegEncoderParamsCreate": fn(Handle, *mut Handle, Handle);
+    params_destroy = "nvjpegEncoderParamsDestroy": fn(Handle);
+    params_quality = "nvjpegEncoderParamsSetQuality": fn(Handle, c_int, Handle);
+    params_optimized = "nvjpegEncoderParamsSetOptimizedHuffman": fn(Handle, c_int, Handle);
+    params_sampling = "nvjpegEncoderParamsSetSamplingFactors": fn(Handle, c_int, Handle);
+    params_tables = "nvjpegEncoderParamsCopyQuantizationTables": fn(Handle, Handle, Handle);
+    encode = "nvjpegEncodeYUV": fn(Handle, Handle, Handle, *const Image, c_int, c_int, c_int, Handle);
+    retrieve = "nvjpegEncodeRetrieveBitstream": fn(Handle, Handle, *mut c_uchar, *mut usize, Handle);
+}
+
+/// A call of nvJPEG that failed.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("nvJPEG cannot {action}: {} ({status})", text(*status))]
+pub(super) struct JpegError {
+    action: &'static str,
+    status: Status,
+}
+
+type Result<T> = std::result::Result<T, JpegError>;
+
+const fn text(status: Status) -> &'static str {
+    match status {
+        1 => "not initialized",
+        2 => "invalid parameter",
+        3 => "bad JPEG",
+        4 => "JPEG not supported",
+        5 => "out of memory",
+        6 => "execution failed",
+        7 => "not for this GPU",
+        8 => "internal error",
+        9 => "not implemented",
+        10 => "incomplete data",
+        _ => "unknown",
+    }
+}
+
+fn check(action: &'static str, status: Status) -> Result<()> {
+    if status == 0 { Ok(()) } else { Err(JpegError { action, status }) }
+}
+
+/// nvJPEG's name of a sampling.
+const fn number(sampling: Sampling) -> c_int {
+    match sampling {
+        Sampling::Full => 0,
+        Sampling::HalfWidth => 1,
+        Sampling::Quarter => 2,
+        Sampling::HalfHeight => 3,
+        Sampling::Gray => 6,
+    }
+}
+
+/// The library's functions and its version, if there is one that this driver, of that CUDA version, can run.
+fn load(driver_cuda: u32) -> std::result::Result<(Functions, String), String> {
+    let mut reason = "libnvjpeg was not found".to_owned();
+    for name in NAMES {
+        // SAFETY: loads NVIDIA's library as any program does that is linked with it; its initializers are safe to run.
+        let Ok(library) = (unsafe { Library::new(name) }) else { continue };
+        // SAFETY: the name says that it is nvJPEG; it is never unloaded.
+        let found = unsafe { Functions::find(Box::leak(Box::new(library))) };
+        let functions = match found {
+            Ok(functions) => functions,
+            Err(error) => {
+                reason = format!("{name} lacks a function: {error}");
+                continue;
+            }
+        };
+        let cuda = functions.version(functions.cuda_property);
+        if cuda.0 > driver_cuda as c_int / 1000 {
+            reason = format!("{name} is for CUDA {}, and the driver is older", cuda.0);
+            continue;
+        }
+        let (major, minor) = functions.version(functions.property);
+        return Ok((functions, format!("{major}.{minor}")));
+    }
+    Err(reason)
+}
+
+/// The version of nvJPEG, or why it cannot be used.
+pub(super) fn version(driver_cuda: u32) -> std::result::Result<String, String> {
+    load(driver_cuda).map(|(_, version)| version)
+}
+
+impl Functions {
+    fn version(&self, property: unsafe extern "C" fn(c_int, *mut c_int) -> Status) -> (c_int, c_int) {
+        let of = |which| {
+            let mut value = 0;
+            // SAFETY: writes one integer to the place given.
+            unsafe { property(which, &raw mut value) };
+            value
+        };
+        (of(MAJOR_VERSION), of(MINOR_VERSION))
+    }
+
+    fn handle(&self, backend: c_int) -> Result<Handle> {
+        let mut handle = ptr::null_mut();
+        let (none, no_flags) = (ptr::null_mut(), 0);
+        // SAFETY: writes a handle to the place given; without allocators, CUDA's are used.
+        check("start", unsafe { (self.create)(backend, none, none, no_flags, &raw mut handle) })?;
+        Ok(handle)
+    }
+}
+
+/// nvJPEG, started for the current context's GPU. It lives as long as the process.
+pub(super) struct NvJpeg {
+    functions: Functions,
+    /// For the GPU's own JPEG engines where it has some; else as `general`.
+    main: Handle,
+    /// Takes more kinds of pictures, one by one; started when it is wanted.
+    general: OnceLock<Result<Handle>>,
+}
+
+// SAFETY: nvJPEG's handles may be used from any thread at the same time; only states may not.
+unsafe impl Send for NvJpeg {}
+// SAFETY: as above.
+unsafe impl Sync for NvJpeg {}
+
+impl NvJpeg {
+    /// Starts it, in the current context.
+    pub(super) fn open(driver_cuda: u32) -> std::result::Result<Self, String> {
+        let (functions, _) = load(driver_cuda)?;
+        // A GPU without such engines refuses the first.
+        let main = functions.handle(BACKEND_HARDWARE).or_else(|_| functions.handle(BACKEND_DEFAULT));
+        let main = main.map_err(|error| error.to_string())?;
+        Ok(Self { functions, main, general: OnceLock::new() })
+    }
+
+    fn general(&self) -> Result<Handle> {
+        *self.general.get_or_init(|| self.functions.handle(BACKEND_DEFAULT))
+    }
+
+    fn make(
+        &self,
+        action: &'static str,
+        create: impl FnOnce(*mut Handle) -> Status,
+        destroy: unsafe extern "C" fn(Handle) -> Status,
+    ) -> Result<Owned> {
+        let mut handle = ptr::null_mut();
+        check(action, create(&raw mut handle))?;
+        Ok(Owned { handle, destroy })
+    }
+}
+
+/// A thing that is destroyed when it is dropped.
+struct Owned {
+    handle: Handle,
+    destroy: unsafe extern "C" fn(Handle) -> Status,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: created by the function that this one belongs to, destroyed once. An error here is an earlier one's.
+        unsafe { (self.destroy)(self.handle) };
+    }
+}
+
+/// The header of a JPEG, as nvJPEG reads it.
+pub(super) struct Header<'j> {
+    jpeg: &'j NvJpeg,
+    stream: Owned,
+}
+
+impl<'j> Header<'j> {
+    pub(super) fn new(jpeg: &'j NvJpeg) -> Result<Self> {
+        let functions = &jpeg.functions;
+        // SAFETY: writes a handle to the place given.
+        let create = |to| unsafe { (functions.stream_create)(jpeg.main, to) };
+        let stream = jpeg.make("hold a header", create, functions.stream_destroy)?;
+        Ok(Self { jpeg, stream })
+    }
+
+    /// Reads it. What stood here before is lost.
+    pub(super) fn parse(&mut self, bytes: &[u8]) -> Result<()> {
+        let (metadata, stream) = (0, 0);
+        // SAFETY: reads the bytes given, of which nothing is kept but the header.
+        check("read the header", unsafe {
+            (self.jpeg.functions.stream_parse)(
+                self.jpeg.main,
+                bytes.as_ptr(),
+                bytes.len(),
+                metadata,
+                stream,
+                self.stream.handle,
+            )
+        })
+    }
+
+    /// Whether it is sampled like that.
+    pub(super) fn is_sampled(&self, sampling: Sampling) -> Result<bool> {
+        let mut found = -1;
+        // SAFETY: writes one integer to the place given.
+        let status = unsafe { (self.jpeg.functions.stream_sampling)(self.stream.handle, &raw mut found) };
+        check("tell the sampling", status)?;
+        Ok(found == number(sampling))
+    }
+
+    /// Width and height of each plane.
+    pub(super) fn planes(&self) -> Result<Vec<(u32, u32)>> {
+        let functions = &self.jpeg.functions;
+        let mut count = 0;
+        // SAFETY: writes one integer to the place given.
+        check("count planes", unsafe { (functions.stream_components)(self.stream.handle, &raw mut count) })?;
+        let plane = |number| {
+            let (mut width, mut height) = (0, 0);
+            // SAFETY: writes one integer to each place given.
+            let status = unsafe {
+                (functions.stream_dimensions)(self.stream.handle, number, &raw mut width, &raw mut height)
+            };
+            check("measure a plane", status).map(|()| (width, height))
+        };
+        (0..count).map(plane).collect()
+    }
+
+    /// Whether it can be decoded in a batch.
+    pub(super) fn goes_in_batches(&self) -> bool {
+        let mut refused = -1;
+        // SAFETY: writes one integer to the place given.
+        let status =
+            unsafe { (self.jpeg.functions.supported)(self.jpeg.main, self.stream.handle, &raw mut refused) };
+        status == 0 && refused == 0
+    }
+}
+
+/// A plane in device memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plane {
+    pub(super) at: Address,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// Samples from one row to the next.
+    pub(super) pitch: u32,
+    /// Rows that there is memory for.
+    pub(super) rows: u32,
+}
+
+impl Plane {
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.pitch) * u64::from(self.rows)
+    }
+}
+
+fn image(planes: &[Plane]) -> Image {
+    let mut image = Image { channel: [ptr::null_mut(); MOST_COMPONENTS], pitch: [0; MOST_COMPONENTS] };
+    for (place, plane) in planes.iter().enumerate() {
+        image.channel[place] = plane.at as *mut c_uchar;
+        image.pitch[place] = plane.pitch as usize;
+    }
+    image
+}
+
+/// What a thread decodes with.
+pub(super) struct Decoder<'j> {
+    jpeg: &'j NvJpeg,
+    batches: Owned,
+    /// How many pictures that is set up for.
+    batch: usize,
+    /// For pictures one by one, once there was one.
+    single: Option<Owned>,
+}
+
+impl<'j> Decoder<'j> {
+    pub(super) fn new(jpeg: &'j NvJpeg) -> Result<Self> {
+        Ok(Self { jpeg, batches: Self::state(jpeg, jpeg.main)?, batch: 0, single: None })
+    }
+
+    fn state(jpeg: &NvJpeg, handle: Handle) -> Result<Owned> {
+        // SAFETY: writes a handle to the place given.
+        let create = |to| unsafe { (jpeg.functions.state_create)(handle, to) };
+        jpeg.make("make a decoder", create, jpeg.functions.state_destroy)
+    }
+
+    /// Decodes pictures that all go in batches.
+    ///
+    /// # Safety
+    /// The planes are as many and as large as the header says, and nobody else's; they and the files stay until the stream is through.
+    pub(super) unsafe fn decode_all(
+        &mut self,
+        files: &[&[u8]],
+        planes: &[&[Plane]],
+        stream: &Stream,
+    ) -> Result<()> {
+        let (functions, handle) = (&self.jpeg.functions, self.jpeg.main);
+        let data: Vec<*const c_uchar> = files.iter().map(|file| file.as_ptr()).collect();
+        let lengths: Vec<usize> = files.iter().map(|file| file.len()).collect();
+        let mut images: Vec<Image> = planes.iter().map(|planes| image(planes)).collect();
+        assert_eq!(data.len(), images.len(), "a picture has planes");
+        let state = self.batches.handle;
+        if self.batch != data.len() {
+            let threads = 1;
+            // SAFETY: handle and state belong together.
+            let status = unsafe {
+                (functions.batch_initialize)(handle, state, data.len() as c_int, threads, OUTPUT_YUV)
+            };
+            check("set up a batch", status)?;
+            self.batch = data.len();
+        }
+        // SAFETY: the arrays are as long as the batch that was set up; the caller's promise.
+        let status = unsafe {
+            (functions.batch_decode)(
+                handle,
+                state,
+                data.as_ptr(),
+                lengths.as_ptr(),
+                images.as_mut_ptr(),
+                stream.0.cast(),
+            )
+        };
+        if status != 0 {
+            // A batch that failed has to be set up again.
+            self.batch = 0;
+        }
+        check("decode a batch", status)
+    }
+
+    /// Decodes a picture by itself, which more of them allow.
+    ///
+    /// # Safety
+    /// As [`Decoder::decode_all`].
+    pub(super) unsafe fn decode(&mut self, file: &[u8], planes: &[Plane], stream: &Stream) -> Result<()> {
+        let handle = self.jpeg.general()?;
+        let state = match &mut self.single {
+            Some(state) => state,
+            none => none.insert(Self::state(self.jpeg, handle)?),
+        };
+        let mut image = image(planes);
+        // SAFETY: handle and state belong together; the caller's promise.
+        check("decode", unsafe {
+            (self.jpeg.functions.decode)(
+                handle,
+                state.handle,
+                file.as_ptr(),
+                file.len(),
+                OUTPUT_YUV,
+                &raw mut image,
+                stream.0.cast(),
+            )
+        })
+    }
+}
+
+/// What one picture at a time is encoded with.
+pub(super) struct Encoder<'j> {
+    jpeg: &'j NvJpeg,
+    state: Owned,
+    params: Owned,
+}
+
+impl<'j> Encoder<'j> {
+    pub(super) fn new(jpeg: &'j NvJpeg, stream: &Stream) -> Result<Self> {
+        let functions = &jpeg.functions;
+        // SAFETY: writes a handle to the place given.
+        let create = |to| unsafe { (functions.encoder_create)(jpeg.main, to, stream.0.cast()) };
+        let state = jpeg.make("make an encoder", create, functions.encoder_destroy)?;
+        // SAFETY: as above.
+        let create = |to| unsafe { (functions.params_create)(jpeg.main, to, stream.0.cast()) };
+        let params = jpeg.make("make an encoder", create, functions.params_destroy)?;
+        // Tables made for the picture: on an H100 this takes no longer, and files are a tenth smaller.
+        // SAFETY: the parameters are those just made.
+        let status = unsafe { (functions.params_optimized)(params.handle, 1, stream.0.cast()) };
+        check("optimize", status)?;
+        Ok(Self { jpeg, state, params })
+    }
+
+    /// Encodes planes that are sampled like that; `source` has the quantization tables that are kept.
+    ///
+    /// # Safety
+    /// The planes stay and are not written until the stream is through.
+    pub(super) unsafe fn encode(
+        &mut self,
+        planes: &[Plane],
+        sampling: Sampling,
+        quality: JpegQuality,
+        source: &Header<'_>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (functions, params, on) = (&self.jpeg.functions, self.params.handle, stream.0.cast());
+        let luma = planes.first().expect("a picture has luma");
+        let (image, sampling) = (image(planes), number(sampling));
+        // SAFETY: parameters, state and header are of the same library; the caller's promise.
+        unsafe {
+            check(
+                "quantize like that",
+                match quality {
+                    JpegQuality::Keep => (functions.params_tables)(params, source.stream.handle, on),
+                    JpegQuality::Value(quality) => (functions.params_quality)(params, quality.into(), on),
+                },
+            )?;
+            check("sample like that", (functions.params_sampling)(params, sampling, on))?;
+            check(
+                "encode",
+                (functions.encode)(
+                    self.jpeg.main,
+                    self.state.handle,
+                    params,
+                    &raw const image,
+                    sampling,
+                    luma.width as c_int,
+                    luma.height as c_int,
+                    on,
+                ),
+            )
+        }
+    }
+
+    /// How many bytes the picture has become, once the stream has been through.
+    pub(super) fn length(&mut self, stream: &Stream) -> Result<usize> {
+        let mut length = 0;
+        // SAFETY: without a place for the bytes, it writes only their number.
+        let status = unsafe {
+            (self.jpeg.functions.retrieve)(
+                self.jpeg.main,
+                self.state.handle,
+                ptr::null_mut(),
+                &raw mut length,
+                stream.0.cast(),
+            )
+        };
+        check("tell the length", status).map(|()| length)
+    }
+
+    /// Brings the bytes to the host; `to` is as long as they are.
+    ///
+    /// # Safety
+    /// `to` stays and is not touched until the stream is through.
+    pub(super) unsafe fn retrieve(&mut self, to: &mut [u8], stream: &Stream) -> Result<()> {
+        let mut length = to.len();
+        // SAFETY: it writes no more than the length given; the caller's promise.
+        check("bring the bytes", unsafe {
+            (self.jpeg.functions.retrieve)(
+                self.jpeg.main,
+                self.state.handle,
+                to.as_mut_ptr(),
+                &raw mut length,
+                stream.0.cast(),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_for_a_newer_cuda_than_the_driver_is_refused() {
+        // CUDA 1 is older than any library; without one, that is said.
+        let reason = version(1000).unwrap_err();
+        assert!(reason.contains("was not found") || reason.contains("the driver is older"), "{reason}");
+    }
+}

@@ -1,0 +1,223 @@
+//! A lane that takes JPEGs and leaves JPEGs: decoded by nvJPEG, equalized where they then lie, encoded by nvJPEG. Only compressed
+//! bytes go over the bus.
+//!
+//! Pictures are decoded in batches, which keeps all of a GPU's JPEG engines busy. What nvJPEG does not take, or does not manage, is
+//! declined and done by the CPU; only an error of the device itself is one here.
+#![allow(unsafe_code)]
+
+use super::cuda::{Address, Buffer, CudaError, Event, Stream};
+use super::desk::{Desk, Trouble};
+use super::gpu::GpuEngine;
+use super::nvjpeg::{Decoder, JpegError, NvJpeg, Plane};
+use super::resident::{Failure, Resident, grow};
+use super::{EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding};
+use crate::codec::CompressedJpeg;
+
+/// Of a lane's share of the device, so much is for planes: nvJPEG needs some for itself.
+const SHARE_OF_PLANES: u64 = 4;
+
+pub(super) struct NvJpegLane<'e> {
+    engine: &'e GpuEngine,
+    stream: Stream,
+    done: Event,
+    resident: Resident<'e>,
+    /// The planes of a batch.
+    planes: Buffer,
+    decoder: Decoder<'e>,
+    /// One for each picture of a batch.
+    desks: Vec<Desk<'e>>,
+}
+
+/// A picture of a batch that is still going well.
+struct Going {
+    /// Its place in the batch.
+    number: usize,
+    planes: Vec<Plane>,
+    in_batch: bool,
+}
+
+impl<'e> NvJpegLane<'e> {
+    pub(super) fn new(engine: &'e GpuEngine, jpeg: &'e NvJpeg) -> Result<Self, EngineError> {
+        engine.context.bind()?;
+        let text = |error: JpegError| EngineError(error.to_string());
+        let stream = Stream::new()?;
+        let desks = (0..JPEG_BATCH).map(|_| Desk::new(jpeg, &stream)).collect::<Result<_, _>>();
+        Ok(Self {
+            resident: Resident::new(engine, &stream)?,
+            done: Event::new()?,
+            planes: Buffer::default(),
+            decoder: Decoder::new(jpeg).map_err(text)?,
+            desks: desks.map_err(text)?,
+            engine,
+            stream,
+        })
+    }
+
+    /// Waits until the stream is through.
+    fn wait(&self) -> Result<(), CudaError> {
+        self.done.record(&self.stream)?;
+        self.done.wait()
+    }
+
+    /// The batch, as far as planes have room at once; returns how many pictures that were.
+    fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, CudaError> {
+        let mut going = Vec::with_capacity(batch.len());
+        let mut bytes = 0;
+        let mut taken = 0;
+        for (number, picture) in batch.iter_mut().enumerate() {
+            match self.lay_out(number, picture, bytes) {
+                Ok((_, end)) if end > self.room() && !going.is_empty() => break,
+                Ok((_, end)) if end > self.room() => decline(picture, "its planes are too large"),
+                Ok((picture, end)) => {
+                    going.push(picture);
+                    bytes = end;
+                }
+                Err(Trouble::Decline(reason)) => decline(picture, &reason),
+                Err(Trouble::Device(error)) => return Err(error),
+            }
+            taken = number + 1;
+        }
+        self.process(batch, going, bytes)?;
+        Ok(taken)
+    }
+
+    fn room(&self) -> u64 {
+        self.engine.lane_memory / SHARE_OF_PLANES
+    }
+
+    /// Reads the header; lays out the planes from byte `start` on, as offsets yet; returns where they end.
+    fn lay_out(
+        &mut self,
+        number: usize,
+        picture: &Recoding<'_>,
+        start: u64,
+    ) -> Result<(Going, u64), Trouble> {
+        let desk = &mut self.desks[number];
+        let (planes, end) = desk.open(picture.file(), &picture.jpeg, start, 1)?;
+        Ok((Going { number, planes, in_batch: desk.header.goes_in_batches() }, end))
+    }
+
+    /// Takes pictures whose planes, as offsets, take so many bytes through all steps.
+    fn process(
+        &mut self,
+        batch: &mut [Recoding<'_>],
+        mut going: Vec<Going>,
+        bytes: u64,
+    ) -> Result<(), CudaError> {
+        if going.is_empty() {
+            return Ok(());
+        }
+        let at = match grow(&mut self.planes, bytes) {
+            Ok(at) => at,
+            Err(Failure::Device(error)) => return Err(error),
+            Err(Failure::TooLarge) => {
+                going.iter().for_each(|g| decline(&mut batch[g.number], "the GPU's memory is full"));
+                return Ok(());
+            }
+        };
+        going.iter_mut().flat_map(|g| &mut g.planes).for_each(|plane| plane.at += at);
+        self.clear(at, bytes)?;
+        self.decode(batch, &mut going)?;
+        self.each(batch, &mut going, Self::equalize_and_encode)?;
+        self.wait()?;
+        self.each(batch, &mut going, Self::retrieve)?;
+        self.wait()
+    }
+
+    /// Does a step for each picture; those that it does not go well for are declined.
+    fn each(
+        &mut self,
+        batch: &mut [Recoding<'_>],
+        going: &mut Vec<Going>,
+        step: impl Fn(&mut Self, &mut Recoding<'_>, &Going) -> Result<(), Trouble>,
+    ) -> Result<(), CudaError> {
+        let mut failed = Ok(());
+        going.retain(|one| {
+            let picture = &mut batch[one.number];
+            match step(self, picture, one) {
+                Ok(()) => return true,
+                Err(Trouble::Decline(reason)) => decline(picture, &reason),
+                Err(Trouble::Device(error)) => failed = Err(error),
+            }
+            false
+        });
+        failed
+    }
+
+    /// Clears the planes, and waits: JPEG engines do not wait for the stream. They were seen to leave planes as they were without a
+    /// word, and nothing of another picture may show then.
+    fn clear(&self, at: Address, bytes: u64) -> Result<(), CudaError> {
+        // SAFETY: the buffer is that large, and this lane's.
+        unsafe { self.stream.zero(at, bytes)? };
+        self.wait()
+    }
+
+    /// Decodes in one batch what goes in one, and the rest one by one.
+    fn decode(&mut self, batch: &mut [Recoding<'_>], going: &mut Vec<Going>) -> Result<(), CudaError> {
+        let together: Vec<&Going> = going.iter().filter(|one| one.in_batch).collect();
+        let files: Vec<&[u8]> =
+            together.iter().map(|one| batch[one.number].file().expect("its header was read")).collect();
+        let planes: Vec<&[Plane]> = together.iter().map(|one| &*one.planes).collect();
+        // SAFETY: the planes were laid out by the headers, in this lane's buffer; `process` waits before they or the files, whose
+        // slots are lent to this lane, are used again.
+        let decoded =
+            !together.is_empty() && unsafe { self.decoder.decode_all(&files, &planes, &self.stream) }.is_ok();
+        self.wait()?;
+        self.each(batch, going, |lane, picture, one| {
+            if one.in_batch && decoded {
+                return Ok(());
+            }
+            let file = picture.file().expect("its header was read");
+            // SAFETY: as above.
+            Ok(unsafe { lane.decoder.decode(file, &one.planes, &lane.stream) }?)
+        })
+    }
+
+    fn equalize_and_encode(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), Trouble> {
+        let CompressedJpeg { layout, sampling, quality, .. } = picture.jpeg;
+        let plan = self.resident.plan(&self.stream, &layout, &picture.operation, self.planes.bytes())?;
+        let Desk { header, encoder } = &mut self.desks[one.number];
+        // SAFETY: luma is as large as the layout says, without padding; all is on one stream, and `process` waits for it.
+        unsafe {
+            self.resident.equalize(&self.stream, one.planes[0].at, &plan)?;
+            encoder.encode(&one.planes, sampling, quality, header, &self.stream)?;
+        }
+        Ok(())
+    }
+
+    fn retrieve(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), Trouble> {
+        let encoder = &mut self.desks[one.number].encoder;
+        let length = encoder.length(&self.stream)?;
+        let Some(to) = picture.slot.get_mut(..length) else {
+            return Err(Trouble::Decline("it has become too long for its slot".to_owned()));
+        };
+        // SAFETY: the slot is lent to this lane, and `process` waits for the stream.
+        unsafe { encoder.retrieve(to, &self.stream)? };
+        picture.answer = Recoded::Encoded(length as u64);
+        Ok(())
+    }
+}
+
+fn decline(picture: &mut Recoding<'_>, reason: &str) {
+    picture.answer = Recoded::Declined(reason.to_owned());
+}
+
+impl JpegLane for NvJpegLane<'_> {
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let result = self.some(rest);
+            if result.is_err() {
+                // As far as the device still answers.
+                let _ = self.wait();
+            }
+            rest = &mut rest[result?..];
+        }
+        Ok(())
+    }
+
+    fn trap(&mut self) -> Result<(), EngineError> {
+        self.engine.kernels.trap(&self.stream)?;
+        Ok(self.wait()?)
+    }
+}

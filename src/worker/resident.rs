@@ -1,0 +1,225 @@
+//! Pixels that lie in device memory, equalized there: the tables and the memory that it takes besides the pixels, made once and
+//! reused.
+#![allow(unsafe_code)]
+
+use super::cuda::{Address, Buffer, CudaError, Result, Stream};
+use super::gpu::GpuEngine;
+use super::kernels::{Kind, Span, Tables, Tiles};
+use crate::equalize::clahe::Geometry;
+use crate::equalize::{Method, Operation};
+use crate::picture::{Depth, Layout, Pixel};
+
+/// Why a picture was not done on the GPU.
+pub(super) enum Failure {
+    /// It does not fit; the CPU can do it.
+    TooLarge,
+    /// The device failed.
+    Device(CudaError),
+}
+
+impl From<CudaError> for Failure {
+    fn from(error: CudaError) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// What a lane equalizes with. It is used on one stream.
+pub(super) struct Resident<'e> {
+    engine: &'e GpuEngine,
+    tables: Tables,
+    /// What holds the tables.
+    _tables: Buffer,
+    memory: Growing,
+}
+
+/// Device memory that grows with the pictures.
+#[derive(Default)]
+struct Growing {
+    plane: Buffer,
+    luts: Buffer,
+    /// Zero between pictures.
+    counts: Buffer,
+}
+
+/// How a picture is going to be equalized, with all the memory that takes.
+pub(super) struct Plan {
+    layout: Layout,
+    kind: Kind,
+    clahe: Option<ClahePlan>,
+}
+
+struct ClahePlan {
+    tiles: Tiles,
+    /// Where luma or a channel goes; none where the picture is its own plane.
+    plane: Option<Address>,
+    counts: Address,
+    luts: Address,
+}
+
+impl<'e> Resident<'e> {
+    pub(super) fn new(engine: &'e GpuEngine, stream: &Stream) -> Result<Self> {
+        let tables = Buffer::new(Tables::BYTES)?;
+        // SAFETY: the memory was just made; the stream, on which all kernels run, comes to it first.
+        unsafe { stream.zero(tables.address(), Tables::BYTES)? };
+        let memory = Growing::default();
+        Ok(Self { engine, tables: Tables::new(tables.address()), _tables: tables, memory })
+    }
+
+    /// The tables for the next picture.
+    pub(super) fn tables(&self) -> Tables {
+        self.tables
+    }
+
+    /// Room for a plane of so many bytes.
+    pub(super) fn plane(&mut self, bytes: u64) -> std::result::Result<Address, Failure> {
+        grow(&mut self.memory.plane, bytes)
+    }
+
+    /// Gives back all memory that grew.
+    pub(super) fn shrink(&mut self) {
+        self.memory = Growing::default();
+    }
+
+    /// Takes what equalizing such a picture takes, besides the `taken` bytes that the lane has for pixels.
+    pub(super) fn plan(
+        &mut self,
+        stream: &Stream,
+        layout: &Layout,
+        operation: &Operation,
+        taken: u64,
+    ) -> std::result::Result<Plan, Failure> {
+        let kind = Kind::new(layout.pixel, operation.per_channel);
+        let clahe = match operation.method {
+            Method::Global => None,
+            Method::Clahe(clahe) => {
+                let geometry = Geometry::new(layout, &clahe);
+                let tiles = Tiles::new(layout, &geometry, &self.engine.kernels.limits);
+                Some(self.plan_clahe(stream, layout, tiles, taken)?)
+            }
+        };
+        Ok(Plan { layout: *layout, kind, clahe })
+    }
+
+    fn plan_clahe(
+        &mut self,
+        stream: &Stream,
+        layout: &Layout,
+        tiles: Tiles,
+        taken: u64,
+    ) -> std::result::Result<ClahePlan, Failure> {
+        let is_plane = layout.pixel == Pixel::Gray;
+        let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
+        if taken + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory {
+            return Err(Failure::TooLarge);
+        }
+        let plane = if is_plane { None } else { Some(grow(&mut self.memory.plane, plane_bytes)?) };
+        let luts = grow(&mut self.memory.luts, tiles.luts_bytes())?;
+        let counts_before = self.memory.counts.bytes();
+        let counts = grow(&mut self.memory.counts, tiles.counts_bytes())?;
+        if self.memory.counts.bytes() != counts_before {
+            // SAFETY: the memory was just made; the stream, on which all kernels run, comes to it first.
+            unsafe { stream.zero(counts, self.memory.counts.bytes())? };
+        }
+        Ok(ClahePlan { tiles, plane, counts, luts })
+    }
+
+    /// Equalizes the pixels at an address in place.
+    ///
+    /// # Safety
+    /// The plan is the last one made, or one for pictures of that size; the pixels are as many as it says, and this stream's until it is
+    /// done.
+    pub(super) unsafe fn equalize(&mut self, stream: &Stream, at: Address, plan: &Plan) -> Result<()> {
+        let Plan { layout, kind, clahe } = plan;
+        let span = Span { at, pixels: layout.pixels() };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match clahe {
+                None => self.global(stream, layout, *kind, span),
+                Some(clahe) => self.clahe(stream, layout, *kind, span, clahe),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Resident::equalize`].
+    unsafe fn global(&mut self, stream: &Stream, layout: &Layout, kind: Kind, span: Span) -> Result<()> {
+        let (kernels, what) = (&self.engine.kernels, (kind, layout.depth));
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.begin(stream, what)?;
+            kernels.count_for_luts(stream, what, span, &self.tables, true)?;
+            kernels.apply(stream, what, span, &self.tables)?;
+        }
+        self.end(layout);
+        Ok(())
+    }
+
+    /// Makes the tables ready for a picture that is counted.
+    ///
+    /// # Safety
+    /// The tables are this stream's until it is done.
+    pub(super) unsafe fn begin(&self, stream: &Stream, (kind, depth): (Kind, Depth)) -> Result<()> {
+        match depth {
+            Depth::Eight => Ok(()),
+            // SAFETY: the caller's promise.
+            Depth::Sixteen => unsafe {
+                self.engine.kernels.clear(stream, kind.planes() as usize, depth, &self.tables())
+            },
+        }
+    }
+
+    /// Global equalization has been started from beginning to end.
+    pub(super) fn end(&mut self, layout: &Layout) {
+        if layout.depth == Depth::Eight {
+            self.tables = self.tables.next();
+        }
+    }
+
+    /// # Safety
+    /// As [`Resident::equalize`].
+    unsafe fn clahe(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        kind: Kind,
+        span: Span,
+        plan: &ClahePlan,
+    ) -> Result<()> {
+        let (kernels, &ClahePlan { ref tiles, plane, counts, luts }) = (&self.engine.kernels, plan);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let Some(plane) = plane else {
+                return kernels.clahe(stream, span.at, tiles, counts, luts);
+            };
+            for &channel in channels(kind) {
+                kernels.plane(stream, layout, span, (plane, channel), false)?;
+                kernels.clahe(stream, plane, tiles, counts, luts)?;
+                kernels.plane(stream, layout, span, (plane, channel), true)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Room for so many bytes, in whole 16-byte words.
+pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Address, Failure> {
+    if buffer.bytes() < bytes {
+        *buffer = Buffer::default();
+        // Here nothing has been done to the picture yet; later, the same error is one of the device.
+        let too_large = |error: CudaError| match error.is_out_of_memory() {
+            true => Failure::TooLarge,
+            false => Failure::Device(error),
+        };
+        *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(too_large)?;
+    }
+    Ok(buffer.address())
+}
+
+/// The planes of CLAHE: luma, or channels by their numbers.
+const fn channels(kind: Kind) -> &'static [Option<u32>] {
+    match kind {
+        Kind::Gray | Kind::GrayAlpha => &[Some(0)],
+        Kind::RgbLuma | Kind::RgbaLuma => &[None],
+        Kind::RgbChannels | Kind::RgbaChannels => &[Some(0), Some(1), Some(2)],
+    }
+}

@@ -1,0 +1,419 @@
+//! JPEGs that a GPU decodes and encodes, beside what the processor makes of them.
+
+use std::fs;
+use std::process::Output;
+
+use histeqd::codec::{self, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target};
+use histeqd::equalize::{Method, Operation};
+use histeqd::slot::Memory;
+use histeqd::worker::{Engine, Unit, open};
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::batch::{histeqd, notes, signal, wait_until, workers_of};
+use super::gpu::gpus;
+
+/// What a GPU does whole.
+const GPUS: [&str; 7] = ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg", "metadata.jpg", "tiny.jpg"];
+
+/// What is the processor's, whole as well.
+const PROCESSORS: [&str; 3] = ["progressive.jpg", "restart.jpg", "three-tables.jpg"];
+
+const TARGET: Target = Target {
+    format: None,
+    jpeg_quality: JpegQuality::Keep,
+    png_level: PngLevel::Fast,
+    gray: false,
+    per_channel: false,
+};
+
+macro_rules! files {
+    ($($name:literal),*) => { [$(($name, include_bytes!(concat!("../data/jpeg/", $name)).as_slice())),*] };
+}
+
+/// The files, which are part of the test: it may run on another machine.
+const FILES: [(&str, &[u8]); 11] = files![
+    "gray.jpg",
+    "444.jpg",
+    "422.jpg",
+    "420.jpg",
+    "440.jpg",
+    "metadata.jpg",
+    "tiny.jpg",
+    "progressive.jpg",
+    "restart.jpg",
+    "three-tables.jpg",
+    "damaged.jpg"
+];
+
+/// One of `tests/data/jpeg`.
+pub(crate) fn data(name: &str) -> Vec<u8> {
+    FILES.iter().find(|(known, _)| *known == name).unwrap().1.to_vec()
+}
+
+/// A folder with an inbox of such files.
+fn folder(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("inbox")).unwrap();
+    for (name, bytes) in files {
+        fs::write(folder.path().join("inbox").join(name), bytes).unwrap();
+    }
+    folder
+}
+
+fn of_data(names: &[&str]) -> TempDir {
+    folder(names.iter().map(|&name| (name.to_owned(), data(name))))
+}
+
+/// Does the inbox into the folder `out`.
+fn run(folder: &TempDir, out: &str, flags: &[&str]) -> Output {
+    let mut command = histeqd();
+    command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join(out));
+    command.args(["--no-config", "--json", "--overwrite"]).args(flags).output().unwrap()
+}
+
+fn summary(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text)
+        .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// The run did all pictures.
+fn assert_done(output: &Output, pictures: usize) -> Value {
+    let summary = summary(output);
+    assert_eq!(output.status.code(), Some(0), "{summary}");
+    assert_eq!(summary["done"], pictures, "{summary}");
+    summary
+}
+
+/// How many pictures GPUs decoded and encoded.
+fn by_decoders(summary: &Value) -> u64 {
+    let devices = summary["devices"].as_object().unwrap().iter();
+    devices.filter(|(name, _)| name.contains("-jpeg")).map(|(_, pictures)| pictures.as_u64().unwrap()).sum()
+}
+
+fn output(folder: &TempDir, out: &str, name: &str) -> Vec<u8> {
+    fs::read(folder.path().join(out).join(name)).unwrap()
+}
+
+/// Luma and the chroma planes, as they are stored.
+fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, jpeg).unwrap();
+    std::io::Seek::rewind(&mut file).unwrap();
+    let limits = Limits { max_pixels: u64::MAX, max_bytes: 1 << 30 };
+    let mut buffer = Vec::new();
+    let opened = codec::open(&mut file, &mut buffer, &limits, &TARGET).unwrap();
+    let mut slot = vec![0; opened.slot_bytes()];
+    let decoded = opened.decode(&mut slot).unwrap();
+    let chroma = slot.split_off(decoded.layout.bytes() as usize);
+    (slot, chroma)
+}
+
+/// The largest difference, and the mean one.
+fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
+    assert_eq!(a.len(), b.len());
+    let each = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
+    let mean = each().map(f64::from).sum::<f64>() / a.len().max(1) as f64;
+    (each().max().unwrap_or(0), mean)
+}
+
+/// The segments up to the scan but for Huffman tables: markers and contents, the tables of one segment in segments of their own.
+fn segments(jpeg: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let (mut found, mut at) = (Vec::new(), 2);
+    while jpeg[at + 1] != 0xda {
+        let length = usize::from(u16::from_be_bytes([jpeg[at + 2], jpeg[at + 3]]));
+        let content = &jpeg[at + 4..at + 2 + length];
+        match jpeg[at + 1] {
+            0xc4 => {}
+            0xdb => found.extend(content.chunks(65).map(|table| (0xdb, table.to_vec()))),
+            marker => found.push((marker, content.to_vec())),
+        }
+        at += 2 + length;
+    }
+    found
+}
+
+/// Both decoders' outputs say the same and look the same.
+fn assert_alike(name: &str, by_gpu: &[u8], by_cpu: &[u8], most: f64) {
+    assert_eq!(segments(by_gpu), segments(by_cpu), "{name}");
+    let (gpu, cpu) = (planes(by_gpu), planes(by_cpu));
+    let (luma, chroma) = (difference(&gpu.0, &cpu.0), difference(&gpu.1, &cpu.1));
+    eprintln!("{name}: luma differs by {luma:?}, chroma by {chroma:?}");
+    // In the smallest picture one sample of chroma is the mean.
+    assert!(luma.1 <= most && chroma.1 <= 1.0, "{name}: luma {luma:?}, chroma {chroma:?}");
+    assert!(
+        by_gpu.len() < by_cpu.len() * 5 / 4 + 500,
+        "{name}: {} bytes, not {}",
+        by_gpu.len(),
+        by_cpu.len()
+    );
+}
+
+/// Whether there is a GPU that decodes; if not, the test is skipped aloud, unless a GPU is required.
+fn decodes(test: &str) -> bool {
+    if gpus(test) == 0 {
+        return false;
+    }
+    let text = String::from_utf8_lossy(&histeqd().arg("devices").output().unwrap().stdout).into_owned();
+    let decodes = text.contains("JPEG on the GPU: yes");
+    let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
+    assert!(decodes || !required, "HISTEQD_REQUIRE_CUDA=1, but no GPU decodes: {text}");
+    if !decodes {
+        eprintln!("{test}: skipped: {text}");
+    }
+    decodes
+}
+
+fn assert_decoders_agree(test: &str, flags: &[&str], most: f64) {
+    if !decodes(test) {
+        return;
+    }
+    let folder = of_data(&GPUS);
+    let with = |jpeg: &'static str| [&["--jpeg", jpeg], flags].concat();
+    assert_done(&run(&folder, "cpu", &with("cpu")), GPUS.len());
+    let summary = assert_done(&run(&folder, "gpu", &with("gpu")), GPUS.len());
+    assert_eq!(by_decoders(&summary), GPUS.len() as u64, "{summary}");
+    for name in GPUS {
+        assert_alike(name, &output(&folder, "gpu", name), &output(&folder, "cpu", name), most);
+    }
+}
+
+#[test]
+fn a_gpu_keeps_size_sampling_tables_and_metadata() {
+    assert_decoders_agree("a_gpu_keeps_size_sampling_tables_and_metadata", &[], 1.0);
+}
+
+#[test]
+fn a_gpu_writes_the_quality_that_is_asked_for() {
+    assert_decoders_agree("a_gpu_writes_the_quality_that_is_asked_for", &["--quality", "75"], 1.0);
+}
+
+#[test]
+fn a_gpu_does_clahe_too() {
+    assert_decoders_agree("a_gpu_does_clahe_too", &["--method", "clahe", "--tiles", "3x2"], 1.5);
+}
+
+/// A slot with the planes of a JPEG and its file behind them, as a device that encodes gets it.
+struct Planes {
+    memory: Memory,
+    planes: usize,
+    jpeg: CompressedJpeg,
+    decoded: Decoded,
+}
+
+impl Planes {
+    fn of(file: &[u8]) -> Self {
+        let mut on_disk = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut on_disk, file).unwrap();
+        std::io::Seek::rewind(&mut on_disk).unwrap();
+        let mut buffer = Vec::new();
+        let limits = Limits { max_pixels: u64::MAX, max_bytes: 1 << 30 };
+        let opened = codec::open(&mut on_disk, &mut buffer, &limits, &TARGET).unwrap();
+        let (planes, jpeg) = (opened.slot_bytes(), opened.compressed(&TARGET).unwrap());
+        let mut memory = Memory::shared(planes + file.len()).unwrap();
+        let decoded = opened.decode(memory.bytes_mut()).unwrap();
+        memory.bytes_mut()[planes..][..file.len()].copy_from_slice(file);
+        Self { memory, planes, jpeg, decoded }
+    }
+
+    /// Has a lane encode them; the length of the result.
+    fn encode_on(&mut self, engine: &dyn Engine) -> Option<u64> {
+        let operation = Operation { method: Method::Global, per_channel: false };
+        engine.pin(&mut self.memory).unwrap();
+        let mut lane = engine.lane().unwrap();
+        let slot = self.memory.bytes_mut();
+        let length = lane.encode(slot, self.planes as u64, &self.jpeg, &operation).unwrap();
+        engine.unpin(&mut self.memory);
+        length
+    }
+
+    /// The file that the processor makes of them.
+    fn encoded_here(&mut self) -> Vec<u8> {
+        let mut file = tempfile::tempfile().unwrap();
+        let slot = &mut self.memory.bytes_mut()[..self.planes];
+        codec::encode(&self.decoded, slot, &TARGET, &mut Vec::new(), &mut file).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+        bytes
+    }
+}
+
+#[test]
+fn a_gpu_encodes_what_the_processor_decoded() {
+    if !decodes("a_gpu_encodes_what_the_processor_decoded") {
+        return;
+    }
+    let (gpu, cpu) = (open(Unit::Gpu(0), None).unwrap(), open(Unit::Cpu(0), None).unwrap());
+    for name in GPUS {
+        let (mut there, mut here) = (Planes::of(&data(name)), Planes::of(&data(name)));
+        let length = there.encode_on(gpu.as_ref()).unwrap() as usize;
+        assert_eq!(here.encode_on(cpu.as_ref()), None);
+        let mut file = tempfile::tempfile().unwrap();
+        codec::write_encoded(&there.decoded, &there.memory.bytes()[..length], &mut file).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut by_gpu = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut by_gpu).unwrap();
+        // The samples were the same, so only the transforms' rounding differs.
+        assert_alike(name, &by_gpu, &here.encoded_here(), 0.3);
+    }
+}
+
+#[test]
+fn what_a_gpu_cannot_encode_it_equalizes() {
+    if !decodes("what_a_gpu_cannot_encode_it_equalizes") {
+        return;
+    }
+    let (gpu, cpu) = (open(Unit::Gpu(0), None).unwrap(), open(Unit::Cpu(0), None).unwrap());
+    let changes: [fn(&mut Planes); 3] = [
+        |it| it.memory.bytes_mut()[it.planes..].fill(0),
+        |it| it.jpeg.bytes += 1,
+        |it| it.jpeg.sampling = Sampling::Full,
+    ];
+    for change in changes {
+        let (mut there, mut here) = (Planes::of(&data("420.jpg")), Planes::of(&data("420.jpg")));
+        change(&mut there);
+        assert_eq!(there.encode_on(gpu.as_ref()), None);
+        assert_eq!(here.encode_on(cpu.as_ref()), None);
+        assert!(there.memory.bytes()[..there.planes] == here.memory.bytes()[..here.planes]);
+    }
+}
+
+#[test]
+fn what_a_gpu_does_not_take_is_the_processors_to_the_byte() {
+    if !decodes("what_a_gpu_does_not_take_is_the_processors_to_the_byte") {
+        return;
+    }
+    let folder = of_data(&PROCESSORS);
+    assert_done(&run(&folder, "cpu", &["--jpeg", "cpu"]), PROCESSORS.len());
+    let summary = assert_done(&run(&folder, "gpu", &["--jpeg", "gpu"]), PROCESSORS.len());
+    assert_eq!(by_decoders(&summary), 0, "{summary}");
+    for name in PROCESSORS {
+        assert!(output(&folder, "gpu", name) == output(&folder, "cpu", name), "{name}");
+    }
+}
+
+#[test]
+fn damage_is_told_as_the_processor_tells_it() {
+    if !decodes("damage_is_told_as_the_processor_tells_it") {
+        return;
+    }
+    let folder = of_data(&["damaged.jpg", "420.jpg"]);
+    let by = |jpeg| {
+        let output = run(&folder, jpeg, &["--jpeg", jpeg]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(!folder.path().join(jpeg).join("damaged.jpg").exists());
+        summary(&output)["failed"].clone()
+    };
+    let by_cpu = by("cpu");
+    assert!(by_cpu.to_string().contains("damaged JPEG"), "{by_cpu}");
+    assert_eq!(by("gpu"), by_cpu);
+}
+
+#[test]
+fn a_result_too_long_for_its_slot_is_the_processors() {
+    if !decodes("a_result_too_long_for_its_slot_is_the_processors") {
+        return;
+    }
+    // Little is left of noise at quality 1, but its edges take many bits at 100.
+    let mut state = 1_u32;
+    let mut pgm = b"P5 2000 1500 255\n".to_vec();
+    pgm.extend((0..2000 * 1500).map(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    }));
+    let noise = folder([("noise.pgm".to_owned(), pgm)]);
+    assert_done(&run(&noise, "jpeg", &["--format", "jpeg", "--quality", "1"]), 1);
+    let folder = folder([("noise.jpg".to_owned(), output(&noise, "jpeg", "noise.jpg"))]);
+    assert_done(&run(&folder, "cpu", &["--jpeg", "cpu", "--quality", "100"]), 1);
+    let summary = assert_done(&run(&folder, "gpu", &["--jpeg", "gpu", "--quality", "100"]), 1);
+    let (by_gpu, by_cpu) = (output(&folder, "gpu", "noise.jpg"), output(&folder, "cpu", "noise.jpg"));
+    assert!(notes(&summary).contains("too long for its slot"), "{} bytes: {summary}", by_gpu.len());
+    assert!(by_gpu == by_cpu);
+}
+
+/// So many names of the pictures that a GPU does.
+fn many(pictures: usize) -> TempDir {
+    let name = |number: usize| format!("{number}-{}", GPUS[number % GPUS.len()]);
+    folder((0..pictures).map(|number| (name(number), data(GPUS[number % GPUS.len()]))))
+}
+
+const MANY: usize = 400;
+
+/// All outputs are there, and look like the processor's.
+fn assert_all(folder: &TempDir, output_of_run: &Output) -> Value {
+    let summary = assert_done(output_of_run, MANY);
+    assert_done(&run(folder, "cpu", &["--deterministic"]), MANY);
+    for entry in fs::read_dir(folder.path().join("cpu")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let (gpu, cpu) = (planes(&output(folder, "gpu", &name)), planes(&output(folder, "cpu", &name)));
+        assert!(difference(&gpu.0, &cpu.0).1 <= 1.0, "{name}");
+    }
+    summary
+}
+
+fn assert_survives(test: &str, fault: &str, said: &str) {
+    if !decodes(test) {
+        return;
+    }
+    // With `--jpeg auto` the processor would be through before a GPU has begun.
+    let folder = many(MANY);
+    let mut command = histeqd();
+    command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join("gpu"));
+    command.args(["--no-config", "--json", "--devices", "all", "--jpeg", "gpu", "--device-timeout", "8s"]);
+    let output = command.env("HISTEQD_FAULT", fault).output().unwrap();
+    let summary = assert_all(&folder, &output);
+    assert!(notes(&summary).contains(said), "{summary}");
+}
+
+#[test]
+fn a_worker_that_ends_among_jpegs_costs_nothing() {
+    assert_survives("a_worker_that_ends_among_jpegs_costs_nothing", "exit@50", "ended by signal 9");
+}
+
+#[test]
+fn a_kernel_that_traps_among_jpegs_costs_nothing() {
+    assert_survives("a_kernel_that_traps_among_jpegs_costs_nothing", "trap@50", "CUDA");
+}
+
+#[test]
+fn a_lane_that_hangs_among_jpegs_costs_nothing() {
+    assert_survives("a_lane_that_hangs_among_jpegs_costs_nothing", "hang@50", "overran its deadline");
+}
+
+#[test]
+fn a_worker_killed_among_jpegs_costs_nothing() {
+    if !decodes("a_worker_killed_among_jpegs_costs_nothing") {
+        return;
+    }
+    let folder = many(MANY);
+    let mut command = histeqd();
+    command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join("gpu"));
+    command.args(["--no-config", "--json", "--jpeg", "gpu", "--device-timeout", "2s"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    // Those that hang late keep the batch from ending before they are killed.
+    let child = command.env("HISTEQD_FAULT", "hang@60").spawn().unwrap();
+    let is_output = |entry: fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+    wait_until("the first output is there", || {
+        fs::read_dir(folder.path().join("gpu"))
+            .is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(is_output)))
+    });
+    workers_of(child.id()).into_iter().for_each(|worker| signal(worker, Signal::KILL));
+    let summary = assert_all(&folder, &child.wait_with_output().unwrap());
+    assert!(notes(&summary).contains("ended by signal 9"), "{summary}");
+}
+
+#[test]
+fn insisting_on_a_gpu_where_there_is_none_is_an_error() {
+    let text = String::from_utf8_lossy(&histeqd().arg("devices").output().unwrap().stdout).into_owned();
+    if text.contains("JPEG on the GPU: yes") {
+        return;
+    }
+    let folder = of_data(&["gray.jpg"]);
+    let output = run(&folder, "out", &["--jpeg", "gpu"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no GPU can"), "{output:?}");
+    assert_done(&run(&folder, "out", &["--jpeg", "auto"]), 1);
+}
