@@ -28,7 +28,6 @@ fn jpeg(
         tables: Tables::Quality(92),
         progressive: false,
         restart_interval: 0,
-        codes: None,
         density: Some(Density { unit: 1, x: 72, y: 72 }),
         segments: segments.iter().map(|&(marker, content)| Segment { marker, content }).collect(),
         codes: None,
