@@ -9,6 +9,7 @@
 //! ```
 //!
 //! JPEGs may also stay compressed in their slot: a GPU's worker then decodes and encodes them itself, and what comes out is published.
+//! Those that the CPU decodes, the GPU's lane may encode.
 //!
 //! [`run`] is this picture. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds the only large
 //! memory, [`device`] has the lanes (a GPU's are in a [`worker`] process of their own), [`equalize`] is the arithmetic,

@@ -149,8 +149,9 @@ pub struct Written {
     ///
     /// A GPU does so by nvJPEG, NVIDIA's library, where that is installed, and only where a JPEG is equalized on its luma and
     /// written as a JPEG; progressive, unusual and damaged ones are the processor's. Its samples may differ from the processor's by a
-    /// level or two. "auto" lets both take pictures from one queue, so the bytes depend on which was free. "cpu" or
-    /// --deterministic makes the same bytes everywhere. "gpu" leaves to GPUs all that they take, and gives up where none has nvJPEG.
+    /// level or two. "auto" lets both take pictures from one queue, and GPUs encode what the processor decodes, so the bytes depend on
+    /// which was free. "cpu" or --deterministic makes the same bytes everywhere. "gpu" leaves to GPUs all that they take, and gives
+    /// up where none has nvJPEG.
     #[arg(long, value_enum, value_name = "WHICH", help_heading = "Resources", hide_possible_values = true)]
     pub jpeg: Option<JpegChoice>,
 
