@@ -1,4 +1,4 @@
-//! Contrast enhancement for folders of pictures, on the CPU and on GPUs, byte for byte the same.
+//! Contrast enhancement for folders of pictures, on the CPU and on GPUs, with the same pixels to the bit.
 //!
 //! ```text
 //!  source            decode (CPU pool)           lane (4 per GPU, or 1 per core)       encode + publish (CPU pool)

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::device::{DeviceState, Devices};
 use crate::pipeline::PUBLISHERS;
 use crate::slot::{SlotPool, SlotUse};
@@ -18,6 +20,7 @@ pub struct Machine {
 impl Machine {
     /// A machine without devices, whose slots will take no more than `memory` bytes.
     pub fn new(memory: u64) -> Self {
+        raise_limit_of_files();
         Self { pool: Arc::new(SlotPool::new(memory)), devices: Devices::default() }
     }
 
@@ -33,4 +36,11 @@ impl Machine {
         let devices = self.devices.states().into_iter().filter_map(busy).collect();
         Load { seconds, threads, publishers: PUBLISHERS, processor, devices }
     }
+}
+
+/// Has the system allow as many open files as it may. A GPU's slots are one each: eight GPUs would pass the usual 1,024.
+fn raise_limit_of_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused, a picture that finds no descriptor says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

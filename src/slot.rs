@@ -433,6 +433,12 @@ impl State {
         Ok(self.free.remove(at))
     }
 
+    /// Whether the CPU is to wait for an accelerator that is not up yet.
+    fn accelerators_may_come(&self) -> bool {
+        let may_come = |m: &Member| m.is_accelerator_of_pixels() && m.standing == Standing::Down;
+        self.wait_for_accelerators && self.members.iter().any(may_come)
+    }
+
     /// By device: whether its slots may be taken for this claim.
     fn admitted(&self, claim: &Claim) -> Vec<bool> {
         let usable = |device: DeviceId, member: &Member| {
@@ -443,9 +449,7 @@ impl State {
         };
         let accelerators: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
         let any_up = accelerators.contains(&true);
-        let may_come = self.wait_for_accelerators
-            && self.members.iter().any(|m| m.is_accelerator_of_pixels() && m.standing == Standing::Down);
-        let cpu = !any_up && (!claim.failed_on.is_empty() || !may_come);
+        let cpu = !any_up && (!claim.failed_on.is_empty() || !self.accelerators_may_come());
         self.members
             .iter()
             .zip(accelerators)

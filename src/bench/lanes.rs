@@ -149,7 +149,7 @@ impl Worker {
 
     fn take(&self) -> io::Result<SlotId> {
         match answer(&self.channel)? {
-            FromWorker::Done { slot } => Ok(slot),
+            FromWorker::Done { slot, .. } => Ok(slot),
             other => Err(unexpected(other)),
         }
     }

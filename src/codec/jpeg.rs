@@ -369,7 +369,7 @@ pub(super) fn encode(
 /// Writes what a GPU encoded for this picture.
 pub(super) fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
     match &decoded.native {
-        AnyNative::Jpeg(native) => compressed::write(native, stream, out),
+        AnyNative::Jpeg(native) => compressed::write(native, &decoded.layout, stream, out),
         _ => Err(encode_malformed("its source is no JPEG")),
     }
 }

@@ -262,14 +262,9 @@ impl GpuDevice {
             match message {
                 FromWorker::Ready(info) => self.ready(info.map(|info| info.name), start),
                 FromWorker::Refused(reason) => return End::Refused(reason),
-                FromWorker::Done { slot } => {
-                    if let Err(end) = self.done(slot, Content::Pixels, equalized) {
-                        return end;
-                    }
-                    *failures = 0;
-                }
-                FromWorker::Encoded { slot, bytes } => {
-                    if let Err(end) = self.done(slot, Content::Encoded(bytes), equalized) {
+                FromWorker::Done { slot, encoded } => {
+                    let content = encoded.map_or(Content::Pixels, Content::Encoded);
+                    if let Err(end) = self.done(slot, content, equalized) {
                         return end;
                     }
                     *failures = 0;

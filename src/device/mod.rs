@@ -163,14 +163,18 @@ impl Devices {
                 starter.workers(scope, &units, jpeg != JpegChoice::Cpu, &start)?;
                 if jpeg == JpegChoice::Gpu { starter.decoders(scope, &units, &start) } else { Ok(()) }
             }
-            DeviceChoice::Auto if jpeg == JpegChoice::Gpu => starter.insisted(scope, &start, None),
+            DeviceChoice::Auto if jpeg == JpegChoice::Gpu => {
+                starter.insisted(scope, &start, |found| some(usable(found, &start)))
+            }
             DeviceChoice::Auto => Builder::new()
                 .name("find-gpus".to_owned())
                 .spawn_scoped(scope, move || starter.whatever_there_is(scope, &start))
                 .map(drop)
                 .map_err(Error::thread),
-            DeviceChoice::All => starter.insisted(scope, &start, None),
-            DeviceChoice::Listed(names) => starter.insisted(scope, &start, Some(names)),
+            DeviceChoice::All => starter.insisted(scope, &start, |found| choose(found, None)),
+            DeviceChoice::Listed(names) => {
+                starter.insisted(scope, &start, |found| choose(found, Some(names)))
+            }
         }
     }
 
@@ -245,27 +249,23 @@ impl<'scope> Starter<'scope> {
             Ok(found) => found,
             Err(reason) => return start.note(format!("no GPU is used: {reason}")),
         };
-        let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
-        refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
-        let units: Vec<Unit> =
-            found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect();
-        if let Err(error) = self.with_decoders(scope, &units, &found, start) {
+        if let Err(error) = self.with_decoders(scope, &usable(&found, start), &found, start) {
             start.note(error.to_string());
         }
     }
 
-    /// The GPUs that the user named, or all; the CPU does not start before them.
+    /// The GPUs that are chosen; the CPU does not start before them.
     fn insisted(
         &self,
         scope: &'scope Scope<'scope, '_>,
         start: &WorkerStart,
-        names: Option<&[DeviceName]>,
+        choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>,
     ) -> Result<(), Error> {
         let found = self.devices.finder.gpus().map_err(|reason| {
             let without = "the default, auto for --devices and --jpeg, works without one";
             Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
         })?;
-        let chosen = choose(&found, names)?;
+        let chosen = choose(&found)?;
         if let (JpegChoice::Gpu, Some(Err(reason))) = (self.jpeg, nvjpeg(&found)) {
             return Err(Error::CannotRun(format!(
                 "no GPU can decode JPEG, as --jpeg gpu wants: {reason}; --jpeg auto works without that"
@@ -406,6 +406,21 @@ impl Insist {
 /// Whether nvJPEG is there, which is the same for all GPUs.
 fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
     found.first()?.nvjpeg.as_ref()
+}
+
+/// The GPUs that can be used; of the others it is said why not.
+fn usable(found: &[GpuInfo], start: &WorkerStart) -> Vec<Unit> {
+    let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
+    refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
+    found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect()
+}
+
+/// At least one.
+fn some(units: Vec<Unit>) -> Result<Vec<Unit>, Error> {
+    if units.is_empty() {
+        return Err(Error::CannotRun("no GPU can be used; --jpeg auto works without one".to_owned()));
+    }
+    Ok(units)
 }
 
 /// The GPUs that the names stand for, in the names' order.

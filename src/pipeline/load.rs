@@ -41,9 +41,12 @@ impl Stages<'_> {
             return self.take_slots(opened, claim).map(Place::Pixels);
         };
         let needs = Needs {
-            pixels: self.bytes_of_pixels(opened) + jpeg.bytes,
+            pixels: self.bytes_of_pixels(opened),
+            file: jpeg.bytes,
             aside: opened.heap_bytes(),
             compressed: jpeg.slot_bytes(),
+            // The file in the decoder's buffer, and its scan once more while it is looked through.
+            compressed_aside: 2 * jpeg.bytes,
         };
         let insist = self.settings.jpeg == JpegChoice::Gpu;
         Ok(match self.pool.take_either(needs, claim, insist)? {
@@ -95,6 +98,7 @@ impl Stages<'_> {
             Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
                 Ok(decoded) => {
                     clock.mark(Stage::Decode);
+                    slot.keep_aside(0);
                     let slots = Slots { whole: slot, planes: Vec::new() };
                     return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
                 }

@@ -2,7 +2,8 @@
 //!
 //! They are kept apart from those for pixels, because they are small, and because there have to be some however many decoded
 //! pictures wait for an encoder: so a GPU that decodes never starves. Which of the two a picture gets is all there is of a
-//! scheduler: a GPU's while one is free, for so many pictures keep its decoders busy and no more; else the processor decodes.
+//! scheduler: a GPU's while one is free, for so many pictures keep its decoders busy and no more; else the processor decodes, into
+//! a slot of a device that encodes if one is up.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -22,12 +23,16 @@ pub enum Room {
 /// What a picture needs on either side.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
-    /// Bytes of a slot for its pixels, and for its file behind them.
+    /// Bytes of a slot for its pixels.
     pub pixels: u64,
-    /// Bytes that the processor takes beside those, as in [`SlotPool::take`].
+    /// Bytes of its file, which stands behind the pixels for a device that encodes.
+    pub file: u64,
+    /// Bytes that the processor takes beside the pixels until [`Slot::keep_aside`].
     pub aside: u64,
     /// Bytes of a slot for its file and the output.
     pub compressed: u64,
+    /// Bytes that the processor takes beside those.
+    pub compressed_aside: u64,
 }
 
 impl SlotPool {
@@ -75,24 +80,26 @@ impl SlotPool {
         claim: &Claim,
         insist: bool,
     ) -> Result<Room, SlotError> {
-        let Needs { aside, compressed, .. } = needs;
-        let pixels = needs.pixels.max(1);
-        let total = pixels.saturating_add(aside).max(compressed);
+        let Needs { pixels, file, aside, compressed, compressed_aside } = needs;
+        let total = pixels.saturating_add(aside).max(compressed.saturating_add(compressed_aside));
         let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
         if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
             self.changed.notify_all();
         }
         self.in_turn(total, |state| {
-            if let Some(taken) = state.try_take_compressed(compressed, claim) {
-                return Some(taken.map(|buffer| Room::Compressed(slot(buffer, 0))));
+            if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, claim) {
+                return Some(taken.map(|buffer| Room::Compressed(slot(buffer, compressed_aside))));
             }
+            let with_file = pixels.saturating_add(file);
+            let encode = state.may_encode(claim) && with_file.saturating_add(aside) <= state.memory;
             let admitted = match (state.may_decode(claim), insist) {
                 (true, true) => return None,
-                (true, false) if !state.may_encode(claim) => state.processors(),
+                (true, false) if !encode && !state.accelerators_may_come() => state.processors(),
                 _ => state.admitted(claim),
             };
-            let taken = state.try_take(pixels, aside, &admitted, Fit::Loose)?;
-            Some(taken.map(|buffer| match state.members[buffer.device].encodes {
+            let bytes = if encode { with_file } else { pixels };
+            let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
+            Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
                 true => Room::Planes(slot(buffer, aside)),
                 false => Room::Pixels(slot(buffer, aside)),
             }))
@@ -102,19 +109,25 @@ impl SlotPool {
 
 impl State {
     /// A slot for a compressed picture if one can be had now, of the device that has the most.
-    fn try_take_compressed(&mut self, needed: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
+    fn try_take_compressed(&mut self, needed: u64, aside: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
         let free = |buffer: &&Buffer| buffer.compressed && self.decodes_now(buffer.device, claim);
         let count = |device| self.free.iter().filter(|b| b.compressed && b.device == device).count();
         let device = self.free.iter().filter(free).map(|buffer| buffer.device).max_by_key(|&d| count(d))?;
         let of_device = |buffer: &Buffer| buffer.compressed && buffer.device == device;
         let large = self.free.iter().rposition(|b| of_device(b) && b.capacity() >= needed);
-        if let Some(at) = large.filter(|&at| self.make_room(at, self.free[at].capacity())) {
-            return Some(Ok(self.free.remove(at)));
+        let taken = if let Some(at) = large.filter(|&at| self.make_room(at, self.free[at].capacity() + aside))
+        {
+            Ok(self.free.remove(at))
+        } else {
+            let at = self.free.iter().rposition(of_device)?;
+            let rounded = (needed + needed / 4).next_multiple_of(STEP);
+            let bytes = [rounded, needed].into_iter().find(|&bytes| self.make_room(at, bytes + aside))?;
+            self.grow(at, bytes)
+        };
+        if taken.is_ok() {
+            self.memory_left -= aside;
         }
-        let at = self.free.iter().rposition(of_device)?;
-        let rounded = (needed + needed / 4).next_multiple_of(STEP);
-        let bytes = [rounded, needed].into_iter().find(|&bytes| self.make_room(at, bytes))?;
-        Some(self.grow(at, bytes))
+        Some(taken)
     }
 
     fn decodes_now(&self, device: DeviceId, claim: &Claim) -> bool {

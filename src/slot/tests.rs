@@ -205,7 +205,12 @@ fn accelerators_that_are_insisted_on_are_waited_for() {
 
 /// What the pool gives a picture of that many bytes, compressed or not.
 fn either(pool: &Arc<SlotPool>, claim: &Claim, insist: bool) -> Room {
-    pool.take_either(Needs { pixels: 100, aside: 0, compressed: 10 }, claim, insist).unwrap()
+    pool.take_either(
+        Needs { pixels: 100, file: 5, aside: 0, compressed: 10, compressed_aside: 10 },
+        claim,
+        insist,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -251,6 +256,53 @@ fn pictures_that_the_processor_decodes_go_to_a_device_that_encodes() {
     assert!(is_pixels(&either(&pool, &Claim { failed_on: vec![gpu], ..Claim::default() }, false)));
     pool.down(gpu);
     assert!(is_pixels(&either(&pool, &Claim::default(), false)), "it is not up any more");
+}
+
+#[test]
+fn compressed_pictures_too_wait_for_accelerators_that_are_insisted_on() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    pool.join(false, 4, nothing());
+    let gpu = pool.join(true, 2, nothing());
+    let decoder = pool.join(true, 0, nothing());
+    pool.add_compressed(decoder, 1);
+    pool.encodes(gpu);
+    pool.wait_for_accelerators(true);
+    let other = Arc::clone(&pool);
+    let waiting =
+        std::thread::spawn(move || matches!(either(&other, &Claim::default(), false), Room::Planes(_)));
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    pool.up(gpu);
+    assert!(waiting.join().unwrap());
+}
+
+#[test]
+fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    let decoder = pool.join(true, 0, nothing());
+    pool.add_compressed(decoder, 1);
+    pool.up(decoder);
+    let needs = Needs { pixels: 1, file: 1, aside: 0, compressed: 1, compressed_aside: 7 };
+    let Room::Compressed(mut slot) = pool.take_either(needs, &Claim::default(), true).unwrap() else {
+        unreachable!()
+    };
+    let with_aside = pool.memory().0;
+    slot.keep_aside(0);
+    assert_eq!(with_aside - pool.memory().0, 7);
+    let too_much = Needs { compressed_aside: 100 * STEP, ..needs };
+    let refused = pool.take_either(too_much, &Claim::default(), true);
+    assert!(matches!(refused, Err(SlotError::LargerThanMemory { .. })));
+}
+
+#[test]
+fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_processor() {
+    let pool = Arc::new(SlotPool::new(2 * STEP));
+    pool.join(false, 1, nothing());
+    let gpu = pool.join(true, 1, nothing());
+    pool.encodes(gpu);
+    pool.up(gpu);
+    let needs = Needs { pixels: 2 * STEP, file: 1, aside: 0, compressed: 1, compressed_aside: 0 };
+    assert!(matches!(pool.take_either(needs, &Claim::default(), false), Ok(Room::Pixels(_))));
 }
 
 #[test]

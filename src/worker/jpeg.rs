@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 
+use super::check::Checked;
 use super::fault::Faults;
 use super::protocol::{Channel, FromWorker, shorten};
 use super::{Engine, EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, fail};
 use crate::codec::CompressedJpeg;
-use crate::equalize::Operation;
+use crate::equalize::{Operation, Order};
+use crate::picture::{Depth, Layout, Pixel};
 use crate::slot::{Memory, SlotId};
 
 /// A JPEG in the worker's hands.
@@ -30,6 +32,7 @@ pub(super) struct JpegWork<'w> {
     pub(super) engine: &'w dyn Engine,
     pub(super) channel: &'w Channel,
     pub(super) faults: &'w Faults,
+    pub(super) checked: &'w Checked,
     pub(super) lent: Receiver<LentJpeg>,
 }
 
@@ -49,14 +52,25 @@ pub(super) fn run_lane(work: &JpegWork<'_>, made: &Sender<Result<(), EngineError
 impl JpegWork<'_> {
     /// Takes pictures, as many as there are at a time, until there are no more to come.
     fn run(&self, lane: &mut dyn JpegLane) {
+        let mut last = None;
         while let Ok(first) = self.lent.recv() {
             let mut lent = vec![first];
             lent.extend(self.lent.try_iter().take(JPEG_BATCH - 1));
-            match self.recode(lane, &lent) {
+            // All pictures of a run have one operation.
+            let operation = lent[0].operation;
+            let checked =
+                if last.replace(operation) == Some(operation) { Ok(()) } else { self.check(operation) };
+            match checked.and_then(|()| self.recode(lane, &lent)) {
                 Ok(answers) => lent.iter().zip(answers).for_each(|(lent, answer)| self.answer(lent, answer)),
                 Err(error) => fail(self.channel, lent[0].slot, &error),
             }
         }
+    }
+
+    /// Checks the kernels, which this process has from the driver's compiler for itself.
+    fn check(&self, operation: Operation) -> Result<(), EngineError> {
+        let luma = Layout { width: 1, height: 1, pixel: Pixel::Gray, depth: Depth::Eight };
+        self.checked.check(self.engine.lane()?.as_mut(), &luma, &Order::Equalize(operation))
     }
 
     fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, EngineError> {
@@ -80,7 +94,7 @@ impl JpegWork<'_> {
     fn answer(&self, lent: &LentJpeg, answer: Recoded) {
         let slot = lent.slot;
         let message = match answer {
-            Recoded::Encoded(bytes) => FromWorker::Encoded { slot, bytes },
+            Recoded::Encoded(bytes) => FromWorker::Done { slot, encoded: Some(bytes) },
             Recoded::Declined(reason) => FromWorker::Declined { slot, reason: shorten(reason) },
         };
         if self.channel.send(&message, None).is_err() {

@@ -383,7 +383,7 @@ fn work(
             let lent = lent_jpegs.clone();
             let run = move || match jpeg {
                 false => run_lane(engine, channel, &receiver, (faults, checked), &made),
-                true => jpeg::run_lane(&JpegWork { engine, channel, faults, lent }, &made),
+                true => jpeg::run_lane(&JpegWork { engine, channel, faults, checked, lent }, &made),
             };
             std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
         }
@@ -469,10 +469,10 @@ fn run_lane(
     let _ = made.send(report);
     let Some(mut lane) = lane else { return };
     for lent in lent {
+        let slot = lent.slot;
         let answer = match lent.carry_out(lane.as_mut(), faults, checked) {
-            Ok(Some(bytes)) => FromWorker::Encoded { slot: lent.slot, bytes },
-            Ok(None) => FromWorker::Done { slot: lent.slot },
-            Err(error) => fail(channel, lent.slot, &error),
+            Ok(encoded) => FromWorker::Done { slot, encoded },
+            Err(error) => fail(channel, slot, &error),
         };
         if channel.send(&answer, None).is_err() {
             std::process::exit(0);

@@ -168,8 +168,9 @@ impl<'e> NvJpegLane<'e> {
                 return Ok(());
             }
             let file = picture.file().expect("its header was read");
-            // SAFETY: as above.
-            Ok(unsafe { lane.decoder.decode(file, &one.planes, &lane.stream) }?)
+            // SAFETY: as above; nothing promises that a decoder may begin a picture before it is through with another.
+            unsafe { lane.decoder.decode(file, &one.planes, &lane.stream) }?;
+            Ok(lane.wait()?)
         })
     }
 

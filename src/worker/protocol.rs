@@ -82,13 +82,8 @@ pub enum FromWorker {
     Done {
         /// The slot.
         slot: SlotId,
-    },
-    /// The slot holds a JPEG and is the main process's again.
-    Encoded {
-        /// The slot.
-        slot: SlotId,
-        /// Bytes of the JPEG.
-        bytes: u64,
+        /// Bytes of the JPEG that it holds in place of pixels, if it does.
+        encoded: Option<u64>,
     },
     /// The JPEG in the slot is one for the CPU. The slot holds anything, and is the main process's again.
     Declined {

@@ -120,7 +120,7 @@ impl<'a> Header<'a> {
         let part = |&[id, factors, table]: &[u8; 3]| Part {
             id,
             factors: Component { horizontal: factors >> 4, vertical: factors & 15 },
-            quantization: usize::from(table & 3),
+            quantization: usize::from(table),
         };
         self.parts = parts.as_chunks().0.iter().map(part).collect();
         Some(())
@@ -138,10 +138,13 @@ impl<'a> Header<'a> {
     /// The picture, if a GPU can write it back as it is.
     pub(super) fn describe(&self, bytes: usize, quality: JpegQuality) -> Option<CompressedJpeg> {
         let sampling = self.sampling()?;
-        // nvJPEG writes one table for both chroma components.
-        let table = |part: &Part| self.quantization[part.quantization];
-        let tables: Option<Vec<&[u8]>> = self.parts.iter().map(table).collect();
-        if tables?.get(1..).is_some_and(|chroma| chroma.windows(2).any(|pair| pair[0] != pair[1])) {
+        let table = |part: &Part| *self.quantization.get(part.quantization)?;
+        let tables: Vec<&[u8]> = self.parts.iter().map(table).collect::<Option<_>>()?;
+        // nvJPEG writes one table for both chroma components, and may take tables by their usual numbers.
+        let usual = self.parts.iter().zip([0, 1, 1]).all(|(part, number)| part.quantization == number);
+        let keeps = usual || quality != JpegQuality::Keep;
+        let same = tables.iter().skip(2).all(|red| *red == tables[1]);
+        if !keeps || !same || tables.iter().any(|table| table.contains(&0)) {
             return None;
         }
         let (width, height) = (self.width, self.height);
@@ -151,7 +154,7 @@ impl<'a> Header<'a> {
 
     fn sampling(&self) -> Option<Sampling> {
         match self.factors()[..] {
-            [_] => Some(Sampling::Gray),
+            [Component::FULL] => Some(Sampling::Gray),
             [Component { horizontal, vertical }, Component::FULL, Component::FULL] => {
                 match (horizontal, vertical) {
                     (1, 1) => Some(Sampling::Full),
@@ -193,12 +196,8 @@ impl<'a> Header<'a> {
         Some(blocks)
     }
 
-    /// The sampling factors. A component that is alone in its scan has one block an MCU, whatever its own.
     fn factors(&self) -> Vec<Component> {
-        match &self.parts[..] {
-            [_] => vec![Component::FULL],
-            parts => parts.iter().map(|part| part.factors).collect(),
-        }
+        self.parts.iter().map(|part| part.factors).collect()
     }
 
     fn mcus(&self) -> u64 {
@@ -210,8 +209,19 @@ impl<'a> Header<'a> {
 }
 
 /// Writes what a GPU encoded, with the application data of the source in place of the GPU's.
-pub(super) fn write(native: &Native, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
+pub(super) fn write(
+    native: &Native,
+    layout: &Layout,
+    stream: &[u8],
+    out: &mut File,
+) -> Result<u64, CodecError> {
     let (tables, scan) = take_apart(stream)?;
+    if !tables.iter().any(|table| table.marker == SOF0 && is_frame_of(native, layout, table.content)) {
+        return Err(encode_malformed("it is another picture"));
+    }
+    if !scan.ends_with(&[0xff, EOI]) {
+        return Err(encode_malformed("it does not end"));
+    }
     let mut head = vec![0xff, SOI];
     if let Some(density) = native.density {
         put(&mut head, Segment { marker: APP0, content: &jfif(density) });
@@ -223,6 +233,15 @@ pub(super) fn write(native: &Native, stream: &[u8], out: &mut File) -> Result<u6
     out.write_all(&head)?;
     out.write_all(scan)?;
     Ok((head.len() + scan.len()) as u64)
+}
+
+/// Whether a frame header is one of a picture of that size and sampling.
+fn is_frame_of(native: &Native, layout: &Layout, frame: &[u8]) -> bool {
+    let &[8, h0, h1, w0, w1, _, ref parts @ ..] = frame else { return false };
+    let size = (u16::from_be_bytes([w0, w1]).into(), u16::from_be_bytes([h0, h1]).into());
+    let factors = |part: &[u8; 3]| Component { horizontal: part[1] >> 4, vertical: part[1] & 15 };
+    size == (layout.width, layout.height)
+        && parts.as_chunks().0.iter().map(factors).eq(native.components.iter().copied())
 }
 
 /// A stream's tables and frame header, and all from its scan header on.

@@ -137,16 +137,9 @@ fn the_result_has_the_sources_segments_and_the_gpus_tables_and_scan() {
         |frame| frame.density = Some(Density { unit: 0, x: 1, y: 1 }),
         &[(0xe5, b"nvJPEG's")],
     );
-    let target = super::super::Target {
-        format: None,
-        jpeg_quality: JpegQuality::Keep,
-        png_level: crate::codec::PngLevel::Fast,
-        gray: false,
-        per_channel: false,
-    };
-    let native = super::super::Source::open(&source, &target).unwrap().native(Vec::new());
+    let (native, layout) = opened(&source);
     let mut out = tempfile::tempfile().unwrap();
-    let length = write(&native, &made, &mut out).unwrap();
+    let length = write(&native, &layout, &made, &mut out).unwrap();
     let mut written = Vec::new();
     std::io::Seek::rewind(&mut out).unwrap();
     std::io::Read::read_to_end(&mut out, &mut written).unwrap();
@@ -163,8 +156,66 @@ fn the_result_has_the_sources_segments_and_the_gpus_tables_and_scan() {
 
 #[test]
 fn nonsense_from_a_gpu_is_an_error_of_the_encoder() {
-    let source = jpeg((16, 16), SAMPLINGS[0].1, |_| (), &[]);
-    for stream in [&source[..0], &source[..30]] {
-        assert!(matches!(take_apart(stream), Err(CodecError::Encoder { .. })));
+    let of = |size, sampling: usize| jpeg(size, SAMPLINGS[sampling].1, |_| (), &[]);
+    let source = of((40, 24), 4);
+    let (native, layout) = opened(&source);
+    let cut = source.len() - 1;
+    for (stream, reason) in [
+        (&source[..0], "it is empty"),
+        (&source[..30], ""),
+        (&source[..cut], "it does not end"),
+        (&of((24, 40), 4), "it is another picture"),
+        (&of((40, 24), 1), "it is another picture"),
+        (&of((40, 24), 0), "it is another picture"),
+    ] {
+        let error = write(&native, &layout, stream, &mut tempfile::tempfile().unwrap()).unwrap_err();
+        assert!(matches!(error, CodecError::Encoder { .. }) && error.to_string().contains(reason), "{error}");
     }
+}
+
+#[test]
+fn quantization_that_no_decoder_takes_or_that_is_numbered_oddly_is_the_processors() {
+    let file = jpeg((16, 16), SAMPLINGS[4].1, |_| (), &[]);
+    let (frame, tables) = (position(&file, SOF0), position(&file, DQT));
+    let with = |changes: &[(usize, u8)]| {
+        let mut file = file.clone();
+        changes.iter().for_each(|&(at, value)| file[at] = value);
+        file
+    };
+    // A component of the frame is its name, its factors and its table; the first begins 10 bytes behind the marker.
+    let [luma, blue, red] = [0, 1, 2].map(|part| frame + 10 + 3 * part + 2);
+    assert!(describe(&with(&[])).is_some());
+    assert_eq!(describe(&with(&[(luma, 0x84)])), None, "no such table");
+    assert_eq!(describe(&with(&[(tables + 5, 0)])), None, "a divisor of zero");
+    let swapped = with(&[(luma, 1), (blue, 0), (red, 0)]);
+    assert_eq!(describe(&swapped), None);
+    let requantized = Header::read(&swapped).unwrap().describe(swapped.len(), JpegQuality::Value(90));
+    assert!(requantized.is_some(), "its own tables are not kept");
+}
+
+#[test]
+fn a_gray_picture_with_factors_is_the_processors() {
+    let mut file = jpeg((16, 16), SAMPLINGS[0].1, |_| (), &[]);
+    let frame = position(&file, SOF0);
+    file[frame + 11] = 0x22;
+    assert_eq!(describe(&file), None);
+}
+
+/// Where a marker begins.
+fn position(file: &[u8], marker: u8) -> usize {
+    file.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
+}
+
+/// What is remembered of a picture, and its layout.
+fn opened(file: &[u8]) -> (Native, Layout) {
+    let target = super::super::Target {
+        format: None,
+        jpeg_quality: JpegQuality::Keep,
+        png_level: crate::codec::PngLevel::Fast,
+        gray: false,
+        per_channel: false,
+    };
+    let source = super::super::Source::open(file, &target).unwrap();
+    let layout = source.layout();
+    (source.native(Vec::new()), layout)
 }
