@@ -387,7 +387,9 @@ fn work(
             };
             std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
         }
-        for result in lanes_made.iter().take(lanes) {
+        // A driver makes nvJPEG's decoders one after the other; with the first there is something to begin with.
+        let awaited = if jpeg { 1 } else { lanes };
+        for result in lanes_made.iter().take(awaited) {
             if let Err(error) = result {
                 channel.send(&FromWorker::Refused(shorten(error.to_string())), None)?;
                 std::process::exit(1);
