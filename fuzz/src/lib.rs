@@ -59,7 +59,12 @@ fn pass_through(data: &[u8], target: &Target) {
     let mut slot = vec![0; jpeg.slot_bytes() as usize];
     let Ok(decoded) = opened.pass_on(&mut slot) else { return };
     let mut out = file_of(&[]);
-    codec::write_encoded(&decoded, &slot[..data.len()], &mut out).expect("it was read before");
+    match codec::write_encoded(&decoded, &slot[..data.len()], &mut out) {
+        Ok(_) => {}
+        // No GPU writes anything behind a picture's end.
+        Err(CodecError::Encoder { .. }) => return,
+        Err(error) => panic!("it was read, but cannot be written: {error}"),
+    }
     out.rewind().expect("a file can be rewound");
     let again = codec::open(&mut out, &mut buffer, &LIMITS, target).expect("what was written can be read");
     assert_eq!(again.compressed(target).map(|again| again.layout), Some(jpeg.layout), "the layout stays");
