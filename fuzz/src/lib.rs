@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 
 use histeqd::codec::{self, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use histeqd::picture::Layout;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// Small, so that time goes into the decoders and not into pixels.
@@ -44,8 +45,12 @@ pub fn picture(data: &[u8], format: Format) {
     }
     // Where gray is wanted, it is wanted again: BMP and WebP store it as colours.
     let again = read(&mut out, &target, &mut slot).expect("what was written can be read");
-    assert_eq!(again.layout, decoded.layout, "the layout stays");
-    if format != Format::Jpeg {
+    if format == Format::Jpeg {
+        // One of unusual sampling is read as colours, and what is written of it as luma and chroma.
+        let size = |layout: Layout| (layout.width, layout.height);
+        assert_eq!(size(again.layout), size(decoded.layout), "the size stays");
+    } else {
+        assert_eq!(again.layout, decoded.layout, "the layout stays");
         assert!(slot[..pixels.len()] == pixels, "the pixels stay");
     }
 }
