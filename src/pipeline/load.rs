@@ -30,14 +30,14 @@ pub(super) struct Loaded {
 
 impl Stages<'_> {
     /// What a device has to know to do the picture alone, if it is to be one that a device may do.
-    fn compressed(&self, opened: &Opened<'_>, claim: &Claim) -> Option<CompressedJpeg> {
+    fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
-        if wanted && !claim.declined { opened.compressed(&self.settings.target) } else { None }
+        if wanted { opened.compressed(&self.settings.target) } else { None }
     }
 
     /// Waits for a place for a picture.
     fn take_place(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Place, SlotError> {
-        let Some(jpeg) = self.compressed(opened, claim) else {
+        let Some(jpeg) = self.compressed(opened) else {
             return self.take_slots(opened, claim).map(Place::Pixels);
         };
         let needs = Needs {

@@ -4,6 +4,7 @@
 //! socket, and so never outlives the main process.
 
 mod check;
+mod cpu;
 pub(crate) mod cuda;
 mod desk;
 pub mod fault;
@@ -29,12 +30,13 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::cli::WorkerCommand;
 use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
-use crate::equalize::count::count;
-use crate::equalize::{Operation, Order, Scratch, equalize};
+use crate::equalize::{Operation, Order};
 use crate::error::{Error, Exit};
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
 use check::Checked;
+use cpu::CpuEngine;
+pub(crate) use cpu::CpuLane;
 use fault::{Fault, Faults};
 use jpeg::{JpegWork, LentJpeg};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
@@ -248,61 +250,6 @@ pub enum Recoded {
     Encoded(u64),
     /// It is one for the CPU, and why.
     Declined(String),
-}
-
-/// The CPU as an engine.
-struct CpuEngine;
-
-impl Engine for CpuEngine {
-    fn info(&self) -> Option<GpuInfo> {
-        None
-    }
-
-    fn pin(&self, _memory: &mut Memory) -> Result<(), EngineError> {
-        Ok(())
-    }
-
-    fn unpin(&self, _memory: &mut Memory) {}
-
-    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
-        Ok(Box::new(CpuLane::default()))
-    }
-
-    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
-        Ok(Box::new(DecliningLane))
-    }
-}
-
-/// A lane on the CPU for JPEGs, which has no decoder: it declines them all.
-struct DecliningLane;
-
-impl JpegLane for DecliningLane {
-    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
-        let reason = || Recoded::Declined("this worker has no decoder".to_owned());
-        batch.iter_mut().for_each(|picture| picture.answer = reason());
-        Ok(())
-    }
-}
-
-/// A lane on the CPU. It never fails.
-#[derive(Default)]
-pub(crate) struct CpuLane(Scratch);
-
-impl Lane for CpuLane {
-    fn equalize(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        operation: &Operation,
-    ) -> Result<(), EngineError> {
-        equalize(pixels, layout, operation, &mut self.0);
-        Ok(())
-    }
-
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError> {
-        count(pixels, layout, counts, &mut self.0);
-        Ok(())
-    }
 }
 
 /// A picture in a lane's hands.

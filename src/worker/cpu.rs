@@ -1,0 +1,63 @@
+//! The CPU as what a worker computes with, and as the lanes of the process itself.
+
+use super::{Engine, EngineError, JpegLane, Lane, Recoded, Recoding};
+use crate::device::GpuInfo;
+use crate::equalize::count::count;
+use crate::equalize::{Operation, Scratch, equalize};
+use crate::picture::Layout;
+use crate::slot::Memory;
+
+/// The CPU as an engine.
+pub(super) struct CpuEngine;
+
+impl Engine for CpuEngine {
+    fn info(&self) -> Option<GpuInfo> {
+        None
+    }
+
+    fn pin(&self, _memory: &mut Memory) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn unpin(&self, _memory: &mut Memory) {}
+
+    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
+        Ok(Box::new(CpuLane::default()))
+    }
+
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        Ok(Box::new(DecliningLane))
+    }
+}
+
+/// A lane on the CPU for JPEGs, which has no decoder: it declines them all.
+struct DecliningLane;
+
+impl JpegLane for DecliningLane {
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
+        let reason = || Recoded::Declined("this worker has no decoder".to_owned());
+        batch.iter_mut().for_each(|picture| picture.answer = reason());
+        Ok(())
+    }
+}
+
+/// A lane on the CPU. It never fails.
+#[derive(Default)]
+pub(crate) struct CpuLane(Scratch);
+
+impl Lane for CpuLane {
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<(), EngineError> {
+        equalize(pixels, layout, operation, &mut self.0);
+        Ok(())
+    }
+
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError> {
+        count(pixels, layout, counts, &mut self.0);
+        Ok(())
+    }
+}
