@@ -1,95 +1,22 @@
 //! nvJPEG, as little of it as the worker needs. The library is loaded when it is wanted, and stays; without it histeqd builds,
 //! starts and works.
 //!
-//! Declared by hand after `nvjpeg.h` of CUDA 11.9, 12.4 and 13.3, which agree in all of this. Work on the device is asynchronous, so
-//! starting it is `unsafe`: who does keeps what it touches until the stream is through.
+//! Work on the device is asynchronous, so starting it is `unsafe`: who does keeps what it touches until the stream is through.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_uchar, c_uint, c_void};
+mod library;
+
+use std::ffi::{c_int, c_uchar};
 use std::ptr;
 use std::sync::OnceLock;
 
-use libloading::Library;
-
 use super::cuda::{Address, Stream};
 use crate::codec::{JpegQuality, Sampling};
+use library::{Functions, Handle, Image, MOST_COMPONENTS, Status, load};
 
-/// Names of the library, the newest first; the last where CUDA is installed and the linker was not told.
-const NAMES: [&str; 5] = [
-    "libnvjpeg.so.13",
-    "libnvjpeg.so.12",
-    "libnvjpeg.so.11",
-    "libnvjpeg.so",
-    "/usr/local/cuda/lib64/libnvjpeg.so",
-];
-
-const MAJOR_VERSION: c_int = 0;
-const MINOR_VERSION: c_int = 1;
 const BACKEND_DEFAULT: c_int = 0;
 const BACKEND_HARDWARE: c_int = 3;
 const OUTPUT_YUV: c_int = 1;
-const MOST_COMPONENTS: usize = 4;
-
-/// A thing of nvJPEG's.
-type Handle = *mut c_void;
-/// What it says: 0 for success.
-type Status = c_int;
-
-/// Where planes lie in device memory.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Image {
-    channel: [*mut c_uchar; MOST_COMPONENTS],
-    pitch: [usize; MOST_COMPONENTS],
-}
-
-macro_rules! functions {
-    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
-        /// The functions that are called, by what they are called here.
-        struct Functions {
-            $($name: unsafe extern "C" fn($($argument),*) -> Status,)*
-        }
-
-        impl Functions {
-            /// # Safety
-            /// The library must be nvJPEG, and stay loaded.
-            unsafe fn find(library: &Library) -> std::result::Result<Self, libloading::Error> {
-                // SAFETY: these are the functions' types in nvjpeg.h.
-                unsafe { Ok(Self { $($name: *library.get(concat!($symbol, "\0"))?,)* }) }
-            }
-        }
-    };
-}
-
-functions! {
-    property = "nvjpegGetProperty": fn(c_int, *mut c_int);
-    cuda_property = "nvjpegGetCudartProperty": fn(c_int, *mut c_int);
-    create = "nvjpegCreateEx": fn(c_int, *mut c_void, *mut c_void, c_uint, *mut Handle);
-    stream_create = "nvjpegJpegStreamCreate": fn(Handle, *mut Handle);
-    stream_destroy = "nvjpegJpegStreamDestroy": fn(Handle);
-    stream_parse = "nvjpegJpegStreamParse": fn(Handle, *const c_uchar, usize, c_int, c_int, Handle);
-    stream_components = "nvjpegJpegStreamGetComponentsNum": fn(Handle, *mut c_uint);
-    stream_dimensions =
-        "nvjpegJpegStreamGetComponentDimensions": fn(Handle, c_uint, *mut c_uint, *mut c_uint);
-    stream_sampling = "nvjpegJpegStreamGetChromaSubsampling": fn(Handle, *mut c_int);
-    state_create = "nvjpegJpegStateCreate": fn(Handle, *mut Handle);
-    state_destroy = "nvjpegJpegStateDestroy": fn(Handle);
-    supported = "nvjpegDecodeBatchedSupported": fn(Handle, Handle, *mut c_int);
-    batch_initialize = "nvjpegDecodeBatchedInitialize": fn(Handle, Handle, c_int, c_int, c_int);
-    batch_decode =
-        "nvjpegDecodeBatched": fn(Handle, Handle, *const *const c_uchar, *const usize, *mut Image, Handle);
-    decode = "nvjpegDecode": fn(Handle, Handle, *const c_uchar, usize, c_int, *mut Image, Handle);
-    encoder_create = "nvjpegEncoderStateCreate": fn(Handle, *mut Handle, Handle);
-    encoder_destroy = "nvjpegEncoderStateDestroy": fn(Handle);
-    params_create = "nvjpegEncoderParamsCreate": fn(Handle, *mut Handle, Handle);
-    params_destroy = "nvjpegEncoderParamsDestroy": fn(Handle);
-    params_quality = "nvjpegEncoderParamsSetQuality": fn(Handle, c_int, Handle);
-    params_optimized = "nvjpegEncoderParamsSetOptimizedHuffman": fn(Handle, c_int, Handle);
-    params_sampling = "nvjpegEncoderParamsSetSamplingFactors": fn(Handle, c_int, Handle);
-    params_tables = "nvjpegEncoderParamsCopyQuantizationTables": fn(Handle, Handle, Handle);
-    encode = "nvjpegEncodeYUV": fn(Handle, Handle, Handle, *const Image, c_int, c_int, c_int, Handle);
-    retrieve = "nvjpegEncodeRetrieveBitstream": fn(Handle, Handle, *mut c_uchar, *mut usize, Handle);
-}
 
 /// A call of nvJPEG that failed.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -132,48 +59,12 @@ const fn number(sampling: Sampling) -> c_int {
     }
 }
 
-/// The library's functions and its version, if there is one that this driver, of that CUDA version, can run.
-fn load(driver_cuda: u32) -> std::result::Result<(Functions, String), String> {
-    let mut reason = "libnvjpeg was not found".to_owned();
-    for name in NAMES {
-        // SAFETY: loads NVIDIA's library as any program does that is linked with it; its initializers are safe to run.
-        let Ok(library) = (unsafe { Library::new(name) }) else { continue };
-        // SAFETY: the name says that it is nvJPEG; it is never unloaded.
-        let found = unsafe { Functions::find(Box::leak(Box::new(library))) };
-        let functions = match found {
-            Ok(functions) => functions,
-            Err(error) => {
-                reason = format!("{name} lacks a function: {error}");
-                continue;
-            }
-        };
-        let cuda = functions.version(functions.cuda_property);
-        if cuda.0 > driver_cuda as c_int / 1000 {
-            reason = format!("{name} is for CUDA {}, and the driver is older", cuda.0);
-            continue;
-        }
-        let (major, minor) = functions.version(functions.property);
-        return Ok((functions, format!("{major}.{minor}")));
-    }
-    Err(reason)
-}
-
 /// The version of nvJPEG, or why it cannot be used.
 pub(super) fn version(driver_cuda: u32) -> std::result::Result<String, String> {
     load(driver_cuda).map(|(_, version)| version)
 }
 
 impl Functions {
-    fn version(&self, property: unsafe extern "C" fn(c_int, *mut c_int) -> Status) -> (c_int, c_int) {
-        let of = |which| {
-            let mut value = 0;
-            // SAFETY: writes one integer to the place given.
-            unsafe { property(which, &raw mut value) };
-            value
-        };
-        (of(MAJOR_VERSION), of(MINOR_VERSION))
-    }
-
     fn handle(&self, backend: c_int) -> Result<Handle> {
         let mut handle = ptr::null_mut();
         let (none, no_flags) = (ptr::null_mut(), 0);
