@@ -1,4 +1,5 @@
-//! Contrast enhancement for folders of pictures, on the CPU and on GPUs, with the same pixels to the bit.
+//! Contrast enhancement for folders of pictures, on the CPU and on GPUs, with the same pixels to the bit (but for JPEGs that a GPU
+//! decodes or encodes).
 //!
 //! ```text
 //!  source            decode (CPU pool)           lane (4 per GPU, or 1 per core)       encode + publish (CPU pool)
