@@ -1,16 +1,18 @@
-//! JPEG, by libjpeg-turbo, and by coders of our own where they are faster or their files smaller.
+//! JPEG, by coders of our own, and by libjpeg-turbo what is unusual, damaged, or RGB.
 //!
-//! A YCbCr JPEG that becomes a JPEG again stays in its own planes: Y is the picture that gets equalized, and the subsampled Cb and Cr
-//! planes wait in the slot's tail and are written back with the same sampling factors. Nothing is converted to RGB or resampled.
-//! Progressive stays progressive, and restart intervals, density and application data are kept. Arithmetic-coded, lossless, 12-bit
+//! A YCbCr JPEG that becomes a JPEG again stays in its own planes: only Y is decoded to the samples that get equalized. Cb and Cr are not
+//! decoded at all: their quantized coefficients wait for the encoder, and where the source's tables are kept they are written back as
+//! they were, without loss. (For a GPU that encodes, and in a picture that only libjpeg reads, they are planes of samples.)
+//! Nothing is converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept. Arithmetic-coded, lossless, 12-bit
 //! and CMYK files are refused, and so are files of several views. Previews, gain maps and whatever else lies behind the picture in
 //! its file belong to the old contrast and are left out, which is remarked.
 
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 
 use super::metadata::{Metadata, icc_fits};
-use super::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative, Payload, Target, pixels_of};
+use super::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative, Payload, Target};
 use crate::picture::{Depth, Layout, Pixel};
 
 mod coding;
@@ -19,6 +21,7 @@ mod libjpeg;
 mod markers;
 mod mpf;
 
+use coding::{Coefficients, Part, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
 use libjpeg::{BLOCK, Fault, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
@@ -33,7 +36,7 @@ const MOST_SEGMENT: usize = 65533;
 /// What is remembered of a JPEG for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
-    planes: Option<Chroma>,
+    chroma: Option<Chroma>,
     space: Space,
     components: Vec<Component>,
     tables: Vec<QuantTable>,
@@ -41,21 +44,37 @@ pub(super) struct Native {
     restart_interval: u16,
     density: Option<Density>,
     kept: Vec<(u8, Vec<u8>)>,
-    /// Bytes of coefficients that a progressive picture is collected in.
-    coefficient_bytes: u64,
+    /// Bytes that the encoder collects a progressive picture's coefficients in.
+    encoder_bytes: u64,
     /// Whether the file had more than its picture.
     pub(super) had_more: bool,
 }
 
 impl Native {
+    /// What waits for the encoder, and what it takes.
     pub(super) fn heap_bytes(&self) -> u64 {
-        self.coefficient_bytes
+        let waiting = match &self.chroma {
+            Some(Chroma::Coefficients(components)) => components.iter().map(Coefficients::heap_bytes).sum(),
+            Some(Chroma::Samples(_, samples)) => samples.len() as u64,
+            Some(Chroma::InSlot(_)) | None => 0,
+        };
+        waiting + self.encoder_bytes
     }
 }
 
-/// How the tail of the slot holds the chroma planes: Cb, then Cr, in whole blocks.
+/// Where the chroma of a picture in its own planes waits for the encoder.
+#[derive(Debug)]
+enum Chroma {
+    /// Quantized as it will be written.
+    Coefficients(Vec<Coefficients>),
+    Samples(ChromaSize, Vec<u8>),
+    /// Samples, behind those of Y.
+    InSlot(ChromaSize),
+}
+
+/// The sizes of chroma planes in whole blocks: of Cb, and of Cr behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Chroma {
+struct ChromaSize {
     blue: PlaneSize,
     red: PlaneSize,
 }
@@ -81,23 +100,19 @@ impl PlaneSize {
     }
 }
 
-impl Chroma {
+impl ChromaSize {
     fn bytes(self) -> usize {
         self.blue.bytes() + self.red.bytes()
     }
 
-    /// The planes of a slot, in which there is nothing behind them.
-    fn planes_mut(self, luma: PlaneSize, slot: &mut [u8]) -> [Plane<&mut [u8]>; 3] {
-        let (y, tail) = slot.split_at_mut(luma.bytes());
-        let (cb, cr) = tail.split_at_mut(self.blue.bytes());
-        [luma.plane(y), self.blue.plane(cb), self.red.plane(cr)]
+    fn planes_mut(self, samples: &mut [u8]) -> [Plane<&mut [u8]>; 2] {
+        let (cb, cr) = samples.split_at_mut(self.blue.bytes());
+        [self.blue.plane(cb), self.red.plane(cr)]
     }
 
-    /// The planes of a slot.
-    fn planes(self, luma: PlaneSize, slot: &[u8]) -> [Plane<&[u8]>; 3] {
-        let (y, tail) = slot.split_at(luma.bytes());
-        let (cb, cr) = tail[..self.bytes()].split_at(self.blue.bytes());
-        [luma.plane(y), self.blue.plane(cb), self.red.plane(cr)]
+    fn planes(self, samples: &[u8]) -> [Plane<&[u8]>; 2] {
+        let (cb, cr) = samples[..self.bytes()].split_at(self.blue.bytes());
+        [self.blue.plane(cb), self.red.plane(cr)]
     }
 }
 
@@ -112,6 +127,7 @@ pub(super) struct Source<'a> {
     form: Form,
     /// Whether what is written will be gray.
     gray: bool,
+    quality: JpegQuality,
 }
 
 /// What pixels are taken from a file.
@@ -119,7 +135,7 @@ pub(super) struct Source<'a> {
 enum Form {
     Gray,
     Rgb,
-    Planes(Chroma),
+    Planes(ChromaSize),
 }
 
 impl<'a> Source<'a> {
@@ -141,12 +157,12 @@ impl<'a> Source<'a> {
             Space::Gray => Form::Gray,
             Space::YCbCr if target.gray && markers.is_usual() => Form::Gray,
             Space::YCbCr if to_jpeg && !target.per_channel && markers.is_usual() => {
-                Form::Planes(markers.chroma())
+                Form::Planes(markers.chroma_size())
             }
             Space::YCbCr | Space::Rgb => Form::Rgb,
         };
         let gray = target.gray || space == Space::Gray;
-        Ok(Self { bytes, markers, reader, space, form, gray })
+        Ok(Self { bytes, markers, reader, space, form, gray, quality: target.jpeg_quality })
     }
 
     /// What a GPU has to know to do it alone, if one can: a picture in its own planes, of a usual kind.
@@ -169,7 +185,7 @@ impl<'a> Source<'a> {
         Payload {
             layout: self.layout(),
             metadata: self.markers.metadata(),
-            native: AnyNative::Jpeg(Box::new(self.native(Vec::new()))),
+            native: AnyNative::Jpeg(Box::new(self.native(Vec::new(), None))),
         }
     }
 
@@ -178,59 +194,99 @@ impl<'a> Source<'a> {
         Layout { width: self.markers.width, height: self.markers.height, pixel, depth: Depth::Eight }
     }
 
-    pub(super) fn tail_bytes(&self) -> u64 {
+    /// Bytes of its chroma planes in a slot.
+    pub(super) fn chroma_bytes(&self) -> u64 {
         if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
     }
 
-    /// A progressive picture's coefficients are collected in memory, and a scan is copied without its stuffing.
+    /// A scan is copied without its stuffing; a progressive picture's coefficients are collected in memory, and so is the chroma.
     pub(super) fn heap_bytes(&self) -> u64 {
-        if self.markers.progressive { self.coefficient_bytes() + self.bytes.len() as u64 } else { 0 }
-    }
-
-    /// What a progressive picture's coefficients take, in the decoder and once more in the encoder.
-    fn coefficient_bytes(&self) -> u64 {
-        let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
-        if self.markers.progressive { coding::heap_bytes(sizes) } else { 0 }
-    }
-
-    /// Decodes into `slot`, which is as long as pixels and tail.
-    pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
-        let layout = self.layout();
-        let tables = match self.read_progressive(slot) {
-            Some(tables) => tables,
-            None => self.read(slot).map_err(decode_error)?,
+        let collected = match self.form {
+            _ if self.markers.progressive => self.collected_bytes(0..self.markers.components.len()),
+            Form::Planes(_) => self.collected_bytes(1..self.markers.components.len()),
+            Form::Gray | Form::Rgb => 0,
         };
-        Ok(Payload {
-            layout,
+        collected + self.bytes.len() as u64
+    }
+
+    /// What coefficients of these components take at most.
+    fn collected_bytes(&self, components: Range<usize>) -> u64 {
+        coding::heap_bytes(components.map(|i| self.markers.plane_size(i)))
+    }
+
+    /// Decodes into `slot`, which is as long as pixels.
+    pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        let luma = PlaneSize::of_pixels(&self.layout());
+        let (tables, chroma) = match self.form {
+            Form::Rgb => (self.read_packed(slot)?, None),
+            Form::Gray => match coding::read(self.bytes, &mut [luma.plane(&mut *slot)], Rest::Nothing) {
+                Some(picture) => (picture.tables, None),
+                None => (self.read_packed(slot)?, None),
+            },
+            Form::Planes(size) => {
+                let (tables, chroma) = match self.read_luma(luma.plane(&mut *slot))? {
+                    Some(Picture { tables, rest }) => (tables, Chroma::Coefficients(rest)),
+                    None => {
+                        let mut samples =
+                            coding::zeros(size.bytes()).ok_or(CodecError::OutOfMemory { bytes: 0 })?;
+                        let [cb, cr] = size.planes_mut(&mut samples);
+                        let tables = self.reader.read_planes(&mut [luma.plane(slot), cb, cr]);
+                        (tables.map_err(decode_error)?, Chroma::Samples(size, samples))
+                    }
+                };
+                (tables, Some(chroma))
+            }
+        };
+        Ok(self.payload(tables, chroma))
+    }
+
+    /// Decodes into `slot`, which is as long as pixels and chroma, for a GPU that encodes it.
+    pub(super) fn decode_planes(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        let Form::Planes(size) = self.form else { return self.decode(slot) };
+        let luma = PlaneSize::of_pixels(&self.layout());
+        let (y, chroma) = slot.split_at_mut(luma.bytes());
+        let [cb, cr] = size.planes_mut(chroma);
+        let mut planes = [luma.plane(y), cb, cr];
+        let tables = match coding::read(self.bytes, &mut planes, Rest::Nothing) {
+            Some(picture) => picture.tables,
+            None => self.reader.read_planes(&mut planes).map_err(decode_error)?,
+        };
+        Ok(self.payload(tables, Some(Chroma::InSlot(size))))
+    }
+
+    /// Decodes Y by our own reader, and takes the coefficients of the others, quantized as they are going to be written.
+    fn read_luma(&self, plane: Plane<&mut [u8]>) -> Result<Option<Picture>, CodecError> {
+        let tables = match self.quality {
+            JpegQuality::Value(quality) => {
+                let tables = Tables::Quality(quality).of(self.markers.components.len());
+                Some(tables.map_err(decode_error)?)
+            }
+            JpegQuality::Keep => None,
+        };
+        Ok(coding::read(self.bytes, &mut [plane], Rest::Coefficients(tables.as_deref())))
+    }
+
+    /// Decodes gray or RGB by libjpeg.
+    fn read_packed(&mut self, slot: &mut [u8]) -> Result<Vec<QuantTable>, CodecError> {
+        let space = if self.form == Form::Rgb { Space::Rgb } else { Space::Gray };
+        self.reader.read_packed(space, slot).map_err(decode_error)
+    }
+
+    fn payload(self, tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Payload {
+        Payload {
+            layout: self.layout(),
             metadata: self.markers.metadata(),
-            native: AnyNative::Jpeg(Box::new(self.native(tables))),
-        })
-    }
-
-    /// Decodes by our own reader, which knows progressive planes.
-    fn read_progressive(&self, slot: &mut [u8]) -> Option<Vec<QuantTable>> {
-        let luma = PlaneSize::of_pixels(&self.layout());
-        match self.form {
-            _ if !self.markers.progressive => None,
-            Form::Gray => coding::read(self.bytes, &mut [luma.plane(slot)]),
-            Form::Planes(chroma) => coding::read(self.bytes, &mut chroma.planes_mut(luma, slot)),
-            Form::Rgb => None,
-        }
-    }
-
-    /// Decodes by libjpeg.
-    fn read(&mut self, slot: &mut [u8]) -> Result<Vec<QuantTable>, Fault> {
-        let luma = PlaneSize::of_pixels(&self.layout());
-        match self.form {
-            Form::Gray => self.reader.read_packed(Space::Gray, slot),
-            Form::Rgb => self.reader.read_packed(Space::Rgb, slot),
-            Form::Planes(chroma) => self.reader.read_planes(&mut chroma.planes_mut(luma, slot)),
+            native: AnyNative::Jpeg(Box::new(self.native(tables, chroma))),
         }
     }
 
     /// What to write back, for the components that have been taken.
-    fn native(self, mut tables: Vec<QuantTable>) -> Native {
-        let coefficient_bytes = self.coefficient_bytes();
+    fn native(self, mut tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Native {
+        let encoder_bytes = match &chroma {
+            _ if !self.markers.progressive => 0,
+            Some(Chroma::Coefficients(_)) => self.collected_bytes(0..1),
+            _ => self.collected_bytes(0..self.markers.components.len()),
+        };
         let Self { markers, form, .. } = self;
         let (space, components) = match form {
             _ if self.gray => {
@@ -245,7 +301,7 @@ impl<'a> Source<'a> {
         let obsolete = self.gray && self.space != Space::Gray && has_colour_profile(&markers.kept);
         let kept = markers.kept.iter().filter(|segment| !obsolete || icc_part(segment).is_none());
         Native {
-            planes: if let Form::Planes(chroma) = form { Some(chroma) } else { None },
+            chroma,
             space,
             components,
             tables,
@@ -253,7 +309,7 @@ impl<'a> Source<'a> {
             restart_interval: markers.restart_interval,
             density: markers.density,
             kept: kept.map(|segment| (segment.marker, segment.content.to_vec())).collect(),
-            coefficient_bytes,
+            encoder_bytes,
             had_more: markers.has_more,
         }
     }
@@ -272,8 +328,8 @@ impl Markers<'_> {
         plane_size(self.width, self.height, &self.components, self.components[component])
     }
 
-    fn chroma(&self) -> Chroma {
-        Chroma { blue: self.plane_size(1), red: self.plane_size(2) }
+    fn chroma_size(&self) -> ChromaSize {
+        ChromaSize { blue: self.plane_size(1), red: self.plane_size(2) }
     }
 }
 
@@ -299,10 +355,10 @@ impl Component {
     const FULL: Self = Self { horizontal: 1, vertical: 1 };
 }
 
-/// Writes the pixels and the tail of `slot`.
+/// Writes the pixels in `slot` and what waits of the chroma.
 pub(super) fn encode(
     decoded: &Decoded,
-    slot: &mut [u8],
+    slot: &[u8],
     quality: JpegQuality,
     scratch: &mut Vec<u8>,
     out: &mut File,
@@ -335,31 +391,25 @@ pub(super) fn encode(
         restart_interval: native.map_or(0, |n| n.restart_interval),
         density: native.map_or(Some(Density { unit: 0, x: 1, y: 1 }), |n| n.density),
         segments,
-        codes: None,
     };
-    let luma = PlaneSize::of_pixels(&layout);
-    let pixels = if let Some(chroma) = native.and_then(|native| native.planes) {
-        Pixels::Planes(&chroma.planes(luma, slot))
-    } else {
-        let space = if layout.pixel == Pixel::Gray { Space::Gray } else { Space::Rgb };
-        Pixels::Packed(space, pixels_of(&layout, slot))
-    };
-    let gray;
-    let planes = match &pixels {
-        Pixels::Planes(planes) => Some(*planes),
-        Pixels::Packed(Space::Gray, samples) => {
-            gray = [luma.plane(*samples)];
-            Some(&gray[..])
+    let (pixels, behind) = slot.split_at(layout.bytes() as usize);
+    let luma = Part::Samples(PlaneSize::of_pixels(&layout).plane(pixels));
+    match native.and_then(|native| native.chroma.as_ref()) {
+        Some(Chroma::Coefficients(rest)) => {
+            let parts: Vec<Part<'_>> =
+                [luma].into_iter().chain(rest.iter().map(Part::Coefficients)).collect();
+            coding::write(scratch, &frame, &parts)
         }
-        Pixels::Packed(..) => None,
-    };
-    match planes {
-        Some(planes) if frame.progressive => coding::write(scratch, &frame, planes),
-        Some(planes) => frame.quant_tables().and_then(|tables| {
-            let codes = Some(coding::codes(&tables, planes));
-            libjpeg::write(scratch, &Frame { codes, ..frame }, &pixels)
-        }),
-        None => libjpeg::write(scratch, &frame, &pixels),
+        Some(Chroma::Samples(size, samples)) => {
+            let [cb, cr] = size.planes(samples).map(Part::Samples);
+            coding::write(scratch, &frame, &[luma, cb, cr])
+        }
+        Some(Chroma::InSlot(size)) => {
+            let [cb, cr] = size.planes(behind).map(Part::Samples);
+            coding::write(scratch, &frame, &[luma, cb, cr])
+        }
+        None if layout.pixel == Pixel::Gray => coding::write(scratch, &frame, &[luma]),
+        None => libjpeg::write(scratch, &frame, &Pixels::Packed(Space::Rgb, pixels)),
     }
     .map_err(encode_error)?;
     out.write_all(scratch)?;

@@ -148,8 +148,8 @@ impl Decoded {
         }
     }
 
-    /// Bytes of heap that the encoder takes for itself, beyond small change: a progressive JPEG's coefficients again, and an output
-    /// about as long as the input; some rows of a PNG, which can be as long as the picture.
+    /// Bytes of heap until it is encoded, and by the encoder, beyond small change: a JPEG's coefficients, and an output about as long
+    /// as the input; some rows of a PNG, which can be as long as the picture.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         match (&self.native, target.format_for(self.format)) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
@@ -242,10 +242,14 @@ impl Opened<'_> {
         }
     }
 
-    /// Bytes of slot that [`Opened::decode`] needs: the pixels as the file has them, and the tail.
+    /// Bytes of slot that [`Opened::decode`] needs: the pixels as the file has them.
     pub fn slot_bytes(&self) -> usize {
-        let bytes = self.source_layout().bytes() + self.tail_bytes();
-        usize::try_from(bytes).expect("within the limits, so it has an address")
+        usize::try_from(self.source_layout().bytes()).expect("within the limits, so it has an address")
+    }
+
+    /// Bytes of slot that [`Opened::decode_planes`] needs.
+    pub fn planes_bytes(&self) -> usize {
+        self.slot_bytes() + self.chroma_bytes() as usize
     }
 
     /// Where the pixels' address should stand beyond a multiple of a cache line's 64 bytes: as far as in the file, so that whole
@@ -254,7 +258,7 @@ impl Opened<'_> {
         if let Source::Pnm(pnm) = &self.source { pnm.lead() % LINE } else { 0 }
     }
 
-    /// Bytes of heap that decoding takes beyond small change: the file's, and a progressive JPEG's coefficients and the like.
+    /// Bytes of heap that decoding takes beyond small change: the file's, and a JPEG's coefficients and the like.
     pub fn heap_bytes(&self) -> u64 {
         let decoder = match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
@@ -272,13 +276,28 @@ impl Opened<'_> {
     /// # Errors
     /// [`CodecError::Malformed`] above all: also a file that ends too early is one, never half a picture.
     pub fn decode(self, slot: &mut [u8]) -> Result<Decoded, CodecError> {
-        let (format, gray, needed) = (self.format, self.gray, self.slot_bytes());
-        let slot = &mut slot[..needed];
+        let needed = self.slot_bytes();
+        self.decode_as(false, &mut slot[..needed])
+    }
+
+    /// As [`Opened::decode`], for a device that encodes the picture: behind the pixels of a JPEG in its own planes lie those of its
+    /// chroma. At least [`Opened::planes_bytes`] of `slot` must be there.
+    ///
+    /// # Errors
+    /// As [`Opened::decode`].
+    pub fn decode_planes(self, slot: &mut [u8]) -> Result<Decoded, CodecError> {
+        let needed = self.planes_bytes();
+        self.decode_as(true, &mut slot[..needed])
+    }
+
+    fn decode_as(self, planes: bool, slot: &mut [u8]) -> Result<Decoded, CodecError> {
+        let (format, gray) = (self.format, self.gray);
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
             || match self.source {
                 Source::Png(png) => png.decode(slot),
+                Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot),
                 Source::Jpeg(jpeg) => jpeg.decode(slot),
                 Source::Pnm(pnm) => pnm.decode(slot),
                 Source::Tiff(tiff) => tiff.decode(slot),
@@ -329,8 +348,8 @@ impl Opened<'_> {
         }
     }
 
-    fn tail_bytes(&self) -> u64 {
-        if let Source::Jpeg(jpeg) = &self.source { jpeg.tail_bytes() } else { 0 }
+    fn chroma_bytes(&self) -> u64 {
+        if let Source::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
     }
 
     fn check_limits(&self, limits: &Limits) -> Result<(), CodecError> {
@@ -342,7 +361,7 @@ impl Opened<'_> {
                 flag: "--max-pixels",
             });
         }
-        let bytes = layout.bytes().saturating_add(self.tail_bytes());
+        let bytes = layout.bytes().saturating_add(self.chroma_bytes());
         if bytes > limits.max_bytes || usize::try_from(bytes).is_err() {
             return Err(CodecError::TooLarge {
                 what: format!("{}x{} pixels in {bytes} bytes", layout.width, layout.height),

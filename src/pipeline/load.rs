@@ -42,7 +42,7 @@ impl Stages<'_> {
         };
         let needs = Needs {
             pixels: self.bytes_of_pixels(opened),
-            file: jpeg.bytes,
+            behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
             aside: opened.heap_bytes(),
             compressed: jpeg.slot_bytes(),
             // The file in the decoder's buffer, and its scan once more while it is looked through.
@@ -92,7 +92,7 @@ impl Stages<'_> {
         let (opened, mut slots) = match place {
             Place::Pixels(slots) => (opened, slots),
             Place::Planes(whole, jpeg) => {
-                content = Content::Planes(jpeg, opened.slot_bytes() as u64);
+                content = Content::Planes(jpeg, opened.planes_bytes() as u64);
                 (opened, Slots { whole, planes: Vec::new() })
             }
             Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
@@ -110,11 +110,14 @@ impl Stages<'_> {
             },
         };
         slots.whole.begin_at(self.lead(&opened));
-        let decoded = opened.decode(slots.whole.bytes_mut())?;
-        if let Content::Planes(jpeg, planes) = content {
-            let behind = &mut slots.whole.bytes_mut()[planes as usize..];
-            behind[..jpeg.bytes as usize].copy_from_slice(&buffer[..jpeg.bytes as usize]);
-        }
+        let slot = slots.whole.bytes_mut();
+        let decoded = if let Content::Planes(jpeg, planes) = content {
+            let decoded = opened.decode_planes(slot)?;
+            slot[planes as usize..][..jpeg.bytes as usize].copy_from_slice(&buffer[..jpeg.bytes as usize]);
+            decoded
+        } else {
+            opened.decode(slot)?
+        };
         clock.mark(Stage::Decode);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
         Ok(Loaded { slots, content, decoded, bytes_in })

@@ -25,8 +25,8 @@ pub enum Room {
 pub struct Needs {
     /// Bytes of a slot for its pixels.
     pub pixels: u64,
-    /// Bytes of its file, which stands behind the pixels for a device that encodes.
-    pub file: u64,
+    /// Bytes of its chroma planes and its file, which stand behind the pixels for a device that encodes.
+    pub behind: u64,
     /// Bytes that the processor takes beside the pixels until [`Slot::keep_aside`].
     pub aside: u64,
     /// Bytes of a slot for its file and the output.
@@ -80,7 +80,7 @@ impl SlotPool {
         claim: &Claim,
         insist: bool,
     ) -> Result<Room, SlotError> {
-        let Needs { pixels, file, aside, compressed, compressed_aside } = needs;
+        let Needs { pixels, behind, aside, compressed, compressed_aside } = needs;
         let total = pixels.saturating_add(aside).max(compressed.saturating_add(compressed_aside));
         let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
         if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
@@ -90,14 +90,14 @@ impl SlotPool {
             if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, claim) {
                 return Some(taken.map(|buffer| Room::Compressed(slot(buffer, compressed_aside))));
             }
-            let with_file = pixels.saturating_add(file);
-            let encode = state.may_encode(claim) && with_file.saturating_add(aside) <= state.memory;
+            let with_all = pixels.saturating_add(behind);
+            let encode = state.may_encode(claim) && with_all.saturating_add(aside) <= state.memory;
             let admitted = match (state.may_decode(claim), insist) {
                 (true, true) => return None,
                 (true, false) if !encode && !state.accelerators_may_come() => state.processors(),
                 _ => state.admitted(claim),
             };
-            let bytes = if encode { with_file } else { pixels };
+            let bytes = if encode { with_all } else { pixels };
             let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
             Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
                 true => Room::Planes(slot(buffer, aside)),

@@ -206,7 +206,7 @@ fn accelerators_that_are_insisted_on_are_waited_for() {
 /// What the pool gives a picture of that many bytes, compressed or not.
 fn either(pool: &Arc<SlotPool>, claim: &Claim, insist: bool) -> Room {
     pool.take_either(
-        Needs { pixels: 100, file: 5, aside: 0, compressed: 10, compressed_aside: 10 },
+        Needs { pixels: 100, behind: 5, aside: 0, compressed: 10, compressed_aside: 10 },
         claim,
         insist,
     )
@@ -282,7 +282,7 @@ fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     let decoder = pool.join(true, 0, nothing());
     pool.add_compressed(decoder, 1);
     pool.up(decoder);
-    let needs = Needs { pixels: 1, file: 1, aside: 0, compressed: 1, compressed_aside: 7 };
+    let needs = Needs { pixels: 1, behind: 1, aside: 0, compressed: 1, compressed_aside: 7 };
     let Room::Compressed(mut slot) = pool.take_either(needs, &Claim::default(), true).unwrap() else {
         unreachable!()
     };
@@ -301,7 +301,7 @@ fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_processor() {
     let gpu = pool.join(true, 1, nothing());
     pool.encodes(gpu);
     pool.up(gpu);
-    let needs = Needs { pixels: 2 * STEP, file: 1, aside: 0, compressed: 1, compressed_aside: 0 };
+    let needs = Needs { pixels: 2 * STEP, behind: 1, aside: 0, compressed: 1, compressed_aside: 0 };
     assert!(matches!(pool.take_either(needs, &Claim::default(), false), Ok(Room::Pixels(_))));
 }
 

@@ -6,6 +6,7 @@ use crate::codec::metadata::{Metadata, exif_body};
 use super::{malformed, mpf};
 
 pub(super) const SOF0: u8 = 0xc0;
+pub(super) const SOF1: u8 = 0xc1;
 pub(super) const SOF2: u8 = 0xc2;
 pub(super) const DHT: u8 = 0xc4;
 pub(super) const SOI: u8 = 0xd8;

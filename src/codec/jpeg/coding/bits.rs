@@ -1,5 +1,8 @@
 //! Entropy-coded bits, with the stuffing of T.81, F.1.2.3.
 
+/// The first restart marker of eight.
+pub(super) const RST0: u8 = 0xd0;
+
 /// Bytes of zeros behind the data of a reader.
 const PADDING: usize = 8;
 
@@ -89,55 +92,68 @@ impl<'a> BitReader<'a> {
 
 /// Appends bits to a file.
 pub(super) struct BitWriter<'a> {
-    pub(super) out: &'a mut Vec<u8>,
-    /// The last `held` bits are still to be written; fewer than 32 between calls.
+    out: &'a mut Vec<u8>,
+    /// The last bits, which are still to be written; fewer than 64.
     buffer: u64,
-    held: u32,
+    /// How many more there is room for.
+    room: u32,
 }
 
 impl<'a> BitWriter<'a> {
     pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
-        Self { out, buffer: 0, held: 0 }
+        Self { out, buffer: 0, room: u64::BITS }
     }
 
     /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
     #[inline(always)]
     pub(super) fn put(&mut self, bits: u32, count: u32) {
-        self.buffer = self.buffer << count | u64::from(bits);
-        self.held += count;
-        if self.held >= 32 {
-            self.held -= 32;
-            self.write_word((self.buffer >> self.held) as u32);
+        if count < self.room {
+            self.buffer = self.buffer << count | u64::from(bits);
+            self.room -= count;
+        } else {
+            let further = count - self.room;
+            self.write_word(self.buffer << self.room | u64::from(bits) >> further);
+            self.buffer = bits.into();
+            self.room = u64::BITS - further;
         }
     }
 
     #[inline(always)]
-    fn write_word(&mut self, word: u32) {
+    fn write_word(&mut self, word: u64) {
+        const LOWEST: u64 = u64::MAX / 0xff;
         // Whether a byte of the word is 0xff: its complement has a byte of zero.
-        if (!word).wrapping_sub(0x0101_0101) & word & 0x8080_8080 == 0 {
+        if (!word).wrapping_sub(LOWEST) & word & (LOWEST << 7) == 0 {
             self.out.extend_from_slice(&word.to_be_bytes());
         } else {
-            self.write_stuffed(&word.to_be_bytes());
+            write_stuffed(self.out, &word.to_be_bytes());
         }
     }
 
-    #[cold]
-    fn write_stuffed(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.out.push(byte);
-            if byte == 0xff {
-                self.out.push(0);
-            }
-        }
+    /// Ends a restart interval, the how-manieth, from 0 on.
+    #[inline(always)]
+    pub(super) fn restart(&mut self, number: usize) {
+        self.flush();
+        self.out.extend([0xff, RST0 + (number % 8) as u8]);
     }
 
     /// Fills the last byte with ones, and begins anew behind it.
+    #[inline(always)]
     pub(super) fn flush(&mut self) {
-        let missing = self.held.wrapping_neg() % 8;
-        self.buffer = self.buffer << missing | ((1 << missing) - 1);
-        let bytes = ((self.held + missing) / 8) as usize;
-        let last = self.buffer.to_be_bytes();
-        self.write_stuffed(&last[8 - bytes..]);
-        self.held = 0;
+        let missing = self.room % 8;
+        self.put((1 << missing) - 1, missing);
+        let bytes = (u64::BITS - self.room) as usize / 8;
+        write_stuffed(self.out, &self.buffer.to_be_bytes()[8 - bytes..]);
+        (self.buffer, self.room) = (0, u64::BITS);
+    }
+}
+
+/// Not the writer's, which can stay in registers so.
+#[cold]
+fn write_stuffed(out: &mut Vec<u8>, bytes: &[u8]) {
+    for &byte in bytes {
+        out.push(byte);
+        if byte == 0xff {
+            out.push(0);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A pass transforms eight columns next to each other, and the compiler makes vector instructions of it; between the two passes rows
 //! and columns are exchanged, which it does not.
-use super::leaf::{Matrix, transposed};
+use super::leaf::{self, Matrix, transposed};
 use super::{Block, ZIGZAG};
 use crate::codec::jpeg::libjpeg::QuantTable;
 
@@ -41,7 +41,7 @@ pub(super) struct Excess(u32);
 
 impl Excess {
     #[inline(always)]
-    fn look(&mut self, value: i32) {
+    pub(super) fn look(&mut self, value: i32) {
         self.0 |= (value.wrapping_add(1 << 14) as u32) >> 15;
     }
 
@@ -120,16 +120,6 @@ fn inverse_pass<const SHIFT: u32>(from: &Matrix) -> Matrix {
     to
 }
 
-/// Where each coefficient in natural order stands in zigzag order.
-const PLACES: [u8; 64] = {
-    let (mut places, mut k) = ([0; 64], 0);
-    while k < 64 {
-        places[ZIGZAG[k] as usize] = k as u8;
-        k += 1;
-    }
-    places
-};
-
 /// Divides what [`forward`] transforms, and rounds, halves away from zero.
 #[derive(Clone, Debug)]
 pub(super) struct Quantizer {
@@ -150,7 +140,7 @@ impl Quantizer {
 
     /// Exact: the quotient of a dividend below 2^22 plus a half is further from an integer than two roundings to 24 bits move it.
     #[inline(always)]
-    fn divide(&self, i: usize, value: i32) -> i32 {
+    pub(super) fn divide(&self, i: usize, value: i32) -> i32 {
         // Added to this, a number is rounded to an integer in the lowest bits of the sum.
         const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23
         let quotient = ((value.abs() + self.half[i]) as f32 + 0.5) * self.reciprocal[i];
@@ -170,33 +160,8 @@ pub(super) fn forward(samples: &[[u8; 8]; 8], quantizer: &Quantizer, details: &m
     let rows = forward_pass::<true>(&transposed(&matrix));
     let columns = forward_pass::<false>(&transposed(&rows));
     let quantized: [i16; 64] = std::array::from_fn(|i| quantizer.divide(i, columns[i]) as i16);
-    // Those that are not zero are put in order, and then next to each other.
-    let (mut ordered, mut nonzero) = ([0; 64], 0);
-    let mut which = mask(&quantized) & !1;
-    while which != 0 {
-        let i = which.trailing_zeros() as usize;
-        which &= which - 1;
-        let k = PLACES[i];
-        ordered[usize::from(k)] = quantized[i];
-        nonzero |= 1 << k;
-    }
-    which = nonzero;
-    while which != 0 {
-        details.push(ordered[which.trailing_zeros() as usize]);
-        which &= which - 1;
-    }
+    let nonzero = leaf::append_nonzero(&quantized, details);
     (quantized[0], nonzero)
-}
-
-/// Bit `i` tells whether value `i` is not zero.
-#[inline(always)]
-fn mask(values: &[i16; 64]) -> u64 {
-    // The product has the lowest bits of eight bytes next to each other in its topmost byte.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let bytes = values.map(|value| u8::from(value != 0));
-    let (parts, _) = bytes.as_chunks::<8>();
-    let bits = |part: &[u8; 8]| u64::from_le_bytes(*part).wrapping_mul(GATHER) >> 56;
-    parts.iter().rev().fold(0, |mask, part| mask << 8 | bits(part))
 }
 
 /// Transforms the columns. The first pass adds [`PASS_BITS`] bits behind the point, the second drops them.

@@ -1,10 +1,12 @@
 //! Huffman codes (T.81, annexes C and K.2).
 
 use super::bits::BitReader;
-use crate::codec::jpeg::libjpeg::Code;
 
 /// Codes up to this length are decoded in one step.
 pub(super) const SHORT: u32 = 10;
+
+/// Codes with their values up to this length are decoded in one step.
+const VALUED: u32 = 11;
 
 /// The longest code.
 const LONGEST: usize = 16;
@@ -46,8 +48,8 @@ impl Codes {
 pub(super) struct Decoder {
     /// For the next [`SHORT`] bits the code's length and its symbol; 0 where the code is longer.
     short: Box<[u16; 1 << SHORT]>,
-    /// For the next [`SHORT`] bits the length of code and value together, the zeros before it, and the value; 0 where they are longer.
-    valued: Box<[(u8, u8, i8); 1 << SHORT]>,
+    /// What the next [`VALUED`] bits begin with.
+    valued: Box<[Valued; 1 << VALUED]>,
     /// By length: where, in 16 bits, the codes end that are no longer.
     end: [u32; LONGEST + 1],
     /// By length: what has to be added to a code to get its symbol's place.
@@ -79,7 +81,8 @@ impl Decoder {
             next += usize::from(count);
             code <<= 1;
         }
-        let valued = Box::new(std::array::from_fn(|next| valued(next as u32, short[next])));
+        let entry = |next: usize| Valued::new(next as u32, short[next >> (VALUED - SHORT)]);
+        let valued = Box::new(std::array::from_fn(entry));
         Some(Self { short, valued, end, place, symbols: symbols[..next].to_vec() })
     }
 
@@ -97,9 +100,9 @@ impl Decoder {
     /// Takes a symbol; at least 16 bits are there. `None` if they are no code.
     #[inline(always)]
     pub(super) fn take(&self, bits: &mut BitReader<'_>) -> Option<u8> {
-        let entry = self.short[bits.peek(SHORT) as usize];
+        let mut entry = self.short[bits.peek(SHORT) as usize];
         if entry == 0 {
-            return self.take_long(bits);
+            entry = self.long(bits.peek(16))?;
         }
         bits.skip(u32::from(entry >> 8));
         Some(entry as u8)
@@ -108,32 +111,78 @@ impl Decoder {
     /// Takes a symbol that means a value, with that value, and tells the zeros before it. `None` if it is anything else, or long.
     #[inline(always)]
     pub(super) fn take_valued(&self, bits: &mut BitReader<'_>) -> Option<(u32, i16)> {
-        let (length, zeros, value) = self.valued[bits.peek(SHORT) as usize];
-        if length == 0 {
+        let entry = self.valued[bits.peek(VALUED) as usize];
+        if !entry.has_value() {
             return None;
         }
-        bits.skip(length.into());
-        Some((zeros.into(), value.into()))
+        bits.skip(entry.bits());
+        Some((entry.zeros(), entry.value()))
     }
 
+    /// As [`Decoder::take_valued`], but takes the end of a sequential block too: as [`Valued::END`] zeros.
+    #[inline(always)]
+    pub(super) fn take_valued_or_end(&self, bits: &mut BitReader<'_>) -> Option<(u32, i16)> {
+        let entry = self.valued[bits.peek(VALUED) as usize];
+        if entry.bits() == 0 {
+            return None;
+        }
+        bits.skip(entry.bits());
+        Some((entry.zeros(), entry.value()))
+    }
+
+    /// The entry of the longer code that 16 bits begin with.
     #[cold]
-    fn take_long(&self, bits: &mut BitReader<'_>) -> Option<u8> {
-        let next = bits.peek(16);
+    fn long(&self, next: u32) -> Option<u16> {
         let length = (SHORT as usize + 1..=LONGEST).find(|&length| next < self.end[length])?;
-        bits.skip(length as u32);
         let place = (next >> (LONGEST - length)) as i32 + self.place[length];
-        self.symbols.get(usize::try_from(place).ok()?).copied()
+        let symbol = self.symbols.get(usize::try_from(place).ok()?)?;
+        Some((length as u16) << 8 | u16::from(*symbol))
     }
 }
 
-/// The entry for [`SHORT`] bits that begin with the code in this entry of the codes.
-fn valued(bits: u32, entry: u16) -> (u8, u8, i8) {
-    let (length, zeros, size) = (u32::from(entry >> 8), (entry >> 4 & 15) as u8, u32::from(entry & 15));
-    if size == 0 || length + size > SHORT {
-        return (0, 0, 0);
+/// A symbol and its value: in the lowest byte the bits of both, in the next the zeros before it, above them the value. 0 if it is
+/// longer, or means no value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Valued(u32);
+
+impl Valued {
+    /// In place of zeros: there is no value any more in the block.
+    pub(super) const END: u32 = 128;
+
+    /// Of [`VALUED`] bits that begin with the code in this entry of the short codes.
+    fn new(bits: u32, short: u16) -> Self {
+        let (length, zeros, size) =
+            (u32::from(short >> 8), u32::from(short >> 4 & 15), u32::from(short & 15));
+        if (zeros, size) == (0, 0) && length > 0 {
+            return Self(Self::END << 8 | length);
+        }
+        if size == 0 || length + size > VALUED {
+            return Self(0);
+        }
+        let value = extended(bits >> (VALUED - length - size) & ((1 << size) - 1), size);
+        Self((value as u32) << 16 | zeros << 8 | (length + size))
     }
-    let value = bits >> (SHORT - length - size) & ((1 << size) - 1);
-    i8::try_from(extended(value, size)).map_or((0, 0, 0), |value| ((length + size) as u8, zeros, value))
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.0 & 0xff
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> u32 {
+        self.0 >> 8 & 0xff
+    }
+
+    #[inline(always)]
+    fn value(self) -> i16 {
+        (self.0 >> 16) as i16
+    }
+
+    /// No value is 0.
+    #[inline(always)]
+    fn has_value(self) -> bool {
+        self.0 >> 16 != 0
+    }
 }
 
 /// The value that so many bits mean: if the first of them is 0, a negative one (T.81, F.2.2.1).
@@ -179,15 +228,9 @@ impl Encoder {
         (u32::from(code), u32::from(length))
     }
 
-    /// The number of codes by length, and the symbols, as a DHT segment has them.
-    pub(super) fn definition(&self) -> (&[u8; LONGEST], &[u8]) {
-        (&self.counts, &self.symbols)
-    }
-}
-
-impl From<Encoder> for Code {
-    fn from(encoder: Encoder) -> Self {
-        Self { counts: encoder.counts, symbols: encoder.symbols }
+    /// The content of a DHT segment for it, with that class and number.
+    pub(super) fn definition(&self, place: u8) -> Vec<u8> {
+        [&[place], &self.counts[..], &self.symbols].concat()
     }
 }
 
@@ -262,8 +305,9 @@ mod tests {
             }
             writer.flush();
             file.extend([0xff, 0xd9]);
-            let (counts, values) = encoder.definition();
-            let decoder = Decoder::new(counts, values).unwrap();
+            let mut codes = Codes::default();
+            codes.define(&encoder.definition(0x10)).unwrap();
+            let decoder = codes.details[0].take().unwrap();
             let mut data = Vec::new();
             assert_eq!(unstuff(&file, &mut data), Some((0xd9, &[][..])));
             let mut reader = BitReader::new(&data);

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+use super::{Block, ZIGZAG};
+
 /// An 8x8 matrix, row by row.
 pub(super) type Matrix = [i32; 64];
 
@@ -43,6 +45,58 @@ pub(super) fn deposit(bits: u64, places: u64) -> u64 {
     deposit_portable(bits, places)
 }
 
+/// Appends those of a block's quantized coefficients, in natural order, that are not zero, in zigzag order. The mean is left out. Bit `k`
+/// of the result tells whether coefficient `k` was appended.
+#[inline(always)]
+pub(super) fn append_nonzero(quantized: &Block, to: &mut Vec<i16>) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512vbmi2") && is_x86_feature_detected!("avx512bw") {
+        // SAFETY: as above.
+        return unsafe { x86::append_nonzero(quantized, to) };
+    }
+    append_nonzero_portable(quantized, to)
+}
+
+#[inline(always)]
+fn append_nonzero_portable(quantized: &Block, to: &mut Vec<i16>) -> u64 {
+    let (mut ordered, mut nonzero) = ([0; 64], 0);
+    let mut which = mask(quantized) & !1;
+    while which != 0 {
+        let i = which.trailing_zeros() as usize;
+        which &= which - 1;
+        let k = PLACES[i];
+        ordered[usize::from(k)] = quantized[i];
+        nonzero |= 1 << k;
+    }
+    which = nonzero;
+    while which != 0 {
+        to.push(ordered[which.trailing_zeros() as usize]);
+        which &= which - 1;
+    }
+    nonzero
+}
+
+/// Bit `i` tells whether value `i` is not zero.
+#[inline(always)]
+fn mask(values: &[i16; 64]) -> u64 {
+    // The product has the lowest bits of eight bytes next to each other in its topmost byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let bytes = values.map(|value| u8::from(value != 0));
+    let (parts, _) = bytes.as_chunks::<8>();
+    let bits = |part: &[u8; 8]| u64::from_le_bytes(*part).wrapping_mul(GATHER) >> 56;
+    parts.iter().rev().fold(0, |mask, part| mask << 8 | bits(part))
+}
+
+/// Where each coefficient in natural order stands in zigzag order.
+const PLACES: [u8; 64] = {
+    let (mut places, mut k) = ([0; 64], 0);
+    while k < 64 {
+        places[ZIGZAG[k] as usize] = k as u8;
+        k += 1;
+    }
+    places
+};
+
 fn deposit_portable(mut bits: u64, mut places: u64) -> u64 {
     let mut deposited = 0;
     while bits != 0 && places != 0 {
@@ -58,7 +112,7 @@ fn deposit_portable(mut bits: u64, mut places: u64) -> u64 {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::Matrix;
+    use super::{Block, Matrix, ZIGZAG};
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
     pub(super) fn run<R>(plain: impl FnOnce() -> R) -> R {
@@ -69,6 +123,35 @@ mod x86 {
     #[inline]
     pub(super) fn deposit(bits: u64, places: u64) -> u64 {
         _pdep_u64(bits, places)
+    }
+
+    #[target_feature(enable = "avx512vbmi2,avx512bw")]
+    #[inline]
+    pub(super) fn append_nonzero(quantized: &Block, to: &mut Vec<i16>) -> u64 {
+        const HALF: usize = size_of::<Block>() / 4;
+        const ORDER: [[i16; HALF]; 2] = {
+            let (mut order, mut k) = ([[0; HALF]; 2], 0);
+            while k < 64 {
+                order[k / HALF][k % HALF] = ZIGZAG[k] as i16;
+                k += 1;
+            }
+            order
+        };
+        let halves: [__m512i; 2] = bytemuck::cast(*quantized);
+        let ordered =
+            |order: [i16; HALF]| _mm512_permutex2var_epi16(halves[0], bytemuck::cast(order), halves[1]);
+        let (first, second) = (ordered(ORDER[0]), ordered(ORDER[1]));
+        let which = [_mm512_test_epi16_mask(first, first) & !1, _mm512_test_epi16_mask(second, second)];
+        let counts = which.map(|mask| mask.count_ones() as usize);
+        to.reserve(2 * HALF);
+        let end = to.spare_capacity_mut().as_mut_ptr();
+        // SAFETY: there is room for two halves; the second begins within the first or right behind it. What is counted is written.
+        unsafe {
+            _mm512_storeu_si512(end.cast(), _mm512_maskz_compress_epi16(which[0], first));
+            _mm512_storeu_si512(end.add(counts[0]).cast(), _mm512_maskz_compress_epi16(which[1], second));
+            to.set_len(to.len() + counts[0] + counts[1]);
+        }
+        u64::from(which[0]) | u64::from(which[1]) << 32
     }
 
     /// Exchanges neighbours, then pairs, then halves.
@@ -114,6 +197,12 @@ mod tests {
         for _ in 0..1000 {
             let (bits, places) = (next(), next() & next());
             assert_eq!(deposit(bits, places), deposit_portable(bits, places));
+            let quantized =
+                std::array::from_fn(|i| if places >> i & 1 == 1 { bits as i16 ^ i as i16 } else { 0 });
+            let (mut fast, mut plain) = (vec![7], vec![7]);
+            let masks =
+                (append_nonzero(&quantized, &mut fast), append_nonzero_portable(&quantized, &mut plain));
+            assert_eq!((masks.0, fast), (masks.1, plain));
         }
     }
 }

@@ -1,27 +1,41 @@
-//! A progressive file, read from its first segment to its last. `None` throughout leaves it to libjpeg.
+//! A file, read from its first segment to its last. `None` throughout leaves it to libjpeg.
 
-use super::dct::Excess;
+use super::coefficients::Coefficients;
 use super::huffman::{Codes, Decoder};
+use super::read_sequential::{self, Part};
 use super::scan::{Means, Selection, read_first, read_intervals, read_means, read_refinement};
-use super::{Grid, ZIGZAG, dct, leaf};
+use super::wanted::{Rest, Wanted};
+use super::{Grid, leaf, natural};
 use crate::codec::jpeg::libjpeg::{BLOCK, Plane, QuantTable};
 use crate::codec::jpeg::markers::{
-    Component as Factors, DHT, DQT, DRI, EOI, MOST_BLOCKS, SOF2, SOS, next_marker, segment,
+    Component as Factors, DHT, DQT, DRI, EOI, MOST_BLOCKS, SOF0, SOF1, SOF2, SOS, next_marker, segment,
 };
 use crate::codec::jpeg::{PlaneSize, plane_size};
 
 /// No scan has told a coefficient yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Reads a whole picture into its planes, which are as many as are wanted of its components, and are sized as those are. Returns the
-/// components' quantization tables.
-pub(in crate::codec::jpeg) fn read(bytes: &[u8], planes: &mut [Plane<&mut [u8]>]) -> Option<Vec<QuantTable>> {
+/// What was read besides the planes.
+pub(in crate::codec::jpeg) struct Picture {
+    /// The components' quantization tables.
+    pub(in crate::codec::jpeg) tables: Vec<QuantTable>,
+    /// The coefficients of the components behind those that have planes, if they were wanted.
+    pub(in crate::codec::jpeg) rest: Vec<Coefficients>,
+}
+
+/// Reads a whole picture into planes of its first components, which are sized as those are, and what is wanted of the others.
+pub(in crate::codec::jpeg) fn read(
+    bytes: &[u8],
+    planes: &mut [Plane<&mut [u8]>],
+    wanted_rest: Rest<'_>,
+) -> Option<Picture> {
     let mut reader = Reader::default();
+    let mut picture = None;
     let mut rest = &bytes[2..];
     while rest.first() == Some(&0xff) {
         let (marker, behind) = next_marker(rest).ok()?;
         if marker == EOI {
-            return reader.finish(planes);
+            return if reader.progressive { reader.finish(planes, wanted_rest) } else { picture };
         }
         let (segment, behind) = segment(marker, behind).ok()?;
         rest = behind;
@@ -29,8 +43,13 @@ pub(in crate::codec::jpeg) fn read(bytes: &[u8], planes: &mut [Plane<&mut [u8]>]
             DHT => reader.codes.define(segment.content)?,
             DQT => reader.define_divisors(segment.content)?,
             DRI => reader.interval = usize::from(u16::from_be_bytes(segment.content.try_into().ok()?)),
-            SOF2 => reader.begin(segment.content)?,
-            SOS => rest = reader.scan(segment.content, rest)?,
+            SOF0 | SOF1 => reader.begin(segment.content, false)?,
+            SOF2 => reader.begin(segment.content, true)?,
+            SOS if reader.progressive => rest = reader.scan(segment.content, rest)?,
+            SOS if picture.is_none() => {
+                let (whole, behind) = reader.only_scan(segment.content, rest, planes, wanted_rest)?;
+                (picture, rest) = (Some(whole), behind);
+            }
             0xe0..=0xef | 0xfe => {}
             _ => return None,
         }
@@ -43,7 +62,8 @@ struct Component {
     factors: Factors,
     divisors: usize,
     size: PlaneSize,
-    grid: Grid,
+    /// Of a progressive picture.
+    grid: Option<Grid>,
     /// By coefficient: the lowest bit that is known.
     known: [u32; 64],
 }
@@ -53,6 +73,7 @@ struct Reader {
     /// The quantization tables, in zigzag order.
     divisors: [Option<QuantTable>; 4],
     codes: Codes,
+    progressive: bool,
     interval: usize,
     components: Vec<Component>,
     /// MCUs across and down of a scan of all components.
@@ -83,7 +104,7 @@ impl Reader {
     }
 
     /// Takes the frame header.
-    fn begin(&mut self, content: &[u8]) -> Option<()> {
+    fn begin(&mut self, content: &[u8], progressive: bool) -> Option<()> {
         let &[8, h0, h1, w0, w1, count @ (1 | 3), ref components @ ..] = content else { return None };
         if !self.components.is_empty() || components.len() != 3 * usize::from(count) {
             return None;
@@ -102,10 +123,11 @@ impl Reader {
                 factors,
                 divisors: usize::from(component[2]),
                 size,
-                grid: Grid::new(size)?,
+                grid: if progressive { Some(Grid::new(size)?) } else { None },
                 known: [UNKNOWN; 64],
             });
         }
+        self.progressive = progressive;
         let largest = |factor: fn(&Factors) -> u8| usize::from(all.iter().map(factor).max().unwrap_or(1));
         self.mcus = (
             (width as usize).div_ceil(BLOCK * largest(|f| f.horizontal)),
@@ -114,7 +136,76 @@ impl Reader {
         Some(())
     }
 
-    /// Reads a scan; returns what follows it.
+    /// Reads the one scan of a sequential picture; returns the picture, and what follows.
+    fn only_scan<'b>(
+        &self,
+        header: &[u8],
+        data: &'b [u8],
+        planes: &mut [Plane<&mut [u8]>],
+        rest: Rest<'_>,
+    ) -> Option<(Picture, &'b [u8])> {
+        let [count, ref selectors @ .., 0, 63, 0] = *header else { return None };
+        let (selectors, more) = selectors.as_chunks::<2>();
+        let same_number = selectors.len() == self.components.len() && usize::from(count) == selectors.len();
+        let divisors = self.component_divisors()?;
+        if !same_number || !more.is_empty() || self.blocks_together() > MOST_BLOCKS as usize {
+            return None;
+        }
+        let alone = self.components.len() == 1;
+        let mut parts = Vec::new();
+        for ((component, &[id, codes]), (divisors, wanted)) in self
+            .components
+            .iter()
+            .zip(selectors)
+            .zip(divisors.iter().zip(self.wanted(&divisors, planes, rest)?))
+        {
+            let row_by_row = alone || component.factors.vertical == 1;
+            if id != component.id || (matches!(wanted, Wanted::Coefficients(..)) && !row_by_row) {
+                return None;
+            }
+            parts.push(Part {
+                factors: if alone { (1, 1) } else { component.blocks_of_mcu() },
+                size: (component.size.width / BLOCK, component.size.rows / BLOCK),
+                means: self.codes.means.get(usize::from(codes >> 4))?.as_ref()?,
+                details: self.codes.details.get(usize::from(codes & 15))?.as_ref()?,
+                divisors,
+                wanted,
+            });
+        }
+        let mcus = if alone { parts.first()?.size } else { self.mcus };
+        let behind = read_sequential::read(data, self.interval, mcus, &mut parts)?;
+        let rest = parts.into_iter().map(|part| part.wanted.finish()).collect::<Option<Vec<_>>>()?;
+        let rest = rest.into_iter().flatten().collect();
+        Some((Picture { tables: divisors.iter().map(natural).collect(), rest }, behind))
+    }
+
+    /// The components' divisors, in zigzag order.
+    fn component_divisors(&self) -> Option<Vec<QuantTable>> {
+        self.components.iter().map(|c| self.divisors.get(c.divisors).copied().flatten()).collect()
+    }
+
+    /// What is wanted of each component.
+    fn wanted<'p>(
+        &self,
+        divisors: &[QuantTable],
+        planes: &'p mut [Plane<&mut [u8]>],
+        rest: Rest<'_>,
+    ) -> Option<Vec<Wanted<'p>>> {
+        let mut planes = planes.iter_mut();
+        let components = self.components.iter().zip(divisors).enumerate();
+        let wanted = components.map(|(i, (component, divisors))| match planes.next() {
+            Some(plane) => Some(Wanted::samples(plane, component.size)),
+            None => Wanted::of_rest(rest, i, component.size, divisors),
+        });
+        wanted.collect()
+    }
+
+    /// Blocks of an MCU of all components.
+    fn blocks_together(&self) -> usize {
+        self.components.iter().map(Component::blocks_of_mcu).map(|(across, down)| across * down).sum()
+    }
+
+    /// Reads a scan of a progressive picture; returns what follows it.
     fn scan<'b>(&mut self, header: &[u8], data: &'b [u8]) -> Option<&'b [u8]> {
         let (&count, rest) = header.split_first()?;
         let (which, rest) = rest.split_at_checked(2 * usize::from(count))?;
@@ -144,7 +235,7 @@ impl Reader {
             }
             (1.., [[_, codes]]) => {
                 let decoder = self.codes.details.get(usize::from(codes & 15))?.as_ref()?;
-                let grid = &mut self.components[places[0]].grid;
+                let grid = self.components[places[0]].grid.as_mut()?;
                 scan_others(selection, decoder, grid, self.interval, data)
             }
             _ => None,
@@ -162,10 +253,10 @@ impl Reader {
         let mut components = Vec::new();
         for (place, component) in self.components.iter_mut().enumerate() {
             let Some(code) = places.iter().position(|p| *p == place).map(|i| codes[i]) else { continue };
-            let Factors { horizontal, vertical } = component.factors;
+            let factors = component.blocks_of_mcu();
             components.push(Means {
-                grid: &mut component.grid,
-                factors: if together { (horizontal.into(), vertical.into()) } else { (1, 1) },
+                grid: component.grid.as_mut()?,
+                factors: if together { factors } else { (1, 1) },
                 decoder: self.codes.means.get(code)?.as_ref(),
             });
         }
@@ -180,28 +271,33 @@ impl Reader {
         })
     }
 
-    /// Transforms the coefficients to samples, if all of them are known to the last bit: what is not would be guessed by libjpeg.
-    fn finish(self, planes: &mut [Plane<&mut [u8]>]) -> Option<Vec<QuantTable>> {
-        let divisors = |component: &Component| self.divisors.get(component.divisors).copied().flatten();
-        let tables: Vec<QuantTable> = self.components.iter().map(divisors).collect::<Option<_>>()?;
-        if tables.is_empty() || self.components.iter().any(|component| component.known != [0; 64]) {
+    /// Hands a progressive picture's coefficients on, if all of them are known to the last bit: what is not would be guessed by
+    /// libjpeg.
+    fn finish(self, planes: &mut [Plane<&mut [u8]>], rest: Rest<'_>) -> Option<Picture> {
+        let divisors = self.component_divisors()?;
+        if divisors.is_empty() || self.components.iter().any(|component| component.known != [0; 64]) {
             return None;
         }
-        for ((plane, component), table) in planes.iter_mut().zip(&self.components).zip(&tables) {
-            debug_assert!(plane.width <= component.size.width && plane.rows <= component.size.rows);
-            let excess = leaf::run(
+        let mut taken = Vec::new();
+        let wanted = self.wanted(&divisors, planes, rest)?;
+        for ((component, divisors), mut wanted) in self.components.into_iter().zip(&divisors).zip(wanted) {
+            let grid = component.grid?;
+            leaf::run(
                 #[inline(always)]
-                || transform(&component.grid, table, plane),
-            );
-            if excess.found() {
-                return None;
-            }
+                || hand_on(&grid, divisors, &mut wanted),
+            )?;
+            taken.extend(wanted.finish()?);
         }
-        Some(tables.iter().map(natural).collect())
+        Some(Picture { tables: divisors.iter().map(natural).collect(), rest: taken })
     }
 }
 
 impl Component {
+    /// Across and down, if it is not alone.
+    fn blocks_of_mcu(&self) -> (usize, usize) {
+        (self.factors.horizontal.into(), self.factors.vertical.into())
+    }
+
     /// Remembers what a scan tells; `None` if it is not this scan's turn.
     fn tell(&mut self, selection: Selection) -> Option<()> {
         /// More bits than anybody leaves for later; no coefficient overflows with them.
@@ -240,36 +336,12 @@ fn scan_others<'b>(
     })
 }
 
-/// Transforms a component back. Blocks may reach beyond the plane.
+/// Hands on the blocks of a component.
 #[inline(always)]
-fn transform(grid: &Grid, divisors: &QuantTable, plane: &mut Plane<&mut [u8]>) -> Excess {
-    let mut excess = Excess::default();
-    let rows = grid.details().chunks_exact(grid.across).zip(grid.nonzero.chunks_exact(grid.across));
-    let rows = rows.zip(grid.means.chunks_exact(grid.across));
-    for (band, ((blocks, nonzero), means)) in plane.data.chunks_mut(plane.width * BLOCK).zip(rows) {
-        for (i, ((block, mask), mean)) in blocks.iter().zip(nonzero).zip(means).enumerate() {
-            let samples = dct::inverse(*mean, *mask, block, divisors, &mut excess);
-            let x = i * BLOCK;
-            if x + BLOCK <= plane.width {
-                for (row, samples) in band.chunks_exact_mut(plane.width).zip(&samples) {
-                    row[x..x + BLOCK].copy_from_slice(samples);
-                }
-            } else {
-                for (row, samples) in band.chunks_exact_mut(plane.width).zip(&samples) {
-                    let inside = &mut row[x..];
-                    inside.copy_from_slice(&samples[..inside.len()]);
-                }
-            }
-        }
+fn hand_on(grid: &Grid, divisors: &QuantTable, wanted: &mut Wanted<'_>) -> Option<()> {
+    let blocks = grid.details().iter().zip(&grid.nonzero).zip(&grid.means);
+    for (i, ((block, nonzero), mean)) in blocks.enumerate() {
+        wanted.take((i % grid.across, i / grid.across), *mean, *nonzero, block, divisors)?;
     }
-    excess
-}
-
-/// A table in zigzag order, in natural order.
-fn natural(table: &QuantTable) -> QuantTable {
-    let mut natural = [0; 64];
-    for (divisor, &place) in table.iter().zip(&ZIGZAG) {
-        natural[usize::from(place)] = *divisor;
-    }
-    natural
+    Some(())
 }

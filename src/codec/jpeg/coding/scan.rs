@@ -2,12 +2,9 @@
 
 use std::ops::Range;
 
-use super::bits::{BitReader, unstuff};
+use super::bits::{BitReader, RST0, unstuff};
 use super::huffman::{Decoder, extended};
 use super::{Block, Grid, band, leaf};
-
-/// The first restart marker of eight.
-const RST0: u8 = 0xd0;
 
 /// Which coefficients a scan tells, and to which bit.
 #[derive(Clone, Copy, Debug)]
@@ -28,21 +25,19 @@ pub(super) struct Means<'a> {
     pub(super) decoder: Option<&'a Decoder>,
 }
 
-/// Reads the data of a scan, one restart interval after the other. `read` is given the numbers of the units in each. Returns what
-/// follows from the marker behind it on.
+/// Reads the data of a scan, one restart interval after the other. `read` is given the numbers of the units in each, and gives the bits
+/// that are left back. (It has them by value, so they can be in registers.) Returns what follows from the marker behind it on.
 pub(super) fn read_intervals(
     mut bytes: &[u8],
     interval: usize,
     units: usize,
-    mut read: impl FnMut(&mut BitReader<'_>, Range<usize>) -> Option<()>,
+    mut read: impl for<'d> FnMut(BitReader<'d>, Range<usize>) -> Option<BitReader<'d>>,
 ) -> Option<&[u8]> {
     let step = if interval == 0 { units } else { interval };
     let mut data = Vec::new();
     for (number, first) in (0..units).step_by(step).enumerate() {
         let (marker, behind) = unstuff(bytes, &mut data)?;
-        let mut bits = BitReader::new(&data);
-        read(&mut bits, first..units.min(first + step))?;
-        bits.finish()?;
+        read(BitReader::new(&data), first..units.min(first + step))?.finish()?;
         if first + step < units {
             if marker != RST0 + (number % 8) as u8 {
                 return None;
@@ -57,13 +52,13 @@ pub(super) fn read_intervals(
 }
 
 /// Reads mean values, of several components block by block. MCUs are counted row by row.
-pub(super) fn read_means(
-    bits: &mut BitReader<'_>,
+pub(super) fn read_means<'d>(
+    mut bits: BitReader<'d>,
     selection: Selection,
     components: &mut [Means<'_>],
     mcus_across: usize,
     mcus: Range<usize>,
-) -> Option<()> {
+) -> Option<BitReader<'d>> {
     let mut means = [0i32; 4];
     for mcu in mcus {
         let (row, column) = (mcu / mcus_across, mcu % mcus_across);
@@ -75,7 +70,7 @@ pub(super) fn read_means(
                 let value = if selection.known > 0 {
                     i32::from(bits.take(1) == 1) << selection.lowest
                 } else {
-                    *mean += read_difference(bits, component.decoder?)?;
+                    *mean += read_difference(&mut bits, component.decoder?)?;
                     mean.checked_mul(1 << selection.lowest)?
                 };
                 let value = i16::try_from(value).ok()?;
@@ -87,11 +82,11 @@ pub(super) fn read_means(
             }
         }
     }
-    Some(())
+    Some(bits)
 }
 
 #[inline(always)]
-fn read_difference(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<i32> {
+pub(super) fn read_difference(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<i32> {
     const MOST: u8 = 15;
     let size = decoder.take(bits).filter(|size| *size <= MOST)?;
     Some(read_value(bits, u32::from(size)))
@@ -99,7 +94,7 @@ fn read_difference(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<i32> {
 
 /// Takes a value of so many bits.
 #[inline(always)]
-fn read_value(bits: &mut BitReader<'_>, size: u32) -> i32 {
+pub(super) fn read_value(bits: &mut BitReader<'_>, size: u32) -> i32 {
     extended(bits.take(size), size)
 }
 
@@ -111,13 +106,13 @@ fn read_run(bits: &mut BitReader<'_>, size: u32) -> usize {
 
 /// Reads the other coefficients for the first time.
 #[inline(always)]
-pub(super) fn read_first(
-    bits: &mut BitReader<'_>,
+pub(super) fn read_first<'d>(
+    mut bits: BitReader<'d>,
     selection: Selection,
     decoder: &Decoder,
     blocks: &mut [Block],
     nonzero: &mut [u64],
-) -> Option<()> {
+) -> Option<BitReader<'d>> {
     let mut next = 0;
     while next < blocks.len() {
         let (block, mask) = (&mut blocks[next], &mut nonzero[next]);
@@ -125,7 +120,7 @@ pub(super) fn read_first(
         let mut k = selection.first;
         while k <= selection.last {
             bits.fill();
-            if let Some((zeros, value)) = decoder.take_valued(bits) {
+            if let Some((zeros, value)) = decoder.take_valued(&mut bits) {
                 k += zeros;
                 if k > selection.last {
                     return None;
@@ -135,38 +130,38 @@ pub(super) fn read_first(
                 k += 1;
                 continue;
             }
-            let symbol = decoder.take(bits)?;
+            let symbol = decoder.take(&mut bits)?;
             let (zeros, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
             if size > 0 {
                 k += zeros;
                 if k > selection.last {
                     return None;
                 }
-                let value = read_value(bits, size) << selection.lowest;
+                let value = read_value(&mut bits, size) << selection.lowest;
                 *block.get_mut(k as usize)? = i16::try_from(value).ok().filter(|value| *value != i16::MIN)?;
                 *mask |= 1 << k;
                 k += 1;
             } else if zeros == 15 {
                 k += 16;
             } else {
-                next += read_run(bits, zeros) - 1;
+                next += read_run(&mut bits, zeros) - 1;
                 break;
             }
         }
     }
     // A run may not go on behind a restart.
-    (next == blocks.len()).then_some(())
+    (next == blocks.len()).then_some(bits)
 }
 
 /// Reads another bit of the other coefficients.
 #[inline(always)]
-pub(super) fn read_refinement(
-    bits: &mut BitReader<'_>,
+pub(super) fn read_refinement<'d>(
+    mut bits: BitReader<'d>,
     selection: Selection,
     decoder: &Decoder,
     blocks: &mut [Block],
     nonzero: &mut [u64],
-) -> Option<()> {
+) -> Option<BitReader<'d>> {
     let band = band(selection.first, selection.last);
     let mut run = 0;
     for (block, mask) in blocks.iter_mut().zip(nonzero) {
@@ -176,10 +171,10 @@ pub(super) fn read_refinement(
         let mut rest = band;
         while run == 0 && rest != 0 {
             bits.fill();
-            let symbol = decoder.take(bits)?;
+            let symbol = decoder.take(&mut bits)?;
             let (zeros, size) = (u32::from(symbol >> 4), symbol & 15);
             if size == 0 && zeros < 15 {
-                run = read_run(bits, zeros);
+                run = read_run(&mut bits, zeros);
                 break;
             }
             if size > 1 {
@@ -191,19 +186,19 @@ pub(super) fn read_refinement(
             if at == 0 {
                 return None;
             }
-            change.read_next(bits, rest & known & (at - 1));
+            change.read_next(&mut bits, rest & known & (at - 1));
             change.new |= if size == 1 { at } else { 0 };
             change.negative |= if positive == 0 { at } else { 0 };
             rest &= !(at | (at - 1));
         }
         if run > 0 {
-            change.read_next(bits, rest & known);
+            change.read_next(&mut bits, rest & known);
             run -= 1;
         }
         change.apply(1 << selection.lowest, known, block);
         *mask |= change.new;
     }
-    (run == 0).then_some(())
+    (run == 0).then_some(bits)
 }
 
 /// How a scan changes the coefficients of a block.

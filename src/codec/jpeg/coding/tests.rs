@@ -61,12 +61,11 @@ fn frame<'a>((width, height): (u32, u32), components: &'a [Component], tables: T
         space: if components.len() == 1 { Space::Gray } else { Space::YCbCr },
         components,
         tables,
-        // Those who write progressive files here do so without being told.
+        // libjpeg is told in another way.
         progressive: false,
         restart_interval: 0,
         density: None,
         segments: Vec::new(),
-        codes: None,
     }
 }
 
@@ -74,8 +73,8 @@ type Picture = (Vec<Vec<u8>>, Vec<QuantTable>);
 
 fn read_ours(file: &[u8], sizes: &[PlaneSize]) -> Option<Picture> {
     let mut samples: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0x5a; size.bytes()]).collect();
-    let tables = read(file, &mut planes(samples.iter_mut().map(Vec::as_mut_slice), sizes))?;
-    Some((samples, tables))
+    let picture = read(file, &mut planes(samples.iter_mut().map(Vec::as_mut_slice), sizes), Rest::Nothing)?;
+    Some((samples, picture.tables))
 }
 
 fn read_libjpeg(file: &[u8], sizes: &[PlaneSize]) -> Option<Picture> {
@@ -89,8 +88,27 @@ fn read_libjpeg(file: &[u8], sizes: &[PlaneSize]) -> Option<Picture> {
     Some((samples, tables.ok()?))
 }
 
-/// All sizes and samplings, as libjpeg writes them with a quality and a restart interval.
+/// All sizes and samplings, as libjpeg writes them with a quality and a restart interval, sequential and progressive in turn.
 fn files(quality: u8, interval: u16) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
+    let progressive = progressive_files(quality, interval);
+    progressive.zip(sequential_files(quality, interval)).flat_map(|(one, other)| [one, other])
+}
+
+fn progressive_files(quality: u8, interval: u16) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
+    files_by(libjpeg::write_refined, quality, interval)
+}
+
+fn sequential_files(quality: u8, interval: u16) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
+    files_by(libjpeg::write, quality, interval)
+}
+
+type WriteByLibjpeg = fn(&mut Vec<u8>, &Frame<'_>, &Pixels<'_>) -> Result<(), libjpeg::Fault>;
+
+fn files_by(
+    write: WriteByLibjpeg,
+    quality: u8,
+    interval: u16,
+) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
     SIZES.into_iter().flat_map(move |size| {
         SAMPLINGS.into_iter().map(move |components| {
             let sizes = sizes(size, components);
@@ -103,7 +121,7 @@ fn files(quality: u8, interval: u16) -> impl Iterator<Item = (Vec<u8>, Vec<Plane
             let frame =
                 Frame { restart_interval: interval, ..frame(size, components, Tables::Quality(quality)) };
             let mut file = Vec::new();
-            libjpeg::write_refined(&mut file, &frame, &pixels).unwrap();
+            write(&mut file, &frame, &pixels).unwrap();
             (file, sizes)
         })
     })
@@ -122,10 +140,11 @@ fn samples_are_those_of_libjpeg() {
 
 #[test]
 fn only_the_first_planes_may_be_wanted() {
-    let (file, sizes) = files(80, 0).last().unwrap();
-    let (samples, _) = read_ours(&file, &sizes).unwrap();
-    let (luma, tables) = read_ours(&file, &sizes[..1]).unwrap();
-    assert!(luma == samples[..1] && tables.len() == 3);
+    for (file, sizes) in files(80, 0).filter(|(_, sizes)| sizes.len() == 3) {
+        let (samples, _) = read_ours(&file, &sizes).unwrap();
+        let (luma, tables) = read_ours(&file, &sizes[..1]).unwrap();
+        assert!(luma == samples[..1] && tables.len() == 3);
+    }
 }
 
 #[test]
@@ -140,10 +159,14 @@ fn a_file_of_others_is_read_as_libjpeg_reads_it() {
 
 #[test]
 fn what_is_not_whole_is_left_to_libjpeg() {
-    let (file, sizes) = files(90, 7).nth(12).unwrap();
-    for length in 2..file.len() {
-        assert!(read_ours(&file[..length], &sizes).is_none(), "{length} of {} bytes", file.len());
+    for (file, sizes) in
+        [progressive_files(90, 7).nth(12), sequential_files(90, 7).nth(12)].map(Option::unwrap)
+    {
+        for length in 2..file.len() {
+            assert!(read_ours(&file[..length], &sizes).is_none(), "{length} of {} bytes", file.len());
+        }
     }
+    let (file, sizes) = progressive_files(90, 7).nth(12).unwrap();
     // Whole, but the last scan is missing: libjpeg guesses what it would have told.
     let last = file.windows(2).rposition(|bytes| bytes == [0xff, 0xda]).unwrap();
     let early = [&file[..last], &[0xff, 0xd9]].concat();
@@ -153,7 +176,7 @@ fn what_is_not_whole_is_left_to_libjpeg() {
 #[test]
 fn scans_of_no_coefficients_are_left_to_libjpeg() {
     const SOS: [u8; 2] = [0xff, 0xda];
-    let (file, sizes) = files(90, 0).find(|(_, sizes)| sizes.len() == 1).unwrap();
+    let (file, sizes) = progressive_files(90, 0).find(|(_, sizes)| sizes.len() == 1).unwrap();
     let scans = (0..file.len()).filter(|&at| file[at..].starts_with(&SOS));
     // Length, number of components, component and codes, and then the band.
     let bands: Vec<usize> = scans.map(|at| at + 7).filter(|&band| file[band] > 0).collect();
@@ -179,6 +202,7 @@ fn damage_is_judged_as_libjpeg_does() {
             // A picture of another size needs other planes.
             let same = |markers: &Markers<'_>| {
                 markers.components.len() == sizes.len()
+                    && markers.components.iter().all(|c| c.horizontal > 0 && c.vertical > 0)
                     && (0..sizes.len()).all(|i| sizes[i] == self::sizes_of(markers)[i])
             };
             if !Markers::scan(&damaged).is_ok_and(|markers| same(&markers)) {
@@ -197,30 +221,107 @@ fn sizes_of(markers: &Markers<'_>) -> Vec<PlaneSize> {
     sizes((markers.width, markers.height), &markers.components)
 }
 
+/// Writes samples with a quality.
+fn write_ours(
+    size: (u32, u32),
+    components: &[Component],
+    quality: u8,
+    progressive: bool,
+    interval: u16,
+    samples: &[Vec<u8>],
+) -> Vec<u8> {
+    let sizes = sizes(size, components);
+    let planes = planes(samples.iter().map(Vec::as_slice), &sizes);
+    let parts: Vec<Part<'_>> = planes.into_iter().map(Part::Samples).collect();
+    let frame = frame(size, components, Tables::Quality(quality));
+    let mut file = Vec::new();
+    write(&mut file, &Frame { progressive, restart_interval: interval, ..frame }, &parts).unwrap();
+    file
+}
+
 #[test]
 fn what_is_written_is_what_libjpeg_would_write() {
-    for quality in [15, 90, 100] {
-        for interval in [0, 1, 7] {
-            for (size, components) in SIZES.iter().flat_map(|size| SAMPLINGS.map(|s| (*size, s))) {
-                let sizes = sizes(size, components);
-                let samples = samples(&sizes);
-                let pixels = planes(samples.iter().map(Vec::as_slice), &sizes);
-                let frame =
-                    Frame { restart_interval: interval, ..frame(size, components, Tables::Quality(quality)) };
-                let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-                write(&mut ours, &frame, &pixels).unwrap();
-                let packed = Pixels::Packed(Space::Gray, &samples[0]);
-                let pixels = if components.len() == 1 { &packed } else { &Pixels::Planes(&pixels) };
-                libjpeg::write_refined(&mut theirs, &frame, pixels).unwrap();
-
-                let case = format!("{size:?} {components:?} {quality} {interval}");
-                // The same coefficients, in other scans.
-                let expected = read_libjpeg(&theirs, &sizes).unwrap();
+    for (quality, interval) in [15, 90, 100].into_iter().flat_map(|quality| [0, 1, 7].map(|i| (quality, i))) {
+        for (size, components) in SIZES.iter().flat_map(|size| SAMPLINGS.map(|s| (*size, s))) {
+            let sizes = sizes(size, components);
+            let samples = samples(&sizes);
+            let pixels = planes(samples.iter().map(Vec::as_slice), &sizes);
+            let packed = Pixels::Packed(Space::Gray, &samples[0]);
+            let pixels = if components.len() == 1 { &packed } else { &Pixels::Planes(&pixels) };
+            let frame =
+                Frame { restart_interval: interval, ..frame(size, components, Tables::Quality(quality)) };
+            let mut theirs = Vec::new();
+            libjpeg::write(&mut theirs, &frame, pixels).unwrap();
+            let expected = read_libjpeg(&theirs, &sizes).unwrap();
+            for progressive in [false, true] {
+                let case = format!("{size:?} {components:?} {quality} {progressive} {interval}");
+                // The same coefficients, in other scans or codes.
+                let ours = write_ours(size, components, quality, progressive, interval, &samples);
                 assert!(read_libjpeg(&ours, &sizes).expect(&case) == expected, "{case}");
                 assert!(read_ours(&ours, &sizes).expect(&case) == expected, "{case}");
             }
         }
     }
+}
+
+/// Reads luma and the coefficients of chroma, and writes both, with these tables or its own, as sequential or progressive file.
+fn rewrite(file: &[u8], sizes: &[PlaneSize], tables: Option<&[QuantTable]>, progressive: bool) -> Vec<u8> {
+    let markers = Markers::scan(file).unwrap();
+    let mut luma = vec![0; sizes[0].bytes()];
+    let picture = read(file, &mut [sizes[0].plane(&mut luma[..])], Rest::Coefficients(tables)).unwrap();
+    let parts: Vec<Part<'_>> = [Part::Samples(sizes[0].plane(&luma[..]))]
+        .into_iter()
+        .chain(picture.rest.iter().map(Part::Coefficients))
+        .collect();
+    let tables = Tables::Own(tables.unwrap_or(&picture.tables));
+    let frame = frame((markers.width, markers.height), &markers.components, tables);
+    let mut out = Vec::new();
+    write(&mut out, &Frame { progressive, ..frame }, &parts).unwrap();
+    out
+}
+
+/// Pictures whose chroma is read as coefficients: several rows of blocks in an MCU are not read row by row, which is left to libjpeg.
+fn chroma_files(quality: u8) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
+    files(quality, 0).filter(|(file, _)| {
+        let components = Markers::scan(file).unwrap().components;
+        components.len() == 3 && components[1].vertical == 1
+    })
+}
+
+#[test]
+fn coefficients_are_passed_on_without_loss() {
+    for (quality, (file, sizes)) in
+        [15, 90, 100].into_iter().flat_map(|q| chroma_files(q).map(move |f| (q, f)))
+    {
+        let chroma = |file: &[u8]| read_libjpeg(file, &sizes).unwrap().0.split_off(1);
+        let expected = chroma(&file);
+        for progressive in [false, true] {
+            let case = format!("{sizes:?} {quality} {progressive}");
+            assert!(chroma(&rewrite(&file, &sizes, None, progressive)) == expected, "{case}");
+        }
+    }
+}
+
+#[test]
+fn coefficients_are_quantized_anew() {
+    let mut pictures = 0;
+    for (file, sizes) in chroma_files(100).filter(|(_, sizes)| sizes[1].bytes() > 1000) {
+        let before = read_libjpeg(&file, &sizes).unwrap();
+        let divisor = 7;
+        let tables = vec![[divisor; 64]; 3];
+        for progressive in [false, true] {
+            let after = read_libjpeg(&rewrite(&file, &sizes, Some(&tables), progressive), &sizes).unwrap();
+            assert_eq!(after.1, tables);
+            for (before, after) in before.0.iter().zip(&after.0).skip(1) {
+                // Each of 64 coefficients is off by half of the divisor at most, all of them together by much less.
+                let differences = before.iter().zip(after).map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
+                let deviation = (differences.sum::<f64>() / before.len() as f64).sqrt();
+                assert!(deviation < f64::from(divisor) / 2.0, "{sizes:?}: {deviation}");
+            }
+            pictures += 1;
+        }
+    }
+    assert!(pictures >= 10);
 }
 
 #[test]
@@ -229,9 +330,7 @@ fn long_runs_of_empty_blocks_are_written() {
     let size = PlaneSize { width: 1600, rows: 1600 };
     let mut samples = vec![128; size.bytes()];
     *samples.last_mut().unwrap() = 0;
-    let frame = frame((1600, 1600), &[FULL], Tables::Quality(50));
-    let mut file = Vec::new();
-    write(&mut file, &frame, &[size.plane(&samples[..])]).unwrap();
+    let file = write_ours((1600, 1600), &[FULL], 50, true, 0, &[samples]);
     assert!(read_ours(&file, &[size]).unwrap() == read_libjpeg(&file, &[size]).unwrap());
     assert_ne!(read_ours(&file, &[size]).unwrap().0[0].last(), Some(&128));
 }
@@ -241,12 +340,14 @@ fn tables_of_16_bits_are_kept() {
     let size = PlaneSize { width: 64, rows: 64 };
     let samples = samples(&[size]);
     let table: QuantTable = std::array::from_fn(|i| 1 + 40 * i as u16);
-    let mut file = Vec::new();
     let tables = [table];
-    write(&mut file, &frame((64, 64), &[FULL], Tables::Own(&tables)), &[size.plane(&samples[0][..])])
-        .unwrap();
-    let (ours, theirs) = (read_ours(&file, &[size]).unwrap(), read_libjpeg(&file, &[size]).unwrap());
-    assert!(ours == theirs && ours.1 == tables);
+    for progressive in [false, true] {
+        let mut file = Vec::new();
+        let frame = Frame { progressive, ..frame((64, 64), &[FULL], Tables::Own(&tables)) };
+        write(&mut file, &frame, &[Part::Samples(size.plane(&samples[0][..]))]).unwrap();
+        let (ours, theirs) = (read_ours(&file, &[size]).unwrap(), read_libjpeg(&file, &[size]).unwrap());
+        assert!(ours == theirs && ours.1 == tables);
+    }
 }
 
 #[test]
@@ -258,34 +359,30 @@ fn untouched_planes_keep_their_coefficients() {
             (0..size.bytes()).map(|i| (90 + i % size.width / 2 + i / size.width / 3) as u8).collect()
         };
         let mut samples: Vec<Vec<u8>> = sizes.iter().map(smooth).collect();
-        let mut files = [Vec::new(), Vec::new()];
-        for file in &mut files {
-            let pixels = planes(samples.iter().map(Vec::as_slice), &sizes);
-            write(file, &frame((128, 96), components, Tables::Quality(90)), &pixels).unwrap();
-            samples = read_ours(file, &sizes).unwrap().0;
-        }
-        assert!(files[0] == files[1], "{components:?}");
+        let mut written = || {
+            let file = write_ours((128, 96), components, 90, true, 0, &samples);
+            samples = read_ours(&file, &sizes).unwrap().0;
+            file
+        };
+        assert!(written() == written(), "{components:?}");
     }
 }
 
 #[test]
-fn sampled_codes_make_files_shorter_and_change_nothing_else() {
+fn sampled_codes_make_files_shorter() {
     for quality in [15, 90, 100] {
         let (mut plain_length, mut coded_length) = (0, 0);
         for components in SAMPLINGS {
             let sizes = sizes((300, 500), components);
             let samples = samples(&sizes);
             let pixels = planes(samples.iter().map(Vec::as_slice), &sizes);
-            let frame = frame((300, 500), components, Tables::Quality(quality));
-            let codes = codes(&frame.quant_tables().unwrap(), &pixels);
             let packed = Pixels::Packed(Space::Gray, &samples[0]);
             let pixels = if components.len() == 1 { &packed } else { &Pixels::Planes(&pixels) };
-            let (mut plain, mut coded) = (Vec::new(), Vec::new());
+            let mut plain = Vec::new();
+            let frame = frame((300, 500), components, Tables::Quality(quality));
             libjpeg::write(&mut plain, &frame, pixels).unwrap();
-            libjpeg::write(&mut coded, &Frame { codes: Some(codes), ..frame }, pixels).unwrap();
-            assert!(read_libjpeg(&coded, &sizes).unwrap() == read_libjpeg(&plain, &sizes).unwrap());
             plain_length += plain.len();
-            coded_length += coded.len();
+            coded_length += write_ours((300, 500), components, quality, false, 0, &samples).len();
         }
         assert!(coded_length < plain_length, "quality {quality}: {coded_length}, not {plain_length}");
     }

@@ -52,12 +52,19 @@ pub(in crate::codec::jpeg) fn walk(data: &[u8], blocks: &[BlockCodes<'_>], mcus:
     if mcus * blocks.len() as u64 > unstuffed.len() as u64 * 4 {
         return None;
     }
-    let mut bits = BitReader::new(&unstuffed);
     leaf::run(
         #[inline(always)]
-        || (0..mcus).try_for_each(|_| blocks.iter().try_for_each(|block| block.walk(&mut bits))),
+        || {
+            let mut bits = BitReader::new(&unstuffed);
+            for _ in 0..mcus {
+                for block in blocks {
+                    block.walk(&mut bits)?;
+                }
+            }
+            bits.finish()
+        },
     )?;
-    bits.finish().map(|()| marker)
+    Some(marker)
 }
 
 /// The codes of one block of an MCU: of its mean, and of its other coefficients.
@@ -129,7 +136,7 @@ impl Details {
     }
 
     /// The same for one symbol.
-    #[cold]
+    #[inline(always)]
     fn take_one(&self, bits: &mut BitReader<'_>, left: u32) -> Option<u32> {
         let step = Step::new(self.decoder.take(bits)?, 0);
         bits.skip(step.bits.into());

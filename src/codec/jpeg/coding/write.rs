@@ -1,13 +1,15 @@
-//! A progressive file, written. The coefficients are counted while they are made, block by block; every scan then has the code that
-//! suits it best.
-
-use std::ops::Range;
+//! A file, written; a progressive one here. Its coefficients are counted while they are made, block by block; every scan then has the
+//! code that suits it best.
 
 use super::bits::BitWriter;
+use super::coefficients::{Blocks, Coefficients};
+use super::dct::Quantizer;
 use super::huffman::Encoder;
-use super::{ZIGZAG, band, dct, leaf, zeros};
-use crate::codec::jpeg::libjpeg::{BLOCK, Fault, Frame, Plane, QuantTable};
-use crate::codec::jpeg::markers::{APP0, DHT, DQT, DRI, Density, EOI, SOF2, SOI, SOS};
+use super::rows::Part;
+use super::{ZIGZAG, band, leaf, write_sequential};
+use crate::codec::jpeg::PlaneSize;
+use crate::codec::jpeg::libjpeg::{BLOCK, Fault, Frame, QuantTable};
+use crate::codec::jpeg::markers::{APP0, DHT, DQT, DRI, Density, EOI, SOF0, SOF1, SOF2, SOI, SOS};
 
 /// What a scan tells: some coefficients of one component. None of them is split by bits, since later refinements would take longer
 /// than all else together.
@@ -42,98 +44,90 @@ const LONGEST_RUN: u32 = 0x7fff;
 pub(in crate::codec::jpeg) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
-    planes: &[Plane<&[u8]>],
+    parts: &[Part<'_>],
 ) -> Result<(), Fault> {
     let tables = frame.quant_tables()?;
-    let interval = u32::from(frame.restart_interval);
-    let mut scans: Vec<(Scan, Counter)> = SCANS
-        .iter()
-        .filter(|scan| scan.component < planes.len())
-        .map(|scan| (*scan, Counter::starting(|_| 0)))
-        .collect();
-    let mut coefficients = Vec::new();
-    for (component, (plane, table)) in planes.iter().zip(&tables).enumerate() {
-        let mut counted: Vec<(Walk, &mut Counter)> = scans
-            .iter_mut()
-            .filter(|(scan, _)| scan.component == component)
-            .map(|(scan, counter)| (Walk::new(*scan, interval), counter))
-            .collect();
-        let quantizer = dct::Quantizer::new(table);
-        let transformed = leaf::run(
-            #[inline(always)]
-            || Coefficients::of(plane, &quantizer, &mut counted),
-        );
-        coefficients.push(transformed.ok_or_else(Fault::out_of_memory)?);
-        counted.iter_mut().for_each(|(walk, counter)| walk.finish(*counter));
-    }
-
     out.clear();
-    write_header(out, frame, &tables);
-    for (scan, counter) in &scans {
-        let code = Encoder::optimal(&counter.frequencies);
-        write_scan(out, *scan, &code, &coefficients[scan.component], interval);
-    }
+    let written = match frame.progressive {
+        true => write_progressive(out, frame, &tables, parts),
+        false => write_sequential::write(out, frame, &tables, parts),
+    };
+    written.ok_or_else(Fault::out_of_memory)?;
     out.extend([0xff, EOI]);
     Ok(())
 }
 
-/// The coefficients of a component. Those that are not zero are next to each other, which is a fraction of all, so writing a scan
-/// is quick to get at them.
-struct Coefficients {
-    means: Vec<i16>,
-    /// For every block, bit `k` tells whether coefficient `k`, other than the mean, is not zero.
-    nonzero: Vec<u64>,
-    /// The coefficients that are not zero.
-    details: Vec<i16>,
-}
-
-impl Coefficients {
-    /// Transforms and quantizes a plane, row of blocks by row, and counts what scans will tell of it. `None` if memory runs out.
-    #[inline(always)]
-    fn of(
-        plane: &Plane<&[u8]>,
-        quantizer: &dct::Quantizer,
-        scans: &mut [(Walk, &mut Counter)],
-    ) -> Option<Self> {
-        let (across, down) = (plane.width.div_ceil(BLOCK), plane.rows.div_ceil(BLOCK));
-        let (means, nonzero) = (zeros(across * down)?, zeros(across * down)?);
-        let mut all = Self { means, nonzero, details: Vec::new() };
-        for (row, band) in plane.data.chunks(plane.width * BLOCK).enumerate() {
-            let (blocks, first) = (row * across..(row + 1) * across, all.details.len());
-            all.details.try_reserve(across * BLOCK * BLOCK).ok()?;
-            for (i, block) in blocks.clone().enumerate() {
-                let samples = samples(band, plane.width, i * BLOCK);
-                (all.means[block], all.nonzero[block]) = dct::forward(&samples, quantizer, &mut all.details);
-            }
-            for (walk, counter) in &mut *scans {
-                all.tell(blocks.clone(), &all.details[first..], walk, *counter);
-            }
-        }
-        Some(all)
+/// `None` if memory runs out.
+fn write_progressive(
+    out: &mut Vec<u8>,
+    frame: &Frame<'_>,
+    tables: &[QuantTable],
+    parts: &[Part<'_>],
+) -> Option<()> {
+    let interval = u32::from(frame.restart_interval);
+    let mut scans: Vec<(Scan, Counter)> = SCANS
+        .iter()
+        .filter(|scan| scan.component < parts.len())
+        .map(|scan| (*scan, Counter::starting(|_| 0)))
+        .collect();
+    let mut transformed = Vec::new();
+    for (component, (part, table)) in parts.iter().zip(tables).enumerate() {
+        let mut counts: Vec<(Walk, &mut Counter)> = scans
+            .iter_mut()
+            .filter(|(scan, _)| scan.component == component)
+            .map(|(scan, counter)| (Walk::new(*scan, interval), counter))
+            .collect();
+        transformed.push(leaf::run(
+            #[inline(always)]
+            || count(part, table, &mut counts),
+        )?);
+        counts.iter_mut().for_each(|(walk, counter)| walk.finish(*counter));
     }
 
-    /// Tells a sink of some blocks, whose details are these.
-    #[inline(always)]
-    fn tell(&self, blocks: Range<usize>, mut details: &[i16], walk: &mut Walk, sink: &mut impl Sink) {
-        for (mean, nonzero) in self.means[blocks.clone()].iter().zip(&self.nonzero[blocks]) {
-            let (of_block, rest) = details.split_at(nonzero.count_ones() as usize);
-            walk.block(*mean, *nonzero, of_block, sink);
-            details = rest;
-        }
+    write_header(out, frame, tables);
+    for (scan, counter) in &scans {
+        let code = Encoder::optimal(&counter.frequencies);
+        let blocks = match (&parts[scan.component], &transformed[scan.component]) {
+            (Part::Coefficients(all), _) => all.blocks(),
+            (_, transformed) => transformed.as_ref().map_or(Blocks::default(), Coefficients::blocks),
+        };
+        write_scan(out, *scan, &code, blocks, interval);
     }
+    Some(())
 }
 
-/// The samples of a block from a column of a band on. What lies beyond the band repeats its edge, which costs the fewest bits.
+/// Counts what scans will tell of a component; transforms it for that, if it is not, row of blocks by row. `None` if memory runs
+/// out.
 #[inline(always)]
-pub(super) fn samples(band: &[u8], width: usize, x: usize) -> [[u8; BLOCK]; BLOCK] {
-    if x + BLOCK <= width && band.len() == width * BLOCK {
-        return std::array::from_fn(|y| *band[y * width + x..].first_chunk().expect("it is inside"));
+fn count(
+    part: &Part<'_>,
+    divisors: &QuantTable,
+    counts: &mut [(Walk, &mut Counter)],
+) -> Option<Option<Coefficients>> {
+    let plane = match part {
+        Part::Samples(plane) => plane,
+        Part::Coefficients(all) => {
+            tell_all(all.blocks(), counts);
+            return Some(None);
+        }
+    };
+    let mut all = Coefficients::with_room(PlaneSize { width: plane.width, rows: plane.rows })?;
+    let quantizer = Quantizer::new(divisors);
+    for band in plane.data.chunks(plane.width * BLOCK) {
+        tell_all(all.transform(band, plane.width, &quantizer)?, counts);
     }
-    let lowest = band.len() / width - 1;
-    std::array::from_fn(|y| std::array::from_fn(|i| band[y.min(lowest) * width + (x + i).min(width - 1)]))
+    Some(Some(all))
 }
 
-fn write_header(out: &mut Vec<u8>, frame: &Frame<'_>, tables: &[QuantTable]) {
+#[inline(always)]
+fn tell_all(blocks: Blocks<'_>, counts: &mut [(Walk, &mut Counter)]) {
+    for (walk, counter) in counts {
+        walk.blocks(blocks, *counter);
+    }
+}
+
+/// Writes all that comes before the first scan.
+pub(super) fn write_header(out: &mut Vec<u8>, frame: &Frame<'_>, tables: &[QuantTable]) {
     out.extend([0xff, SOI]);
     if let Some(Density { unit, x, y }) = frame.density {
         let ([x0, x1], [y0, y1]) = (x.to_be_bytes(), y.to_be_bytes());
@@ -158,32 +152,38 @@ fn write_header(out: &mut Vec<u8>, frame: &Frame<'_>, tables: &[QuantTable]) {
     for (i, (factors, table)) in frame.components.iter().zip(tables).enumerate() {
         header.extend([i as u8 + 1, factors.horizontal << 4 | factors.vertical, number(table) as u8]);
     }
-    write_segment(out, SOF2, &header);
+    let wide = tables.iter().flatten().any(|&divisor| divisor > 255);
+    let process = match (frame.progressive, wide) {
+        (true, _) => SOF2,
+        (false, true) => SOF1,
+        (false, false) => SOF0,
+    };
+    write_segment(out, process, &header);
     if frame.restart_interval > 0 {
         write_segment(out, DRI, &frame.restart_interval.to_be_bytes());
     }
 }
 
-fn write_segment(out: &mut Vec<u8>, marker: u8, content: &[u8]) {
+pub(super) fn write_segment(out: &mut Vec<u8>, marker: u8, content: &[u8]) {
     out.extend([0xff, marker]);
     out.extend((content.len() as u16 + 2).to_be_bytes());
     out.extend(content);
 }
 
-fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, coefficients: &Coefficients, interval: u32) {
-    let (counts, symbols) = code.definition();
+fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, blocks: Blocks<'_>, interval: u32) {
     let class = if scan.first == 0 { 0 } else { 0x10 };
-    write_segment(out, DHT, &[&[class], &counts[..], symbols].concat());
+    write_segment(out, DHT, &code.definition(class));
     write_segment(out, SOS, &[1, scan.component as u8 + 1, 0, scan.first as u8, scan.last as u8, 0]);
-    let mut emitter = Emitter { bits: BitWriter::new(out), code, restarts: 0 };
-    let mut walk = Walk::new(scan, interval);
-    let blocks = 0..coefficients.means.len();
     leaf::run(
         #[inline(always)]
-        || coefficients.tell(blocks, &coefficients.details, &mut walk, &mut emitter),
+        || {
+            let mut emitter = Emitter { bits: BitWriter::new(out), code, restarts: 0 };
+            let mut walk = Walk::new(scan, interval);
+            walk.blocks(blocks, &mut emitter);
+            walk.finish(&mut emitter);
+            emitter.bits.flush();
+        },
     );
-    walk.finish(&mut emitter);
-    emitter.bits.flush();
 }
 
 /// Takes what a scan says.
@@ -219,7 +219,7 @@ impl Sink for Counter {
 struct Emitter<'a> {
     bits: BitWriter<'a>,
     code: &'a Encoder,
-    restarts: u8,
+    restarts: usize,
 }
 
 impl Sink for Emitter<'_> {
@@ -229,10 +229,10 @@ impl Sink for Emitter<'_> {
         self.bits.put(code << count | bits, length + count);
     }
 
+    #[inline(always)]
     fn restart(&mut self) {
-        self.bits.flush();
-        self.bits.out.extend([0xff, 0xd0 + self.restarts]);
-        self.restarts = (self.restarts + 1) % 8;
+        self.bits.restart(self.restarts);
+        self.restarts += 1;
     }
 }
 
@@ -252,6 +252,14 @@ pub(super) struct Walk {
 impl Walk {
     pub(super) fn new(scan: Scan, interval: u32) -> Self {
         Self { scan, band: band(scan.first, scan.last), mean: 0, run: 0, interval, left: interval }
+    }
+
+    /// Tells of the next blocks.
+    #[inline(always)]
+    fn blocks(&mut self, blocks: Blocks<'_>, sink: &mut impl Sink) {
+        for (mean, nonzero, details) in blocks {
+            self.block(mean, nonzero, details, sink);
+        }
     }
 
     /// Tells of the next block. `details` are those of its coefficients that are not zero.
@@ -311,6 +319,7 @@ impl Walk {
         }
     }
 
+    #[inline(always)]
     fn count_interval(&mut self, sink: &mut impl Sink) {
         if self.left == 0 {
             self.finish(sink);
@@ -324,7 +333,7 @@ impl Walk {
 
 /// A value's bits and how many they are (T.81, F.1.2.1).
 #[inline(always)]
-fn coded(value: i32) -> (u32, u32) {
+pub(super) fn coded(value: i32) -> (u32, u32) {
     let size = 32 - value.unsigned_abs().leading_zeros();
     let bits = (value + (value >> 31)) as u32 & ((1 << size) - 1);
     (bits, size)

@@ -30,7 +30,6 @@ fn jpeg(
         restart_interval: 0,
         density: Some(Density { unit: 1, x: 72, y: 72 }),
         segments: segments.iter().map(|&(marker, content)| Segment { marker, content }).collect(),
-        codes: None,
     };
     change(&mut frame);
     let samples = width as usize * height as usize * space.components();
@@ -217,5 +216,5 @@ fn opened(file: &[u8]) -> (Native, Layout) {
     };
     let source = super::super::Source::open(file, &target).unwrap();
     let layout = source.layout();
-    (source.native(Vec::new()), layout)
+    (source.native(Vec::new(), None), layout)
 }

@@ -7,17 +7,17 @@ use mozjpeg_sys::{
     JCP_FASTEST, JINT_COMPRESS_PROFILE, boolean, jpeg_alloc_quant_table, jpeg_c_set_int_param,
     jpeg_compress_struct, jpeg_create_compress, jpeg_destination_mgr, jpeg_destroy_compress, jpeg_error_mgr,
     jpeg_finish_compress, jpeg_scan_info, jpeg_set_colorspace, jpeg_set_defaults, jpeg_set_quality,
-    jpeg_start_compress, jpeg_write_marker, jpeg_write_raw_data, jpeg_write_scanlines,
+    jpeg_start_compress, jpeg_write_marker, jpeg_write_scanlines,
 };
 
 use super::super::markers::{Component, Density, Segment};
-use super::{BLOCK, Band, Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
+use super::{Fault, QuantTable, ROWS, Space, catch, error_manager};
 
 /// Room that the output buffer is given at a time.
 const ROOM: usize = 1 << 16;
 
 /// The largest divisor that libjpeg's forward DCT handles (it multiplies by 8 in 16 bits); a coefficient is 0 long before.
-const MOST_QUANT: u16 = 8191;
+pub(in crate::codec::jpeg) const MOST_QUANT: u16 = 8191;
 
 /// The scans of progressive RGB; all others are written elsewhere. No coefficient is split by bits: its later refinements would take
 /// longer than all else together.
@@ -55,33 +55,14 @@ pub(in crate::codec::jpeg) struct Frame<'a> {
     pub(in crate::codec::jpeg) density: Option<Density>,
     /// Application data and comments.
     pub(in crate::codec::jpeg) segments: Vec<Segment<'a>>,
-    /// The Huffman codes for the first component and for the others, if the picture is sequential; the standard's examples if there
-    /// are none.
-    pub(in crate::codec::jpeg) codes: Option<[Codes; 2]>,
 }
 
 impl Frame<'_> {
     /// The quantization table of every component.
     pub(in crate::codec::jpeg) fn quant_tables(&self) -> Result<Vec<QuantTable>, Fault> {
-        match self.tables {
-            Tables::Own(own) => Ok(own.iter().map(|table| table.map(|d| d.clamp(1, MOST_QUANT))).collect()),
-            Tables::Quality(quality) => {
-                let [luma, chroma] = quality_tables(quality)?;
-                Ok([luma, chroma, chroma].into_iter().take(self.components.len()).collect())
-            }
-        }
+        self.tables.of(self.components.len())
     }
 }
-
-/// A Huffman code as a DHT segment has it: the number of codes by length, 1 to 16, and their symbols.
-#[derive(Clone, Debug)]
-pub(in crate::codec::jpeg) struct Code {
-    pub(in crate::codec::jpeg) counts: [u8; 16],
-    pub(in crate::codec::jpeg) symbols: Vec<u8>,
-}
-
-/// The code for mean values, and that for the other coefficients.
-pub(in crate::codec::jpeg) type Codes = [Code; 2];
 
 /// How coefficients are quantized.
 #[derive(Clone, Copy, Debug)]
@@ -92,13 +73,27 @@ pub(in crate::codec::jpeg) enum Tables<'a> {
     Own(&'a [QuantTable]),
 }
 
+impl Tables<'_> {
+    /// Those of so many components.
+    pub(in crate::codec::jpeg) fn of(self, components: usize) -> Result<Vec<QuantTable>, Fault> {
+        match self {
+            Tables::Own(own) => Ok(own.iter().map(|table| table.map(|d| d.clamp(1, MOST_QUANT))).collect()),
+            Tables::Quality(quality) => {
+                let [luma, chroma] = quality_tables(quality)?;
+                Ok([luma, chroma, chroma].into_iter().take(components).collect())
+            }
+        }
+    }
+}
+
 /// The pixels to write.
 #[derive(Debug)]
 pub(in crate::codec::jpeg) enum Pixels<'a> {
     /// Packed gray or RGB.
     Packed(Space, &'a [u8]),
     /// The components, subsampled as the frame says.
-    Planes(&'a [Plane<&'a [u8]>]),
+    #[cfg(test)]
+    Planes(&'a [super::Plane<&'a [u8]>]),
 }
 
 /// Encodes; `out` is cleared first.
@@ -146,6 +141,7 @@ fn write_prepared(
         }
         match pixels {
             Pixels::Packed(space, samples) => write_packed(info, *space, samples),
+            #[cfg(test)]
             Pixels::Planes(planes) => write_planes(info, planes),
         }
         jpeg_finish_compress(info);
@@ -171,7 +167,11 @@ fn quality_tables(quality: u8) -> Result<[QuantTable; 2], Fault> {
 /// # Safety
 /// `info` must have been created, and not started.
 unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pixels<'_>) {
-    let input = if let Pixels::Packed(space, _) = pixels { *space } else { frame.space };
+    let input = match pixels {
+        Pixels::Packed(space, _) => *space,
+        #[cfg(test)]
+        Pixels::Planes(_) => frame.space,
+    };
     assert_eq!(frame.components.len(), frame.space.components());
     info.image_width = frame.width;
     info.image_height = frame.height;
@@ -197,11 +197,8 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pi
         assert_eq!(frame.components.len(), 3);
         (info.scan_info, info.num_scans) = (SCANS.as_ptr(), SCANS.len() as c_int);
     }
-    if let Some(codes) = &frame.codes {
-        // SAFETY: the defaults are set.
-        unsafe { set_codes(info, codes) };
-    }
-    info.raw_data_in = matches!(pixels, Pixels::Planes(_)).into();
+    #[cfg(test)]
+    (info.raw_data_in = matches!(pixels, Pixels::Planes(_)).into());
     info.restart_interval = c_uint::from(frame.restart_interval);
     info.write_JFIF_header = frame.density.is_some().into();
     if let Some(Density { unit, x, y }) = frame.density {
@@ -227,23 +224,6 @@ unsafe fn set_tables(info: &mut jpeg_compress_struct, tables: &[QuantTable]) {
     }
 }
 
-/// Replaces the codes of the standard's examples, which are numbered 0 and 1 for the first component and the others.
-///
-/// # Safety
-/// The defaults must have been set.
-unsafe fn set_codes(info: &mut jpeg_compress_struct, codes: &[Codes; 2]) {
-    for (number, [means, details]) in codes.iter().enumerate() {
-        for (table, code) in
-            [(info.dc_huff_tbl_ptrs[number], means), (info.ac_huff_tbl_ptrs[number], details)]
-        {
-            // SAFETY: the defaults have made tables 0 and 1, which live as long as the object.
-            let table = unsafe { &mut *table };
-            table.bits[1..].copy_from_slice(&code.counts);
-            table.huffval[..code.symbols.len()].copy_from_slice(&code.symbols);
-        }
-    }
-}
-
 /// # Safety
 /// Compression must have been started for packed pixels.
 unsafe fn write_packed(info: &mut jpeg_compress_struct, space: Space, samples: &[u8]) {
@@ -259,7 +239,10 @@ unsafe fn write_packed(info: &mut jpeg_compress_struct, space: Space, samples: &
 
 /// # Safety
 /// Compression must have been started for raw data.
-unsafe fn write_planes(info: &mut jpeg_compress_struct, planes: &[Plane<&[u8]>]) {
+#[cfg(test)]
+unsafe fn write_planes(info: &mut jpeg_compress_struct, planes: &[super::Plane<&[u8]>]) {
+    use super::{BLOCK, Band};
+
     // SAFETY: the component array lives as long as the object.
     let components = unsafe { slice::from_raw_parts(info.comp_info, info.num_components as usize) };
     assert_eq!(components.len(), planes.len());
@@ -272,14 +255,15 @@ unsafe fn write_planes(info: &mut jpeg_compress_struct, planes: &[Plane<&[u8]>])
         let images: Vec<*const *const u8> = rows.iter().map(Vec::as_ptr).collect();
         // SAFETY: libjpeg reads one band of `v_samp_factor` block rows of every component, `width_in_blocks` wide, which is
         // what the pointers are to.
-        unsafe { jpeg_write_raw_data(info, images.as_ptr(), lines) };
+        unsafe { mozjpeg_sys::jpeg_write_raw_data(info, images.as_ptr(), lines) };
         index += 1;
     }
 }
 
-impl Plane<&[u8]> {
+#[cfg(test)]
+impl super::Plane<&[u8]> {
     /// Pointers to the rows of the `index`th band. What lies beyond the plane repeats its edge, which costs the fewest bits.
-    fn row_pointers(&self, band: &mut Band, index: usize) -> Vec<*const u8> {
+    fn row_pointers(&self, band: &mut super::Band, index: usize) -> Vec<*const u8> {
         let first = index * band.rows;
         (0..band.rows)
             .map(|row| {

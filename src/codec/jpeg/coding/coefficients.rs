@@ -1,0 +1,189 @@
+//! A component's coefficients, quantized as they are written, in the order of its blocks.
+
+use super::dct::{Excess, Quantizer, forward};
+use super::{Block, ZIGZAG};
+use crate::codec::jpeg::PlaneSize;
+use crate::codec::jpeg::libjpeg::{BLOCK, QuantTable};
+
+/// The largest details and means that a baseline picture's codes have bits for (T.81, tables F.1 and F.2).
+const MOST: i32 = 1023;
+
+/// The coefficients of a component. Those that are not zero are next to each other, which is a fraction of all, so writing a scan
+/// is quick to get at them.
+#[derive(Debug)]
+pub(in crate::codec::jpeg) struct Coefficients {
+    /// Blocks in a row.
+    across: usize,
+    means: Vec<i16>,
+    /// For every block, bit `k` tells whether coefficient `k`, other than the mean, is not zero.
+    nonzero: Vec<u64>,
+    /// The coefficients that are not zero.
+    details: Vec<i16>,
+}
+
+impl Coefficients {
+    /// No blocks yet, and room for those of a plane. `None` if there is no memory for it.
+    pub(super) fn with_room(size: PlaneSize) -> Option<Self> {
+        let (across, down) = (size.width.div_ceil(BLOCK), size.rows.div_ceil(BLOCK));
+        let mut room = Self::of_rows(across);
+        room.means.try_reserve_exact(across * down).ok()?;
+        room.nonzero.try_reserve_exact(across * down).ok()?;
+        Some(room)
+    }
+
+    /// No blocks yet, and then so many in a row.
+    pub(super) fn of_rows(across: usize) -> Self {
+        Self { across, means: Vec::new(), nonzero: Vec::new(), details: Vec::new() }
+    }
+
+    /// Bytes of heap that it takes.
+    pub(in crate::codec::jpeg) fn heap_bytes(&self) -> u64 {
+        let small = self.means.capacity() + self.details.capacity();
+        (small * size_of::<i16>() + self.nonzero.capacity() * size_of::<u64>()) as u64
+    }
+
+    /// Blocks in a row.
+    pub(super) fn across(&self) -> usize {
+        self.across
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.means.clear();
+        self.nonzero.clear();
+        self.details.clear();
+    }
+
+    /// Appends a block. `None` if it has no code, or if memory runs out.
+    #[inline(always)]
+    pub(super) fn push(
+        &mut self,
+        mean: i16,
+        nonzero: u64,
+        block: &Block,
+        requantizer: Option<&Requantizer>,
+    ) -> Option<()> {
+        self.details.try_reserve(BLOCK * BLOCK).ok()?;
+        let (mut mean, mut which, mut kept, mut largest) = (i32::from(mean), nonzero, nonzero, 0);
+        if let Some(requantizer) = requantizer {
+            mean = requantizer.value(0, mean)?;
+        }
+        while which != 0 {
+            let k = which.trailing_zeros() as usize;
+            let mut value = i32::from(block[k]);
+            if let Some(requantizer) = requantizer {
+                value = requantizer.value(k, value)?;
+                if value == 0 {
+                    kept ^= 1 << k;
+                }
+            }
+            if value != 0 {
+                self.details.push(value as i16);
+            }
+            largest |= value.unsigned_abs();
+            which &= which - 1;
+        }
+        self.means.push(mean as i16);
+        self.nonzero.push(kept);
+        (mean.abs() <= MOST + 1 && largest <= MOST as u32).then_some(())
+    }
+
+    /// Transforms and quantizes a row of blocks, which is appended and returned. `None` if memory runs out.
+    #[inline(always)]
+    pub(super) fn transform(
+        &mut self,
+        band: &[u8],
+        width: usize,
+        quantizer: &Quantizer,
+    ) -> Option<Blocks<'_>> {
+        let (first, first_detail) = (self.means.len(), self.details.len());
+        self.details.try_reserve(self.across * BLOCK * BLOCK).ok()?;
+        for x in (0..width).step_by(BLOCK) {
+            let (mean, nonzero) = forward(&samples(band, width, x), quantizer, &mut self.details);
+            self.means.push(mean);
+            self.nonzero.push(nonzero);
+        }
+        Some(Blocks {
+            means: &self.means[first..],
+            nonzero: &self.nonzero[first..],
+            details: &self.details[first_detail..],
+        })
+    }
+
+    /// All blocks.
+    pub(super) fn blocks(&self) -> Blocks<'_> {
+        Blocks { means: &self.means, nonzero: &self.nonzero, details: &self.details }
+    }
+}
+
+/// Blocks that follow each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Blocks<'a> {
+    means: &'a [i16],
+    nonzero: &'a [u64],
+    details: &'a [i16],
+}
+
+/// A block: its mean, which of its other coefficients are not zero, and these.
+pub(super) type Quantized<'a> = (i16, u64, &'a [i16]);
+
+impl<'a> Blocks<'a> {
+    /// Takes the first so many blocks away, or as many as there are.
+    #[inline(always)]
+    pub(super) fn take_first(&mut self, count: usize) -> Self {
+        let count = count.min(self.means.len());
+        let (means, other_means) = self.means.split_at(count);
+        let (nonzero, other_nonzero) = self.nonzero.split_at(count);
+        let of_them = nonzero.iter().map(|mask| mask.count_ones() as usize).sum();
+        let (details, other_details) = self.details.split_at(of_them);
+        *self = Self { means: other_means, nonzero: other_nonzero, details: other_details };
+        Self { means, nonzero, details }
+    }
+}
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = Quantized<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Quantized<'a>> {
+        let (&mean, means) = self.means.split_first()?;
+        let (&nonzero, others) = self.nonzero.split_first()?;
+        let (details, other_details) = self.details.split_at(nonzero.count_ones() as usize);
+        *self = Self { means, nonzero: others, details: other_details };
+        Some((mean, nonzero, details))
+    }
+}
+
+/// Quantizes coefficients anew, without a way through samples.
+#[derive(Debug)]
+pub(super) struct Requantizer {
+    /// What they were quantized by, in zigzag order.
+    from: QuantTable,
+    to: Quantizer,
+}
+
+impl Requantizer {
+    pub(super) fn new(from: &QuantTable, to: &QuantTable) -> Self {
+        Self { from: *from, to: Quantizer::new(to) }
+    }
+
+    /// Coefficient `k`. `None` if no picture has it so large.
+    #[inline(always)]
+    fn value(&self, k: usize, value: i32) -> Option<i32> {
+        let product = value.wrapping_mul(i32::from(self.from[k]));
+        let mut excess = Excess::default();
+        excess.look(product);
+        // The quantizer takes what is 8 times too large.
+        let quotient = self.to.divide(ZIGZAG[k].into(), product.wrapping_mul(8));
+        (!excess.found()).then(|| quotient.clamp(-MOST, MOST))
+    }
+}
+
+/// The samples of a block from a column of a band on. What lies beyond the band repeats its edge, which costs the fewest bits.
+#[inline(always)]
+fn samples(band: &[u8], width: usize, x: usize) -> [[u8; BLOCK]; BLOCK] {
+    if x + BLOCK <= width && band.len() == width * BLOCK {
+        return std::array::from_fn(|y| *band[y * width + x..].first_chunk().expect("it is inside"));
+    }
+    let lowest = band.len() / width - 1;
+    std::array::from_fn(|y| std::array::from_fn(|i| band[y.min(lowest) * width + (x + i).min(width - 1)]))
+}

@@ -1,0 +1,93 @@
+//! What becomes of the blocks that are read.
+
+use super::coefficients::{Coefficients, Requantizer};
+use super::dct::{self, Excess};
+use super::{Block, natural};
+use crate::codec::jpeg::PlaneSize;
+use crate::codec::jpeg::libjpeg::{BLOCK, MOST_QUANT, Plane, QuantTable};
+
+/// What is wanted of the components that have no plane.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::codec::jpeg) enum Rest<'t> {
+    Nothing,
+    /// Their coefficients, quantized by these of all components' tables, or as they are.
+    Coefficients(Option<&'t [QuantTable]>),
+}
+
+/// What is wanted of one component.
+pub(super) enum Wanted<'a> {
+    Nothing,
+    Samples(Plane<&'a mut [u8]>, Excess),
+    Coefficients(Coefficients, Option<Box<Requantizer>>),
+}
+
+impl<'a> Wanted<'a> {
+    /// Into a plane, of a component of at least that size.
+    pub(super) fn samples(plane: &'a mut Plane<&mut [u8]>, size: PlaneSize) -> Self {
+        debug_assert!(plane.width <= size.width && plane.rows <= size.rows);
+        let Plane { ref mut data, width, rows } = *plane;
+        Self::Samples(Plane { data, width, rows }, Excess::default())
+    }
+
+    /// Of a component of that size, with these divisors in zigzag order. `None` if there is no memory for it.
+    pub(super) fn of_rest(
+        rest: Rest<'_>,
+        component: usize,
+        size: PlaneSize,
+        from: &QuantTable,
+    ) -> Option<Self> {
+        let Rest::Coefficients(tables) = rest else { return Some(Self::Nothing) };
+        if tables.is_none() && from.iter().any(|divisor| !(1..=MOST_QUANT).contains(divisor)) {
+            return None;
+        }
+        let to = tables.and_then(|tables| tables.get(component)).filter(|to| **to != natural(from));
+        let requantizer = to.map(|to| Box::new(Requantizer::new(from, to)));
+        Some(Self::Coefficients(Coefficients::with_room(size)?, requantizer))
+    }
+
+    /// Takes the block of that column and row: samples in any order, coefficients row by row. `None` if libjpeg should look at it,
+    /// or if memory runs out.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        (x, y): (usize, usize),
+        mean: i16,
+        nonzero: u64,
+        block: &Block,
+        divisors: &QuantTable,
+    ) -> Option<()> {
+        match self {
+            Self::Nothing => {}
+            Self::Samples(plane, excess) => {
+                put(plane, x, y, &dct::inverse(mean, nonzero, block, divisors, excess));
+            }
+            Self::Coefficients(all, requantizer) => all.push(mean, nonzero, block, requantizer.as_deref())?,
+        }
+        Some(())
+    }
+
+    /// The coefficients, if they were wanted. `None` if libjpeg should look at the component.
+    pub(super) fn finish(self) -> Option<Option<Coefficients>> {
+        match self {
+            Self::Nothing => Some(None),
+            Self::Samples(_, excess) => (!excess.found()).then_some(None),
+            Self::Coefficients(all, _) => Some(Some(all)),
+        }
+    }
+}
+
+/// Puts samples into a plane, as far as it reaches.
+#[inline(always)]
+fn put(plane: &mut Plane<&mut [u8]>, x: usize, y: usize, samples: &[[u8; BLOCK]; BLOCK]) {
+    let (left, width) = (x * BLOCK, plane.width);
+    let Some(band) = plane.data.get_mut(y * BLOCK * width..) else { return };
+    let rows = band.chunks_exact_mut(width).zip(samples);
+    if left + BLOCK <= width {
+        rows.for_each(|(row, samples)| row[left..left + BLOCK].copy_from_slice(samples));
+    } else {
+        for (row, samples) in rows {
+            let inside = &mut row[left..];
+            inside.copy_from_slice(&samples[..inside.len()]);
+        }
+    }
+}
