@@ -8,6 +8,7 @@
 mod worker;
 
 use std::io;
+use std::mem;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -269,9 +270,18 @@ impl GpuDevice {
                     }
                     *failures = 0;
                 }
+                FromWorker::Equalized { slot, reason } => {
+                    let untold = |worker: &mut Worker| !mem::replace(&mut worker.encodes_not, true);
+                    self.tell_once(slot, "encoded", &reason, untold);
+                    if let Err(end) = self.done(slot, Content::Pixels, equalized) {
+                        return end;
+                    }
+                    *failures = 0;
+                }
                 FromWorker::Declined { slot, reason } => {
+                    let untold = |worker: &mut Worker| !mem::replace(&mut worker.declined, true);
+                    self.tell_once(slot, "decoded", &reason, untold);
                     let Some(task) = self.returned(slot) else { return not_lent(slot) };
-                    self.declined(&task, &reason);
                     task.decline();
                     *failures = 0;
                 }
@@ -311,16 +321,14 @@ impl GpuDevice {
         equalized.send(task).map_err(|_| End::Closed)
     }
 
-    /// Says of the first picture that the worker would not decode why.
-    fn declined(&self, task: &Task, reason: &str) {
-        let first = {
-            let mut state = self.link.lock();
-            let worker = state.worker.as_mut();
-            worker.is_some_and(|worker| !std::mem::replace(&mut worker.declined, true))
-        };
-        if first {
-            let input = Shown(task.input());
-            self.note(&format!("{input} and its like are decoded by the processor: {reason}"), false);
+    /// Says of the first picture with which the worker leaves something to the processor what, and why.
+    fn tell_once(&self, slot: SlotId, what: &str, reason: &str, untold: impl FnOnce(&mut Worker) -> bool) {
+        let first = self.link.lock().worker.as_mut().and_then(|worker| {
+            let input = Shown(worker.lent.get(&slot)?.task.input()).to_string();
+            untold(worker).then_some(input)
+        });
+        if let Some(input) = first {
+            self.note(&format!("{input} and its like are {what} by the processor: {reason}"), false);
         }
     }
 

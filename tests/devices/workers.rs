@@ -138,6 +138,8 @@ fn planes_that_a_worker_does_not_encode_are_encoded_here() {
     let mut command = batch.histeqd("cpu-workers:1", "out");
     let summary = batch.assert_done(&command.args(["--jpeg", "auto"]).output().unwrap(), "out");
     assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
+    let told = notes(&summary).matches("encoded by the processor: this worker has no encoder").count();
+    assert_eq!(told, 1, "{summary}");
 }
 
 #[test]

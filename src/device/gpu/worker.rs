@@ -20,8 +20,10 @@ pub(super) struct Worker {
     pub(super) mapped: HashMap<SlotId, u64>,
     /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
     pub(super) lent: HashMap<SlotId, Lent>,
-    /// It has declined to decode a picture.
+    /// It has declined to decode a picture, and that was told.
     pub(super) declined: bool,
+    /// It has not encoded a picture, and that was told.
+    pub(super) encodes_not: bool,
 }
 
 /// A task in a worker's hands.
@@ -33,7 +35,7 @@ pub(super) struct Lent {
 impl Worker {
     pub(super) fn new(channel: Channel) -> Self {
         let (mapped, lent) = (HashMap::new(), HashMap::new());
-        Self { channel, ready: false, deaf: false, mapped, lent, declined: false }
+        Self { channel, ready: false, deaf: false, mapped, lent, declined: false, encodes_not: false }
     }
 
     pub(super) fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
