@@ -447,7 +447,8 @@ impl Lent {
             lane.carry_out(&mut slot[..bytes], layout, order)?;
             return Ok(FromWorker::Done { slot: id, encoded: None });
         };
-        Ok(match lane.encode(slot, *planes, jpeg, operation)? {
+        let pretended = faults.pretend(slot, *planes, jpeg).map(Recoded::Encoded);
+        Ok(match pretended.map_or_else(|| lane.encode(slot, *planes, jpeg, operation), Ok)? {
             Recoded::Encoded(bytes) => FromWorker::Done { slot: id, encoded: Some(bytes) },
             Recoded::Declined(reason) => FromWorker::Equalized { slot: id, reason: shorten(reason) },
         })

@@ -98,7 +98,7 @@ fn output(folder: &TempDir, out: &str, name: &str) -> Vec<u8> {
 }
 
 /// Luma and the chroma planes, as they are stored.
-fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut file = tempfile::tempfile().unwrap();
     std::io::Write::write_all(&mut file, jpeg).unwrap();
     std::io::Seek::rewind(&mut file).unwrap();
@@ -120,7 +120,7 @@ fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
 }
 
 /// The segments up to the scan but for Huffman tables: markers and contents, the tables of one segment in segments of their own.
-fn segments(jpeg: &[u8]) -> Vec<(u8, Vec<u8>)> {
+pub(crate) fn segments(jpeg: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let (mut found, mut at) = (Vec::new(), 2);
     while jpeg[at + 1] != 0xda {
         let length = usize::from(u16::from_be_bytes([jpeg[at + 2], jpeg[at + 3]]));
