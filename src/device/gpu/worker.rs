@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::equalize::Order;
 use crate::pipeline::{Content, Task};
@@ -69,5 +71,17 @@ impl Worker {
             _ => ToWorker::Work { slot, layout, order },
         };
         self.send(&message, None)
+    }
+}
+
+/// Waits for a message, or the end, but not for longer than that; whether there is one.
+pub(super) fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {
+    let fd = channel.as_fd();
+    let mut polled = [PollFd::new(&fd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
+    match rustix::event::poll(&mut polled, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
