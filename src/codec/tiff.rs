@@ -105,6 +105,7 @@ impl<'a> Source<'a> {
         let samples = layout.pixels() as usize * header.samples;
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
+        check_size(&mut decoder, header)?;
         if header.planar {
             read_planes(&mut decoder, header, stored)?;
         } else {
@@ -136,6 +137,16 @@ impl<'a> Source<'a> {
         limits.intermediate_buffer_size = file_bytes;
         limits
     }
+}
+
+/// Refuses a file that the decoder reads differently, because a tag is there twice, say: it would not fill the slot, and what was
+/// there before would show.
+fn check_size(decoder: &mut Decoder<Reader<'_>>, header: &Header) -> Result<(), CodecError> {
+    let found = decoder.image_buffer_layout().map_err(decode_error)?;
+    let row = header.row_bytes(header.layout.width) / if header.planar { header.samples } else { 1 };
+    let height = header.layout.height as usize;
+    let is_as_said = found.len == row * height && found.row_stride.is_some_and(|stride| stride.get() == row);
+    if is_as_said { Ok(()) } else { Err(malformed("its tags contradict each other")) }
 }
 
 /// Reads planes, chunk by chunk, and interleaves them. Their samples are 8 or 16 bits.

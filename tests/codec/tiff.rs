@@ -170,6 +170,40 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn one_bit_goes_without_saying() {
+    let samples = PLAIN.samples();
+    let file = PLAIN.file(&samples, |tags| {
+        tags.retain(|(tag, _)| *tag != 258);
+        tags[0].1[0] *= 8;
+    });
+    let bits = samples.iter().flat_map(|byte| (0..8).rev().map(move |bit| (byte >> bit & 1) * 255));
+    assert!(decoded(&file).unwrap().into_iter().eq(bits));
+}
+
+#[test]
+fn tags_that_contradict_each_other_are_refused() {
+    // A decoder that believed the second would leave most of the slot as it was.
+    for (tag, second) in [(256, 7), (257, 7), (258, 1)] {
+        let form = Form { channels: 3, ..PLAIN };
+        let file = form.file(&form.samples(), |tags| {
+            let at = tags.iter().position(|(other, _)| *other == tag).unwrap();
+            tags.insert(at + 1, (tag, vec![second]));
+        });
+        let error = decoded(&file).unwrap_err();
+        assert!(matches!(error, CodecError::Malformed { .. }), "{tag}: {error:?}");
+    }
+}
+
+#[test]
+fn an_extra_sample_that_goes_without_saying_is_alpha() {
+    for channels in [2, 4] {
+        let form = Form { channels, ..PLAIN };
+        let file = form.file(&form.samples(), |tags| tags.retain(|(tag, _)| *tag != 338));
+        assert!(decoded(&file).unwrap() == form.samples(), "{channels} channels");
+    }
+}
+
+#[test]
 fn strips_that_are_not_in_the_file_are_refused() {
     let form = Form { rows_a_strip: 50, ..PLAIN };
     let samples = form.samples();

@@ -91,8 +91,9 @@ impl Header {
     /// colours of them: packed bits are gray bytes, palette indices and inverted gray are gray, an extra sample is alpha.
     pub(super) fn disguise(&self, directory: &Directory) -> Vec<(u16, u32)> {
         let mut tags = Vec::new();
-        // Group 4 needs the true width.
-        if self.is_packed() && self.method != tags::GROUP_4 {
+        // Group 4 needs the true width. One bit that goes without saying cannot be said otherwise, and is delivered as it is.
+        let says_bits = directory.get(tags::BITS_PER_SAMPLE).is_some();
+        if self.is_packed() && self.method != tags::GROUP_4 && says_bits {
             tags.extend([(tags::BITS_PER_SAMPLE, 8), (tags::SAMPLES_PER_PIXEL, 1)]);
             tags.push((tags::WIDTH, self.row_bytes(self.layout.width) as u32));
             let tile = directory.number(tags::TILE_WIDTH).and_then(|width| u32::try_from(width).ok());
@@ -118,12 +119,15 @@ pub(super) fn refuse_further_pictures(
     const MOST: usize = 10_000;
     let mut pages = 1;
     while let Some(offset) = usize::try_from(next).ok().filter(|&offset| offset > 0) {
-        match ifd::next(bytes, form, offset) {
-            Ok(further) => next = if pages < MOST { further } else { 0 },
+        next = match ifd::next(bytes, form, offset) {
+            Ok(further) => further,
             Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
             Err(_) => break,
-        }
+        };
         pages += 1;
+        if pages == MOST {
+            break;
+        }
     }
     let remedy = "split it into single pictures first";
     if pages > 1 {

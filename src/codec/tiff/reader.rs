@@ -82,6 +82,14 @@ impl<'a> Reader<'a> {
         apply(&self.patches, offset, self.window);
         filled
     }
+
+    /// Reads past the window.
+    fn read_straight(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(into, self.position)?;
+        apply(&self.patches, self.position, &mut into[..read]);
+        self.position += read as u64;
+        Ok(read)
+    }
 }
 
 /// Puts patches over bytes that stand at `at`.
@@ -114,17 +122,13 @@ impl Bytes for Reader<'_> {
 
 impl Read for Reader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.length.saturating_sub(self.position)).unwrap_or(usize::MAX);
-        let wanted = into.len().min(left);
-        let into = &mut into[..wanted];
-        if self.ready(self.position).is_empty() && into.len() >= STRAIGHT {
-            let read = self.file.read_at(into, self.position)?;
-            apply(&self.patches, self.position, &mut into[..read]);
-            self.position += read as u64;
-            return Ok(read);
-        }
-        if self.ready(self.position).is_empty() && !into.is_empty() {
-            self.fill(self.position, WINDOW)?;
+        if self.ready(self.position).is_empty() {
+            let left = usize::try_from(self.length.saturating_sub(self.position)).unwrap_or(usize::MAX);
+            match into.len().min(left) {
+                0 => return Ok(0),
+                length @ STRAIGHT.. => return self.read_straight(&mut into[..length]),
+                _ => self.fill(self.position, WINDOW)?,
+            }
         }
         let ready = self.ready(self.position);
         let read = ready.len().min(into.len());
