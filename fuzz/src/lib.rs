@@ -35,8 +35,10 @@ pub fn picture(data: &[u8], format: Format) {
     };
     pass_through(data, &target);
     let mut slot = Vec::new();
-    let Ok(decoded) = read(&mut file_of(data), &target, &mut slot) else { return };
+    let Ok(decoded) = read(&mut file_of(data), &target, &mut slot, 0xff) else { return };
     let pixels = slot[..decoded.layout.bytes() as usize].to_vec();
+    read(&mut file_of(data), &target, &mut slot, 0).expect("what was read can be read again");
+    assert!(slot[..pixels.len()] == pixels, "nothing of what was in the slot before shows");
     let mut out = file_of(&[]);
     match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &mut out) {
         Ok(_) => {}
@@ -44,7 +46,7 @@ pub fn picture(data: &[u8], format: Format) {
         Err(error) => panic!("it was read, but cannot be written: {error}"),
     }
     // Where gray is wanted, it is wanted again: BMP and WebP store it as colours.
-    let again = read(&mut out, &target, &mut slot).expect("what was written can be read");
+    let again = read(&mut out, &target, &mut slot, 0).expect("what was written can be read");
     if format == Format::Jpeg {
         // One of unusual sampling is read as colours, and what is written of it as luma and chroma.
         let size = |layout: Layout| (layout.width, layout.height);
@@ -82,11 +84,12 @@ fn file_of(data: &[u8]) -> File {
     file
 }
 
-fn read(file: &mut File, target: &Target, slot: &mut Vec<u8>) -> Result<Decoded, CodecError> {
+/// Decodes into a slot that is full of `before`.
+fn read(file: &mut File, target: &Target, slot: &mut Vec<u8>, before: u8) -> Result<Decoded, CodecError> {
     file.rewind().expect("a file can be rewound");
     let mut buffer = Vec::new();
     let opened = codec::open(file, &mut buffer, &LIMITS, target)?;
     slot.clear();
-    slot.resize(opened.slot_bytes(), 0);
+    slot.resize(opened.slot_bytes(), before);
     opened.decode(slot)
 }

@@ -2,7 +2,7 @@
 //! written whole. Values are kept as they stand but in little-endian order; the few tags that point to further directories of
 //! metadata are followed, so that these can be moved from one file to another.
 
-use std::ops::Range;
+use std::io::{self, ErrorKind};
 
 use super::samples::swap_bytes;
 
@@ -127,6 +127,15 @@ impl Directory {
         if let Some(Value::Data { bytes, .. }) = self.get(tag) { Some(bytes) } else { None }
     }
 
+    /// Bytes of all values.
+    pub(super) fn bytes_of_values(&self) -> u64 {
+        let bytes = |value: &Value| match value {
+            Value::Data { bytes, .. } => bytes.len() as u64,
+            Value::Directory(sub) => sub.bytes_of_values(),
+        };
+        self.entries.iter().map(|(_, value)| bytes(value)).sum()
+    }
+
     pub(super) fn set(&mut self, tag: u16, value: Value) {
         self.entries.retain(|(other, _)| *other != tag);
         self.entries.push((tag, value));
@@ -152,74 +161,154 @@ pub(super) fn header(bytes: &[u8]) -> Option<(Form, usize)> {
     }
 }
 
-/// Reads the directory at an offset; returns it with the offset of the next one, 0 if there is none. Entries that do not fit into the
-/// file or have unknown types are left out.
-pub(super) fn read(bytes: &[u8], form: Form, offset: usize) -> Option<(Directory, u64)> {
-    read_nested(bytes, form, offset, DEPTH)
+/// Bytes that are looked at here and there: what is in memory, or a file.
+pub(super) trait Bytes {
+    /// How many there are.
+    fn length(&self) -> usize;
+
+    /// `length` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` where they are not all there; else the system's.
+    fn at(&mut self, offset: usize, length: usize) -> io::Result<&[u8]>;
 }
 
-fn read_nested(bytes: &[u8], form: Form, offset: usize, depth: usize) -> Option<(Directory, u64)> {
-    let (entries, next) = entries(bytes, form, offset)?;
+impl Bytes for &[u8] {
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn at(&mut self, offset: usize, length: usize) -> io::Result<&[u8]> {
+        let found = offset.checked_add(length).and_then(|end| self.get(offset..end));
+        found.ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// Reads the directory at an offset; returns it with the offset of the next one, 0 if there is none. Entries that do not fit into the
+/// file or have unknown types are left out.
+pub(super) fn read(mut bytes: &[u8], form: Form, offset: usize) -> Option<(Directory, u64)> {
+    read_from(&mut bytes, form, offset).ok()
+}
+
+/// [`read`] from wherever the bytes are.
+///
+/// # Errors
+/// The system's, or one of other kinds when there is no directory.
+pub(super) fn read_from(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<(Directory, u64)> {
+    // Values do not overlap, so all of them are no longer than the file.
+    let mut room = bytes.length();
+    read_nested(bytes, form, offset, DEPTH, &mut room)
+}
+
+/// The offset of the directory behind the one at `offset`, 0 if there is none.
+///
+/// # Errors
+/// As [`read_from`].
+pub(super) fn next(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<u64> {
+    Table::read(bytes, form, offset).map(|table| table.next)
+}
+
+fn read_nested(
+    bytes: &mut impl Bytes,
+    form: Form,
+    offset: usize,
+    depth: usize,
+    room: &mut usize,
+) -> io::Result<(Directory, u64)> {
+    let table = Table::read(bytes, form, offset)?;
     let mut directory = Directory::default();
-    for at in entries.step_by(form.entry_bytes()) {
-        let tag = form.number(&bytes[at..at + 2]) as u16;
-        let kind = form.number(&bytes[at + 2..at + 4]) as u16;
-        let Some(place) = place_of(bytes, form, at) else { continue };
-        let data = &bytes[place.offset..][..place.length];
+    for (at, entry) in table.entries(form) {
+        let (tag, kind) = (form.number(&entry[..2]) as u16, form.number(&entry[2..4]) as u16);
+        let Some(place) = place_of(entry, at, form, bytes.length()) else { continue };
         if SUB_DIRECTORIES.contains(&tag) && depth > 1 {
-            let at = usize::try_from(form.number(data)).ok();
-            if let Some((sub, _)) = at.and_then(|at| read_nested(bytes, form, at, depth - 1)) {
-                directory.entries.push((tag, Value::Directory(sub)));
+            let at = usize::try_from(form.number(bytes.at(place.offset, place.length)?));
+            match at.map(|at| read_nested(bytes, form, at, depth - 1, room)) {
+                Ok(Ok((sub, _))) => directory.entries.push((tag, Value::Directory(sub))),
+                Ok(Err(error)) if error.raw_os_error().is_some() => return Err(error),
+                _ => {}
             }
         } else {
+            *room = room.checked_sub(place.length).ok_or(ErrorKind::InvalidData)?;
+            let data = bytes.at(place.offset, place.length)?;
             directory.entries.push((tag, Value::Data { kind, bytes: little_endian(data, kind, form) }));
         }
     }
     directory.entries.sort_by_key(|(tag, _)| *tag);
     directory.entries.dedup_by_key(|(tag, _)| *tag);
-    Some((directory, next))
+    Ok((directory, table.next))
 }
 
-/// Where a directory's entries lie, and the offset of the next directory.
-fn entries(bytes: &[u8], form: Form, offset: usize) -> Option<(Range<usize>, u64)> {
-    let start = offset.checked_add(form.count_bytes())?;
-    let count = form.number(bytes.get(offset..start)?);
-    if count == 0 || count > MOST_ENTRIES {
-        return None;
+/// A directory as it stands in the file.
+struct Table {
+    /// Where its entries begin.
+    start: usize,
+    bytes: Vec<u8>,
+    /// The offset of the next directory, 0 if there is none.
+    next: u64,
+}
+
+impl Table {
+    fn read(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<Self> {
+        let count = form.number(bytes.at(offset, form.count_bytes())?);
+        if count == 0 || count > MOST_ENTRIES {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let start = offset + form.count_bytes();
+        let entries = bytes.at(start, count as usize * form.entry_bytes())?.to_vec();
+        let next = match bytes.at(start + entries.len(), form.offset_bytes()) {
+            Ok(next) => form.number(next),
+            // A file that ends right behind its only directory lacks the offset; readers take that for none.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { start, bytes: entries, next })
     }
-    let end = start + usize::try_from(count).ok()? * form.entry_bytes();
-    let behind = bytes.get(end..)?;
-    // A file that ends right behind its only directory lacks the offset; readers take that for none.
-    let next = behind.get(..form.offset_bytes()).map_or(0, |next| form.number(next));
-    Some((start..end, next))
+
+    /// The entries, and where they stand.
+    fn entries(&self, form: Form) -> impl Iterator<Item = (usize, &[u8])> {
+        let places = (self.start..).step_by(form.entry_bytes());
+        places.zip(self.bytes.chunks_exact(form.entry_bytes()))
+    }
 }
 
-/// Where the value of the entry at `at` lies: in the entry if there is room, else elsewhere.
-fn place_of(bytes: &[u8], form: Form, at: usize) -> Option<Place> {
+/// Where the value of an entry that stands at `at` lies in so many bytes: in the entry if there is room, else elsewhere.
+fn place_of(entry: &[u8], at: usize, form: Form, bytes: usize) -> Option<Place> {
     let room = form.offset_bytes();
-    let (size, _) = sizes(form.number(&bytes[at + 2..at + 4]) as u16)?;
-    let count = usize::try_from(form.number(&bytes[at + 4..][..room])).ok()?;
+    let (size, _) = sizes(form.number(&entry[2..4]) as u16)?;
+    let count = usize::try_from(form.number(&entry[4..][..room])).ok()?;
     let length = count.checked_mul(size).filter(|&length| length > 0)?;
-    let inside = at + 4 + room;
+    let inside = 4 + room;
     let offset =
-        if length <= room { inside } else { usize::try_from(form.number(&bytes[inside..][..room])).ok()? };
-    (offset.checked_add(length)? <= bytes.len()).then_some(Place { offset, length })
+        if length <= room { at + inside } else { usize::try_from(form.number(&entry[inside..])).ok()? };
+    (offset.checked_add(length)? <= bytes).then_some(Place { offset, length })
 }
 
-/// Makes the entry of a tag in the directory at `offset` a single SHORT, or LONG if it needs to be; does nothing if there is none.
-pub(super) fn overwrite(bytes: &mut [u8], form: Form, offset: usize, tag: u16, value: u32) {
-    let Some((entries, _)) = entries(bytes, form, offset) else { return };
-    let is_tag = |at: &usize| form.number(&bytes[*at..*at + 2]) == u64::from(tag);
-    let Some(at) = entries.step_by(form.entry_bytes()).find(is_tag) else { return };
+/// The entry of a tag in the directory at `offset`, made a single SHORT, or LONG if it needs to be, and where it stands; `None` if there
+/// is no such entry.
+///
+/// # Errors
+/// As [`read_from`].
+pub(super) fn changed(
+    bytes: &mut impl Bytes,
+    form: Form,
+    offset: usize,
+    tag: u16,
+    value: u32,
+) -> io::Result<Option<(usize, Vec<u8>)>> {
+    let table = Table::read(bytes, form, offset)?;
+    let is_tag = |(_, entry): &(usize, &[u8])| form.number(&entry[..2]) == u64::from(tag);
+    let Some((at, entry)) = table.entries(form).find(is_tag) else { return Ok(None) };
+    let mut entry = entry.to_vec();
     let room = form.offset_bytes();
     let (kind, size) = if value > 0xffff { (4, 4) } else { (3, 2) };
-    for (at, length, value) in [(at + 2, 2, kind), (at + 4, room, 1), (at + 4 + room, size, value)] {
-        let field = &mut bytes[at..at + length];
+    for (at, length, value) in [(2, 2, kind), (4, room, 1), (4 + room, size, value)] {
+        let field = &mut entry[at..at + length];
         field.copy_from_slice(&u64::from(value).to_le_bytes()[..length]);
         if form.big_endian {
             field.reverse();
         }
     }
+    Ok(Some((at, entry)))
 }
 
 fn little_endian(data: &[u8], kind: u16, form: Form) -> Vec<u8> {
@@ -307,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overwritten_entry_is_one_number() {
+    fn a_changed_entry_is_one_number() {
         for (order, big_endian) in [(b"II*\0\x08\0\0\0", false), (b"MM\0*\0\0\0\x08", true)] {
             let form = Form { big_endian, big: false };
             let entry = if big_endian {
@@ -317,9 +406,20 @@ mod tests {
             };
             let mut file = [&order[..], entry, &[0, 8, 0, 8, 0, 8]].concat();
             for value in [8, 70_000] {
-                overwrite(&mut file, form, 8, 258, value);
+                let (at, entry) = changed(&mut &*file, form, 8, 258, value).unwrap().unwrap();
+                file[at..][..entry.len()].copy_from_slice(&entry);
                 assert_eq!(read(&file, form, 8).unwrap().0.numbers(258), Some(vec![u64::from(value)]));
             }
+        }
+    }
+
+    #[test]
+    fn values_that_lie_in_each_other_are_refused() {
+        let entry = |tag: u8, count: u8| [tag, 1, 1, 0, count, 0, 0, 0, 8, 0, 0, 0];
+        // Two BYTEs of 8 bytes to the end of the file, and of 20.
+        for (count, fits) in [(8, true), (20, false)] {
+            let file = [&[0; 8][..], &[2, 0], &entry(2, count), &entry(3, count)].concat();
+            assert_eq!(read(&file, Form::written(false), 8).is_some(), fits, "{count}");
         }
     }
 

@@ -195,17 +195,18 @@ pub fn open<'a>(
         format,
         |reason| CodecError::malformed(format, reason),
         move || {
-            if format == Format::Pnm {
-                return Ok((Source::Pnm(pnm::Source::open(file, buffer, limits)?), 0));
+            match format {
+                Format::Pnm => return Ok((Source::Pnm(pnm::Source::open(file, buffer, limits)?), 0)),
+                Format::Tiff => return Ok((Source::Tiff(tiff::Source::open(file, buffer, limits)?), 0)),
+                _ => {}
             }
             let bytes = input::read_rest(file, buffer, limits)?;
             let file_bytes = bytes.len() as u64;
             let source = match format {
                 Format::Png => Source::Png(png::Source::open(bytes)?),
                 Format::Jpeg => Source::Jpeg(Box::new(jpeg::Source::open(bytes, target)?)),
-                Format::Tiff => Source::Tiff(tiff::Source::open(bytes)?),
                 Format::Bmp => Source::Bmp(bmp::Source::open(bytes)?),
-                Format::WebP | Format::Pnm => Source::WebP(webp::Source::open(bytes)?),
+                Format::WebP | Format::Pnm | Format::Tiff => Source::WebP(webp::Source::open(bytes)?),
             };
             Ok((source, file_bytes))
         },
@@ -255,7 +256,11 @@ impl Opened<'_> {
     /// Where the pixels' address should stand beyond a multiple of a cache line's 64 bytes: as far as in the file, so that whole
     /// lines can be copied between the two.
     pub fn lead(&self) -> usize {
-        if let Source::Pnm(pnm) = &self.source { pnm.lead() % LINE } else { 0 }
+        match &self.source {
+            Source::Pnm(pnm) => pnm.lead() % LINE,
+            Source::Tiff(tiff) => tiff.lead(),
+            _ => 0,
+        }
     }
 
     /// Bytes of heap that decoding takes beyond small change: the file's, and a JPEG's coefficients and the like.

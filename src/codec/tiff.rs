@@ -5,22 +5,27 @@
 //! RGB, premultiplied alpha is divided out. Written: one picture in strips, compressed as the source or, where its compression does not
 //! suit (JPEG, group 4), without loss. Every tag that does not describe the storage of the pixels is kept. Files of several pages are
 //! refused.
+//!
+//! No file is read as a whole first: the crate reads through a window on it, and stored strips past that straight into the slot.
 
-use std::io::Cursor;
+use std::fs::File;
+use std::io;
 
 use ::tiff::TiffError;
 use ::tiff::decoder::{Decoder, Limits};
 
 use super::samples::unpack;
-use super::{CodecError, Format, Native as AnyNative, Payload, ifd};
+use super::{CodecError, Format, LINE, Limits as PictureLimits, Native as AnyNative, Payload, ifd};
 use crate::picture::Layout;
 
 mod colours;
 mod header;
+mod reader;
 mod tags;
 mod write;
 
 use header::Header;
+use reader::Reader;
 pub(super) use write::encode;
 
 /// What is remembered of a TIFF for writing it back.
@@ -36,44 +41,71 @@ pub(super) struct Native {
 /// An opened TIFF.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
-    bytes: &'a [u8],
+    file: Reader<'a>,
     header: Header,
     directory: ifd::Directory,
 }
 
 impl<'a> Source<'a> {
-    /// Reads the structure of a whole file; decodes nothing. Its tags are modified in `bytes`, see [`Header::disguise`].
-    pub(super) fn open(bytes: &'a mut [u8]) -> Result<Self, CodecError> {
-        let (form, offset) = ifd::header(bytes).ok_or_else(|| malformed("its header is cut short"))?;
-        let (directory, next) =
-            ifd::read(bytes, form, offset).ok_or_else(|| malformed("its directory lies outside the file"))?;
-        header::refuse_further_pictures(bytes, form, &directory, next)?;
+    /// Reads the structure of a file whose head is in `buffer`; decodes nothing.
+    pub(super) fn open(
+        file: &'a mut File,
+        buffer: &'a mut Vec<u8>,
+        limits: &PictureLimits,
+    ) -> Result<Self, CodecError> {
+        let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is cut short"))?;
+        let mut file = Reader::new(file, buffer, limits)?;
+        let (directory, next) = ifd::read_from(&mut file, form, offset).map_err(no_directory)?;
+        header::refuse_further_pictures(&mut file, form, &directory, next)?;
         let header = Header::new(&directory, form)?;
         for (tag, value) in header.disguise(&directory) {
-            ifd::overwrite(bytes, form, offset, tag, value);
+            if let Some((at, entry)) =
+                ifd::changed(&mut file, form, offset, tag, value).map_err(no_directory)?
+            {
+                file.patch(at as u64, entry);
+            }
         }
-        Ok(Self { bytes, header, directory })
+        Ok(Self { file, header, directory })
     }
 
     pub(super) fn layout(&self) -> Layout {
         self.header.layout
     }
 
-    /// Planes pass through a buffer of one strip or tile, which may be a whole plane.
+    /// How far beyond a line of the cache its pixels begin, if they lie in the file as they will in the slot.
+    pub(super) fn lead(&self) -> usize {
+        let header = &self.header;
+        let straight = header.method == tags::STORED && !header.planar && header.is_direct();
+        let start = self.directory.number(tags::STRIP_OFFSETS).filter(|_| straight).unwrap_or_default();
+        if start.is_multiple_of(header.layout.depth.bytes() as u64) {
+            (start % LINE as u64) as usize
+        } else {
+            0
+        }
+    }
+
+    /// What is in memory of the file; the values of tags; planes pass through a buffer of one strip or tile, which may be a whole plane; a JPEG is read whole, and
+    /// decoded by itself.
     pub(super) fn heap_bytes(&self) -> u64 {
-        if self.header.planar { self.header.layout.bytes() / self.header.samples as u64 } else { 0 }
+        let header = &self.header;
+        let chunk = match header.method {
+            tags::JPEG => self.file.file_bytes() + header.layout.bytes(),
+            _ if header.planar => header.layout.bytes() / header.samples as u64,
+            _ => 0,
+        };
+        self.file.bytes_in_memory() + self.directory.bytes_of_values() + chunk
     }
 
     /// Decodes into `slot`, which is as long as the pixels.
     pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         let header = &self.header;
-        let layout = header.layout;
-        let mut decoder =
-            Decoder::new(Cursor::new(self.bytes)).map_err(decode_error)?.with_limits(self.limits());
+        let (layout, limits) = (header.layout, self.limits());
+        let mut decoder = Decoder::new(self.file).map_err(decode_error)?.with_limits(limits);
         // The samples as they are stored go to the end of the slot; unpacking and expanding move them to its front.
         let samples = layout.pixels() as usize * header.samples;
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
+        check_size(&mut decoder, header)?;
         if header.planar {
             read_planes(&mut decoder, header, stored)?;
         } else {
@@ -100,15 +132,26 @@ impl<'a> Source<'a> {
     fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         limits.decoding_buffer_size = usize::try_from(self.header.layout.bytes()).unwrap_or(usize::MAX);
-        limits.ifd_value_size = self.bytes.len();
-        limits.intermediate_buffer_size = self.bytes.len();
+        let file_bytes = usize::try_from(self.file.file_bytes()).unwrap_or(usize::MAX);
+        limits.ifd_value_size = file_bytes;
+        limits.intermediate_buffer_size = file_bytes;
         limits
     }
 }
 
+/// Refuses a file that the decoder reads differently, because a tag is there twice, say: it would not fill the slot, and what was
+/// there before would show.
+fn check_size(decoder: &mut Decoder<Reader<'_>>, header: &Header) -> Result<(), CodecError> {
+    let found = decoder.image_buffer_layout().map_err(decode_error)?;
+    let row = header.row_bytes(header.layout.width) / if header.planar { header.samples } else { 1 };
+    let height = header.layout.height as usize;
+    let is_as_said = found.len == row * height && found.row_stride.is_some_and(|stride| stride.get() == row);
+    if is_as_said { Ok(()) } else { Err(malformed("its tags contradict each other")) }
+}
+
 /// Reads planes, chunk by chunk, and interleaves them. Their samples are 8 or 16 bits.
 fn read_planes(
-    decoder: &mut Decoder<Cursor<&[u8]>>,
+    decoder: &mut Decoder<Reader<'_>>,
     header: &Header,
     slot: &mut [u8],
 ) -> Result<(), CodecError> {
@@ -146,6 +189,7 @@ fn decode_error(error: TiffError) -> CodecError {
         TiffError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             malformed("it is cut short")
         }
+        TiffError::IoError(error) if error.raw_os_error().is_some() => error.into(),
         TiffError::IoError(error) => malformed(error.to_string()),
         TiffError::UnsupportedError(what) => CodecError::unsupported(
             format!("this kind of TIFF ({what})"),
@@ -153,6 +197,14 @@ fn decode_error(error: TiffError) -> CodecError {
         ),
         TiffError::LimitsExceeded => malformed("a strip or a tag is larger than the picture or the file"),
         other => malformed(other.to_string()),
+    }
+}
+
+fn no_directory(error: io::Error) -> CodecError {
+    match error.kind() {
+        _ if error.raw_os_error().is_some() => error.into(),
+        io::ErrorKind::InvalidData => malformed("its directory makes no sense"),
+        _ => malformed("its directory lies outside the file"),
     }
 }
 

@@ -5,18 +5,16 @@
 //! for its slots may be half written; and after a pause a new worker is started. A single run gives up a device that fails again and
 //! again; a service that is to run for months does not, but nothing waits for such a device any more.
 
+mod process;
 mod worker;
 
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{Device, DeviceState, Insist, WorkerStart};
 use crate::paths::Shown;
@@ -26,7 +24,8 @@ use crate::slot::{DeviceId, SlotId, SlotPool};
 use crate::timings::{Occupancy, Stage};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{JPEG_BATCH, WorkerArgs};
-use worker::{Lent, Worker};
+use process::{describe, ended_within};
+use worker::{Lent, Worker, readable};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -41,6 +40,8 @@ const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
 /// JPEGs for each lane that decodes them: what it works on, as much again that waits for it, and as much that waits for being
 /// written. More would keep the processor waiting for a GPU at the end of a batch.
 const COMPRESSED_EACH: usize = 3 * JPEG_BATCH;
+/// How long a worker that was killed may take to be gone. The driver ends it, and may hang in that too.
+const END_DEADLINE: Duration = Duration::from_secs(30);
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -112,6 +113,8 @@ enum End {
     Refused(String),
     /// It failed.
     Failed(String),
+    /// It was killed, and did not end. It may still write into its slots, so nobody may have them any more.
+    Lingers(String),
 }
 
 impl Link {
@@ -172,6 +175,7 @@ impl GpuDevice {
             self.reclaim();
             let reason = match end {
                 End::Closed => return,
+                End::Lingers(why) => return self.give_up(why),
                 End::Refused(reason) if self.for_good || (life == 0 && self.insist.is_on()) => {
                     self.insist.refused(&format!("{} cannot be used: {reason}", self.name));
                     return self.give_up(format!("not used: {reason}"));
@@ -221,10 +225,10 @@ impl GpuDevice {
         };
         // A worker that is told to end may hang in the driver; nothing of value is in it any more.
         let _ = child.kill();
-        let status = child.wait();
-        match end {
-            End::Failed(reason) if reason.is_empty() => End::Failed(describe(status)),
-            end => end,
+        match (ended_within(&mut child, END_DEADLINE), end) {
+            (Ok(None), end) => End::Lingers(lingers(child.id(), end)),
+            (status, End::Failed(reason)) if reason.is_empty() => End::Failed(describe(&status)),
+            (_, end) => end,
         }
     }
 
@@ -269,9 +273,18 @@ impl GpuDevice {
                     }
                     *failures = 0;
                 }
+                FromWorker::Equalized { slot, reason } => {
+                    let untold = |worker: &mut Worker| !mem::replace(&mut worker.encodes_not, true);
+                    self.tell_once(slot, "encoded", &reason, untold);
+                    if let Err(end) = self.done(slot, Content::Pixels, equalized) {
+                        return end;
+                    }
+                    *failures = 0;
+                }
                 FromWorker::Declined { slot, reason } => {
+                    let untold = |worker: &mut Worker| !mem::replace(&mut worker.declined, true);
+                    self.tell_once(slot, "decoded", &reason, untold);
                     let Some(task) = self.returned(slot) else { return not_lent(slot) };
-                    self.declined(&task, &reason);
                     task.decline();
                     *failures = 0;
                 }
@@ -311,16 +324,14 @@ impl GpuDevice {
         equalized.send(task).map_err(|_| End::Closed)
     }
 
-    /// Says of the first picture that the worker would not decode why.
-    fn declined(&self, task: &Task, reason: &str) {
-        let first = {
-            let mut state = self.link.lock();
-            let worker = state.worker.as_mut();
-            worker.is_some_and(|worker| !std::mem::replace(&mut worker.declined, true))
-        };
-        if first {
-            let input = Shown(task.input());
-            self.note(&format!("{input} and its like are decoded by the processor: {reason}"), false);
+    /// Says of the first picture with which the worker leaves something to the processor what, and why.
+    fn tell_once(&self, slot: SlotId, what: &str, reason: &str, untold: impl FnOnce(&mut Worker) -> bool) {
+        let first = self.link.lock().worker.as_mut().and_then(|worker| {
+            let input = Shown(worker.lent.get(&slot)?.task.input()).to_string();
+            untold(worker).then_some(input)
+        });
+        if let Some(input) = first {
+            self.note(&format!("{input} and its like are {what} by the processor: {reason}"), false);
         }
     }
 
@@ -447,27 +458,18 @@ fn pause_after(failures: u32) -> Duration {
     (FIRST_PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE)
 }
 
+fn lingers(process: u32, end: End) -> String {
+    let before = match end {
+        End::Failed(reason) | End::Refused(reason) if !reason.is_empty() => format!("{reason}; "),
+        _ => String::new(),
+    };
+    format!(
+        "not used any more: {before}its worker, process {process}, was killed and does not end; its driver may need a restart"
+    )
+}
+
 fn not_lent(slot: SlotId) -> End {
     End::Failed(format!("its worker returned slot {slot}, which it did not have"))
-}
-
-fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {
-    let fd = channel.as_fd();
-    let mut polled = [PollFd::new(&fd, PollFlags::IN)];
-    let timeout = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
-    match rustix::event::poll(&mut polled, Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn describe(status: io::Result<ExitStatus>) -> String {
-    match status.map(|status| (status.code(), status.signal())) {
-        Ok((Some(code), _)) => format!("its worker ended with code {code}"),
-        Ok((None, Some(signal))) => format!("its worker was ended by signal {signal}"),
-        _ => "its worker ended".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -284,6 +284,7 @@ impl<'scope> Starter<'scope> {
         found: &[GpuInfo],
         start: &WorkerStart,
     ) -> Result<(), Error> {
+        without_nvjpeg(self.jpeg, found).into_iter().for_each(|note| start.note(note));
         let with_jpegs = self.jpeg != JpegChoice::Cpu && matches!(nvjpeg(found), Some(Ok(_)));
         self.workers(scope, units, with_jpegs, start)?;
         if with_jpegs { self.decoders(scope, units, start) } else { Ok(()) }
@@ -408,6 +409,17 @@ fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
     found.first()?.nvjpeg.as_ref()
 }
 
+/// What to say where a GPU could do JPEGs, but for nvJPEG.
+fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<String> {
+    let is_usable = |gpu: &GpuInfo| gpu.refused.is_none();
+    match nvjpeg(found) {
+        Some(Err(reason)) if jpeg == JpegChoice::Auto && found.iter().any(is_usable) => {
+            Some(format!("JPEGs are decoded and encoded by the processor: {reason}"))
+        }
+        _ => None,
+    }
+}
+
 /// The GPUs that can be used; of the others it is said why not.
 fn usable(found: &[GpuInfo], start: &WorkerStart) -> Vec<Unit> {
     let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
@@ -450,5 +462,37 @@ fn find<'a>(found: &'a [GpuInfo], name: &DeviceName) -> Result<&'a GpuInfo, Erro
     match candidates.next() {
         None => Ok(first),
         Some(_) => Err(Error::CannotRun(format!("{name} is the beginning of more than one GPU's UUID"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(nvjpeg: Result<&str, &str>, refused: Option<&str>) -> GpuInfo {
+        GpuInfo {
+            ordinal: 0,
+            name: "A GPU".to_owned(),
+            uuid: "GPU-1".to_owned(),
+            compute_capability: (7, 5),
+            memory: 1 << 34,
+            pcie: None,
+            driver_cuda: 12040,
+            driver: None,
+            count: 1,
+            nvjpeg: Some(nvjpeg.map(str::to_owned).map_err(str::to_owned)),
+            refused: refused.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn that_nvjpeg_is_missing_is_said_where_it_would_be_used() {
+        let missing = [gpu(Err("libnvjpeg.so.12 is not there"), None)];
+        let said = without_nvjpeg(JpegChoice::Auto, &missing).unwrap();
+        assert_eq!(said, "JPEGs are decoded and encoded by the processor: libnvjpeg.so.12 is not there");
+        assert_eq!(without_nvjpeg(JpegChoice::Cpu, &missing), None);
+        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Ok("12.4"), None)]), None);
+        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Err("missing"), Some("too old"))]), None);
+        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[]), None);
     }
 }

@@ -1,15 +1,18 @@
 //! Takes the histograms as they come from the devices and writes them in the pictures' order.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::waiting::Waiting;
 use super::{Histograms, Request, Scale, chart};
 use crate::error::{Error, PictureError};
 use crate::pipeline::{Finished, Outlet, Stop};
 use crate::publish::{Publisher, Unpublished};
 use crate::source::Job;
+
+/// Bytes of rows that may wait in memory: those of a thousand pictures of 8 bits.
+const MOST_WAITING: usize = 16 << 20;
 
 /// The [`Outlet`] of a run that counts.
 pub struct Collector<'a> {
@@ -26,7 +29,7 @@ struct Table<'a> {
     file: Option<Unpublished<'a>>,
     next: usize,
     /// Empty for a picture that does not come.
-    waiting: BTreeMap<usize, Vec<u8>>,
+    waiting: Waiting,
     begun: bool,
     failed: Option<io::Error>,
 }
@@ -45,7 +48,8 @@ impl<'a> Collector<'a> {
                 Some(file) => Box::new(BufWriter::<File>::new(file)),
                 None => Box::new(BufWriter::new(io::stdout())),
             };
-        let table = Table { to, file, next: 0, waiting: BTreeMap::new(), begun: false, failed: None };
+        let waiting = Waiting::new(MOST_WAITING);
+        let table = Table { to, file, next: 0, waiting, begun: false, failed: None };
         Ok(Self { request, publisher, stop, table: Mutex::new(table) })
     }
 
@@ -55,8 +59,10 @@ impl<'a> Collector<'a> {
     /// When it could not be written.
     pub fn finish(self, stopped: bool) -> Result<(), Error> {
         let mut table = self.table.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for rows in std::mem::take(&mut table.waiting).into_values() {
-            table.write(self.request, &rows);
+        // Those of a run that was stopped have gaps between them.
+        while let Some(next) = table.waiting.first() {
+            table.next = next;
+            table.write_due(self.request);
         }
         table.end(self.request);
         if let Some(error) = table.failed {
@@ -77,10 +83,9 @@ impl<'a> Collector<'a> {
     /// Adds the rows of a picture, and writes those whose turn it is.
     fn add(&self, job: &Job, rows: Vec<u8>) {
         let mut table = self.table();
-        table.waiting.insert(job.number, rows);
-        while let Some(rows) = table.due() {
-            table.write(self.request, &rows);
-        }
+        let added = table.waiting.add(job.number, rows);
+        table.note(added);
+        table.write_due(self.request);
         if table.failed.is_some() {
             self.stop.ask();
         }
@@ -128,11 +133,21 @@ impl Outlet for Collector<'_> {
 }
 
 impl Table<'_> {
-    /// The rows of the picture whose turn it is, if they are there.
-    fn due(&mut self) -> Option<Vec<u8>> {
-        let rows = self.waiting.remove(&self.next)?;
-        self.next += 1;
-        Some(rows)
+    /// Writes the rows of the pictures whose turn it is, as far as they are there.
+    fn write_due(&mut self, request: &Request) {
+        loop {
+            match self.waiting.take(self.next) {
+                Ok(Some(rows)) => self.write(request, &rows),
+                Ok(None) => return,
+                Err(error) => self.note(Err(error)),
+            }
+            self.next += 1;
+        }
+    }
+
+    /// The first failure is what counts.
+    fn note(&mut self, result: io::Result<()>) {
+        self.failed = self.failed.take().or(result.err());
     }
 
     fn write(&mut self, request: &Request, rows: &[u8]) {
@@ -143,7 +158,7 @@ impl Table<'_> {
         let before = if self.begun { between } else { &request.format.begin(request.bins) };
         self.begun = true;
         let written = self.to.write_all(before).and_then(|()| self.to.write_all(rows));
-        self.failed = self.failed.take().or(written.err());
+        self.note(written);
     }
 
     /// A table without a row is one too.
@@ -151,7 +166,7 @@ impl Table<'_> {
         let begin = if self.begun { Vec::new() } else { request.format.begin(request.bins) };
         let end = [&begin, request.format.end()].concat();
         let written = self.to.write_all(&end).and_then(|()| self.to.flush());
-        self.failed = self.failed.take().or(written.err());
+        self.note(written);
     }
 }
 

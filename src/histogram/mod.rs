@@ -7,6 +7,7 @@
 mod chart;
 mod collector;
 mod table;
+mod waiting;
 
 use std::path::{Path, PathBuf};
 

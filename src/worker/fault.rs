@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::EngineError;
+use crate::codec::CompressedJpeg;
 
 /// A failure that a test asks for: `exit@5`, `hang@5`, `fail@5` or `trap@5`, at the fifth picture of the device's first worker; with `*`
-/// at its end, of every worker.
+/// at its end, of every worker. `echo@5`, `garble@5` and `overlong@5` are what it says from its fifth picture on that it encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     kind: FaultKind,
@@ -23,6 +24,12 @@ enum FaultKind {
     Fail,
     /// A kernel traps, and with it everything that the process has on the GPU.
     Trap,
+    /// What is said to be encoded is the JPEG as it came.
+    Echo,
+    /// It is as long, and no JPEG.
+    Garble,
+    /// It is longer than the slot.
+    Overlong,
 }
 
 impl std::str::FromStr for Fault {
@@ -36,6 +43,9 @@ impl std::str::FromStr for Fault {
             "hang" => FaultKind::Hang,
             "fail" => FaultKind::Fail,
             "trap" => FaultKind::Trap,
+            "echo" => FaultKind::Echo,
+            "garble" => FaultKind::Garble,
+            "overlong" => FaultKind::Overlong,
             _ => return Err(format!("no such fault: {kind}")),
         };
         let picture = picture.parse().map_err(|_| format!("no number of a picture: {picture}"))?;
@@ -44,6 +54,11 @@ impl std::str::FromStr for Fault {
 }
 
 impl Fault {
+    /// Whether the worker fails only in what it says.
+    fn is_pretence(self) -> bool {
+        matches!(self.kind, FaultKind::Echo | FaultKind::Garble | FaultKind::Overlong)
+    }
+
     /// The fault that the environment asks for in this life of the worker.
     ///
     /// # Errors
@@ -73,7 +88,8 @@ impl Faults {
         trap: impl FnOnce() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         let Some(fault) = self.fault else { return Ok(()) };
-        if self.pictures.fetch_add(1, Ordering::Relaxed) + 1 != fault.picture {
+        let is_the_picture = self.pictures.fetch_add(1, Ordering::Relaxed) + 1 == fault.picture;
+        if !is_the_picture || fault.is_pretence() {
             return Ok(());
         }
         let half = bytes.len() / 2;
@@ -85,6 +101,21 @@ impl Faults {
             },
             FaultKind::Fail => Err(EngineError("a test asked for this failure".to_owned())),
             FaultKind::Trap => trap(),
+            FaultKind::Echo | FaultKind::Garble | FaultKind::Overlong => Ok(()),
         }
+    }
+
+    /// Puts in place of planes, of which there are so many bytes, what is said to be encoded, if the test asked for that; returns the
+    /// length that is told.
+    pub(super) fn pretend(&self, slot: &mut [u8], planes: u64, jpeg: &CompressedJpeg) -> Option<u64> {
+        let fault = self.fault.filter(|fault| self.pictures.load(Ordering::Relaxed) >= fault.picture)?;
+        let (start, length) = (planes as usize, jpeg.bytes as usize);
+        match fault.kind {
+            FaultKind::Echo => slot.copy_within(start..start + length, 0),
+            FaultKind::Garble => slot[..length].fill(0xA5),
+            FaultKind::Overlong => return Some(slot.len() as u64 + 1),
+            FaultKind::Exit | FaultKind::Hang | FaultKind::Fail | FaultKind::Trap => return None,
+        }
+        Some(jpeg.bytes)
     }
 }

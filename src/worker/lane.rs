@@ -11,7 +11,7 @@ use super::gpu::GpuEngine;
 use super::kernels::{Kind, Span};
 use super::nvjpeg::Plane;
 use super::resident::{Failure, Resident, grow};
-use super::{EngineError, Lane};
+use super::{EngineError, Lane, Recoded};
 use crate::codec::{CHROMA_PADDING, CompressedJpeg};
 use crate::equalize::colour::Plane as Counted;
 use crate::equalize::count::{count, planes};
@@ -371,23 +371,23 @@ impl Lane for GpuLane<'_> {
         planes: u64,
         jpeg: &CompressedJpeg,
         operation: &Operation,
-    ) -> std::result::Result<Option<u64>, EngineError> {
-        match self.encode_there(slot.split_at(planes as usize), jpeg, operation) {
+    ) -> std::result::Result<Recoded, EngineError> {
+        let reason = match self.encode_there(slot.split_at(planes as usize), jpeg, operation) {
             Ok(length) if length <= slot.len() => {
                 self.retrieve(&mut slot[..length])?;
-                Ok(Some(length as u64))
+                return Ok(Recoded::Encoded(length as u64));
             }
-            // Nothing has come back, so the planes are still the picture's.
-            Ok(_) | Err(Trouble::Decline(_)) => {
-                self.settle();
-                self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
-                Ok(None)
-            }
+            Ok(_) => "it has become too long for its slot".to_owned(),
+            Err(Trouble::Decline(reason)) => reason,
             Err(Trouble::Device(error)) => {
                 self.settle();
-                Err(error.into())
+                return Err(error.into());
             }
-        }
+        };
+        // Nothing has come back, so the planes are still the picture's.
+        self.settle();
+        self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+        Ok(Recoded::Declined(reason))
     }
 
     fn trap(&mut self) -> std::result::Result<(), EngineError> {

@@ -157,7 +157,7 @@ pub trait Lane {
     fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError>;
 
     /// Equalizes the luma of a JPEG's planes, which are the first `planes` bytes of the slot, and encodes them as the JPEG behind them
-    /// was; returns the length of the result, with which the slot then begins. Without a length, luma is equalized and no more.
+    /// was; the slot then begins with the result. Where it is declined, luma is equalized and no more.
     ///
     /// # Errors
     /// When the device fails; the slot is then undefined and the worker must end.
@@ -167,10 +167,10 @@ pub trait Lane {
         planes: u64,
         jpeg: &CompressedJpeg,
         operation: &Operation,
-    ) -> Result<Option<u64>, EngineError> {
+    ) -> Result<Recoded, EngineError> {
         debug_assert!(planes >= jpeg.layout.bytes());
         self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
-        Ok(None)
+        Ok(Recoded::Declined("this worker has no encoder".to_owned()))
     }
 
     /// Makes a GPU fail, for a test of what becomes of the pictures.
@@ -420,7 +420,7 @@ fn run_lane(
     for lent in lent {
         let slot = lent.slot;
         let answer = match lent.carry_out(lane.as_mut(), faults, checked) {
-            Ok(encoded) => FromWorker::Done { slot, encoded },
+            Ok(answer) => answer,
             Err(error) => fail(channel, slot, &error),
         };
         if channel.send(&answer, None).is_err() {
@@ -430,23 +430,28 @@ fn run_lane(
 }
 
 impl Lent {
-    /// Does what is to be done; returns the length of what was encoded, if it was.
+    /// Does what is to be done; returns what is to be answered.
     fn carry_out(
         &self,
         lane: &mut dyn Lane,
         faults: &Faults,
         checked: &Checked,
-    ) -> Result<Option<u64>, EngineError> {
-        let Self { layout, order, .. } = self;
+    ) -> Result<FromWorker, EngineError> {
+        let &Self { slot: id, ref layout, ref order, .. } = self;
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = memory.bytes_mut();
         let bytes = order.slot_bytes(layout) as usize;
         faults.strike(&mut slot[..bytes], || lane.trap())?;
         checked.check(lane, layout, order)?;
-        match (&self.encode, order) {
-            (Some((jpeg, planes)), Order::Equalize(operation)) => lane.encode(slot, *planes, jpeg, operation),
-            _ => lane.carry_out(&mut slot[..bytes], layout, order).map(|()| None),
-        }
+        let (Some((jpeg, planes)), Order::Equalize(operation)) = (&self.encode, order) else {
+            lane.carry_out(&mut slot[..bytes], layout, order)?;
+            return Ok(FromWorker::Done { slot: id, encoded: None });
+        };
+        let pretended = faults.pretend(slot, *planes, jpeg).map(Recoded::Encoded);
+        Ok(match pretended.map_or_else(|| lane.encode(slot, *planes, jpeg, operation), Ok)? {
+            Recoded::Encoded(bytes) => FromWorker::Done { slot: id, encoded: Some(bytes) },
+            Recoded::Declined(reason) => FromWorker::Equalized { slot: id, reason: shorten(reason) },
+        })
     }
 }
 

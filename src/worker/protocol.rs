@@ -48,7 +48,7 @@ pub enum ToWorker {
     },
     /// At the start of the slot are the planes of a JPEG, chroma with [`CHROMA_PADDING`](crate::codec::CHROMA_PADDING), and behind so many bytes of them its file. Luma is to be
     /// equalized and all of it encoded as that JPEG was, or if that cannot be, luma equalized. The slot is the worker's until it
-    /// answers, that it is encoded or done.
+    /// answers, that it is encoded or equalized.
     Encode {
         /// The slot.
         slot: SlotId,
@@ -84,6 +84,13 @@ pub enum FromWorker {
         slot: SlotId,
         /// Bytes of the JPEG that it holds in place of pixels, if it does.
         encoded: Option<u64>,
+    },
+    /// Of the planes in the slot luma is equalized, but the CPU has to encode them, and why. The slot is the main process's again.
+    Equalized {
+        /// The slot.
+        slot: SlotId,
+        /// Why.
+        reason: String,
     },
     /// The JPEG in the slot is one for the CPU. The slot holds anything, and is the main process's again.
     Declined {

@@ -7,6 +7,7 @@ mod jpeg;
 mod metadata;
 mod pictures;
 mod roundtrip;
+mod tiff;
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};

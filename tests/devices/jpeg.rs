@@ -6,7 +6,7 @@ use std::process::Output;
 use histeqd::codec::{self, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target};
 use histeqd::equalize::{Method, Operation};
 use histeqd::slot::Memory;
-use histeqd::worker::{Engine, Unit, open};
+use histeqd::worker::{Engine, Recoded, Unit, open};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -98,7 +98,7 @@ fn output(folder: &TempDir, out: &str, name: &str) -> Vec<u8> {
 }
 
 /// Luma and the chroma planes, as they are stored.
-fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut file = tempfile::tempfile().unwrap();
     std::io::Write::write_all(&mut file, jpeg).unwrap();
     std::io::Seek::rewind(&mut file).unwrap();
@@ -120,7 +120,7 @@ fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
 }
 
 /// The segments up to the scan but for Huffman tables: markers and contents, the tables of one segment in segments of their own.
-fn segments(jpeg: &[u8]) -> Vec<(u8, Vec<u8>)> {
+pub(crate) fn segments(jpeg: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let (mut found, mut at) = (Vec::new(), 2);
     while jpeg[at + 1] != 0xda {
         let length = usize::from(u16::from_be_bytes([jpeg[at + 2], jpeg[at + 3]]));
@@ -219,15 +219,18 @@ impl Planes {
         Self { memory, planes, jpeg, decoded }
     }
 
-    /// Has a lane encode them; the length of the result.
-    fn encode_on(&mut self, engine: &dyn Engine) -> Option<u64> {
+    /// Has a lane encode them; the length of the result, or why there is none.
+    fn encode_on(&mut self, engine: &dyn Engine) -> Result<u64, String> {
         let operation = Operation { method: Method::Global, per_channel: false };
         engine.pin(&mut self.memory).unwrap();
         let mut lane = engine.lane().unwrap();
         let slot = self.memory.bytes_mut();
-        let length = lane.encode(slot, self.planes as u64, &self.jpeg, &operation).unwrap();
+        let encoded = lane.encode(slot, self.planes as u64, &self.jpeg, &operation).unwrap();
         engine.unpin(&mut self.memory);
-        length
+        match encoded {
+            Recoded::Encoded(length) => Ok(length),
+            Recoded::Declined(reason) => Err(reason),
+        }
     }
 
     /// The file that the processor makes of them.
@@ -251,7 +254,7 @@ fn a_gpu_encodes_what_the_processor_decoded() {
     for name in GPUS {
         let (mut there, mut here) = (Planes::of(&data(name)), Planes::of(&data(name)));
         let length = there.encode_on(gpu.as_ref()).unwrap() as usize;
-        assert_eq!(here.encode_on(cpu.as_ref()), None);
+        assert!(here.encode_on(cpu.as_ref()).is_err());
         let mut file = tempfile::tempfile().unwrap();
         codec::write_encoded(&there.decoded, &there.memory.bytes()[..length], &mut file).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
@@ -276,8 +279,8 @@ fn what_a_gpu_cannot_encode_it_equalizes() {
     for change in changes {
         let (mut there, mut here) = (Planes::of(&data("420.jpg")), Planes::of(&data("420.jpg")));
         change(&mut there);
-        assert_eq!(there.encode_on(gpu.as_ref()), None);
-        assert_eq!(here.encode_on(cpu.as_ref()), None);
+        assert!(there.encode_on(gpu.as_ref()).is_err());
+        assert!(here.encode_on(cpu.as_ref()).is_err());
         assert!(there.memory.bytes()[..there.planes] == here.memory.bytes()[..here.planes]);
     }
 }

@@ -1,8 +1,9 @@
 //! Worker processes that fail: the real binary with workers that equalize on the CPU over the real protocol, and that are
 //! killed, stopped, made to hang or made to fail in the middle of a batch. Whatever happens, all outputs are there and right.
 
+use std::fs;
 use std::os::fd::OwnedFd;
-use std::process::Child;
+use std::process::{Child, Output};
 use std::time::Duration;
 
 use histeqd::worker::protocol::{Channel, FromWorker, ToWorker};
@@ -10,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::batch::{Batch, alive, by, histeqd, notes, signal, under_way, wait_until};
-use super::jpeg::data;
+use super::jpeg::{data, planes, segments};
 
 const PICTURES: usize = 60;
 
@@ -138,6 +139,43 @@ fn planes_that_a_worker_does_not_encode_are_encoded_here() {
     let mut command = batch.histeqd("cpu-workers:1", "out");
     let summary = batch.assert_done(&command.args(["--jpeg", "auto"]).output().unwrap(), "out");
     assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
+    let told = notes(&summary).matches("encoded by the processor: this worker has no encoder").count();
+    assert_eq!(told, 1, "{summary}");
+}
+
+/// Has a worker that says it encodes do a batch of JPEGs.
+fn run_planes_with_fault(batch: &Batch, fault: &str) -> Output {
+    let mut command = batch.histeqd("cpu-workers:1", "out");
+    command.args(["--jpeg", "auto"]).env("HISTEQD_FAULT", fault).output().unwrap()
+}
+
+#[test]
+fn what_a_worker_encodes_is_written_with_all_that_belongs_to_the_picture() {
+    let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
+    let batch = Batch::new(names.map(|name| (name.to_owned(), data(name))), &[]);
+    let summary = batch.assert_all_there(&run_planes_with_fault(&batch, "echo@1"));
+    assert_eq!(by(&summary, "cpu-worker0"), names.len() as u64, "{summary}");
+    for name in names {
+        let written = fs::read(batch.out("out").join(name)).unwrap();
+        // The worker sent the pictures back as they came.
+        assert!(planes(&written) == planes(&data(name)), "{name}: other planes");
+        assert_eq!(segments(&written), segments(&data(name)), "{name}");
+    }
+}
+
+#[test]
+fn what_a_worker_encoded_wrongly_is_encoded_by_the_processor() {
+    let batch = jpegs();
+    let summary = batch.assert_done(&run_planes_with_fault(&batch, "garble@3"), "out");
+    // It still equalizes, and well.
+    assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
+}
+
+#[test]
+fn a_worker_that_says_it_encoded_more_than_its_slot_holds_is_replaced() {
+    let batch = jpegs();
+    let summary = batch.assert_done(&run_planes_with_fault(&batch, "overlong@3"), "out");
+    assert!(notes(&summary).contains("did something else with slot"), "{summary}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::super::CodecError;
 use super::super::ifd::{self, Directory, Form};
+use super::reader::Reader;
 use super::write::Compression;
 use super::{malformed, tags};
 use crate::picture::{Depth, Layout, Pixel};
@@ -35,7 +36,7 @@ pub(super) struct Header {
     pub(super) extra_sample: Option<u16>,
     pub(super) compression: Compression,
     /// The value of the tag Compression.
-    method: u64,
+    pub(super) method: u64,
 }
 
 impl Header {
@@ -76,6 +77,11 @@ impl Header {
         !matches!(self.bits, 8 | 16)
     }
 
+    /// Whether the samples are delivered as they are stored, but for the order of their bytes.
+    pub(super) fn is_direct(&self) -> bool {
+        !self.is_packed() && self.colours != Colours::Palette
+    }
+
     /// Bytes of a row of `width` pixels as they are stored.
     pub(super) fn row_bytes(&self, width: u32) -> usize {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
@@ -85,8 +91,9 @@ impl Header {
     /// colours of them: packed bits are gray bytes, palette indices and inverted gray are gray, an extra sample is alpha.
     pub(super) fn disguise(&self, directory: &Directory) -> Vec<(u16, u32)> {
         let mut tags = Vec::new();
-        // Group 4 needs the true width.
-        if self.is_packed() && self.method != tags::GROUP_4 {
+        // Group 4 needs the true width. One bit that goes without saying cannot be said otherwise, and is delivered as it is.
+        let says_bits = directory.get(tags::BITS_PER_SAMPLE).is_some();
+        if self.is_packed() && self.method != tags::GROUP_4 && says_bits {
             tags.extend([(tags::BITS_PER_SAMPLE, 8), (tags::SAMPLES_PER_PIXEL, 1)]);
             tags.push((tags::WIDTH, self.row_bytes(self.layout.width) as u32));
             let tile = directory.number(tags::TILE_WIDTH).and_then(|width| u32::try_from(width).ok());
@@ -104,18 +111,23 @@ impl Header {
 
 /// Refuses a file in which there is more than one picture.
 pub(super) fn refuse_further_pictures(
-    bytes: &[u8],
+    bytes: &mut Reader<'_>,
     form: Form,
     directory: &Directory,
     mut next: u64,
 ) -> Result<(), CodecError> {
     const MOST: usize = 10_000;
     let mut pages = 1;
-    while let Some((_, further)) =
-        usize::try_from(next).ok().filter(|&n| n > 0).and_then(|n| ifd::read(bytes, form, n))
-    {
+    while let Some(offset) = usize::try_from(next).ok().filter(|&offset| offset > 0) {
+        next = match ifd::next(bytes, form, offset) {
+            Ok(further) => further,
+            Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
+            Err(_) => break,
+        };
         pages += 1;
-        next = if pages < MOST { further } else { 0 };
+        if pages == MOST {
+            break;
+        }
     }
     let remedy = "split it into single pictures first";
     if pages > 1 {

@@ -27,6 +27,7 @@ pub(super) const STACK_PLANES: u16 = 33629;
 pub(super) const ICC: u16 = 34675;
 
 /// Values of [`COMPRESSION`].
+pub(super) const STORED: u64 = 1;
 pub(super) const GROUP_4: u64 = 4;
 pub(super) const JPEG: u64 = 7;
 

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::equalize::Order;
 use crate::pipeline::{Content, Task};
@@ -20,8 +22,10 @@ pub(super) struct Worker {
     pub(super) mapped: HashMap<SlotId, u64>,
     /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
     pub(super) lent: HashMap<SlotId, Lent>,
-    /// It has declined to decode a picture.
+    /// It has declined to decode a picture, and that was told.
     pub(super) declined: bool,
+    /// It has not encoded a picture, and that was told.
+    pub(super) encodes_not: bool,
 }
 
 /// A task in a worker's hands.
@@ -33,7 +37,7 @@ pub(super) struct Lent {
 impl Worker {
     pub(super) fn new(channel: Channel) -> Self {
         let (mapped, lent) = (HashMap::new(), HashMap::new());
-        Self { channel, ready: false, deaf: false, mapped, lent, declined: false }
+        Self { channel, ready: false, deaf: false, mapped, lent, declined: false, encodes_not: false }
     }
 
     pub(super) fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -67,5 +71,17 @@ impl Worker {
             _ => ToWorker::Work { slot, layout, order },
         };
         self.send(&message, None)
+    }
+}
+
+/// Waits for a message, or the end, but not for longer than that; whether there is one.
+pub(super) fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {
+    let fd = channel.as_fd();
+    let mut polled = [PollFd::new(&fd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
+    match rustix::event::poll(&mut polled, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }

@@ -1,0 +1,249 @@
+//! TIFFs as they lie in files: strips here and there, either order of bytes, the directory before or behind the pixels.
+
+use std::fs::File;
+use std::io::Write;
+
+use histeqd::codec::{self, CodecError};
+
+use crate::{LIMITS, TARGET, decode, encode, pixels};
+
+const WIDTH: usize = 203;
+const HEIGHT: usize = 151;
+const OFFSETS: u16 = 273;
+const LENGTHS: u16 = 279;
+
+/// How an uncompressed file is laid out.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    big_endian: bool,
+    channels: usize,
+    /// Of a sample.
+    bytes: usize,
+    rows_a_strip: usize,
+    /// Bytes before each strip.
+    gap: usize,
+    directory_first: bool,
+}
+
+const PLAIN: Form =
+    Form { big_endian: false, channels: 1, bytes: 1, rows_a_strip: HEIGHT, gap: 0, directory_first: false };
+
+type Tags = Vec<(u16, Vec<u32>)>;
+type Change = Box<dyn Fn(&mut Tags)>;
+
+impl Form {
+    fn number(self, value: u32, bytes: usize) -> Vec<u8> {
+        let mut number = value.to_le_bytes()[..bytes].to_vec();
+        if self.big_endian {
+            number.reverse();
+        }
+        number
+    }
+
+    /// A file of these samples, which are in the machine's order; `change` has the last word on its tags.
+    fn file(self, samples: &[u8], change: impl Fn(&mut Tags)) -> Vec<u8> {
+        let mut samples = samples.to_vec();
+        if self.bytes == 2 && self.big_endian != cfg!(target_endian = "big") {
+            samples.chunks_exact_mut(2).for_each(<[u8]>::reverse);
+        }
+        let strips: Vec<&[u8]> =
+            samples.chunks(self.rows_a_strip * WIDTH * self.channels * self.bytes).collect();
+        let raster = strips.iter().flat_map(|strip| [&vec![0xee; self.gap], *strip].concat()).collect();
+        let directory = |at: usize, raster_at: usize| {
+            let mut end = raster_at;
+            let place = |strip: &&[u8]| {
+                end += self.gap + strip.len();
+                (end - strip.len()) as u32
+            };
+            let mut tags = self.tags(strips.iter().map(place).collect(), &strips);
+            change(&mut tags);
+            self.directory(&tags, at)
+        };
+        let header = |at: usize| {
+            let order = if self.big_endian { b"MM" } else { b"II" };
+            [order.to_vec(), self.number(42, 2), self.number(at as u32, 4)].concat()
+        };
+        if self.directory_first {
+            let raster_at = 8 + directory(8, 0).len();
+            [header(8), directory(8, raster_at), raster].concat()
+        } else {
+            let at = 8 + raster.len();
+            [header(at), raster, directory(at, 8)].concat()
+        }
+    }
+
+    fn tags(self, offsets: Vec<u32>, strips: &[&[u8]]) -> Tags {
+        let colour = if self.channels > 2 { 2 } else { 1 };
+        let mut tags = vec![
+            (256, vec![WIDTH as u32]),
+            (257, vec![HEIGHT as u32]),
+            (258, vec![8 * self.bytes as u32; self.channels]),
+            (259, vec![1]),
+            (262, vec![colour]),
+            (OFFSETS, offsets),
+            (277, vec![self.channels as u32]),
+            (278, vec![self.rows_a_strip as u32]),
+            (LENGTHS, strips.iter().map(|strip| strip.len() as u32).collect()),
+        ];
+        if self.channels.is_multiple_of(2) {
+            tags.push((338, vec![2]));
+        }
+        tags
+    }
+
+    /// The directory that is to stand at `at`, and behind it the values that it has no room for.
+    fn directory(self, tags: &Tags, at: usize) -> Vec<u8> {
+        let mut directory = self.number(tags.len() as u32, 2);
+        let (mut values, values_at) = (Vec::new(), at + 2 + 12 * tags.len() + 4);
+        for (tag, numbers) in tags {
+            let (kind, size) = if matches!(*tag, 256 | 257 | OFFSETS | LENGTHS) { (4, 4) } else { (3, 2) };
+            let mut bytes: Vec<u8> = numbers.iter().flat_map(|&number| self.number(number, size)).collect();
+            if bytes.len() > 4 {
+                let place = self.number((values_at + values.len()) as u32, 4);
+                values.extend(std::mem::replace(&mut bytes, place));
+            }
+            bytes.resize(4, 0);
+            let head = [self.number((*tag).into(), 2), self.number(kind, 2)];
+            directory.extend([head.concat(), self.number(numbers.len() as u32, 4), bytes].concat());
+        }
+        [directory, vec![0; 4], values].concat()
+    }
+
+    fn samples(self) -> Vec<u8> {
+        let bytes = (WIDTH * HEIGHT * self.channels * self.bytes) as u32;
+        (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    }
+}
+
+/// A change of one tag's first number.
+fn first(tag: u16, change: impl Fn(u32) -> u32) -> impl Fn(&mut Tags) {
+    move |tags| {
+        let numbers =
+            tags.iter_mut().find_map(|(other, numbers)| (*other == tag).then_some(numbers)).unwrap();
+        numbers[0] = change(numbers[0]);
+    }
+}
+
+fn decoded(file: &[u8]) -> Result<Vec<u8>, CodecError> {
+    decode(file, &TARGET).map(|(decoded, slot)| pixels(&decoded, &slot).to_vec())
+}
+
+#[test]
+fn pixels_are_found_wherever_they_lie() {
+    for (channels, bytes) in [1, 2, 3, 4].into_iter().flat_map(|channels| [(channels, 1), (channels, 2)]) {
+        // Strips of less than a read's least, of less than the window and of more.
+        for (rows_a_strip, gap) in [(1, 0), (1, 3), (20, 0), (20, 50_000), (HEIGHT, 0), (HEIGHT, 1)] {
+            for (big_endian, directory_first) in [(false, false), (true, false), (false, true), (true, true)]
+            {
+                let form = Form { big_endian, channels, bytes, rows_a_strip, gap, directory_first };
+                let samples = form.samples();
+                let found = decoded(&form.file(&samples, |_| ())).unwrap();
+                assert!(found == samples, "{form:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn white_may_be_zero_and_strips_in_any_order() {
+    let form = Form { rows_a_strip: 50, ..PLAIN };
+    let samples = form.samples();
+    let inverted = decoded(&form.file(&samples, first(262, |_| 0))).unwrap();
+    assert!(inverted.iter().zip(&samples).all(|(found, sample)| *found == !sample));
+    let exchanged =
+        form.file(&samples, |tags| tags.iter_mut().find(|tag| tag.0 == OFFSETS).unwrap().1.swap(0, 1));
+    let strip = 50 * WIDTH;
+    let expected = [&samples[strip..2 * strip], &samples[..strip], &samples[2 * strip..]].concat();
+    assert!(decoded(&exchanged).unwrap() == expected);
+}
+
+#[test]
+fn what_is_written_is_read() {
+    for (channels, bytes) in [(1, 1), (3, 2)] {
+        for gap in [0, 1, 2, 40] {
+            let form = Form { channels, bytes, gap, ..PLAIN };
+            let (decoded_first, slot) = decode(&form.file(&form.samples(), |_| ()), &TARGET).unwrap();
+            let written = encode(&decoded_first, slot, &TARGET).unwrap();
+            assert!(decoded(&written).unwrap() == form.samples(), "{form:?}");
+        }
+    }
+}
+
+#[test]
+fn one_bit_goes_without_saying() {
+    let samples = PLAIN.samples();
+    let file = PLAIN.file(&samples, |tags| {
+        tags.retain(|(tag, _)| *tag != 258);
+        tags[0].1[0] *= 8;
+    });
+    let bits = samples.iter().flat_map(|byte| (0..8).rev().map(move |bit| (byte >> bit & 1) * 255));
+    assert!(decoded(&file).unwrap().into_iter().eq(bits));
+}
+
+#[test]
+fn tags_that_contradict_each_other_are_refused() {
+    // A decoder that believed the second would leave most of the slot as it was.
+    for (tag, second) in [(256, 7), (257, 7), (258, 1)] {
+        let form = Form { channels: 3, ..PLAIN };
+        let file = form.file(&form.samples(), |tags| {
+            let at = tags.iter().position(|(other, _)| *other == tag).unwrap();
+            tags.insert(at + 1, (tag, vec![second]));
+        });
+        let error = decoded(&file).unwrap_err();
+        assert!(matches!(error, CodecError::Malformed { .. }), "{tag}: {error:?}");
+    }
+}
+
+#[test]
+fn an_extra_sample_that_goes_without_saying_is_alpha() {
+    for channels in [2, 4] {
+        let form = Form { channels, ..PLAIN };
+        let file = form.file(&form.samples(), |tags| tags.retain(|(tag, _)| *tag != 338));
+        assert!(decoded(&file).unwrap() == form.samples(), "{channels} channels");
+    }
+}
+
+#[test]
+fn strips_that_are_not_in_the_file_are_refused() {
+    let form = Form { rows_a_strip: 50, ..PLAIN };
+    let samples = form.samples();
+    assert!(decoded(&form.file(&samples, |_| ())).is_ok());
+    let inside = samples.len() as u32 + 100;
+    let refused: [(&str, Change); 5] = [
+        ("behind the file", Box::new(first(OFFSETS, |_| 1 << 30))),
+        ("across its end", Box::new(first(OFFSETS, move |_| inside))),
+        ("of more bytes than the file", Box::new(first(LENGTHS, |_| 1 << 30))),
+        ("too few", Box::new(|tags| tags.iter_mut().find(|tag| tag.0 == OFFSETS).unwrap().1.truncate(2))),
+        ("none", Box::new(|tags| tags.retain(|tag| tag.0 != OFFSETS))),
+    ];
+    for (what, change) in refused {
+        let error = decoded(&form.file(&samples, change)).unwrap_err();
+        assert!(matches!(error, CodecError::Malformed { .. }), "{what}: {error:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_short_is_refused_wherever() {
+    let form = Form { rows_a_strip: 20, directory_first: true, ..PLAIN };
+    let file = form.file(&form.samples(), |_| ());
+    for end in [8, 9, 100, 200, 10_000, 16_384, 20_000, file.len() - 1] {
+        let error = decoded(&file[..end]).unwrap_err();
+        assert!(matches!(error, CodecError::Malformed { .. }), "{end}: {error:?}");
+    }
+    assert!(decoded(&file).is_ok());
+}
+
+#[test]
+fn a_pipe_is_read_too() {
+    let form = Form { channels: 3, bytes: 2, ..PLAIN };
+    let (samples, file) = (form.samples(), form.file(&form.samples(), |_| ()));
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let writer = std::thread::spawn(move || writer.write_all(&file));
+    let mut pipe = File::from(std::os::fd::OwnedFd::from(reader));
+    let mut buffer = Vec::new();
+    let opened = codec::open(&mut pipe, &mut buffer, &LIMITS, &TARGET).unwrap();
+    let mut slot = vec![0; opened.slot_bytes()];
+    opened.decode(&mut slot).unwrap();
+    assert!(slot == samples);
+    writer.join().unwrap().unwrap();
+}
