@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 
 use histeqd::codec::{self, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use histeqd::cores::Cores;
 use histeqd::picture::Layout;
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -38,7 +39,7 @@ pub fn picture(data: &[u8], format: Format) {
     let Ok(decoded) = read(&mut file_of(data), &target, &mut slot) else { return };
     let pixels = slot[..decoded.layout.bytes() as usize].to_vec();
     let mut out = file_of(&[]);
-    match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &mut out) {
+    match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &Cores::new(0), &mut out) {
         Ok(_) => {}
         Err(CodecError::CannotRepresent { .. }) => return,
         Err(error) => panic!("it was read, but cannot be written: {error}"),
