@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, Ordering};
-use std::thread::{self, Builder};
+use std::thread::{self, Builder, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -44,7 +44,7 @@ impl Cores {
     /// and two for each helper.
     ///
     /// # Errors
-    /// The first of `take`, after which nothing more is done.
+    /// The first of `take`, after which it takes nothing more.
     ///
     /// # Panics
     /// If `work` does.
@@ -58,16 +58,14 @@ impl Cores {
         let work = &work;
         let mut pieces = pieces.enumerate();
         thread::scope(|scope| {
-            let (give, given) = unbounded();
-            let (done, results) = unbounded();
-            let (mut finished, mut next) = (BTreeMap::new(), 0);
-            let (mut helpers, mut tools, mut in_use) = (Vec::new(), Vec::new(), 0);
+            let mut bench = Bench::new();
+            let mut helpers: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
             loop {
-                helpers.retain(|helper: &thread::ScopedJoinHandle<'_, ()>| !helper.is_finished());
+                helpers.retain(|helper| !helper.is_finished());
                 while pieces.len() > helpers.len() + 1
                     && let Some(core) = self.help()
                 {
-                    let (given, done) = (given.clone(), done.clone());
+                    let (given, done) = (bench.given.clone(), bench.done.clone());
                     let help = move || core.help_with(work, &given, &done);
                     // Without a thread there is no help, nothing worse.
                     let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
@@ -75,33 +73,89 @@ impl Cores {
                     };
                     helpers.push(helper);
                 }
-                let tools_at_most = 1 + 2 * helpers.len();
-                while in_use < tools_at_most
-                    && let Some((number, piece)) = pieces.next()
-                {
-                    let tool = tools.pop().unwrap_or_else(&tool);
-                    in_use += 1;
-                    give.send((number, piece, tool)).expect("this thread holds a receiver");
-                }
-                finished.extend(results.try_iter());
-                if let Some(result) = finished.remove(&next) {
-                    let mut tool = result.unwrap_or_else(|panic| resume_unwind(panic));
+                bench.fill(&mut pieces, &tool, 1 + 2 * helpers.len());
+                if let Some(mut tool) = bench.next_result() {
                     take(&mut tool)?;
-                    next += 1;
-                    in_use -= 1;
-                    if in_use + tools.len() < tools_at_most {
-                        tools.push(tool);
-                    }
-                } else if let Ok((number, piece, mut tool)) = given.try_recv() {
-                    work(&mut tool, piece);
-                    finished.insert(number, Ok(tool));
-                } else if in_use > 0 {
-                    finished.extend(results.recv());
-                } else {
+                    bench.put_back(tool);
+                } else if !bench.do_one(work) {
                     return Ok(());
                 }
             }
         })
+    }
+}
+
+/// What lies between a thread and its helpers: pieces to be worked on, and results that wait for their turn.
+struct Bench<P, T> {
+    give: Sender<(usize, P, T)>,
+    given: Receiver<(usize, P, T)>,
+    done: Sender<Done<T>>,
+    results: Receiver<Done<T>>,
+    /// Results, by the numbers of their pieces.
+    finished: BTreeMap<usize, thread::Result<T>>,
+    /// Whose turn it is.
+    next: usize,
+    /// Tools that nobody uses.
+    tools: Vec<T>,
+    /// How many tools there are besides.
+    in_use: usize,
+    /// How many tools there should be.
+    at_most: usize,
+}
+
+/// A piece's number and its result, or the panic that it came to.
+type Done<T> = (usize, thread::Result<T>);
+
+impl<P, T> Bench<P, T> {
+    fn new() -> Self {
+        // No more is in them than there are tools.
+        let ((give, given), (done, results)) = (unbounded(), unbounded());
+        let (finished, tools) = (BTreeMap::new(), Vec::new());
+        Self { give, given, done, results, finished, next: 0, tools, in_use: 0, at_most: 0 }
+    }
+
+    /// Puts as many pieces there as there may be tools.
+    fn fill(
+        &mut self,
+        pieces: &mut impl Iterator<Item = (usize, P)>,
+        tool: impl Fn() -> T,
+        tools_at_most: usize,
+    ) {
+        self.at_most = tools_at_most;
+        while self.in_use < self.at_most
+            && let Some((number, piece)) = pieces.next()
+        {
+            let tool = self.tools.pop().unwrap_or_else(&tool);
+            self.in_use += 1;
+            self.give.send((number, piece, tool)).expect("the receiver is beside it");
+        }
+    }
+
+    /// The result whose turn it is, if it is there.
+    fn next_result(&mut self) -> Option<T> {
+        self.finished.extend(self.results.try_iter());
+        let result = self.finished.remove(&self.next)?;
+        self.next += 1;
+        Some(result.unwrap_or_else(|panic| resume_unwind(panic)))
+    }
+
+    /// Keeps a tool to be used again, unless there are too many.
+    fn put_back(&mut self, tool: T) {
+        self.in_use -= 1;
+        if self.in_use + self.tools.len() < self.at_most {
+            self.tools.push(tool);
+        }
+    }
+
+    /// Works on a piece, or waits for a helper who does if none is left; false if nobody works any more.
+    fn do_one(&mut self, work: impl Fn(&mut T, P)) -> bool {
+        if let Ok((number, piece, mut tool)) = self.given.try_recv() {
+            work(&mut tool, piece);
+            self.finished.insert(number, Ok(tool));
+        } else if self.in_use > 0 {
+            self.finished.extend(self.results.recv());
+        }
+        self.in_use > 0
     }
 }
 
@@ -111,7 +165,7 @@ impl Core<'_> {
         self,
         work: impl Fn(&mut T, P),
         given: &Receiver<(usize, P, T)>,
-        done: &Sender<(usize, thread::Result<T>)>,
+        done: &Sender<Done<T>>,
     ) {
         let mut core = Some(self);
         while core.is_some()
@@ -156,7 +210,7 @@ mod tests {
         let (mut squares, threads) = (Vec::new(), Mutex::new(HashSet::new()));
         let work = |square: &mut usize, number: usize| {
             threads.lock().unwrap().insert(thread::current().id());
-            thread::sleep(Duration::from_micros(if number % 5 == 0 { 900 } else { 100 }));
+            thread::sleep(Duration::from_micros(if number.is_multiple_of(5) { 900 } else { 100 }));
             *square = number * number;
         };
         let take = |square: &mut usize| {

@@ -90,8 +90,8 @@ fn metadata(info: &Info<'_>) -> Metadata {
     }
 }
 
-/// The rows that a decoder or encoder keeps beside the pixels: four, and half as much again of one that is compressed. An encoder's
-/// helpers keep some too, but only of rows that are no more than small change.
+/// The rows that a decoder or encoder keeps beside the pixels; an encoder that of two filters, a strip, what is above the first row,
+/// and output of up to one and a half. Its helpers have no more than small change.
 pub(super) fn heap_bytes(layout: &Layout) -> u64 {
     const ROWS: u64 = 6;
     ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64

@@ -199,7 +199,7 @@ fn combined(first: u32, second: u32, length: usize) -> u32 {
     // The second part's sums began with 1 instead of with what the first one's came to.
     let more = first + BASE - 1;
     let sums = first_sums + second_sums + more % BASE * (length as u64 % BASE);
-    ((sums % BASE) << 16 | (second + more) % BASE) as u32
+    (((sums % BASE) << 16) | ((second + more) % BASE)) as u32
 }
 
 #[cfg(test)]
@@ -214,7 +214,8 @@ mod tests {
         let mut state = 0x9e37_79b9_u32;
         let byte = |at: usize| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let noise = if at / 50_000 % 3 == 0 { 0 } else { (state >> 24) as u8 >> (at / 100_000 % 8) };
+            let noise =
+                if (at / 50_000).is_multiple_of(3) { 0 } else { (state >> 24) as u8 >> (at / 100_000 % 8) };
             (at / 1000) as u8 ^ noise
         };
         (0..layout.bytes() as usize).map(byte).collect()
