@@ -10,6 +10,7 @@ use std::io::{Seek, Write};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use histeqd::codec::{self, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use histeqd::cores::Cores;
 
 const WIDTH: usize = 2048;
 const HEIGHT: usize = 1536;
@@ -70,13 +71,16 @@ fn codecs(criterion: &mut Criterion) {
     ];
     let (mut buffer, mut slot, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
     let mut out = tempfile::tempfile().expect("a temporary file");
+    // No help: the time of one thread.
+    let cores = Cores::new(0);
     let mut group = criterion.benchmark_group("codec");
     group.throughput(Throughput::Elements((WIDTH * HEIGHT) as u64)).sample_size(10);
     for (name, channels, format, png_level) in kinds {
         let target = Target { format: Some(format), png_level, ..TARGET };
         let source = decode(&mut file_of(&pnm(channels)), &mut buffer, &mut slot, &target);
         let mut file = tempfile::tempfile().expect("a temporary file");
-        codec::encode(&source, &mut slot, &target, &mut scratch, &mut file).expect("it can be encoded");
+        codec::encode(&source, &mut slot, &target, &mut scratch, &cores, &mut file)
+            .expect("it can be encoded");
         group.bench_function(format!("decode/{name}"), |bencher| {
             bencher.iter(|| black_box(decode(&mut file, &mut buffer, &mut slot, &target)));
         });
@@ -84,7 +88,7 @@ fn codecs(criterion: &mut Criterion) {
         group.bench_function(format!("encode/{name}"), |bencher| {
             bencher.iter(|| {
                 out.rewind().expect("a file can be rewound");
-                codec::encode(&decoded, &mut slot, &target, &mut scratch, &mut out)
+                codec::encode(&decoded, &mut slot, &target, &mut scratch, &cores, &mut out)
                     .expect("it can be encoded")
             });
         });

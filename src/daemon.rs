@@ -82,7 +82,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     note.into_iter().for_each(|note| warn!("{note}"));
     let started = SystemTime::now();
     let health = Arc::new(Health::new(settings.device_timeout));
-    let machine = Arc::new(Machine::new(settings.memory));
+    let machine = Arc::new(Machine::new(settings.memory, settings.threads));
     let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
     let server = settings.service.listen.map(|address| server::start(address, &folder, &health, &metrics));
     let server = server.transpose().map_err(Error::CannotRun)?;

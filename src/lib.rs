@@ -14,12 +14,13 @@
 //!
 //! [`run`] is this picture. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds the only large
 //! memory, [`device`] has the lanes (a GPU's are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
-//! [`publish`] writes the outputs, [`progress`] tells the user.
+//! [`cores`] has idle cores help to encode, [`publish`] writes the outputs, [`progress`] tells the user.
 
 pub mod bench;
 pub mod cli;
 pub mod codec;
 pub mod config;
+pub mod cores;
 pub mod daemon;
 pub mod device;
 pub mod equalize;
@@ -74,7 +75,7 @@ fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop)
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop))?;
     let jobs = if stop.asked() { give_up(&events) } else { announce(plan, settings.dry_run, &events) };
-    let machine = Machine::new(settings.memory);
+    let machine = Machine::new(settings.memory, settings.threads);
     let done = match &resume {
         _ if jobs.is_empty() => Ok(()),
         None => process(jobs, outlet, order, settings, &machine, stop, &events),
@@ -124,16 +125,16 @@ fn process(
     events: &Sender<Event>,
 ) -> Result<(), Error> {
     outlet.check()?;
-    let Machine { pool, devices } = machine;
+    let Machine { pool, cores, devices } = machine;
     // Whoever listens to events waits for the last sender, and the devices have some, however this ends.
     let _ending = devices.until_dropped();
     let meter = Meter::start();
     let insist = Insist::new(stop.clone());
     // Every task in it has a slot, so there are never more than slots.
     let (equalized, finished) = crossbeam_channel::unbounded();
-    let stages = Stages { settings, pool, devices, order, outlet, events: events.clone() };
+    let stages = Stages { settings, pool, cores, devices, order, outlet, events: events.clone() };
     thread::scope(|scope| {
-        let around = Surroundings { settings, pool, equalized: &equalized, events, insist: &insist };
+        let around = Surroundings { settings, pool, cores, equalized: &equalized, events, insist: &insist };
         let fed = devices.start(scope, &around).and_then(|()| {
             stages.start_encoders(scope, &finished)?;
             let (intake, decoders) = stages.start_decoders(scope)?;

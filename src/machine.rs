@@ -1,27 +1,31 @@
-//! What a run computes with: its memory and its devices, for those who do the work and those who watch it.
+//! What a run computes with: its memory, its cores and its devices, for those who do the work and those who watch it.
 
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::cores::Cores;
 use crate::device::{DeviceState, Devices};
 use crate::pipeline::PUBLISHERS;
 use crate::slot::{SlotPool, SlotUse};
 use crate::timings::{Load, Meter};
 
-/// The slots and the devices of a run.
+/// The slots, the cores and the devices of a run.
 pub struct Machine {
     /// The slots of all devices.
     pub pool: Arc<SlotPool>,
+    /// The cores that its threads may keep busy.
+    pub cores: Arc<Cores>,
     /// The devices.
     pub devices: Devices,
 }
 
 impl Machine {
-    /// A machine without devices, whose slots will take no more than `memory` bytes.
-    pub fn new(memory: u64) -> Self {
+    /// A machine without devices, whose slots will take no more than `memory` bytes, with cores for so many `threads`.
+    pub fn new(memory: u64, threads: usize) -> Self {
         raise_limit_of_files();
-        Self { pool: Arc::new(SlotPool::new(memory)), devices: Devices::default() }
+        let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
+        Self { pool, cores, devices: Devices::default() }
     }
 
     /// Each device with the use of its slots.

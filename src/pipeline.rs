@@ -15,6 +15,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
 use crate::codec::{self, CodecError, CompressedJpeg, Decoded, Remark, Target};
 use crate::config::{Durability, Settings};
+use crate::cores::Cores;
 use crate::device::Devices;
 use crate::equalize::Order;
 use crate::error::{Error, PictureError};
@@ -229,7 +230,7 @@ pub trait Outlet: Sync {
     fn check(&self) -> Result<(), Error>;
 
     /// Takes what the devices left in the slot; returns the output that is to be published, if there is one. `scratch` is
-    /// worth reusing.
+    /// worth reusing. Idle `cores` may help.
     ///
     /// # Errors
     /// When this picture cannot be taken. The others may still come.
@@ -237,6 +238,7 @@ pub trait Outlet: Sync {
         &self,
         finished: &mut Finished,
         scratch: &mut Vec<u8>,
+        cores: &Cores,
     ) -> Result<Option<Unpublished<'_>>, PictureError>;
 
     /// The picture of this job failed.
@@ -262,13 +264,14 @@ impl Outlet for Encoder<'_> {
         &self,
         finished: &mut Finished,
         scratch: &mut Vec<u8>,
+        cores: &Cores,
     ) -> Result<Option<Unpublished<'_>>, PictureError> {
         let Finished { slot, content, picture, .. } = finished;
         let mut output = self.publisher.begin(&picture.work.job.output)?;
         let (decoded, file) = (&picture.decoded, output.file());
         match *content {
             Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
-            _ => codec::encode(decoded, slot.bytes_mut(), self.target, scratch, file),
+            _ => codec::encode(decoded, slot.bytes_mut(), self.target, scratch, cores, file),
         }
         .map_err(|error| output.failed(error))?;
         Ok(Some(output))
@@ -281,6 +284,8 @@ pub struct Stages<'a> {
     pub settings: &'a Settings,
     /// The slots of all devices.
     pub pool: &'a Arc<SlotPool>,
+    /// The cores, which decoders and encoders keep busy.
+    pub cores: &'a Cores,
     /// The devices.
     pub devices: &'a Devices,
     /// What the devices do.
@@ -408,7 +413,9 @@ impl Stages<'_> {
         for mut finished in equalized.iter().filter_map(Task::finish) {
             courtesy.show_for(finished.content);
             finished.picture.clock.mark(Stage::Queue);
-            let taken = self.outlet.take(&mut finished, &mut scratch);
+            let working = self.cores.work();
+            let taken = self.outlet.take(&mut finished, &mut scratch, self.cores);
+            drop(working);
             // It is counted only while its picture has a slot.
             if scratch.capacity() > SCRATCH_KEPT {
                 scratch = Vec::new();

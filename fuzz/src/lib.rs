@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 
 use histeqd::codec::{self, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use histeqd::cores::Cores;
 use histeqd::picture::Layout;
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -40,7 +41,7 @@ pub fn picture(data: &[u8], format: Format) {
     read(&mut file_of(data), &target, &mut slot, 0).expect("what was read can be read again");
     assert!(slot[..pixels.len()] == pixels, "nothing of what was in the slot before shows");
     let mut out = file_of(&[]);
-    match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &mut out) {
+    match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &Cores::new(0), &mut out) {
         Ok(_) => {}
         Err(CodecError::CannotRepresent { .. }) => return,
         Err(error) => panic!("it was read, but cannot be written: {error}"),

@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cores::Cores;
 use crate::equalize::colour::to_gray;
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -379,7 +380,7 @@ impl Opened<'_> {
 }
 
 /// Encodes what stands in the slot, and writes it to `out` from its current position on. Returns how many bytes that is. The slot is
-/// working space of the encoder: its content is lost. `scratch` is worth reusing.
+/// working space of the encoder: its content is lost. `scratch` is worth reusing. Idle `cores` may help.
 ///
 /// # Errors
 /// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the metadata has no room in the format, or [`CodecError::Encoder`].
@@ -388,6 +389,7 @@ pub fn encode(
     slot: &mut [u8],
     target: &Target,
     scratch: &mut Vec<u8>,
+    cores: &Cores,
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let format = target.format_for(decoded.format);
@@ -396,7 +398,7 @@ pub fn encode(
         format,
         |reason| CodecError::encoder(format, reason),
         || match format {
-            Format::Png => png::encode(decoded, slot, target.png_level, out),
+            Format::Png => png::encode(decoded, slot, target.png_level, cores, out),
             Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, out),
             Format::Pnm => pnm::encode(decoded, slot, out),
             Format::Tiff => tiff::encode(decoded, slot, scratch, out),

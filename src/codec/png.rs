@@ -5,23 +5,23 @@ use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
 
 use ::png::{
-    BitDepth, ColorType, Decoder, DecodingError, DeflateCompression, Encoder, EncodingError, Filter, Info,
-    Limits, Transformations, Writer,
+    BitDepth, ColorType, Decoder, DecodingError, Encoder, EncodingError, Info, Limits, Transformations,
 };
 
 use super::metadata::{Metadata, exif_body};
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
-use crate::equalize::histogram::Tally;
+use crate::cores::Cores;
 use crate::picture::{Depth, Layout, Pixel};
 
+mod bands;
 mod chunks;
 mod deflate;
 mod filter;
+mod output;
+mod zlib;
 
 use chunks::Chunks;
-use deflate::Deflater;
-use filter::Filters;
 
 /// The keyword of the iTXt chunk that holds XMP.
 const XMP_KEYWORD: &str = "XML:com.adobe.xmp";
@@ -90,17 +90,19 @@ fn metadata(info: &Info<'_>) -> Metadata {
     }
 }
 
-/// The rows that a decoder or encoder keeps beside the pixels.
+/// The rows that a decoder or encoder keeps beside the pixels; an encoder that of two filters, a strip, what is above the first row,
+/// and output of up to one and a half. Its helpers have no more than small change.
 pub(super) fn heap_bytes(layout: &Layout) -> u64 {
-    const ROWS: u64 = 4;
+    const ROWS: u64 = 6;
     ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64
 }
 
-/// Writes the pixels of `slot`.
+/// Writes the pixels of `slot`, with the help of idle cores.
 pub(super) fn encode(
     decoded: &Decoded,
     slot: &mut [u8],
     level: PngLevel,
+    cores: &Cores,
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let layout = decoded.layout;
@@ -110,13 +112,19 @@ pub(super) fn encode(
     }
     let start = out.stream_position()?;
     let mut buffered = BufWriter::new(&mut *out);
-    write(decoded, pixels, level, &mut buffered).map_err(encode_error)?;
+    write(decoded, pixels, level, cores, &mut buffered).map_err(encode_error)?;
     buffered.flush()?;
     drop(buffered);
     Ok(out.stream_position()? - start)
 }
 
-fn write(decoded: &Decoded, pixels: &[u8], level: PngLevel, out: impl Write) -> Result<(), EncodingError> {
+fn write(
+    decoded: &Decoded,
+    pixels: &[u8],
+    level: PngLevel,
+    cores: &Cores,
+    out: impl Write,
+) -> Result<(), EncodingError> {
     let layout = &decoded.layout;
     let mut info = Info::with_size(layout.width, layout.height);
     (info.color_type, info.bit_depth) = colour_type(layout);
@@ -125,10 +133,7 @@ fn write(decoded: &Decoded, pixels: &[u8], level: PngLevel, out: impl Write) -> 
         info.icc_profile = decoded.metadata.icc_for(layout.pixel).map(Into::into);
         info.exif_metadata = decoded.metadata.exif.as_deref().map(Into::into);
     }
-    let mut encoder = Encoder::with_info(out, info)?;
-    encoder.set_deflate_compression(DeflateCompression::Level(6));
-    encoder.set_filter(Filter::Adaptive);
-    let mut writer = encoder.write_header()?;
+    let mut writer = Encoder::with_info(out, info)?.write_header()?;
     match native {
         Some(native) => {
             for (kind, content) in &native.kept {
@@ -144,49 +149,8 @@ fn write(decoded: &Decoded, pixels: &[u8], level: PngLevel, out: impl Write) -> 
             }
         }
     }
-    match level {
-        PngLevel::Fast => write_rows(layout, pixels, false, &mut writer)?,
-        PngLevel::Balanced => write_rows(layout, pixels, true, &mut writer)?,
-        PngLevel::Small => writer.write_image_data(pixels)?,
-    }
+    bands::write(layout, pixels, level, cores, |part| writer.write_chunk(::png::chunk::IDAT, part))?;
     writer.finish()
-}
-
-/// Filtered rows that are compressed at once: a part of the second-level cache.
-const STRIP: usize = 128 << 10;
-
-/// Writes the pixels by our own compressor, strip by strip; filters are chosen for each row, or Paeth's is taken for all.
-fn write_rows(
-    layout: &Layout,
-    pixels: &[u8],
-    adaptive: bool,
-    writer: &mut Writer<impl Write>,
-) -> Result<(), EncodingError> {
-    let step = layout.pixel.channels() * layout.depth.bytes();
-    let row_bytes = layout.width as usize * step;
-    let (mut filters, mut deflater) = (Filters::new(row_bytes, step, adaptive), Deflater::new());
-    let mut tally = Tally::new(256);
-    let mut strip = Vec::with_capacity(STRIP + row_bytes + 1);
-    let mut rows = pixels.chunks_exact(row_bytes).peekable();
-    let first = vec![0; row_bytes];
-    let mut above = &first[..];
-    while let Some(row) = rows.next() {
-        strip.extend_from_slice(filters.row(row, above));
-        above = row;
-        let is_last = rows.peek().is_none();
-        if strip.len() < STRIP && !is_last {
-            continue;
-        }
-        let mut blocks = strip.chunks(2 * STRIP).peekable();
-        while let Some(block) = blocks.next() {
-            tally.clear();
-            tally.add(block);
-            let ends = is_last && blocks.peek().is_none();
-            writer.write_chunk(::png::chunk::IDAT, deflater.block(block, tally.counts(), ends))?;
-        }
-        strip.clear();
-    }
-    Ok(())
 }
 
 /// The content of an iTXt chunk with an XMP packet: keyword, not compressed, no language, no translated keyword.

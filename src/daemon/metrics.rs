@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_happened_can_be_read() {
-        let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20))));
+        let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20, 1))));
         let mut times = Times::default();
         times.add(Stage::Decode, Duration::from_millis(3));
         metrics.done("GPU 0", 10, 20, 30, 0.01, &times);

@@ -155,7 +155,7 @@ mod tests {
     fn health_metrics_and_status_are_served() {
         let folder = tempfile::tempdir().unwrap();
         let health = Arc::new(Health::new(Duration::from_secs(1)));
-        let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20))));
+        let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20, 1))));
         let server = start("127.0.0.1:0".parse().unwrap(), folder.path(), &health, &metrics).unwrap();
         assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
         assert!(get(&server, "/readyz").starts_with("HTTP/1.1 503"));

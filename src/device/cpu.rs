@@ -6,6 +6,7 @@ use std::thread::Scope;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{Device, DeviceState};
+use crate::cores::Cores;
 use crate::pipeline::Task;
 use crate::timings::Stage;
 use crate::worker::{CpuLane, Lane};
@@ -16,30 +17,33 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// Starts `lanes` lanes; at most `slots` tasks can be under way at once. What they finish goes to `equalized`.
+    /// Starts `lanes` lanes; at most `slots` tasks can be under way at once. They keep `cores` busy. What they finish goes to `equalized`.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         lanes: usize,
         slots: usize,
+        cores: &Arc<Cores>,
         equalized: &Sender<Task>,
     ) -> std::io::Result<Self> {
         let (work, tasks) = crossbeam_channel::bounded(slots);
         for number in 0..lanes {
-            let (tasks, equalized) = (tasks.clone(), equalized.clone());
+            let (tasks, cores, equalized) = (tasks.clone(), Arc::clone(cores), equalized.clone());
             std::thread::Builder::new()
                 .name(format!("lane-cpu-{number}"))
-                .spawn_scoped(scope, move || run_lane(&tasks, &equalized))?;
+                .spawn_scoped(scope, move || run_lane(&tasks, &cores, &equalized))?;
         }
         Ok(Self { work: Mutex::new(Some(work)) })
     }
 }
 
-fn run_lane(tasks: &Receiver<Task>, equalized: &Sender<Task>) {
+fn run_lane(tasks: &Receiver<Task>, cores: &Cores, equalized: &Sender<Task>) {
     let mut lane = CpuLane::default();
     for mut task in tasks {
         task.mark(Stage::Queue);
+        let working = cores.work();
         let (layout, order) = (task.layout, task.order);
         lane.carry_out(task.slot.bytes_mut(), &layout, &order).expect("the CPU does not fail");
+        drop(working);
         task.mark(Stage::Device);
         if equalized.send(task).is_err() {
             return;

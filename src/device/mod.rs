@@ -13,6 +13,7 @@ use crossbeam_channel::Sender;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{DeviceChoice, DeviceName, JpegChoice, Settings};
+use crate::cores::Cores;
 use crate::error::Error;
 use crate::pipeline::{Stop, Task};
 use crate::progress::Event;
@@ -120,6 +121,8 @@ pub struct Surroundings<'a> {
     pub settings: &'a Settings,
     /// Where slots come from.
     pub pool: &'a Arc<SlotPool>,
+    /// The cores, which the CPU's lanes keep busy.
+    pub cores: &'a Arc<Cores>,
     /// Where equalized pictures go.
     pub equalized: &'a Sender<Task>,
     /// Where the devices' news go.
@@ -142,7 +145,8 @@ impl Devices {
         // One that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more pages.
         let slots = (2 * threads).max(if around.settings.split_channels { split::SLOTS } else { 1 });
         let id = around.pool.join(false, slots, Box::new(|_| ()));
-        let cpu = CpuDevice::start(scope, threads, slots, around.equalized).map_err(Error::thread)?;
+        let cpu =
+            CpuDevice::start(scope, threads, slots, around.cores, around.equalized).map_err(Error::thread)?;
         self.add(id, Arc::new(cpu));
         let jpeg = around.settings.jpeg;
         let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads, jpeg };

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::waiting::Waiting;
 use super::{Histograms, Request, Scale, chart};
+use crate::cores::Cores;
 use crate::error::{Error, PictureError};
 use crate::pipeline::{Finished, Outlet, Stop};
 use crate::publish::{Publisher, Unpublished};
@@ -113,6 +114,7 @@ impl Outlet for Collector<'_> {
         &self,
         finished: &mut Finished,
         _scratch: &mut Vec<u8>,
+        _cores: &Cores,
     ) -> Result<Option<Unpublished<'_>>, PictureError> {
         let (layout, bins) = (finished.picture.decoded.layout, self.request.bins);
         let levels = layout.depth.levels();

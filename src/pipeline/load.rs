@@ -82,11 +82,14 @@ impl Stages<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
+        let working = self.cores.work();
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
         let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
         clock.mark(Stage::Decode);
+        drop(working);
         let place = self.take_place(&opened, &work.claim)?;
+        let _working = self.cores.work();
         clock.mark(Stage::Slot);
         let mut content = Content::Pixels;
         let (opened, mut slots) = match place {

@@ -14,6 +14,7 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use histeqd::codec::{self, CodecError, Decoded, JpegQuality, Limits, PngLevel, Target};
+use histeqd::cores::Cores;
 
 /// What most tests ask for: the source's own format.
 pub const TARGET: Target = Target {
@@ -49,7 +50,7 @@ pub fn decode(bytes: &[u8], target: &Target) -> Result<(Decoded, Vec<u8>), Codec
 /// Encodes to a file's content.
 pub fn encode(decoded: &Decoded, mut slot: Vec<u8>, target: &Target) -> Result<Vec<u8>, CodecError> {
     let mut file = tempfile::tempfile().unwrap();
-    let length = codec::encode(decoded, &mut slot, target, &mut Vec::new(), &mut file)?;
+    let length = codec::encode(decoded, &mut slot, target, &mut Vec::new(), &Cores::new(0), &mut file)?;
     file.rewind().unwrap();
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).unwrap();

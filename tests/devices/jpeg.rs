@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Output;
 
 use histeqd::codec::{self, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target};
+use histeqd::cores::Cores;
 use histeqd::equalize::{Method, Operation};
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, Recoded, Unit, open};
@@ -237,7 +238,7 @@ impl Planes {
     fn encoded_here(&mut self) -> Vec<u8> {
         let mut file = tempfile::tempfile().unwrap();
         let slot = &mut self.memory.bytes_mut()[..self.planes];
-        codec::encode(&self.decoded, slot, &TARGET, &mut Vec::new(), &mut file).unwrap();
+        codec::encode(&self.decoded, slot, &TARGET, &mut Vec::new(), &Cores::new(0), &mut file).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();

@@ -1,8 +1,8 @@
-//! A zlib stream (RFC 1950, RFC 1951) of filtered rows: each block has Huffman codes of its own, and its only matches are runs of
-//! zeros. What the filters leave of a photograph is noise around zero, in which searching for other matches costs much and finds
-//! little (the idea is fdeflate's, which has one code for all pictures).
+//! Deflate (RFC 1951) for filtered rows: each block has Huffman codes of its own, and its only matches are runs of zeros. What the
+//! filters leave of a photograph is noise around zero, in which searching for other matches costs much and finds little (the idea is
+//! fdeflate's, which has one code for all pictures).
 
-use simd_adler32::Adler32;
+use super::output::Output;
 
 /// The longest code. Four of them, behind a byte begun, are what [`Bits::push`] can take.
 const LONGEST: usize = 12;
@@ -21,17 +21,13 @@ const WORD: usize = 16;
 const BLOCK_OVERHEAD: usize = 512;
 
 /// Compresses a stream block by block.
+#[derive(Default)]
 pub(super) struct Deflater {
-    checksum: Adler32,
-    /// Whether the stream's header is written.
-    begun: bool,
     /// Bits that do not yet make a byte, the first one lowest.
     pending: u64,
     /// How many; fewer than 8 between blocks.
     count: u32,
     runs: Vec<Run>,
-    /// What was compressed last, and room for more behind it.
-    out: Vec<u8>,
 }
 
 /// Zeros in a row.
@@ -51,32 +47,12 @@ impl Run {
 }
 
 impl Deflater {
-    /// Nothing compressed yet.
-    pub(super) fn new() -> Self {
-        Self {
-            checksum: Adler32::new(),
-            begun: false,
-            pending: 0,
-            count: 0,
-            runs: Vec::new(),
-            out: Vec::new(),
-        }
-    }
-
-    /// Compresses `data` as a block; returns the next part of the stream. `counts`: how often each byte occurs in it.
-    pub(super) fn block(&mut self, data: &[u8], counts: &[u64], last: bool) -> &[u8] {
-        self.checksum.write(data);
+    /// Compresses `data` as a block, the `last` one of its stream or not. `counts`: how often each byte occurs in it.
+    pub(super) fn block(&mut self, data: &[u8], counts: &[u64], last: bool, out: &mut Output) {
         self.find_runs(data);
         let codes = Codes::new(&self.frequencies(counts));
         // A byte takes at most 12 bits, and every piece is stored as a whole word.
-        let most = data.len() / 2 * 3 + BLOCK_OVERHEAD;
-        if self.out.len() < most {
-            self.out.resize(most, 0);
-        }
-        let mut bits = Bits { out: &mut self.out, at: 0, pending: self.pending, count: self.count };
-        if !std::mem::replace(&mut self.begun, true) {
-            bits.push(0x0178, 16);
-        }
+        let mut bits = self.bits(out.room(data.len() / 2 * 3 + BLOCK_OVERHEAD));
         codes.write(last, &mut bits);
         let mut at = 0;
         for run in &self.runs {
@@ -89,11 +65,30 @@ impl Deflater {
         codes.write_symbol(END_OF_BLOCK, &mut bits);
         if last {
             bits.end_byte();
-            bits.push(u64::from(self.checksum.finish().swap_bytes()), 32);
         }
-        let end = bits.at;
         (self.pending, self.count) = (bits.pending, bits.count);
-        &self.out[..end]
+        let written = bits.at;
+        out.advance(written);
+    }
+
+    /// Has what comes next begin at a byte: behind an empty stored block, if need be.
+    pub(super) fn end_byte(&mut self, out: &mut Output) {
+        if self.count > 0 {
+            const STORED: u64 = 0;
+            let mut bits = self.bits(out.room(BLOCK_OVERHEAD));
+            bits.push(STORED << 1, 3);
+            bits.end_byte();
+            // Its length, and that again with all bits turned.
+            bits.push(0xffff_0000, 32);
+            let written = bits.at;
+            out.advance(written);
+            (self.pending, self.count) = (0, 0);
+        }
+    }
+
+    /// Goes on with the bits that do not yet make a byte.
+    fn bits<'o>(&self, out: &'o mut [u8]) -> Bits<'o> {
+        Bits { out, at: 0, pending: self.pending, count: self.count }
     }
 
     fn frequencies(&self, counts: &[u64]) -> [u32; SYMBOLS] {
@@ -338,17 +333,30 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    /// Compresses blocks, and has them decompressed by another's hand.
-    fn there_and_back(blocks: &[&[u8]]) {
-        let (mut deflater, mut stream) = (Deflater::new(), Vec::new());
+    fn counts(data: &[u8]) -> [u64; 256] {
+        let mut counts = [0; 256];
+        data.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
+        counts
+    }
+
+    /// Compresses blocks, and has them decompressed by another's hand; `each_ends` says whether each ends with a byte.
+    fn comes_back(blocks: &[&[u8]], each_ends: bool) {
+        let (mut deflater, mut out) = (Deflater::default(), Output::default());
         for (number, block) in blocks.iter().enumerate() {
-            let mut counts = [0; 256];
-            block.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
-            stream.extend(deflater.block(block, &counts, number + 1 == blocks.len()));
+            deflater.block(block, &counts(block), number + 1 == blocks.len(), &mut out);
+            if each_ends {
+                deflater.end_byte(&mut out);
+                assert_eq!(deflater.count, 0);
+            }
         }
         let mut back = Vec::new();
-        flate2::read::ZlibDecoder::new(&stream[..]).read_to_end(&mut back).unwrap();
+        flate2::read::DeflateDecoder::new(out.bytes()).read_to_end(&mut back).unwrap();
         assert_eq!(back, blocks.concat());
+    }
+
+    fn there_and_back(blocks: &[&[u8]]) {
+        comes_back(blocks, false);
+        comes_back(blocks, true);
     }
 
     fn noise(length: usize) -> Vec<u8> {
@@ -382,6 +390,12 @@ mod tests {
     }
 
     #[test]
+    fn blocks_that_end_at_any_bit_come_back() {
+        let blocks: Vec<_> = (1..40).map(noise).collect();
+        there_and_back(&blocks.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn codes_are_no_longer_than_they_may_be() {
         // Fibonacci numbers make the deepest tree.
         let (mut data, mut a, mut b) = (Vec::new(), 1, 1);
@@ -395,9 +409,9 @@ mod tests {
     #[test]
     fn likely_bytes_take_few_bits() {
         let data: Vec<u8> = noise(80_000).into_iter().map(|byte| byte & 3).collect();
-        let counts: Vec<u64> =
-            (0..=255).map(|level| data.iter().filter(|&&byte| byte == level).count() as u64).collect();
-        let length = Deflater::new().block(&data, &counts, true).len();
+        let mut out = Output::default();
+        Deflater::default().block(&data, &counts(&data), true, &mut out);
+        let length = out.bytes().len();
         // Two bits for three of the four, three for the fourth, which shares a prefix with the end of the block.
         assert!((22_400..22_900).contains(&length), "{length} bytes for 180,000 bits");
     }

@@ -1,0 +1,343 @@
+//! The image data of a PNG, as a zlib stream (RFC 1950) of bands of rows: each is filtered and compressed by itself, where there is an
+//! idle core on that, and ends at a byte. Where a band begins is a matter of the picture alone, so the stream is the same for any
+//! number of cores.
+
+use std::ops::Range;
+
+use simd_adler32::Adler32;
+
+use super::deflate::Deflater;
+use super::filter::Filters;
+use super::output::Output;
+use super::zlib::{WINDOW, Zlib};
+use crate::codec::PngLevel;
+use crate::cores::Cores;
+use crate::equalize::histogram::Tally;
+use crate::picture::Layout;
+
+/// Filtered rows that are compressed at once: a part of the second-level cache.
+const STRIP: usize = 128 << 10;
+/// Filtered rows of a band: so many strips that it has at least these.
+const BAND: usize = 512 << 10;
+
+/// The pixels, row by row, as the format stores them.
+struct Rows<'p> {
+    pixels: &'p [u8],
+    /// Bytes of a row.
+    bytes: usize,
+    /// Bytes of a pixel.
+    step: usize,
+    /// What is above the first row.
+    zeros: Vec<u8>,
+}
+
+impl<'p> Rows<'p> {
+    fn new(layout: &Layout, pixels: &'p [u8]) -> Self {
+        let step = layout.pixel.channels() * layout.depth.bytes();
+        let bytes = layout.width as usize * step;
+        Self { pixels, bytes, step, zeros: vec![0; bytes] }
+    }
+
+    fn count(&self) -> usize {
+        self.pixels.len() / self.bytes
+    }
+
+    /// Bytes of a row that is filtered.
+    fn filtered(&self) -> usize {
+        self.bytes + 1
+    }
+
+    fn row(&self, number: usize) -> &[u8] {
+        &self.pixels[number * self.bytes..][..self.bytes]
+    }
+
+    fn above(&self, number: usize) -> &[u8] {
+        if number == 0 { &self.zeros } else { self.row(number - 1) }
+    }
+
+    /// How many rows a strip has, and how many a band.
+    fn in_strip_and_band(&self) -> (usize, usize) {
+        let strip = STRIP.div_ceil(self.filtered());
+        (strip, strip * BAND.div_ceil(strip * self.filtered()))
+    }
+}
+
+/// What compresses strips.
+enum Method {
+    /// Each with Huffman codes of its own.
+    Codes(Deflater, Tally),
+    /// With matches in what came before.
+    Matches(Zlib),
+}
+
+/// Filters and compresses bands.
+struct Press<'p> {
+    rows: &'p Rows<'p>,
+    filters: Filters,
+    strip: Vec<u8>,
+    method: Method,
+    /// The stream's bytes of a band.
+    out: Output,
+    /// Of the band's filtered rows.
+    checksum: u32,
+    /// Bytes of the band's filtered rows.
+    length: usize,
+}
+
+impl<'p> Press<'p> {
+    fn new(rows: &'p Rows<'p>, level: PngLevel) -> Self {
+        let method = match level {
+            PngLevel::Fast | PngLevel::Balanced => Method::Codes(Deflater::default(), Tally::new(256)),
+            PngLevel::Small => Method::Matches(Zlib::new(&[])),
+        };
+        let filters = Filters::new(rows.bytes, rows.step, level != PngLevel::Fast);
+        Self { rows, filters, strip: Vec::new(), method, out: Output::default(), checksum: 0, length: 0 }
+    }
+
+    /// Filters and compresses a band.
+    fn press(&mut self, band: Range<usize>) {
+        self.out.clear();
+        let mut checksum = Adler32::new();
+        self.begin(&band);
+        self.length = 0;
+        let (in_strip, _) = self.rows.in_strip_and_band();
+        for first in band.clone().step_by(in_strip) {
+            self.filter(first..(first + in_strip).min(band.end));
+            checksum.write(&self.strip);
+            self.length += self.strip.len();
+            self.compress(first + in_strip >= self.rows.count());
+        }
+        self.end(band.end == self.rows.count());
+        self.checksum = checksum.finish();
+    }
+
+    /// Filters rows into the strip.
+    fn filter(&mut self, rows: Range<usize>) {
+        self.strip.clear();
+        for number in rows {
+            let filtered = self.filters.row(self.rows.row(number), self.rows.above(number));
+            self.strip.extend_from_slice(filtered);
+        }
+    }
+
+    fn begin(&mut self, band: &Range<usize>) {
+        if let Method::Matches(_) = self.method {
+            let before = WINDOW.div_ceil(self.rows.filtered());
+            self.filter(band.start.saturating_sub(before)..band.start);
+        }
+        let first = band.start == 0;
+        match &mut self.method {
+            // A window of 32 KiB; and how much was tried: little, the usual.
+            Method::Codes(..) if first => self.out.push(&[0x78, 0x01]),
+            Method::Codes(..) => {}
+            Method::Matches(zlib) => {
+                if first {
+                    self.out.push(&[0x78, 0x9c]);
+                }
+                *zlib = Zlib::new(&self.strip);
+            }
+        }
+    }
+
+    /// Compresses the strip, the last one of the picture or not.
+    fn compress(&mut self, last: bool) {
+        match &mut self.method {
+            Method::Codes(deflater, tally) => {
+                let mut blocks = self.strip.chunks(2 * STRIP).peekable();
+                while let Some(block) = blocks.next() {
+                    tally.clear();
+                    tally.add(block);
+                    let last = last && blocks.peek().is_none();
+                    deflater.block(block, tally.counts(), last, &mut self.out);
+                }
+            }
+            Method::Matches(zlib) => zlib.append(&self.strip, &mut self.out),
+        }
+    }
+
+    fn end(&mut self, last: bool) {
+        match &mut self.method {
+            Method::Codes(deflater, _) => deflater.end_byte(&mut self.out),
+            Method::Matches(zlib) => zlib.end(last, &mut self.out),
+        }
+    }
+}
+
+/// Compresses the pixels, with the help of idle cores, and gives the stream to `write`, part by part.
+pub(super) fn write<E>(
+    layout: &Layout,
+    pixels: &[u8],
+    level: PngLevel,
+    cores: &Cores,
+    mut write: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let rows = Rows::new(layout, pixels);
+    let (count, (_, in_band)) = (rows.count(), rows.in_strip_and_band());
+    let bands =
+        (0..count.div_ceil(in_band)).map(|band| band * in_band..(band * in_band + in_band).min(count));
+    let (mut checksum, mut left) = (1, bands.len());
+    let take = |press: &mut Press<'_>| {
+        checksum = combined(checksum, press.checksum, press.length);
+        left -= 1;
+        if left == 0 {
+            press.out.push(&checksum.to_be_bytes());
+        }
+        write(press.out.bytes())
+    };
+    // Helpers to whom such rows were large would take memory that nobody counts.
+    let nobody = Cores::new(0);
+    let cores = if rows.filtered() > BAND { &nobody } else { cores };
+    cores.in_order(bands, || Press::new(&rows, level), Press::press, take)
+}
+
+/// The Adler-32 checksum of bytes, of whose first part it is `first`, and of whose second part, `length` bytes, `second` (RFC 1950,
+/// section 8.2: sums that begin with 1, and sums of these).
+fn combined(first: u32, second: u32, length: usize) -> u32 {
+    const BASE: u64 = 65521;
+    let parts = |sum: u32| (u64::from(sum & 0xffff), u64::from(sum >> 16));
+    let ((first, first_sums), (second, second_sums)) = (parts(first), parts(second));
+    // The second part's sums began with 1 instead of with what the first one's came to.
+    let more = first + BASE - 1;
+    let sums = first_sums + second_sums + more % BASE * (length as u64 % BASE);
+    (((sums % BASE) << 16) | ((second + more) % BASE)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::picture::{Depth, Pixel};
+
+    const LEVELS: [PngLevel; 3] = [PngLevel::Fast, PngLevel::Balanced, PngLevel::Small];
+
+    /// Smooth and noisy in turns, as big-endian samples.
+    fn scene(layout: &Layout) -> Vec<u8> {
+        let mut state = 0x9e37_79b9_u32;
+        let byte = |at: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let noise =
+                if (at / 50_000).is_multiple_of(3) { 0 } else { (state >> 24) as u8 >> (at / 100_000 % 8) };
+            (at / 1000) as u8 ^ noise
+        };
+        (0..layout.bytes() as usize).map(byte).collect()
+    }
+
+    /// The stream by so many threads, and the parts in which it came.
+    fn stream(layout: &Layout, pixels: &[u8], level: PngLevel, threads: usize) -> (Vec<u8>, usize) {
+        let (cores, mut stream, mut parts) = (Cores::new(threads), Vec::new(), 0);
+        let _own = cores.work();
+        write(layout, pixels, level, &cores, |part| {
+            stream.extend_from_slice(part);
+            parts += 1;
+            Ok::<_, ()>(())
+        })
+        .unwrap();
+        (stream, parts)
+    }
+
+    /// A PNG around the stream, decoded by the `png` crate.
+    fn decoded(layout: &Layout, stream: &[u8]) -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut encoder = ::png::Encoder::new(&mut file, layout.width, layout.height);
+        let (colour, depth) = super::super::colour_type(layout);
+        encoder.set_color(colour);
+        encoder.set_depth(depth);
+        let mut writer = encoder.write_header().unwrap();
+        writer.write_chunk(::png::chunk::IDAT, stream).unwrap();
+        writer.finish().unwrap();
+        let mut decoder = ::png::Decoder::new(std::io::Cursor::new(file));
+        decoder.ignore_checksums(false);
+        let mut reader = decoder.read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        reader.finish().unwrap();
+        pixels
+    }
+
+    /// Sizes, and how many bands they are.
+    fn layouts() -> impl Iterator<Item = (Layout, usize)> {
+        let sized = |width, height, pixel, depth| Layout { width, height, pixel, depth };
+        [
+            (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
+            (sized(700_000, 1, Pixel::Gray, Depth::Eight), 1),
+            (sized(1000, 524, Pixel::Gray, Depth::Eight), 1),
+            // 131 rows are a strip, and four of those a band.
+            (sized(1000, 525, Pixel::Gray, Depth::Eight), 2),
+            (sized(1000, 4 * 524 + 1, Pixel::Gray, Depth::Eight), 5),
+            (sized(3, 80_000, Pixel::Rgb, Depth::Eight), 2),
+            (sized(301, 800, Pixel::Rgba, Depth::Sixteen), 4),
+            (sized(401, 1000, Pixel::Rgb, Depth::Sixteen), 5),
+            (sized(999, 999, Pixel::GrayAlpha, Depth::Eight), 4),
+            // Rows of more than a band.
+            (sized(600_001, 3, Pixel::Gray, Depth::Eight), 3),
+            // Rows of more than a strip.
+            (sized(50_000, 9, Pixel::Rgb, Depth::Eight), 3),
+        ]
+        .into_iter()
+    }
+
+    #[test]
+    fn any_number_of_threads_writes_the_same_bytes_and_they_come_back() {
+        for (layout, bands) in layouts() {
+            let pixels = scene(&layout);
+            for level in LEVELS {
+                let (alone, parts) = stream(&layout, &pixels, level, 1);
+                assert_eq!(parts, bands, "{layout:?}");
+                assert!(decoded(&layout, &alone) == pixels, "{layout:?} by {level:?}");
+                for threads in [2, 7] {
+                    let (together, _) = stream(&layout, &pixels, level, threads);
+                    assert!(together == alone, "{layout:?} by {level:?} on {threads} threads");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_band_is_the_same_whatever_was_pressed_before() {
+        let layout = Layout { width: 1000, height: 5000, pixel: Pixel::Gray, depth: Depth::Eight };
+        let pixels = scene(&layout);
+        let rows = Rows::new(&layout, &pixels);
+        let (_, in_band) = rows.in_strip_and_band();
+        for level in LEVELS {
+            let mut used = Press::new(&rows, level);
+            for first in (0..rows.count()).step_by(in_band).rev() {
+                let band = first..(first + in_band).min(rows.count());
+                let mut new = Press::new(&rows, level);
+                used.press(band.clone());
+                new.press(band.clone());
+                assert!(used.out.bytes() == new.out.bytes(), "rows {band:?} by {level:?}");
+            }
+        }
+    }
+
+    /// A band that knew nothing of the one before would not find what is repeated.
+    #[test]
+    fn matches_reach_into_the_band_before() {
+        let layout = Layout { width: 1000, height: 2000, pixel: Pixel::Gray, depth: Depth::Eight };
+        let pixels: Vec<u8> = scene(&layout).chunks(8000).flat_map(|_| noise(8000)).collect();
+        let (whole, bands) = stream(&layout, &pixels, PngLevel::Small, 1);
+        assert!(bands > 3 && whole.len() < pixels.len() / 10, "{} bytes in {bands} bands", whole.len());
+    }
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1_u32;
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..length).map(next).collect()
+    }
+
+    #[test]
+    fn checksums_of_parts_make_that_of_the_whole() {
+        let of = |bytes: &[u8]| {
+            let mut checksum = Adler32::new();
+            checksum.write(bytes);
+            checksum.finish()
+        };
+        let bytes = [noise(200_000), vec![255; 200_000], vec![0; 70_000]].concat();
+        for at in [0, 1, 65_520, 65_521, 65_522, 131_042, 400_000, bytes.len()] {
+            let (first, second) = bytes.split_at(at);
+            assert_eq!(combined(of(first), of(second), second.len()), of(&bytes), "split at {at}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The processor's cores: how many have nothing to do, and how they help with work that can be cut into pieces.
+//!
+//! Every thread that decodes, equalizes or encodes holds a [`Core`] while it does so. In a full folder no core is left over. With one
+//! large picture, or at the end of a folder, some are; [`Cores::in_order`] has them help, and lets them go when others want them.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::thread::{self, Builder, ScopedJoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+/// A count of idle cores.
+#[derive(Debug)]
+pub struct Cores {
+    /// Below zero, so many threads work that have no core of their own.
+    idle: AtomicIsize,
+}
+
+/// A core that is at work until this is dropped.
+#[derive(Debug)]
+pub struct Core<'c>(&'c Cores);
+
+impl Cores {
+    /// So many cores, all of them idle.
+    pub fn new(count: usize) -> Self {
+        Self { idle: AtomicIsize::new(isize::try_from(count).unwrap_or(isize::MAX)) }
+    }
+
+    /// A core for a thread that works in any case, be there an idle one or not.
+    pub fn work(&self) -> Core<'_> {
+        self.idle.fetch_sub(1, Ordering::Relaxed);
+        Core(self)
+    }
+
+    /// An idle core, if there is one.
+    fn help(&self) -> Option<Core<'_>> {
+        let take = |idle| (idle > 0).then_some(idle - 1);
+        self.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Core(self))
+    }
+
+    /// Does `work` on every piece, on this thread and on helpers for which there are idle cores, and gives the results to `take`, on
+    /// this thread and in the order of the pieces. Results are put into tools, which are used again; of these there are at most one
+    /// and two for each helper.
+    ///
+    /// # Errors
+    /// The first of `take`, after which it takes nothing more.
+    ///
+    /// # Panics
+    /// If `work` does.
+    pub fn in_order<P: Send, T: Send, E>(
+        &self,
+        pieces: impl ExactSizeIterator<Item = P>,
+        tool: impl Fn() -> T,
+        work: impl Fn(&mut T, P) + Sync,
+        mut take: impl FnMut(&mut T) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let work = &work;
+        let mut pieces = pieces.enumerate();
+        thread::scope(|scope| {
+            let mut bench = Bench::new();
+            let mut helpers: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
+            loop {
+                helpers.retain(|helper| !helper.is_finished());
+                while pieces.len() > helpers.len() + 1
+                    && let Some(core) = self.help()
+                {
+                    let (given, done) = (bench.given.clone(), bench.done.clone());
+                    let help = move || core.help_with(work, &given, &done);
+                    // Without a thread there is no help, nothing worse.
+                    let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
+                        break;
+                    };
+                    helpers.push(helper);
+                }
+                bench.fill(&mut pieces, &tool, 1 + 2 * helpers.len());
+                if let Some(mut tool) = bench.next_result() {
+                    take(&mut tool)?;
+                    bench.put_back(tool);
+                } else if !bench.do_one(work) {
+                    return Ok(());
+                }
+            }
+        })
+    }
+}
+
+/// What lies between a thread and its helpers: pieces to be worked on, and results that wait for their turn.
+struct Bench<P, T> {
+    give: Sender<(usize, P, T)>,
+    given: Receiver<(usize, P, T)>,
+    done: Sender<Done<T>>,
+    results: Receiver<Done<T>>,
+    /// Results, by the numbers of their pieces.
+    finished: BTreeMap<usize, thread::Result<T>>,
+    /// Whose turn it is.
+    next: usize,
+    /// Tools that nobody uses.
+    tools: Vec<T>,
+    /// How many tools there are besides.
+    in_use: usize,
+    /// How many tools there should be.
+    at_most: usize,
+}
+
+/// A piece's number and its result, or the panic that it came to.
+type Done<T> = (usize, thread::Result<T>);
+
+impl<P, T> Bench<P, T> {
+    fn new() -> Self {
+        // No more is in them than there are tools.
+        let ((give, given), (done, results)) = (unbounded(), unbounded());
+        let (finished, tools) = (BTreeMap::new(), Vec::new());
+        Self { give, given, done, results, finished, next: 0, tools, in_use: 0, at_most: 0 }
+    }
+
+    /// Puts as many pieces there as there may be tools.
+    fn fill(
+        &mut self,
+        pieces: &mut impl Iterator<Item = (usize, P)>,
+        tool: impl Fn() -> T,
+        tools_at_most: usize,
+    ) {
+        self.at_most = tools_at_most;
+        while self.in_use < self.at_most
+            && let Some((number, piece)) = pieces.next()
+        {
+            let tool = self.tools.pop().unwrap_or_else(&tool);
+            self.in_use += 1;
+            self.give.send((number, piece, tool)).expect("the receiver is beside it");
+        }
+    }
+
+    /// The result whose turn it is, if it is there.
+    fn next_result(&mut self) -> Option<T> {
+        self.finished.extend(self.results.try_iter());
+        let result = self.finished.remove(&self.next)?;
+        self.next += 1;
+        Some(result.unwrap_or_else(|panic| resume_unwind(panic)))
+    }
+
+    /// Keeps a tool to be used again, unless there are too many.
+    fn put_back(&mut self, tool: T) {
+        self.in_use -= 1;
+        if self.in_use + self.tools.len() < self.at_most {
+            self.tools.push(tool);
+        }
+    }
+
+    /// Works on a piece, or waits for a helper who does if none is left; false if nobody works any more.
+    fn do_one(&mut self, work: impl Fn(&mut T, P)) -> bool {
+        if let Ok((number, piece, mut tool)) = self.given.try_recv() {
+            work(&mut tool, piece);
+            self.finished.insert(number, Ok(tool));
+        } else if self.in_use > 0 {
+            self.finished.extend(self.results.recv());
+        }
+        self.in_use > 0
+    }
+}
+
+impl Core<'_> {
+    /// Works on what is given until there will be no more, or until a thread works that has no core.
+    fn help_with<P, T>(
+        self,
+        work: impl Fn(&mut T, P),
+        given: &Receiver<(usize, P, T)>,
+        done: &Sender<Done<T>>,
+    ) {
+        let mut core = Some(self);
+        while core.is_some()
+            && let Ok((number, piece, mut tool)) = given.recv()
+        {
+            // Of a tool that a panic left half changed only the panic goes on.
+            let result = catch_unwind(AssertUnwindSafe(|| work(&mut tool, piece))).map(|()| tool);
+            // Who gives up work in the middle wants no more results.
+            let _ = done.send((number, result));
+            core = core.and_then(Core::unless_wanted);
+        }
+    }
+
+    /// Gives the core to a thread that works and has none, if there is one.
+    fn unless_wanted(self) -> Option<Self> {
+        let give = |idle| (idle < 0).then_some(idle + 1);
+        let given = self.0.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, give).is_ok();
+        if given {
+            std::mem::forget(self);
+            return None;
+        }
+        Some(self)
+    }
+}
+
+impl Drop for Core<'_> {
+    fn drop(&mut self) {
+        self.0.idle.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::sync::{Barrier, Mutex};
+    use std::thread::ThreadId;
+    use std::time::Duration;
+
+    /// Squares numbers, some of them slowly; returns the squares as they came, and the threads that did it.
+    fn squares(cores: &Cores, count: usize) -> (Vec<usize>, HashSet<ThreadId>) {
+        let (mut squares, threads) = (Vec::new(), Mutex::new(HashSet::new()));
+        let work = |square: &mut usize, number: usize| {
+            threads.lock().unwrap().insert(thread::current().id());
+            thread::sleep(Duration::from_micros(if number.is_multiple_of(5) { 900 } else { 100 }));
+            *square = number * number;
+        };
+        let take = |square: &mut usize| {
+            squares.push(*square);
+            Ok::<_, ()>(())
+        };
+        cores.in_order(0..count, || 0, work, take).unwrap();
+        (squares, threads.into_inner().unwrap())
+    }
+
+    fn idle(cores: &Cores) -> isize {
+        cores.idle.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn results_come_in_order_by_as_many_threads_as_there_are_cores() {
+        for (count, expected) in [(0, 1), (1, 1), (2, 2), (4, 4)] {
+            let cores = Cores::new(count);
+            let own = cores.work();
+            let (squares, threads) = squares(&cores, 100);
+            assert_eq!(squares, (0..100).map(|number| number * number).collect::<Vec<_>>());
+            assert!(threads.len() <= expected, "{} threads of {count}", threads.len());
+            assert_eq!(expected > 1, threads.len() > 1, "nobody helped, or somebody should not have");
+            drop(own);
+            assert_eq!(idle(&cores), count as isize, "all cores are idle again");
+        }
+    }
+
+    #[test]
+    fn nothing_and_one_piece_need_no_help() {
+        let cores = Cores::new(8);
+        assert_eq!(squares(&cores, 0).0, Vec::<usize>::new());
+        let (squares, threads) = squares(&cores, 1);
+        assert_eq!((squares, threads), (vec![0], HashSet::from([thread::current().id()])));
+    }
+
+    #[test]
+    fn a_helper_goes_when_its_core_is_wanted() {
+        let cores = Cores::new(2);
+        let own = cores.work();
+        let both = Barrier::new(2);
+        let late = Mutex::new(HashSet::new());
+        let wanted = Mutex::new(None);
+        let work = |_: &mut (), number: usize| match number {
+            // The first two pieces are on two threads, and then a third one wants its core.
+            0 | 1 => {
+                both.wait();
+                wanted.lock().unwrap().get_or_insert_with(|| cores.work());
+                both.wait();
+            }
+            _ => drop(late.lock().unwrap().insert(thread::current().id())),
+        };
+        cores.in_order(0..50, || (), work, |()| Ok::<_, ()>(())).unwrap();
+        assert_eq!(late.into_inner().unwrap(), HashSet::from([thread::current().id()]));
+        drop((own, wanted));
+        assert_eq!(idle(&cores), 2);
+    }
+
+    #[test]
+    fn tools_are_as_few_as_promised() {
+        let cores = Cores::new(3);
+        let made = Mutex::new(0);
+        let tool = || *made.lock().unwrap() += 1;
+        let work = |(): &mut (), _| thread::sleep(Duration::from_micros(50));
+        cores.in_order(0..200, tool, work, |()| Ok::<_, ()>(())).unwrap();
+        assert!(*made.lock().unwrap() <= 7, "three helpers");
+        let cores = Cores::new(0);
+        *made.lock().unwrap() = 0;
+        cores.in_order(0..200, tool, work, |()| Ok::<_, ()>(())).unwrap();
+        assert_eq!(*made.lock().unwrap(), 1, "no helper");
+    }
+
+    #[test]
+    fn an_error_ends_it_and_a_panic_comes_through() {
+        let cores = Cores::new(3);
+        let mut taken = 0;
+        let refuse = |_: &mut usize| {
+            taken += 1;
+            if taken == 5 { Err("full") } else { Ok(()) }
+        };
+        assert_eq!(cores.in_order(0..100, || 0, |tool, number| *tool = number, refuse), Err("full"));
+        assert_eq!((taken, idle(&cores)), (5, 3));
+        let panics = |_: &mut (), number: usize| assert_ne!(number, 50, "as it should");
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| cores.in_order(0..100, || (), panics, |()| Ok::<_, ()>(()))));
+        assert!(outcome.is_err());
+        assert_eq!(idle(&cores), 3);
+    }
+}
