@@ -56,7 +56,7 @@ impl Native {
         let waiting = match &self.chroma {
             Some(Chroma::Coefficients(components)) => components.iter().map(Coefficients::heap_bytes).sum(),
             Some(Chroma::Samples(_, samples)) => samples.len() as u64,
-            Some(Chroma::InSlot(_)) | None => 0,
+            Some(Chroma::InSlot(..)) | None => 0,
         };
         waiting + self.encoder_bytes
     }
@@ -68,8 +68,8 @@ enum Chroma {
     /// Quantized as it will be written.
     Coefficients(Vec<Coefficients>),
     Samples(ChromaSize, Vec<u8>),
-    /// Samples, behind those of Y.
-    InSlot(ChromaSize),
+    /// Samples, behind those of Y, and then the file of so many bytes, which has the coefficients.
+    InSlot(ChromaSize, usize),
 }
 
 /// The sizes of chroma planes in whole blocks: of Cb, and of Cr behind it.
@@ -240,29 +240,26 @@ impl<'a> Source<'a> {
         Ok(self.payload(tables, chroma))
     }
 
-    /// Decodes into `slot`, which is as long as pixels and chroma, for a GPU that encodes it.
+    /// Decodes into `slot`, which is as long as pixels, chroma and file, for a GPU that encodes it. The file lies last.
     pub(super) fn decode_planes(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
-        let Form::Planes(size) = self.form else { return self.decode(slot) };
+        let (planes, file) = slot.split_at_mut(slot.len() - self.bytes.len());
+        file.copy_from_slice(self.bytes);
+        let Form::Planes(size) = self.form else { return self.decode(planes) };
         let luma = PlaneSize::of_pixels(&self.layout());
-        let (y, chroma) = slot.split_at_mut(luma.bytes());
+        let (y, chroma) = planes.split_at_mut(luma.bytes());
         let [cb, cr] = size.planes_mut(chroma);
         let mut planes = [luma.plane(y), cb, cr];
         let tables = match coding::read(self.bytes, &mut planes, Rest::Nothing) {
             Some(picture) => picture.tables,
             None => self.reader.read_planes(&mut planes).map_err(decode_error)?,
         };
-        Ok(self.payload(tables, Some(Chroma::InSlot(size))))
+        let in_slot = Chroma::InSlot(size, self.bytes.len());
+        Ok(self.payload(tables, Some(in_slot)))
     }
 
     /// Decodes Y by our own reader, and takes the coefficients of the others, quantized as they are going to be written.
     fn read_luma(&self, plane: Plane<&mut [u8]>) -> Result<Option<Picture>, CodecError> {
-        let tables = match self.quality {
-            JpegQuality::Value(quality) => {
-                let tables = Tables::Quality(quality).of(self.markers.components.len());
-                Some(tables.map_err(decode_error)?)
-            }
-            JpegQuality::Keep => None,
-        };
+        let tables = new_tables(self.quality).map_err(decode_error)?;
         Ok(coding::read(self.bytes, &mut [plane], Rest::Coefficients(tables.as_deref())))
     }
 
@@ -355,7 +352,7 @@ impl Component {
     const FULL: Self = Self { horizontal: 1, vertical: 1 };
 }
 
-/// Writes the pixels in `slot` and what waits of the chroma.
+/// Writes the picture in `slot`.
 pub(super) fn encode(
     decoded: &Decoded,
     slot: &[u8],
@@ -392,28 +389,51 @@ pub(super) fn encode(
         density: native.map_or(Some(Density { unit: 0, x: 1, y: 1 }), |n| n.density),
         segments,
     };
-    let (pixels, behind) = slot.split_at(layout.bytes() as usize);
-    let luma = Part::Samples(PlaneSize::of_pixels(&layout).plane(pixels));
-    match native.and_then(|native| native.chroma.as_ref()) {
-        Some(Chroma::Coefficients(rest)) => {
-            let parts: Vec<Part<'_>> =
-                [luma].into_iter().chain(rest.iter().map(Part::Coefficients)).collect();
-            coding::write(scratch, &frame, &parts)
-        }
-        Some(Chroma::Samples(size, samples)) => {
-            let [cb, cr] = size.planes(samples).map(Part::Samples);
-            coding::write(scratch, &frame, &[luma, cb, cr])
-        }
-        Some(Chroma::InSlot(size)) => {
-            let [cb, cr] = size.planes(behind).map(Part::Samples);
-            coding::write(scratch, &frame, &[luma, cb, cr])
-        }
-        None if layout.pixel == Pixel::Gray => coding::write(scratch, &frame, &[luma]),
-        None => libjpeg::write(scratch, &frame, &Pixels::Packed(Space::Rgb, pixels)),
-    }
-    .map_err(encode_error)?;
+    write_slot(scratch, &frame, native.and_then(|native| native.chroma.as_ref()), quality, slot)
+        .map_err(encode_error)?;
     out.write_all(scratch)?;
     Ok(scratch.len() as u64)
+}
+
+/// Writes the pixels in `slot` and what waits of the chroma.
+fn write_slot(
+    out: &mut Vec<u8>,
+    frame: &Frame<'_>,
+    chroma: Option<&Chroma>,
+    quality: JpegQuality,
+    slot: &[u8],
+) -> Result<(), Fault> {
+    let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
+    if chroma.is_none() && frame.space != Space::Gray {
+        let rgb = &slot[..Space::Rgb.components() * size.bytes()];
+        return libjpeg::write(out, frame, &Pixels::Packed(Space::Rgb, rgb));
+    }
+    let (luma, behind) = slot.split_at(size.bytes());
+    let mut parts = vec![Part::Samples(size.plane(luma))];
+    let in_file;
+    match chroma {
+        None => {}
+        Some(Chroma::Coefficients(chroma)) => parts.extend(chroma.iter().map(Part::Coefficients)),
+        Some(Chroma::Samples(size, samples)) => parts.extend(size.planes(samples).map(Part::Samples)),
+        Some(Chroma::InSlot(size, bytes)) => {
+            let (samples, file) = behind.split_at(size.bytes());
+            let tables = new_tables(quality)?;
+            in_file = coding::read(&file[..*bytes], &mut [], Rest::Coefficients(tables.as_deref()));
+            match &in_file {
+                Some(picture) => parts.extend(picture.rest.iter().map(Part::Coefficients)),
+                None => parts.extend(size.planes(samples).map(Part::Samples)),
+            }
+        }
+    }
+    coding::write(out, frame, &parts)
+}
+
+/// The tables of all components of a picture that is quantized anew.
+fn new_tables(quality: JpegQuality) -> Result<Option<Vec<QuantTable>>, Fault> {
+    match quality {
+        JpegQuality::Value(quality) => Tables::Quality(quality).of(Space::YCbCr.components()).map(Some),
+        JpegQuality::Keep => Ok(None),
+    }
 }
 
 /// Writes what a GPU encoded for this picture.

@@ -249,7 +249,7 @@ impl Opened<'_> {
         usize::try_from(self.source_layout().bytes()).expect("within the limits, so it has an address")
     }
 
-    /// Bytes of slot that [`Opened::decode_planes`] needs.
+    /// Bytes of slot that pixels and chroma take.
     pub fn planes_bytes(&self) -> usize {
         self.slot_bytes() + self.chroma_bytes() as usize
     }
@@ -286,13 +286,13 @@ impl Opened<'_> {
         self.decode_as(false, &mut slot[..needed])
     }
 
-    /// As [`Opened::decode`], for a device that encodes the picture: behind the pixels of a JPEG in its own planes lie those of its
-    /// chroma. At least [`Opened::planes_bytes`] of `slot` must be there.
+    /// As [`Opened::decode`], for a device that encodes the picture, an [`Opened::compressed`] one: behind its pixels lie those of its
+    /// chroma, [`Opened::planes_bytes`] together, and behind them its file, all of which must fit into `slot`.
     ///
     /// # Errors
     /// As [`Opened::decode`].
     pub fn decode_planes(self, slot: &mut [u8]) -> Result<Decoded, CodecError> {
-        let needed = self.planes_bytes();
+        let needed = self.planes_bytes() + self.file_bytes as usize;
         self.decode_as(true, &mut slot[..needed])
     }
 

@@ -114,12 +114,9 @@ impl Stages<'_> {
         };
         slots.whole.begin_at(self.lead(&opened));
         let slot = slots.whole.bytes_mut();
-        let decoded = if let Content::Planes(jpeg, planes) = content {
-            let decoded = opened.decode_planes(slot)?;
-            slot[planes as usize..][..jpeg.bytes as usize].copy_from_slice(&buffer[..jpeg.bytes as usize]);
-            decoded
-        } else {
-            opened.decode(slot)?
+        let decoded = match content {
+            Content::Planes(..) => opened.decode_planes(slot)?,
+            _ => opened.decode(slot)?,
         };
         clock.mark(Stage::Decode);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));

@@ -6,11 +6,11 @@ use super::{Block, natural};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, MOST_QUANT, Plane, QuantTable};
 
-/// What is wanted of the components that have no plane.
+/// What is wanted of the chroma that has no planes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::codec::jpeg) enum Rest<'t> {
     Nothing,
-    /// Their coefficients, quantized by these of all components' tables, or as they are.
+    /// Its coefficients, quantized by these of all components' tables, or as they are.
     Coefficients(Option<&'t [QuantTable]>),
 }
 
@@ -36,7 +36,7 @@ impl<'a> Wanted<'a> {
         size: PlaneSize,
         from: &QuantTable,
     ) -> Option<Self> {
-        let Rest::Coefficients(tables) = rest else { return Some(Self::Nothing) };
+        let (1.., Rest::Coefficients(tables)) = (component, rest) else { return Some(Self::Nothing) };
         if tables.is_none() && from.iter().any(|divisor| !(1..=MOST_QUANT).contains(divisor)) {
             return None;
         }
