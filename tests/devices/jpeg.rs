@@ -213,10 +213,9 @@ impl Planes {
         let mut buffer = Vec::new();
         let limits = Limits { max_pixels: u64::MAX, max_bytes: 1 << 30 };
         let opened = codec::open(&mut on_disk, &mut buffer, &limits, &TARGET).unwrap();
-        let (planes, jpeg) = (opened.slot_bytes(), opened.compressed(&TARGET).unwrap());
+        let (planes, jpeg) = (opened.planes_bytes(), opened.compressed(&TARGET).unwrap());
         let mut memory = Memory::shared(planes + file.len()).unwrap();
-        let decoded = opened.decode(memory.bytes_mut()).unwrap();
-        memory.bytes_mut()[planes..][..file.len()].copy_from_slice(file);
+        let decoded = opened.decode_planes(memory.bytes_mut()).unwrap();
         Self { memory, planes, jpeg, decoded }
     }
 
@@ -237,7 +236,7 @@ impl Planes {
     /// The file that the processor makes of them.
     fn encoded_here(&mut self) -> Vec<u8> {
         let mut file = tempfile::tempfile().unwrap();
-        let slot = &mut self.memory.bytes_mut()[..self.planes];
+        let slot = self.memory.bytes_mut();
         codec::encode(&self.decoded, slot, &TARGET, &mut Vec::new(), &Cores::new(0), &mut file).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
         let mut bytes = Vec::new();
