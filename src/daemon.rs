@@ -4,7 +4,7 @@
 //! It gives jobs to the pipeline and hears how they end. It never waits for a picture, so it always answers.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ the input stays, goes, or moves (by a thread)
+//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ the input stays, goes, or moves
 //!              ▲                                                   │
 //!              └──── changed meanwhile, or the cause can pass ─────┘
 //! ```
@@ -13,7 +13,6 @@ mod handle;
 mod health;
 mod hold;
 mod inputs;
-mod leaving;
 mod log;
 mod metrics;
 mod server;
@@ -44,7 +43,6 @@ use crate::source::stamp::Stamp;
 use crate::source::watch::{Options, Watch};
 use health::Health;
 use hold::Hold;
-use leaving::Leaving;
 use metrics::Metrics;
 
 /// Events that may wait for the loop.
@@ -91,15 +89,12 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (events, told) = bounded(WAITING);
     let stop = control.stop.clone();
     let outside = Outside { health: Arc::clone(&health), metrics, machine: Arc::clone(&machine) };
-    let (leaving, taker) = leaving::leaving();
-    let watching = Watching::new(settings, control, ledger, jobs, leaving, outside)?;
+    let watching = Watching::new(settings, control, ledger, jobs, outside)?;
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
     let order = Order::Equalize(settings.operation);
     let done = thread::scope(|scope| {
         let spawned =
             thread::Builder::new().name("watch".into()).spawn_scoped(scope, move || watching.run(&told));
-        spawned.map_err(Error::thread)?;
-        let spawned = thread::Builder::new().name("leave".into()).spawn_scoped(scope, || taker.run());
         spawned.map_err(Error::thread)?;
         let tidy = || remove_leftovers(&settings.out, started, || stop.asked());
         thread::Builder::new()
@@ -160,7 +155,6 @@ struct Watching<'a> {
     /// None when no more jobs are given.
     jobs: Option<Sender<Job>>,
     running: HashMap<PathBuf, Begun>,
-    leaving: Leaving,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     machine: Arc<Machine>,
@@ -176,7 +170,6 @@ impl<'a> Watching<'a> {
         control: Control,
         ledger: Ledger,
         jobs: Sender<Job>,
-        leaving: Leaving,
         outside: Outside,
     ) -> Result<Self, Error> {
         let Outside { health, metrics, machine } = outside;
@@ -199,7 +192,6 @@ impl<'a> Watching<'a> {
             hold: Hold::default(),
             jobs: Some(jobs),
             running: HashMap::new(),
-            leaving,
             next_say: now,
             next_prune: now,
             pruned: Pruned::default(),

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use tracing::{debug, info, warn};
 
-use super::leaving::{Errand, Way};
 use super::{Begun, Watching, inputs};
 use crate::config::After;
 use crate::error::{PictureError, Refusal};
@@ -22,11 +21,8 @@ impl Watching<'_> {
     /// Looks at what the folders say.
     pub(super) fn look(&mut self, signal: Option<Signal>) {
         let now = Instant::now();
-        let Self { watch, settle, ledger, settings, service, out, fingerprint, leaving, .. } = self;
+        let Self { watch, settle, ledger, settings, service, out, fingerprint, .. } = self;
         let mut known = |path: &Path, below: &Path, stamp: Stamp| {
-            if leaving.is_under_way(path, stamp) {
-                return true;
-            }
             let output = out.join(output_below(below, settings.target.format));
             let standing =
                 ledger.standing(&Entry { input: path, stamp, settings: fingerprint, output: &output });
@@ -222,22 +218,17 @@ impl Watching<'_> {
     }
 
     fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path) {
-        if self.service.after != After::Keep {
-            let way = Way::Done { after: self.service.after.clone(), output: output.to_owned() };
-            self.take_away(input, stamp, way);
+        let Some(below) = self.watch.below(input) else { return };
+        if let Err(why) = inputs::settle(&self.service.after, input, below, stamp, output) {
+            warn!("{} is done, and stays where it is: {why}", Shown(input));
         }
     }
 
     fn set_aside(&self, input: &Path, stamp: Stamp, reason: &str) {
-        if let Some(folder) = &self.service.failed {
-            let way = Way::Failed { folder: folder.clone(), reason: reason.to_owned() };
-            self.take_away(input, stamp, way);
+        let (Some(folder), Some(below)) = (&self.service.failed, self.watch.below(input)) else { return };
+        if let Err(why) = inputs::set_aside(folder, input, below, stamp, reason) {
+            warn!("{} failed, and stays where it is: {why}", Shown(input));
         }
-    }
-
-    fn take_away(&self, input: &Path, stamp: Stamp, way: Way) {
-        let Some(below) = self.watch.below(input).map(Path::to_owned) else { return };
-        self.leaving.give(Errand { input: input.to_owned(), below, stamp, way });
     }
 
     /// Writes to the ledger. What cannot be written is done again after a restart.
