@@ -195,9 +195,8 @@ pub(super) fn read(mut bytes: &[u8], form: Form, offset: usize) -> Option<(Direc
 /// # Errors
 /// The system's, or one of other kinds when there is no directory.
 pub(super) fn read_from(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<(Directory, u64)> {
-    // Values do not overlap, so all of them are no longer than the file.
-    let mut room = bytes.length();
-    read_nested(bytes, form, offset, DEPTH, &mut room)
+    let length = bytes.length();
+    read_nested(bytes, form, offset, DEPTH, &mut Room { values: length, tables: length })
 }
 
 /// The offset of the directory behind the one at `offset`, 0 if there is none.
@@ -208,19 +207,27 @@ pub(super) fn next(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Res
     Table::read(bytes, form, offset).map(|table| table.next)
 }
 
+/// Bytes that are left for values and for tables: neither overlap, so all of them are no longer than the file.
+struct Room {
+    values: usize,
+    tables: usize,
+}
+
 fn read_nested(
     bytes: &mut impl Bytes,
     form: Form,
     offset: usize,
     depth: usize,
-    room: &mut usize,
+    room: &mut Room,
 ) -> io::Result<(Directory, u64)> {
     let table = Table::read(bytes, form, offset)?;
+    room.tables = room.tables.checked_sub(table.bytes.len()).ok_or(ErrorKind::InvalidData)?;
     let mut directory = Directory::default();
     for (at, entry) in table.entries(form) {
         let (tag, kind) = (form.number(&entry[..2]) as u16, form.number(&entry[2..4]) as u16);
         let Some(place) = place_of(entry, at, form, bytes.length()) else { continue };
-        if SUB_DIRECTORIES.contains(&tag) && depth > 1 {
+        room.values = room.values.checked_sub(place.length).ok_or(ErrorKind::InvalidData)?;
+        if SUB_DIRECTORIES.contains(&tag) && depth > 1 && place.length <= form.offset_bytes() {
             let at = usize::try_from(form.number(bytes.at(place.offset, place.length)?));
             match at.map(|at| read_nested(bytes, form, at, depth - 1, room)) {
                 Ok(Ok((sub, _))) => directory.entries.push((tag, Value::Directory(sub))),
@@ -228,7 +235,6 @@ fn read_nested(
                 _ => {}
             }
         } else {
-            *room = room.checked_sub(place.length).ok_or(ErrorKind::InvalidData)?;
             let data = bytes.at(place.offset, place.length)?;
             directory.entries.push((tag, Value::Data { kind, bytes: little_endian(data, kind, form) }));
         }

@@ -44,7 +44,7 @@ pub(super) struct Native {
     restart_interval: u16,
     density: Option<Density>,
     kept: Vec<(u8, Vec<u8>)>,
-    /// Bytes that the encoder collects a progressive picture's coefficients in.
+    /// Bytes that the encoder collects coefficients in.
     encoder_bytes: u64,
     /// Whether the file had more than its picture.
     pub(super) had_more: bool,
@@ -201,12 +201,15 @@ impl<'a> Source<'a> {
 
     /// A scan is copied without its stuffing; a progressive picture's coefficients are collected in memory, and so is the chroma.
     pub(super) fn heap_bytes(&self) -> u64 {
-        let collected = match self.form {
-            _ if self.markers.progressive => self.collected_bytes(0..self.markers.components.len()),
-            Form::Planes(_) => self.collected_bytes(1..self.markers.components.len()),
-            Form::Gray | Form::Rgb => 0,
-        };
-        collected + self.bytes.len() as u64
+        let chroma = if let Form::Planes(_) = self.form { 1..self.markers.components.len() } else { 0..0 };
+        self.in_memory(chroma) + self.bytes.len() as u64
+    }
+
+    /// What coefficients take at most while they are read, of which these components' are wanted: those of a picture in several scans
+    /// are collected all together.
+    fn in_memory(&self, wanted: Range<usize>) -> u64 {
+        let whole = self.markers.scans > 1;
+        self.collected_bytes(if whole { 0..self.markers.components.len() } else { wanted })
     }
 
     /// What coefficients of these components take at most.
@@ -280,6 +283,10 @@ impl<'a> Source<'a> {
     /// What to write back, for the components that have been taken.
     fn native(self, mut tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Native {
         let encoder_bytes = match &chroma {
+            // Its coefficients are read again.
+            Some(Chroma::InSlot(_, bytes)) => {
+                self.in_memory(1..self.markers.components.len()) + *bytes as u64
+            }
             _ if !self.markers.progressive => 0,
             Some(Chroma::Coefficients(_)) => self.collected_bytes(0..1),
             _ => self.collected_bytes(0..self.markers.components.len()),

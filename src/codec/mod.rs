@@ -1,8 +1,8 @@
 //! Files to pixels and back: the only place that knows picture formats.
 //!
 //! [`open`] reads a file's header and checks it against the limits and the output format; [`Opened::decode`] puts the pixels at the
-//! front of a slot; [`encode`] writes what then stands in the slot. A format that has more to carry than packed pixels (a JPEG's
-//! chroma planes) keeps it in the slot behind them, in a tail that is nobody else's business.
+//! front of a slot; [`encode`] writes what then stands in the slot. What a format has to carry besides (a JPEG's chroma) is in
+//! [`Decoded`], and nobody else's business; for a device that encodes, [`Opened::decode_planes`] puts it behind the pixels.
 //!
 //! What could not be written back whole is refused here, by name: several pages, animations, float or signed samples, CMYK.
 

@@ -3,7 +3,8 @@
 //! After an error a CUDA context, and with it its process, is of no more use; a driver call may also never return. So a
 //! worker that fails, dies or overruns its deadline is killed; what was lent to it is decoded again for another device,
 //! for its slots may be half written; and after a pause a new worker is started. A single run gives up a device that fails again and
-//! again; a service that is to run for months does not, but nothing waits for such a device any more.
+//! again; a service that is to run for months does not, but nothing waits for such a device any more. Both give up one whose worker
+//! cannot even be killed.
 
 mod process;
 mod worker;

@@ -60,6 +60,7 @@ pub(super) struct Markers<'a> {
     pub(super) height: u32,
     pub(super) components: Vec<Component>,
     pub(super) progressive: bool,
+    pub(super) scans: u32,
     pub(super) restart_interval: u16,
     pub(super) density: Option<Density>,
     /// Application data and comments that go with the picture, in their order.
@@ -204,6 +205,7 @@ impl<'a> Found<'a> {
                 .map(|c| Component { horizontal: c[1] >> 4, vertical: c[1] & 15 })
                 .collect(),
             progressive: process == SOF2,
+            scans: self.scans,
             restart_interval: self.restart_interval,
             density: self.density,
             kept: self.kept,

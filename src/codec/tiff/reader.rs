@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
 
     /// How much of it is in memory.
     pub(super) fn bytes_in_memory(&self) -> u64 {
-        self.window.len() as u64
+        self.window.capacity() as u64
     }
 
     /// From now on the file reads as if these bytes stood at that place.
@@ -72,6 +72,8 @@ impl<'a> Reader<'a> {
         let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = length.min(left);
         self.window.clear();
+        // A large tag's room is not kept for the pixels' time.
+        self.window.shrink_to(length.max(HEAD as usize));
         self.window.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
         self.window.resize(length, 0);
         self.start = offset;

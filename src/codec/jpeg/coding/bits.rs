@@ -50,6 +50,11 @@ impl<'a> BitReader<'a> {
         Self { data, at: 0, buffer: 0, held: 0 }
     }
 
+    /// Bits of the data.
+    pub(super) fn length(&self) -> usize {
+        (self.data.len() - PADDING) * 8
+    }
+
     /// Has at least [`BitReader::FILLED`] bits there.
     #[inline(always)]
     pub(super) fn fill(&mut self) {
@@ -85,15 +90,14 @@ impl<'a> BitReader<'a> {
     /// Whether the data have been taken to their last byte, and no further.
     pub(super) fn finish(&self) -> Option<()> {
         let taken = self.at * 8 - self.held as usize;
-        let there = (self.data.len() - PADDING) * 8;
-        there.checked_sub(taken).filter(|left| *left < 8).map(|_| ())
+        self.length().checked_sub(taken).filter(|left| *left < 8).map(|_| ())
     }
 }
 
 /// Appends bits to a file.
 pub(super) struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
-    /// The last bits, which are still to be written; fewer than 64.
+    /// The last bits, which are still to be written, fewer than 64; above them anything.
     buffer: u64,
     /// How many more there is room for.
     room: u32,

@@ -1,12 +1,17 @@
 //! A component's coefficients, quantized as they are written, in the order of its blocks.
 
+use std::ops::RangeInclusive;
+
 use super::dct::{Excess, Quantizer, forward};
 use super::{Block, ZIGZAG};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, QuantTable};
 
-/// The largest details and means that a baseline picture's codes have bits for (T.81, tables F.1 and F.2).
+/// The largest detail that a baseline picture's codes have bits for (T.81, table F.2).
 const MOST: i32 = 1023;
+
+/// The means whose differences have codes (table F.1): those of all samples that there are.
+const MEANS: RangeInclusive<i32> = -MOST - 1..=MOST;
 
 /// The coefficients of a component. Those that are not zero are next to each other, which is a fraction of all, so writing a scan
 /// is quick to get at them.
@@ -36,10 +41,10 @@ impl Coefficients {
         Self { across, means: Vec::new(), nonzero: Vec::new(), details: Vec::new() }
     }
 
-    /// Bytes of heap that it takes.
+    /// Bytes of memory that it takes. Room that nothing was ever put into takes none.
     pub(in crate::codec::jpeg) fn heap_bytes(&self) -> u64 {
-        let small = self.means.capacity() + self.details.capacity();
-        (small * size_of::<i16>() + self.nonzero.capacity() * size_of::<u64>()) as u64
+        let small = self.means.len() + self.details.len();
+        (small * size_of::<i16>() + self.nonzero.len() * size_of::<u64>()) as u64
     }
 
     /// Blocks in a row.
@@ -65,13 +70,13 @@ impl Coefficients {
         self.details.try_reserve(BLOCK * BLOCK).ok()?;
         let (mut mean, mut which, mut kept, mut largest) = (i32::from(mean), nonzero, nonzero, 0);
         if let Some(requantizer) = requantizer {
-            mean = requantizer.value(0, mean)?;
+            mean = requantizer.value(0, mean)?.clamp(*MEANS.start(), *MEANS.end());
         }
         while which != 0 {
             let k = which.trailing_zeros() as usize;
             let mut value = i32::from(block[k]);
             if let Some(requantizer) = requantizer {
-                value = requantizer.value(k, value)?;
+                value = requantizer.value(k, value)?.clamp(-MOST, MOST);
                 if value == 0 {
                     kept ^= 1 << k;
                 }
@@ -84,7 +89,7 @@ impl Coefficients {
         }
         self.means.push(mean as i16);
         self.nonzero.push(kept);
-        (mean.abs() <= MOST + 1 && largest <= MOST as u32).then_some(())
+        (MEANS.contains(&mean) && largest <= MOST as u32).then_some(())
     }
 
     /// Transforms and quantizes a row of blocks, which is appended and returned. `None` if memory runs out.
@@ -174,7 +179,7 @@ impl Requantizer {
         excess.look(product);
         // The quantizer takes what is 8 times too large.
         let quotient = self.to.divide(ZIGZAG[k].into(), product.wrapping_mul(8));
-        (!excess.found()).then(|| quotient.clamp(-MOST, MOST))
+        (!excess.found()).then_some(quotient)
     }
 }
 
@@ -186,4 +191,37 @@ fn samples(band: &[u8], width: usize, x: usize) -> [[u8; BLOCK]; BLOCK] {
     }
     let lowest = band.len() / width - 1;
     std::array::from_fn(|y| std::array::from_fn(|i| band[y.min(lowest) * width + (x + i).min(width - 1)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: PlaneSize = PlaneSize { width: 8, rows: 8 };
+
+    fn push(mean: i16, detail: i16, requantizer: Option<&Requantizer>) -> Option<(i16, Vec<i16>)> {
+        let mut block = [0; 64];
+        block[5] = detail;
+        let mut all = Coefficients::with_room(SIZE).unwrap();
+        all.push(mean, u64::from(detail != 0) << 5, &block, requantizer)?;
+        Some((all.means[0], all.details))
+    }
+
+    #[test]
+    fn what_no_baseline_code_has_bits_for_is_not_taken() {
+        assert_eq!(push(-1024, 1023, None), Some((-1024, vec![1023])));
+        assert_eq!(push(1023, -1023, None), Some((1023, vec![-1023])));
+        for (mean, detail) in [(1024, 0), (-1025, 0), (0, 1024), (0, -1024)] {
+            assert_eq!(push(mean, detail, None), None, "{mean} {detail}");
+        }
+    }
+
+    #[test]
+    fn coefficients_are_rounded_to_the_new_quantization() {
+        let to = |divisor| Requantizer::new(&[6; 64], &[divisor; 64]);
+        assert_eq!(push(-7, 3, Some(&to(4))), Some((-11, vec![5])), "-10.5 and 4.5");
+        assert_eq!(push(1, 1, Some(&to(20))), Some((0, vec![])), "0.3");
+        assert_eq!(push(-171, 171, Some(&to(1))), Some((-1024, vec![1023])), "1026 is more than there is");
+        assert_eq!(push(0, 3000, Some(&to(4))), None, "18000 is in no picture");
+    }
 }

@@ -44,6 +44,11 @@ fn read_mcus<'d>(
     mcus: Range<usize>,
     parts: &mut [Part<'_>],
 ) -> Option<BitReader<'d>> {
+    let blocks: usize = parts.iter().map(|part| part.factors.0 * part.factors.1).sum();
+    // Behind the data there are zeros without end, for which nobody should wait. A block takes two bits at least.
+    if mcus.len() * blocks > bits.length() / 2 {
+        return None;
+    }
     let mut block = [0; 64];
     let mut means = [0; 4];
     for mcu in mcus {
