@@ -77,11 +77,10 @@ impl Coefficients {
             let mut value = i32::from(block[k]);
             if let Some(requantizer) = requantizer {
                 value = requantizer.value(k, value)?.clamp(-MOST, MOST);
-                if value == 0 {
-                    kept ^= 1 << k;
-                }
             }
-            if value != 0 {
+            if value == 0 {
+                kept ^= 1 << k;
+            } else {
                 self.details.push(value as i16);
             }
             largest |= value.unsigned_abs();

@@ -120,33 +120,31 @@ pub(super) fn read_first<'d>(
         let mut k = selection.first;
         while k <= selection.last {
             bits.fill();
-            if let Some((zeros, value)) = decoder.take_valued(&mut bits) {
-                k += zeros;
-                if k > selection.last {
-                    return None;
-                }
-                *block.get_mut(k as usize)? = value << selection.lowest;
-                *mask |= 1 << k;
-                k += 1;
-                continue;
-            }
-            let symbol = decoder.take(&mut bits)?;
-            let (zeros, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
-            if size > 0 {
-                k += zeros;
-                if k > selection.last {
-                    return None;
-                }
-                let value = read_value(&mut bits, size) << selection.lowest;
-                *block.get_mut(k as usize)? = i16::try_from(value).ok().filter(|value| *value != i16::MIN)?;
-                *mask |= 1 << k;
-                k += 1;
-            } else if zeros == 15 {
-                k += 16;
+            let (zeros, value) = if let Some((zeros, value)) = decoder.take_valued(&mut bits) {
+                (zeros, i32::from(value))
             } else {
-                next += read_run(&mut bits, zeros) - 1;
-                break;
+                let symbol = decoder.take(&mut bits)?;
+                match (u32::from(symbol >> 4), u32::from(symbol & 15)) {
+                    (15, 0) => {
+                        k += 16;
+                        continue;
+                    }
+                    (size, 0) => {
+                        next += read_run(&mut bits, size) - 1;
+                        break;
+                    }
+                    (zeros, size) => (zeros, read_value(&mut bits, size)),
+                }
+            };
+            k += zeros;
+            if k > selection.last {
+                return None;
             }
+            // One that overflows may become zero, which later scans would have to know.
+            let value = i16::try_from(value << selection.lowest).ok().filter(|value| *value != i16::MIN)?;
+            *block.get_mut(k as usize)? = value;
+            *mask |= 1 << k;
+            k += 1;
         }
     }
     // A run may not go on behind a restart.
@@ -247,5 +245,29 @@ impl Change {
             }
             changed &= u64::MAX.checked_shl(16 * (part + 1)).unwrap_or(0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coefficient_that_overflows_is_refused() {
+        // One code, 0: no zeros and a value of 10 bits; then 512, in the code's look-up table, and then the end.
+        let mut counts = [0; 16];
+        counts[0] = 1;
+        let decoder = Decoder::new(&counts, &[0x0a]).unwrap();
+        let data = [&[0b0100_0000, 0][..], &[0; 8]].concat();
+        let read = |lowest| {
+            let selection = Selection { first: 63, last: 63, known: 0, lowest };
+            let (mut block, mut nonzero) = ([[0; 64]], [0]);
+            read_first(BitReader::new(&data), selection, &decoder, &mut block, &mut nonzero)?;
+            Some((block[0][63], nonzero[0]))
+        };
+        assert_eq!(read(0), Some((512, 1 << 63)));
+        assert_eq!(read(5), Some((512 << 5, 1 << 63)));
+        assert_eq!(read(6), None, "32768");
+        assert_eq!(read(7), None, "65536, which is 0 in 16 bits");
     }
 }
