@@ -74,7 +74,8 @@ fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop)
     let events = reporter.events();
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop))?;
-    let jobs = if stop.asked() { give_up(&events) } else { announce(plan, settings.dry_run, &events) };
+    let mut jobs = if stop.asked() { give_up(&events) } else { announce(plan, settings.dry_run, &events) };
+    source::even_the_end(&mut jobs, settings.threads);
     let machine = Machine::new(settings.memory, settings.threads);
     let done = match &resume {
         _ if jobs.is_empty() => Ok(()),

@@ -10,5 +10,5 @@ pub mod stamp;
 pub mod watch;
 
 pub use names::output_below;
-pub use scan::{Job, Plan, Skip, scan};
+pub use scan::{Job, Plan, Skip, even_the_end, scan};
 pub use selection::Selection;
