@@ -53,7 +53,7 @@ fn decode(file: &mut File, buffer: &mut Vec<u8>, slot: &mut Vec<u8>, target: &Ta
     file.rewind().expect("a file can be rewound");
     let opened = codec::open(file, buffer, &LIMITS, target).expect("a picture of ours");
     slot.resize(opened.slot_bytes(), 0);
-    opened.decode(slot).expect("a picture of ours")
+    opened.decode(slot, &mut []).expect("a picture of ours")
 }
 
 fn codecs(criterion: &mut Criterion) {

@@ -8,6 +8,7 @@
 mod compressed;
 mod memory;
 mod split;
+mod workspace;
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub use compressed::{Needs, Room};
 pub use memory::Memory;
 pub use split::Slots;
+pub use workspace::Workspace;
 
 /// Which device a slot belongs to: its place in the pipeline's list of devices.
 pub type DeviceId = usize;
@@ -197,6 +199,8 @@ struct State {
     decoders_wanted: bool,
     largest: u64,
     free: Vec<Buffer>,
+    /// Those that no decoder has.
+    workspaces: Vec<Memory>,
     members: Vec<Member>,
     wait_for_accelerators: bool,
     next_ticket: u64,
@@ -226,6 +230,7 @@ impl SlotPool {
             decoders_wanted: false,
             largest: 0,
             free: Vec::new(),
+            workspaces: Vec::new(),
             members: Vec::new(),
             wait_for_accelerators: false,
             next_ticket: 0,
@@ -278,7 +283,7 @@ impl SlotPool {
         state.members.iter().enumerate().map(count).collect()
     }
 
-    /// Bytes that slots have, taken or free, with what their takers use aside; and how many there may be.
+    /// Bytes that slots and workspaces have, taken or free, with what their takers use aside; and how many there may be.
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
@@ -388,14 +393,16 @@ impl State {
         self.largest.min(self.memory / (self.slots - self.compressed).max(1))
     }
 
-    /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up the memory of other free slots if
-    /// that makes it so.
+    /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up workspaces and the memory of other free slots
+    /// if that makes it so.
     fn make_room(&mut self, at: usize, bytes: u64) -> bool {
         let own = self.free[at].capacity();
         let idle: u64 = self.free.iter().map(Buffer::capacity).sum();
-        if bytes > self.memory_left + idle {
+        let workspaces: u64 = self.workspaces.iter().map(|memory| memory.bytes().len() as u64).sum();
+        if bytes > self.memory_left + idle + workspaces {
             return false;
         }
+        self.give_up_workspaces(bytes.saturating_sub(own));
         for other in 0..self.free.len() {
             if bytes <= self.memory_left + own {
                 break;

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::ops::Range;
 
 use super::metadata::{Metadata, icc_fits};
-use super::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative, Payload, Target};
+use super::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
 use crate::picture::{Depth, Layout, Pixel};
 
 mod coding;
@@ -201,8 +201,25 @@ impl<'a> Source<'a> {
 
     /// A scan is copied without its stuffing; a progressive picture's coefficients are collected in memory, and so is the chroma.
     pub(super) fn heap_bytes(&self) -> u64 {
-        let chroma = if let Form::Planes(_) = self.form { 1..self.markers.components.len() } else { 0..0 };
-        self.in_memory(chroma) + self.bytes.len() as u64
+        self.in_memory(self.wanted()) + self.bytes.len() as u64
+    }
+
+    /// A workspace for a progressive picture's coefficients. The wanted ones are taken from it while it is still there, where memory
+    /// of the reader's own would be free as soon as a component is through.
+    pub(super) fn workspace(&self) -> WorkspaceNeeds {
+        let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
+        match self.markers.progressive {
+            true => WorkspaceNeeds {
+                bytes: coding::workspace_bytes(sizes),
+                beside: self.collected_bytes(self.wanted()),
+            },
+            false => WorkspaceNeeds::default(),
+        }
+    }
+
+    /// The components whose coefficients wait for the encoder.
+    fn wanted(&self) -> Range<usize> {
+        if let Form::Planes(_) = self.form { 1..self.markers.components.len() } else { 0..0 }
     }
 
     /// What coefficients take at most while they are read, of which these components' are wanted: those of a picture in several scans
@@ -218,16 +235,20 @@ impl<'a> Source<'a> {
     }
 
     /// Decodes into `slot`, which is as long as pixels.
-    pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+    pub(super) fn decode(mut self, slot: &mut [u8], workspace: &mut [u8]) -> Result<Payload, CodecError> {
         let luma = PlaneSize::of_pixels(&self.layout());
         let (tables, chroma) = match self.form {
             Form::Rgb => (self.read_packed(slot)?, None),
-            Form::Gray => match coding::read(self.bytes, &mut [luma.plane(&mut *slot)], Rest::Nothing) {
-                Some(picture) => (picture.tables, None),
-                None => (self.read_packed(slot)?, None),
-            },
+            Form::Gray => {
+                let picture =
+                    coding::read(self.bytes, &mut [luma.plane(&mut *slot)], Rest::Nothing, workspace);
+                match picture {
+                    Some(picture) => (picture.tables, None),
+                    None => (self.read_packed(slot)?, None),
+                }
+            }
             Form::Planes(size) => {
-                let (tables, chroma) = match self.read_luma(luma.plane(&mut *slot))? {
+                let (tables, chroma) = match self.read_luma(luma.plane(&mut *slot), workspace)? {
                     Some(Picture { tables, rest }) => (tables, Chroma::Coefficients(rest)),
                     None => {
                         let mut samples =
@@ -244,15 +265,19 @@ impl<'a> Source<'a> {
     }
 
     /// Decodes into `slot`, which is as long as pixels, chroma and file, for a GPU that encodes it. The file lies last.
-    pub(super) fn decode_planes(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+    pub(super) fn decode_planes(
+        mut self,
+        slot: &mut [u8],
+        workspace: &mut [u8],
+    ) -> Result<Payload, CodecError> {
         let (planes, file) = slot.split_at_mut(slot.len() - self.bytes.len());
         file.copy_from_slice(self.bytes);
-        let Form::Planes(size) = self.form else { return self.decode(planes) };
+        let Form::Planes(size) = self.form else { return self.decode(planes, workspace) };
         let luma = PlaneSize::of_pixels(&self.layout());
         let (y, chroma) = planes.split_at_mut(luma.bytes());
         let [cb, cr] = size.planes_mut(chroma);
         let mut planes = [luma.plane(y), cb, cr];
-        let tables = match coding::read(self.bytes, &mut planes, Rest::Nothing) {
+        let tables = match coding::read(self.bytes, &mut planes, Rest::Nothing, workspace) {
             Some(picture) => picture.tables,
             None => self.reader.read_planes(&mut planes).map_err(decode_error)?,
         };
@@ -261,9 +286,13 @@ impl<'a> Source<'a> {
     }
 
     /// Decodes Y by our own reader, and takes the coefficients of the others, quantized as they are going to be written.
-    fn read_luma(&self, plane: Plane<&mut [u8]>) -> Result<Option<Picture>, CodecError> {
+    fn read_luma(
+        &self,
+        plane: Plane<&mut [u8]>,
+        workspace: &mut [u8],
+    ) -> Result<Option<Picture>, CodecError> {
         let tables = new_tables(self.quality).map_err(decode_error)?;
-        Ok(coding::read(self.bytes, &mut [plane], Rest::Coefficients(tables.as_deref())))
+        Ok(coding::read(self.bytes, &mut [plane], Rest::Coefficients(tables.as_deref()), workspace))
     }
 
     /// Decodes gray or RGB by libjpeg.
@@ -425,7 +454,8 @@ fn write_slot(
         Some(Chroma::InSlot(size, bytes)) => {
             let (samples, file) = behind.split_at(size.bytes());
             let tables = new_tables(quality)?;
-            in_file = coding::read(&file[..*bytes], &mut [], Rest::Coefficients(tables.as_deref()));
+            let wanted = Rest::Coefficients(tables.as_deref());
+            in_file = coding::read(&file[..*bytes], &mut [], wanted, &mut []);
             match &in_file {
                 Some(picture) => parts.extend(picture.rest.iter().map(Part::Coefficients)),
                 None => parts.extend(size.planes(samples).map(Part::Samples)),

@@ -93,6 +93,15 @@ impl Target {
     }
 }
 
+/// Memory to decode in, which is quicker to get when another picture has used it before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorkspaceNeeds {
+    /// Bytes, a part of [`Opened::heap_bytes`].
+    pub bytes: u64,
+    /// Bytes that a decoder who has it needs beyond those.
+    pub beside: u64,
+}
+
 /// A picture whose header has been read and found acceptable.
 #[derive(Debug)]
 pub struct Opened<'a> {
@@ -276,14 +285,19 @@ impl Opened<'_> {
         decoder + self.file_bytes
     }
 
+    /// The workspace that makes decoding quicker.
+    pub fn workspace(&self) -> WorkspaceNeeds {
+        if let Source::Jpeg(jpeg) = &self.source { jpeg.workspace() } else { WorkspaceNeeds::default() }
+    }
+
     /// Decodes into the front of `slot`, of which at least [`Opened::slot_bytes`] must be there. What it holds after an error is
-    /// anything.
+    /// anything. `workspace` is [`Opened::workspace`]'s, all zero; where it is shorter, the decoder takes memory of its own.
     ///
     /// # Errors
     /// [`CodecError::Malformed`] above all: also a file that ends too early is one, never half a picture.
-    pub fn decode(self, slot: &mut [u8]) -> Result<Decoded, CodecError> {
+    pub fn decode(self, slot: &mut [u8], workspace: &mut [u8]) -> Result<Decoded, CodecError> {
         let needed = self.slot_bytes();
-        self.decode_as(false, &mut slot[..needed])
+        self.decode_as(false, &mut slot[..needed], workspace)
     }
 
     /// As [`Opened::decode`], for a device that encodes the picture, an [`Opened::compressed`] one: behind its pixels lie those of its
@@ -291,20 +305,20 @@ impl Opened<'_> {
     ///
     /// # Errors
     /// As [`Opened::decode`].
-    pub fn decode_planes(self, slot: &mut [u8]) -> Result<Decoded, CodecError> {
+    pub fn decode_planes(self, slot: &mut [u8], workspace: &mut [u8]) -> Result<Decoded, CodecError> {
         let needed = self.planes_bytes() + self.file_bytes as usize;
-        self.decode_as(true, &mut slot[..needed])
+        self.decode_as(true, &mut slot[..needed], workspace)
     }
 
-    fn decode_as(self, planes: bool, slot: &mut [u8]) -> Result<Decoded, CodecError> {
+    fn decode_as(self, planes: bool, slot: &mut [u8], workspace: &mut [u8]) -> Result<Decoded, CodecError> {
         let (format, gray) = (self.format, self.gray);
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
             || match self.source {
                 Source::Png(png) => png.decode(slot),
-                Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot),
-                Source::Jpeg(jpeg) => jpeg.decode(slot),
+                Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
+                Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::Pnm(pnm) => pnm.decode(slot),
                 Source::Tiff(tiff) => tiff.decode(slot),
                 Source::Bmp(bmp) => bmp.decode(slot),

@@ -112,13 +112,15 @@ impl Stages<'_> {
                 }
             },
         };
+        let mut workspace = slots.whole.workspace(opened.workspace());
         slots.whole.begin_at(self.lead(&opened));
         let slot = slots.whole.bytes_mut();
         let decoded = match content {
-            Content::Planes(..) => opened.decode_planes(slot)?,
-            _ => opened.decode(slot)?,
+            Content::Planes(..) => opened.decode_planes(slot, workspace.bytes_mut())?,
+            _ => opened.decode(slot, workspace.bytes_mut())?,
         };
         clock.mark(Stage::Decode);
+        drop(workspace);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
         Ok(Loaded { slots, content, decoded, bytes_in })
     }

@@ -81,7 +81,8 @@ const EVENED: usize = 8;
 /// while the others have nothing to do (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
 pub fn even_the_end(jobs: &mut [Job], threads: usize) {
     let end = jobs.len().saturating_sub(EVENED * threads);
-    jobs[end..].sort_by_cached_key(|job| Reverse(fs::metadata(&job.input).map_or(0, |metadata| metadata.len())));
+    jobs[end..]
+        .sort_by_cached_key(|job| Reverse(fs::metadata(&job.input).map_or(0, |metadata| metadata.len())));
 }
 
 /// Lists what there is to do.

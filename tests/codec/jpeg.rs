@@ -56,7 +56,7 @@ fn decode_planes(jpeg: &[u8]) -> (Decoded, Vec<u8>) {
     let mut buffer = Vec::new();
     let opened = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
     let mut slot = vec![0xa5; opened.planes_bytes() + jpeg.len()];
-    let decoded = opened.decode_planes(&mut slot).unwrap();
+    let decoded = opened.decode_planes(&mut slot, &mut []).unwrap();
     assert_eq!(slot[slot.len() - jpeg.len()..], *jpeg);
     (decoded, slot)
 }

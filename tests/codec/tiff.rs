@@ -243,7 +243,7 @@ fn a_pipe_is_read_too() {
     let mut buffer = Vec::new();
     let opened = codec::open(&mut pipe, &mut buffer, &LIMITS, &TARGET).unwrap();
     let mut slot = vec![0; opened.slot_bytes()];
-    opened.decode(&mut slot).unwrap();
+    opened.decode(&mut slot, &mut []).unwrap();
     assert!(slot == samples);
     writer.join().unwrap().unwrap();
 }

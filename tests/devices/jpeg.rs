@@ -107,7 +107,7 @@ pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut buffer = Vec::new();
     let opened = codec::open(&mut file, &mut buffer, &limits, &TARGET).unwrap();
     let mut slot = vec![0; opened.slot_bytes()];
-    let decoded = opened.decode(&mut slot).unwrap();
+    let decoded = opened.decode(&mut slot, &mut []).unwrap();
     let chroma = slot.split_off(decoded.layout.bytes() as usize);
     (slot, chroma)
 }
@@ -215,7 +215,7 @@ impl Planes {
         let opened = codec::open(&mut on_disk, &mut buffer, &limits, &TARGET).unwrap();
         let (planes, jpeg) = (opened.planes_bytes(), opened.compressed(&TARGET).unwrap());
         let mut memory = Memory::shared(planes + file.len()).unwrap();
-        let decoded = opened.decode_planes(memory.bytes_mut()).unwrap();
+        let decoded = opened.decode_planes(memory.bytes_mut(), &mut []).unwrap();
         Self { memory, planes, jpeg, decoded }
     }
 

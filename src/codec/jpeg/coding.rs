@@ -53,35 +53,63 @@ const ZIGZAG: [u8; 64] = [
 
 /// All coefficients of a component, as they are read.
 #[derive(Debug)]
-struct Grid {
+struct Grid<'w> {
     /// Blocks in a row.
     across: usize,
     /// The mean values of the blocks. They stand apart because half of the scans need only them.
     means: Vec<i16>,
     /// The other coefficients; those of a block begin with a place that is not used.
-    details: MmapMut,
+    details: Details<'w>,
     /// For every block, bit `k` tells whether coefficient `k`, other than the mean, is not zero.
     nonzero: Vec<u64>,
 }
 
-impl Grid {
+/// Where the coefficients of a grid are.
+#[derive(Debug)]
+enum Details<'w> {
+    InWorkspace(&'w mut [Block]),
+    Own(MmapMut),
+}
+
+impl<'w> Details<'w> {
+    /// So many blocks, all zero, from the front of a workspace that has them; `None` if there is no memory for them.
+    fn new(blocks: usize, workspace: &mut &'w mut [Block]) -> Option<Self> {
+        if let Some(details) = workspace.split_off_mut(..blocks) {
+            return Some(Self::InWorkspace(details));
+        }
+        let own = MmapOptions::new().len(blocks * size_of::<Block>()).map_anon().ok()?;
+        // Without huge pages it is slower, nothing else.
+        let _ = own.advise(Advice::HugePage);
+        Some(Self::Own(own))
+    }
+
+    fn blocks(&self) -> &[Block] {
+        match self {
+            Self::InWorkspace(blocks) => blocks,
+            Self::Own(bytes) => bytemuck::cast_slice(bytes),
+        }
+    }
+
+    fn blocks_mut(&mut self) -> &mut [Block] {
+        match self {
+            Self::InWorkspace(blocks) => blocks,
+            Self::Own(bytes) => bytemuck::cast_slice_mut(bytes),
+        }
+    }
+}
+
+impl<'w> Grid<'w> {
     /// A grid for a plane, all zero; `None` if there is no memory for it.
-    fn new(size: PlaneSize) -> Option<Self> {
+    fn new(size: PlaneSize, workspace: &mut &'w mut [Block]) -> Option<Self> {
         let (across, down) = (size.width / BLOCK, size.rows / BLOCK);
         let blocks = across * down;
-        let details = MmapOptions::new().len(blocks * size_of::<Block>()).map_anon().ok()?;
-        // Without huge pages it is slower, nothing else.
-        let _ = details.advise(Advice::HugePage);
+        let details = Details::new(blocks, workspace)?;
         Some(Self { across, means: zeros(blocks)?, details, nonzero: zeros(blocks)? })
     }
 
     /// Blocks across and down.
     fn size(&self) -> (usize, usize) {
         (self.across, self.nonzero.len() / self.across)
-    }
-
-    fn details(&self) -> &[Block] {
-        bytemuck::cast_slice(&self.details)
     }
 }
 
@@ -93,7 +121,12 @@ pub(super) fn zeros<T: Clone + Default>(count: usize) -> Option<Vec<T>> {
     Some(zeros)
 }
 
-/// Bytes of heap that reading takes, and then writing again, for planes of these sizes.
+/// Bytes of a workspace for reading a progressive picture with planes of these sizes.
+pub(super) fn workspace_bytes(planes: impl Iterator<Item = PlaneSize>) -> u64 {
+    planes.map(|size| (size.bytes() * size_of::<i16>()) as u64).sum()
+}
+
+/// Bytes of heap that reading takes, its workspace among them, and then writing again, for planes of these sizes.
 pub(super) fn heap_bytes(planes: impl Iterator<Item = PlaneSize>) -> u64 {
     // Of every block its coefficients, its mean value, and its mask. The writer needs as much for a picture of nothing but noise.
     let block = size_of::<Block>() + size_of::<i16>() + size_of::<u64>();

@@ -57,6 +57,36 @@ pub(super) fn append_nonzero(quantized: &Block, to: &mut Vec<i16>) -> u64 {
     append_nonzero_portable(quantized, to)
 }
 
+/// Moves those of a block's coefficients away from zero, by `unit`, that have a bit in `which`; those that are zero upwards, unless
+/// they have a bit in `down`.
+#[inline(always)]
+pub(super) fn refine(block: &mut Block, unit: i16, which: u64, down: u64) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512bw") {
+        // SAFETY: as above.
+        return unsafe { x86::refine(block, unit, which, down) };
+    }
+    refine_portable(block, unit, which, down);
+}
+
+#[inline(always)]
+fn refine_portable(block: &mut Block, unit: i16, which: u64, down: u64) {
+    let mut left = which;
+    while left != 0 {
+        // The part in which the first of them is.
+        let part = left.trailing_zeros() / 16;
+        let bits = |mask: u64| (mask >> (16 * part)) as u16;
+        let (which, down) = (bits(which), bits(down));
+        let values = &mut block.as_chunks_mut::<16>().0[part as usize];
+        for (i, value) in values.iter_mut().enumerate() {
+            let has = |mask: u16| -i16::from(mask & 1 << i != 0);
+            let sign = *value >> 15 | has(down);
+            *value += ((unit ^ sign) - sign) & has(which);
+        }
+        left &= u64::MAX.checked_shl(16 * (part + 1)).unwrap_or(0);
+    }
+}
+
 #[inline(always)]
 fn append_nonzero_portable(quantized: &Block, to: &mut Vec<i16>) -> u64 {
     let (mut ordered, mut nonzero) = ([0; 64], 0);
@@ -154,6 +184,22 @@ mod x86 {
         u64::from(which[0]) | u64::from(which[1]) << 32
     }
 
+    #[target_feature(enable = "avx512bw")]
+    #[inline]
+    pub(super) fn refine(block: &mut Block, unit: i16, which: u64, down: u64) {
+        let (unit, halves) = (_mm512_set1_epi16(unit), block.as_chunks_mut::<32>().0);
+        for (i, half) in halves.iter_mut().enumerate() {
+            let bits = |mask: u64| (mask >> (32 * i)) as u32;
+            let (which, down) = (bits(which), bits(down));
+            if which != 0 {
+                let values = bytemuck::cast(*half);
+                let down = down | _mm512_movepi16_mask(values);
+                let up = _mm512_mask_add_epi16(values, which & !down, values, unit);
+                *half = bytemuck::cast(_mm512_mask_sub_epi16(up, which & down, up, unit));
+            }
+        }
+    }
+
     /// Exchanges neighbours, then pairs, then halves.
     #[target_feature(enable = "avx2")]
     #[inline]
@@ -203,6 +249,14 @@ mod tests {
             let masks =
                 (append_nonzero(&quantized, &mut fast), append_nonzero_portable(&quantized, &mut plain));
             assert_eq!((masks.0, fast), (masks.1, plain));
+            let (mut fast, mut plain) = (quantized, quantized);
+            for block in [&mut fast, &mut plain] {
+                block.iter_mut().for_each(|value| *value /= 2);
+            }
+            let which = next();
+            refine(&mut fast, 4, which, bits);
+            refine_portable(&mut plain, 4, which, bits);
+            assert_eq!(fast, plain);
         }
     }
 }

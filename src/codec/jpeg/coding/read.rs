@@ -5,7 +5,7 @@ use super::huffman::{Codes, Decoder};
 use super::read_sequential::{self, Part};
 use super::scan::{Means, Selection, read_first, read_intervals, read_means, read_refinement};
 use super::wanted::{Rest, Wanted};
-use super::{Grid, leaf, natural};
+use super::{Block, Grid, leaf, natural};
 use crate::codec::jpeg::libjpeg::{BLOCK, Plane, QuantTable};
 use crate::codec::jpeg::markers::{
     Component as Factors, DHT, DQT, DRI, EOI, MOST_BLOCKS, SOF0, SOF1, SOF2, SOS, next_marker, segment,
@@ -23,12 +23,15 @@ pub(in crate::codec::jpeg) struct Picture {
     pub(in crate::codec::jpeg) rest: Vec<Coefficients>,
 }
 
-/// Reads a whole picture into planes of its first components, which are sized as those are, and what is wanted of the others.
+/// Reads a whole picture into planes of its first components, which are sized as those are, and what is wanted of the others. The
+/// coefficients of a progressive one are collected in `workspace`, which is all zero, as far as it reaches.
 pub(in crate::codec::jpeg) fn read(
     bytes: &[u8],
     planes: &mut [Plane<&mut [u8]>],
     wanted_rest: Rest<'_>,
+    workspace: &mut [u8],
 ) -> Option<Picture> {
+    let mut workspace = whole_blocks(workspace);
     let mut reader = Reader::default();
     let mut picture = None;
     let mut rest = &bytes[2..];
@@ -43,8 +46,8 @@ pub(in crate::codec::jpeg) fn read(
             DHT => reader.codes.define(segment.content)?,
             DQT => reader.define_divisors(segment.content)?,
             DRI => reader.interval = usize::from(u16::from_be_bytes(segment.content.try_into().ok()?)),
-            SOF0 | SOF1 => reader.begin(segment.content, false)?,
-            SOF2 => reader.begin(segment.content, true)?,
+            SOF0 | SOF1 => reader.begin(segment.content, None)?,
+            SOF2 => reader.begin(segment.content, Some(&mut workspace))?,
             SOS if reader.progressive => rest = reader.scan(segment.content, rest)?,
             SOS if picture.is_none() => {
                 let (whole, behind) = reader.only_scan(segment.content, rest, planes, wanted_rest)?;
@@ -57,31 +60,37 @@ pub(in crate::codec::jpeg) fn read(
     None
 }
 
-struct Component {
+/// The workspace in blocks. (One whose address is odd has none, and so the reader takes memory of its own.)
+fn whole_blocks(workspace: &mut [u8]) -> &mut [Block] {
+    let whole = workspace.len() / size_of::<Block>() * size_of::<Block>();
+    bytemuck::try_cast_slice_mut(&mut workspace[..whole]).unwrap_or_default()
+}
+
+struct Component<'w> {
     id: u8,
     factors: Factors,
     divisors: usize,
     size: PlaneSize,
     /// Of a progressive picture.
-    grid: Option<Grid>,
+    grid: Option<Grid<'w>>,
     /// By coefficient: the lowest bit that is known.
     known: [u32; 64],
 }
 
 #[derive(Default)]
-struct Reader {
+struct Reader<'w> {
     /// The quantization tables, in zigzag order.
     divisors: [Option<QuantTable>; 4],
     codes: Codes,
     progressive: bool,
     interval: usize,
-    components: Vec<Component>,
+    components: Vec<Component<'w>>,
     /// MCUs across and down of a scan of all components.
     mcus: (usize, usize),
     scans: u32,
 }
 
-impl Reader {
+impl<'w> Reader<'w> {
     fn define_divisors(&mut self, mut content: &[u8]) -> Option<()> {
         // A table that changes between scans counts for some components and not for others.
         if self.scans > 0 {
@@ -103,8 +112,8 @@ impl Reader {
         Some(())
     }
 
-    /// Takes the frame header.
-    fn begin(&mut self, content: &[u8], progressive: bool) -> Option<()> {
+    /// Takes the frame header; with a workspace, of a progressive picture.
+    fn begin(&mut self, content: &[u8], mut workspace: Option<&mut &'w mut [Block]>) -> Option<()> {
         let &[8, h0, h1, w0, w1, count @ (1 | 3), ref components @ ..] = content else { return None };
         if !self.components.is_empty() || components.len() != 3 * usize::from(count) {
             return None;
@@ -118,16 +127,20 @@ impl Reader {
         let (width, height) = (u16::from_be_bytes([w0, w1]).into(), u16::from_be_bytes([h0, h1]).into());
         for (component, &factors) in components.iter().zip(&all) {
             let size = plane_size(width, height, &all, factors);
+            let grid = match &mut workspace {
+                Some(workspace) => Some(Grid::new(size, workspace)?),
+                None => None,
+            };
             self.components.push(Component {
                 id: component[0],
                 factors,
                 divisors: usize::from(component[2]),
                 size,
-                grid: if progressive { Some(Grid::new(size)?) } else { None },
+                grid,
                 known: [UNKNOWN; 64],
             });
         }
-        self.progressive = progressive;
+        self.progressive = workspace.is_some();
         let largest = |factor: fn(&Factors) -> u8| usize::from(all.iter().map(factor).max().unwrap_or(1));
         self.mcus = (
             (width as usize).div_ceil(BLOCK * largest(|f| f.horizontal)),
@@ -292,7 +305,7 @@ impl Reader {
     }
 }
 
-impl Component {
+impl Component<'_> {
     /// Across and down, if it is not alone.
     fn blocks_of_mcu(&self) -> (usize, usize) {
         (self.factors.horizontal.into(), self.factors.vertical.into())
@@ -319,11 +332,11 @@ impl Component {
 fn scan_others<'b>(
     selection: Selection,
     decoder: &Decoder,
-    grid: &mut Grid,
+    grid: &mut Grid<'_>,
     interval: usize,
     data: &'b [u8],
 ) -> Option<&'b [u8]> {
-    let (blocks, nonzero) = (bytemuck::cast_slice_mut(&mut grid.details), &mut grid.nonzero);
+    let (blocks, nonzero) = (grid.details.blocks_mut(), &mut grid.nonzero);
     read_intervals(data, interval, blocks.len(), |bits, range| {
         let (blocks, nonzero) = (&mut blocks[range.clone()], &mut nonzero[range]);
         leaf::run(
@@ -338,8 +351,8 @@ fn scan_others<'b>(
 
 /// Hands on the blocks of a component.
 #[inline(always)]
-fn hand_on(grid: &Grid, divisors: &QuantTable, wanted: &mut Wanted<'_>) -> Option<()> {
-    let blocks = grid.details().iter().zip(&grid.nonzero).zip(&grid.means);
+fn hand_on(grid: &Grid<'_>, divisors: &QuantTable, wanted: &mut Wanted<'_>) -> Option<()> {
+    let blocks = grid.details.blocks().iter().zip(&grid.nonzero).zip(&grid.means);
     for (i, ((block, nonzero), mean)) in blocks.enumerate() {
         wanted.take((i % grid.across, i / grid.across), *mean, *nonzero, block, divisors)?;
     }

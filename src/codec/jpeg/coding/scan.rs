@@ -18,8 +18,8 @@ pub(super) struct Selection {
 }
 
 /// A component in a scan of mean values.
-pub(super) struct Means<'a> {
-    pub(super) grid: &'a mut Grid,
+pub(super) struct Means<'a, 'w> {
+    pub(super) grid: &'a mut Grid<'w>,
     /// Blocks of it in an MCU, across and down.
     pub(super) factors: (usize, usize),
     pub(super) decoder: Option<&'a Decoder>,
@@ -55,7 +55,7 @@ pub(super) fn read_intervals(
 pub(super) fn read_means<'d>(
     mut bits: BitReader<'d>,
     selection: Selection,
-    components: &mut [Means<'_>],
+    components: &mut [Means<'_, '_>],
     mcus_across: usize,
     mcus: Range<usize>,
 ) -> Option<BitReader<'d>> {
@@ -169,24 +169,30 @@ pub(super) fn read_refinement<'d>(
         let mut rest = band;
         while run == 0 && rest != 0 {
             bits.fill();
-            let symbol = decoder.take(&mut bits)?;
-            let (zeros, size) = (u32::from(symbol >> 4), symbol & 15);
-            if size == 0 && zeros < 15 {
-                run = read_run(&mut bits, zeros);
-                break;
-            }
-            if size > 1 {
+            let (zeros, sign) = if let Some(valued) = decoder.take_valued(&mut bits) {
+                valued
+            } else {
+                let symbol = decoder.take(&mut bits)?;
+                match (u32::from(symbol >> 4), symbol & 15) {
+                    (15, 0) => (15, 0),
+                    (size, 0) => {
+                        run = read_run(&mut bits, size);
+                        break;
+                    }
+                    (zeros, size) => (zeros, read_value(&mut bits, size.into()) as i16),
+                }
+            };
+            if sign.abs() > 1 {
                 return None;
             }
-            let positive = bits.take(size.into());
             // So many zeros stay what they are; the next one is what the symbol tells of.
             let at = leaf::deposit(1 << zeros, rest & !known);
             if at == 0 {
                 return None;
             }
             change.read_next(&mut bits, rest & known & (at - 1));
-            change.new |= if size == 1 { at } else { 0 };
-            change.negative |= if positive == 0 { at } else { 0 };
+            change.new |= if sign != 0 { at } else { 0 };
+            change.negative |= if sign < 0 { at } else { 0 };
             rest &= !(at | (at - 1));
         }
         if run > 0 {
@@ -229,22 +235,9 @@ impl Change {
 
     #[inline(always)]
     fn apply(&self, unit: i16, known: u64, block: &mut Block) {
-        let next = if self.count == 0 { 0 } else { self.next.reverse_bits() >> (64 - self.count) };
+        let next = self.next.reverse_bits().checked_shr(64 - self.count).unwrap_or(0);
         let further = leaf::deposit(next, known);
-        let mut changed = further | self.new;
-        while changed != 0 {
-            // The part in which the first of them is.
-            let part = changed.trailing_zeros() / 16;
-            let bits = |mask: u64| (mask >> (16 * part)) as u16;
-            let (further, new, negative) = (bits(further), bits(self.new), bits(self.negative));
-            let values = &mut block.as_chunks_mut::<16>().0[part as usize];
-            for (i, value) in values.iter_mut().enumerate() {
-                let has = |mask: u16| -i16::from(mask & 1 << i != 0);
-                let sign = *value >> 15 | has(negative);
-                *value += ((unit ^ sign) - sign) & has(further | new);
-            }
-            changed &= u64::MAX.checked_shl(16 * (part + 1)).unwrap_or(0);
-        }
+        leaf::refine(block, unit, further | self.new, self.negative);
     }
 }
 

@@ -72,9 +72,20 @@ fn frame<'a>((width, height): (u32, u32), components: &'a [Component], tables: T
 type Picture = (Vec<Vec<u8>>, Vec<QuantTable>);
 
 fn read_ours(file: &[u8], sizes: &[PlaneSize]) -> Option<Picture> {
-    let mut samples: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0x5a; size.bytes()]).collect();
-    let picture = read(file, &mut planes(samples.iter_mut().map(Vec::as_mut_slice), sizes), Rest::Nothing)?;
-    Some((samples, picture.tables))
+    let read_in = |workspace: &mut [u8]| {
+        let mut samples: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0x5a; size.bytes()]).collect();
+        let mut planes = planes(samples.iter_mut().map(Vec::as_mut_slice), sizes);
+        let picture = read(file, &mut planes, Rest::Nothing, workspace)?;
+        Some((samples, picture.tables))
+    };
+    let mut workspace = vec![0; workspace_bytes(sizes.iter().copied()) as usize];
+    let picture = read_in(&mut workspace);
+    let too_short = workspace.len() / 2;
+    workspace.fill(0);
+    for workspace in [&mut [], &mut workspace[..too_short]] {
+        assert!(read_in(workspace) == picture, "whose memory it is makes no difference");
+    }
+    picture
 }
 
 fn read_libjpeg(file: &[u8], sizes: &[PlaneSize]) -> Option<Picture> {
@@ -268,7 +279,8 @@ fn what_is_written_is_what_libjpeg_would_write() {
 fn rewrite(file: &[u8], sizes: &[PlaneSize], tables: Option<&[QuantTable]>, progressive: bool) -> Vec<u8> {
     let markers = Markers::scan(file).unwrap();
     let mut luma = vec![0; sizes[0].bytes()];
-    let picture = read(file, &mut [sizes[0].plane(&mut luma[..])], Rest::Coefficients(tables)).unwrap();
+    let wanted = Rest::Coefficients(tables);
+    let picture = read(file, &mut [sizes[0].plane(&mut luma[..])], wanted, &mut []).unwrap();
     let parts: Vec<Part<'_>> = [Part::Samples(sizes[0].plane(&luma[..]))]
         .into_iter()
         .chain(picture.rest.iter().map(Part::Coefficients))
