@@ -10,6 +10,9 @@ use std::thread::{self, Builder, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+/// How many help with one piece of work at most: more gain little beside what one thread has to do, and each needs tools.
+const MOST_HELPERS: usize = 15;
+
 /// A count of idle cores.
 #[derive(Debug)]
 pub struct Cores {
@@ -63,6 +66,7 @@ impl Cores {
             loop {
                 helpers.retain(|helper| !helper.is_finished());
                 while pieces.len() > helpers.len() + 1
+                    && helpers.len() < MOST_HELPERS
                     && let Some(core) = self.help()
                 {
                     let (given, done) = (bench.given.clone(), bench.done.clone());

@@ -7,25 +7,26 @@
 //! and CMYK files are refused, and so are files of several views. Previews, gain maps and whatever else lies behind the picture in
 //! its file belong to the old contrast and are left out, which is remarked.
 
-use std::fs::File;
-use std::io::Write;
 use std::ops::Range;
 
-use super::metadata::{Metadata, icc_fits};
-use super::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
+use super::metadata::icc_fits;
+use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
 use crate::picture::{Depth, Layout, Pixel};
 
 mod coding;
 mod compressed;
+mod encode;
 mod libjpeg;
 mod markers;
 mod mpf;
 
-use coding::{Coefficients, Part, Picture, Rest};
+use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
-use libjpeg::{BLOCK, Fault, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
-use markers::{APP1, APP2, Component, Density, EXIF, ICC, MOST_BLOCKS, Markers, Segment, XMP, icc_part};
+use encode::new_tables;
+pub(super) use encode::{encode, write_encoded};
+use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
+use markers::{Component, Density, MOST_BLOCKS, Markers, Segment, icc_part};
 
 /// The sides of chroma planes in a slot are padded to multiples of so many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;
@@ -388,153 +389,14 @@ impl Component {
     const FULL: Self = Self { horizontal: 1, vertical: 1 };
 }
 
-/// Writes the picture in `slot`.
-pub(super) fn encode(
-    decoded: &Decoded,
-    slot: &[u8],
-    quality: JpegQuality,
-    scratch: &mut Vec<u8>,
-    out: &mut File,
-) -> Result<u64, CodecError> {
-    let layout = decoded.layout;
-    let native = if let AnyNative::Jpeg(native) = &decoded.native { Some(&**native) } else { None };
-    let owned;
-    let segments = match native {
-        Some(native) => {
-            native.kept.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
-        }
-        None => {
-            owned = new_segments(&decoded.metadata, layout.pixel)?;
-            owned.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
-        }
-    };
-    let new_components = new_components(layout.pixel);
-    let frame = Frame {
-        width: layout.width,
-        height: layout.height,
-        space: native
-            .map_or(if layout.pixel == Pixel::Gray { Space::Gray } else { Space::YCbCr }, |n| n.space),
-        components: native.map_or(&new_components, |n| &n.components),
-        tables: match (quality, native) {
-            (JpegQuality::Value(quality), _) => Tables::Quality(quality),
-            (JpegQuality::Keep, Some(native)) => Tables::Own(&native.tables),
-            (JpegQuality::Keep, None) => Tables::Quality(JpegQuality::DEFAULT),
-        },
-        progressive: native.is_some_and(|n| n.progressive),
-        restart_interval: native.map_or(0, |n| n.restart_interval),
-        density: native.map_or(Some(Density { unit: 0, x: 1, y: 1 }), |n| n.density),
-        segments,
-    };
-    write_slot(scratch, &frame, native.and_then(|native| native.chroma.as_ref()), quality, slot)
-        .map_err(encode_error)?;
-    out.write_all(scratch)?;
-    Ok(scratch.len() as u64)
-}
-
-/// Writes the pixels in `slot` and what waits of the chroma.
-fn write_slot(
-    out: &mut Vec<u8>,
-    frame: &Frame<'_>,
-    chroma: Option<&Chroma>,
-    quality: JpegQuality,
-    slot: &[u8],
-) -> Result<(), Fault> {
-    let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
-    if chroma.is_none() && frame.space != Space::Gray {
-        let rgb = &slot[..Space::Rgb.components() * size.bytes()];
-        return libjpeg::write(out, frame, &Pixels::Packed(Space::Rgb, rgb));
-    }
-    let (luma, behind) = slot.split_at(size.bytes());
-    let mut parts = vec![Part::Samples(size.plane(luma))];
-    let in_file;
-    match chroma {
-        None => {}
-        Some(Chroma::Coefficients(chroma)) => parts.extend(chroma.iter().map(Part::Coefficients)),
-        Some(Chroma::Samples(size, samples)) => parts.extend(size.planes(samples).map(Part::Samples)),
-        Some(Chroma::InSlot(size, bytes)) => {
-            let (samples, file) = behind.split_at(size.bytes());
-            let tables = new_tables(quality)?;
-            let wanted = Rest::Coefficients(tables.as_deref());
-            in_file = coding::read(&file[..*bytes], &mut [], wanted, &mut []);
-            match &in_file {
-                Some(picture) => parts.extend(picture.rest.iter().map(Part::Coefficients)),
-                None => parts.extend(size.planes(samples).map(Part::Samples)),
-            }
-        }
-    }
-    coding::write(out, frame, &parts)
-}
-
-/// The tables of all components of a picture that is quantized anew.
-fn new_tables(quality: JpegQuality) -> Result<Option<Vec<QuantTable>>, Fault> {
-    match quality {
-        JpegQuality::Value(quality) => Tables::Quality(quality).of(Space::YCbCr.components()).map(Some),
-        JpegQuality::Keep => Ok(None),
-    }
-}
-
-/// Writes what a GPU encoded for this picture.
-pub(super) fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
-    match &decoded.native {
-        AnyNative::Jpeg(native) => compressed::write(native, &decoded.layout, stream, out),
-        _ => Err(encode_malformed("its source is no JPEG")),
-    }
-}
-
 /// Whether the profile in these segments, if there is one, is for colour.
 fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
     let first = segments.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
     first.is_some_and(|(.., data)| icc_fits(data, Pixel::Rgb))
 }
 
-/// Segments for the metadata of another format's picture.
-fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>, CodecError> {
-    let mut segments = Vec::new();
-    for (what, name, content) in [("EXIF", EXIF, &metadata.exif), ("XMP", XMP, &metadata.xmp)] {
-        let Some(content) = content else { continue };
-        if name.len() + content.len() > MOST_SEGMENT {
-            return Err(no_room(format!("{} bytes of {what}", content.len())));
-        }
-        segments.push((APP1, [name, content].concat()));
-    }
-    if let Some(icc) = metadata.icc_for(pixel) {
-        let parts = icc.chunks(MOST_SEGMENT - ICC.len() - 2);
-        let count = u8::try_from(parts.len())
-            .map_err(|_| no_room(format!("an ICC profile of {} bytes", icc.len())))?;
-        segments.extend(
-            parts.zip(1..=count).map(|(part, number)| (APP2, [ICC, &[number, count], part].concat())),
-        );
-    }
-    Ok(segments)
-}
-
-/// The sampling of a picture that was no JPEG: chroma at half resolution each way, as libjpeg and its users have it.
-fn new_components(pixel: Pixel) -> Vec<Component> {
-    match pixel {
-        Pixel::Gray => vec![Component::FULL],
-        _ => vec![Component { horizontal: 2, vertical: 2 }, Component::FULL, Component::FULL],
-    }
-}
-
-fn no_room(what: String) -> CodecError {
-    CodecError::cannot_represent(Format::Jpeg, what, "use --format png or tiff")
-}
-
 fn decode_error(fault: Fault) -> CodecError {
     if fault.out_of_memory { CodecError::OutOfMemory { bytes: 0 } } else { malformed(fault.message) }
-}
-
-fn encode_error(fault: Fault) -> CodecError {
-    if fault.out_of_memory {
-        CodecError::OutOfMemory { bytes: 0 }
-    } else {
-        CodecError::encoder(Format::Jpeg, fault.message)
-    }
-}
-
-/// What a GPU encoded makes no sense.
-fn encode_malformed(reason: impl Into<String>) -> CodecError {
-    CodecError::encoder(Format::Jpeg, reason)
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {

@@ -9,10 +9,11 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 use super::coding::{BaselineCodes, BlockCodes, walk};
+use super::encode::encode_malformed;
 use super::markers::{
     APP0, APP15, COM, Component, DHT, DQT, DRI, EOI, SOF0, SOI, SOS, Segment, next_marker, segment,
 };
-use super::{Density, Native, encode_malformed, largest_factors};
+use super::{Density, Native, largest_factors};
 use crate::codec::{CodecError, JpegQuality};
 use crate::picture::{Depth, Layout, Pixel};
 
