@@ -270,3 +270,18 @@ fn a_scan_that_is_stopped_looks_at_nothing_more() {
     let plan = scan(&Settings::resolve(case.written.clone(), request).unwrap(), &stop).unwrap();
     assert!(plan.jobs.is_empty());
 }
+
+#[test]
+fn only_the_end_of_a_list_goes_by_size() {
+    let case = Case::new(&[]);
+    for (name, bytes) in (0..20).map(|number| (format!("in/{number:02}"), 100 + number * 7 % 20)) {
+        case.file(&name);
+        write(case.path(&name), vec![0; bytes]).unwrap();
+    }
+    let mut jobs = case.try_scan(&["in"], "out").unwrap().jobs;
+    std::fs::remove_file(case.path("in/19")).unwrap();
+    even_the_end(&mut jobs, 2);
+    let numbers: Vec<_> = jobs.iter().map(|job| job.number).collect();
+    // The sizes of the last sixteen are 108, 115, 102, 109, 116, 103, ...; the one that is gone has none.
+    assert_eq!(numbers, [0, 1, 2, 3, 17, 14, 11, 8, 5, 16, 13, 10, 7, 4, 18, 15, 12, 9, 6, 19]);
+}
