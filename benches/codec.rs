@@ -53,7 +53,8 @@ fn decode(file: &mut File, buffer: &mut Vec<u8>, slot: &mut Vec<u8>, target: &Ta
     file.rewind().expect("a file can be rewound");
     let opened = codec::open(file, buffer, &LIMITS, target).expect("a picture of ours");
     slot.resize(opened.slot_bytes(), 0);
-    opened.decode(slot, &mut []).expect("a picture of ours")
+    let workspace = vec![0; opened.workspace().bytes as usize];
+    opened.decode(slot, workspace).expect("a picture of ours")
 }
 
 fn codecs(criterion: &mut Criterion) {

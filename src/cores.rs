@@ -244,6 +244,14 @@ mod tests {
     }
 
     #[test]
+    fn no_more_help_than_is_worth_its_tools() {
+        let cores = Cores::new(4 * MOST_HELPERS);
+        let (squares, threads) = squares(&cores, 300);
+        assert_eq!(squares.len(), 300);
+        assert!((2..=1 + MOST_HELPERS).contains(&threads.len()), "{} threads", threads.len());
+    }
+
+    #[test]
     fn nothing_and_one_piece_need_no_help() {
         let cores = Cores::new(8);
         assert_eq!(squares(&cores, 0).0, Vec::<usize>::new());

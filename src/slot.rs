@@ -1,5 +1,5 @@
-//! Slots: the only large memory. A slot is one reusable buffer that carries one picture through the pipeline; the pool
-//! of them is both the memory bound and the back-pressure.
+//! Slots: the only large memory, but for the decoders' workspaces. A slot is one reusable buffer that carries one picture through
+//! the pipeline; the pool of them is both the memory bound and the back-pressure.
 //!
 //! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and
 //! pin them. The CPU's slots are private memory, which can have huge pages.

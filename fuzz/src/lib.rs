@@ -92,6 +92,6 @@ fn read(file: &mut File, target: &Target, slot: &mut Vec<u8>, before: u8) -> Res
     let opened = codec::open(file, &mut buffer, &LIMITS, target)?;
     slot.clear();
     slot.resize(opened.slot_bytes(), before);
-    let mut workspace = vec![0; opened.workspace().bytes as usize];
-    opened.decode(slot, &mut workspace)
+    let workspace = vec![0; opened.workspace().bytes as usize];
+    opened.decode(slot, workspace)
 }

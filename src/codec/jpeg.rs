@@ -209,7 +209,7 @@ impl<'a> Source<'a> {
     /// of the reader's own would be free as soon as a component is through.
     pub(super) fn workspace(&self) -> WorkspaceNeeds {
         let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
-        match self.markers.progressive {
+        match self.markers.progressive && self.form != Form::Rgb {
             true => WorkspaceNeeds {
                 bytes: coding::workspace_bytes(sizes),
                 beside: self.collected_bytes(self.wanted()),
@@ -226,7 +226,7 @@ impl<'a> Source<'a> {
     /// What coefficients take at most while they are read, of which these components' are wanted: those of a picture in several scans
     /// are collected all together.
     fn in_memory(&self, wanted: Range<usize>) -> u64 {
-        let whole = self.markers.scans > 1;
+        let whole = self.markers.progressive || self.markers.scans > 1;
         self.collected_bytes(if whole { 0..self.markers.components.len() } else { wanted })
     }
 
@@ -236,18 +236,18 @@ impl<'a> Source<'a> {
     }
 
     /// Decodes into `slot`, which is as long as pixels.
-    pub(super) fn decode(mut self, slot: &mut [u8], workspace: &mut [u8]) -> Result<Payload, CodecError> {
+    pub(super) fn decode(
+        mut self,
+        slot: &mut [u8],
+        workspace: impl AsMut<[u8]>,
+    ) -> Result<Payload, CodecError> {
         let luma = PlaneSize::of_pixels(&self.layout());
         let (tables, chroma) = match self.form {
             Form::Rgb => (self.read_packed(slot)?, None),
-            Form::Gray => {
-                let picture =
-                    coding::read(self.bytes, &mut [luma.plane(&mut *slot)], Rest::Nothing, workspace);
-                match picture {
-                    Some(picture) => (picture.tables, None),
-                    None => (self.read_packed(slot)?, None),
-                }
-            }
+            Form::Gray => match self.read(&mut [luma.plane(&mut *slot)], Rest::Nothing, workspace) {
+                Some(picture) => (picture.tables, None),
+                None => (self.read_packed(slot)?, None),
+            },
             Form::Planes(size) => {
                 let (tables, chroma) = match self.read_luma(luma.plane(&mut *slot), workspace)? {
                     Some(Picture { tables, rest }) => (tables, Chroma::Coefficients(rest)),
@@ -269,7 +269,7 @@ impl<'a> Source<'a> {
     pub(super) fn decode_planes(
         mut self,
         slot: &mut [u8],
-        workspace: &mut [u8],
+        workspace: impl AsMut<[u8]>,
     ) -> Result<Payload, CodecError> {
         let (planes, file) = slot.split_at_mut(slot.len() - self.bytes.len());
         file.copy_from_slice(self.bytes);
@@ -278,7 +278,7 @@ impl<'a> Source<'a> {
         let (y, chroma) = planes.split_at_mut(luma.bytes());
         let [cb, cr] = size.planes_mut(chroma);
         let mut planes = [luma.plane(y), cb, cr];
-        let tables = match coding::read(self.bytes, &mut planes, Rest::Nothing, workspace) {
+        let tables = match self.read(&mut planes, Rest::Nothing, workspace) {
             Some(picture) => picture.tables,
             None => self.reader.read_planes(&mut planes).map_err(decode_error)?,
         };
@@ -290,10 +290,20 @@ impl<'a> Source<'a> {
     fn read_luma(
         &self,
         plane: Plane<&mut [u8]>,
-        workspace: &mut [u8],
+        workspace: impl AsMut<[u8]>,
     ) -> Result<Option<Picture>, CodecError> {
         let tables = new_tables(self.quality).map_err(decode_error)?;
-        Ok(coding::read(self.bytes, &mut [plane], Rest::Coefficients(tables.as_deref()), workspace))
+        Ok(self.read(&mut [plane], Rest::Coefficients(tables.as_deref()), workspace))
+    }
+
+    /// Decodes by our own reader. Libjpeg, should it have to, takes as much memory of its own, so the workspace is given back first.
+    fn read(
+        &self,
+        planes: &mut [Plane<&mut [u8]>],
+        rest: Rest<'_>,
+        mut workspace: impl AsMut<[u8]>,
+    ) -> Option<Picture> {
+        coding::read(self.bytes, planes, rest, workspace.as_mut())
     }
 
     /// Decodes gray or RGB by libjpeg.

@@ -98,7 +98,7 @@ impl Target {
 pub struct WorkspaceNeeds {
     /// Bytes, a part of [`Opened::heap_bytes`].
     pub bytes: u64,
-    /// Bytes that a decoder who has it needs beyond those.
+    /// Bytes at most that a decoder who has it needs beyond those.
     pub beside: u64,
 }
 
@@ -291,11 +291,12 @@ impl Opened<'_> {
     }
 
     /// Decodes into the front of `slot`, of which at least [`Opened::slot_bytes`] must be there. What it holds after an error is
-    /// anything. `workspace` is [`Opened::workspace`]'s, all zero; where it is shorter, the decoder takes memory of its own.
+    /// anything. `workspace` is [`Opened::workspace`]'s, all zero; where it is shorter, the decoder takes memory of its own. It is
+    /// dropped as soon as it is no longer needed.
     ///
     /// # Errors
     /// [`CodecError::Malformed`] above all: also a file that ends too early is one, never half a picture.
-    pub fn decode(self, slot: &mut [u8], workspace: &mut [u8]) -> Result<Decoded, CodecError> {
+    pub fn decode(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
         let needed = self.slot_bytes();
         self.decode_as(false, &mut slot[..needed], workspace)
     }
@@ -305,12 +306,17 @@ impl Opened<'_> {
     ///
     /// # Errors
     /// As [`Opened::decode`].
-    pub fn decode_planes(self, slot: &mut [u8], workspace: &mut [u8]) -> Result<Decoded, CodecError> {
+    pub fn decode_planes(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
         let needed = self.planes_bytes() + self.file_bytes as usize;
         self.decode_as(true, &mut slot[..needed], workspace)
     }
 
-    fn decode_as(self, planes: bool, slot: &mut [u8], workspace: &mut [u8]) -> Result<Decoded, CodecError> {
+    fn decode_as(
+        self,
+        planes: bool,
+        slot: &mut [u8],
+        workspace: impl AsMut<[u8]>,
+    ) -> Result<Decoded, CodecError> {
         let (format, gray) = (self.format, self.gray);
         let payload = guard(
             format,

@@ -112,15 +112,14 @@ impl Stages<'_> {
                 }
             },
         };
-        let mut workspace = slots.whole.workspace(opened.workspace());
+        let workspace = slots.whole.workspace(opened.workspace());
         slots.whole.begin_at(self.lead(&opened));
         let slot = slots.whole.bytes_mut();
         let decoded = match content {
-            Content::Planes(..) => opened.decode_planes(slot, workspace.bytes_mut())?,
-            _ => opened.decode(slot, workspace.bytes_mut())?,
+            Content::Planes(..) => opened.decode_planes(slot, workspace)?,
+            _ => opened.decode(slot, workspace)?,
         };
         clock.mark(Stage::Decode);
-        drop(workspace);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
         Ok(Loaded { slots, content, decoded, bytes_in })
     }

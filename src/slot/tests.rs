@@ -350,8 +350,8 @@ fn a_workspace_is_kept_for_the_next_picture_and_is_zero_again() {
     let use_workspace = |bytes: u64| {
         let mut slot = pool.take(STEP, bytes, &Claim::default()).unwrap();
         let mut workspace = slot.workspace(WorkspaceNeeds { bytes, beside: 0 });
-        assert_eq!(workspace.bytes_mut(), vec![0; bytes as usize]);
-        workspace.bytes_mut().fill(7);
+        assert_eq!(workspace.as_mut(), vec![0; bytes as usize]);
+        workspace.as_mut().fill(7);
         let (counted, _) = pool.memory();
         drop(workspace);
         slot.keep_aside(0);
@@ -377,7 +377,7 @@ fn a_workspace_is_kept_only_while_nobody_needs_its_room() {
     let pool = Arc::new(SlotPool::new(4 * STEP));
     pool.join(false, 2, nothing());
     let mut slot = pool.take(2 * STEP, 2 * STEP, &Claim::default()).unwrap();
-    let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).bytes_mut().len();
+    let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).as_mut().len();
     assert_eq!(none, 0, "there is no room for what it needs besides");
     let workspace = slot.workspace(WorkspaceNeeds { bytes: 2 * STEP, beside: 0 });
     assert_eq!(pool.memory().0, 4 * STEP);

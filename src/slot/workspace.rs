@@ -16,9 +16,9 @@ pub struct Workspace {
     pool: Arc<SlotPool>,
 }
 
-impl Workspace {
+impl AsMut<[u8]> for Workspace {
     /// The bytes, as many as were asked for, or none.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    fn as_mut(&mut self) -> &mut [u8] {
         self.memory.as_mut().map_or(&mut [], |memory| &mut memory.bytes_mut()[..self.aside as usize])
     }
 }
@@ -76,8 +76,10 @@ impl Drop for Workspace {
             state.memory_left = left;
             state.workspaces.push(memory);
         } else {
-            state.memory_left += memory.bytes().len() as u64 - self.aside;
-            self.pool.changed.notify_all();
+            let bytes = memory.bytes().len() as u64;
+            drop(memory);
+            state.memory_left += bytes - self.aside;
         }
+        self.pool.changed.notify_all();
     }
 }

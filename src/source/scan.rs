@@ -80,7 +80,7 @@ const EVENED: usize = 8;
 /// Puts the largest files of the list's end first there, so that the threads end together: none has a large picture left
 /// while the others have nothing to do (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
 pub fn even_the_end(jobs: &mut [Job], threads: usize) {
-    let end = jobs.len().saturating_sub(EVENED * threads);
+    let end = jobs.len().saturating_sub(EVENED.saturating_mul(threads));
     jobs[end..]
         .sort_by_cached_key(|job| Reverse(fs::metadata(&job.input).map_or(0, |metadata| metadata.len())));
 }

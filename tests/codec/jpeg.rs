@@ -56,7 +56,8 @@ fn decode_planes(jpeg: &[u8]) -> (Decoded, Vec<u8>) {
     let mut buffer = Vec::new();
     let opened = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
     let mut slot = vec![0xa5; opened.planes_bytes() + jpeg.len()];
-    let decoded = opened.decode_planes(&mut slot, &mut []).unwrap();
+    let workspace = vec![0; opened.workspace().bytes as usize];
+    let decoded = opened.decode_planes(&mut slot, workspace).unwrap();
     assert_eq!(slot[slot.len() - jpeg.len()..], *jpeg);
     (decoded, slot)
 }
@@ -142,6 +143,23 @@ fn tables_sampling_and_segments_of_the_source_are_kept() {
         let (again, _) = decode(&written, &TARGET).unwrap();
         assert_eq!(again.metadata, decoded.metadata, "{name}");
     }
+}
+
+#[test]
+fn only_whom_it_helps_asks_for_a_workspace() {
+    let bytes = |name, target: &Target| {
+        let mut opened = tempfile::tempfile().unwrap();
+        opened.write_all(&file(name)).unwrap();
+        opened.rewind().unwrap();
+        let mut buffer = Vec::new();
+        let opened = codec::open(&mut opened, &mut buffer, &LIMITS, target).unwrap();
+        (opened.workspace().bytes, opened.heap_bytes())
+    };
+    let (workspace, all) = bytes("peacock.progressive.scan007.jpeg", &TARGET);
+    assert!((1..all).contains(&workspace), "{workspace} of {all}");
+    assert_eq!(bytes("peacock.s1x3.jpeg", &TARGET).0, 0, "a sequential one is read in one go");
+    let to_png = Target { format: Some(Format::Png), ..TARGET };
+    assert_eq!(bytes("peacock.progressive.scan007.jpeg", &to_png).0, 0, "libjpeg has memory of its own");
 }
 
 #[test]

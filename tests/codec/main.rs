@@ -35,8 +35,8 @@ pub fn decode_file(path: &Path, limits: &Limits, target: &Target) -> Result<(Dec
     let opened = codec::open(&mut file, &mut buffer, limits, target)?;
     let layout = opened.layout();
     let mut slot = vec![0x5a; opened.slot_bytes()];
-    let mut workspace = vec![0; opened.workspace().bytes as usize];
-    let decoded = opened.decode(&mut slot, &mut workspace)?;
+    let workspace = vec![0; opened.workspace().bytes as usize];
+    let decoded = opened.decode(&mut slot, workspace)?;
     assert_eq!(decoded.layout, layout, "the header and the decoder agree");
     Ok((decoded, slot))
 }
