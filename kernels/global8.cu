@@ -3,6 +3,27 @@
 #include "counting.cuh"
 #include "levels.cuh"
 
+// Packs at a gray plane's end that had better stay in the L2 cache until they go through the LUT: of each of the few planes that
+// are under way together, and of a large one. The cache of an H100 holds 50 MB, results that wait to be written back among them.
+constexpr u64 KEPT_OF_SEVERAL = (u64(10) << 20) / Pack<u8, 1>::BYTES;
+constexpr u64 KEPT_OF_LARGE = (u64(24) << 20) / Pack<u8, 1>::BYTES;
+
+__device__ __forceinline__ void clear_next(u32* next) {
+    if (next == nullptr || blockIdx.x) return;
+    for (u32 i = threadIdx.x; i < 3 * 256; i += blockDim.x) next[i] = 0;
+}
+
+// Each block, of 256 threads at least, makes the LUTs by itself, which takes no longer than to read them.
+template <int PLANES> __device__ __forceinline__ void make_luts(const u32* histograms, u8* luts) {
+#pragma unroll 1
+    for (u32 plane = 0; plane < PLANES * 256; plane += 256) {
+        const u32 i = threadIdx.x;
+        const u32 level = equalized_level8(i < 256 ? histograms[plane + i] : 0);
+        if (i < 256) luts[plane + i] = u8(level);
+    }
+    __syncthreads();
+}
+
 // Adds to what is in `histograms`. `next`: null, or the histograms of the next picture, which are zeroed.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* histograms, u32* next) {
@@ -19,37 +40,116 @@ __device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* his
     counters.clear();
     for (u64 i = thread_of_grid(); i < end; i += stride) {
         P here = ahead;
-        ahead.load(pixels, i + stride, packs);
+        ahead.load(pixels, i + stride, packs, CHANNELS == 1 && i + KEPT_OF_SEVERAL < packs);
         here.in_order(stage);
         if (i < packs) counters.add(here);
     }
     counters.add_singles(pixels, packs * P::PIXELS, count);
     counters.add_to(histograms);
-    if (next && blockIdx.x == 0) {
-        for (u32 i = threadIdx.x; i < 3 * 256; i += blockDim.x) next[i] = 0;
-    }
+    clear_next(next);
 }
 
-// Each block, of 256 threads at least, makes the LUTs by itself, which takes no longer than to read them, while its first packs are on
-// their way.
+// Each block makes the LUTs while its first packs are on their way.
 template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void apply8(u8* pixels, u64 count, const u32* histograms) {
     typedef Pack<u8, CHANNELS> P;
-    constexpr u32 LEVELS = (BY_CHANNEL ? 3 : 1) * 256;
-    __shared__ u8 luts[LEVELS];
+    constexpr int PLANES = BY_CHANNEL ? 3 : 1;
+    __shared__ u8 luts[PLANES * 256];
     __shared__ uint4 stage[stage_vectors<CHANNELS>()];
     const u64 packs = whole_packs<u8, CHANNELS>(pixels, count), rounds = rounds_of_grid(packs);
     const u64 before = rounds ? rounds - 1 : 0, last = before * threads_of_grid() + thread_of_grid();
     P first;
     first.load(pixels, last, packs, true);
-#pragma unroll 1
-    for (u32 plane = 0; plane < LEVELS; plane += 256) {
-        const u32 i = threadIdx.x;
-        const u32 level = equalized_level8(i < 256 ? histograms[plane + i] : 0);
-        if (i < 256) luts[plane + i] = u8(level);
-    }
-    __syncthreads();
+    make_luts<PLANES>(histograms, luts);
     equalized_pack<CHANNELS, BY_CHANNEL>(first, luts, stage).store(pixels, last, packs);
     apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, before, luts, stage);
+}
+
+// A large gray plane. Blocks that each have a fixed share of it do not end together, since some multiprocessors come by the memory
+// sooner than others; so they take one tile after the other, whoever has time. A plane of a few megabytes has too few tiles for that.
+
+// Hands out tiles to the blocks of a grid. Each begins with the one of its own number. `handed_out`: 0 before the launch and after.
+struct Tiles {
+    u32* handed_out;
+    u32 count;
+    u32* box;  // two words of shared memory
+    u32 side;
+
+    // Asks for the block's next tile. All blocks ask when they begin and again for each tile they get, so the last to ask is known.
+    __device__ __forceinline__ void ask() {
+        if (threadIdx.x) return;
+        const u32 before = atomicAdd(handed_out, 1);
+        if (before == max(count, gridDim.x) - 1) *handed_out = 0;
+        box[side] = gridDim.x + before;
+    }
+    // The tile asked for, or one that does not exist: then there are no more. All threads of the block take part.
+    __device__ __forceinline__ u32 take() {
+        __syncthreads();
+        const u32 tile = box[side];
+        side ^= 1;
+        if (tile < count) ask();
+        return tile;
+    }
+};
+
+// A tile: two packs for each thread of a block.
+struct Tile {
+    typedef Pack<u8, 1> P;
+    static constexpr int PACKS = 2;
+    P pack[PACKS];
+
+    __device__ __forceinline__ static u32 count(u64 packs) { return u32((packs + PACKS * blockDim.x - 1) / (PACKS * blockDim.x)); }
+    // The index of this thread's pack `k`.
+    __device__ __forceinline__ static u64 place(u32 tile, int k) { return (u64(tile) * PACKS + k) * blockDim.x + threadIdx.x; }
+    __device__ __forceinline__ void load(const u8* pixels, u32 tile, u64 packs, bool once) {
+#pragma unroll
+        for (int k = 0; k < PACKS; ++k) pack[k].load(pixels, place(tile, k), packs, once);
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(1024, 2)
+    histogram8_large(const u8* pixels, u64 count, u32* histogram, u32* next, u32* handed_out) {
+    typedef Counters8<1, false> Counters;
+    __shared__ __align__(16) u32 words[Counters::SIZE];
+    __shared__ u32 box[2];
+    const Counters counters = {words};
+    const u64 packs = whole_packs<u8, 1>(pixels, count);
+    Tiles tiles = {handed_out, Tile::count(packs), box, 0};
+    tiles.ask();
+    counters.clear();
+    for (u32 i = blockIdx.x; i < tiles.count; i = tiles.take()) {
+        Tile tile;
+        tile.load(pixels, i, packs, Tile::place(i, 0) + KEPT_OF_LARGE < packs);
+#pragma unroll
+        for (int k = 0; k < Tile::PACKS; ++k) {
+            if (Tile::place(i, k) < packs) counters.add(tile.pack[k]);
+        }
+    }
+    counters.add_singles(pixels, packs * Tile::P::PIXELS, count);
+    counters.add_to(histogram);
+    clear_next(next);
+}
+
+// From the last tile to the first, as `apply`.
+extern "C" __global__ void __launch_bounds__(1024, 1) apply8_large(u8* pixels, u64 count, const u32* histogram, u32* handed_out) {
+    __shared__ u8 lut[256];
+    __shared__ u32 box[2];
+    const u64 packs = whole_packs<u8, 1>(pixels, count);
+    Tiles tiles = {handed_out, Tile::count(packs), box, 0};
+    tiles.ask();
+    u32 i = blockIdx.x;
+    Tile tile;
+    if (i < tiles.count) tile.load(pixels, tiles.count - 1 - i, packs, true);
+    make_luts<1>(histogram, lut);
+    while (i < tiles.count) {
+#pragma unroll
+        for (int k = 0; k < Tile::PACKS; ++k) {
+            const u64 place = Tile::place(tiles.count - 1 - i, k);
+            equalized_pack<1, false>(tile.pack[k], lut, static_cast<uint4*>(nullptr)).store(pixels, place, packs);
+        }
+        i = tiles.take();
+        if (i < tiles.count) tile.load(pixels, tiles.count - 1 - i, packs, true);
+    }
+    apply_singles<1, false>(pixels, packs * Tile::P::PIXELS, count, lut);
 }
 
 #define GLOBAL8(NAME, CHANNELS, BY_CHANNEL)                                                                                  \

@@ -215,6 +215,15 @@ fn large_pictures_go_in_chunks() {
 }
 
 #[test]
+fn a_large_plane_that_moves_as_a_whole() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let layouts =
+        [layout(5021, 5101, Pixel::Gray, Depth::Eight), layout(5792, 5792, Pixel::Gray, Depth::Eight)];
+    compare(gpu.as_ref(), &layouts, &globally()[..1], &DATA, 12);
+}
+
+#[test]
 fn pictures_larger_than_the_lane_s_memory_go_through_a_ring() {
     let _one = GPU.lock().unwrap();
     let Some(gpu) = gpu_with(Some(6_000_000)) else { return };

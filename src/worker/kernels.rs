@@ -26,6 +26,9 @@ const LEVELS16_BYTES: u32 = 128 << 10;
 /// Pixels for each block that holds such a table: enough to be worth filling it.
 const PIXELS_A_TABLE: u64 = 5 << 16;
 
+/// Pixels from which on a gray plane is large: its tiles, handed out one by one, are then enough to keep the GPU busy to the end.
+const LARGE_PLANE: u64 = 24 << 20;
+
 /// How the samples of a picture are taken: one value a pixel, or three planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -98,20 +101,25 @@ pub(crate) struct Tables {
     counts: Address,
     /// Three LUTs of depth 16.
     luts: Address,
+    /// How many tiles of a large plane have been handed out: 0 between kernels.
+    handed_out: Address,
 }
 
 impl Tables {
     const COUNTS8_BYTES: u64 = 3 * 256 * 4;
     const COUNTS_BYTES: u64 = 5 * 65536 * 4;
     const LUTS_BYTES: u64 = 3 * 65536 * 2;
+    const HANDED_OUT_BYTES: u64 = 4;
 
     /// Bytes of all of them; they begin zeroed.
-    pub(crate) const BYTES: u64 = 2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES;
+    pub(crate) const BYTES: u64 =
+        2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::HANDED_OUT_BYTES;
 
     pub(crate) const fn new(at: Address) -> Self {
         let counts8 = [at, at + Self::COUNTS8_BYTES];
         let counts = counts8[1] + Self::COUNTS8_BYTES;
-        Self { counts8, counts, luts: counts + Self::COUNTS_BYTES }
+        let luts = counts + Self::COUNTS_BYTES;
+        Self { counts8, counts, luts, handed_out: luts + Self::LUTS_BYTES }
     }
 
     /// For the next picture, once this one's last pixels have been counted for equalization at depth 8.
@@ -252,7 +260,14 @@ impl Kernels {
         // SAFETY: the caller's promise.
         unsafe {
             match depth {
-                Depth::Eight => self.histogram8(stream, kind, span, (counts8, if last { next } else { 0 })),
+                Depth::Eight => {
+                    let next = if last { next } else { 0 };
+                    if is_large(kind, span) {
+                        self.histogram8_large(stream, span, (counts8, next), tables.handed_out)
+                    } else {
+                        self.histogram8(stream, kind, span, (counts8, next))
+                    }
+                }
                 Depth::Sixteen => {
                     self.histogram16(stream, kind, span, tables.counts)?;
                     if last { self.lut16(stream, kind, tables) } else { Ok(()) }
@@ -300,6 +315,28 @@ impl Kernels {
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, next]) }
     }
 
+    /// # Safety
+    /// As [`Kernels::histogram8`]; `handed_out` is this stream's, and 0.
+    unsafe fn histogram8_large(
+        &self,
+        stream: &Stream,
+        span: Span,
+        (counts, next): (Address, Address),
+        handed_out: Address,
+    ) -> Result<()> {
+        let launch = self.spread(Kind::Gray, Depth::Eight, span, (1024, 2));
+        let (Span { at, pixels }, name) = (span, ("histogram8", "_large"));
+        // SAFETY: the parameters of histogram8_large; the caller's promise.
+        unsafe {
+            self.launch(
+                stream,
+                (File::Global8, name),
+                launch,
+                arguments![at, pixels, counts, next, handed_out],
+            )
+        }
+    }
+
     /// Sends a span through the LUTs of what has been counted.
     ///
     /// # Safety
@@ -324,9 +361,16 @@ impl Kernels {
     /// As [`Kernels::apply`].
     unsafe fn apply8(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
         // At least 256 threads a block: each makes a level of the LUT.
-        let spread = if kind.channels() == 3 { (512, 2) } else { (256, 5) };
+        let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
         let launch = self.spread(kind, Depth::Eight, span, spread);
-        let (Span { at, pixels }, [counts, _]) = (span, tables.counts8);
+        let (Span { at, pixels }, [counts, _], handed_out) = (span, tables.counts8, tables.handed_out);
+        if is_large(kind, span) {
+            let name = ("apply8", "_large");
+            // SAFETY: the parameters of apply8_large; the caller's promise.
+            return unsafe {
+                self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, handed_out])
+            };
+        }
         let name = ("apply8", kind.suffix());
         // SAFETY: the parameters of apply8_*; the caller's promise.
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts]) }
@@ -427,6 +471,11 @@ impl Kernels {
         // SAFETY: the kernel has no parameters.
         unsafe { self.launch(stream, (File::Trap, ("trap", "")), line(1, 1), &mut []) }
     }
+}
+
+/// Whether a span at depth 8 goes through the kernels for a large plane.
+fn is_large(kind: Kind, span: Span) -> bool {
+    kind == Kind::Gray && span.pixels >= LARGE_PLANE
 }
 
 /// Blocks in a line. At least one.
