@@ -71,12 +71,12 @@ fn steps(criterion: &mut Criterion) {
         let gray = bytes(PIXELS, content);
         let mut tally = Tally::new(256);
         group.bench_function(format!("histogram, gray 8, {name}"), |bencher| {
-            bencher.iter(|| tally.add(black_box(&gray)));
+            bencher.iter(|| tally.add_rows(black_box(&gray), WIDTH as usize));
         });
         let gray = samples(PIXELS, content, 16);
         let mut tally = Tally::new(65536);
         group.bench_function(format!("histogram, gray 16, {name}"), |bencher| {
-            bencher.iter(|| tally.add(black_box(&gray)));
+            bencher.iter(|| tally.add_rows(black_box(&gray), WIDTH as usize));
         });
     }
     let mut gray = bytes(PIXELS, Content::Smooth);

@@ -36,16 +36,17 @@ pub fn count(pixels: &[u8], layout: &Layout, counts: &mut [u64], scratch: &mut S
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     assert_eq!(counts.len(), length(layout), "a count a level and plane");
     match layout.depth {
-        Depth::Eight => count_samples::<u8>(pixels, layout.pixel, counts, scratch),
-        Depth::Sixteen => count_samples::<u16>(bytemuck::cast_slice(pixels), layout.pixel, counts, scratch),
+        Depth::Eight => count_samples::<u8>(pixels, layout, counts, scratch),
+        Depth::Sixteen => count_samples::<u16>(bytemuck::cast_slice(pixels), layout, counts, scratch),
     }
 }
 
-fn count_samples<S: Sample>(samples: &[S], pixel: Pixel, counts: &mut [u64], scratch: &mut Scratch) {
+fn count_samples<S: Sample>(samples: &[S], layout: &Layout, counts: &mut [u64], scratch: &mut Scratch) {
+    let (width, pixel) = (layout.width as usize, layout.pixel);
     let tally = S::buffers(scratch).tally.get_or_insert_with(|| Tally::new(S::LEVELS));
     for (&plane, counts) in planes(pixel).iter().zip(counts.chunks_exact_mut(S::LEVELS)) {
         tally.clear();
-        add_plane(samples, pixel, plane, counted(pixel, plane), tally);
+        add_plane(samples, width, pixel, plane, counted(pixel, plane), tally);
         counts.copy_from_slice(tally.counts());
     }
 }

@@ -54,15 +54,20 @@ impl Tally {
 
     /// Counts more samples, whose depth has as many levels as this tally.
     pub fn add<S: Sample>(&mut self, samples: &[S]) {
+        self.add_rows(samples, 0);
+    }
+
+    /// Counts samples that are rows of `width` one below the other: those of a few rows may be alike, which can be made use of.
+    pub fn add_rows<S: Sample>(&mut self, samples: &[S], width: usize) {
         assert_eq!(self.counts.len(), S::LEVELS, "a tally counts one depth");
         let mut rest = samples;
         while rest.len() > self.room {
             let (now, later) = rest.split_at(self.room);
-            S::count(now, &mut self.tables);
+            S::count(now, width, &mut self.tables);
             self.empty_tables();
             rest = later;
         }
-        S::count(rest, &mut self.tables);
+        S::count(rest, width, &mut self.tables);
         self.room -= rest.len();
     }
 
@@ -97,16 +102,17 @@ pub(super) fn count<S: Sample, const T: usize>(samples: &[S], tables: &mut [u32]
     }
 }
 
-/// Counts one plane of interleaved samples.
+/// Counts one plane of interleaved samples, whole rows of `width` pixels or (`width` 0) any.
 pub(super) fn add_plane<S: Sample>(
     samples: &[S],
+    width: usize,
     pixel: Pixel,
     plane: Plane,
     counted: Counted,
     tally: &mut Tally,
 ) {
     if pixel == Pixel::Gray {
-        return tally.add(samples);
+        return tally.add_rows(samples, width);
     }
     let skip = counted == Counted::Visible && pixel.has_alpha();
     let mut buffer = [S::zeroed(); BLOCK];
@@ -141,11 +147,11 @@ fn keep_visible<S: Sample>(block: &[S], pixel: Pixel, values: &mut [S]) -> usize
 /// If `pixels` are not as many bytes as the layout says, or are 16-bit samples at an odd address.
 pub fn of_plane(pixels: &[u8], layout: &Layout, plane: Plane, counted: Counted) -> Vec<u64> {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
-    let mut tally = Tally::new(layout.depth.levels());
+    let (mut tally, width) = (Tally::new(layout.depth.levels()), layout.width as usize);
     match layout.depth {
-        Depth::Eight => add_plane(pixels, layout.pixel, plane, counted, &mut tally),
+        Depth::Eight => add_plane(pixels, width, layout.pixel, plane, counted, &mut tally),
         Depth::Sixteen => {
-            add_plane::<u16>(bytemuck::cast_slice(pixels), layout.pixel, plane, counted, &mut tally);
+            add_plane::<u16>(bytemuck::cast_slice(pixels), width, layout.pixel, plane, counted, &mut tally);
         }
     }
     tally.counts().to_vec()

@@ -81,7 +81,7 @@ pub fn equalize(pixels: &mut [u8], layout: &Layout, operation: &Operation, scrat
 
 /// [`equalize`] for one 8-bit gray plane, globally.
 pub fn equalize_gray8(samples: &mut [u8]) {
-    global(samples, Pixel::Gray, Plane::Channel(0), &mut Buffers::default());
+    global(samples, 0, Pixel::Gray, Plane::Channel(0), &mut Buffers::default());
 }
 
 fn equalize_samples<S: Sample>(
@@ -93,7 +93,7 @@ fn equalize_samples<S: Sample>(
     let buffers = S::buffers(scratch);
     for &plane in Plane::to_equalize(layout.pixel, operation.per_channel) {
         match operation.method {
-            Method::Global => global(samples, layout.pixel, plane, buffers),
+            Method::Global => global(samples, layout.width as usize, layout.pixel, plane, buffers),
             Method::Clahe(clahe) => {
                 let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
                 clahe::equalize(samples, layout, plane, &clahe, &mut buffers.clahe, tally);
@@ -102,11 +102,11 @@ fn equalize_samples<S: Sample>(
     }
 }
 
-/// Global equalization of one plane.
-fn global<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, buffers: &mut Buffers<S>) {
+/// Global equalization of one plane, whole rows of `width` pixels or (`width` 0) any.
+fn global<S: Sample>(samples: &mut [S], width: usize, pixel: Pixel, plane: Plane, buffers: &mut Buffers<S>) {
     let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
     tally.clear();
-    histogram::add_plane(samples, pixel, plane, Counted::Visible, tally);
+    histogram::add_plane(samples, width, pixel, plane, Counted::Visible, tally);
     buffers.lut.resize(S::LEVELS, S::zeroed());
     lut::fill(tally.counts(), &mut buffers.lut);
     map_plane(samples, pixel, plane, &buffers.lut);

@@ -66,7 +66,7 @@ const fn plane_channels(pixel: Pixel) -> usize {
 
 fn count_luma<S: Sample>(block: &[S], pixel: Pixel, tally: Option<&mut Tally>) {
     if let Some(tally) = tally {
-        add_plane(block, pixel, Plane::Luma, Counted::Visible, tally);
+        add_plane(block, 0, pixel, Plane::Luma, Counted::Visible, tally);
     }
 }
 

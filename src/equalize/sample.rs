@@ -24,9 +24,9 @@ pub trait Sample: Pod + Ord + Send + Sync + private::Sealed {
     /// The difference, at least 0.
     fn minus(self, other: Self) -> Self;
 
-    /// Adds samples to the tables of a [`histogram::Tally`].
+    /// Adds samples to the tables of a [`histogram::Tally`]. `width`: as in [`histogram::Tally::add_rows`].
     #[doc(hidden)]
-    fn count(samples: &[Self], tables: &mut [u32]);
+    fn count(samples: &[Self], width: usize, tables: &mut [u32]);
 
     /// Replaces each sample by its entry of `lut` ([`Self::LEVELS`] entries).
     fn map(samples: &mut [Self], lut: &[Self]) {
@@ -80,8 +80,8 @@ impl Sample for u8 {
         self.saturating_sub(other)
     }
 
-    fn count(samples: &[Self], tables: &mut [u32]) {
-        simd::count(samples, tables);
+    fn count(samples: &[Self], width: usize, tables: &mut [u32]) {
+        simd::count(samples, width, tables);
     }
 
     fn map(samples: &mut [Self], lut: &[Self]) {
@@ -125,7 +125,7 @@ impl Sample for u16 {
         self.saturating_sub(other)
     }
 
-    fn count(samples: &[Self], tables: &mut [u32]) {
+    fn count(samples: &[Self], _width: usize, tables: &mut [u32]) {
         histogram::count::<Self, { histogram::TABLES_16 }>(samples, tables);
     }
 

@@ -41,15 +41,15 @@ pub(crate) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     plain()
 }
 
-/// Adds samples to the tables of a [`histogram::Tally`].
-pub(super) fn count(samples: &[u8], tables: &mut [u32]) {
+/// Adds samples to the tables of a [`histogram::Tally`]. `width`: as in [`histogram::Tally::add_rows`].
+pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if samples.len() >= COUNTED_BY_BITS && has_vbmi() && has_bit_matrices() {
         let (unaligned, samples) = samples.split_at(samples.as_ptr().align_offset(64));
-        let (groups, rest) = samples.as_chunks();
+        let (groups, rest) = samples.split_at(samples.len() - samples.len() % (64 * bits::GROUP));
         let (table, _) = tables.as_chunks_mut();
         // SAFETY: the processor has the instructions that the function is compiled for.
-        unsafe { bits::count(groups, &mut table[0]) };
+        unsafe { bits::count(groups.as_chunks().0, (width / 64).max(1), &mut table[0]) };
         histogram::count::<u8, { histogram::TABLES_8 }>(unaligned, tables);
         return histogram::count::<u8, { histogram::TABLES_8 }>(rest, tables);
     }
@@ -392,24 +392,30 @@ mod tests {
         for samples in
             [noise(40_000, 12), vec![77; 33_333], ramp, every_level_once, noise(511, 13), Vec::new()]
         {
-            let mut expected = vec![0_u32; 256];
-            samples.iter().for_each(|&sample| expected[usize::from(sample)] += 1);
-            let mut tables = vec![0; 256 * histogram::TABLES_8];
-            count(&samples, &mut tables);
-            let sums = (0..256).map(|level| tables.iter().skip(level).step_by(256).sum());
-            same_bytes!(
-                format!("{} samples", samples.len()),
-                expected,
-                sums.collect::<Vec<u32>>(),
-                has_vbmi() && has_bit_matrices() => {
-                    let (groups, rest) = samples.as_chunks();
-                    let mut table = [0; 256];
-                    bits::count(groups, &mut table);
-                    rest.iter().for_each(|&sample| table[usize::from(sample)] += 1);
-                    table.to_vec()
-                }
-            );
+            for width in [0, 1, 64, 700, 5_000, 100_000] {
+                assert_counts_are_the_same(&samples, width);
+            }
         }
+    }
+
+    fn assert_counts_are_the_same(samples: &[u8], width: usize) {
+        let mut expected = vec![0_u32; 256];
+        samples.iter().for_each(|&sample| expected[usize::from(sample)] += 1);
+        let mut tables = vec![0; 256 * histogram::TABLES_8];
+        count(samples, width, &mut tables);
+        let sums = (0..256).map(|level| tables.iter().skip(level).step_by(256).sum());
+        same_bytes!(
+            format!("{} samples in rows of {width}", samples.len()),
+            expected,
+            sums.collect::<Vec<u32>>(),
+            has_vbmi() && has_bit_matrices() => {
+                let (groups, rest) = samples.split_at(samples.len() / 512 * 512);
+                let mut table = [0; 256];
+                bits::count(groups.as_chunks().0, (width / 64).max(1), &mut table);
+                rest.iter().for_each(|&sample| table[usize::from(sample)] += 1);
+                table.to_vec()
+            }
+        );
     }
 
     #[test]

@@ -2,22 +2,29 @@
 //!
 //! 512 samples are turned into eight vectors, one for each of their bits. A logical product of four of those marks the samples that
 //! share a high half; further products single out the levels in it, and a population count says how many there are. Only the high
-//! halves that occur are gone through, which in a photograph are few among neighbours.
+//! halves that occur are gone through, which in a photograph are few among neighbours: so a group is eight rows high, about.
 
 use std::arch::x86_64::*;
 
-/// Samples that are taken apart at once: as many as a vector has bits.
-pub(super) const GROUP: usize = 512;
+/// Vectors of samples that are taken apart at once: together they have as many samples as a vector has bits.
+pub(super) const GROUP: usize = 8;
 
 /// How often each level occurred, in 16 parts.
 type Lanes = [__m512i; 256];
 
-/// Adds the samples of whole groups to `table`, which has a count a level.
+/// Adds the samples of whole groups to `table`, which has a count a level. Vectors that are `row` apart are neighbours, above each other.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]
-pub(super) fn count(groups: &[[u8; GROUP]], table: &mut [u32; 256]) {
+pub(super) fn count(vectors: &[[u8; 64]], row: usize, table: &mut [u32; 256]) {
+    debug_assert!(vectors.len().is_multiple_of(GROUP), "only whole groups are counted");
     let mut lanes = [_mm512_setzero_si512(); 256];
-    for group in groups {
-        count_group(group, &mut lanes);
+    let (bands, rest) = vectors.split_at(vectors.len() - vectors.len() % (GROUP * row));
+    for band in bands.chunks_exact(GROUP * row) {
+        for first in 0..row {
+            count_group(std::array::from_fn(|number| &band[number * row + first]), &mut lanes);
+        }
+    }
+    for group in rest.as_chunks::<GROUP>().0 {
+        count_group(group.each_ref(), &mut lanes);
     }
     for (count, lanes) in table.iter_mut().zip(lanes) {
         *count += _mm512_reduce_add_epi32(lanes).cast_unsigned();
@@ -26,7 +33,8 @@ pub(super) fn count(groups: &[[u8; GROUP]], table: &mut [u32; 256]) {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]
-fn count_group(group: &[u8; GROUP], lanes: &mut Lanes) {
+fn count_group(group: [&[u8; 64]; GROUP], lanes: &mut Lanes) {
+    const ALL: i32 = 0b1000_0000;
     let [p0, p1, p2, p3, p4, p5, p6, p7] = bit_planes(group);
     let (first, second) = (each_of(p0, p1), each_of(p2, p3));
     let (third, fourth) = (each_of(p4, p5), each_of(p6, p7));
@@ -40,9 +48,8 @@ fn count_group(group: &[u8; GROUP], lanes: &mut Lanes) {
     while occurring != 0 {
         let high = occurring.trailing_zeros() as usize % 16;
         occurring &= occurring - 1;
-        let quarters = second.map(|plane| _mm512_and_si512(marks[high], plane));
         for (low, lanes) in halves[high].iter_mut().enumerate() {
-            let marks = _mm512_and_si512(quarters[low / 4], first[low % 4]);
+            let marks = _mm512_ternarylogic_epi64::<ALL>(marks[high], second[low / 4], first[low % 4]);
             *lanes = _mm512_add_epi32(*lanes, _mm512_popcnt_epi32(marks));
         }
     }
@@ -75,12 +82,12 @@ const REGROUPED: [u8; 64] = {
 /// The samples' bits, lowest first. The order of the samples is the same in all of them, and no other.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-fn bit_planes(group: &[u8; GROUP]) -> [__m512i; 8] {
+fn bit_planes(group: [&[u8; 64]; GROUP]) -> [__m512i; 8] {
     // A product with the unit matrix on this side transposes the 8x8 bits of each word.
     let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64.cast_signed());
     let regrouped = super::x86::load512(&REGROUPED);
     let words = |number: usize| {
-        let samples = super::x86::load512(&group.as_chunks::<64>().0[number]);
+        let samples = super::x86::load512(group[number]);
         _mm512_permutexvar_epi8(regrouped, _mm512_gf2p8affine_epi64_epi8::<0>(unit, samples))
     };
     let mut planes = [_mm512_setzero_si512(); 8];
