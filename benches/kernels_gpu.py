@@ -74,7 +74,7 @@ class Tuning:
     apply8 = (256, 4)      # each thread makes a level of the LUT, so no fewer
     apply8_rgb = (512, 2)
     histogram8_large = (1024, 2)
-    large8 = 24 << 20       # fewest pixels of a gray plane whose tiles are handed out one by one
+    large8 = 24_000_000     # fewest pixels of a gray plane whose tiles are handed out one by one
     apply16 = (1024, 2)
     pixels16 = 5 << 16      # pixels a block that holds 65536 counters or LUT entries in shared memory
     shared_lut16 = 5 << 18  # fewest pixels for which the LUT is taken into shared memory

@@ -334,6 +334,15 @@ fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
     for folder in [&settings.service.failed, &settings.service.state].into_iter().flatten() {
         excluded.push(absolute(folder)?);
     }
+    for input in &settings.inputs {
+        let input = absolute(input)?;
+        if let Some(same) = excluded[1..].iter().find(|folder| is_same(folder, &input)) {
+            let same = Shown(same);
+            return Err(Error::Usage(format!(
+                "{same} is watched, so inputs cannot be put aside there; --after move, --failed and --state have to name other folders"
+            )));
+        }
+    }
     let Service { rescan, poll, .. } = settings.service;
     Ok(Options { selection: settings.selection.clone(), excluded, rescan, poll })
 }

@@ -387,9 +387,9 @@ impl Stages<'_> {
 
     fn decode_all(&self, mut queues: Queues) {
         let (mut buffer, mut courtesy) = (Vec::new(), Courtesy::default());
-        while let Some(work) = queues.next() {
+        while let Some(mut work) = queues.next() {
             let mut clock = Clock::start();
-            match self.load(&work, &mut buffer, &mut clock) {
+            match self.load(&mut work, &mut buffer, &mut clock) {
                 Ok(Loaded { slots, content, decoded, bytes_in }) => {
                     courtesy.show_for(content);
                     self.submit(slots, content, Box::new(Picture { decoded, work, bytes_in, clock }));

@@ -5,7 +5,7 @@
 //! they were, without loss. (For a GPU that encodes, and in a picture that only libjpeg reads, they are planes of samples.)
 //! Nothing is converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept. Arithmetic-coded, lossless, 12-bit
 //! and CMYK files are refused, and so are files of several views. Previews, gain maps and whatever else lies behind the picture in
-//! its file belong to the old contrast and are left out, which is remarked.
+//! its file belong to the old contrast and are left out, which is remarked. EXIF stays as it is, with the preview in it.
 
 use std::ops::Range;
 

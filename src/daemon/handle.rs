@@ -6,7 +6,7 @@ use std::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{Begun, Watching, inputs};
-use crate::config::After;
+use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
 use crate::ledger::{Entry, LedgerError, Outcome, Standing};
 use crate::paths::Shown;
@@ -73,7 +73,7 @@ impl Watching<'_> {
         match self.ledger.standing(&entry) {
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
-                    self.settle_input(&path, stamp, &output);
+                    self.settle_input(&path, stamp, &output, false);
                 }
                 false
             }
@@ -111,7 +111,8 @@ impl Watching<'_> {
 
     fn rival(&self, entry: &Entry<'_>) -> Result<Option<Refusal>, LedgerError> {
         let output = entry.output.to_owned();
-        if self.watch.below(&output).is_some() && !output.starts_with(&self.out) {
+        // The output folder may lie in a watched one, which leaves it out; not the other way about.
+        if self.watch.roots_of(&output).any(|root| root.starts_with(&self.out)) {
             return Ok(Some(Refusal::ReplacesInput { output }));
         }
         Ok(self.ledger.rival(entry)?.map(|other| Refusal::SharedOutput { other, output }))
@@ -170,7 +171,8 @@ impl Watching<'_> {
         match self.finish(input, Ending::Good) {
             Verdict::Settled => {
                 self.note(|ledger| ledger.done(input, outcome));
-                self.settle_input(input, begun.stamp, &begun.output);
+                let durable = self.settings.durability == Durability::Full;
+                self.settle_input(input, begun.stamp, &begun.output, durable);
             }
             Verdict::Gone => self.note(|ledger| ledger.done(input, outcome)),
             Verdict::Changed | Verdict::Retry(_) => {
@@ -217,9 +219,9 @@ impl Watching<'_> {
         self.settle.finished(input, ending, seen, Instant::now())
     }
 
-    fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path) {
+    fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {
         let Some(below) = self.watch.below(input) else { return };
-        if let Err(why) = inputs::settle(&self.service.after, input, below, stamp, output) {
+        if let Err(why) = inputs::settle(&self.service.after, input, below, stamp, output, durable) {
             warn!("{} is done, and stays where it is: {why}", Shown(input));
         }
     }

@@ -8,13 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::config::After;
 use crate::source::stamp::Stamp;
 use crate::source::watch::REMOVING;
 
-/// Does with an input, whose output is published, what the user wants. `below` is its path below the watched folder.
-/// Returns whether it was still the same file.
+/// Does with an input, whose output is published, what the user wants. `below` is its path below the watched folder. `durable`: the
+/// output has reached the disk, and whoever wants it may have taken it away by now. Returns whether the input was still the same file.
 ///
 /// # Errors
 /// The system's; the input is then where it was.
@@ -24,17 +25,15 @@ pub(super) fn settle(
     below: &Path,
     stamp: Stamp,
     output: &Path,
+    durable: bool,
 ) -> io::Result<bool> {
+    if *after != After::Keep && !durable {
+        make_durable(output)?;
+    }
     match after {
         After::Keep => Ok(true),
-        After::Delete => {
-            make_durable(output)?;
-            remove(input, stamp)
-        }
-        After::Move(folder) => {
-            make_durable(output)?;
-            Ok(move_to(input, &folder.join(below), stamp)?.is_some())
-        }
+        After::Delete => remove(input, stamp),
+        After::Move(folder) => Ok(move_to(input, &folder.join(below), stamp)?.is_some()),
     }
 }
 
@@ -64,12 +63,32 @@ pub(super) fn put_back(path: &Path) -> io::Result<bool> {
     let original =
         path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(REMOVING));
     let Some(original) = original else { return Ok(false) };
-    match renameat_with(CWD, path, CWD, path.with_file_name(original), RenameFlags::NOREPLACE) {
+    match rename_new(path, &path.with_file_name(original)) {
         // A newer file has its place.
-        Err(rustix::io::Errno::EXIST) => fs::remove_file(path)?,
+        Err(Errno::EXIST) => fs::remove_file(path)?,
         other => other?,
     }
     Ok(true)
+}
+
+/// Renames a file unless there is one of the new name.
+fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // NFS and other file systems do not know the flag.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from, to),
+        done => done,
+    }
+}
+
+/// The same in two steps: a killed process leaves the file with both names.
+fn link_new(from: &Path, to: &Path) -> Result<(), Errno> {
+    match rustix::fs::link(from, to) {
+        Ok(()) => rustix::fs::unlink(from),
+        Err(why @ (Errno::EXIST | Errno::XDEV)) => Err(why),
+        Err(_) if fs::symlink_metadata(to).is_ok() => Err(Errno::EXIST),
+        // No links there either.
+        Err(_) => rustix::fs::rename(from, to),
+    }
 }
 
 fn make_durable(output: &Path) -> io::Result<()> {
@@ -103,16 +122,20 @@ fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<Option<PathB
         fs::create_dir_all(folder)?;
     }
     let target = free_name(target);
-    match renameat_with(CWD, input, CWD, &target, RenameFlags::NOREPLACE) {
-        Err(rustix::io::Errno::XDEV) => return Ok(copy_to(input, &target, stamp)?.then_some(target)),
+    if fs::symlink_metadata(input)?.is_symlink() {
+        // From elsewhere it might lead nowhere.
+        return Ok(copy_to(input, &target, stamp)?.then_some(target));
+    }
+    match rename_new(input, &target) {
+        Err(Errno::XDEV) => return Ok(copy_to(input, &target, stamp)?.then_some(target)),
         other => other?,
     }
     if stamp.is_still_of(&target) {
         return Ok(Some(target));
     }
     // Where a still newer file has the place by now, this one was replaced by it.
-    match renameat_with(CWD, &target, CWD, input, RenameFlags::NOREPLACE) {
-        Err(rustix::io::Errno::EXIST) => fs::remove_file(&target)?,
+    match rename_new(&target, input) {
+        Err(Errno::EXIST) => fs::remove_file(&target)?,
         other => other?,
     }
     Ok(None)
@@ -175,7 +198,12 @@ mod tests {
         }
 
         fn settle(&self, after: &After) -> io::Result<bool> {
-            settle(after, &self.at("a.png"), Path::new("sub/a.png"), self.stamp, &self.at("out.png"))
+            self.settle_durable(after, false)
+        }
+
+        fn settle_durable(&self, after: &After, durable: bool) -> io::Result<bool> {
+            let (input, output) = (self.at("a.png"), self.at("out.png"));
+            settle(after, &input, Path::new("sub/a.png"), self.stamp, &output, durable)
         }
 
         fn names(&self) -> Vec<String> {
@@ -217,6 +245,41 @@ mod tests {
         fs::remove_file(case.at("out.png")).unwrap();
         assert!(case.settle(&After::Delete).is_err());
         assert_eq!(case.names(), ["a.png"]);
+    }
+
+    #[test]
+    fn an_output_on_disk_may_be_taken_away_before_its_input_goes() {
+        let case = Case::new();
+        fs::remove_file(case.at("out.png")).unwrap();
+        assert!(case.settle_durable(&After::Delete, true).unwrap());
+        assert!(case.names().is_empty());
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_moved_whole_and_itself_stays() {
+        let case = Case::new();
+        fs::create_dir(case.at("in")).unwrap();
+        let link = case.at("in/a.png");
+        std::os::unix::fs::symlink("../a.png", &link).unwrap();
+        let moved = settle(&After::Move(case.at("old")), &link, Path::new("a.png"), case.stamp, &link, true);
+        assert!(moved.unwrap());
+        assert_eq!(fs::read(case.at("old/a.png")).unwrap(), b"input");
+        assert_eq!(fs::read_dir(case.at("in")).unwrap().count(), 0);
+        assert_eq!(case.names(), ["a.png", "in", "old", "out.png"]);
+    }
+
+    #[test]
+    fn without_the_flag_a_rename_replaces_nothing_either() {
+        let case = Case::new();
+        assert_eq!(link_new(&case.at("a.png"), &case.at("out.png")), Err(Errno::EXIST));
+        assert_eq!(fs::read(case.at("out.png")).unwrap(), b"output");
+        link_new(&case.at("a.png"), &case.at("b.png")).unwrap();
+        assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
+        // There are no links to folders.
+        fs::create_dir(case.at("c")).unwrap();
+        assert_eq!(link_new(&case.at("c"), &case.at("b.png")), Err(Errno::EXIST));
+        link_new(&case.at("c"), &case.at("d")).unwrap();
+        assert_eq!(case.names(), ["b.png", "d", "out.png"]);
     }
 
     #[test]

@@ -3,10 +3,20 @@
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::{GpuInfo, GpuList};
 use crate::worker::{LIST_ARGS, PROGRAM};
+
+/// How long CUDA may take to answer: several times what it needs where there are many GPUs.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How long a process that was killed may take to end. In a driver that hangs it may take for ever.
+const END_DEADLINE: Duration = Duration::from_secs(5);
+/// How often it is looked whether the question was called off.
+const TICK: Duration = Duration::from_millis(100);
 
 /// What `histeqd devices` prints.
 pub fn describe() -> String {
@@ -60,6 +70,15 @@ struct State {
     asked: Option<Child>,
 }
 
+impl State {
+    fn kill(&mut self) {
+        if let Some(child) = &mut self.asked {
+            // It can only fail where the child has ended already.
+            let _ = child.kill();
+        }
+    }
+}
+
 impl Finder {
     /// The GPUs that CUDA shows, usable or not, or why there are none. Starting the driver can take a second.
     pub fn gpus(&self) -> GpuList {
@@ -84,22 +103,49 @@ impl Finder {
         let mut state = self.lock();
         state.called_off = true;
         self.called_off.notify_all();
-        if let Some(child) = &mut state.asked {
-            // It can only fail where the child has ended already.
-            let _ = child.kill();
-        }
+        state.kill();
     }
 
     fn ask(&self) -> io::Result<GpuList> {
-        let mut answer = String::new();
         let Some(mut stdout) = self.begin()? else { return Ok(Ok(Vec::new())) };
-        stdout.read_to_string(&mut answer)?;
+        let (tell, told) = crossbeam_channel::bounded(1);
+        // Nobody waits for it: in a driver that hangs it may never end.
+        thread::Builder::new().name("ask-cuda".to_owned()).spawn(move || {
+            let mut answer = String::new();
+            let read = stdout.read_to_string(&mut answer).map(|_| answer);
+            // The listener may have given up.
+            let _ = tell.send(read);
+        })?;
+        let Some(answer) = self.wait_for(&told) else {
+            self.lock().kill();
+            return Ok(Err(format!(
+                "CUDA did not answer within {} s; see whether the driver hangs (nvidia-smi, dmesg)",
+                DEADLINE.as_secs()
+            )));
+        };
+        let answer = answer?;
         let child = self.lock().asked.take();
         let status = child.expect("only this function takes the child").wait()?;
         if !status.success() {
             return Ok(Err(format!("the process that asks CUDA ended with {status}")));
         }
         serde_json::from_str(&answer).map_err(io::Error::other)
+    }
+
+    /// The answer, if it comes in time.
+    fn wait_for<T>(&self, told: &Receiver<T>) -> Option<T> {
+        let mut until = Instant::now() + DEADLINE;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            match told.recv_timeout(left.min(TICK)) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if self.lock().called_off => {
+                    until = until.min(Instant::now() + END_DEADLINE);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        None
     }
 
     fn begin(&self) -> io::Result<Option<impl Read + use<>>> {

@@ -8,6 +8,7 @@ use crate::config::JpegChoice;
 use crate::equalize::{Order, planes};
 use crate::error::PictureError;
 use crate::slot::{Claim, Needs, Room, Slot, SlotError, Slots};
+use crate::source::stamp::Stamp;
 use crate::timings::{Clock, Stage};
 
 /// A slot for a picture, or several, before it is filled.
@@ -78,13 +79,16 @@ impl Stages<'_> {
     /// Decodes a picture into slots, or puts it there as it is if a device decodes it.
     pub(super) fn load(
         &self,
-        work: &Work,
+        work: &mut Work,
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
         let working = self.cores.work();
         let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
-        let bytes_in = file.metadata().map_err(PictureError::Read)?.len();
+        let metadata = file.metadata().map_err(PictureError::Read)?;
+        // Somebody may put another file in its place before its output is published.
+        work.job.stamp.get_or_insert_with(|| Stamp::of(&metadata, false));
+        let bytes_in = metadata.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
         clock.mark(Stage::Decode);
         drop(working);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use walkdir::{DirEntry, WalkDir};
 
-/// A file of our own process id that is older than this process by so much is another's, whichever clock wrote its time.
+/// A file that is older than this process by so much was not begun by it, nor is anybody writing it, whichever clock wrote its time.
 const CERTAINLY_OLDER: Duration = Duration::from_secs(60);
 
 /// Removes the temporary files below the output folder `out` that no living process will finish, and returns how many
@@ -19,15 +19,23 @@ pub fn remove_leftovers(out: &Path, started: SystemTime, enough: impl Fn() -> bo
         .filter_map(Result::ok)
         .filter(|entry| entry.file_type().is_file());
     files
-        .filter(|file| is_abandoned(file, started))
+        .filter(|file| is_abandoned(file, started, others_are_seen()))
         .filter(|file| fs::remove_file(file.path()).is_ok())
         .count()
 }
 
-fn is_abandoned(file: &DirEntry, started: SystemTime) -> bool {
+/// Whether `/proc` shows other users' processes: systemd's `ProtectProc=invisible` hides them.
+fn others_are_seen() -> bool {
+    Path::new("/proc/1").exists()
+}
+
+fn is_abandoned(file: &DirEntry, started: SystemTime, others_are_seen: bool) -> bool {
     let Some(maker) = file.file_name().to_str().and_then(maker) else { return false };
     if maker != std::process::id() {
-        return !Path::new("/proc").join(maker.to_string()).exists();
+        let lives = Path::new("/proc").join(maker.to_string()).exists();
+        if lives || others_are_seen {
+            return !lives;
+        }
     }
     let written = file.metadata().ok().and_then(|metadata| metadata.modified().ok());
     written.is_some_and(|written| written + CERTAINLY_OLDER < started)
@@ -65,6 +73,14 @@ mod tests {
         let now = SystemTime::now();
         let old = fs::File::options().write(true).open(folder.join(&of_the_id_before)).unwrap();
         old.set_modified(now - 2 * CERTAINLY_OLDER).unwrap();
+        let hidden = WalkDir::new(&folder)
+            .into_iter()
+            .map(Result::unwrap)
+            .filter(|entry| is_abandoned(entry, now, false));
+        assert_eq!(
+            hidden.map(|entry| entry.file_name().to_owned()).collect::<Vec<_>>(),
+            [&*of_the_id_before]
+        );
         assert_eq!(remove_leftovers(out.path(), now, || true), 0);
         assert_eq!(remove_leftovers(out.path(), now, || false), 2);
         let mut left: Vec<_> = fs::read_dir(&folder)

@@ -162,6 +162,11 @@ impl Watch {
         self.roots.iter().find_map(|root| path.strip_prefix(&root.path).ok())
     }
 
+    /// The watched folders that a path lies in.
+    pub fn roots_of<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = &'p Path> {
+        self.roots.iter().map(|root| root.path.as_path()).filter(move |root| path.starts_with(root))
+    }
+
     /// How a file is now; none if it is no file any more.
     pub fn look(&self, path: &Path) -> Option<Seen> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;

@@ -3,23 +3,23 @@
 //! A driver's compiler, memory that went bad or a kernel launched in a wrong shape make pixels that look like pixels; nothing later
 //! would notice. Only the kinds that come are looked at: a driver may need a second to compile the kernels of one.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{CpuLane, EngineError, Lane};
+use super::{CpuLane, EngineError, Lane, kernels};
 use crate::equalize::Order;
-use crate::picture::{Depth, Layout, Pixel};
+use crate::picture::Layout;
 use crate::slot::Memory;
 
-/// More than one block of every kernel, and odd, so that their ends are reached too.
-const SIZE: (u32, u32) = (131, 77);
+/// Odd, so that the kernels' ends are reached too.
+const SIZE: (u32, u32) = (331, 177);
 
 /// The kinds of work that a worker's lanes have been seen to do right.
 #[derive(Default)]
-pub(super) struct Checked(Mutex<Vec<(Pixel, Depth, Order)>>);
+pub(super) struct Checked(Mutex<Vec<(Layout, Order)>>);
 
 impl Checked {
-    /// Carries out the order on a small picture of the layout's kind, on the lane and on the CPU, unless a lane of this worker did
-    /// so before.
+    /// Carries out the order on a small picture of the layout's kind, or one that is large enough for the same kernels, on the lane
+    /// and on the CPU, unless a lane of this worker did so before.
     ///
     /// # Errors
     /// When the device fails, or the bytes differ.
@@ -29,12 +29,11 @@ impl Checked {
         layout: &Layout,
         order: &Order,
     ) -> Result<(), EngineError> {
-        let kind = (layout.pixel, layout.depth, *order);
-        let mut checked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if checked.contains(&kind) {
+        let small = alike(layout);
+        let mut checked = self.lock();
+        if checked.contains(&(small, *order)) {
             return Ok(());
         }
-        let small = Layout { width: SIZE.0, height: SIZE.1, ..*layout };
         let (mut expected, mut found) = (noise(&small, order)?, noise(&small, order)?);
         CpuLane::default().carry_out(expected.bytes_mut(), &small, order)?;
         lane.carry_out(found.bytes_mut(), &small, order)?;
@@ -44,9 +43,24 @@ impl Checked {
                     .to_owned(),
             ));
         }
-        checked.push(kind);
+        checked.push((small, *order));
         Ok(())
     }
+
+    /// Whether that has been done.
+    pub(super) fn has(&self, layout: &Layout, order: &Order) -> bool {
+        self.lock().contains(&(alike(layout), *order))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Layout, Order)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The smallest layout, but for [`SIZE`], whose pictures go through the same kernels.
+fn alike(layout: &Layout) -> Layout {
+    let height = kernels::fewest_alike(layout).div_ceil(SIZE.0.into()) as u32;
+    Layout { width: SIZE.0, height: height.max(SIZE.1), ..*layout }
 }
 
 /// A slot of noise in which many bytes are 0, and so many pixels transparent.
@@ -65,6 +79,7 @@ fn noise(layout: &Layout, order: &Order) -> Result<Memory, EngineError> {
 mod tests {
     use super::*;
     use crate::equalize::{Method, Operation};
+    use crate::picture::{Depth, Pixel};
 
     const EQUALIZE: Order = Order::Equalize(Operation { method: Method::Global, per_channel: false });
     const COUNT: Order = Order::Count { equalize: None };
@@ -113,6 +128,16 @@ mod tests {
             }
         }
         assert_eq!(lane.pictures, 4);
+    }
+
+    #[test]
+    fn a_size_that_has_kernels_of_its_own_is_a_kind_of_its_own() {
+        let (checked, mut lane) = (Checked::default(), Wrong::default());
+        let large = Layout { width: 6000, height: 4000, ..layout(Pixel::Gray, Depth::Eight) };
+        for layout in [layout(Pixel::Gray, Depth::Eight), large, large] {
+            checked.check(&mut lane, &layout, &EQUALIZE).unwrap();
+        }
+        assert_eq!(lane.pictures, 2);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use super::protocol::{Channel, FromWorker, shorten};
 use super::{Engine, EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, fail};
 use crate::codec::CompressedJpeg;
 use crate::equalize::{Operation, Order};
-use crate::picture::{Depth, Layout, Pixel};
 use crate::slot::{Memory, SlotId};
 
 /// A JPEG in the worker's hands.
@@ -52,14 +51,10 @@ pub(super) fn run_lane(work: &JpegWork<'_>, made: &Sender<Result<(), EngineError
 impl JpegWork<'_> {
     /// Takes pictures, as many as there are at a time, until there are no more to come.
     fn run(&self, lane: &mut dyn JpegLane) {
-        let mut last = None;
         while let Ok(first) = self.lent.recv() {
             let mut lent = vec![first];
             lent.extend(self.lent.try_iter().take(JPEG_BATCH - 1));
-            // All pictures of a run have one operation.
-            let operation = lent[0].operation;
-            let checked =
-                if last.replace(operation) == Some(operation) { Ok(()) } else { self.check(operation) };
+            let checked = lent.iter().try_for_each(|lent| self.check(lent));
             match checked.and_then(|()| self.recode(lane, &lent)) {
                 Ok(answers) => lent.iter().zip(answers).for_each(|(lent, answer)| self.answer(lent, answer)),
                 Err(error) => fail(self.channel, lent[0].slot, &error),
@@ -68,9 +63,12 @@ impl JpegWork<'_> {
     }
 
     /// Checks the kernels, which this process has from the driver's compiler for itself.
-    fn check(&self, operation: Operation) -> Result<(), EngineError> {
-        let luma = Layout { width: 1, height: 1, pixel: Pixel::Gray, depth: Depth::Eight };
-        self.checked.check(self.engine.lane()?.as_mut(), &luma, &Order::Equalize(operation))
+    fn check(&self, lent: &LentJpeg) -> Result<(), EngineError> {
+        let (luma, order) = (lent.jpeg.layout, Order::Equalize(lent.operation));
+        if self.checked.has(&luma, &order) {
+            return Ok(());
+        }
+        self.checked.check(self.engine.lane()?.as_mut(), &luma, &order)
     }
 
     fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, EngineError> {

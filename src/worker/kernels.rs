@@ -27,7 +27,19 @@ const LEVELS16_BYTES: u32 = 128 << 10;
 const PIXELS_A_TABLE: u64 = 5 << 16;
 
 /// Pixels from which on a gray plane is large: its tiles, handed out one by one, are then enough to keep the GPU busy to the end.
-const LARGE_PLANE: u64 = 24 << 20;
+const LARGE_PLANE: u64 = 24_000_000;
+
+/// Pixels beyond which a LUT of depth 16 is taken into shared memory.
+const SHARED_LUT: u64 = 4 * PIXELS_A_TABLE;
+
+/// The fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
+pub(crate) const fn fewest_alike(layout: &Layout) -> u64 {
+    match layout.depth {
+        Depth::Eight if matches!(layout.pixel, Pixel::Gray) && layout.pixels() >= LARGE_PLANE => LARGE_PLANE,
+        Depth::Sixteen if layout.pixels() > SHARED_LUT => SHARED_LUT + 1,
+        _ => 1,
+    }
+}
 
 /// How the samples of a picture are taken: one value a pixel, or three planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -419,7 +431,7 @@ impl Kernels {
         let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
         let fits = self.limits.shared >= LEVELS16_BYTES + taken;
         let (Span { at, pixels }, luts) = (span, tables.luts);
-        let (name, launch) = if fits && kind.planes() == 1 && pixels > 4 * PIXELS_A_TABLE {
+        let (name, launch) = if fits && kind.planes() == 1 && pixels > SHARED_LUT {
             ("apply16_shared", self.few(kind, span, LEVELS16_BYTES))
         } else {
             ("apply16", self.spread(kind, Depth::Sixteen, span, (kind.threads(), 2048 / kind.threads())))

@@ -204,6 +204,19 @@ fn an_extra_sample_that_goes_without_saying_is_alpha() {
 }
 
 #[test]
+fn bits_from_right_to_left_are_refused() {
+    for compression in [1, 5, 8, 32773] {
+        let file = PLAIN.file(&PLAIN.samples(), |tags| {
+            tags.iter_mut().find(|(tag, _)| *tag == 259).unwrap().1[0] = compression;
+            let at = tags.iter().position(|(tag, _)| *tag > 266).unwrap();
+            tags.insert(at, (266, vec![2]));
+        });
+        let error = decoded(&file).unwrap_err().to_string();
+        assert!(error.contains("fill order 2"), "{compression}: {error}");
+    }
+}
+
+#[test]
 fn strips_that_are_not_in_the_file_are_refused() {
     let form = Form { rows_a_strip: 50, ..PLAIN };
     let samples = form.samples();

@@ -91,6 +91,24 @@ fn a_worker_that_is_stopped_is_found_out_and_killed() {
 }
 
 #[test]
+fn a_picture_that_is_replaced_while_it_is_under_way_is_not_published() {
+    let batch = pictures(1, &[]);
+    let mut command = batch.histeqd("cpu-workers:1", "out");
+    command.args(["--device-timeout", "8s"]).env("HISTEQD_FAULT", "hang@1");
+    let child = command.spawn().unwrap();
+    // It is read by now, and waits for a worker that hangs.
+    std::thread::sleep(Duration::from_secs(3));
+    let input = fs::read_dir(batch.out("inbox")).unwrap().next().unwrap().unwrap().path();
+    let newer = batch.out("newer");
+    fs::write(&newer, picture(7)).unwrap();
+    fs::rename(newer, input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("it changed while it was being read"));
+    assert_eq!(fs::read_dir(batch.out("out")).unwrap().count(), 0);
+}
+
+#[test]
 fn no_worker_outlives_the_main_process() {
     let batch = batch();
     let (mut child, workers) = under_way(&batch, "cpu-workers:2", 2);

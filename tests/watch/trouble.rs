@@ -8,6 +8,27 @@ use crate::harness::{Place, binary};
 use crate::service::{Service, drop_in, expected, picture, wait};
 
 #[test]
+fn no_output_lands_in_a_watched_folder() {
+    let place = Place::with(&["pool/b/y.pgm", "cam/b/x.pgm"]);
+    let service =
+        Service::spawn(&place, &mut place.histeqd("--watch pool/b cam --out pool --state state --verbose"));
+    wait("the refusal", || service.log().contains("would replace an input"));
+    wait("the other output", || place.path("pool/y.pgm").exists());
+    assert!(!place.path("pool/b/x.pgm").exists());
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn inputs_cannot_be_put_aside_where_they_are_watched() {
+    for flags in ["--after move:in", "--failed ./in", "--state in"] {
+        let place = Place::with(&["in/a.pgm"]);
+        let run = place.run(&format!("--watch in --out out {flags}"));
+        run.exits(2).says("is watched, so inputs cannot be put aside there");
+        assert!(place.path("in/a.pgm").exists(), "{flags}");
+    }
+}
+
+#[test]
 fn a_full_disk_is_waited_for() {
     let place = Place::new();
     fs::create_dir_all(place.path("out")).unwrap();

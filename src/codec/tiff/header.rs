@@ -232,7 +232,8 @@ fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
 
 /// Refuses depths in combinations that are not decoded right.
 fn refuse_depths(directory: &Directory, bits: u32, method: u64, colours: Colours) -> Result<(), CodecError> {
-    if directory.number(tags::FILL_ORDER) == Some(2) && (method == tags::GROUP_4 || bits < 8) {
+    // The tiff crate reads all but JPEG as if the highest bit came first.
+    if directory.number(tags::FILL_ORDER) == Some(2) && method != tags::JPEG {
         return Err(unsupported("a TIFF whose bits run from right to left (fill order 2)"));
     }
     let packed = !matches!(bits, 8 | 16);

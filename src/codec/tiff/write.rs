@@ -12,8 +12,10 @@ use crate::picture::{Depth, Layout};
 /// Bytes of a strip before compression, about: large enough to compress well, small enough to stay in the cache.
 const STRIP: usize = 256 << 10;
 
-/// Beyond this much the offsets may need 64 bits. Compression never adds a sixteenth.
+/// Beyond this much the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up to 12 bits, may
+/// add half.
 const MOST_SMALL: u64 = 0xf000_0000;
+const MOST_SMALL_LZW: u64 = 0xa000_0000;
 
 /// zlib's effort: beyond this, photographs take much longer for little.
 const DEFLATE_LEVEL: u32 = 4;
@@ -50,8 +52,9 @@ pub(in crate::codec) fn encode(
     if layout.depth == Depth::Sixteen && cfg!(target_endian = "big") {
         swap_bytes(pixels);
     }
-    let big = native.is_some_and(|n| n.big) || layout.bytes() > MOST_SMALL;
     let compression = native.map_or(Compression::Deflate, |n| n.compression);
+    let most_small = if compression == Compression::Lzw { MOST_SMALL_LZW } else { MOST_SMALL };
+    let big = native.is_some_and(|n| n.big) || layout.bytes() > most_small;
     let start = out.stream_position()?;
     // The offset of the directory follows when it is known.
     let mut header = if big { b"II+\0\x08\0\0\0".to_vec() } else { b"II*\0".to_vec() };
