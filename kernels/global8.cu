@@ -4,7 +4,8 @@
 #include "levels.cuh"
 
 // Packs at a gray plane's end that had better stay in the L2 cache until they go through the LUT: of each of the few planes that
-// are under way together (less what the grid takes in one round), and of a large one. The cache of an H100 holds 50 MB, results that wait to be written back among them.
+// are under way together (less what the grid takes in one round), and of a large one. The cache of an H100 holds 50 MB, results that
+// wait to be written back among them.
 constexpr u64 KEPT_OF_SEVERAL = (u64(10) << 20) / Pack<u8, 1>::BYTES;
 constexpr u64 KEPT_OF_LARGE = (u64(24) << 20) / Pack<u8, 1>::BYTES;
 

@@ -3,9 +3,10 @@
 pub mod cpu;
 pub mod find;
 pub mod gpu;
+mod insist;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{DeviceChoice, DeviceName, JpegChoice, Settings};
 use crate::cores::Cores;
 use crate::error::Error;
-use crate::pipeline::{Stop, Task};
+use crate::pipeline::Task;
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotPool};
 use crate::split;
@@ -23,6 +24,7 @@ use crate::worker::{Unit, WorkerArgs};
 use cpu::CpuDevice;
 use find::Finder;
 use gpu::GpuDevice;
+pub use insist::Insist;
 
 /// A device takes filled slots and sends them on equalized.
 ///
@@ -361,50 +363,6 @@ impl WorkerStart {
     fn note(&self, what: String) {
         // Without a listener there is nobody to tell.
         let _ = self.events.send(Event::Device { note: what, trouble: false });
-    }
-}
-
-/// Whether the run is to fail where a device cannot be used, and the reason once one could not.
-#[derive(Clone, Default)]
-pub struct Insist(Arc<Mutex<Insistence>>);
-
-#[derive(Default)]
-struct Insistence {
-    on: bool,
-    stop: Stop,
-    broken: Option<String>,
-}
-
-impl Insist {
-    /// By default a device that cannot be used is only noted; `stop` is asked once the user insists.
-    pub fn new(stop: Stop) -> Self {
-        Self(Arc::new(Mutex::new(Insistence { stop, ..Insistence::default() })))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Insistence> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn on(&self) {
-        self.lock().on = true;
-    }
-
-    fn is_on(&self) -> bool {
-        self.lock().on
-    }
-
-    /// A device cannot be used.
-    fn refused(&self, reason: &str) {
-        let mut insistence = self.lock();
-        if insistence.on {
-            insistence.stop.ask();
-            insistence.broken.get_or_insert_with(|| reason.to_owned());
-        }
-    }
-
-    /// Why the run was ended, if it was.
-    pub fn broken(&self) -> Option<Error> {
-        self.lock().broken.clone().map(Error::CannotRun)
     }
 }
 

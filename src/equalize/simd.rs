@@ -49,7 +49,7 @@ pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
         let (groups, rest) = samples.split_at(samples.len() - samples.len() % (64 * bits::GROUP));
         let (table, _) = tables.as_chunks_mut();
         // SAFETY: the processor has the instructions that the function is compiled for.
-        unsafe { bits::count(groups.as_chunks().0, (width / 64).max(1), &mut table[0]) };
+        unsafe { bits::count(groups.as_chunks().0, width, &mut table[0]) };
         histogram::count::<u8, { histogram::TABLES_8 }>(unaligned, tables);
         return histogram::count::<u8, { histogram::TABLES_8 }>(rest, tables);
     }
@@ -411,7 +411,7 @@ mod tests {
             has_vbmi() && has_bit_matrices() => {
                 let (groups, rest) = samples.split_at(samples.len() / 512 * 512);
                 let mut table = [0; 256];
-                bits::count(groups.as_chunks().0, (width / 64).max(1), &mut table);
+                bits::count(groups.as_chunks().0, width, &mut table);
                 rest.iter().for_each(|&sample| table[usize::from(sample)] += 1);
                 table.to_vec()
             }

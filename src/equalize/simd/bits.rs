@@ -12,10 +12,12 @@ pub(super) const GROUP: usize = 8;
 /// How often each level occurred, in 16 parts.
 type Lanes = [__m512i; 256];
 
-/// Adds the samples of whole groups to `table`, which has a count a level. Vectors that are `row` apart are neighbours, above each other.
+/// Adds the samples of whole groups to `table`, which has a count a level. `width`: as in [`crate::equalize::histogram::Tally::add_rows`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]
-pub(super) fn count(vectors: &[[u8; 64]], row: usize, table: &mut [u32; 256]) {
+pub(super) fn count(vectors: &[[u8; 64]], width: usize, table: &mut [u32; 256]) {
     debug_assert!(vectors.len().is_multiple_of(GROUP), "only whole groups are counted");
+    // Vectors from one row to the next; without rows, a group's follow each other.
+    let row = (width / 64).max(1);
     let mut lanes = [_mm512_setzero_si512(); 256];
     let (bands, rest) = vectors.split_at(vectors.len() - vectors.len() % (GROUP * row));
     for band in bands.chunks_exact(GROUP * row) {
