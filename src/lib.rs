@@ -127,19 +127,22 @@ fn process(
 ) -> Result<(), Error> {
     outlet.check()?;
     let Machine { pool, cores, devices } = machine;
+    let jobs = jobs.into_iter();
+    let pictures = jobs.size_hint().1.unwrap_or(usize::MAX);
     // Whoever listens to events waits for the last sender, and the devices have some, however this ends.
     let _ending = devices.until_dropped();
     let meter = Meter::start();
     let insist = Insist::new(stop.clone());
     // Every task in it has a slot, so there are never more than slots.
     let (equalized, finished) = crossbeam_channel::unbounded();
-    let stages = Stages { settings, pool, cores, devices, order, outlet, events: events.clone() };
+    let stages = Stages { settings, pictures, pool, cores, devices, order, outlet, events: events.clone() };
     thread::scope(|scope| {
-        let around = Surroundings { settings, pool, cores, equalized: &equalized, events, insist: &insist };
+        let insist = &insist;
+        let around = Surroundings { settings, pictures, pool, cores, equalized: &equalized, events, insist };
         let fed = devices.start(scope, &around).and_then(|()| {
             stages.start_encoders(scope, &finished)?;
             let (intake, decoders) = stages.start_decoders(scope)?;
-            jobs.into_iter().take_while(|_| !stop.asked()).for_each(|job| intake.give(job));
+            jobs.take_while(|_| !stop.asked()).for_each(|job| intake.give(job));
             if stop.asked() && insist.broken().is_none() {
                 // The listener ends after the last sender.
                 let _ = events.send(Event::Stopping);

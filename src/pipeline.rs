@@ -282,6 +282,8 @@ impl Outlet for Encoder<'_> {
 pub struct Stages<'a> {
     /// The run's settings.
     pub settings: &'a Settings,
+    /// How many pictures there are at most: no stage needs more threads.
+    pub pictures: usize,
     /// The slots of all devices.
     pub pool: &'a Arc<SlotPool>,
     /// The cores, which decoders and encoders keep busy.
@@ -342,7 +344,7 @@ impl Stages<'_> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
     ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error> {
-        let threads = self.settings.threads;
+        let threads = self.settings.threads.min(self.pictures);
         let (fresh, fresh_work) = bounded(threads);
         // Redone work is in no other queue meanwhile, so there is never more of it than of slots.
         let (redo, redo_work) = crossbeam_channel::unbounded();
@@ -368,14 +370,14 @@ impl Stages<'_> {
         equalized: &Receiver<Task>,
     ) -> Result<(), Error> {
         let (publishers, to_publish) = bounded(PUBLISHERS);
-        for number in 0..self.settings.threads {
+        for number in 0..self.settings.threads.min(self.pictures) {
             let (equalized, publishers) = (equalized.clone(), publishers.clone());
             Builder::new()
                 .name(format!("encode-{number}"))
                 .spawn_scoped(scope, move || self.encode_all(&equalized, &publishers))
                 .map_err(Error::thread)?;
         }
-        for number in 0..PUBLISHERS {
+        for number in 0..PUBLISHERS.min(self.pictures) {
             let to_publish = to_publish.clone();
             Builder::new()
                 .name(format!("publish-{number}"))

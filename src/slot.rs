@@ -215,7 +215,7 @@ pub struct SlotPool {
 
 /// Slots grow in steps, so that a folder of nearly equal pictures settles at once.
 const STEP: u64 = 256 * 1024;
-/// The steps of slots larger than half of this: private memory of whole huge pages gets them, and keeps them when it grows.
+/// The steps of slots larger than a quarter of this: private memory of whole huge pages gets them, and keeps them when it grows.
 const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
 impl SlotPool {
@@ -373,7 +373,7 @@ impl State {
             Ok(self.free.remove(at))
         } else {
             let at = self.free.iter().rposition(admits)?;
-            let step = if needed > HUGE_STEP / 2 { HUGE_STEP } else { STEP };
+            let step = if needed > HUGE_STEP / 4 { HUGE_STEP } else { STEP };
             let rounded = (needed + needed / 8).next_multiple_of(step);
             self.largest = self.largest.max(rounded);
             let sizes = [self.fair_share(), rounded, needed];

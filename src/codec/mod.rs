@@ -419,7 +419,7 @@ pub fn encode(
         |reason| CodecError::encoder(format, reason),
         || match format {
             Format::Png => png::encode(decoded, slot, target.png_level, cores, out),
-            Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, out),
+            Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, cores, out),
             Format::Pnm => pnm::encode(decoded, slot, out),
             Format::Tiff => tiff::encode(decoded, slot, scratch, out),
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),

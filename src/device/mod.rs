@@ -121,6 +121,8 @@ struct Members {
 pub struct Surroundings<'a> {
     /// The run's settings.
     pub settings: &'a Settings,
+    /// How many pictures there are at most.
+    pub pictures: usize,
     /// Where slots come from.
     pub pool: &'a Arc<SlotPool>,
     /// The cores, which the CPU's lanes keep busy.
@@ -143,12 +145,14 @@ impl Devices {
         scope: &'scope Scope<'scope, '_>,
         around: &Surroundings<'_>,
     ) -> Result<(), Error> {
+        let split = around.settings.split_channels;
         let threads = around.settings.threads;
+        let lanes = if split { threads } else { threads.min(around.pictures) };
         // One that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more pages.
-        let slots = (2 * threads).max(if around.settings.split_channels { split::SLOTS } else { 1 });
+        let slots = (2 * lanes).max(if split { split::SLOTS } else { 1 });
         let id = around.pool.join(false, slots, Box::new(|_| ()));
         let cpu =
-            CpuDevice::start(scope, threads, slots, around.cores, around.equalized).map_err(Error::thread)?;
+            CpuDevice::start(scope, lanes, slots, around.cores, around.equalized).map_err(Error::thread)?;
         self.add(id, Arc::new(cpu));
         let jpeg = around.settings.jpeg;
         let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads, jpeg };

@@ -9,14 +9,16 @@ use super::markers::{APP1, APP2, Component, Density, EXIF, ICC, Segment, XMP};
 use super::{Chroma, MOST_SEGMENT, PlaneSize, compressed};
 use crate::codec::metadata::Metadata;
 use crate::codec::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
+use crate::cores::Cores;
 use crate::picture::Pixel;
 
-/// Writes the picture in `slot`.
+/// Writes the picture in `slot`, with the help of idle cores.
 pub(in crate::codec) fn encode(
     decoded: &Decoded,
     slot: &[u8],
     quality: JpegQuality,
     scratch: &mut Vec<u8>,
+    cores: &Cores,
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let layout = decoded.layout;
@@ -48,7 +50,7 @@ pub(in crate::codec) fn encode(
         density: native.map_or(Some(Density { unit: 0, x: 1, y: 1 }), |n| n.density),
         segments,
     };
-    write_slot(scratch, &frame, native.and_then(|native| native.chroma.as_ref()), quality, slot)
+    write_slot(scratch, &frame, native.and_then(|native| native.chroma.as_ref()), quality, slot, cores)
         .map_err(encode_error)?;
     out.write_all(scratch)?;
     Ok(scratch.len() as u64)
@@ -61,6 +63,7 @@ fn write_slot(
     chroma: Option<&Chroma>,
     quality: JpegQuality,
     slot: &[u8],
+    cores: &Cores,
 ) -> Result<(), Fault> {
     let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
     if chroma.is_none() && frame.space != Space::Gray {
@@ -85,7 +88,7 @@ fn write_slot(
             }
         }
     }
-    coding::write(out, frame, &parts)
+    coding::write(out, frame, &parts, cores)
 }
 
 /// The tables of all components of a picture that is quantized anew.

@@ -94,60 +94,155 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// Appends bits to a file.
-pub(super) struct BitWriter<'a> {
-    out: &'a mut Vec<u8>,
-    /// The last bits, which are still to be written, fewer than 64; above them anything.
-    buffer: u64,
-    /// How many more there is room for.
+/// Bits that are not yet a word.
+struct Pending {
+    /// Fewer than 64; above them anything.
+    bits: u64,
+    /// How many more make a word.
     room: u32,
 }
 
-impl<'a> BitWriter<'a> {
-    pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
-        Self { out, buffer: 0, room: u64::BITS }
-    }
+impl Pending {
+    const NONE: Self = Self { bits: 0, room: u64::BITS };
 
-    /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
+    /// Appends the last `count` bits of `bits`, at most 32; the others are zero. Gives the word that they complete to `write`.
     #[inline(always)]
-    pub(super) fn put(&mut self, bits: u32, count: u32) {
+    fn put(&mut self, bits: u32, count: u32, write: impl FnOnce(u64)) {
         if count < self.room {
-            self.buffer = self.buffer << count | u64::from(bits);
+            self.bits = self.bits << count | u64::from(bits);
             self.room -= count;
         } else {
             let further = count - self.room;
-            self.write_word(self.buffer << self.room | u64::from(bits) >> further);
-            self.buffer = bits.into();
+            write(self.bits << self.room | u64::from(bits) >> further);
+            self.bits = bits.into();
             self.room = u64::BITS - further;
         }
     }
 
+    /// Appends a whole word; gives the word that it completes to `write`.
     #[inline(always)]
-    fn write_word(&mut self, word: u64) {
-        const LOWEST: u64 = u64::MAX / 0xff;
-        // Whether a byte of the word is 0xff: its complement has a byte of zero.
-        if (!word).wrapping_sub(LOWEST) & word & (LOWEST << 7) == 0 {
-            self.out.extend_from_slice(&word.to_be_bytes());
-        } else {
-            write_stuffed(self.out, &word.to_be_bytes());
-        }
+    fn put_word(&mut self, word: u64, write: impl FnOnce(u64)) {
+        let held = u64::BITS - self.room;
+        write(if held == 0 { word } else { self.bits << self.room | word >> held });
+        self.bits = word;
+    }
+}
+
+/// Takes bits, the first one topmost.
+pub(super) trait PutBits {
+    /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
+    fn put(&mut self, bits: u32, count: u32);
+    /// Ends a restart interval.
+    fn restart(&mut self);
+}
+
+/// Appends bits to a file.
+pub(super) struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    pending: Pending,
+    /// Intervals that have ended.
+    restarts: usize,
+}
+
+impl<'a> BitWriter<'a> {
+    pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out, pending: Pending::NONE, restarts: 0 }
     }
 
-    /// Ends a restart interval, the how-manieth, from 0 on.
-    #[inline(always)]
-    pub(super) fn restart(&mut self, number: usize) {
-        self.flush();
-        self.out.extend([0xff, RST0 + (number % 8) as u8]);
+    /// Appends what was collected.
+    pub(super) fn append(&mut self, collected: &BitCollector) {
+        let mut first = 0;
+        for (number, &(end, bits)) in collected.intervals.iter().enumerate() {
+            if number > 0 {
+                self.restart();
+            }
+            for &word in &collected.words[first..end] {
+                self.pending.put_word(word, |word| write_word(self.out, word));
+            }
+            let last = collected.words[end];
+            let (upper, lower) = (bits.min(32), bits.saturating_sub(32));
+            self.put((last >> 32 >> (32 - upper)) as u32, upper);
+            self.put((u64::from(last as u32) >> (32 - lower)) as u32, lower);
+            first = end + 1;
+        }
     }
 
     /// Fills the last byte with ones, and begins anew behind it.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
-        let missing = self.room % 8;
+        let missing = self.pending.room % 8;
         self.put((1 << missing) - 1, missing);
-        let bytes = (u64::BITS - self.room) as usize / 8;
-        write_stuffed(self.out, &self.buffer.to_be_bytes()[8 - bytes..]);
-        (self.buffer, self.room) = (0, u64::BITS);
+        let bytes = (u64::BITS - self.pending.room) as usize / 8;
+        write_stuffed(self.out, &self.pending.bits.to_be_bytes()[8 - bytes..]);
+        self.pending = Pending::NONE;
+    }
+}
+
+impl PutBits for BitWriter<'_> {
+    #[inline(always)]
+    fn put(&mut self, bits: u32, count: u32) {
+        self.pending.put(bits, count, |word| write_word(self.out, word));
+    }
+
+    #[inline(always)]
+    fn restart(&mut self) {
+        self.flush();
+        self.out.extend([0xff, RST0 + (self.restarts % 8) as u8]);
+        self.restarts += 1;
+    }
+}
+
+/// Collects bits for which it is not yet known where in a byte they will begin.
+#[derive(Default)]
+pub(super) struct BitCollector {
+    words: Vec<u64>,
+    pending: Pending,
+    /// Of each interval, which has words of its own: the number of its last word, and how many bits are in that.
+    intervals: Vec<(usize, u32)>,
+}
+
+impl BitCollector {
+    pub(super) fn clear(&mut self) {
+        self.words.clear();
+        self.intervals.clear();
+        self.pending = Pending::NONE;
+    }
+
+    /// There will be no more bits; what is collected can be appended to a file.
+    #[inline(always)]
+    pub(super) fn finish(&mut self) {
+        let Pending { bits, room } = std::mem::take(&mut self.pending);
+        self.intervals.push((self.words.len(), u64::BITS - room));
+        self.words.push(bits.checked_shl(room).unwrap_or(0));
+    }
+}
+
+impl PutBits for BitCollector {
+    #[inline(always)]
+    fn put(&mut self, bits: u32, count: u32) {
+        self.pending.put(bits, count, |word| self.words.push(word));
+    }
+
+    #[inline(always)]
+    fn restart(&mut self) {
+        self.finish();
+    }
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+#[inline(always)]
+fn write_word(out: &mut Vec<u8>, word: u64) {
+    const LOWEST: u64 = u64::MAX / 0xff;
+    // Whether a byte of the word is 0xff: its complement has a byte of zero.
+    if (!word).wrapping_sub(LOWEST) & word & (LOWEST << 7) == 0 {
+        out.extend_from_slice(&word.to_be_bytes());
+    } else {
+        write_stuffed(out, &word.to_be_bytes());
     }
 }
 

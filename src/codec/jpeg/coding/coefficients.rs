@@ -102,7 +102,7 @@ impl Coefficients {
         let (first, first_detail) = (self.means.len(), self.details.len());
         self.details.try_reserve(self.across * BLOCK * BLOCK).ok()?;
         for x in (0..width).step_by(BLOCK) {
-            let (mean, nonzero) = forward(&samples(band, width, x), quantizer, &mut self.details);
+            let (mean, nonzero) = forward(&samples_of_block(band, width, x), quantizer, &mut self.details);
             self.means.push(mean);
             self.nonzero.push(nonzero);
         }
@@ -141,6 +141,11 @@ impl<'a> Blocks<'a> {
         let (details, other_details) = self.details.split_at(of_them);
         *self = Self { means: other_means, nonzero: other_nonzero, details: other_details };
         Self { means, nonzero, details }
+    }
+
+    /// The mean of the last one.
+    pub(super) fn last_mean(&self) -> Option<i16> {
+        self.means.last().copied()
     }
 }
 
@@ -184,7 +189,7 @@ impl Requantizer {
 
 /// The samples of a block from a column of a band on. What lies beyond the band repeats its edge, which costs the fewest bits.
 #[inline(always)]
-fn samples(band: &[u8], width: usize, x: usize) -> [[u8; BLOCK]; BLOCK] {
+pub(super) fn samples_of_block(band: &[u8], width: usize, x: usize) -> [[u8; BLOCK]; BLOCK] {
     if x + BLOCK <= width && band.len() == width * BLOCK {
         return std::array::from_fn(|y| *band[y * width + x..].first_chunk().expect("it is inside"));
     }

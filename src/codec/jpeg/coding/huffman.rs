@@ -284,7 +284,7 @@ fn limit(mut counts: [u32; DEEPEST]) -> [u8; LONGEST] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bits::{BitReader, BitWriter, unstuff};
+    use super::super::bits::{BitReader, BitWriter, PutBits, unstuff};
     use super::*;
 
     #[test]

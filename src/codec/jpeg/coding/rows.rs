@@ -1,10 +1,8 @@
 //! A component that is written, row of blocks by row: its samples are transformed on the way, its coefficients are there.
 
-use std::slice::Chunks;
-
-use super::coefficients::{Blocks, Coefficients};
-use super::dct::Quantizer;
-use crate::codec::jpeg::libjpeg::{BLOCK, Plane, QuantTable};
+use super::coefficients::{Blocks, Coefficients, samples_of_block};
+use super::dct::{Quantizer, forward};
+use crate::codec::jpeg::libjpeg::{BLOCK, Plane};
 
 /// What a component is written from.
 #[derive(Clone, Copy, Debug)]
@@ -14,21 +12,19 @@ pub(in crate::codec::jpeg) enum Part<'a> {
     Coefficients(&'a Coefficients),
 }
 
-/// The rows of a component that are still to come.
+/// Rows of blocks of a component that follow each other.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Rows<'a> {
-    Samples { bands: Chunks<'a, u8>, width: usize, quantizer: Box<Quantizer>, row: Coefficients },
+    Samples { samples: &'a [u8], width: usize, quantizer: &'a Quantizer },
     Coefficients { across: usize, blocks: Blocks<'a> },
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(part: &Part<'a>, divisors: &QuantTable) -> Self {
+    pub(super) fn new(part: &Part<'a>, quantizer: &'a Quantizer) -> Self {
         match part {
-            Part::Samples(Plane { data, width, .. }) => Self::Samples {
-                bands: data.chunks(width * BLOCK),
-                width: *width,
-                quantizer: Box::new(Quantizer::new(divisors)),
-                row: Coefficients::of_rows(width.div_ceil(BLOCK)),
-            },
+            Part::Samples(Plane { data, width, .. }) => {
+                Self::Samples { samples: data, width: *width, quantizer }
+            }
             Part::Coefficients(all) => Self::Coefficients { across: all.across(), blocks: all.blocks() },
         }
     }
@@ -36,33 +32,53 @@ impl<'a> Rows<'a> {
     /// Blocks in a row.
     pub(super) fn across(&self) -> usize {
         match self {
-            Self::Samples { row, .. } => row.across(),
+            Self::Samples { width, .. } => width.div_ceil(BLOCK),
             Self::Coefficients { across, .. } => *across,
         }
     }
 
-    /// The blocks of so many more rows, or of as many as are left. `None` if memory runs out.
+    /// Takes the first so many rows away, or as many as there are.
     #[inline(always)]
-    pub(super) fn next(&mut self, rows: usize) -> Option<Blocks<'_>> {
+    pub(super) fn take_first(&mut self, rows: usize) -> Self {
         match self {
-            Self::Samples { bands, width, quantizer, row } => {
-                row.clear();
-                for band in bands.by_ref().take(rows) {
-                    row.transform(band, *width, quantizer)?;
-                }
-                Some(row.blocks())
+            Self::Samples { samples, width, quantizer } => {
+                let (first, others) = samples.split_at(samples.len().min(rows * BLOCK * *width));
+                *samples = others;
+                Self::Samples { samples: first, width: *width, quantizer }
             }
-            Self::Coefficients { across, blocks } => Some(blocks.take_first(rows * *across)),
+            Self::Coefficients { across, blocks } => {
+                Self::Coefficients { across: *across, blocks: blocks.take_first(rows * *across) }
+            }
         }
     }
 
-    /// Leaves out so many rows.
-    pub(super) fn skip(&mut self, rows: usize) {
+    /// The blocks of all rows; they may be put into `space`. `None` if memory runs out.
+    #[inline(always)]
+    pub(super) fn blocks<'s>(self, space: &'s mut Coefficients) -> Option<Blocks<'s>>
+    where
+        'a: 's,
+    {
         match self {
-            Self::Samples { bands, .. } => bands.by_ref().take(rows).for_each(drop),
-            Self::Coefficients { across, blocks } => {
-                blocks.take_first(rows * *across);
+            Self::Samples { samples, width, quantizer } => {
+                space.clear();
+                for band in samples.chunks(width * BLOCK) {
+                    space.transform(band, width, quantizer)?;
+                }
+                Some(space.blocks())
             }
+            Self::Coefficients { blocks, .. } => Some(blocks),
+        }
+    }
+
+    /// The mean of the last block.
+    pub(super) fn last_mean(self) -> Option<i16> {
+        match self {
+            Self::Samples { samples, width, quantizer } => {
+                let last = samples.chunks(width * BLOCK).next_back()?;
+                let block = samples_of_block(last, width, (self.across() - 1) * BLOCK);
+                Some(forward(&block, quantizer, &mut Vec::new()).0)
+            }
+            Self::Coefficients { blocks, .. } => blocks.last_mean(),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Huffman codes for a sequential picture, from a sample of it. The best codes would need a first pass over all of it, and those of the
 //! standard's example are a twentieth longer; a sample costs next to nothing and gets nearly all of that.
 
+use super::coefficients::Coefficients;
+use super::dct::Quantizer;
 use super::huffman::Encoder;
 use super::leaf;
 use super::rows::{Part, Rows};
 use super::write::{Counter, Walk, scan};
-use crate::codec::jpeg::libjpeg::{BLOCK, QuantTable};
+use crate::codec::jpeg::libjpeg::BLOCK;
 
 /// In how many rows of blocks a sample is taken at least, where there are so many.
 const ROWS: usize = 8;
@@ -17,27 +19,28 @@ const MOST: usize = 15;
 pub(super) type Codes = [Encoder; 2];
 
 /// The codes for the first component, and those for the others. `None` if memory runs out.
-pub(super) fn codes(height: u32, tables: &[QuantTable], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
+pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
     // What is not in the sample may still come, with up to 11 bits for a mean value's difference and 10 for the others.
     let mean = |symbol: u32| u32::from(symbol <= 11);
     let detail = |symbol: u32| u32::from((1..=10).contains(&(symbol & 15)) || symbol == 0 || symbol == 0xf0);
     let mut counters = [(); 2].map(|()| [Counter::starting(mean), Counter::starting(detail)]);
     let step = (height as usize / BLOCK / ROWS).clamp(1, MOST);
-    for (component, (part, table)) in parts.iter().zip(tables).enumerate() {
-        let mut rows = Rows::new(part, table);
+    for (component, (part, quantizer)) in parts.iter().zip(quantizers).enumerate() {
+        let rows = Rows::new(part, quantizer);
         leaf::run(
             #[inline(always)]
-            || count(&mut rows, step, &mut counters[component.min(1)]),
+            || count(rows, step, &mut counters[component.min(1)]),
         )?;
     }
     Some(counters.map(|counters| counters.map(|counter| Encoder::optimal(&counter.frequencies))))
 }
 
 #[inline(always)]
-fn count(rows: &mut Rows<'_>, step: usize, [means, details]: &mut [Counter; 2]) -> Option<()> {
+fn count(mut rows: Rows<'_>, step: usize, [means, details]: &mut [Counter; 2]) -> Option<()> {
+    let mut space = Coefficients::of_rows(rows.across());
     let (mut walk_means, mut walk_details) = (Walk::new(scan(0, 0, 0), 0), Walk::new(scan(0, 1, 63), 0));
     loop {
-        let mut row = rows.next(1)?.peekable();
+        let mut row = rows.take_first(1).blocks(&mut space)?.peekable();
         if row.peek().is_none() {
             return Some(());
         }
@@ -47,6 +50,6 @@ fn count(rows: &mut Rows<'_>, step: usize, [means, details]: &mut [Counter; 2]) 
             // The end of every block is told by itself: a run of one, which is the same symbol.
             walk_details.finish(details);
         }
-        rows.skip(step - 1);
+        rows.take_first(step - 1);
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::codec::jpeg::libjpeg::{self, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
 use crate::codec::jpeg::markers::{Component, Markers};
 use crate::codec::jpeg::plane_size;
+use crate::cores::Cores;
 
 const fn component(horizontal: u8, vertical: u8) -> Component {
     Component { horizontal, vertical }
@@ -246,7 +247,8 @@ fn write_ours(
     let parts: Vec<Part<'_>> = planes.into_iter().map(Part::Samples).collect();
     let frame = frame(size, components, Tables::Quality(quality));
     let mut file = Vec::new();
-    write(&mut file, &Frame { progressive, restart_interval: interval, ..frame }, &parts).unwrap();
+    write(&mut file, &Frame { progressive, restart_interval: interval, ..frame }, &parts, &Cores::new(0))
+        .unwrap();
     file
 }
 
@@ -275,6 +277,55 @@ fn what_is_written_is_what_libjpeg_would_write() {
     }
 }
 
+#[test]
+fn bands_make_one_file_whoever_codes_them() {
+    // Three bands each, whose rows have restarts at their start, in the middle, and none; the last rows and columns of MCUs are not whole.
+    let size = (1101, 601);
+    for (components, interval) in SAMPLINGS.into_iter().flat_map(|s| [0, 1, 69, 100].map(|i| (s, i))) {
+        let case = format!("{components:?} {interval}");
+        let sizes = sizes(size, components);
+        let samples = samples(&sizes);
+        let pixels = planes(samples.iter().map(Vec::as_slice), &sizes);
+        let packed = Pixels::Packed(Space::Gray, &samples[0]);
+        let theirs = if components.len() == 1 { &packed } else { &Pixels::Planes(&pixels) };
+        let frame = Frame { restart_interval: interval, ..frame(size, components, Tables::Quality(90)) };
+        let mut file = Vec::new();
+        libjpeg::write(&mut file, &frame, theirs).unwrap();
+        let expected = read_libjpeg(&file, &sizes).unwrap();
+
+        let parts: Vec<Part<'_>> = pixels.into_iter().map(Part::Samples).collect();
+        let by = |cores| {
+            let mut file = Vec::new();
+            write(&mut file, &frame, &parts, &Cores::new(cores)).unwrap();
+            file
+        };
+        let alone = by(0);
+        assert!(by(3) == alone, "{case}");
+        assert!(read_libjpeg(&alone, &sizes).expect(&case) == expected, "{case}");
+        let coefficients = rewritten_chroma(&alone, &sizes, &samples[0], interval, components);
+        assert!(coefficients.is_none_or(|file| file == alone), "{case}");
+    }
+}
+
+/// Writes luma from these samples, and chroma from the coefficients that a file has; nothing if those are not read from such files.
+fn rewritten_chroma(
+    file: &[u8],
+    sizes: &[PlaneSize],
+    luma: &[u8],
+    interval: u16,
+    components: &[Component],
+) -> Option<Vec<u8>> {
+    let mut samples = vec![0; sizes[0].bytes()];
+    let picture = read(file, &mut [sizes[0].plane(&mut samples[..])], Rest::Coefficients(None), &mut [])?;
+    let mut parts = vec![Part::Samples(sizes[0].plane(luma))];
+    parts.extend(picture.rest.iter().map(Part::Coefficients));
+    let size = (sizes[0].width as u32, sizes[0].rows as u32);
+    let frame = Frame { restart_interval: interval, ..frame(size, components, Tables::Own(&picture.tables)) };
+    let mut out = Vec::new();
+    write(&mut out, &frame, &parts, &Cores::new(2)).unwrap();
+    Some(out)
+}
+
 /// Reads luma and the coefficients of chroma, and writes both, with these tables or its own, as sequential or progressive file.
 fn rewrite(file: &[u8], sizes: &[PlaneSize], tables: Option<&[QuantTable]>, progressive: bool) -> Vec<u8> {
     let markers = Markers::scan(file).unwrap();
@@ -288,7 +339,7 @@ fn rewrite(file: &[u8], sizes: &[PlaneSize], tables: Option<&[QuantTable]>, prog
     let tables = Tables::Own(tables.unwrap_or(&picture.tables));
     let frame = frame((markers.width, markers.height), &markers.components, tables);
     let mut out = Vec::new();
-    write(&mut out, &Frame { progressive, ..frame }, &parts).unwrap();
+    write(&mut out, &Frame { progressive, ..frame }, &parts, &Cores::new(0)).unwrap();
     out
 }
 
@@ -356,7 +407,7 @@ fn tables_of_16_bits_are_kept() {
     for progressive in [false, true] {
         let mut file = Vec::new();
         let frame = Frame { progressive, ..frame((64, 64), &[FULL], Tables::Own(&tables)) };
-        write(&mut file, &frame, &[Part::Samples(size.plane(&samples[0][..]))]).unwrap();
+        write(&mut file, &frame, &[Part::Samples(size.plane(&samples[0][..]))], &Cores::new(0)).unwrap();
         let (ours, theirs) = (read_ours(&file, &[size]).unwrap(), read_libjpeg(&file, &[size]).unwrap());
         assert!(ours == theirs && ours.1 == tables);
     }

@@ -1,7 +1,7 @@
 //! A file, written; a progressive one here. Its coefficients are counted while they are made, block by block; every scan then has the
 //! code that suits it best.
 
-use super::bits::BitWriter;
+use super::bits::{BitWriter, PutBits};
 use super::coefficients::{Blocks, Coefficients};
 use super::dct::Quantizer;
 use super::huffman::Encoder;
@@ -10,6 +10,7 @@ use super::{ZIGZAG, band, leaf, write_sequential};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, Fault, Frame, QuantTable};
 use crate::codec::jpeg::markers::{APP0, DHT, DQT, DRI, Density, EOI, SOF0, SOF1, SOF2, SOI, SOS};
+use crate::cores::Cores;
 
 /// What a scan tells: some coefficients of one component. None of them is split by bits, since later refinements would take longer
 /// than all else together.
@@ -40,17 +41,18 @@ const SCANS: [Scan; 8] = [
 /// The longest run of blocks with nothing to tell that a symbol can say.
 const LONGEST_RUN: u32 = 0x7fff;
 
-/// Encodes; `out` is cleared first.
+/// Encodes, with the help of idle cores; `out` is cleared first.
 pub(in crate::codec::jpeg) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
     parts: &[Part<'_>],
+    cores: &Cores,
 ) -> Result<(), Fault> {
     let tables = frame.quant_tables()?;
     out.clear();
     let written = match frame.progressive {
         true => write_progressive(out, frame, &tables, parts),
-        false => write_sequential::write(out, frame, &tables, parts),
+        false => write_sequential::write(out, frame, &tables, parts, cores),
     };
     written.ok_or_else(Fault::out_of_memory)?;
     out.extend([0xff, EOI]);
@@ -177,7 +179,7 @@ fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, blocks: Blocks<'_>,
     leaf::run(
         #[inline(always)]
         || {
-            let mut emitter = Emitter { bits: BitWriter::new(out), code, restarts: 0 };
+            let mut emitter = Emitter { bits: BitWriter::new(out), code };
             let mut walk = Walk::new(scan, interval);
             walk.blocks(blocks, &mut emitter);
             walk.finish(&mut emitter);
@@ -219,7 +221,6 @@ impl Sink for Counter {
 struct Emitter<'a> {
     bits: BitWriter<'a>,
     code: &'a Encoder,
-    restarts: usize,
 }
 
 impl Sink for Emitter<'_> {
@@ -231,8 +232,7 @@ impl Sink for Emitter<'_> {
 
     #[inline(always)]
     fn restart(&mut self) {
-        self.bits.restart(self.restarts);
-        self.restarts += 1;
+        self.bits.restart();
     }
 }
 

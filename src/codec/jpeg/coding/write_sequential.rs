@@ -1,7 +1,12 @@
-//! A sequential file, written: all components in one scan, MCU by MCU (T.81, A.2.3).
+//! A sequential file, written: all components in one scan, MCU by MCU (T.81, A.2.3). It is cut into bands of rows of MCUs, each of which
+//! is coded by itself, where there is an idle core on that; what a band has to know of the one before are the means of its last
+//! blocks. The file is the same for any number of cores.
 
-use super::bits::BitWriter;
-use super::coefficients::{Blocks, Quantized};
+use std::ops::Range;
+
+use super::bits::{BitCollector, BitWriter, PutBits};
+use super::coefficients::{Blocks, Coefficients, Quantized};
+use super::dct::Quantizer;
 use super::huffman::Encoder;
 use super::leaf;
 use super::rows::{Part, Rows};
@@ -10,6 +15,13 @@ use super::write::{coded, write_header, write_segment};
 use crate::codec::jpeg::largest_factors;
 use crate::codec::jpeg::libjpeg::{BLOCK, Frame, QuantTable};
 use crate::codec::jpeg::markers::{Component as Factors, DHT, SOS};
+use crate::cores::Cores;
+
+/// Pixels of a band: so many rows of MCUs that it has at least these.
+const BAND: usize = 256 << 10;
+
+/// The largest sampling factor (T.81, B.2.2).
+const MOST_FACTOR: usize = 4;
 
 /// Writes header and scan. `None` if memory runs out.
 pub(super) fn write(
@@ -17,8 +29,10 @@ pub(super) fn write(
     frame: &Frame<'_>,
     tables: &[QuantTable],
     parts: &[Part<'_>],
+    cores: &Cores,
 ) -> Option<()> {
-    let codes = codes(frame.height, tables, parts)?;
+    let quantizers: Vec<Quantizer> = tables.iter().map(Quantizer::new).collect();
+    let codes = codes(frame.height, &quantizers, parts)?;
     write_header(out, frame, tables);
     for (number, [means, details]) in (0..).zip(&codes).take(parts.len()) {
         write_segment(out, DHT, &means.definition(number));
@@ -27,83 +41,170 @@ pub(super) fn write(
     let selectors = (0..).zip(parts).flat_map(|(i, _)| [i + 1, if i == 0 { 0 } else { 0x11 }]);
     let header: Vec<u8> = [parts.len() as u8].into_iter().chain(selectors).chain([0, 63, 0]).collect();
     write_segment(out, SOS, &header);
-    let mut scan = Scan::new(frame, tables, parts, &codes);
-    leaf::run(
-        #[inline(always)]
-        || scan.write(BitWriter::new(out)),
-    )
-}
 
-/// The largest sampling factor (T.81, B.2.2).
-const MOST_FACTOR: usize = 4;
+    let scan = Scan::new(frame, &quantizers, parts, &codes);
+    let mut bits = BitWriter::new(out);
+    let take = |coder: &mut Coder| {
+        coder.coded.ok_or(())?;
+        bits.append(&coder.bits);
+        Ok::<_, ()>(())
+    };
+    // Helpers to whom such rows were large would take memory that nobody counts.
+    let nobody = Cores::new(0);
+    let cores = if scan.row_pixels() > 2 * BAND { &nobody } else { cores };
+    cores.in_order(scan.bands(), || Coder::new(&scan.components), Coder::code, take).ok()?;
+    bits.flush();
+    Some(())
+}
 
 struct Scan<'a> {
     components: Vec<Component<'a>>,
+    grid: Grid,
+}
+
+/// How a picture is made of MCUs.
+#[derive(Clone, Copy)]
+struct Grid {
     /// MCUs across and down.
-    mcus: (usize, usize),
+    across: usize,
+    down: usize,
+    /// Pixels of an MCU.
+    pixels: usize,
     /// MCUs between restarts; 0 for none.
     interval: usize,
 }
 
+#[derive(Clone, Copy)]
 struct Component<'a> {
     rows: Rows<'a>,
     /// Blocks of it in an MCU.
     factors: Factors,
     codes: &'a Codes,
     /// The mean before.
-    mean: i32,
+    mean: i16,
+}
+
+/// Some rows of MCUs.
+struct Band<'a> {
+    components: Vec<Component<'a>>,
+    grid: Grid,
+    /// The number of its first one, and of the one behind its last.
+    rows: Range<usize>,
 }
 
 impl<'a> Scan<'a> {
-    fn new(frame: &Frame<'_>, tables: &[QuantTable], parts: &[Part<'a>], codes: &'a [Codes; 2]) -> Self {
+    fn new(
+        frame: &Frame<'_>,
+        quantizers: &'a [Quantizer],
+        parts: &[Part<'a>],
+        codes: &'a [Codes; 2],
+    ) -> Self {
         // A component alone goes block by block (T.81, A.2.2).
         let factors = if parts.len() == 1 { &[Factors::FULL] } else { frame.components };
         let (horizontal, vertical) = largest_factors(factors);
-        let mcus = |side: u32, factor: u8| (side as usize).div_ceil(BLOCK * usize::from(factor));
-        let mut components = Vec::new();
-        for (i, ((part, table), &factors)) in parts.iter().zip(tables).zip(factors).enumerate() {
-            let codes = &codes[i.min(1)];
-            components.push(Component { rows: Rows::new(part, table), factors, codes, mean: 0 });
-        }
-        Self {
-            components,
-            mcus: (mcus(frame.width, horizontal), mcus(frame.height, vertical)),
+        let mcu = |factor: u8| BLOCK * usize::from(factor);
+        let component = |(i, part): (usize, &Part<'a>)| Component {
+            rows: Rows::new(part, &quantizers[i]),
+            factors: factors[i],
+            codes: &codes[i.min(1)],
+            mean: 0,
+        };
+        let grid = Grid {
+            across: (frame.width as usize).div_ceil(mcu(horizontal)),
+            down: (frame.height as usize).div_ceil(mcu(vertical)),
+            pixels: mcu(horizontal) * mcu(vertical),
             interval: frame.restart_interval.into(),
-        }
+        };
+        Self { components: parts.iter().enumerate().map(component).collect(), grid }
     }
 
-    /// Writes all MCUs. `None` if memory runs out.
+    /// Pixels of a row of MCUs.
+    fn row_pixels(&self) -> usize {
+        self.grid.across * self.grid.pixels
+    }
+
+    fn bands(&self) -> impl ExactSizeIterator<Item = Band<'a>> {
+        let in_band = BAND.div_ceil(self.row_pixels());
+        let (mut left, grid) = (self.components.clone(), self.grid);
+        (0..grid.down.div_ceil(in_band)).map(move |number| Band {
+            components: left.iter_mut().map(|component| component.take_first(in_band)).collect(),
+            grid,
+            rows: number * in_band..((number + 1) * in_band).min(grid.down),
+        })
+    }
+}
+
+impl Component<'_> {
+    /// Takes so many rows of MCUs away.
+    fn take_first(&mut self, rows: usize) -> Self {
+        let first = self.rows.take_first(rows * usize::from(self.factors.vertical));
+        let mean = self.mean;
+        self.mean = first.last_mean().unwrap_or(mean);
+        Self { rows: first, mean, ..*self }
+    }
+}
+
+/// Codes bands.
+struct Coder {
+    /// The coefficients of a row of MCUs, for each component.
+    spaces: Vec<Coefficients>,
+    bits: BitCollector,
+    /// Nothing if memory ran out.
+    coded: Option<()>,
+}
+
+impl Coder {
+    fn new(components: &[Component<'_>]) -> Self {
+        let space = |component: &Component<'_>| Coefficients::of_rows(component.rows.across());
+        let spaces = components.iter().map(space).collect();
+        Self { spaces, bits: BitCollector::default(), coded: None }
+    }
+
+    /// Codes a band.
+    fn code(&mut self, mut band: Band<'_>) {
+        let mut bits = std::mem::take(&mut self.bits);
+        bits.clear();
+        self.coded = leaf::run(
+            #[inline(always)]
+            || band.code(&mut self.spaces, bits),
+        )
+        .map(|bits| self.bits = bits);
+    }
+}
+
+impl Band<'_> {
+    /// Codes all MCUs into bits, which is by value so that it stays in registers. `None` if memory runs out.
     #[inline(always)]
-    fn write(&mut self, mut bits: BitWriter<'_>) -> Option<()> {
-        let (across, down) = self.mcus;
-        for row in 0..down {
+    fn code(&mut self, spaces: &mut [Coefficients], mut bits: BitCollector) -> Option<BitCollector> {
+        let Grid { across, interval, .. } = self.grid;
+        for row in self.rows.clone() {
             let mut components = Vec::new();
             // Not collected: what runs inside of the iterator would not be compiled for this processor.
-            for component in &mut self.components {
-                components.push(component.next_row()?);
+            for (component, space) in self.components.iter_mut().zip(&mut *spaces) {
+                components.push(component.next_row(space)?);
             }
             for mcu in row * across..(row + 1) * across {
-                if self.interval > 0 && mcu > 0 && mcu % self.interval == 0 {
-                    bits.restart(mcu / self.interval - 1);
+                if interval > 0 && mcu > 0 && mcu % interval == 0 {
+                    bits.restart();
                     components.iter_mut().for_each(|component| *component.mean = 0);
                 }
                 for component in &mut components {
-                    component.write_mcu(&mut bits);
+                    component.code_mcu(&mut bits);
                 }
             }
         }
-        bits.flush();
-        Some(())
+        bits.finish();
+        Some(bits)
     }
 }
 
 impl Component<'_> {
     /// The blocks of its next row of MCUs.
     #[inline(always)]
-    fn next_row(&mut self) -> Option<McuRow<'_>> {
+    fn next_row<'r>(&'r mut self, space: &'r mut Coefficients) -> Option<McuRow<'r>> {
         let across = self.rows.across();
         let down = usize::from(self.factors.vertical);
-        let mut blocks = self.rows.next(down)?;
+        let mut blocks = self.rows.take_first(down).blocks(space)?;
         let mut rows = [Blocks::default(); MOST_FACTOR];
         for row in &mut rows[..down] {
             *row = blocks.take_first(across);
@@ -125,36 +226,36 @@ struct McuRow<'a> {
     across: usize,
     down: usize,
     codes: &'a Codes,
-    mean: &'a mut i32,
+    mean: &'a mut i16,
 }
 
 impl McuRow<'_> {
     #[inline(always)]
-    fn write_mcu(&mut self, bits: &mut BitWriter<'_>) {
+    fn code_mcu(&mut self, bits: &mut impl PutBits) {
         for row in &mut self.rows[..self.down] {
             for _ in 0..self.across {
                 // An MCU may reach beyond the component: the shortest block there is.
-                let block = row.next().unwrap_or((*self.mean as i16, 0, &[]));
-                *self.mean = write_block(bits, self.codes, *self.mean, block);
+                let block = row.next().unwrap_or((*self.mean, 0, &[]));
+                code_block(bits, self.codes, *self.mean, block);
+                *self.mean = block.0;
             }
         }
     }
 }
 
-/// Writes a block behind one with that mean (T.81, F.1.2). Returns its own.
+/// Codes a block behind one with that mean (T.81, F.1.2).
 #[inline(always)]
-fn write_block(
-    bits: &mut BitWriter<'_>,
+fn code_block(
+    bits: &mut impl PutBits,
     [means, details]: &Codes,
-    mean_before: i32,
+    mean_before: i16,
     (mean, mut nonzero, values): Quantized<'_>,
-) -> i32 {
+) {
     let mut put = |encoder: &Encoder, symbol: u32, further: u32, count: u32| {
         let (code, length) = encoder.code(symbol as u8);
         bits.put(code << count | further, length + count);
     };
-    let mean = i32::from(mean);
-    let (further, size) = coded(mean - mean_before);
+    let (further, size) = coded(i32::from(mean) - i32::from(mean_before));
     put(means, size, further, size);
     let mut next = 1;
     for &value in values {
@@ -172,5 +273,4 @@ fn write_block(
     if next < 64 {
         put(details, 0, 0, 0);
     }
-    mean
 }
