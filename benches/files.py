@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """histeqd on its devices and OpenCV, from files in memory to files in memory: a folder of large gray pictures, and cold starts.
 
-usage: files.py HISTEQD [--devices cpu,auto,all] [--pictures 600] [--runs 3] [--scratch /dev/shm]        needs: numpy, cv2 for OpenCV
+usage: files.py HISTEQD [--devices cpu,auto,all] [--pictures 600] [--runs 3] [--scratch /dev/shm] [--depth 16] [--flags '...']
+needs: numpy, cv2 for OpenCV (at 8 bits)
+
 Prints, for 1, 10 and so many pictures of 4096x3072, when the first output was there and when all of them were, and MB/s.
 """
 import argparse, multiprocessing, os, shutil, statistics, subprocess, sys, time
@@ -12,7 +14,7 @@ import numpy
 WIDTH, HEIGHT = 4096, 3072
 
 
-def make(folder, count):
+def make(folder, count, depth):
     """`count` names of four different pictures."""
     rng = numpy.random.default_rng(0)
     y, x = numpy.mgrid[:HEIGHT, :WIDTH]
@@ -21,8 +23,9 @@ def make(folder, count):
     for number in range(count):
         path = folder / f'{number}.pgm'
         if number < 4:
-            samples = (wave + rng.normal(0, 6, wave.shape) + number).clip(0, 255).astype(numpy.uint8)
-            path.write_bytes(b'P5\n%d %d\n255\n' % (WIDTH, HEIGHT) + samples.tobytes())
+            samples = (wave + rng.normal(0, 6, wave.shape) + number).clip(0, 255) * (1 << depth - 8)
+            samples = samples.astype('>u2' if depth > 8 else 'u1')
+            path.write_bytes(b'P5\n%d %d\n%d\n' % (WIDTH, HEIGHT, (1 << depth) - 1) + samples.tobytes())
         else:
             os.link(folder / f'{number % 4}.pgm', path)
 
@@ -36,9 +39,9 @@ def touch(folder, size):
     (folder / 'touch').unlink()
 
 
-def histeqd(binary, device):
+def histeqd(binary, device, flags):
     def run(inbox, out):
-        command = [binary, str(inbox), '--out', str(out), '--no-config', '--quiet', '--devices', device]
+        command = [binary, str(inbox), '--out', str(out), '--no-config', '--quiet', '--devices', device, *flags]
         start, first = time.perf_counter(), None
         with subprocess.Popen(command) as process:
             while process.poll() is None:
@@ -77,15 +80,19 @@ def main():
     parser.add_argument('--pictures', type=int, default=600)
     parser.add_argument('--runs', type=int, default=3)
     parser.add_argument('--scratch', type=Path, default=Path('/dev/shm'))
+    parser.add_argument('--depth', type=int, choices=[8, 16], default=8, help='bits a sample')
+    parser.add_argument('--flags', default='', help='more flags for histeqd, as one argument')
     given = parser.parse_args()
 
-    runners = {f'histeqd --devices {device}': histeqd(given.histeqd, device) for device in given.devices.split(';')}
-    runners['OpenCV, a process a core'] = opencv
-    touch(given.scratch, 3 * given.pictures * WIDTH * HEIGHT)
+    flags, bytes_each = given.flags.split(), WIDTH * HEIGHT * given.depth // 8
+    runners = {f'histeqd --devices {device}': histeqd(given.histeqd, device, flags) for device in given.devices.split(';')}
+    if given.depth == 8 and not flags:
+        runners['OpenCV, a process a core'] = opencv
+    touch(given.scratch, 3 * given.pictures * bytes_each)
     print('| | pictures | first output, ms | all, s | MB/s |\n| --- | --: | --: | --: | --: |')
     for pictures in sorted({1, 10, given.pictures}):
         inbox, out = given.scratch / f'inbox-{pictures}', given.scratch / 'out'
-        make(inbox, pictures)
+        make(inbox, pictures, given.depth)
         times = {name: [] for name in runners}
         for _ in range(given.runs):
             for name, run in runners.items():
@@ -97,7 +104,7 @@ def main():
         for name, each in times.items():
             if each:
                 first, seconds = (statistics.median(column) for column in zip(*each))
-                rate = pictures * WIDTH * HEIGHT / seconds / 1e6
+                rate = pictures * bytes_each / seconds / 1e6
                 print(f'| {name} | {pictures} | {1e3 * first:.0f} | {seconds:.3f} | {rate:.0f} |', flush=True)
         shutil.rmtree(inbox)
         shutil.rmtree(out, ignore_errors=True)

@@ -162,24 +162,33 @@ impl Load {
 #[derive(Debug)]
 pub struct Meter {
     start: Instant,
-    processor: f64,
+    processor: Duration,
 }
 
 impl Meter {
     /// From now on.
     pub fn start() -> Self {
-        Self { start: Instant::now(), processor: processor_seconds() }
+        Self { start: Instant::now(), processor: process_time() }
     }
 
     /// Seconds since then, and seconds of processor time.
     pub fn read(&self) -> (f64, f64) {
-        (self.start.elapsed().as_secs_f64(), processor_seconds() - self.processor)
+        (self.start.elapsed().as_secs_f64(), (process_time() - self.processor).as_secs_f64())
     }
 }
 
-fn processor_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+/// Processor time of this process so far.
+pub fn process_time() -> Duration {
+    time(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of this thread so far.
+pub fn thread_time() -> Duration {
+    time(ClockId::ThreadCPUTime)
+}
+
+fn time(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().unwrap_or_default()
 }
 
 /// What kept a run from being faster.

@@ -1,19 +1,23 @@
 //! The CPU as a device: the reference that every other backend equals byte for byte.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{Device, DeviceState};
 use crate::cores::Cores;
 use crate::pipeline::Task;
-use crate::timings::Stage;
+use crate::timings::{Stage, thread_time};
 use crate::worker::{CpuLane, Lane};
 
 /// The CPU: one lane a core, each a thread of this process.
 pub struct CpuDevice {
     work: Mutex<Option<Sender<Task>>>,
+    /// Processor time that the lanes took, in nanoseconds.
+    taken: Arc<AtomicU64>,
 }
 
 impl CpuDevice {
@@ -26,23 +30,32 @@ impl CpuDevice {
         equalized: &Sender<Task>,
     ) -> std::io::Result<Self> {
         let (work, tasks) = crossbeam_channel::bounded(slots);
+        let taken = Arc::<AtomicU64>::default();
         for number in 0..lanes {
             let (tasks, cores, equalized) = (tasks.clone(), Arc::clone(cores), equalized.clone());
+            let taken = Arc::clone(&taken);
             std::thread::Builder::new()
                 .name(format!("lane-cpu-{number}"))
-                .spawn_scoped(scope, move || run_lane(&tasks, &cores, &equalized))?;
+                .spawn_scoped(scope, move || run_lane(&tasks, &cores, &taken, &equalized))?;
         }
-        Ok(Self { work: Mutex::new(Some(work)) })
+        Ok(Self { work: Mutex::new(Some(work)), taken })
+    }
+
+    /// Processor time that the lanes took so far.
+    pub fn time(&self) -> Duration {
+        Duration::from_nanos(self.taken.load(Ordering::Relaxed))
     }
 }
 
-fn run_lane(tasks: &Receiver<Task>, cores: &Cores, equalized: &Sender<Task>) {
+fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized: &Sender<Task>) {
     let mut lane = CpuLane::default();
     for mut task in tasks {
         task.mark(Stage::Queue);
         let working = cores.work();
         let (layout, order) = (task.layout, task.order);
+        let before = thread_time();
         lane.carry_out(task.slot.bytes_mut(), &layout, &order).expect("the CPU does not fail");
+        taken.fetch_add((thread_time() - before).as_nanos() as u64, Ordering::Relaxed);
         drop(working);
         task.mark(Stage::Device);
         if equalized.send(task).is_err() {

@@ -151,6 +151,27 @@ fn clahe_with_other_limits_and_tiles_has_the_same_bytes() {
     assert_parity(test, &["--method", "clahe", "--clip-limit", "1.37", "--tile-size", "48"]);
 }
 
+#[test]
+fn gpus_are_taken_where_they_pay() {
+    if gpus("gpus_are_taken_where_they_pay") == 0 {
+        return;
+    }
+    let mut noise = Noise(3);
+    // Each takes the CPU a third of a second, for the tiles' LUTs of 16 bits.
+    let tiled: Vec<_> = (0..12)
+        .map(|number| (format!("{number}.pgm"), pam(256, 256, 1, 65535, Data::Natural, &mut noise)))
+        .collect();
+    let equalized = Batch::new(tiled, &["--method", "clahe", "--tiles", "32x32", "--threads", "1"]);
+    let summary = equalized.assert_done(&equalized.histeqd("auto", "out").output().unwrap(), "out");
+    assert!(by(&summary, "cpu") < 12, "equalizing was all there was to do: {summary}");
+
+    let encoded = many(40, &["--format", "png", "--png-level", "small", "--threads", "1"]);
+    let output = encoded.histeqd("auto", "out").output().unwrap();
+    let summary = encoded.assert_done(&output, "out");
+    assert!(summary["seconds"].as_f64().unwrap() > 1.0, "there was time for more: {summary}");
+    assert_eq!(by(&summary, "cpu"), 40, "equalizing was next to nothing: {summary}");
+}
+
 /// So many gray pictures.
 fn many(count: u64, flags: &'static [&'static str]) -> Batch {
     let mut noise = Noise(7);
