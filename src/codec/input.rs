@@ -23,6 +23,8 @@ pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>, limits: &Limits) 
     if buffer.capacity() / 2 > wanted {
         buffer.shrink_to(wanted);
     }
+    // Without room it would be read in small pieces first.
+    buffer.try_reserve(HEAD as usize).map_err(|_| CodecError::OutOfMemory { bytes: HEAD })?;
     file.take(HEAD).read_to_end(buffer)?;
     Ok(())
 }
