@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """histeqd on its devices and OpenCV, from files in memory to files in memory: a folder of large gray pictures, and cold starts.
 
-usage: files.py HISTEQD [--devices cpu,auto,all] [--pictures 600] [--runs 3] [--scratch /dev/shm] [--depth 16] [--flags '...']
+usage: files.py HISTEQD [--devices 'cpu;auto;all'] [--pictures 600] [--runs 3] [--scratch /dev/shm] [--depth 16] [--flags '...']
 needs: numpy, cv2 for OpenCV (at 8 bits)
 
 Prints, for 1, 10 and so many pictures of 4096x3072, when the first output was there and when all of them were, and MB/s.

@@ -30,6 +30,11 @@ impl Cores {
         Self { idle: AtomicIsize::new(isize::try_from(count).unwrap_or(isize::MAX)) }
     }
 
+    /// None that could help.
+    pub fn none() -> Self {
+        Self::new(0)
+    }
+
     /// A core for a thread that works in any case, be there an idle one or not.
     pub fn work(&self) -> Core<'_> {
         self.idle.fetch_sub(1, Ordering::Relaxed);

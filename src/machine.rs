@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::cores::Cores;
 use crate::device::{DeviceState, Devices};
 use crate::pipeline::PUBLISHERS;
-use crate::slot::{SlotPool, SlotUse};
+use crate::slot::{SlotPool, SlotUse, bound_heaps};
 use crate::timings::{Load, Meter};
 
 /// The slots, the cores and the devices of a run.
@@ -24,6 +24,7 @@ impl Machine {
     /// A machine without devices, whose slots will take no more than `memory` bytes, with cores for so many `threads`.
     pub fn new(memory: u64, threads: usize) -> Self {
         raise_limit_of_files();
+        bound_heaps(threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
         Self { pool, cores, devices: Devices::default() }
     }

@@ -215,13 +215,12 @@ pub struct SlotPool {
 
 /// Slots grow in steps, so that a folder of nearly equal pictures settles at once.
 const STEP: u64 = 256 * 1024;
-/// The steps of slots larger than a quarter of this: private memory of whole huge pages gets them, and keeps them when it grows.
+/// The steps of the CPU's slots larger than a quarter of this: private memory of whole huge pages gets them, and keeps them when it grows.
 const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
 impl SlotPool {
     /// A pool that will never hold more than `memory` bytes.
     pub fn new(memory: u64) -> Self {
-        return_what_is_freed();
         let state = State {
             memory,
             memory_left: memory,
@@ -344,14 +343,21 @@ impl SlotPool {
     }
 }
 
-/// Has the heap give large blocks back to the system as soon as they are free. glibc would keep up to 64 MiB of them for
-/// each thread, which is outside every bound.
-fn return_what_is_freed() {
+/// What the heaps of all threads may keep of what is freed, in bytes.
+const HEAPS_KEEP: usize = 32 << 20;
+
+/// Bounds what the heaps of so many decoders, and as many encoders, keep of what is freed: glibc would keep up to 64 MiB for each thread,
+/// which is outside every bound. To keep nothing has every picture wait for new pages, a twentieth of a JPEG's time.
+pub fn bound_heaps(threads: usize) {
+    let keep = (HEAPS_KEEP / (2 * threads.max(1))).clamp(1 << 20, 8 << 20) as libc::c_int;
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt only sets a number of the allocator, under the allocator's own lock.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, keep);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, keep / 2);
     }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = keep;
 }
 
 impl State {
@@ -373,8 +379,7 @@ impl State {
             Ok(self.free.remove(at))
         } else {
             let at = self.free.iter().rposition(admits)?;
-            let step = if needed > HUGE_STEP / 4 { HUGE_STEP } else { STEP };
-            let rounded = (needed + needed / 8).next_multiple_of(step);
+            let rounded = (needed + needed / 8).next_multiple_of(self.step(at, needed));
             self.largest = self.largest.max(rounded);
             let sizes = [self.fair_share(), rounded, needed];
             let mut sizes = sizes.into_iter().filter(|&bytes| suits(bytes));
@@ -387,10 +392,21 @@ impl State {
         Some(taken)
     }
 
+    fn step(&self, at: usize, needed: u64) -> u64 {
+        let private = !self.members[self.free[at].device].accelerator;
+        let huge = private && needed > HUGE_STEP / 4 && self.share() >= HUGE_STEP;
+        if huge { HUGE_STEP } else { STEP }
+    }
+
+    /// A slot's part of the bound.
+    fn share(&self) -> u64 {
+        self.memory / (self.slots - self.compressed).max(1)
+    }
+
     /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
     /// taken only when they are touched), but no more than its part of the bound.
     fn fair_share(&self) -> u64 {
-        self.largest.min(self.memory / (self.slots - self.compressed).max(1))
+        self.largest.min(self.share())
     }
 
     /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up workspaces and the memory of other free slots

@@ -138,9 +138,10 @@ pub struct Written {
 
     /// What equalizes: auto, cpu, all, or GPUs by number or UUID [default: auto]
     ///
-    /// "auto" uses the GPUs that work, and the processor until they are ready or where there is none. "cpu" leaves GPUs
-    /// alone. "all" uses every GPU, and gives up where one cannot be used. A list such as "0,2" or "GPU-6a1b..." uses
-    /// those, numbered as `histeqd devices` shows them. Every device makes the same bytes, apart from JPEGs: see --jpeg.
+    /// "auto" uses the GPUs that work where that pays: for JPEGs that they can decode, and where equalizing is a good part of
+    /// the work; otherwise, and until they are ready, the processor. A service has them ready in any case. "cpu" leaves GPUs
+    /// alone. "all" uses every GPU, and gives up where one cannot be used. A list such as "0,2" or "GPU-6a1b..." uses those,
+    /// numbered as `histeqd devices` shows them. Every device makes the same bytes, apart from JPEGs: see --jpeg.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceChoice>,

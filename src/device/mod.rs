@@ -183,9 +183,9 @@ impl Devices {
                 starter.insisted(scope, &start, |found| some(usable(found, &start)))
             }
             DeviceChoice::Auto => {
-                // A service has them ready, whatever comes.
-                let always = around.settings.watch || split;
-                let pays = move || always || pays(cpu.time(), process_time());
+                // A service has them ready, whatever comes; channels that are to be split over devices need some.
+                let (always, before) = (around.settings.watch || split, process_time());
+                let pays = move || always || lanes_take_much(cpu.time(), process_time() - before);
                 Builder::new()
                     .name("find-gpus".to_owned())
                     .spawn_scoped(scope, move || starter.whatever_there_is(scope, pays, &start))
@@ -261,28 +261,39 @@ struct Starter<'a> {
 }
 
 impl<'scope> Starter<'scope> {
-    /// Every GPU that can be used, as soon as that pays, or JPEGs have come, if there is still work then; what cannot is said, and the
-    /// CPU does the work.
+    /// Every GPU that can be used, as soon as that pays, or JPEGs have come that it could decode, if there is still work then; what
+    /// cannot is said, and the CPU does the work.
     fn whatever_there_is(
         &self,
         scope: &'scope Scope<'scope, '_>,
         pays: impl Fn() -> bool,
         start: &WorkerStart,
     ) {
-        loop {
-            if self.devices.finder.called_off_within(HEAD_START) {
-                return;
-            }
-            if pays() || self.pool.decoders_wanted(|| true) {
-                break;
-            }
+        if !self.in_time(|| pays() || self.pool.decoders_wanted(|| true)) {
+            return;
         }
         let found = match self.devices.finder.gpus() {
             Ok(found) => found,
             Err(reason) => return start.note(format!("no GPU is used: {reason}")),
         };
+        let decodes = matches!(nvjpeg(&found), Some(Ok(_)));
+        if !decodes && !pays() && !self.in_time(&pays) {
+            return;
+        }
         if let Err(error) = self.with_decoders(scope, &usable(&found, start), &found, start) {
             start.note(error.to_string());
+        }
+    }
+
+    /// Looks from time to time whether something has come to be so; `false` if the work is through before.
+    fn in_time(&self, so: impl Fn() -> bool) -> bool {
+        loop {
+            if self.devices.finder.called_off_within(HEAD_START) {
+                return false;
+            }
+            if so() {
+                return true;
+            }
         }
     }
 
@@ -371,7 +382,7 @@ impl<'scope> Starter<'scope> {
 }
 
 /// Whether GPUs pay where the lanes took so much of the processor's time.
-fn pays(lanes: Duration, all: Duration) -> bool {
+fn lanes_take_much(lanes: Duration, all: Duration) -> bool {
     lanes.as_secs_f64() >= WORTH_A_GPU * all.as_secs_f64()
 }
 
@@ -480,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_gpu_pays_where_equalizing_is_a_good_part_of_the_work() {
-        let of_a_second = |lanes| pays(Duration::from_millis(lanes), Duration::from_secs(1));
+        let of_a_second = |lanes| lanes_take_much(Duration::from_millis(lanes), Duration::from_secs(1));
         assert_eq!([250, 320, 340, 1000].map(of_a_second), [false, false, true, true]);
     }
 

@@ -10,3 +10,4 @@ mod inputs;
 mod outputs;
 mod report;
 mod signals;
+mod threads;

@@ -157,13 +157,13 @@ fn gpus_are_taken_where_they_pay() {
         return;
     }
     let mut noise = Noise(3);
-    // Each takes the CPU a third of a second, for the tiles' LUTs of 16 bits.
-    let tiled: Vec<_> = (0..12)
+    // The tiles' LUTs of 16 bits take the CPU many times what CUDA needs to start.
+    let tiled: Vec<_> = (0..100)
         .map(|number| (format!("{number}.pgm"), pam(256, 256, 1, 65535, Data::Natural, &mut noise)))
         .collect();
-    let equalized = Batch::new(tiled, &["--method", "clahe", "--tiles", "32x32", "--threads", "1"]);
+    let equalized = Batch::new(tiled, &["--method", "clahe", "--tiles", "16x16", "--threads", "1"]);
     let summary = equalized.assert_done(&equalized.histeqd("auto", "out").output().unwrap(), "out");
-    assert!(by(&summary, "cpu") < 12, "equalizing was all there was to do: {summary}");
+    assert!(by(&summary, "cpu") < 100, "equalizing was all there was to do: {summary}");
 
     let encoded = many(40, &["--format", "png", "--png-level", "small", "--threads", "1"]);
     let output = encoded.histeqd("auto", "out").output().unwrap();

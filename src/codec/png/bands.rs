@@ -185,7 +185,7 @@ pub(super) fn write<E>(
         write(press.out.bytes())
     };
     // Helpers to whom such rows were large would take memory that nobody counts.
-    let nobody = Cores::new(0);
+    let nobody = Cores::none();
     let cores = if rows.filtered() > BAND { &nobody } else { cores };
     cores.in_order(bands, || Press::new(&rows, level), Press::press, take)
 }

@@ -50,8 +50,8 @@ pub(super) fn write(
         Ok::<_, ()>(())
     };
     // Helpers to whom such rows were large would take memory that nobody counts.
-    let nobody = Cores::new(0);
-    let cores = if scan.row_pixels() > 2 * BAND { &nobody } else { cores };
+    let nobody = Cores::none();
+    let cores = if scan.row_samples() > 2 * BAND { &nobody } else { cores };
     cores.in_order(scan.bands(), || Coder::new(&scan.components), Coder::code, take).ok()?;
     bits.flush();
     Some(())
@@ -59,12 +59,12 @@ pub(super) fn write(
 
 struct Scan<'a> {
     components: Vec<Component<'a>>,
-    grid: Grid,
+    mcus: Mcus,
 }
 
 /// How a picture is made of MCUs.
 #[derive(Clone, Copy)]
-struct Grid {
+struct Mcus {
     /// MCUs across and down.
     across: usize,
     down: usize,
@@ -87,7 +87,7 @@ struct Component<'a> {
 /// Some rows of MCUs.
 struct Band<'a> {
     components: Vec<Component<'a>>,
-    grid: Grid,
+    mcus: Mcus,
     /// The number of its first one, and of the one behind its last.
     rows: Range<usize>,
 }
@@ -102,34 +102,35 @@ impl<'a> Scan<'a> {
         // A component alone goes block by block (T.81, A.2.2).
         let factors = if parts.len() == 1 { &[Factors::FULL] } else { frame.components };
         let (horizontal, vertical) = largest_factors(factors);
-        let mcu = |factor: u8| BLOCK * usize::from(factor);
+        let side = |factor: u8| BLOCK * usize::from(factor);
         let component = |(i, part): (usize, &Part<'a>)| Component {
             rows: Rows::new(part, &quantizers[i]),
             factors: factors[i],
             codes: &codes[i.min(1)],
             mean: 0,
         };
-        let grid = Grid {
-            across: (frame.width as usize).div_ceil(mcu(horizontal)),
-            down: (frame.height as usize).div_ceil(mcu(vertical)),
-            pixels: mcu(horizontal) * mcu(vertical),
+        let mcus = Mcus {
+            across: (frame.width as usize).div_ceil(side(horizontal)),
+            down: (frame.height as usize).div_ceil(side(vertical)),
+            pixels: side(horizontal) * side(vertical),
             interval: frame.restart_interval.into(),
         };
-        Self { components: parts.iter().enumerate().map(component).collect(), grid }
+        Self { components: parts.iter().enumerate().map(component).collect(), mcus }
     }
 
-    /// Pixels of a row of MCUs.
-    fn row_pixels(&self) -> usize {
-        self.grid.across * self.grid.pixels
+    /// Samples in a row of MCUs, of all components.
+    fn row_samples(&self) -> usize {
+        let of_mcu = |c: &Component<'_>| usize::from(c.factors.horizontal) * usize::from(c.factors.vertical);
+        self.mcus.across * self.components.iter().map(of_mcu).sum::<usize>() * BLOCK * BLOCK
     }
 
     fn bands(&self) -> impl ExactSizeIterator<Item = Band<'a>> {
-        let in_band = BAND.div_ceil(self.row_pixels());
-        let (mut left, grid) = (self.components.clone(), self.grid);
-        (0..grid.down.div_ceil(in_band)).map(move |number| Band {
+        let in_band = BAND.div_ceil(self.mcus.across * self.mcus.pixels);
+        let (mut left, mcus) = (self.components.clone(), self.mcus);
+        (0..mcus.down.div_ceil(in_band)).map(move |number| Band {
             components: left.iter_mut().map(|component| component.take_first(in_band)).collect(),
-            grid,
-            rows: number * in_band..((number + 1) * in_band).min(grid.down),
+            mcus,
+            rows: number * in_band..((number + 1) * in_band).min(mcus.down),
         })
     }
 }
@@ -176,7 +177,7 @@ impl Band<'_> {
     /// Codes all MCUs into bits, which is by value so that it stays in registers. `None` if memory runs out.
     #[inline(always)]
     fn code(&mut self, spaces: &mut [Coefficients], mut bits: BitCollector) -> Option<BitCollector> {
-        let Grid { across, interval, .. } = self.grid;
+        let Mcus { across, interval, .. } = self.mcus;
         for row in self.rows.clone() {
             let mut components = Vec::new();
             // Not collected: what runs inside of the iterator would not be compiled for this processor.

@@ -1,0 +1,36 @@
+//! How many threads a run starts.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use crate::harness::{Place, Ran};
+
+/// The names of the threads that a run had of each stage.
+fn stages(mut child: Child) -> (BTreeSet<String>, Ran) {
+    let mut seen = BTreeSet::new();
+    while child.try_wait().unwrap().is_none() {
+        // The process may end in between.
+        let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().flatten();
+        seen.extend(tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let of_stages = seen.iter().map(|name| name.trim().to_owned()).filter(|name| name.contains('-'));
+    let named = of_stages.filter(|name| name != "ctrl-c").collect();
+    (named, Ran::from(child.wait_with_output().unwrap()))
+}
+
+#[test]
+fn one_picture_has_one_thread_of_each_stage() {
+    let place = Place::new();
+    let samples: Vec<u8> = (0..2 * 256 * 256u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
+    place.file("in/a.pgm", [b"P5\n256 256\n65535\n", &samples[..]].concat());
+    // So many LUTs of 16 bits take a while, in which the threads can be looked at.
+    let mut command = place
+        .histeqd("in --out done --devices cpu --threads 3 --method clahe --tiles 32x32 --durability full");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (stages, ran) = stages(child);
+    ran.exits(0).says("Done: 1 picture");
+    assert_eq!(Vec::from_iter(&stages), ["decode-0", "encode-0", "lane-cpu-0", "publish-0"]);
+}
