@@ -41,7 +41,7 @@ pub fn picture(data: &[u8], format: Format) {
     read(&mut file_of(data), &target, &mut slot, 0).expect("what was read can be read again");
     assert!(slot[..pixels.len()] == pixels, "nothing of what was in the slot before shows");
     let mut out = file_of(&[]);
-    match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &Cores::new(0), &mut out) {
+    match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &Cores::new(1), &mut out) {
         Ok(_) => {}
         Err(CodecError::CannotRepresent { .. }) => return,
         Err(error) => panic!("it was read, but cannot be written: {error}"),
