@@ -343,7 +343,7 @@ impl SlotPool {
     }
 }
 
-/// What the heaps of all threads may keep of what is freed, in bytes.
+/// What the heaps of all decoders and encoders may keep of what is freed, in bytes, unless that is less than a MiB for each.
 const HEAPS_KEEP: usize = 32 << 20;
 
 /// Bounds what the heaps of so many decoders, and as many encoders, keep of what is freed: glibc would keep up to 64 MiB for each thread,
@@ -392,6 +392,7 @@ impl State {
         Some(taken)
     }
 
+    /// The step of the free slot at `at`, should it grow to so many bytes.
     fn step(&self, at: usize, needed: u64) -> u64 {
         let private = !self.members[self.free[at].device].accelerator;
         let huge = private && needed > HUGE_STEP / 4 && self.share() >= HUGE_STEP;

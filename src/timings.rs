@@ -177,8 +177,7 @@ impl Meter {
     }
 }
 
-/// Processor time of this process so far.
-pub fn process_time() -> Duration {
+fn process_time() -> Duration {
     time(ClockId::ProcessCPUTime)
 }
 

@@ -1,5 +1,6 @@
 //! Devices: where slots are equalized. One small trait, the CPU and the GPUs behind it, and who there is to choose from.
 
+mod choose;
 pub mod cpu;
 pub mod find;
 pub mod gpu;
@@ -13,15 +14,16 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DeviceChoice, DeviceName, JpegChoice, Settings};
+use crate::config::{DeviceChoice, JpegChoice, Settings};
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::pipeline::Task;
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotPool};
 use crate::split;
-use crate::timings::process_time;
+use crate::timings::Meter;
 use crate::worker::{Unit, WorkerArgs};
+use choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use cpu::CpuDevice;
 use find::Finder;
 use gpu::GpuDevice;
@@ -184,8 +186,8 @@ impl Devices {
             }
             DeviceChoice::Auto => {
                 // A service has them ready, whatever comes; channels that are to be split over devices need some.
-                let (always, before) = (around.settings.watch || split, process_time());
-                let pays = move || always || lanes_take_much(cpu.time(), process_time() - before);
+                let (always, meter) = (around.settings.watch || split, Meter::start());
+                let pays = move || always || lanes_take_much(cpu.time(), meter.read().1);
                 Builder::new()
                     .name("find-gpus".to_owned())
                     .spawn_scoped(scope, move || starter.whatever_there_is(scope, pays, &start))
@@ -381,9 +383,9 @@ impl<'scope> Starter<'scope> {
     }
 }
 
-/// Whether GPUs pay where the lanes took so much of the processor's time.
-fn lanes_take_much(lanes: Duration, all: Duration) -> bool {
-    lanes.as_secs_f64() >= WORTH_A_GPU * all.as_secs_f64()
+/// Whether GPUs pay where the lanes took so much of so many seconds of processor time.
+fn lanes_take_much(lanes: Duration, all: f64) -> bool {
+    lanes.as_secs_f64() >= WORTH_A_GPU * all
 }
 
 /// What is the same for every worker of a run.
@@ -408,101 +410,13 @@ impl WorkerStart {
     }
 }
 
-/// Whether nvJPEG is there, which is the same for all GPUs.
-fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
-    found.first()?.nvjpeg.as_ref()
-}
-
-/// What to say where a GPU could do JPEGs, but for nvJPEG.
-fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<String> {
-    let is_usable = |gpu: &GpuInfo| gpu.refused.is_none();
-    match nvjpeg(found) {
-        Some(Err(reason)) if jpeg == JpegChoice::Auto && found.iter().any(is_usable) => {
-            Some(format!("JPEGs are decoded and encoded by the processor: {reason}"))
-        }
-        _ => None,
-    }
-}
-
-/// The GPUs that can be used; of the others it is said why not.
-fn usable(found: &[GpuInfo], start: &WorkerStart) -> Vec<Unit> {
-    let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
-    refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
-    found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect()
-}
-
-/// At least one.
-fn some(units: Vec<Unit>) -> Result<Vec<Unit>, Error> {
-    if units.is_empty() {
-        return Err(Error::CannotRun("no GPU can be used; --jpeg auto works without one".to_owned()));
-    }
-    Ok(units)
-}
-
-/// The GPUs that the names stand for, in the names' order.
-fn choose(found: &[GpuInfo], names: Option<&[DeviceName]>) -> Result<Vec<Unit>, Error> {
-    let all: Vec<&GpuInfo> = match names {
-        None => found.iter().collect(),
-        Some(names) => names.iter().map(|name| find(found, name)).collect::<Result<_, _>>()?,
-    };
-    let unit = |gpu: &&GpuInfo| match &gpu.refused {
-        None => Ok(Unit::Gpu(gpu.ordinal)),
-        Some(reason) => {
-            Err(Error::CannotRun(format!("gpu{} ({}) cannot be used: {reason}", gpu.ordinal, gpu.name)))
-        }
-    };
-    all.iter().map(unit).collect()
-}
-
-fn find<'a>(found: &'a [GpuInfo], name: &DeviceName) -> Result<&'a GpuInfo, Error> {
-    let fits = |gpu: &&GpuInfo| match name {
-        DeviceName::Index(index) => *index == gpu.ordinal,
-        DeviceName::Uuid(prefix) => gpu.uuid.starts_with(prefix.as_str()),
-    };
-    let mut candidates = found.iter().filter(fits);
-    let first = candidates.next().ok_or_else(|| {
-        Error::CannotRun(format!("there is no GPU {name}; `histeqd devices` lists those there are"))
-    })?;
-    match candidates.next() {
-        None => Ok(first),
-        Some(_) => Err(Error::CannotRun(format!("{name} is the beginning of more than one GPU's UUID"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn gpu(nvjpeg: Result<&str, &str>, refused: Option<&str>) -> GpuInfo {
-        GpuInfo {
-            ordinal: 0,
-            name: "A GPU".to_owned(),
-            uuid: "GPU-1".to_owned(),
-            compute_capability: (7, 5),
-            memory: 1 << 34,
-            pcie: None,
-            driver_cuda: 12040,
-            driver: None,
-            count: 1,
-            nvjpeg: Some(nvjpeg.map(str::to_owned).map_err(str::to_owned)),
-            refused: refused.map(str::to_owned),
-        }
-    }
-
     #[test]
     fn a_gpu_pays_where_equalizing_is_a_good_part_of_the_work() {
-        let of_a_second = |lanes| lanes_take_much(Duration::from_millis(lanes), Duration::from_secs(1));
+        let of_a_second = |lanes| lanes_take_much(Duration::from_millis(lanes), 1.0);
         assert_eq!([250, 320, 340, 1000].map(of_a_second), [false, false, true, true]);
-    }
-
-    #[test]
-    fn that_nvjpeg_is_missing_is_said_where_it_would_be_used() {
-        let missing = [gpu(Err("libnvjpeg.so.12 is not there"), None)];
-        let said = without_nvjpeg(JpegChoice::Auto, &missing).unwrap();
-        assert_eq!(said, "JPEGs are decoded and encoded by the processor: libnvjpeg.so.12 is not there");
-        assert_eq!(without_nvjpeg(JpegChoice::Cpu, &missing), None);
-        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Ok("12.4"), None)]), None);
-        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Err("missing"), Some("too old"))]), None);
-        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[]), None);
     }
 }

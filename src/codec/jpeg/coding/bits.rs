@@ -102,9 +102,13 @@ struct Pending {
     room: u32,
 }
 
-impl Pending {
-    const NONE: Self = Self { bits: 0, room: u64::BITS };
+impl Default for Pending {
+    fn default() -> Self {
+        Self { bits: 0, room: u64::BITS }
+    }
+}
 
+impl Pending {
     /// Appends the last `count` bits of `bits`, at most 32; the others are zero. Gives the word that they complete to `write`.
     #[inline(always)]
     fn put(&mut self, bits: u32, count: u32, write: impl FnOnce(u64)) {
@@ -146,7 +150,7 @@ pub(super) struct BitWriter<'a> {
 
 impl<'a> BitWriter<'a> {
     pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
-        Self { out, pending: Pending::NONE, restarts: 0 }
+        Self { out, pending: Pending::default(), restarts: 0 }
     }
 
     /// Appends what was collected.
@@ -174,7 +178,7 @@ impl<'a> BitWriter<'a> {
         self.put((1 << missing) - 1, missing);
         let bytes = (u64::BITS - self.pending.room) as usize / 8;
         write_stuffed(self.out, &self.pending.bits.to_be_bytes()[8 - bytes..]);
-        self.pending = Pending::NONE;
+        self.pending = Pending::default();
     }
 }
 
@@ -205,7 +209,7 @@ impl BitCollector {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.intervals.clear();
-        self.pending = Pending::NONE;
+        self.pending = Pending::default();
     }
 
     /// There will be no more bits; what is collected can be appended to a file.
@@ -226,12 +230,6 @@ impl PutBits for BitCollector {
     #[inline(always)]
     fn restart(&mut self) {
         self.finish();
-    }
-}
-
-impl Default for Pending {
-    fn default() -> Self {
-        Self::NONE
     }
 }
 

@@ -1,0 +1,99 @@
+//! Which of the GPUs that there are a run uses.
+
+use super::{GpuInfo, WorkerStart};
+use crate::config::{DeviceName, JpegChoice};
+use crate::error::Error;
+use crate::worker::Unit;
+
+/// Whether nvJPEG is there, which is the same for all GPUs.
+pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
+    found.first()?.nvjpeg.as_ref()
+}
+
+/// What to say where a GPU could do JPEGs, but for nvJPEG.
+pub(super) fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<String> {
+    let is_usable = |gpu: &GpuInfo| gpu.refused.is_none();
+    match nvjpeg(found) {
+        Some(Err(reason)) if jpeg == JpegChoice::Auto && found.iter().any(is_usable) => {
+            Some(format!("JPEGs are decoded and encoded by the processor: {reason}"))
+        }
+        _ => None,
+    }
+}
+
+/// The GPUs that can be used; of the others it is said why not.
+pub(super) fn usable(found: &[GpuInfo], start: &WorkerStart) -> Vec<Unit> {
+    let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
+    refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
+    found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect()
+}
+
+/// At least one.
+pub(super) fn some(units: Vec<Unit>) -> Result<Vec<Unit>, Error> {
+    if units.is_empty() {
+        return Err(Error::CannotRun("no GPU can be used; --jpeg auto works without one".to_owned()));
+    }
+    Ok(units)
+}
+
+/// The GPUs that the names stand for, in the names' order.
+pub(super) fn choose(found: &[GpuInfo], names: Option<&[DeviceName]>) -> Result<Vec<Unit>, Error> {
+    let all: Vec<&GpuInfo> = match names {
+        None => found.iter().collect(),
+        Some(names) => names.iter().map(|name| find(found, name)).collect::<Result<_, _>>()?,
+    };
+    let unit = |gpu: &&GpuInfo| match &gpu.refused {
+        None => Ok(Unit::Gpu(gpu.ordinal)),
+        Some(reason) => {
+            Err(Error::CannotRun(format!("gpu{} ({}) cannot be used: {reason}", gpu.ordinal, gpu.name)))
+        }
+    };
+    all.iter().map(unit).collect()
+}
+
+fn find<'a>(found: &'a [GpuInfo], name: &DeviceName) -> Result<&'a GpuInfo, Error> {
+    let fits = |gpu: &&GpuInfo| match name {
+        DeviceName::Index(index) => *index == gpu.ordinal,
+        DeviceName::Uuid(prefix) => gpu.uuid.starts_with(prefix.as_str()),
+    };
+    let mut candidates = found.iter().filter(fits);
+    let first = candidates.next().ok_or_else(|| {
+        Error::CannotRun(format!("there is no GPU {name}; `histeqd devices` lists those there are"))
+    })?;
+    match candidates.next() {
+        None => Ok(first),
+        Some(_) => Err(Error::CannotRun(format!("{name} is the beginning of more than one GPU's UUID"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(nvjpeg: Result<&str, &str>, refused: Option<&str>) -> GpuInfo {
+        GpuInfo {
+            ordinal: 0,
+            name: "A GPU".to_owned(),
+            uuid: "GPU-1".to_owned(),
+            compute_capability: (7, 5),
+            memory: 1 << 34,
+            pcie: None,
+            driver_cuda: 12040,
+            driver: None,
+            count: 1,
+            nvjpeg: Some(nvjpeg.map(str::to_owned).map_err(str::to_owned)),
+            refused: refused.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn that_nvjpeg_is_missing_is_said_where_it_would_be_used() {
+        let missing = [gpu(Err("libnvjpeg.so.12 is not there"), None)];
+        let said = without_nvjpeg(JpegChoice::Auto, &missing).unwrap();
+        assert_eq!(said, "JPEGs are decoded and encoded by the processor: libnvjpeg.so.12 is not there");
+        assert_eq!(without_nvjpeg(JpegChoice::Cpu, &missing), None);
+        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Ok("12.4"), None)]), None);
+        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Err("missing"), Some("too old"))]), None);
+        assert_eq!(without_nvjpeg(JpegChoice::Auto, &[]), None);
+    }
+}
