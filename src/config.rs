@@ -157,6 +157,7 @@ impl Settings {
         }
         let (color, service) = (key(written.color), service(&written));
         let per_channel = color == Color::PerChannel;
+        let threads = machine::threads(key(written.threads));
         Ok(Self {
             operation: Operation { method: method(&written), per_channel },
             target: Target {
@@ -167,8 +168,8 @@ impl Settings {
                 per_channel,
             },
             limits: Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 },
-            threads: machine::threads(key(written.threads)).0.get(),
-            memory: machine::memory(key(written.memory)).0,
+            threads: threads.0.get(),
+            memory: machine::memory(key(written.memory), threads).0,
             devices: key(written.devices),
             jpeg: key(written.jpeg),
             device_timeout: key(written.device_timeout).0,

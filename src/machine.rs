@@ -24,7 +24,7 @@ impl Machine {
     /// A machine without devices, whose slots will take no more than `memory` bytes, with cores for so many `threads`.
     pub fn new(memory: u64, threads: usize) -> Self {
         raise_limit_of_files();
-        bound_heaps(threads);
+        bound_heaps(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
         Self { pool, cores, devices: Devices::default() }
     }

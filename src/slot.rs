@@ -10,6 +10,7 @@ mod memory;
 mod split;
 mod workspace;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -90,8 +91,7 @@ impl Slot {
         let released = self.aside.saturating_sub(bytes);
         if released > 0 {
             self.aside -= released;
-            self.pool.lock().memory_left += released;
-            self.pool.changed.notify_all();
+            self.pool.change(|state| state.memory_left += released);
         }
     }
 }
@@ -203,14 +203,16 @@ struct State {
     workspaces: Vec<Memory>,
     members: Vec<Member>,
     wait_for_accelerators: bool,
-    next_ticket: u64,
-    serving: u64,
+    /// Those who wait for slots, in the order of their turns. Each has a condition of its own, for a change concerns the first alone, and
+    /// to wake all of 64 decoders for it kept the cores from work.
+    takers: VecDeque<Arc<Condvar>>,
 }
 
 /// The free slots of all devices, within one bound on memory.
 pub struct SlotPool {
     state: Mutex<State>,
-    changed: Condvar,
+    /// Signalled when decoders are wanted, or no longer waited for.
+    wanted: Condvar,
 }
 
 /// Slots grow in steps, so that a folder of nearly equal pictures settles at once.
@@ -232,29 +234,34 @@ impl SlotPool {
             workspaces: Vec::new(),
             members: Vec::new(),
             wait_for_accelerators: false,
-            next_ticket: 0,
-            serving: 0,
+            takers: VecDeque::new(),
         };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: Mutex::new(state), wanted: Condvar::new() }
     }
 
     /// Adds a device with so many slots. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
     pub fn join(&self, accelerator: bool, slots: usize, release: Release) -> DeviceId {
-        let mut state = self.lock();
-        let device = state.members.len();
         let standing = if accelerator { Standing::Down } else { Standing::Up };
-        state.members.push(Member { accelerator, slots, compressed: 0, encodes: false, standing, release });
-        state.slots += slots as u64;
-        let buffer = |id| Buffer { device, id: id as SlotId, compressed: false, memory: None };
-        state.free.extend((0..slots).map(buffer));
-        self.changed.notify_all();
-        device
+        self.change(|state| {
+            let device = state.members.len();
+            state.members.push(Member {
+                accelerator,
+                slots,
+                compressed: 0,
+                encodes: false,
+                standing,
+                release,
+            });
+            state.slots += slots as u64;
+            let buffer = |id| Buffer { device, id: id as SlotId, compressed: false, memory: None };
+            state.free.extend((0..slots).map(buffer));
+            device
+        })
     }
 
     /// The CPU takes no first tries while an accelerator is up or may still come up.
     pub fn wait_for_accelerators(&self, wait: bool) {
-        self.lock().wait_for_accelerators = wait;
-        self.changed.notify_all();
+        self.change(|state| state.wait_for_accelerators = wait);
     }
 
     /// The device works.
@@ -289,8 +296,7 @@ impl SlotPool {
     }
 
     fn stand(&self, device: DeviceId, standing: Standing) {
-        self.lock().members[device].standing = standing;
-        self.changed.notify_all();
+        self.change(|state| state.members[device].standing = standing);
     }
 
     /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits, and for `aside` bytes more that its
@@ -317,25 +323,37 @@ impl SlotPool {
         if total > state.memory {
             return Err(SlotError::LargerThanMemory { needed: total, allowed: state.memory });
         }
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
+        let refused = |source| SlotError::System { needed: total, source };
+        if state.takers.is_empty()
+            && let Some(taken) = take(&mut state)
+        {
+            return taken.map_err(refused);
+        }
+        let turn = Arc::new(Condvar::new());
+        state.takers.push_back(Arc::clone(&turn));
         let taken = loop {
-            if state.serving == ticket
+            state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if state.takers.front().is_some_and(|first| Arc::ptr_eq(first, &turn))
                 && let Some(taken) = take(&mut state)
             {
                 break taken;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
-        state.serving += 1;
-        drop(state);
-        self.changed.notify_all();
-        taken.map_err(|source| SlotError::System { needed: total, source })
+        state.takers.pop_front();
+        wake_first(state);
+        taken.map_err(refused)
     }
 
     fn put(&self, buffer: Buffer) {
-        self.lock().free.push(buffer);
-        self.changed.notify_all();
+        self.change(|state| state.free.push(buffer));
+    }
+
+    /// Changes the state, and has the first of those who wait look again.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let value = change(&mut state);
+        wake_first(state);
+        value
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -343,13 +361,24 @@ impl SlotPool {
     }
 }
 
-/// What the heaps of all decoders and encoders may keep of what is freed, in bytes, unless that is less than a MiB for each.
-const HEAPS_KEEP: usize = 32 << 20;
+/// Unlocks the state first: who wakes needs it.
+fn wake_first(state: MutexGuard<'_, State>) {
+    let first = state.takers.front().cloned();
+    drop(state);
+    if let Some(first) = first {
+        first.notify_one();
+    }
+}
 
-/// Bounds what the heaps of so many decoders, and as many encoders, keep of what is freed: glibc would keep up to 64 MiB for each thread,
-/// which is outside every bound. To keep nothing has every picture wait for new pages, a twentieth of a JPEG's time.
-pub fn bound_heaps(threads: usize) {
-    let keep = (HEAPS_KEEP / (2 * threads.max(1))).clamp(1 << 20, 8 << 20) as libc::c_int;
+/// Which part of the memory for pictures the heaps of all decoders and encoders may keep of what is freed, unless that is less than a
+/// MiB for each.
+const HEAPS_KEEP: u64 = 8;
+
+/// Bounds what the heaps of so many decoders, and as many encoders, keep of what is freed, beside `memory` bytes for pictures: glibc would
+/// keep up to 64 MiB for each thread. To keep too little has every picture wait for new pages, for which the threads wait for each other: a
+/// twentieth of a JPEG's time with two threads, and half of it with 64 that kept a MiB each.
+pub fn bound_heaps(memory: u64, threads: usize) {
+    let keep = (memory / HEAPS_KEEP / (2 * threads.max(1)) as u64).clamp(1 << 20, 8 << 20) as libc::c_int;
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt only sets a number of the allocator, under the allocator's own lock.
     unsafe {

@@ -6,7 +6,9 @@ use std::thread;
 
 use super::{Bytes, Count, OrAuto};
 
-const MEMORY_AT_MOST: u64 = 4 << 30;
+/// What pictures may take where there is enough: so much, or so much for each thread if that is more.
+const MEMORY: u64 = 4 << 30;
+const MEMORY_OF_A_THREAD: u64 = 256 << 20;
 
 /// The number of threads: as many as the process may run on.
 pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
@@ -16,13 +18,15 @@ pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
     }
 }
 
-/// The bytes that pictures may take at once: 4 GiB, or half of what the machine or the control group has.
-pub(super) fn memory(wanted: OrAuto<Bytes>) -> Bytes {
+/// The bytes that pictures may take at once: 4 GiB, or 256 MiB for each thread where that is more; no more than half of what the machine or
+/// the control group has.
+pub(super) fn memory(wanted: OrAuto<Bytes>, Count(threads): Count) -> Bytes {
     match wanted {
         OrAuto::Fixed(bytes) => bytes,
         OrAuto::Auto => {
             let known = [physical_memory(), group_memory()].into_iter().flatten();
-            Bytes(known.fold(MEMORY_AT_MOST, |least, bytes| least.min(bytes / 2)))
+            let enough = MEMORY.max(MEMORY_OF_A_THREAD.saturating_mul(threads.get() as u64));
+            Bytes(known.fold(enough, |least, bytes| least.min(bytes / 2)))
         }
     }
 }
@@ -56,6 +60,10 @@ fn group_memory() -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn count(number: usize) -> Count {
+        Count(NonZeroUsize::new(number).unwrap())
+    }
+
     #[test]
     fn the_total_is_found_among_the_lines() {
         assert_eq!(total("MemTotal:       16384 kB\nMemFree: 12 kB\n"), Some(16 << 20));
@@ -65,14 +73,15 @@ mod tests {
     #[test]
     fn auto_is_something_and_never_more_than_its_cap() {
         assert!(threads(OrAuto::Auto).0.get() < 1 << 20);
-        let Bytes(bytes) = memory(OrAuto::Auto);
-        assert!(bytes > 0 && bytes <= MEMORY_AT_MOST);
+        let auto = |threads| memory(OrAuto::Auto, count(threads)).0;
+        assert!(auto(1) > 0 && auto(1) <= MEMORY);
+        assert!(auto(64) >= auto(1) && auto(64) <= 16 << 30);
+        assert!(auto(usize::MAX) <= physical_memory().unwrap() / 2);
     }
 
     #[test]
     fn what_is_written_is_used_as_it_is() {
-        let seven = Count(NonZeroUsize::new(7).unwrap());
-        assert_eq!(threads(OrAuto::Fixed(seven)), seven);
-        assert_eq!(memory(OrAuto::Fixed(Bytes(7))), Bytes(7));
+        assert_eq!(threads(OrAuto::Fixed(count(7))), count(7));
+        assert_eq!(memory(OrAuto::Fixed(Bytes(7)), count(64)), Bytes(7));
     }
 }

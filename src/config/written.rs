@@ -131,7 +131,8 @@ pub struct Written {
 
     /// How much memory pictures may take at once [default: auto]
     ///
-    /// A size such as 512MiB or 4GiB. "auto" is 4GiB, or half of the machine's memory where that is less.
+    /// A size such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB for each thread if that is more, but at most half of the machine's
+    /// memory.
     #[arg(long, value_name = "SIZE", help_heading = "Resources")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub memory: Option<OrAuto<Bytes>>,
@@ -287,8 +288,9 @@ impl Written {
     #[must_use]
     pub fn resolved(self) -> Self {
         let mut all = self.over(Self::defaults());
-        all.threads = all.threads.map(|wanted| OrAuto::Fixed(machine::threads(wanted)));
-        all.memory = all.memory.map(|wanted| OrAuto::Fixed(machine::memory(wanted)));
+        let threads = machine::threads(all.threads.unwrap_or(OrAuto::Auto));
+        all.threads = Some(OrAuto::Fixed(threads));
+        all.memory = all.memory.map(|wanted| OrAuto::Fixed(machine::memory(wanted, threads)));
         all
     }
 

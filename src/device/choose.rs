@@ -80,7 +80,6 @@ mod tests {
             pcie: None,
             driver_cuda: 12040,
             driver: None,
-            count: 1,
             nvjpeg: Some(nvjpeg.map(str::to_owned).map_err(str::to_owned)),
             refused: refused.map(str::to_owned),
         }

@@ -449,7 +449,7 @@ impl Device for GpuDevice {
         }
         self.link.closed.notify_all();
         drop(state);
-        self.pool.wake();
+        self.pool.look_again();
     }
 }
 

@@ -82,8 +82,6 @@ pub struct GpuInfo {
     pub driver_cuda: u32,
     /// Version of the kernel driver, where the system tells.
     pub driver: Option<String>,
-    /// How many devices CUDA shows to this process.
-    pub count: u32,
     /// The version of nvJPEG, which decodes and encodes JPEGs on it, or why there is none; where that was asked.
     pub nvjpeg: Option<Result<String, String>>,
     /// Why histeqd would not use it.

@@ -38,16 +38,16 @@ pub struct Needs {
 impl SlotPool {
     /// Gives a device so many slots for compressed pictures, handed out when it is up.
     pub fn add_compressed(&self, device: DeviceId, slots: usize) {
-        let mut state = self.lock();
-        let member = &mut state.members[device];
-        let first = member.slots;
-        member.slots += slots;
-        member.compressed += slots;
-        state.slots += slots as u64;
-        state.compressed += slots as u64;
-        let ids = first..first + slots;
-        state.free.extend(ids.map(|id| Buffer { device, id: id as u32, compressed: true, memory: None }));
-        self.changed.notify_all();
+        self.change(|state| {
+            let member = &mut state.members[device];
+            let first = member.slots;
+            member.slots += slots;
+            member.compressed += slots;
+            state.slots += slots as u64;
+            state.compressed += slots as u64;
+            let ids = first..first + slots;
+            state.free.extend(ids.map(|id| Buffer { device, id: id as u32, compressed: true, memory: None }));
+        });
     }
 
     /// From now on, a device that is given pixels can encode them.
@@ -55,18 +55,18 @@ impl SlotPool {
         self.lock().members[device].encodes = true;
     }
 
-    /// Waits until a picture has come that could stay compressed; `false` if `given_up` is so before. Who changes that wakes the
-    /// waiting by [`SlotPool::wake`].
+    /// Waits until a picture has come that could stay compressed; `false` if `given_up` is so before. Who changes that says
+    /// so by [`SlotPool::look_again`].
     pub fn decoders_wanted(&self, given_up: impl Fn() -> bool) -> bool {
         let waits = |state: &mut State| !state.decoders_wanted && !given_up();
-        let state = self.changed.wait_while(self.lock(), waits);
+        let state = self.wanted.wait_while(self.lock(), waits);
         state.unwrap_or_else(PoisonError::into_inner).decoders_wanted
     }
 
-    /// Has those who wait look again.
-    pub fn wake(&self) {
+    /// Has those look again who wait until decoders are wanted.
+    pub fn look_again(&self) {
         drop(self.lock());
-        self.changed.notify_all();
+        self.wanted.notify_all();
     }
 
     /// Waits for whichever slot can be had first, one for the compressed picture if there is a choice; `insist`: only for such a
@@ -84,7 +84,7 @@ impl SlotPool {
         let total = pixels.saturating_add(aside).max(compressed.saturating_add(compressed_aside));
         let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
         if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
-            self.changed.notify_all();
+            self.wanted.notify_all();
         }
         self.in_turn(total, |state| {
             if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, claim) {

@@ -105,6 +105,33 @@ fn a_taker_waits_until_the_bound_allows_it() {
 }
 
 #[test]
+fn takers_are_served_in_the_order_in_which_they_came() {
+    let pool = Arc::new(SlotPool::new(1 << 30));
+    pool.join(false, 2, nothing());
+    let held = [(); 2].map(|()| pool.take(1, 0, &Claim::default()).unwrap());
+    let (tell, told) = crossbeam_channel::unbounded();
+    let takers: Vec<_> = (0..8)
+        .map(|number| {
+            let (other, tell) = (Arc::clone(&pool), tell.clone());
+            let waiting = pool.lock().takers.len();
+            let taker = std::thread::spawn(move || {
+                let slot = other.take(1, 0, &Claim::default()).unwrap();
+                tell.send(number).unwrap();
+                drop(slot);
+            });
+            while pool.lock().takers.len() == waiting {
+                std::thread::yield_now();
+            }
+            taker
+        })
+        .collect();
+    let [first, _second] = held;
+    drop(first);
+    takers.into_iter().for_each(|taker| taker.join().unwrap());
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+}
+
+#[test]
 fn the_cpu_leaves_pictures_to_an_accelerator_that_is_up() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 1, nothing());

@@ -71,15 +71,15 @@ impl State {
 impl Drop for Workspace {
     fn drop(&mut self) {
         let Some(memory) = self.memory.take() else { return };
-        let mut state = self.pool.lock();
-        if let Some(left) = state.memory_left.checked_sub(self.aside) {
-            state.memory_left = left;
-            state.workspaces.push(memory);
-        } else {
-            let bytes = memory.bytes().len() as u64;
-            drop(memory);
-            state.memory_left += bytes - self.aside;
-        }
-        self.pool.changed.notify_all();
+        self.pool.change(|state| {
+            if let Some(left) = state.memory_left.checked_sub(self.aside) {
+                state.memory_left = left;
+                state.workspaces.push(memory);
+            } else {
+                let bytes = memory.bytes().len() as u64;
+                drop(memory);
+                state.memory_left += bytes - self.aside;
+            }
+        });
     }
 }

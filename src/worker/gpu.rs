@@ -26,12 +26,12 @@ pub(super) fn list() -> GpuList {
     let text = |error: CudaError| error.to_string();
     let count = Device::count().map_err(text)?;
     (0..count)
-        .map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal, count)).map_err(text))
+        .map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal)).map_err(text))
         .map(|gpu| gpu.map(|gpu| GpuInfo { nvjpeg: Some(nvjpeg::version(gpu.driver_cuda)), ..gpu }))
         .collect()
 }
 
-fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {
+fn describe(device: Device, ordinal: u32) -> cuda::Result<GpuInfo> {
     let compute_capability = device.compute_capability()?;
     let refused = (compute_capability < OLDEST).then(|| {
         let ((major, minor), (oldest_major, oldest_minor)) = (compute_capability, OLDEST);
@@ -46,7 +46,6 @@ fn describe(device: Device, ordinal: u32, count: u32) -> cuda::Result<GpuInfo> {
         pcie: pcie_link(&device.pci_bus_id()?),
         driver_cuda: cuda::driver_version()?,
         driver: kernel_driver(),
-        count,
         nvjpeg: None,
         refused,
     })
@@ -94,7 +93,7 @@ impl GpuEngine {
     pub(super) fn open(ordinal: u32, lane_memory: Option<u64>) -> Result<Self, EngineError> {
         cuda::load().map_err(EngineError)?;
         let device = Device::get(ordinal)?;
-        let info = describe(device, ordinal, Device::count()?)?;
+        let info = describe(device, ordinal)?;
         if let Some(reason) = info.refused {
             return Err(EngineError(reason));
         }

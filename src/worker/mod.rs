@@ -84,7 +84,7 @@ impl WorkerArgs {
     pub fn spawn(&self, life: u32) -> io::Result<(Child, Channel)> {
         let (ours, theirs) = Channel::pair()?;
         let child = Command::new(PROGRAM)
-            .arg0("histeqd-worker")
+            .arg0(format!("histeqd-{}", self.name()))
             .args(self.to_command_line(life))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
@@ -273,6 +273,8 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
         (false, None, number) => Unit::Cpu(number.unwrap_or_default()),
     };
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
+    // Started by way of /proc/self/exe, it would stand among the processes as `exe`. Where it is refused, it does.
+    let _ = rustix::thread::set_name(c"histeqd-worker");
     // A signal to the whole group or service is for the main process, which then ends its workers in good order.
     ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
     run(unit, command, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
