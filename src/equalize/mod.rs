@@ -10,6 +10,7 @@ pub mod count;
 pub mod histogram;
 pub mod lut;
 pub mod order;
+mod pairs;
 pub mod planes;
 mod sample;
 pub(crate) mod simd;

@@ -5,10 +5,12 @@
 #![allow(unsafe_code)]
 
 use super::clahe::{self, Corners};
-use super::{colour, histogram, sample};
+use super::{colour, histogram, pairs, sample};
 
 #[cfg(target_arch = "x86_64")]
 mod bits;
+#[cfg(target_arch = "x86_64")]
+mod map;
 
 /// Runs a loop in plain Rust, compiled for the widest vectors that the processor has.
 ///
@@ -53,6 +55,10 @@ pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
         histogram::count::<u8, { histogram::TABLES_8 }>(unaligned, tables);
         return histogram::count::<u8, { histogram::TABLES_8 }>(rest, tables);
     }
+    if samples.len() >= pairs::WORTHWHILE {
+        let (table, _) = tables.as_chunks_mut();
+        return pairs::count(samples, &mut table[0]);
+    }
     histogram::count::<u8, { histogram::TABLES_8 }>(samples, tables);
 }
 
@@ -69,11 +75,15 @@ pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
     {
         if has_vbmi() {
             // SAFETY: the processor has the instructions that the function is compiled for.
-            return unsafe { x86::map_vbmi(samples, lut) };
+            return unsafe { map::map_vbmi(samples, lut) };
+        }
+        if is_x86_feature_detected!("avx512bw") {
+            // SAFETY: as above.
+            return unsafe { map::map_bw(samples, lut) };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: as above.
-            return unsafe { x86::map_avx2(samples, lut) };
+            return unsafe { map::map_avx2(samples, lut) };
         }
     }
     sample::map(samples, lut);
@@ -124,8 +134,9 @@ fn has_bit_matrices() -> bool {
 mod x86 {
     use std::arch::x86_64::*;
 
+    use super::map::{load_lut, look_up};
     use crate::equalize::clahe::Corners;
-    use crate::equalize::{colour, sample};
+    use crate::equalize::colour;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
     pub(super) fn vectorized_avx512<R>(plain: impl FnOnce() -> R) -> R {
@@ -135,39 +146,6 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     pub(super) fn vectorized_avx2<R>(plain: impl FnOnce() -> R) -> R {
         plain()
-    }
-
-    /// 64 samples at a time.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
-        let lut_registers = load_lut(lut);
-        let (blocks, tail) = samples.as_chunks_mut::<64>();
-        for block in blocks {
-            store512(block, look_up(&lut_registers, load512(block)));
-        }
-        sample::map(tail, lut);
-    }
-
-    /// 32 samples at a time: a shuffle looks the low 4 bits up in each of 16 rows of the LUT; the row is the right one where
-    /// the high 4 bits are its number.
-    #[target_feature(enable = "avx2")]
-    pub(super) fn map_avx2(samples: &mut [u8], lut: &[u8; 256]) {
-        let (rows, _) = lut.as_chunks::<16>();
-        let (blocks, tail) = samples.as_chunks_mut::<32>();
-        let nibble = _mm256_set1_epi8(0x0f);
-        for block in blocks {
-            let value = load256(block);
-            let low = _mm256_and_si256(value, nibble);
-            let high = _mm256_and_si256(_mm256_srli_epi16::<4>(value), nibble);
-            let mut found = _mm256_setzero_si256();
-            for (number, row) in rows.iter().enumerate() {
-                let row = _mm256_broadcastsi128_si256(load128(row));
-                let here = _mm256_cmpeq_epi8(high, _mm256_set1_epi8(number as i8));
-                found = _mm256_or_si256(found, _mm256_and_si256(here, _mm256_shuffle_epi8(row, low)));
-            }
-            store256(block, found);
-        }
-        sample::map(tail, lut);
     }
 
     /// The pixel whose luma each of `LANES` bytes of interleaved samples needs, for `C` vectors in a row; 0x80 for alpha.
@@ -277,23 +255,6 @@ mod x86 {
         }
     }
 
-    /// A LUT in four registers.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn load_lut(lut: &[u8; 256]) -> [__m512i; 4] {
-        let (quarters, _) = lut.as_chunks::<64>();
-        [load512(&quarters[0]), load512(&quarters[1]), load512(&quarters[2]), load512(&quarters[3])]
-    }
-
-    /// 64 lookups: two permutations find the low 7 bits in 128 entries each, the eighth bit chooses between them.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    fn look_up(lut: &[__m512i; 4], index: __m512i) -> __m512i {
-        let low = _mm512_permutex2var_epi8(lut[0], index, lut[1]);
-        let high = _mm512_permutex2var_epi8(lut[2], index, lut[3]);
-        _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high)
-    }
-
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn load_floats(from: &[f32; 16]) -> __m512 {
@@ -310,21 +271,21 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn store512(to: &mut [u8; 64], value: __m512i) {
+    pub(super) fn store512(to: &mut [u8; 64], value: __m512i) {
         // SAFETY: 64 writable bytes, which need no alignment.
         unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), value) }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn load256(from: &[u8; 32]) -> __m256i {
+    pub(super) fn load256(from: &[u8; 32]) -> __m256i {
         // SAFETY: 32 readable bytes, which need no alignment.
         unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn store256(to: &mut [u8; 32], value: __m256i) {
+    pub(super) fn store256(to: &mut [u8; 32], value: __m256i) {
         // SAFETY: 32 writable bytes, which need no alignment.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
     }
@@ -338,7 +299,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn load128(from: &[u8; 16]) -> __m128i {
+    pub(super) fn load128(from: &[u8; 16]) -> __m128i {
         // SAFETY: 16 readable bytes, which need no alignment.
         unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
     }
@@ -390,7 +351,7 @@ mod tests {
         let ramp: Vec<u8> = (0..40_000).map(|at| (at / 300) as u8).collect();
         let every_level_once = (0..=255).collect();
         for samples in
-            [noise(40_000, 12), vec![77; 33_333], ramp, every_level_once, noise(511, 13), Vec::new()]
+            [noise(140_000, 12), vec![77; 133_333], ramp, every_level_once, noise(511, 13), Vec::new()]
         {
             for width in [0, 1, 64, 700, 5_000, 100_000] {
                 assert_counts_are_the_same(&samples, width);
@@ -401,6 +362,9 @@ mod tests {
     fn assert_counts_are_the_same(samples: &[u8], width: usize) {
         let mut expected = vec![0_u32; 256];
         samples.iter().for_each(|&sample| expected[usize::from(sample)] += 1);
+        let mut by_pairs = [0; 256];
+        pairs::count(samples, &mut by_pairs);
+        assert_eq!(by_pairs[..], expected, "{} samples by pairs", samples.len());
         let mut tables = vec![0; 256 * histogram::TABLES_8];
         count(samples, width, &mut tables);
         let sums = (0..256).map(|level| tables.iter().skip(level).step_by(256).sum());
@@ -427,8 +391,9 @@ mod tests {
                 format!("{length} samples"),
                 after(&before, |samples| sample::map(samples, &lut)),
                 after(&before, |samples| map(samples, &lut)),
-                is_x86_feature_detected!("avx2") => after(&before, |samples| x86::map_avx2(samples, &lut)),
-                has_vbmi() => after(&before, |samples| x86::map_vbmi(samples, &lut))
+                is_x86_feature_detected!("avx2") => after(&before, |samples| map::map_avx2(samples, &lut)),
+                is_x86_feature_detected!("avx512bw") => after(&before, |samples| map::map_bw(samples, &lut)),
+                has_vbmi() => after(&before, |samples| map::map_vbmi(samples, &lut))
             );
         }
     }

@@ -1,0 +1,88 @@
+//! Looking 8-bit samples up in a LUT.
+
+use std::arch::x86_64::*;
+
+use super::x86::{load128, load256, load512, store256, store512};
+use crate::equalize::sample;
+
+/// 64 samples at a time.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
+    let lut_registers = load_lut(lut);
+    let (blocks, tail) = samples.as_chunks_mut::<64>();
+    for block in blocks {
+        store512(block, look_up(&lut_registers, load512(block)));
+    }
+    sample::map(tail, lut);
+}
+
+/// 64 samples at a time: permutations of words find the two entries of which a sample's lowest bit tells which.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn map_bw(samples: &mut [u8], lut: &[u8; 256]) {
+    let lut_registers = load_lut(lut);
+    let (blocks, tail) = samples.as_chunks_mut::<64>();
+    let low_byte = _mm512_set1_epi16(0xff);
+    for block in blocks {
+        let values = load512(block);
+        let even = look_up_words(&lut_registers, _mm512_and_si512(values, low_byte));
+        let odd = look_up_words(&lut_registers, _mm512_srli_epi16::<8>(values));
+        let even = _mm512_and_si512(even, low_byte);
+        store512(block, _mm512_or_si512(even, _mm512_slli_epi16::<8>(odd)));
+    }
+    sample::map(tail, lut);
+}
+
+/// 32 samples at a time: a shuffle looks the low 4 bits up in a row of 16 entries. Below 128, row after row is tried with 16 less each time,
+/// and a negative index finds 0; since each row but the first is stored as what it changes of the one before, all that were found make the
+/// entry. The samples from 128 on are looked up likewise in the other eight rows.
+#[target_feature(enable = "avx2")]
+pub(super) fn map_avx2(samples: &mut [u8], lut: &[u8; 256]) {
+    let mut changes = *lut;
+    (0..256).filter(|at| at % 128 >= 16).for_each(|at| changes[at] ^= lut[at - 16]);
+    let row = |number: usize| _mm256_broadcastsi128_si256(load128(&changes.as_chunks().0[number]));
+    let (below_128, sixteen) = (_mm256_set1_epi8(0x7f), _mm256_set1_epi8(16));
+    let (blocks, tail) = samples.as_chunks_mut::<32>();
+    for block in blocks {
+        let values = load256(block);
+        let mut index = _mm256_and_si256(values, below_128);
+        let mut low = _mm256_shuffle_epi8(row(0), index);
+        let mut high = _mm256_shuffle_epi8(row(8), index);
+        for number in 1..8 {
+            index = _mm256_sub_epi8(index, sixteen);
+            low = _mm256_xor_si256(low, _mm256_shuffle_epi8(row(number), index));
+            high = _mm256_xor_si256(high, _mm256_shuffle_epi8(row(8 + number), index));
+        }
+        store256(block, _mm256_blendv_epi8(low, high, values));
+    }
+    sample::map(tail, lut);
+}
+
+/// A LUT in four registers.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_lut(lut: &[u8; 256]) -> [__m512i; 4] {
+    let (quarters, _) = lut.as_chunks::<64>();
+    [load512(&quarters[0]), load512(&quarters[1]), load512(&quarters[2]), load512(&quarters[3])]
+}
+
+/// 64 lookups: two permutations find the low 7 bits in 128 entries each, the eighth bit chooses between them.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(super) fn look_up(lut: &[__m512i; 4], index: __m512i) -> __m512i {
+    let low = _mm512_permutex2var_epi8(lut[0], index, lut[1]);
+    let high = _mm512_permutex2var_epi8(lut[2], index, lut[3]);
+    _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high)
+}
+
+/// 32 lookups of samples that are words here, into the low bytes of words: as above, but of pairs of entries, of which the index's lowest
+/// bit then chooses one.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn look_up_words(lut: &[__m512i; 4], index: __m512i) -> __m512i {
+    let pair = _mm512_srli_epi16::<1>(index);
+    let low = _mm512_permutex2var_epi16(lut[0], pair, lut[1]);
+    let high = _mm512_permutex2var_epi16(lut[2], pair, lut[3]);
+    let pairs = _mm512_mask_blend_epi16(_mm512_movepi16_mask(_mm512_slli_epi16::<8>(index)), low, high);
+    let bits = _mm512_and_si512(_mm512_slli_epi16::<3>(index), _mm512_set1_epi16(8));
+    _mm512_srlv_epi16(pairs, bits)
+}
