@@ -360,6 +360,41 @@ pub(super) fn blend_portable<S: Sample>(
     }
 }
 
+/// Values from which on it pays to put four LUTs into one.
+const WORTH_PACKING: usize = 64;
+
+/// [`blend_portable`] of 8-bit values: the four entries of a level lie in one word, and are found together.
+#[inline(always)]
+pub(super) fn blend_bytes(
+    values: &mut [u8],
+    corners: &Corners<'_, u8>,
+    right_weights: &[f32],
+    bottom_weight: f32,
+) {
+    const STEP: usize = 32;
+    if values.len() < WORTH_PACKING {
+        return blend_portable(values, corners, right_weights, bottom_weight);
+    }
+    let [top, bottom] = [corners.top, corners.bottom].map(|side| side.map(|lut| &lut[..256]));
+    let mut entries = [0; 256];
+    for (level, entry) in entries.iter_mut().enumerate() {
+        *entry = u32::from_le_bytes([top[0][level], top[1][level], bottom[0][level], bottom[1][level]]);
+    }
+    for (values, rights) in values.chunks_mut(STEP).zip(right_weights.chunks(STEP)) {
+        let (mut found, mut weights) = ([0; STEP], [0.0; STEP]);
+        found.iter_mut().zip(&*values).for_each(|(found, &value)| *found = entries[usize::from(value)]);
+        weights[..rights.len()].copy_from_slice(rights);
+        let mut results = [0; STEP];
+        for ((result, entry), right) in results.iter_mut().zip(found).zip(weights) {
+            let corner = |number: u32| (entry >> (8 * number) & 0xff) as i32 as f32;
+            let top = corner(0) * (1.0 - right) + corner(1) * right;
+            let bottom = corner(2) * (1.0 - right) + corner(3) * right;
+            *result = quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight);
+        }
+        values.copy_from_slice(&results[..values.len()]);
+    }
+}
+
 /// Makes the LUT of a tile from its counts: clips, spreads what was cut off in one pass, scales the running sum.
 pub(crate) fn fill_lut<S: Sample>(counts: &[u64], tiles: &Geometry, lut: &mut [S]) {
     let levels = S::LEVELS as u64;

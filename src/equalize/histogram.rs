@@ -87,19 +87,15 @@ impl Tally {
     }
 }
 
-/// Adds samples to `T` tables in turn.
-pub(super) fn count<S: Sample, const T: usize>(samples: &[S], tables: &mut [u32]) {
-    // With the length known, no index below needs a check.
-    assert_eq!(tables.len(), T * S::LEVELS);
-    let (groups, tail) = samples.as_chunks::<T>();
+/// Adds 16-bit samples to the tables of a [`Tally`].
+pub(super) fn count_16(samples: &[u16], tables: &mut [u32]) {
+    let tables: &mut [[u32; u16::LEVELS]; TABLES_16] =
+        tables.as_chunks_mut().0.try_into().expect("a tally of 16-bit samples has so many tables");
+    let (groups, rest) = samples.as_chunks::<TABLES_16>();
     for group in groups {
-        for (table, sample) in group.iter().enumerate() {
-            tables[table * S::LEVELS + sample.level()] += 1;
-        }
+        tables.iter_mut().zip(group).for_each(|(table, sample)| table[sample.level()] += 1);
     }
-    for sample in tail {
-        tables[sample.level()] += 1;
-    }
+    rest.iter().for_each(|sample| tables[0][sample.level()] += 1);
 }
 
 /// Counts one plane of interleaved samples, whole rows of `width` pixels or (`width` 0) any.

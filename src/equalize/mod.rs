@@ -4,13 +4,13 @@
 //! [`histogram`] counts, [`lut`] makes the table, [`colour`] knows luma and what follows from it, [`clahe`]
 //! is the adaptive method. [`count`] counts alone, for colour histograms. An [`Order`] says which of all that a lane does.
 
+mod bytes;
 pub mod clahe;
 pub mod colour;
 pub mod count;
 pub mod histogram;
 pub mod lut;
 pub mod order;
-mod pairs;
 pub mod planes;
 mod sample;
 pub(crate) mod simd;

@@ -126,7 +126,7 @@ impl Sample for u16 {
     }
 
     fn count(samples: &[Self], _width: usize, tables: &mut [u32]) {
-        histogram::count::<Self, { histogram::TABLES_16 }>(samples, tables);
+        histogram::count_16(samples, tables);
     }
 
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {

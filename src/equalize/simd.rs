@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::clahe::{self, Corners};
-use super::{colour, histogram, pairs, sample};
+use super::{bytes, colour, sample};
 
 #[cfg(target_arch = "x86_64")]
 mod bits;
@@ -52,14 +52,10 @@ pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
         let (table, _) = tables.as_chunks_mut();
         // SAFETY: the processor has the instructions that the function is compiled for.
         unsafe { bits::count(groups.as_chunks().0, width, &mut table[0]) };
-        histogram::count::<u8, { histogram::TABLES_8 }>(unaligned, tables);
-        return histogram::count::<u8, { histogram::TABLES_8 }>(rest, tables);
+        bytes::count(unaligned, tables);
+        return bytes::count(rest, tables);
     }
-    if samples.len() >= pairs::WORTHWHILE {
-        let (table, _) = tables.as_chunks_mut();
-        return pairs::count(samples, &mut table[0]);
-    }
-    histogram::count::<u8, { histogram::TABLES_8 }>(samples, tables);
+    bytes::count(samples, tables);
 }
 
 /// Samples from which on it pays to clear and to add up the many counters of [`bits::count`].
@@ -112,7 +108,7 @@ pub(super) fn blend(values: &mut [u8], corners: &Corners<'_, u8>, right_weights:
         // SAFETY: the processor has the instructions that the function is compiled for.
         return unsafe { x86::blend_vbmi(values, corners, right_weights, bottom_weight) };
     }
-    vectorized!(clahe::blend_portable(values, corners, right_weights, bottom_weight));
+    vectorized!(clahe::blend_bytes(values, corners, right_weights, bottom_weight));
 }
 
 /// Whether there are the AVX-512 instructions that permute and compare bytes.
@@ -308,6 +304,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::equalize::histogram::TABLES_8;
 
     /// Bytes without a pattern, the same ones every time (xorshift64).
     fn noise(length: usize, seed: u64) -> Vec<u8> {
@@ -362,16 +359,16 @@ mod tests {
     fn assert_counts_are_the_same(samples: &[u8], width: usize) {
         let mut expected = vec![0_u32; 256];
         samples.iter().for_each(|&sample| expected[usize::from(sample)] += 1);
-        let mut by_pairs = [0; 256];
-        pairs::count(samples, &mut by_pairs);
-        assert_eq!(by_pairs[..], expected, "{} samples by pairs", samples.len());
-        let mut tables = vec![0; 256 * histogram::TABLES_8];
-        count(samples, width, &mut tables);
-        let sums = (0..256).map(|level| tables.iter().skip(level).step_by(256).sum());
+        let by = |count: &dyn Fn(&mut [u32])| -> Vec<u32> {
+            let mut tables = vec![0; 256 * TABLES_8];
+            count(&mut tables);
+            (0..256).map(|level| tables.iter().skip(level).step_by(256).sum()).collect()
+        };
+        assert_eq!(by(&|tables| bytes::count(samples, tables)), expected, "{} samples", samples.len());
         same_bytes!(
             format!("{} samples in rows of {width}", samples.len()),
             expected,
-            sums.collect::<Vec<u32>>(),
+            by(&|tables| count(samples, width, tables)),
             has_vbmi() && has_bit_matrices() => {
                 let (groups, rest) = samples.split_at(samples.len() / 512 * 512);
                 let mut table = [0; 256];
@@ -434,12 +431,13 @@ mod tests {
             let weights: Vec<f32> = (0..length).map(|at| (at * 7 % 512) as f32 / 512.0).collect();
             for bottom in [0.0, 0.5, 0.123, 0.999] {
                 let plain = |values: &mut [u8]| clahe::blend_portable(values, &corners, &weights, bottom);
+                let packed = |values: &mut [u8]| clahe::blend_bytes(values, &corners, &weights, bottom);
                 same_bytes!(
                     format!("{length} values, weight {bottom}"),
                     after(&before, plain),
                     after(&before, |values| blend(values, &corners, &weights, bottom)),
                     is_x86_feature_detected!("avx2") =>
-                        after(&before, |values| x86::vectorized_avx2(|| plain(values))),
+                        after(&before, |values| x86::vectorized_avx2(|| packed(values))),
                     has_vbmi() => after(&before, |values| x86::blend_vbmi(values, &corners, &weights, bottom))
                 );
             }
