@@ -69,6 +69,7 @@ def one_copied(job):
     """What no program can do without that reads and writes files: the file goes into a buffer that is used again, and from there to another."""
     with open(job[0], 'rb', buffering=0) as file:
         length = file.readinto(BUFFER)
+        assert length == os.fstat(file.fileno()).st_size
     with open(job[1], 'wb', buffering=0) as file:
         assert file.write(memoryview(BUFFER)[:length]) == length
 

@@ -98,10 +98,11 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.keep_aside(0);
-        if let Some(buffer) = self.buffer.take() {
-            self.pool.put(buffer);
-        }
+        let (released, buffer) = (std::mem::take(&mut self.aside), self.buffer.take());
+        self.pool.change(|state| {
+            state.memory_left += released;
+            state.free.extend(buffer);
+        });
     }
 }
 
@@ -203,8 +204,8 @@ struct State {
     workspaces: Vec<Memory>,
     members: Vec<Member>,
     wait_for_accelerators: bool,
-    /// Those who wait for slots, in the order of their turns. Each has a condition of its own, for a change concerns the first alone, and
-    /// to wake all of 64 decoders for it kept the cores from work.
+    /// Those who wait for slots, in the order of their turns. Each has a condition of its own: a change concerns the first alone, and
+    /// 64 decoders that all woke for it would wait for each other.
     takers: VecDeque<Arc<Condvar>>,
 }
 
@@ -344,10 +345,6 @@ impl SlotPool {
         taken.map_err(refused)
     }
 
-    fn put(&self, buffer: Buffer) {
-        self.change(|state| state.free.push(buffer));
-    }
-
     /// Changes the state, and has the first of those who wait look again.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
@@ -378,7 +375,8 @@ const HEAPS_KEEP: u64 = 8;
 /// keep up to 64 MiB for each thread. To keep too little has every picture wait for new pages, for which the threads wait for each other: a
 /// twentieth of a JPEG's time with two threads, and half of it with 64 that kept a MiB each.
 pub fn bound_heaps(memory: u64, threads: usize) {
-    let keep = (memory / HEAPS_KEEP / (2 * threads.max(1)) as u64).clamp(1 << 20, 8 << 20) as libc::c_int;
+    let keep = (memory / HEAPS_KEEP / threads.max(1).saturating_mul(2) as u64).clamp(1 << 20, 8 << 20)
+        as libc::c_int;
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt only sets a number of the allocator, under the allocator's own lock.
     unsafe {

@@ -81,7 +81,7 @@ pub(super) const LADDER: &[Section] = &[
             rung(
                 "histeqd, one CPU thread",
                 Run::Cpu(cpu::own_histogram),
-                "One thread adds to eight tables in turn, so that equal neighbours do not wait for each other.",
+                "One thread counts bits in vectors where AVX-512 can do that, else pairs of neighbours.",
             ),
             rung(
                 "global atomics",

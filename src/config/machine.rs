@@ -25,10 +25,14 @@ pub(super) fn memory(wanted: OrAuto<Bytes>, Count(threads): Count) -> Bytes {
         OrAuto::Fixed(bytes) => bytes,
         OrAuto::Auto => {
             let known = [physical_memory(), group_memory()].into_iter().flatten();
-            let enough = MEMORY.max(MEMORY_OF_A_THREAD.saturating_mul(threads.get() as u64));
-            Bytes(known.fold(enough, |least, bytes| least.min(bytes / 2)))
+            Bytes(known.fold(enough_for(threads.get()), |least, bytes| least.min(bytes / 2)))
         }
     }
+}
+
+/// What so many threads make use of.
+fn enough_for(threads: usize) -> u64 {
+    MEMORY.max(MEMORY_OF_A_THREAD.saturating_mul(threads as u64))
 }
 
 fn physical_memory() -> Option<u64> {
@@ -75,8 +79,9 @@ mod tests {
         assert!(threads(OrAuto::Auto).0.get() < 1 << 20);
         let auto = |threads| memory(OrAuto::Auto, count(threads)).0;
         assert!(auto(1) > 0 && auto(1) <= MEMORY);
-        assert!(auto(64) >= auto(1) && auto(64) <= 16 << 30);
         assert!(auto(usize::MAX) <= physical_memory().unwrap() / 2);
+        assert_eq!([1, 16, 64].map(enough_for), [4 << 30, 4 << 30, 16 << 30]);
+        assert_eq!(enough_for(usize::MAX), u64::MAX);
     }
 
     #[test]

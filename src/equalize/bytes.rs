@@ -31,8 +31,8 @@ fn count_words(samples: &[u8], tables: &mut [[u32; 256]; TABLES_8]) {
     rest.iter().for_each(|&sample| tables[0][usize::from(sample)] += 1);
 }
 
-/// Two samples at a time: a table of all pairs of neighbours takes one addition to memory where each sample by itself takes two, and those
-/// are what counting waits for. Of a picture's pairs most lie near the diagonal of that table, so that the part in use fits the first-level
+/// Two samples at a time: in a table of all pairs of neighbours they take one addition to memory instead of two, and those are what
+/// counting waits for. Of a picture's pairs most lie near the diagonal of that table, so that the part in use fits the first-level
 /// cache.
 fn count_pairs(samples: &[u8], table: &mut [u32; 256]) {
     let mut pairs: Box<Pairs> =

@@ -19,7 +19,7 @@ pub enum Counted {
     Visible,
 }
 
-/// How many tables take turns for 8-bit samples, so that a run of equal samples does not wait for its own last increment to be
+/// How many tables take turns for a few 8-bit samples, so that a run of equal samples does not wait for its own last increment to be
 /// stored. With eight, noise, ramps and constants cost the same.
 pub(super) const TABLES_8: usize = 8;
 

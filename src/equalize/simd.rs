@@ -43,7 +43,7 @@ pub(crate) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     plain()
 }
 
-/// Adds samples to the tables of a [`histogram::Tally`]. `width`: as in [`histogram::Tally::add_rows`].
+/// Adds samples to the tables of a [`super::histogram::Tally`]. `width`: as in [`super::histogram::Tally::add_rows`].
 pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if samples.len() >= COUNTED_BY_BITS && has_vbmi() && has_bit_matrices() {
@@ -345,11 +345,18 @@ mod tests {
 
     #[test]
     fn every_count_is_the_same() {
-        let ramp: Vec<u8> = (0..40_000).map(|at| (at / 300) as u8).collect();
+        let ramp: Vec<u8> = (0..140_000).map(|at| (at / 300) as u8).collect();
+        let equal_words = [3, 1, 4, 15, 92, 65, 35, 89].repeat(20_000);
         let every_level_once = (0..=255).collect();
-        for samples in
-            [noise(140_000, 12), vec![77; 133_333], ramp, every_level_once, noise(511, 13), Vec::new()]
-        {
+        for samples in [
+            noise(140_000, 12),
+            vec![77; 133_333],
+            ramp,
+            equal_words,
+            every_level_once,
+            noise(511, 13),
+            Vec::new(),
+        ] {
             for width in [0, 1, 64, 700, 5_000, 100_000] {
                 assert_counts_are_the_same(&samples, width);
             }
@@ -382,10 +389,10 @@ mod tests {
     #[test]
     fn every_map_gives_the_same_bytes() {
         let lut: [u8; 256] = noise(256, 1).try_into().unwrap();
-        for length in LENGTHS {
-            let before = noise(length, length as u64);
+        let noises = LENGTHS.map(|length| noise(length, length as u64));
+        for before in noises.into_iter().chain([(0..=255).collect()]) {
             same_bytes!(
-                format!("{length} samples"),
+                format!("{} samples", before.len()),
                 after(&before, |samples| sample::map(samples, &lut)),
                 after(&before, |samples| map(samples, &lut)),
                 is_x86_feature_detected!("avx2") => after(&before, |samples| map::map_avx2(samples, &lut)),
@@ -432,6 +439,7 @@ mod tests {
             for bottom in [0.0, 0.5, 0.123, 0.999] {
                 let plain = |values: &mut [u8]| clahe::blend_portable(values, &corners, &weights, bottom);
                 let packed = |values: &mut [u8]| clahe::blend_bytes(values, &corners, &weights, bottom);
+                assert_eq!(after(&before, packed), after(&before, plain), "{length} values, weight {bottom}");
                 same_bytes!(
                     format!("{length} values, weight {bottom}"),
                     after(&before, plain),

@@ -52,7 +52,7 @@ impl SlotPool {
 
     /// From now on, a device that is given pixels can encode them.
     pub fn encodes(&self, device: DeviceId) {
-        self.lock().members[device].encodes = true;
+        self.change(|state| state.members[device].encodes = true);
     }
 
     /// Waits until a picture has come that could stay compressed; `false` if `given_up` is so before. Who changes that says

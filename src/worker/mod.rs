@@ -273,7 +273,7 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
         (false, None, number) => Unit::Cpu(number.unwrap_or_default()),
     };
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
-    // Started by way of /proc/self/exe, it would stand among the processes as `exe`. Where it is refused, it does.
+    // Started by way of /proc/self/exe, it would stand among the processes as `exe`. That it cannot be named is no reason to end.
     let _ = rustix::thread::set_name(c"histeqd-worker");
     // A signal to the whole group or service is for the main process, which then ends its workers in good order.
     ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
