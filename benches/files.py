@@ -66,7 +66,7 @@ BUFFER = bytearray(WIDTH * HEIGHT * 2 + 100)
 
 
 def one_copied(job):
-    """What no program can do without that reads and writes files: the file goes into a buffer that is used again, and from there to another."""
+    """What no program that reads and writes files can do without: into a buffer that is used again, and from there to another file."""
     with open(job[0], 'rb', buffering=0) as file:
         length = file.readinto(BUFFER)
         assert length == os.fstat(file.fileno()).st_size

@@ -328,6 +328,9 @@ pub struct Corners<'a, S> {
     pub bottom: [&'a [S]; 2],
 }
 
+/// Values that are looked up at a time. The lookups are scalar; kept apart from the arithmetic, they leave it to be vectorised.
+const STEP: usize = 32;
+
 /// [`Sample::blend`] in plain Rust.
 #[inline(always)]
 pub(super) fn blend_portable<S: Sample>(
@@ -336,8 +339,6 @@ pub(super) fn blend_portable<S: Sample>(
     right_weights: &[f32],
     bottom_weight: f32,
 ) {
-    // The lookups are scalar; kept apart from the arithmetic, they leave it to be vectorised.
-    const STEP: usize = 32;
     let luts = [corners.top[0], corners.top[1], corners.bottom[0], corners.bottom[1]];
     for (values, rights) in values.chunks_mut(STEP).zip(right_weights.chunks(STEP)) {
         let mut found = [[S::zeroed(); STEP]; 4];
@@ -350,11 +351,7 @@ pub(super) fn blend_portable<S: Sample>(
         let mut weights = [0.0; STEP];
         weights[..rights.len()].copy_from_slice(rights);
         for (at, (result, right)) in results.iter_mut().zip(weights).enumerate() {
-            let corner = |number: usize| found[number][at].level() as f32;
-            let [a, b, c, d] = [corner(0), corner(1), corner(2), corner(3)];
-            let top = a * (1.0 - right) + b * right;
-            let bottom = c * (1.0 - right) + d * right;
-            *result = quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight);
+            *result = interpolate(|number| found[number][at].level() as f32, right, bottom_weight);
         }
         values.copy_from_slice(&results[..values.len()]);
     }
@@ -371,7 +368,6 @@ pub(super) fn blend_bytes(
     right_weights: &[f32],
     bottom_weight: f32,
 ) {
-    const STEP: usize = 32;
     if values.len() < WORTH_PACKING {
         return blend_portable(values, corners, right_weights, bottom_weight);
     }
@@ -386,13 +382,18 @@ pub(super) fn blend_bytes(
         weights[..rights.len()].copy_from_slice(rights);
         let mut results = [0; STEP];
         for ((result, entry), right) in results.iter_mut().zip(found).zip(weights) {
-            let corner = |number: u32| (entry >> (8 * number) & 0xff) as i32 as f32;
-            let top = corner(0) * (1.0 - right) + corner(1) * right;
-            let bottom = corner(2) * (1.0 - right) + corner(3) * right;
-            *result = quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight);
+            *result = interpolate(|number| f32::from((entry >> (8 * number)) as u8), right, bottom_weight);
         }
         values.copy_from_slice(&results[..values.len()]);
     }
+}
+
+/// The entry between those of the corners: top left, top right, bottom left, bottom right.
+#[inline(always)]
+fn interpolate<S: Sample>(corner: impl Fn(usize) -> f32, right: f32, bottom_weight: f32) -> S {
+    let top = corner(0) * (1.0 - right) + corner(1) * right;
+    let bottom = corner(2) * (1.0 - right) + corner(3) * right;
+    quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight)
 }
 
 /// Makes the LUT of a tile from its counts: clips, spreads what was cut off in one pass, scales the running sum.

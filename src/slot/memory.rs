@@ -1,4 +1,5 @@
 //! The memory of slots.
+#![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;

@@ -267,14 +267,14 @@ struct Lent {
 /// # Errors
 /// When the command makes no sense, or standard input is no socket of a main process.
 pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
+    // Started by way of /proc/self/exe, it would stand among the processes as `exe`. That it cannot be named is no reason to end.
+    let _ = rustix::thread::set_name(c"histeqd-worker");
     let unit = match (command.list, command.gpu, command.cpu) {
         (true, ..) => return list(),
         (false, Some(ordinal), _) => Unit::Gpu(ordinal),
         (false, None, number) => Unit::Cpu(number.unwrap_or_default()),
     };
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
-    // Started by way of /proc/self/exe, it would stand among the processes as `exe`. That it cannot be named is no reason to end.
-    let _ = rustix::thread::set_name(c"histeqd-worker");
     // A signal to the whole group or service is for the main process, which then ends its workers in good order.
     ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
     run(unit, command, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
