@@ -38,7 +38,7 @@ use check::Checked;
 use cpu::CpuEngine;
 pub(crate) use cpu::CpuLane;
 use fault::{Fault, Faults};
-use jpeg::{JpegWork, LentJpeg};
+use jpeg::{JpegWork, LentJpeg, Waiting};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
 /// The program that a worker runs: this one, even where its file has been replaced since.
@@ -322,17 +322,16 @@ fn work(
     fault: Option<Fault>,
 ) -> io::Result<()> {
     let (sender, receiver) = crossbeam_channel::unbounded();
-    let (jpegs, lent_jpegs) = crossbeam_channel::unbounded();
+    let jpegs = Waiting::default();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
     let (faults, checked) = (Faults::new(fault), Checked::default());
     std::thread::scope(|scope| {
         for number in 0..lanes {
             let (receiver, made) = (receiver.clone(), made.clone());
-            let (faults, checked) = (&faults, &checked);
-            let lent = lent_jpegs.clone();
+            let (faults, checked, waiting) = (&faults, &checked, &jpegs);
             let run = move || match jpeg {
                 false => run_lane(engine, channel, &receiver, (faults, checked), &made),
-                true => jpeg::run_lane(&JpegWork { engine, channel, faults, checked, lent }, &made),
+                true => jpeg::run_lane(&JpegWork { engine, channel, faults, checked, waiting }, &made),
             };
             std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
         }
@@ -351,12 +350,7 @@ fn work(
 }
 
 /// Reads messages until the main process ends the conversation.
-fn listen(
-    channel: &Channel,
-    engine: &dyn Engine,
-    lanes: &Sender<Lent>,
-    jpegs: &Sender<LentJpeg>,
-) -> io::Result<()> {
+fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &Waiting) -> io::Result<()> {
     let mut slots: HashMap<SlotId, Arc<Mutex<Memory>>> = HashMap::new();
     let without_memory = || io::Error::other("a slot without memory");
     let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Memory>>>, slot| {
@@ -387,8 +381,7 @@ fn listen(
             }
             ToWorker::Recode { slot, jpeg, operation } => {
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
-                let lent = LentJpeg { slot, memory, jpeg, operation };
-                jpegs.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
+                jpegs.push(LentJpeg { slot, memory, jpeg, operation });
             }
         }
     }
