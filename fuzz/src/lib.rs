@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io::{Seek, Write};
 
-use histeqd::codec::{self, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use histeqd::codec::{
+    self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target,
+};
 use histeqd::cores::Cores;
 use histeqd::picture::Layout;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -64,8 +66,11 @@ fn pass_through(data: &[u8], target: &Target) {
     file.rewind().expect("a file can be rewound");
     let Ok(opened) = codec::open(&mut file, &mut buffer, &LIMITS, target) else { return };
     let Some(jpeg) = opened.compressed(target) else { return };
+    if !BaselineScan::read(data).is_some_and(|scan| scan.is_whole()) {
+        return;
+    }
     let mut slot = vec![0; jpeg.slot_bytes() as usize];
-    let Ok(decoded) = opened.pass_on(&mut slot) else { return };
+    let decoded = opened.pass_on(&mut slot);
     let mut out = file_of(&[]);
     match codec::write_encoded(&decoded, &slot[..data.len()], &mut out) {
         Ok(_) => {}

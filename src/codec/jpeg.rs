@@ -20,6 +20,8 @@ mod libjpeg;
 mod markers;
 mod mpf;
 
+pub use coding::BaselineScan;
+pub(crate) use coding::CanonicalCode;
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
@@ -172,12 +174,10 @@ impl<'a> Source<'a> {
         if !in_planes || target.format_for(Format::Jpeg) != Format::Jpeg {
             return None;
         }
-        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
-    }
-
-    /// Whether its entropy-coded data is whole; of a picture that a GPU can do.
-    pub(super) fn is_whole(&self) -> bool {
-        Header::read(self.bytes).is_some_and(|header| header.is_whole())
+        let header = Header::read(self.bytes)?;
+        // Tables that are none, and data that do not end, need not be seen by a GPU.
+        header.scan()?;
+        header.describe(self.bytes.len(), target.jpeg_quality)
     }
 
     /// Copies the file into the front of `slot` as it is, for a GPU.

@@ -32,7 +32,8 @@ mod webp;
 
 pub use error::CodecError;
 pub use format::Format;
-pub use jpeg::{CHROMA_PADDING, CompressedJpeg, Sampling};
+pub(crate) use jpeg::CanonicalCode;
+pub use jpeg::{BaselineScan, CHROMA_PADDING, CompressedJpeg, Sampling};
 pub use metadata::Metadata;
 
 /// Bytes of a line of the cache.
@@ -346,20 +347,16 @@ impl Opened<'_> {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
     }
 
-    /// Copies the file as it is into the front of `slot`, which has room for it, for a GPU that decodes it. Gives itself back if
-    /// it is no [`Opened::compressed`] picture, or not a whole one.
+    /// Copies the file as it is into the front of `slot`, which has room for it, for a GPU that decodes it.
     ///
-    /// # Errors
-    /// Itself.
-    pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
-        let Self { format, gray, source, file_bytes } = self;
-        match source {
-            Source::Jpeg(jpeg) if jpeg.is_whole() => {
-                let Payload { layout, metadata, native } = jpeg.pass_on(slot);
-                Ok(Decoded { layout, format, metadata, native, file_bytes })
-            }
-            source => Err(Box::new(Self { format, gray, source, file_bytes })),
-        }
+    /// # Panics
+    /// When it is no [`Opened::compressed`] picture.
+    pub fn pass_on(self, slot: &mut [u8]) -> Decoded {
+        let Self { format, source: Source::Jpeg(jpeg), file_bytes, .. } = self else {
+            panic!("a GPU decodes only JPEGs");
+        };
+        let Payload { layout, metadata, native } = jpeg.pass_on(slot);
+        Decoded { layout, format, metadata, native, file_bytes }
     }
 
     /// The layout as the format's decoder delivers it.

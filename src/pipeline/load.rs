@@ -46,8 +46,8 @@ impl Stages<'_> {
             behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
             aside: opened.heap_bytes(),
             compressed: jpeg.slot_bytes(),
-            // The file in the decoder's buffer, and its scan once more while it is looked through.
-            compressed_aside: 2 * jpeg.bytes,
+            // The file in the decoder's buffer.
+            compressed_aside: jpeg.bytes,
         };
         let insist = self.settings.jpeg == JpegChoice::Gpu;
         Ok(match self.pool.take_either(needs, claim, insist)? {
@@ -95,26 +95,19 @@ impl Stages<'_> {
         let place = self.take_place(&opened, &work.claim)?;
         let _working = self.cores.work();
         clock.mark(Stage::Slot);
-        let mut content = Content::Pixels;
-        let (opened, mut slots) = match place {
-            Place::Pixels(slots) => (opened, slots),
+        let (content, mut slots) = match place {
+            Place::Pixels(slots) => (Content::Pixels, slots),
             Place::Planes(whole, jpeg) => {
-                content = Content::Planes(jpeg, opened.planes_bytes() as u64);
-                (opened, Slots { whole, planes: Vec::new() })
+                let planes = opened.planes_bytes() as u64;
+                (Content::Planes(jpeg, planes), Slots { whole, planes: Vec::new() })
             }
-            Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
-                Ok(decoded) => {
-                    clock.mark(Stage::Decode);
-                    slot.keep_aside(0);
-                    let slots = Slots { whole: slot, planes: Vec::new() };
-                    return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
-                }
-                Err(opened) => {
-                    drop(slot);
-                    let slots = self.take_slots(&opened, &work.claim)?;
-                    (*opened, slots)
-                }
-            },
+            Place::Compressed(mut whole, jpeg) => {
+                let decoded = opened.pass_on(whole.bytes_mut());
+                clock.mark(Stage::Decode);
+                whole.keep_aside(0);
+                let slots = Slots { whole, planes: Vec::new() };
+                return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
+            }
         };
         let workspace = slots.whole.workspace(opened.workspace());
         slots.whole.begin_at(self.lead(&opened));

@@ -38,10 +38,7 @@ impl Checked {
         CpuLane::default().carry_out(expected.bytes_mut(), &small, order)?;
         lane.carry_out(found.bytes_mut(), &small, order)?;
         if found.bytes() != expected.bytes() {
-            return Err(EngineError(
-                "it does not compute what the CPU does: the GPU's memory, its driver or histeqd is at fault; please report it"
-                    .to_owned(),
-            ));
+            return Err(wrong());
         }
         checked.push((small, *order));
         Ok(())
@@ -55,6 +52,14 @@ impl Checked {
     fn lock(&self) -> MutexGuard<'_, Vec<(Layout, Order)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is said of a device that is not to be trusted.
+pub(super) fn wrong() -> EngineError {
+    EngineError(
+        "it does not compute what the CPU does: the GPU's memory, its driver or histeqd is at fault; please report it"
+            .to_owned(),
+    )
 }
 
 /// The smallest layout, but for [`SIZE`], whose pictures go through the same kernels.

@@ -1,5 +1,6 @@
 //! What nvJPEG keeps of one JPEG: its header and its encoder; and where its planes lie.
 
+use super::EngineError;
 use super::cuda::{Address, CudaError, Stream};
 use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
 use super::resident::Failure;
@@ -19,7 +20,7 @@ pub(super) enum Trouble {
     /// The CPU can do it.
     Decline(String),
     /// The device failed.
-    Device(CudaError),
+    Device(EngineError),
 }
 
 impl From<JpegError> for Trouble {
@@ -30,7 +31,7 @@ impl From<JpegError> for Trouble {
 
 impl From<CudaError> for Trouble {
     fn from(error: CudaError) -> Self {
-        Self::Device(error)
+        Self::Device(error.into())
     }
 }
 
@@ -38,7 +39,7 @@ impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::TooLarge => Self::Decline("it does not fit into the GPU's memory".to_owned()),
-            Failure::Device(error) => Self::Device(error),
+            Failure::Device(error) => Self::Device(error.into()),
         }
     }
 }

@@ -7,12 +7,14 @@ macro_rules! arguments {
 }
 
 mod clahe;
+mod jpeg_scan;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) use clahe::{Tiles, Tiling};
+pub(crate) use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};
 use crate::picture::{Depth, Layout, Pixel};
@@ -175,6 +177,7 @@ enum File {
     Planes,
     Clahe8,
     Clahe16,
+    JpegScan,
     Trap,
 }
 
@@ -186,6 +189,7 @@ impl File {
             Self::Planes => include_str!("../../kernels/prebuilt/planes.ptx"),
             Self::Clahe8 => include_str!("../../kernels/prebuilt/clahe8.ptx"),
             Self::Clahe16 => include_str!("../../kernels/prebuilt/clahe16.ptx"),
+            Self::JpegScan => include_str!("../../kernels/prebuilt/jpeg_scan.ptx"),
             Self::Trap => include_str!("../../kernels/prebuilt/trap.ptx"),
         }
     }
@@ -197,7 +201,7 @@ type Name = (&'static str, &'static str);
 /// The kernels of one GPU.
 pub(crate) struct Kernels {
     pub(crate) limits: Limits,
-    modules: [OnceLock<Module>; 6],
+    modules: [OnceLock<Module>; 7],
     functions: Mutex<HashMap<Name, Function>>,
 }
 

@@ -381,7 +381,7 @@ impl Lane for GpuLane<'_> {
             Err(Trouble::Decline(reason)) => reason,
             Err(Trouble::Device(error)) => {
                 self.settle();
-                return Err(error.into());
+                return Err(error);
             }
         };
         // Nothing has come back, so the planes are still the picture's.

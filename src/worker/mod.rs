@@ -16,6 +16,7 @@ mod nvjpeg;
 mod nvjpeg_lane;
 pub mod protocol;
 mod resident;
+mod scan_check;
 
 use std::collections::HashMap;
 use std::io;

@@ -1,17 +1,19 @@
 //! A lane that takes JPEGs and leaves JPEGs: decoded by nvJPEG, equalized where they then lie, encoded by nvJPEG. Only compressed
 //! bytes go over the bus.
 //!
-//! Pictures are decoded in batches, which keeps all of a GPU's JPEG engines busy. What nvJPEG does not take, or does not manage, is
-//! declined and done by the CPU; only an error of the device itself is one here.
+//! Pictures are decoded in batches, which keeps all of a GPU's JPEG engines busy. What is damaged never gets there: nvJPEG would say
+//! nothing. That, and what nvJPEG does not take or does not manage, is declined and done by the CPU; only an error of the device itself
+//! is one here.
 #![allow(unsafe_code)]
 
-use super::cuda::{Address, Buffer, CudaError, Event, Stream};
+use super::cuda::{Buffer, CudaError, Event, Stream};
 use super::desk::{Desk, Trouble};
 use super::gpu::GpuEngine;
 use super::nvjpeg::{Decoder, JpegError, NvJpeg, Plane};
-use super::resident::{Failure, Resident, grow};
+use super::resident::{Resident, grow};
+use super::scan_check::ScanCheck;
 use super::{EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding};
-use crate::codec::CompressedJpeg;
+use crate::codec::{BaselineScan, CompressedJpeg};
 
 /// Of a lane's share of the device, so much is for planes: nvJPEG needs some for itself.
 const SHARE_OF_PLANES: u64 = 4;
@@ -23,6 +25,7 @@ pub(super) struct NvJpegLane<'e> {
     resident: Resident<'e>,
     /// The planes of a batch.
     planes: Buffer,
+    check: ScanCheck,
     decoder: Decoder<'e>,
     /// One for each picture of a batch.
     desks: Vec<Desk<'e>>,
@@ -46,6 +49,7 @@ impl<'e> NvJpegLane<'e> {
             resident: Resident::new(engine, &stream)?,
             done: Event::new()?,
             planes: Buffer::default(),
+            check: ScanCheck::default(),
             decoder: Decoder::new(jpeg).map_err(text)?,
             desks: desks.map_err(text)?,
             engine,
@@ -60,7 +64,7 @@ impl<'e> NvJpegLane<'e> {
     }
 
     /// The batch, as far as planes have room at once; returns how many pictures that were.
-    fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, CudaError> {
+    fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, EngineError> {
         let mut going = Vec::with_capacity(batch.len());
         let mut bytes = 0;
         let mut taken = 0;
@@ -103,25 +107,41 @@ impl<'e> NvJpegLane<'e> {
         batch: &mut [Recoding<'_>],
         mut going: Vec<Going>,
         bytes: u64,
-    ) -> Result<(), CudaError> {
-        if going.is_empty() {
-            return Ok(());
-        }
-        let at = match grow(&mut self.planes, bytes) {
-            Ok(at) => at,
-            Err(Failure::Device(error)) => return Err(error),
-            Err(Failure::TooLarge) => {
-                going.iter().for_each(|g| decline(&mut batch[g.number], "the GPU's memory is full"));
+    ) -> Result<(), EngineError> {
+        match self.begin(batch, &mut going, bytes) {
+            Ok(whole) => leave_damaged(batch, &mut going, &whole),
+            Err(Trouble::Device(error)) => return Err(error),
+            Err(Trouble::Decline(reason)) => {
+                going.iter().for_each(|one| decline(&mut batch[one.number], &reason));
                 return Ok(());
             }
-        };
-        going.iter_mut().flat_map(|g| &mut g.planes).for_each(|plane| plane.at += at);
-        self.clear(at, bytes)?;
+        }
         self.decode(batch, &mut going)?;
         self.each(batch, &mut going, Self::equalize_and_encode)?;
         self.wait()?;
         self.each(batch, &mut going, Self::retrieve)?;
-        self.wait()
+        Ok(self.wait()?)
+    }
+
+    /// Places the planes, clears them, and has the files looked through; returns which are whole. Waits for both: JPEG engines do not
+    /// wait for the stream. They were seen to leave planes as they were without a word, and nothing of another picture may show then.
+    fn begin(
+        &mut self,
+        batch: &[Recoding<'_>],
+        going: &mut [Going],
+        bytes: u64,
+    ) -> Result<Vec<bool>, Trouble> {
+        let at = grow(&mut self.planes, bytes)?;
+        going.iter_mut().flat_map(|one| &mut one.planes).for_each(|plane| plane.at += at);
+        let scan = |one: &Going| batch[one.number].file().and_then(BaselineScan::read);
+        let scans: Vec<Option<BaselineScan<'_>>> = going.iter().map(scan).collect();
+        // SAFETY: the buffer is that large, and this lane's; so are the files, whose slots are lent to it, and it waits below.
+        unsafe {
+            self.stream.zero(at, bytes)?;
+            self.check.start(&self.engine.kernels, &self.stream, &scans)?;
+        }
+        self.wait()?;
+        self.check.are_whole(&scans).map_err(Trouble::Device)
     }
 
     /// Does a step for each picture; those that it does not go well for are declined.
@@ -130,7 +150,7 @@ impl<'e> NvJpegLane<'e> {
         batch: &mut [Recoding<'_>],
         going: &mut Vec<Going>,
         step: impl Fn(&mut Self, &mut Recoding<'_>, &Going) -> Result<(), Trouble>,
-    ) -> Result<(), CudaError> {
+    ) -> Result<(), EngineError> {
         let mut failed = Ok(());
         going.retain(|one| {
             let picture = &mut batch[one.number];
@@ -144,16 +164,8 @@ impl<'e> NvJpegLane<'e> {
         failed
     }
 
-    /// Clears the planes, and waits: JPEG engines do not wait for the stream. They were seen to leave planes as they were without a
-    /// word, and nothing of another picture may show then.
-    fn clear(&self, at: Address, bytes: u64) -> Result<(), CudaError> {
-        // SAFETY: the buffer is that large, and this lane's.
-        unsafe { self.stream.zero(at, bytes)? };
-        self.wait()
-    }
-
     /// Decodes in one batch what goes in one, and the rest one by one.
-    fn decode(&mut self, batch: &mut [Recoding<'_>], going: &mut Vec<Going>) -> Result<(), CudaError> {
+    fn decode(&mut self, batch: &mut [Recoding<'_>], going: &mut Vec<Going>) -> Result<(), EngineError> {
         let together: Vec<&Going> = going.iter().filter(|one| one.in_batch).collect();
         let files: Vec<&[u8]> =
             together.iter().map(|one| batch[one.number].file().expect("its header was read")).collect();
@@ -197,6 +209,15 @@ impl<'e> NvJpegLane<'e> {
         picture.answer = Recoded::Encoded(length as u64);
         Ok(())
     }
+}
+
+/// Leaves to the processor what is damaged.
+fn leave_damaged(batch: &mut [Recoding<'_>], going: &mut Vec<Going>, whole: &[bool]) {
+    for (one, _) in going.iter().zip(whole).filter(|(_, whole)| !**whole) {
+        decline(&mut batch[one.number], "its data are damaged");
+    }
+    let mut whole = whole.iter();
+    going.retain(|_| whole.next() == Some(&true));
 }
 
 fn decline(picture: &mut Recoding<'_>, reason: &str) {

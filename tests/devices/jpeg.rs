@@ -3,11 +3,13 @@
 use std::fs;
 use std::process::Output;
 
-use histeqd::codec::{self, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target};
+use histeqd::codec::{
+    self, BaselineScan, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target,
+};
 use histeqd::cores::Cores;
 use histeqd::equalize::{Method, Operation};
 use histeqd::slot::Memory;
-use histeqd::worker::{Engine, Recoded, Unit, open};
+use histeqd::worker::{Engine, Recoded, Recoding, Unit, open};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -316,6 +318,96 @@ fn damage_is_told_as_the_processor_tells_it() {
     assert_eq!(by("gpu"), by_cpu);
 }
 
+/// The file with something wrong in its data, differently for each number; some changes leave it whole.
+fn damaged(file: &[u8], number: usize) -> Vec<u8> {
+    // Knuth's multiplicative hash.
+    let random = |below: usize, salt: usize| {
+        (number * 8 + salt).wrapping_mul(2_654_435_761) as u32 as usize % below.max(1)
+    };
+    let scan = file.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap() + 14;
+    let length = file.len() - 2 - scan;
+    let mut changed = file.to_vec();
+    let at = scan + random(length, 0);
+    match number % 4 {
+        0 => changed[at] ^= 1 << random(8, 1),
+        1 => drop(changed.splice(at..(at + 1 + random(40, 1)).min(file.len() - 2), [])),
+        2 => changed[at] = 0,
+        _ => drop(changed.splice(at..at, file[scan..scan + random(length.min(300), 1)].to_vec())),
+    }
+    changed
+}
+
+/// A large page with little on it, from end to end of which nothing tells a block from the next; and noise, as the processor writes it.
+fn pages() -> Vec<Vec<u8>> {
+    let page = |name: &str, sample: fn(usize) -> u8| {
+        let mut ppm = b"P6 2400 1600 255\n".to_vec();
+        ppm.extend((0..3 * 2400 * 1600).map(sample));
+        let folder = folder([(format!("{name}.ppm"), ppm)]);
+        assert_done(&run(&folder, "jpeg", &["--format", "jpeg", "--quality", "90", "--devices", "cpu"]), 1);
+        output(&folder, "jpeg", &format!("{name}.jpg"))
+    };
+    let empty = page("empty", |i| if i % 900_000 < 60 { 40 } else { 250 });
+    let noise = page("noise", |i| ((i as u32).wrapping_mul(2_654_435_761) >> 24) as u8);
+    vec![empty, noise]
+}
+
+/// What a GPU's lane says of files that are all described like this.
+fn recode(engine: &dyn Engine, jpeg: CompressedJpeg, files: &[Vec<u8>]) -> Vec<Result<u64, String>> {
+    let mut slots: Vec<Memory> = files
+        .iter()
+        .map(|file| {
+            let mut slot = Memory::shared(jpeg.slot_bytes() as usize + file.len()).unwrap();
+            slot.bytes_mut()[..file.len()].copy_from_slice(file);
+            engine.pin(&mut slot).unwrap();
+            slot
+        })
+        .collect();
+    let mut lane = engine.jpeg_lane().unwrap();
+    let mut said = Vec::new();
+    for (slots, files) in slots.chunks_mut(8).zip(files.chunks(8)) {
+        let recoding = |(slot, file): (_, &Vec<u8>)| Recoding {
+            slot: Memory::bytes_mut(slot),
+            jpeg: CompressedJpeg { bytes: file.len() as u64, ..jpeg },
+            operation: Operation { method: Method::Global, per_channel: false },
+            answer: Recoded::Declined("it was not tried".to_owned()),
+        };
+        let mut batch: Vec<Recoding<'_>> = slots.iter_mut().zip(files).map(recoding).collect();
+        lane.recode(&mut batch).unwrap();
+        said.extend(batch.into_iter().map(|one| match one.answer {
+            Recoded::Encoded(bytes) => Ok(bytes),
+            Recoded::Declined(reason) => Err(reason),
+        }));
+    }
+    slots.iter_mut().for_each(|slot| engine.unpin(slot));
+    said
+}
+
+#[test]
+fn a_gpu_finds_the_damage_that_the_processor_finds() {
+    if !decodes("a_gpu_finds_the_damage_that_the_processor_finds") {
+        return;
+    }
+    let engine = open(Unit::Gpu(0), None).unwrap();
+    let (mut whole, mut broken) = (0, 0);
+    for file in GPUS.map(data).into_iter().chain(pages()) {
+        let jpeg = Planes::of(&file).jpeg;
+        let files: Vec<Vec<u8>> =
+            std::iter::once(file.clone()).chain((0..63).map(|number| damaged(&file, number))).collect();
+        for (number, (file, said)) in files.iter().zip(recode(engine.as_ref(), jpeg, &files)).enumerate() {
+            let is_whole = BaselineScan::read(file).is_some_and(|scan| scan.is_whole());
+            let what = format!("{number} of {:?}: {said:?}", jpeg.layout);
+            match said {
+                Ok(_) => assert!(is_whole, "{what}"),
+                Err(reason) => assert!(!is_whole || reason != "its data are damaged", "{what}"),
+            }
+            whole += usize::from(is_whole);
+            broken += usize::from(!is_whole);
+        }
+    }
+    eprintln!("{whole} were whole, {broken} were damaged");
+    assert!(whole > 20 && broken > 200, "{whole} were whole, {broken} were damaged");
+}
+
 #[test]
 fn a_result_too_long_for_its_slot_is_the_processors() {
     if !decodes("a_result_too_long_for_its_slot_is_the_processors") {
@@ -396,7 +488,7 @@ fn a_worker_killed_among_jpegs_costs_nothing() {
     let folder = many(MANY);
     let mut command = histeqd();
     command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join("gpu"));
-    command.args(["--no-config", "--json", "--jpeg", "gpu", "--device-timeout", "2s"]);
+    command.args(["--no-config", "--json", "--jpeg", "gpu", "--devices", "0", "--device-timeout", "2s"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     // Those that hang late keep the batch from ending before they are killed.
     let child = command.env("HISTEQD_FAULT", "hang@60").spawn().unwrap();

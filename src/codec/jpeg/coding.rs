@@ -32,9 +32,10 @@ mod write_sequential;
 mod tests;
 
 pub(super) use coefficients::Coefficients;
+pub(crate) use huffman::CanonicalCode;
 pub(super) use read::{Picture, read};
 pub(super) use rows::Part;
-pub(super) use walk::{BaselineCodes, BlockCodes, walk};
+pub use walk::BaselineScan;
 pub(super) use wanted::Rest;
 pub(super) use write::write;
 

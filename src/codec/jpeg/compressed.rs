@@ -8,7 +8,7 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::coding::{BaselineCodes, BlockCodes, walk};
+use super::coding::BaselineScan;
 use super::encode::encode_malformed;
 use super::markers::{
     APP0, APP15, COM, Component, DHT, DQT, DRI, EOI, SOF0, SOI, SOS, Segment, next_marker, segment,
@@ -169,32 +169,23 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Whether its scan, of all components, is the only one and whole.
-    pub(super) fn is_whole(&self) -> bool {
-        let marker_behind = BaselineCodes::read(&self.codes).and_then(|codes| {
-            let blocks = self.blocks(&codes)?;
-            walk(self.data, &blocks, self.mcus())
-        });
-        // Of what stands behind the picture nothing is taken over.
-        marker_behind == Some(EOI)
-    }
-
-    /// The blocks of an MCU (T.81, A.2).
-    fn blocks<'c>(&self, codes: &'c BaselineCodes) -> Option<Vec<BlockCodes<'c>>> {
+    /// Its scan, if that is one of all components, and the only one.
+    pub(super) fn scan(&self) -> Option<BaselineScan<'a>> {
         let [count, ref selectors @ .., 0, 63, 0] = *self.scan else { return None };
         let (selectors, rest) = selectors.as_chunks::<2>();
         if usize::from(count) != self.parts.len() || selectors.len() != self.parts.len() || !rest.is_empty() {
             return None;
         }
         let mut blocks = Vec::new();
-        for ((part, factors), &[id, numbers]) in self.parts.iter().zip(self.factors()).zip(selectors) {
+        for ((part, factors), &[id, codes]) in self.parts.iter().zip(self.factors()).zip(selectors) {
             if part.id != id {
                 return None;
             }
+            // The blocks of an MCU (T.81, A.2).
             let count = usize::from(factors.horizontal * factors.vertical);
-            blocks.extend(std::iter::repeat_n(codes.of_block(numbers)?, count));
+            blocks.extend(std::iter::repeat_n(codes, count));
         }
-        Some(blocks)
+        BaselineScan::new(&self.codes, &blocks, self.mcus(), self.data)
     }
 
     fn factors(&self) -> Vec<Component> {
@@ -206,6 +197,13 @@ impl<'a> Header<'a> {
         let across = self.width.div_ceil(8 * u32::from(horizontal));
         let down = self.height.div_ceil(8 * u32::from(vertical));
         u64::from(across) * u64::from(down)
+    }
+}
+
+impl<'a> BaselineScan<'a> {
+    /// The scan of a file. `None` if it is not that of a [`CompressedJpeg`], or damaged.
+    pub fn read(file: &'a [u8]) -> Option<Self> {
+        Header::read(file)?.scan()
     }
 }
 

@@ -6,33 +6,27 @@ pub(super) const RST0: u8 = 0xd0;
 /// Bytes of zeros behind the data of a reader.
 const PADDING: usize = 8;
 
-/// Copies entropy-coded data up to the next marker without its stuffing, and pads it for [`BitReader`]. Returns the marker and what
-/// follows it; `None` if there is none, or if fill bytes lead to no marker (T.81, B.1.1.2).
-pub(super) fn unstuff<'a>(bytes: &'a [u8], data: &mut Vec<u8>) -> Option<(u8, &'a [u8])> {
-    data.clear();
-    data.try_reserve_exact(length(bytes)? + PADDING).ok()?;
-    let mut rest = bytes;
-    loop {
-        let at = memchr::memchr(0xff, rest)?;
-        let fill = rest[at..].iter().take_while(|&&byte| byte == 0xff).count();
-        let (&marker, behind) = rest[at + fill..].split_first()?;
-        if marker != 0 {
-            data.extend_from_slice(&rest[..at]);
-            data.extend_from_slice(&[0; PADDING]);
-            return Some((marker, behind));
-        }
-        if fill > 1 {
-            return None;
-        }
-        data.extend_from_slice(&rest[..=at]);
-        rest = behind;
-    }
+/// Where entropy-coded data end: how many bytes there are up to the next marker, their stuffing among them; that marker; and what
+/// follows it. `None` if there is none, or if fill bytes lead to no marker (T.81, B.1.1.2).
+pub(super) fn end_of_data(bytes: &[u8]) -> Option<(usize, u8, &[u8])> {
+    let mut ends = memchr::memchr_iter(0xff, bytes);
+    let end = ends.find(|at| bytes.get(at + 1).is_some_and(|&next| next != 0))?;
+    let fill = bytes[end..].iter().take_while(|&&byte| byte == 0xff).count();
+    let (&marker, behind) = bytes[end + fill..].split_first()?;
+    (marker != 0).then_some((end, marker, behind))
 }
 
-/// Bytes of entropy-coded data up to the next marker, its stuffing among them; `None` if there is no marker.
-fn length(bytes: &[u8]) -> Option<usize> {
-    let ends = memchr::memchr_iter(0xff, bytes);
-    ends.into_iter().find(|at| bytes.get(at + 1).is_some_and(|&next| next != 0 && next != 0xff))
+/// Copies entropy-coded data without their stuffing, and pads them for [`BitReader`]. `None` if there is no memory for that.
+pub(super) fn unstuff(mut stuffed: &[u8], data: &mut Vec<u8>) -> Option<()> {
+    data.clear();
+    data.try_reserve_exact(stuffed.len() + PADDING).ok()?;
+    while let Some(at) = memchr::memchr(0xff, stuffed) {
+        data.extend_from_slice(&stuffed[..=at]);
+        stuffed = &stuffed[at + 2..];
+    }
+    data.extend_from_slice(stuffed);
+    data.extend_from_slice(&[0; PADDING]);
+    Some(())
 }
 
 /// Takes bits from the data of [`unstuff`]. Behind its end there are zeros; [`BitReader::finish`] tells whether they were needed.

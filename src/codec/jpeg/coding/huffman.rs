@@ -43,6 +43,16 @@ impl Codes {
     }
 }
 
+/// What tells all of a code (T.81, annex C).
+pub(crate) struct CanonicalCode<'c> {
+    /// By length: where, in 16 bits, the codes end that are no longer.
+    pub(crate) end: &'c [u32; LONGEST + 1],
+    /// By length: what has to be added to a code to get its symbol's place.
+    pub(crate) place: &'c [i32; LONGEST + 1],
+    /// All symbols, at most 256.
+    pub(crate) symbols: &'c [u8],
+}
+
 /// A code to read with.
 #[derive(Debug)]
 pub(super) struct Decoder {
@@ -86,9 +96,14 @@ impl Decoder {
         Some(Self { short, valued, end, place, symbols: symbols[..next].to_vec() })
     }
 
-    /// All symbols that have a code.
+    /// All symbols that have a code, the shortest first.
     pub(super) fn symbols(&self) -> &[u8] {
         &self.symbols
+    }
+
+    /// What all else was made of.
+    pub(super) fn canonical(&self) -> CanonicalCode<'_> {
+        CanonicalCode { end: &self.end, place: &self.place, symbols: &self.symbols }
     }
 
     /// The length of the code that [`SHORT`] bits begin with, and its symbol. `None` if they hold no code whole.
@@ -304,12 +319,11 @@ mod tests {
                 writer.put(code, length);
             }
             writer.flush();
-            file.extend([0xff, 0xd9]);
             let mut codes = Codes::default();
             codes.define(&encoder.definition(0x10)).unwrap();
             let decoder = codes.details[0].take().unwrap();
             let mut data = Vec::new();
-            assert_eq!(unstuff(&file, &mut data), Some((0xd9, &[][..])));
+            unstuff(&file, &mut data).unwrap();
             let mut reader = BitReader::new(&data);
             for &symbol in &symbols {
                 reader.fill();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::bits::{BitReader, RST0, unstuff};
+use super::bits::{BitReader, RST0, end_of_data, unstuff};
 use super::huffman::{Decoder, extended};
 use super::{Block, Grid, band, leaf};
 
@@ -36,7 +36,8 @@ pub(super) fn read_intervals(
     let step = if interval == 0 { units } else { interval };
     let mut data = Vec::new();
     for (number, first) in (0..units).step_by(step).enumerate() {
-        let (marker, behind) = unstuff(bytes, &mut data)?;
+        let (end, marker, behind) = end_of_data(bytes)?;
+        unstuff(&bytes[..end], &mut data)?;
         read(BitReader::new(&data), first..units.min(first + step))?.finish()?;
         if first + step < units {
             if marker != RST0 + (number % 8) as u8 {

@@ -1,11 +1,12 @@
 //! Whether the entropy-coded data of a sequential scan is whole: every code is one of its tables', the blocks are as many as the
 //! frame wants, and nothing is left behind them (T.81, F.2.2). No sample is computed, so it takes a small part of decoding.
 //!
-//! It is asked before a picture goes to a decoder that does not tell damage from data.
+//! It is asked before a picture goes to a decoder that does not tell damage from data. `kernels/jpeg_scan.cu` answers the same on a GPU.
 
-use super::bits::{BitReader, unstuff};
-use super::huffman::{Codes, Decoder, SHORT};
+use super::bits::{BitReader, end_of_data, unstuff};
+use super::huffman::{CanonicalCode, Codes, Decoder, SHORT};
 use super::leaf;
+use crate::codec::jpeg::markers::EOI;
 
 /// The most bits of the difference between two means, in 8-bit baseline pictures (table F.1).
 const MOST_OF_MEAN: u8 = 11;
@@ -16,46 +17,90 @@ const MOST_OF_DETAIL: u8 = 10;
 /// Bits that are looked up together. More pack more symbols, but take longer to prepare.
 const LOOKED_UP: u32 = 11;
 
-/// The codes of a baseline picture, by their numbers, made to be walked along.
-pub(in crate::codec::jpeg) struct BaselineCodes {
-    means: [Option<Decoder>; 4],
-    details: [Option<Details>; 4],
+/// A scan of all components of a baseline picture, without restart markers.
+pub struct BaselineScan<'a> {
+    codes: Codes,
+    /// The numbers of the codes of each block of an MCU: of its mean, and of its other coefficients.
+    blocks: Vec<(usize, usize)>,
+    mcus: u64,
+    /// The entropy-coded data, with their stuffing.
+    data: &'a [u8],
 }
 
-impl BaselineCodes {
-    /// Reads the contents of DHT segments. `None` if not all of their codes are those of a baseline picture.
-    pub(in crate::codec::jpeg) fn read(segments: &[&[u8]]) -> Option<Self> {
+impl<'a> BaselineScan<'a> {
+    /// From the contents of DHT segments; of each block of an MCU, the numbers of its codes as a scan header has them; how many MCUs
+    /// there are; and what stands behind the scan header. `None` if not all codes are those of a baseline picture, or what follows
+    /// the data is not the end of the picture.
+    pub(in crate::codec::jpeg) fn new(
+        segments: &[&[u8]],
+        blocks: &[u8],
+        mcus: u64,
+        behind_header: &'a [u8],
+    ) -> Option<Self> {
         let mut codes = Codes::default();
         segments.iter().try_for_each(|segment| codes.define(segment))?;
-        let Codes { means, details } = codes;
         let all = |codes: &[Option<Decoder>; 4], fits: fn(u8) -> bool| {
             codes.iter().flatten().flat_map(Decoder::symbols).all(|&symbol| fits(symbol))
         };
-        let fit = all(&means, |size| size <= MOST_OF_MEAN) && all(&details, |s| s & 15 <= MOST_OF_DETAIL);
-        fit.then(|| Self { means, details: details.map(|code| code.map(Details::new)) })
+        let fit = all(&codes.means, |size| size <= MOST_OF_MEAN)
+            && all(&codes.details, |symbol| symbol & 15 <= MOST_OF_DETAIL);
+        let blocks: Vec<_> =
+            blocks.iter().map(|block| (usize::from(block >> 4), usize::from(block & 15))).collect();
+        let has = |codes: &[Option<Decoder>; 4], number: usize| matches!(codes.get(number), Some(Some(_)));
+        let known =
+            blocks.iter().all(|&(mean, detail)| has(&codes.means, mean) && has(&codes.details, detail));
+        let (end, marker, _) = end_of_data(behind_header)?;
+        // Behind the data a walk finds zeros without end, for which nobody should wait. A block takes two bits at least.
+        let fill = mcus.checked_mul(blocks.len() as u64)? <= end as u64 * 4;
+        (fit && known && fill && marker == EOI).then(|| Self {
+            codes,
+            blocks,
+            mcus,
+            data: &behind_header[..end],
+        })
     }
 
-    /// The codes of a component's blocks, by the numbers that a scan header has for it.
-    pub(in crate::codec::jpeg) fn of_block(&self, numbers: u8) -> Option<BlockCodes<'_>> {
-        Some(BlockCodes {
-            means: self.means.get(usize::from(numbers >> 4))?.as_ref()?,
-            details: self.details.get(usize::from(numbers & 15))?.as_ref()?,
-        })
+    /// The entropy-coded data, with their stuffing.
+    pub const fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// How many blocks they hold, if they are whole.
+    pub const fn blocks(&self) -> u64 {
+        self.mcus * self.blocks.len() as u64
+    }
+
+    /// The codes of each block of an MCU: of its mean, and of its other coefficients.
+    pub(crate) fn codes(&self) -> Vec<[CanonicalCode<'_>; 2]> {
+        let Codes { means, details } = &self.codes;
+        let of_block = |&(mean, detail): &(usize, usize)| {
+            Some([means[mean].as_ref()?.canonical(), details[detail].as_ref()?.canonical()])
+        };
+        self.blocks.iter().filter_map(of_block).collect()
+    }
+
+    /// Whether the data are as many blocks as they should be, and no more.
+    pub fn is_whole(&self) -> bool {
+        let details = self.codes.details.each_ref().map(|code| code.as_ref().map(Details::new));
+        let code = |&(mean, detail): &(usize, usize)| {
+            Some(BlockCodes { means: self.codes.means[mean].as_ref()?, details: details[detail].as_ref()? })
+        };
+        let blocks: Option<Vec<_>> = self.blocks.iter().map(code).collect();
+        let mut data = Vec::new();
+        let walked = || {
+            unstuff(self.data, &mut data)?;
+            walk(&data, &blocks?, self.mcus)
+        };
+        walked().is_some()
     }
 }
 
-/// Whether `data` begins with so many MCUs of these blocks, and then comes a marker: which. There are no restart markers.
-pub(in crate::codec::jpeg) fn walk(data: &[u8], blocks: &[BlockCodes<'_>], mcus: u64) -> Option<u8> {
-    let mut unstuffed = Vec::new();
-    let (marker, _) = unstuff(data, &mut unstuffed)?;
-    // Behind the data there are zeros without end, for which nobody should wait. A block takes two bits at least.
-    if mcus * blocks.len() as u64 > unstuffed.len() as u64 * 4 {
-        return None;
-    }
+/// Goes past so many MCUs of these blocks. `None` if there are fewer, or more.
+fn walk(unstuffed: &[u8], blocks: &[BlockCodes<'_>], mcus: u64) -> Option<()> {
     leaf::run(
         #[inline(always)]
         || {
-            let mut bits = BitReader::new(&unstuffed);
+            let mut bits = BitReader::new(unstuffed);
             for _ in 0..mcus {
                 for block in blocks {
                     block.walk(&mut bits)?;
@@ -63,15 +108,13 @@ pub(in crate::codec::jpeg) fn walk(data: &[u8], blocks: &[BlockCodes<'_>], mcus:
             }
             bits.finish()
         },
-    )?;
-    Some(marker)
+    )
 }
 
 /// The codes of one block of an MCU: of its mean, and of its other coefficients.
-#[derive(Clone, Copy)]
-pub(in crate::codec::jpeg) struct BlockCodes<'c> {
+struct BlockCodes<'c> {
     means: &'c Decoder,
-    details: &'c Details,
+    details: &'c Details<'c>,
 }
 
 impl BlockCodes<'_> {
@@ -95,15 +138,15 @@ impl BlockCodes<'_> {
 }
 
 /// A code of the coefficients other than means. Of a symbol only how many bits it takes and how far it leads matter.
-struct Details {
-    decoder: Decoder,
+struct Details<'c> {
+    decoder: &'c Decoder,
     /// For the next [`LOOKED_UP`] bits the step of all symbols that they hold whole, or of the first if they hold its code at least;
     /// otherwise [`Step::NONE`].
     packed: Box<[Step; 1 << LOOKED_UP]>,
 }
 
-impl Details {
-    fn new(decoder: Decoder) -> Self {
+impl<'c> Details<'c> {
+    fn new(decoder: &'c Decoder) -> Self {
         let first = |bits: usize| match decoder.first(bits as u32 >> (LOOKED_UP - SHORT)) {
             Some((length, symbol)) => Step::new(symbol, length),
             None => Step::NONE,
@@ -194,59 +237,53 @@ mod tests {
         [&[place][..], &counts, &symbols].concat()
     }
 
-    fn codes(means: [u8; 3], details: [u8; 3]) -> BaselineCodes {
-        BaselineCodes::read(&[&table(0, means), &table(0x10, details)]).unwrap()
+    /// Whether so many blocks, and the end of the picture, are what stands behind a scan header.
+    fn is_whole(tables: [&[u8]; 2], blocks: u64, behind_header: &[u8]) -> bool {
+        BaselineScan::new(&tables, &[0], blocks, behind_header).is_some_and(|scan| scan.is_whole())
     }
 
     #[test]
     fn blocks_are_counted_and_nothing_may_be_left() {
-        let codes = codes([0, 2, 11], [0, 0x21, 0xf0]);
-        let blocks = [codes.of_block(0).unwrap()];
+        let tables = [&*table(0, [0, 2, 11]), &table(0x10, [0, 0x21, 0xf0])];
         // Mean of 2 bits, two zeros and a coefficient of 1 bit, end; mean of 0 bits, end; padding.
         let data = [0b1011_1010, 0b0011_1111, 0xff, 0xd9];
-        assert_eq!(walk(&data, &blocks, 2), Some(0xd9));
-        assert_eq!(walk(&data, &blocks, 1), None, "more than the padding is left");
-        assert_eq!(walk(&data, &blocks, 3), None, "111 is no code");
-        assert_eq!(walk(&data[..2], &blocks, 2), None, "no marker follows");
-        assert_eq!(walk(&[0b1011_1010, 0xff, 0xd9], &blocks, 2), None, "cut short");
+        assert!(is_whole(tables, 2, &data));
+        assert!(!is_whole(tables, 1, &data), "more than the padding is left");
+        assert!(!is_whole(tables, 3, &data), "111 is no code");
+        assert!(!is_whole(tables, 2, &data[..2]), "no marker follows");
+        assert!(!is_whole(tables, 2, &[data[0], data[1], 0xff, 0xda]), "it is not the end");
+        assert!(!is_whole(tables, 2, &[0b1011_1010, 0xff, 0xd9]), "cut short");
     }
 
     #[test]
     fn a_block_has_64_coefficients_and_no_more() {
-        let codes = codes([0, 1, 2], [0xf0, 0xe1, 0xf1]);
-        let blocks = [codes.of_block(0).unwrap()];
+        let tables = [&*table(0, [0, 1, 2]), &table(0x10, [0xf0, 0xe1, 0xf1])];
         // The mean; three times 16 zeros; 14 zeros and a coefficient of 1 bit.
-        let whole = [0b0000_1011, 0xff, 0xd9];
-        assert!(walk(&whole, &blocks, 1).is_some());
-        let more = [0b0000_1101, 0xff, 0xd9];
-        assert!(walk(&more, &blocks, 1).is_none());
+        assert!(is_whole(tables, 1, &[0b0000_1011, 0xff, 0xd9]));
+        assert!(!is_whole(tables, 1, &[0b0000_1101, 0xff, 0xd9]));
     }
 
     #[test]
     fn the_end_of_a_block_is_not_looked_for_behind_its_last_coefficient() {
         // 0: a coefficient of 1 bit; 10: end.
-        let codes = codes([0, 1, 2], [0x01, 0x00, 0xf0]);
-        let blocks = [codes.of_block(0).unwrap()];
+        let tables = [&*table(0, [0, 1, 2]), &table(0x10, [0x01, 0x00, 0xf0])];
         // A mean of 0 bits and 63 coefficients, then a mean of 1 bit and an end.
         let data = [&[0; 15][..], &[0b0000_0001, 0b0110_1111, 0xff, 0xd9]].concat();
-        assert!(walk(&data, &blocks, 2).is_some());
+        assert!(is_whole(tables, 2, &data));
     }
 
     #[test]
     fn a_stuffed_byte_is_skipped_and_a_marker_ends_the_data() {
-        let codes = codes([0, 2, 11], [0, 0x21, 0xf0]);
-        let blocks = [codes.of_block(0).unwrap()];
+        let tables = [&*table(0, [0, 2, 11]), &table(0x10, [0, 0x21, 0xf0])];
         // Mean of 0 bits, end; mean of 11 bits, all ones; end; padding.
         let stuffed = [0b0011_0111, 0xff, 0, 0b0111_1111, 0xff, 0xd9];
-        assert!(walk(&stuffed, &blocks, 2).is_some());
-        let marker = [0b0011_0111, 0xff, 0b0111_1111, 0xff, 0xd9];
-        assert_eq!(walk(&marker, &blocks, 2), None);
-        let restart = [0b0011_0111, 0xff, 0xd0, 0b0111_1111, 0xff, 0xd9];
-        assert_eq!(walk(&restart, &blocks, 2), None);
-        let filled = [&stuffed[..4], &[0xff; 3], &[0xda]].concat();
-        assert_eq!(walk(&filled, &blocks, 2), Some(0xda), "fill bytes may come before a marker");
+        assert!(is_whole(tables, 2, &stuffed));
+        assert!(!is_whole(tables, 2, &[0b0011_0111, 0xff, 0b0111_1111, 0xff, 0xd9]));
+        assert!(!is_whole(tables, 2, &[0b0011_0111, 0xff, 0xd0, 0b0111_1111, 0xff, 0xd9]), "a restart");
+        let filled = [&stuffed[..4], &[0xff; 3], &[0xd9]].concat();
+        assert!(is_whole(tables, 2, &filled), "fill bytes may come before a marker");
         let filled = [&stuffed[..1], &[0xff], &stuffed[1..]].concat();
-        assert_eq!(walk(&filled, &blocks, 2), None, "fill bytes lead to no data");
+        assert!(!is_whole(tables, 2, &filled), "fill bytes lead to no data");
     }
 
     #[test]
@@ -254,25 +291,28 @@ mod tests {
         // Means: 0 for no bits. Others: 0 for the end; 12 bits for a coefficient of 10, and for 16 zeros.
         let mut counts = [0; 16];
         (counts[0], counts[11]) = (1, 2);
-        let details = [&[0x10][..], &counts, &[0, 0x0a, 0xf0]].concat();
-        let codes = BaselineCodes::read(&[&table(0, [0, 1, 2]), &details]).unwrap();
-        let blocks = [codes.of_block(0).unwrap()];
+        let tables = [&*table(0, [0, 1, 2]), &[&[0x10][..], &counts, &[0, 0x0a, 0xf0]].concat()];
         // A mean of 0 bits, 12 bits for a coefficient with 10 bits, end; the same with 16 zeros, and padding.
         let data = [0b0100_0000, 0b0000_0101, 0b0101_0100, 0b0100_0000, 0b0000_1011, 0xff, 0xd9];
-        assert!(walk(&data, &blocks, 2).is_some());
+        assert!(is_whole(tables, 2, &data));
         let wrong = [0b0100_0000, 0b0001_0101, 0b0101_0100, 0xff, 0xd9];
-        assert!(walk(&wrong, &blocks, 1).is_none(), "no code");
+        assert!(!is_whole(tables, 1, &wrong), "no code");
     }
 
     #[test]
     fn tables_that_no_baseline_picture_has_are_refused() {
-        let read = |place: u8, short: u8, symbols: &[u8]| {
-            BaselineCodes::read(&[&[&[place, short][..], &[0; 15], symbols].concat()]).is_some()
+        let one = |place: u8, short: u8, symbols: &[u8]| [&[place, short][..], &[0; 15], symbols].concat();
+        let read = |mean: &[u8], detail: &[u8]| {
+            BaselineScan::new(&[mean, detail], &[0], 1, &[0, 0xff, 0xd9]).is_some()
         };
-        assert!(read(0, 1, &[11]) && !read(0, 1, &[12]), "a mean of 12 bits");
-        assert!(read(0x10, 1, &[0x0a]) && !read(0x10, 1, &[0x0b]), "a coefficient of 11 bits");
-        assert!(!read(0, 3, &[0, 1, 2]), "3 codes of one bit");
-        assert!(!read(0x10, 1, &[]), "no symbol");
-        assert!(!read(0x20, 1, &[0]) && !read(4, 1, &[0]), "no such place");
+        let (mean, detail) = (one(0, 1, &[11]), one(0x10, 1, &[0x0a]));
+        assert!(read(&mean, &detail));
+        assert!(!read(&one(0, 1, &[12]), &detail), "a mean of 12 bits");
+        assert!(!read(&mean, &one(0x10, 1, &[0x0b])), "a coefficient of 11 bits");
+        assert!(!read(&one(0, 3, &[0, 1, 2]), &detail), "3 codes of one bit");
+        assert!(!read(&mean, &one(0x10, 1, &[])), "no symbol");
+        assert!(!read(&mean, &one(0x20, 1, &[0])), "no such class");
+        assert!(!read(&mean, &one(0x11, 1, &[0])), "another number");
+        assert!(!read(&mean, &[&detail[..], &one(4, 1, &[0])].concat()), "no such number");
     }
 }

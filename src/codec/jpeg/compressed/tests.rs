@@ -49,7 +49,7 @@ fn describe(jpeg: &[u8]) -> Option<CompressedJpeg> {
 }
 
 fn is_whole(jpeg: &[u8]) -> bool {
-    Header::read(jpeg).is_some_and(|header| header.is_whole())
+    BaselineScan::read(jpeg).is_some_and(|scan| scan.is_whole())
 }
 
 #[test]

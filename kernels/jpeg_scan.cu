@@ -1,0 +1,232 @@
+// Whether the entropy-coded data of baseline JPEGs without restart markers are whole: every code is one of its tables', the blocks are
+// as many as the frame wants, and nothing is left behind them. `src/codec/jpeg/coding/walk.rs` says the same of one picture after the
+// other.
+//
+// After A. Weißenberger and B. Schmidt, Accelerating JPEG Decompression on GPUs (HiPC 2021): the data are cut into pieces, and a thread
+// begins at each as if an MCU began there. Huffman codes fall into step by themselves, so most threads end where one that came from the
+// front would. Then, round by round, each whose predecessor ended elsewhere than it began goes through its piece again.
+
+#include "common.cuh"
+
+// Bytes of a piece, stuffing among them. `PIECE` of `src/worker/kernels/jpeg_scan.rs`.
+constexpr u32 PIECE = 256;
+
+constexpr u32 THREADS = 256;
+
+// Codes up to this length are looked up.
+constexpr u32 SHORT = 10;
+
+constexpr u32 LONGEST = 16;
+
+// Three components with two codes each.
+constexpr u32 MOST_CODES = 6;
+
+// A Huffman code (T.81, annex C). `Code` of `src/worker/kernels/jpeg_scan.rs`.
+struct Code {
+    // By length: where, in 16 bits, the codes end that are no longer.
+    u32 end[LONGEST + 1];
+    // By length: what has to be added to a code to get its symbol's place.
+    int place[LONGEST + 1];
+    u8 symbols[256];
+};
+
+// A picture's scan. `Scan` of `src/worker/kernels/jpeg_scan.rs`.
+struct Scan {
+    const u8* data;
+    // The codes of each block of a period, four bits for each, the first block's lowest: of its mean, and of its other coefficients.
+    u64 means, details;
+    // Bytes of the data, up to the marker behind them.
+    u32 bytes;
+    // How many blocks they hold, if they are whole.
+    u32 blocks;
+    // Blocks after which the codes repeat.
+    u32 period;
+    // Where its pieces begin among those of all pictures.
+    u32 first_piece;
+    // How many codes there are, and how many of them, the first ones, are for means.
+    u32 codes, mean_codes;
+    Code code[MOST_CODES];
+};
+
+// What a symbol does: the bits that it takes with its value, how many coefficients it leads on, and whether the block ends there. 0 is
+// no symbol.
+__device__ __forceinline__ u16 step(u32 symbol, u32 length, bool mean) {
+    const u32 run = symbol >> 4, size = symbol & 15;
+    if (mean) return (length + symbol) | 1 << 5;
+    if (size > 0) return (length + size) | (run + 1) << 5;
+    return length | (run == 15 ? 16 << 5 : 1 << 12);
+}
+__device__ __forceinline__ u32 bits_of(u32 step) { return step & 31; }
+__device__ __forceinline__ u32 coefficients_of(u32 step) { return step >> 5 & 127; }
+__device__ __forceinline__ bool ends_block(u32 step) { return step >> 12; }
+
+// The step of the symbol that 16 bits begin with, if its code is no longer than `most`.
+__device__ u16 find_step(const Code& code, u32 next, u32 most, bool mean) {
+    for (u32 length = 1; length <= most; ++length) {
+        if (next < code.end[length]) {
+            const int place = int(next >> (LONGEST - length)) + code.place[length];
+            return step(code.symbols[place & 255], length, mean);
+        }
+    }
+    return 0;
+}
+
+// Where a walk is: before bit `position`, counted with the stuffing, in the data; that many coefficients of a block are known, which is
+// the one of that number in its period. A stuffed byte is never what is next.
+struct Place {
+    u32 position, block, known;
+
+    __device__ u64 packed() const { return u64(position) << 32 | block << 8 | known; }
+    static __device__ Place unpacked(u64 packed) {
+        return {u32(packed >> 32), u32(packed) >> 8, u32(packed) & 255};
+    }
+};
+
+// The step of the symbol that so many bits begin with; 0 where its code is longer.
+typedef u16 Steps[1 << SHORT];
+
+// A walk along the data. Behind them there are zeros.
+struct Walk {
+    const u8* data;
+    const Code* codes;
+    const Steps* steps;
+    u64 means, details, buffer;
+    u32 bytes, period, held, at, block, known;
+
+    __device__ Walk(const Scan& scan, const Steps* steps, Place place)
+        : data(scan.data), codes(scan.code), steps(steps), means(scan.means), details(scan.details), buffer(0), bytes(scan.bytes),
+          period(scan.period), held(0), at(place.position / 8), block(place.block), known(place.known) {
+        fill();
+        skip(place.position % 8);
+    }
+
+    __device__ __forceinline__ void fill() {
+        while (held <= 56) {
+            const u32 byte = at < bytes ? data[at] : 0;
+            buffer |= u64(byte) << (56 - held);
+            held += 8;
+            at += byte == 0xff ? 2 : 1;
+        }
+    }
+
+    __device__ __forceinline__ void skip(u32 bits) {
+        buffer <<= bits;
+        held -= bits;
+    }
+
+    __device__ bool is_stuffing(u32 byte) const {
+        return byte > 0 && byte < bytes && data[byte] == 0 && data[byte - 1] == 0xff;
+    }
+
+    // Where it is: back from the next byte over those that are held.
+    __device__ u32 position() const {
+        u32 byte = at;
+        for (u32 i = 0; i < held; i += 8) {
+            --byte;
+            if (is_stuffing(byte)) --byte;
+        }
+        return byte * 8 + (8 - held % 8) % 8;
+    }
+
+    // Whether it is before a byte. Without stuffing among the bits that are held it would be further.
+    __device__ __forceinline__ bool is_before(u32 byte) const {
+        return at * 8 - held < byte * 8 || position() < byte * 8;
+    }
+
+    // Goes past a symbol; returns how many blocks that ends. What is no symbol is passed by as if an MCU began behind its first bit.
+    __device__ __forceinline__ u32 next(bool& wrong) {
+        fill();
+        const bool mean = known == 0;
+        const u32 number = (mean ? means : details) >> (4 * block) & 15;
+        u16 step = steps[number][buffer >> (64 - SHORT)];
+        if (step == 0) step = find_step(codes[number], u32(buffer >> 48), LONGEST, mean);
+        const u32 leads = known + coefficients_of(step);
+        if (step == 0 || leads > 64) {
+            wrong = true;
+            skip(1);
+            block = known = 0;
+            return 0;
+        }
+        skip(bits_of(step));
+        const bool ends = leads == 64 || ends_block(step);
+        known = ends ? 0 : leads;
+        block = !ends ? block : block + 1 == period ? 0 : block + 1;
+        return ends;
+    }
+};
+
+// Fills the steps of each code. Threads that share them wait then.
+__device__ void make_steps(const Scan& scan, Steps* steps) {
+    for (u32 i = threadIdx.x; i < scan.codes << SHORT; i += blockDim.x) {
+        const u32 number = i >> SHORT, bits = i % (1 << SHORT);
+        steps[number][bits] = find_step(scan.code[number], bits << (LONGEST - SHORT), SHORT, number < scan.mean_codes);
+    }
+}
+
+// The highest bit of a piece's count of blocks: something in it is no code.
+constexpr u32 WRONG = 1u << 31;
+
+// A round: a block's threads have a piece each of picture `blockIdx.y`. `starts` and `ends` are places, packed; in round 0 there are
+// none yet.
+extern "C" __global__ void __launch_bounds__(THREADS)
+jpeg_scan_round(const Scan* scans, u64* starts, u64* ends, u32* counts, u32 round) {
+    __shared__ Steps steps[MOST_CODES];
+    const Scan& scan = scans[blockIdx.y];
+    const u32 piece = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 at = scan.first_piece + piece;
+    u64 start = 0;
+    bool go = piece < (scan.bytes + PIECE - 1) / PIECE;
+    if (go && piece > 0) {
+        const u32 byte = piece * PIECE;
+        start = round > 0 ? ends[at - 1] : Place{8 * (byte + (scan.data[byte - 1] == 0xff)), 0, 0}.packed();
+    }
+    go = go && (round == 0 || start != starts[at]);
+    if (!__syncthreads_or(go)) return;
+    make_steps(scan, steps);
+    __syncthreads();
+    if (!go) return;
+    Walk walk(scan, steps, Place::unpacked(start));
+    u32 blocks = 0;
+    bool wrong = false;
+    const u32 end = min((piece + 1) * PIECE, scan.bytes);
+    while (walk.is_before(end)) blocks += walk.next(wrong);
+    starts[at] = start;
+    ends[at] = Place{walk.position(), walk.block, walk.known}.packed();
+    counts[at] = blocks | (wrong ? WRONG : 0);
+}
+
+// What is said of a picture. UNCLEAR: there were too few rounds. `Verdict` of `src/worker/kernels/jpeg_scan.rs`.
+enum Verdict : u32 { WHOLE = 1, DAMAGED = 2, UNCLEAR = 3 };
+
+// What the rounds have shown of picture `blockIdx.x`. Its last piece, in which padding may look like symbols, is gone through only now,
+// for as many blocks as are left.
+extern "C" __global__ void __launch_bounds__(THREADS)
+jpeg_scan_verdict(const Scan* scans, const u64* starts, const u64* ends, const u32* counts, u32* verdicts) {
+    __shared__ Steps steps[MOST_CODES];
+    __shared__ u32 scratch[WARP];
+    const Scan& scan = scans[blockIdx.x];
+    const u32 last = (scan.bytes - 1) / PIECE, first = scan.first_piece;
+    u32 blocks = 0;
+    bool wrong = false, unclear = false;
+    for (u32 piece = threadIdx.x; piece < last; piece += blockDim.x) {
+        const u32 at = first + piece;
+        unclear |= piece > 0 && starts[at] != ends[at - 1];
+        wrong |= counts[at] >= WRONG;
+        blocks += counts[at] % WRONG;
+    }
+    make_steps(scan, steps);
+    wrong = __syncthreads_or(wrong);
+    unclear = __syncthreads_or(unclear);
+    blocks = block_sum(blocks, scratch);
+    if (threadIdx.x > 0) return;
+    bool damaged = wrong || blocks > scan.blocks;
+    Walk walk(scan, steps, last > 0 ? Place::unpacked(ends[first + last - 1]) : Place{0, 0, 0});
+    for (u32 left = scan.blocks - blocks; left > 0 && !damaged;) {
+        damaged = !walk.is_before(scan.bytes);
+        left -= walk.next(damaged);
+    }
+    // What is left of the last byte is padding; of what stands behind it nothing was taken.
+    const u32 byte = scan.bytes - 1 - walk.is_stuffing(scan.bytes - 1), position = walk.position();
+    damaged = damaged || position <= byte * 8 || position > scan.bytes * 8;
+    verdicts[blockIdx.x] = unclear ? UNCLEAR : damaged ? DAMAGED : WHOLE;
+}

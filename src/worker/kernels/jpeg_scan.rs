@@ -1,0 +1,208 @@
+//! The launches that tell whether the entropy-coded data of JPEGs are whole. See `kernels/jpeg_scan.cu`.
+
+use std::ffi::c_void;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{File, Kernels, Launch};
+use crate::codec::{BaselineScan, CanonicalCode};
+use crate::worker::cuda::{Address, Result, Stream};
+
+/// Bytes that one thread goes through. `PIECE` of the kernels.
+const PIECE: u32 = 256;
+
+const THREADS: u32 = 256;
+
+/// How often pieces that began in the wrong place are gone through again. Photographs of 15 MP took 11 rounds at most; the number grows
+/// with the logarithm of the size. Where there is nothing to do, a round takes 3 µs.
+const ROUNDS: u32 = 24;
+
+/// What the data of a JPEG were found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Whole,
+    Damaged,
+    /// Too many codes in a row fit wherever one begins, as in an empty page.
+    Unclear,
+}
+
+impl Verdict {
+    /// As the kernel writes it.
+    pub(crate) const fn read(number: u32) -> Self {
+        match number {
+            1 => Self::Whole,
+            2 => Self::Damaged,
+            _ => Self::Unclear,
+        }
+    }
+}
+
+/// `Code` of the kernels.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Pod, Zeroable)]
+struct Code {
+    end: [u32; 17],
+    place: [i32; 17],
+    symbols: [u8; 256],
+}
+
+impl Code {
+    fn new(code: &CanonicalCode<'_>) -> Self {
+        let mut symbols = [0; 256];
+        symbols[..code.symbols.len()].copy_from_slice(code.symbols);
+        Self { end: *code.end, place: *code.place, symbols }
+    }
+}
+
+/// `Scan` of the kernels.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+pub(crate) struct Scan {
+    /// Where the data lie.
+    pub(crate) data: Address,
+    means: u64,
+    details: u64,
+    bytes: u32,
+    blocks: u32,
+    period: u32,
+    first_piece: u32,
+    codes: u32,
+    mean_codes: u32,
+    code: [Code; 6],
+}
+
+impl Scan {
+    /// Of a picture whose data lie there, and whose pieces begin there among those of all pictures. `None` if it is too large for the
+    /// kernels.
+    pub(crate) fn new(scan: &BaselineScan<'_>, data: Address, first_piece: u32) -> Option<Self> {
+        // Places are counted in bits.
+        let bytes = u32::try_from(scan.data().len()).ok().filter(|bytes| *bytes < u32::MAX / 16)?;
+        let blocks = u32::try_from(scan.blocks()).ok().filter(|_| bytes > 0)?;
+        let of_blocks = scan.codes();
+        let column =
+            |which: usize| -> Vec<Code> { of_blocks.iter().map(|codes| Code::new(&codes[which])).collect() };
+        let ((means, mean_numbers), (details, detail_numbers)) = (numbered(&column(0)), numbered(&column(1)));
+        let mut code = [Code::zeroed(); 6];
+        for (place, one) in code.iter_mut().zip(means.iter().chain(&details)) {
+            *place = *one;
+        }
+        let detail_numbers: Vec<usize> = detail_numbers.iter().map(|number| means.len() + number).collect();
+        Some(Self {
+            data,
+            means: packed(&mean_numbers),
+            details: packed(&detail_numbers),
+            bytes,
+            blocks,
+            period: period(&mean_numbers, &detail_numbers) as u32,
+            first_piece,
+            codes: (means.len() + details.len()) as u32,
+            mean_codes: means.len() as u32,
+            code,
+        })
+    }
+
+    /// How many pieces its data have.
+    pub(crate) const fn pieces(&self) -> u32 {
+        self.bytes.div_ceil(PIECE)
+    }
+}
+
+/// The codes that differ, and the number of each block's.
+fn numbered(of_blocks: &[Code]) -> (Vec<Code>, Vec<usize>) {
+    let mut different: Vec<Code> = Vec::new();
+    let number = |code: &Code| {
+        different.iter().position(|known| known == code).unwrap_or_else(|| {
+            different.push(*code);
+            different.len() - 1
+        })
+    };
+    let numbers = of_blocks.iter().map(number).collect();
+    (different, numbers)
+}
+
+/// Four bits for each number, the first one lowest.
+fn packed(numbers: &[usize]) -> u64 {
+    numbers.iter().rev().fold(0, |packed, &number| packed << 4 | number as u64)
+}
+
+/// After how many blocks the same codes come again. The fewer, the more often a walk that began in the wrong block falls into step.
+fn period(means: &[usize], details: &[usize]) -> usize {
+    let repeats = |period: &usize| {
+        let is_same = |i: usize| means[i] == means[i - period] && details[i] == details[i - period];
+        means.len().is_multiple_of(*period) && (*period..means.len()).all(is_same)
+    };
+    (1..=means.len()).find(repeats).unwrap_or(1)
+}
+
+/// Where all that the kernels need lies on the device.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanMemory {
+    /// A [`Scan`] for each picture.
+    pub(crate) scans: Address,
+    /// Two places for each piece, of 8 bytes.
+    pub(crate) starts: Address,
+    pub(crate) ends: Address,
+    /// A count for each piece, of 4 bytes.
+    pub(crate) counts: Address,
+    /// A [`Verdict`] for each picture, of 4 bytes.
+    pub(crate) verdicts: Address,
+}
+
+impl Kernels {
+    /// Finds a verdict for each picture.
+    ///
+    /// # Safety
+    /// All memory is this stream's until it is done, and as large as `scans` say, which lie there too.
+    pub(crate) unsafe fn judge_scans(
+        &self,
+        stream: &Stream,
+        scans: &[Scan],
+        memory: ScanMemory,
+    ) -> Result<()> {
+        let ScanMemory { scans: at, starts, ends, counts, verdicts } = memory;
+        let pictures = scans.len() as u32;
+        let most = scans.iter().map(Scan::pieces).max().unwrap_or(0);
+        let shape = |grid| Launch { grid, block: (THREADS, 1, 1), shared: 0 };
+        for round in 0..ROUNDS {
+            let launch = shape((most.div_ceil(THREADS), pictures, 1));
+            let arguments = arguments![at, starts, ends, counts, round];
+            // SAFETY: the parameters of jpeg_scan_round; the caller's promise.
+            unsafe { self.launch(stream, (File::JpegScan, ("jpeg_scan_round", "")), launch, arguments)? };
+        }
+        let arguments = arguments![at, starts, ends, counts, verdicts];
+        let name = ("jpeg_scan_verdict", "");
+        // SAFETY: the parameters of jpeg_scan_verdict; the caller's promise.
+        unsafe { self.launch(stream, (File::JpegScan, name), shape((pictures, 1, 1)), arguments) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_repeat_after_as_few_blocks_as_they_do() {
+        assert_eq!(period(&[0], &[1]), 1);
+        assert_eq!(period(&[0, 0, 0, 0, 0, 0], &[1, 1, 1, 1, 1, 1]), 1);
+        assert_eq!(period(&[0, 1, 0, 1], &[2, 3, 2, 3]), 2);
+        assert_eq!(period(&[0, 1, 0, 1], &[2, 3, 2, 2]), 4);
+        assert_eq!(period(&[0, 0, 0, 0, 1, 1], &[2, 2, 2, 2, 3, 3]), 6);
+    }
+
+    #[test]
+    fn the_first_block_is_the_lowest() {
+        assert_eq!(packed(&[1, 2, 0xf]), 0xf21);
+    }
+
+    #[test]
+    fn a_scan_has_each_code_once_with_means_first() {
+        let file = include_bytes!("../../../tests/data/jpeg/420.jpg");
+        let scan = Scan::new(&BaselineScan::read(file).unwrap(), 64, 7).unwrap();
+        assert_eq!((scan.codes, scan.mean_codes, scan.period), (4, 2, 6));
+        assert_eq!((scan.means, scan.details), (0x11_0000, 0x33_2222));
+        assert_eq!((scan.data, scan.first_piece), (64, 7));
+        let gray = include_bytes!("../../../tests/data/jpeg/gray.jpg");
+        let scan = Scan::new(&BaselineScan::read(gray).unwrap(), 0, 0).unwrap();
+        assert_eq!((scan.codes, scan.mean_codes, scan.period), (2, 1, 1));
+    }
+}
