@@ -1,6 +1,9 @@
 //! What a run computes with: its memory, its cores and its devices, for those who do the work and those who watch it.
 
+use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -8,7 +11,7 @@ use crate::cores::Cores;
 use crate::device::{DeviceState, Devices};
 use crate::pipeline::PUBLISHERS;
 use crate::slot::{SlotPool, SlotUse, bound_heaps};
-use crate::timings::{Load, Meter};
+use crate::timings::{Load, Meter, children_time};
 
 /// The slots, the cores and the devices of a run.
 pub struct Machine {
@@ -34,12 +37,14 @@ impl Machine {
         self.devices.states().into_iter().zip(self.pool.slots())
     }
 
-    /// How busy it was since the meter was started, with so many threads.
+    /// How busy it was since the meter was started, with so many threads; its workers have ended.
     pub(crate) fn load(&self, meter: &Meter, threads: usize) -> Load {
         let (seconds, processor) = meter.read();
+        let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);
         let busy = |state: DeviceState| Some((state.name, state.busy?.as_secs_f64()));
-        let devices = self.devices.states().into_iter().filter_map(busy).collect();
-        Load { seconds, threads, publishers: PUBLISHERS, processor, devices }
+        let devices: BTreeMap<_, _> = self.devices.states().into_iter().filter_map(busy).collect();
+        let workers = if devices.is_empty() { 0.0 } else { children_time().as_secs_f64() };
+        Load { seconds, threads, cores, publishers: PUBLISHERS, processor, workers, devices }
     }
 }
 

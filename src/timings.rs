@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -138,18 +139,29 @@ pub struct Load {
     pub seconds: f64,
     /// How many threads each of decoding and encoding may have: so many cores can be busy.
     pub threads: usize,
+    /// How many cores there are for the workers of devices as well.
+    pub cores: usize,
     /// How many threads publish.
     pub publishers: usize,
     /// Seconds of processor time that this process had, all cores together.
     pub processor: f64,
+    /// Seconds of processor time that the workers of devices had.
+    pub workers: f64,
     /// Seconds in which each device beside the processor had at least one picture in its hands.
     pub devices: BTreeMap<String, f64>,
 }
 
 impl Load {
-    /// Cores that were busy, on average.
-    pub fn cores(&self) -> f64 {
-        self.processor / self.seconds.max(f64::MIN_POSITIVE)
+    /// Cores that were busy, on average; of how many.
+    fn cores(&self) -> (f64, usize) {
+        let of = if self.workers > 0.0 { self.cores } else { self.threads };
+        ((self.processor + self.workers) / self.seconds.max(f64::MIN_POSITIVE), of)
+    }
+
+    /// Whether no core was left: to this process's threads, or to them and the workers.
+    fn has_no_core_left(&self) -> bool {
+        self.share(self.processor, self.threads) >= BUSY
+            || self.share(self.processor + self.workers, self.cores) >= BUSY
     }
 
     /// The share of the run, 0 to 1, that was spent in so much time by so many at once.
@@ -179,6 +191,16 @@ impl Meter {
 
 fn process_time() -> Duration {
     time(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of all processes that this one has started and seen end.
+pub fn children_time() -> Duration {
+    // Fields 16 and 17 (proc_pid_stat(5)), of those behind the name, which begin with the third.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 =
+        behind_name.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(1000 * ticks / clock_ticks_per_second().max(1))
 }
 
 /// Processor time of this thread so far.
@@ -235,6 +257,9 @@ impl Limit {
 /// So busy is busy throughout.
 const BUSY: f64 = 0.75;
 
+/// The same for a GPU, whose workers take seconds to start.
+const BUSY_GPU: f64 = 0.6;
+
 /// Where a run's time went.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timings {
@@ -249,10 +274,10 @@ impl Timings {
     pub fn limit(&self) -> Limit {
         let load = &self.load;
         let share = |stage, of| load.share(self.stages.of(stage).as_secs_f64(), of);
-        if load.share(load.processor, load.threads) >= BUSY {
+        if load.has_no_core_left() {
             return self.busiest();
         }
-        if load.devices.values().any(|&busy| load.share(busy, 1) >= BUSY) {
+        if load.devices.values().any(|&busy| load.share(busy, 1) >= BUSY_GPU) {
             Limit::Gpu
         } else if share(Stage::Publish, load.publishers) >= BUSY {
             Limit::OutputDisk
@@ -302,7 +327,8 @@ impl fmt::Display for Timings {
         let shares: Vec<String> = self.stages.each().map(share).collect();
         writeln!(f, "Time: {}", shares.join(", "))?;
         let (limit, remedy) = self.limit().words();
-        write!(f, "  {limit}: {:.1} of {} cores busy", self.load.cores(), self.load.threads)?;
+        let (busy, cores) = self.load.cores();
+        write!(f, "  {limit}: {busy:.1} of {cores} cores busy")?;
         for (device, busy) in &self.load.devices {
             write!(f, ", {device} {} %", percent(*busy, self.load.seconds))?;
         }
@@ -320,8 +346,10 @@ mod tests {
             load: Load {
                 seconds: 10.0,
                 threads: 16,
+                cores: 20,
                 publishers: 4,
                 processor,
+                workers: 0.0,
                 devices: gpu.map(|busy| ("gpu0".to_owned(), busy)).into_iter().collect(),
             },
         }
@@ -378,12 +406,29 @@ mod tests {
             "a GPU's time is no core's"
         );
         assert_eq!(limit([40, 5, 95, 1, 90, 1], 150.0, None), Limit::Equalizing);
-        assert_eq!(limit([20, 130, 90, 0, 5, 0], 30.0, Some(9.5)), Limit::Gpu);
+        assert_eq!(limit([20, 130, 90, 0, 5, 0], 30.0, Some(6.5)), Limit::Gpu);
         assert_eq!(limit([20, 100, 1, 20, 10, 38], 30.0, None), Limit::OutputDisk);
         assert_eq!(limit([20, 130, 1, 0, 10, 0], 30.0, None), Limit::Memory);
         assert_eq!(limit([150, 1, 1, 0, 5, 0], 30.0, None), Limit::Reading);
         assert_eq!(limit([2, 0, 1, 0, 1, 0], 3.0, None), Limit::Nothing);
         assert_eq!(Timings::default().limit(), Limit::Nothing);
+    }
+
+    #[test]
+    fn workers_take_cores_too() {
+        let mut timings = timings([150, 5, 90, 1, 5, 1], 110.0, Some(5.0));
+        assert_eq!(timings.limit(), Limit::Reading);
+        timings.load.workers = 60.0;
+        assert_eq!(timings.limit(), Limit::Decoding);
+        assert!(timings.to_string().contains("17.0 of 20 cores busy, gpu0 50 %"), "{timings}");
+    }
+
+    #[test]
+    fn what_a_child_computed_is_known_when_it_has_ended() {
+        let before = children_time();
+        let loop_of = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", loop_of]).status().unwrap().success());
+        assert!(children_time() > before);
     }
 
     #[test]
