@@ -11,6 +11,7 @@
 // Bytes of a piece, stuffing among them. `PIECE` of `src/worker/kernels/jpeg_scan.rs`.
 constexpr u32 PIECE = 256;
 
+// `THREADS` there.
 constexpr u32 THREADS = 256;
 
 // Codes up to this length are looked up.
@@ -18,7 +19,7 @@ constexpr u32 SHORT = 10;
 
 constexpr u32 LONGEST = 16;
 
-// Three components with two codes each.
+// Three components with two codes each. `MOST_CODES` there.
 constexpr u32 MOST_CODES = 6;
 
 // A Huffman code (T.81, annex C). `Code` of `src/worker/kernels/jpeg_scan.rs`.
@@ -47,6 +48,12 @@ struct Scan {
     u32 codes, mean_codes;
     Code code[MOST_CODES];
 };
+static_assert(sizeof(Scan) == 2400, "as it is there");
+
+// Whether it stands behind a data byte of all ones only so that there is no marker (T.81, F.1.2.3).
+__device__ __forceinline__ bool is_stuffing(const u8* data, u32 bytes, u32 byte) {
+    return byte > 0 && byte < bytes && data[byte] == 0 && data[byte - 1] == 0xff;
+}
 
 // What a symbol does: the bits that it takes with its value, how many coefficients it leads on, and whether the block ends there. 0 is
 // no symbol.
@@ -114,16 +121,12 @@ struct Walk {
         held -= bits;
     }
 
-    __device__ bool is_stuffing(u32 byte) const {
-        return byte > 0 && byte < bytes && data[byte] == 0 && data[byte - 1] == 0xff;
-    }
-
     // Where it is: back from the next byte over those that are held.
     __device__ u32 position() const {
         u32 byte = at;
         for (u32 i = 0; i < held; i += 8) {
             --byte;
-            if (is_stuffing(byte)) --byte;
+            if (is_stuffing(data, bytes, byte)) --byte;
         }
         return byte * 8 + (8 - held % 8) % 8;
     }
@@ -198,14 +201,15 @@ jpeg_scan_round(const Scan* scans, u64* starts, u64* ends, u32* counts, u32 roun
 // What is said of a picture. UNCLEAR: there were too few rounds. `Verdict` of `src/worker/kernels/jpeg_scan.rs`.
 enum Verdict : u32 { WHOLE = 1, DAMAGED = 2, UNCLEAR = 3 };
 
-// What the rounds have shown of picture `blockIdx.x`. Its last piece, in which padding may look like symbols, is gone through only now,
-// for as many blocks as are left.
+// What the rounds have shown of picture `blockIdx.x`. The piece of its last data byte, in which padding may look like symbols, is gone
+// through only now, for as many blocks as are left.
 extern "C" __global__ void __launch_bounds__(THREADS)
 jpeg_scan_verdict(const Scan* scans, const u64* starts, const u64* ends, const u32* counts, u32* verdicts) {
     __shared__ Steps steps[MOST_CODES];
     __shared__ u32 scratch[WARP];
     const Scan& scan = scans[blockIdx.x];
-    const u32 last = (scan.bytes - 1) / PIECE, first = scan.first_piece;
+    const u32 byte = scan.bytes - 1 - is_stuffing(scan.data, scan.bytes, scan.bytes - 1);
+    const u32 last = byte / PIECE, first = scan.first_piece;
     u32 blocks = 0;
     bool wrong = false, unclear = false;
     for (u32 piece = threadIdx.x; piece < last; piece += blockDim.x) {
@@ -225,8 +229,8 @@ jpeg_scan_verdict(const Scan* scans, const u64* starts, const u64* ends, const u
         damaged = !walk.is_before(scan.bytes);
         left -= walk.next(damaged);
     }
-    // What is left of the last byte is padding; of what stands behind it nothing was taken.
-    const u32 byte = scan.bytes - 1 - walk.is_stuffing(scan.bytes - 1), position = walk.position();
-    damaged = damaged || position <= byte * 8 || position > scan.bytes * 8;
+    // A block may have begun before the last piece. What is left of the last byte is padding; of what stands behind it nothing was taken.
+    const u32 position = walk.position();
+    damaged = damaged || walk.known > 0 || position <= byte * 8 || position > scan.bytes * 8;
     verdicts[blockIdx.x] = unclear ? UNCLEAR : damaged ? DAMAGED : WHOLE;
 }

@@ -11,7 +11,7 @@ use crate::cores::Cores;
 use crate::device::{DeviceState, Devices};
 use crate::pipeline::PUBLISHERS;
 use crate::slot::{SlotPool, SlotUse, bound_heaps};
-use crate::timings::{Load, Meter, children_time};
+use crate::timings::{Load, Meter};
 
 /// The slots, the cores and the devices of a run.
 pub struct Machine {
@@ -37,13 +37,13 @@ impl Machine {
         self.devices.states().into_iter().zip(self.pool.slots())
     }
 
-    /// How busy it was since the meter was started, with so many threads; its workers have ended.
+    /// How busy it was since the meter was started, with so many threads. Of its workers those count that have ended.
     pub(crate) fn load(&self, meter: &Meter, threads: usize) -> Load {
         let (seconds, processor) = meter.read();
         let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);
         let busy = |state: DeviceState| Some((state.name, state.busy?.as_secs_f64()));
         let devices: BTreeMap<_, _> = self.devices.states().into_iter().filter_map(busy).collect();
-        let workers = if devices.is_empty() { 0.0 } else { children_time().as_secs_f64() };
+        let workers = if devices.is_empty() { 0.0 } else { meter.children() };
         Load { seconds, threads, cores, publishers: PUBLISHERS, processor, workers, devices }
     }
 }

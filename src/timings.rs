@@ -175,17 +175,23 @@ impl Load {
 pub struct Meter {
     start: Instant,
     processor: Duration,
+    children: Duration,
 }
 
 impl Meter {
     /// From now on.
     pub fn start() -> Self {
-        Self { start: Instant::now(), processor: process_time() }
+        Self { start: Instant::now(), processor: process_time(), children: children_time() }
     }
 
     /// Seconds since then, and seconds of processor time.
     pub fn read(&self) -> (f64, f64) {
         (self.start.elapsed().as_secs_f64(), (process_time() - self.processor).as_secs_f64())
+    }
+
+    /// Seconds of processor time that processes had which were started by this one and have ended since then.
+    pub fn children(&self) -> f64 {
+        (children_time() - self.children).as_secs_f64()
     }
 }
 
@@ -194,7 +200,7 @@ fn process_time() -> Duration {
 }
 
 /// Processor time of all processes that this one has started and seen end.
-pub fn children_time() -> Duration {
+fn children_time() -> Duration {
     // Fields 16 and 17 (proc_pid_stat(5)), of those behind the name, which begin with the third.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
@@ -425,10 +431,10 @@ mod tests {
 
     #[test]
     fn what_a_child_computed_is_known_when_it_has_ended() {
-        let before = children_time();
+        let meter = Meter::start();
         let loop_of = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         assert!(std::process::Command::new("sh").args(["-c", loop_of]).status().unwrap().success());
-        assert!(children_time() > before);
+        assert!(meter.children() > 0.0);
     }
 
     #[test]

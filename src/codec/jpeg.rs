@@ -175,9 +175,9 @@ impl<'a> Source<'a> {
             return None;
         }
         let header = Header::read(self.bytes)?;
+        let described = header.describe(self.bytes.len(), target.jpeg_quality)?;
         // Tables that are none, and data that do not end, need not be seen by a GPU.
-        header.scan()?;
-        header.describe(self.bytes.len(), target.jpeg_quality)
+        header.scan().map(|_| described)
     }
 
     /// Copies the file into the front of `slot` as it is, for a GPU.

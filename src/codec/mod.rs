@@ -347,10 +347,11 @@ impl Opened<'_> {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
     }
 
-    /// Copies the file as it is into the front of `slot`, which has room for it, for a GPU that decodes it.
+    /// Copies the file of an [`Opened::compressed`] picture as it is into the front of `slot`, which has room for it, for a GPU that
+    /// decodes it.
     ///
     /// # Panics
-    /// When it is no [`Opened::compressed`] picture.
+    /// When it is no JPEG.
     pub fn pass_on(self, slot: &mut [u8]) -> Decoded {
         let Self { format, source: Source::Jpeg(jpeg), file_bytes, .. } = self else {
             panic!("a GPU decodes only JPEGs");

@@ -283,8 +283,10 @@ impl GpuDevice {
                     *failures = 0;
                 }
                 FromWorker::Declined { slot, reason } => {
-                    let untold = |worker: &mut Worker| !mem::replace(&mut worker.declined, true);
-                    self.tell_once(slot, "decoded", &reason, untold);
+                    if !reason.is_empty() {
+                        let untold = |worker: &mut Worker| !mem::replace(&mut worker.declined, true);
+                        self.tell_once(slot, "decoded", &reason, untold);
+                    }
                     let Some(task) = self.returned(slot) else { return not_lent(slot) };
                     task.decline();
                     *failures = 0;

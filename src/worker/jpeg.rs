@@ -50,7 +50,8 @@ impl Waiting {
 
 /// Takes as many as a batch has, each at a place that had one of the same sampling before, where there is one: for another sampling
 /// nvJPEG makes the buffers of that place anew, under a lock that all processes of the driver share. Measured, that is 2 to 5 ms a
-/// picture. The one that has waited longest is always among them.
+/// picture. The one that has waited longest is always among them. (A picture that is not decoded moves those behind it, which costs time
+/// and nothing else.)
 fn take_batch<T>(
     waiting: &mut VecDeque<T>,
     sampling: impl Fn(&T) -> Sampling,

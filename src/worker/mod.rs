@@ -249,7 +249,7 @@ impl Recoding<'_> {
 pub enum Recoded {
     /// The slot begins with the result, of so many bytes.
     Encoded(u64),
-    /// It is one for the CPU, and why.
+    /// It is one for the CPU, and why; nothing is said of what is damaged, for the CPU tells.
     Declined(String),
 }
 

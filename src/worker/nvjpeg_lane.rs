@@ -15,8 +15,8 @@ use super::scan_check::ScanCheck;
 use super::{EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding};
 use crate::codec::{BaselineScan, CompressedJpeg};
 
-/// Of a lane's share of the device, so much is for planes: nvJPEG needs some for itself.
-const SHARE_OF_PLANES: u64 = 4;
+/// Of a lane's share of the device, so much is for files and planes: nvJPEG needs some for itself.
+const SHARE_OF_PICTURES: u64 = 4;
 
 pub(super) struct NvJpegLane<'e> {
     engine: &'e GpuEngine,
@@ -63,18 +63,20 @@ impl<'e> NvJpegLane<'e> {
         self.done.wait()
     }
 
-    /// The batch, as far as planes have room at once; returns how many pictures that were.
+    /// The batch, as far as files and planes have room at once; returns how many pictures that were.
     fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, EngineError> {
         let mut going = Vec::with_capacity(batch.len());
-        let mut bytes = 0;
+        let (mut bytes, mut files) = (0, 0);
         let mut taken = 0;
         for (number, picture) in batch.iter_mut().enumerate() {
+            let file = picture.jpeg.bytes;
             match self.lay_out(number, picture, bytes) {
-                Ok((_, end)) if end > self.room() && !going.is_empty() => break,
-                Ok((_, end)) if end > self.room() => decline(picture, "its planes are too large"),
+                Ok((_, end)) if end + files + file > self.room() && !going.is_empty() => break,
+                Ok((_, end)) if end + file > self.room() => decline(picture, "it is too large"),
                 Ok((picture, end)) => {
                     going.push(picture);
                     bytes = end;
+                    files += file;
                 }
                 Err(Trouble::Decline(reason)) => decline(picture, &reason),
                 Err(Trouble::Device(error)) => return Err(error),
@@ -86,7 +88,7 @@ impl<'e> NvJpegLane<'e> {
     }
 
     fn room(&self) -> u64 {
-        self.engine.lane_memory / SHARE_OF_PLANES
+        self.engine.lane_memory / SHARE_OF_PICTURES
     }
 
     /// Reads the header; lays out the planes from byte `start` on, as offsets yet; returns where they end.
@@ -108,6 +110,9 @@ impl<'e> NvJpegLane<'e> {
         mut going: Vec<Going>,
         bytes: u64,
     ) -> Result<(), EngineError> {
+        if going.is_empty() {
+            return Ok(());
+        }
         match self.begin(batch, &mut going, bytes) {
             Ok(whole) => leave_damaged(batch, &mut going, &whole),
             Err(Trouble::Device(error)) => return Err(error),
@@ -211,10 +216,10 @@ impl<'e> NvJpegLane<'e> {
     }
 }
 
-/// Leaves to the processor what is damaged.
+/// Leaves to the processor what is damaged, without a word: the processor tells what is wrong with it.
 fn leave_damaged(batch: &mut [Recoding<'_>], going: &mut Vec<Going>, whole: &[bool]) {
     for (one, _) in going.iter().zip(whole).filter(|(_, whole)| !**whole) {
-        decline(&mut batch[one.number], "its data are damaged");
+        decline(&mut batch[one.number], "");
     }
     let mut whole = whole.iter();
     going.retain(|_| whole.next() == Some(&true));

@@ -96,7 +96,7 @@ pub enum FromWorker {
     Declined {
         /// The slot.
         slot: SlotId,
-        /// Why.
+        /// Why; empty if that need not be told.
         reason: String,
     },
     /// The device failed at this slot, and why; then the worker ends, for after an error a CUDA context is of no use.

@@ -1,7 +1,7 @@
 //! JPEGs that a GPU decodes and encodes: which ones, and how what it makes becomes the output.
 //!
-//! Only what is usual goes there, and only what is whole: nvJPEG was seen to accept damaged data without a word, and to leave its
-//! output as it was. Everything else is libjpeg's, and so are all error messages.
+//! Only what is usual is decoded there, and only what is whole: nvJPEG was seen to accept damaged data without a word, and to leave its
+//! output as it was, so the GPU looks for damage first. Everything else is libjpeg's, and so are all error messages.
 
 use std::fs::File;
 use std::io::Write;
@@ -203,7 +203,9 @@ impl<'a> Header<'a> {
 impl<'a> BaselineScan<'a> {
     /// The scan of a file. `None` if it is not that of a [`CompressedJpeg`], or damaged.
     pub fn read(file: &'a [u8]) -> Option<Self> {
-        Header::read(file)?.scan()
+        let header = Header::read(file)?;
+        header.sampling()?;
+        header.scan()
     }
 }
 

@@ -11,7 +11,14 @@ use crate::worker::cuda::{Address, Result, Stream};
 /// Bytes that one thread goes through. `PIECE` of the kernels.
 const PIECE: u32 = 256;
 
+/// `THREADS` of the kernels.
 const THREADS: u32 = 256;
+
+/// Codes that a picture may have: three components with two each. `MOST_CODES` of the kernels.
+const MOST_CODES: usize = 6;
+
+/// Blocks whose codes' numbers fit into 64 bits. (An MCU has ten at most.)
+const MOST_BLOCKS: usize = 16;
 
 /// How often pieces that began in the wrong place are gone through again. Photographs of 15 MP took 11 rounds at most; the number grows
 /// with the logarithm of the size. Where there is nothing to do, a round takes 3 µs.
@@ -68,37 +75,52 @@ pub(crate) struct Scan {
     first_piece: u32,
     codes: u32,
     mean_codes: u32,
-    code: [Code; 6],
+    code: [Code; MOST_CODES],
 }
 
+const _: () = assert!(size_of::<Scan>() == 2400, "as the kernels say");
+
 impl Scan {
-    /// Of a picture whose data lie there, and whose pieces begin there among those of all pictures. `None` if it is too large for the
-    /// kernels.
-    pub(crate) fn new(scan: &BaselineScan<'_>, data: Address, first_piece: u32) -> Option<Self> {
+    /// Of a picture whose data and pieces are yet to be placed. `None` if it is none for the kernels: too large, or of too many
+    /// components.
+    pub(crate) fn new(scan: &BaselineScan<'_>) -> Option<Self> {
         // Places are counted in bits.
         let bytes = u32::try_from(scan.data().len()).ok().filter(|bytes| *bytes < u32::MAX / 16)?;
-        let blocks = u32::try_from(scan.blocks()).ok().filter(|_| bytes > 0)?;
+        let blocks = u32::try_from(scan.blocks()).ok().filter(|blocks| bytes > 0 && *blocks < u32::MAX)?;
         let of_blocks = scan.codes();
         let column =
             |which: usize| -> Vec<Code> { of_blocks.iter().map(|codes| Code::new(&codes[which])).collect() };
         let ((means, mean_numbers), (details, detail_numbers)) = (numbered(&column(0)), numbered(&column(1)));
-        let mut code = [Code::zeroed(); 6];
+        if means.len() + details.len() > MOST_CODES || of_blocks.len() > MOST_BLOCKS {
+            return None;
+        }
+        let mut code = [Code::zeroed(); MOST_CODES];
         for (place, one) in code.iter_mut().zip(means.iter().chain(&details)) {
             *place = *one;
         }
         let detail_numbers: Vec<usize> = detail_numbers.iter().map(|number| means.len() + number).collect();
         Some(Self {
-            data,
+            data: 0,
             means: packed(&mean_numbers),
             details: packed(&detail_numbers),
             bytes,
             blocks,
             period: period(&mean_numbers, &detail_numbers) as u32,
-            first_piece,
+            first_piece: 0,
             codes: (means.len() + details.len()) as u32,
             mean_codes: means.len() as u32,
             code,
         })
+    }
+
+    /// With data that lie there, and pieces that begin there among those of all pictures.
+    pub(crate) const fn placed(self, data: Address, first_piece: u32) -> Self {
+        Self { data, first_piece, ..self }
+    }
+
+    /// The same data where one block more is wanted.
+    pub(crate) const fn one_block_short(self) -> Self {
+        Self { blocks: self.blocks + 1, ..self }
     }
 
     /// How many pieces its data have.
@@ -197,12 +219,11 @@ mod tests {
     #[test]
     fn a_scan_has_each_code_once_with_means_first() {
         let file = include_bytes!("../../../tests/data/jpeg/420.jpg");
-        let scan = Scan::new(&BaselineScan::read(file).unwrap(), 64, 7).unwrap();
+        let scan = Scan::new(&BaselineScan::read(file).unwrap()).unwrap();
         assert_eq!((scan.codes, scan.mean_codes, scan.period), (4, 2, 6));
         assert_eq!((scan.means, scan.details), (0x11_0000, 0x33_2222));
-        assert_eq!((scan.data, scan.first_piece), (64, 7));
         let gray = include_bytes!("../../../tests/data/jpeg/gray.jpg");
-        let scan = Scan::new(&BaselineScan::read(gray).unwrap(), 0, 0).unwrap();
+        let scan = Scan::new(&BaselineScan::read(gray).unwrap()).unwrap();
         assert_eq!((scan.codes, scan.mean_codes, scan.period), (2, 1, 1));
     }
 }

@@ -1,7 +1,8 @@
 //! Whether the entropy-coded data of a sequential scan is whole: every code is one of its tables', the blocks are as many as the
 //! frame wants, and nothing is left behind them (T.81, F.2.2). No sample is computed, so it takes a small part of decoding.
 //!
-//! It is asked before a picture goes to a decoder that does not tell damage from data. `kernels/jpeg_scan.cu` answers the same on a GPU.
+//! It is asked before a picture goes to a decoder that does not tell damage from data. `kernels/jpeg_scan.cu` mostly answers it, on the
+//! GPU; this answers what is left unclear there, and shows that the kernel is right.
 
 use super::bits::{BitReader, end_of_data, unstuff};
 use super::huffman::{CanonicalCode, Codes, Decoder, SHORT};
