@@ -67,7 +67,7 @@ impl ScanCheck {
     }
 
     /// Describes the scans for the kernels, with data at offsets yet; returns how many pieces there are. Until the kernels are proven,
-    /// behind each is the same with one block more to come, which it has not.
+    /// behind each is the same with more blocks to come, which it has not.
     fn describe(&mut self, scans: &[Option<BaselineScan<'_>>], mut part: impl FnMut(u64) -> u64) -> u32 {
         self.scans.clear();
         self.places.clear();
@@ -77,7 +77,7 @@ impl ScanCheck {
             self.places.push(described.map(|_| self.scans.len()));
             let (Some(scan), Some(described)) = (scan, described) else { continue };
             let data = part(scan.data().len() as u64);
-            let twin = Some(described.one_block_short()).filter(|_| !self.proven);
+            let twin = Some(described.some_blocks_short()).filter(|_| !self.proven);
             for scan in std::iter::once(described).chain(twin) {
                 self.scans.push(scan.placed(data, pieces));
                 pieces += scan.pieces();

@@ -86,7 +86,8 @@ impl Scan {
     pub(crate) fn new(scan: &BaselineScan<'_>) -> Option<Self> {
         // Places are counted in bits.
         let bytes = u32::try_from(scan.data().len()).ok().filter(|bytes| *bytes < u32::MAX / 16)?;
-        let blocks = u32::try_from(scan.blocks()).ok().filter(|blocks| bytes > 0 && *blocks < u32::MAX)?;
+        let blocks =
+            u32::try_from(scan.blocks()).ok().filter(|blocks| bytes > 0 && *blocks < u32::MAX - 4)?;
         let of_blocks = scan.codes();
         let column =
             |which: usize| -> Vec<Code> { of_blocks.iter().map(|codes| Code::new(&codes[which])).collect() };
@@ -118,9 +119,10 @@ impl Scan {
         Self { data, first_piece, ..self }
     }
 
-    /// The same data where one block more is wanted.
-    pub(crate) const fn one_block_short(self) -> Self {
-        Self { blocks: self.blocks + 1, ..self }
+    /// The same data where more blocks are wanted, by so many as the padding of whole ones cannot pass for: a block takes two bits at
+    /// least.
+    pub(crate) const fn some_blocks_short(self) -> Self {
+        Self { blocks: self.blocks + 4, ..self }
     }
 
     /// How many pieces its data have.
