@@ -70,7 +70,7 @@ fn pass_through(data: &[u8], target: &Target) {
         return;
     }
     let mut slot = vec![0; jpeg.slot_bytes() as usize];
-    let decoded = opened.pass_on(&mut slot);
+    let Ok(decoded) = opened.pass_on(&mut slot) else { return };
     let mut out = file_of(&[]);
     match codec::write_encoded(&decoded, &slot[..data.len()], &mut out) {
         Ok(_) => {}

@@ -174,10 +174,12 @@ impl<'a> Source<'a> {
         if !in_planes || target.format_for(Format::Jpeg) != Format::Jpeg {
             return None;
         }
-        let header = Header::read(self.bytes)?;
-        let described = header.describe(self.bytes.len(), target.jpeg_quality)?;
-        // Tables that are none, and data that do not end, need not be seen by a GPU.
-        header.scan().map(|_| described)
+        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
+    }
+
+    /// Whether its codes are codes, and its data end; of a picture that a GPU can do.
+    pub(super) fn has_scan(&self) -> bool {
+        BaselineScan::read(self.bytes).is_some()
     }
 
     /// Copies the file into the front of `slot` as it is, for a GPU.

@@ -347,17 +347,20 @@ impl Opened<'_> {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
     }
 
-    /// Copies the file of an [`Opened::compressed`] picture as it is into the front of `slot`, which has room for it, for a GPU that
-    /// decodes it.
+    /// Copies the file as it is into the front of `slot`, which has room for it, for a GPU that decodes it. Gives itself back if
+    /// it is no [`Opened::compressed`] picture, or a GPU need not see it: codes that are none, data that do not end.
     ///
-    /// # Panics
-    /// When it is no JPEG.
-    pub fn pass_on(self, slot: &mut [u8]) -> Decoded {
-        let Self { format, source: Source::Jpeg(jpeg), file_bytes, .. } = self else {
-            panic!("a GPU decodes only JPEGs");
-        };
-        let Payload { layout, metadata, native } = jpeg.pass_on(slot);
-        Decoded { layout, format, metadata, native, file_bytes }
+    /// # Errors
+    /// Itself.
+    pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
+        let Self { format, gray, source, file_bytes } = self;
+        match source {
+            Source::Jpeg(jpeg) if jpeg.has_scan() => {
+                let Payload { layout, metadata, native } = jpeg.pass_on(slot);
+                Ok(Decoded { layout, format, metadata, native, file_bytes })
+            }
+            source => Err(Box::new(Self { format, gray, source, file_bytes })),
+        }
     }
 
     /// The layout as the format's decoder delivers it.

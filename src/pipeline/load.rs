@@ -95,19 +95,26 @@ impl Stages<'_> {
         let place = self.take_place(&opened, &work.claim)?;
         let _working = self.cores.work();
         clock.mark(Stage::Slot);
-        let (content, mut slots) = match place {
-            Place::Pixels(slots) => (Content::Pixels, slots),
+        let mut content = Content::Pixels;
+        let (opened, mut slots) = match place {
+            Place::Pixels(slots) => (opened, slots),
             Place::Planes(whole, jpeg) => {
-                let planes = opened.planes_bytes() as u64;
-                (Content::Planes(jpeg, planes), Slots { whole, planes: Vec::new() })
+                content = Content::Planes(jpeg, opened.planes_bytes() as u64);
+                (opened, Slots { whole, planes: Vec::new() })
             }
-            Place::Compressed(mut whole, jpeg) => {
-                let decoded = opened.pass_on(whole.bytes_mut());
-                clock.mark(Stage::Decode);
-                whole.keep_aside(0);
-                let slots = Slots { whole, planes: Vec::new() };
-                return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
-            }
+            Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
+                Ok(decoded) => {
+                    clock.mark(Stage::Decode);
+                    slot.keep_aside(0);
+                    let slots = Slots { whole: slot, planes: Vec::new() };
+                    return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
+                }
+                Err(opened) => {
+                    drop(slot);
+                    let slots = self.take_slots(&opened, &work.claim)?;
+                    (*opened, slots)
+                }
+            },
         };
         let workspace = slots.whole.workspace(opened.workspace());
         slots.whole.begin_at(self.lead(&opened));

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use histeqd::codec::{self, Decoded, Format, JpegQuality, Remark, Target};
+use histeqd::codec::{self, BaselineScan, Decoded, Format, JpegQuality, Remark, Target};
 use histeqd::picture::Pixel;
 
 use crate::{LIMITS, TARGET, decode, encode, pixels};
@@ -276,7 +276,7 @@ fn passed_through(jpeg: &[u8], target: &Target) -> Option<Vec<u8>> {
     let opened = codec::open(&mut file, &mut buffer, &LIMITS, target).unwrap();
     let known = opened.compressed(target)?;
     let mut slot = vec![0; known.slot_bytes() as usize];
-    let decoded = opened.pass_on(&mut slot);
+    let decoded = opened.pass_on(&mut slot).ok()?;
     assert_eq!((known.bytes, known.layout), (jpeg.len() as u64, decoded.layout));
     let length = codec::write_encoded(&decoded, &slot[..jpeg.len()], &mut out).unwrap();
     let mut written = Vec::new();
@@ -309,6 +309,14 @@ fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
         let source = std::fs::read(folder.join(name)).unwrap();
         assert!(passed_through(&source, &TARGET).is_none(), "{name}");
     }
+    let damaged = std::fs::read(folder.join("damaged.jpg")).unwrap();
+    let is_whole = |file: &[u8]| BaselineScan::read(file).is_some_and(|scan| scan.is_whole());
+    assert!(!is_whole(&damaged), "it is not decoded there");
+    let mut other = std::fs::read(folder.join("420.jpg")).unwrap();
+    let table = other.windows(2).position(|pair| pair == [0xff, 0xc4]).unwrap();
+    // A mean of 12 bits, which no baseline picture has.
+    other[table + 21] = 12;
+    assert!(passed_through(&other, &TARGET).is_none(), "it does not get there");
     for name in ["hopper_16bit_qtables.jpg", "weird_sampling_2.jpeg", "non_interleaved_440_64x64.jpg"] {
         assert!(passed_through(&file(name), &TARGET).is_none(), "{name}");
     }

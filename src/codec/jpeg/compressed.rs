@@ -170,7 +170,7 @@ impl<'a> Header<'a> {
     }
 
     /// Its scan, if that is one of all components, and the only one.
-    pub(super) fn scan(&self) -> Option<BaselineScan<'a>> {
+    fn scan(&self) -> Option<BaselineScan<'a>> {
         let [count, ref selectors @ .., 0, 63, 0] = *self.scan else { return None };
         let (selectors, rest) = selectors.as_chunks::<2>();
         if usize::from(count) != self.parts.len() || selectors.len() != self.parts.len() || !rest.is_empty() {

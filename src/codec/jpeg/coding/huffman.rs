@@ -299,7 +299,7 @@ fn limit(mut counts: [u32; DEEPEST]) -> [u8; LONGEST] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bits::{BitReader, BitWriter, PutBits, unstuff};
+    use super::super::bits::{BitReader, BitWriter, PutBits, end_of_data, unstuff};
     use super::*;
 
     #[test]
@@ -319,11 +319,14 @@ mod tests {
                 writer.put(code, length);
             }
             writer.flush();
+            file.extend([0xff, 0xd9]);
             let mut codes = Codes::default();
             codes.define(&encoder.definition(0x10)).unwrap();
             let decoder = codes.details[0].take().unwrap();
             let mut data = Vec::new();
-            unstuff(&file, &mut data).unwrap();
+            let (end, marker, behind) = end_of_data(&file).unwrap();
+            assert_eq!((marker, behind), (0xd9, &[][..]));
+            unstuff(&file[..end], &mut data).unwrap();
             let mut reader = BitReader::new(&data);
             for &symbol in &symbols {
                 reader.fill();
