@@ -2,16 +2,16 @@
 
 use std::ops::RangeInclusive;
 
-use super::dct::{Excess, Quantizer, forward};
-use super::{Block, ZIGZAG};
+use super::dct::{Masked, Quantizer, forward, requantized};
+use super::{Block, leaf};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, QuantTable};
 
 /// The largest detail that a baseline picture's codes have bits for (T.81, table F.2).
-const MOST: i32 = 1023;
+const MOST: i16 = 1023;
 
 /// The means whose differences have codes (table F.1): those of all samples that there are.
-const MEANS: RangeInclusive<i32> = -MOST - 1..=MOST;
+const MEANS: RangeInclusive<i16> = -MOST - 1..=MOST;
 
 /// The coefficients of a component. Those that are not zero are next to each other, which is a fraction of all, so writing a scan
 /// is quick to get at them.
@@ -68,27 +68,24 @@ impl Coefficients {
         requantizer: Option<&Requantizer>,
     ) -> Option<()> {
         self.details.try_reserve(BLOCK * BLOCK).ok()?;
-        let (mut mean, mut which, mut kept, mut largest) = (i32::from(mean), nonzero, nonzero, 0);
-        if let Some(requantizer) = requantizer {
-            mean = requantizer.value(0, mean)?.clamp(*MEANS.start(), *MEANS.end());
+        if let Some(Requantizer { from, to }) = requantizer {
+            let mean = to.requantize(0, mean, from[0])?.clamp((*MEANS.start()).into(), (*MEANS.end()).into());
+            self.append(mean as i16, &requantized(block, from, to, MOST)?);
+            return Some(());
         }
-        while which != 0 {
-            let k = which.trailing_zeros() as usize;
-            let mut value = i32::from(block[k]);
-            if let Some(requantizer) = requantizer {
-                value = requantizer.value(k, value)?.clamp(-MOST, MOST);
-            }
-            if value == 0 {
-                kept ^= 1 << k;
-            } else {
-                self.details.push(value as i16);
-            }
-            largest |= value.unsigned_abs();
-            which &= which - 1;
-        }
-        self.means.push(mean as i16);
-        self.nonzero.push(kept);
-        (MEANS.contains(&mean) && largest <= MOST as u32).then_some(())
+        let first = self.details.len();
+        self.append(mean, &(nonzero, *block));
+        let largest = self.details[first..].iter().fold(0, |most, value| value.unsigned_abs().max(most));
+        (MEANS.contains(&mean) && largest <= MOST as u16).then_some(())
+    }
+
+    /// Appends a block.
+    #[inline(always)]
+    fn append(&mut self, mean: i16, (nonzero, block): &Masked) {
+        let details = nonzero & !1;
+        leaf::append(block, details, &mut self.details);
+        self.means.push(mean);
+        self.nonzero.push(details);
     }
 
     /// Transforms and quantizes a row of blocks, which is appended and returned. `None` if memory runs out.
@@ -101,10 +98,11 @@ impl Coefficients {
     ) -> Option<Blocks<'_>> {
         let (first, first_detail) = (self.means.len(), self.details.len());
         self.details.try_reserve(self.across * BLOCK * BLOCK).ok()?;
-        for x in (0..width).step_by(BLOCK) {
-            let (mean, nonzero) = forward(&samples_of_block(band, width, x), quantizer, &mut self.details);
-            self.means.push(mean);
-            self.nonzero.push(nonzero);
+        for x in (0..width).step_by(2 * BLOCK) {
+            let blocks = forward(&samples_of_blocks(band, width, x), quantizer);
+            for block in blocks.iter().take((width - x).div_ceil(BLOCK)) {
+                self.append(block.1[0], block);
+            }
         }
         Some(Blocks {
             means: &self.means[first..],
@@ -174,24 +172,13 @@ impl Requantizer {
     pub(super) fn new(from: &QuantTable, to: &QuantTable) -> Self {
         Self { from: *from, to: Quantizer::new(to) }
     }
-
-    /// Coefficient `k`. `None` if no picture has it so large.
-    #[inline(always)]
-    fn value(&self, k: usize, value: i32) -> Option<i32> {
-        let product = value.wrapping_mul(i32::from(self.from[k]));
-        let mut excess = Excess::default();
-        excess.look(product);
-        // The quantizer takes what is 8 times too large.
-        let quotient = self.to.divide(ZIGZAG[k].into(), product.wrapping_mul(8));
-        (!excess.found()).then_some(quotient)
-    }
 }
 
-/// The samples of a block from a column of a band on. What lies beyond the band repeats its edge, which costs the fewest bits.
+/// The samples of two blocks from a column of a band on. What lies beyond the band repeats its edge, which costs the fewest bits.
 #[inline(always)]
-pub(super) fn samples_of_block(band: &[u8], width: usize, x: usize) -> [[u8; BLOCK]; BLOCK] {
-    if x + BLOCK <= width && band.len() == width * BLOCK {
-        return std::array::from_fn(|y| *band[y * width + x..].first_chunk().expect("it is inside"));
+pub(super) fn samples_of_blocks(band: &[u8], width: usize, x: usize) -> [[u8; 2 * BLOCK]; BLOCK] {
+    if x + 2 * BLOCK <= width && band.len() == width * BLOCK {
+        return std::array::from_fn(|y| *band[y * width + x..].first_chunk().expect("they are inside"));
     }
     let lowest = band.len() / width - 1;
     std::array::from_fn(|y| std::array::from_fn(|i| band[y.min(lowest) * width + (x + i).min(width - 1)]))

@@ -1,11 +1,17 @@
 //! The discrete cosine transform of 8x8 samples and back, in the integers of libjpeg's `jfdctint.c` and `jidctint.c`: the algorithm of
 //! C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (ICASSP 1989).
 //!
-//! A pass transforms eight columns next to each other, and the compiler makes vector instructions of it; between the two passes rows
-//! and columns are exchanged, which it does not.
-use super::leaf::{self, Matrix, transposed};
+//! What stands here is plain Rust for any processor; [`avx2`] has the same in vectors of 16 bits, to the bit.
+
+use std::ops::Range;
+
 use super::{Block, ZIGZAG};
 use crate::codec::jpeg::libjpeg::QuantTable;
+
+mod avx2;
+
+/// An 8x8 matrix, row by row.
+type Matrix = [i32; 64];
 
 /// Bits behind the point of the constants.
 const CONSTANT_BITS: u32 = 13;
@@ -35,6 +41,9 @@ const fn times(value: i32, constant: i32) -> i32 {
     value.wrapping_mul(constant)
 }
 
+/// Coefficients that there are, not quantized, and with a wide margin. 8 times as much has 16 bits.
+const FORMER: Range<i32> = -(1 << 12)..1 << 12;
+
 /// Finds values for which libjpeg has no room: its vectors have 16 bits, and no picture needs more than 15 of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Excess(u32);
@@ -51,36 +60,42 @@ impl Excess {
     }
 }
 
-/// The samples of a block, row by row, from its mean value and the details that are not zero. `divisors` are in zigzag order.
+/// The samples of a block, row by row, from its mean value and its details, of which at least one is not zero if `nonzero` is not.
+/// `divisors` are in zigzag order.
 #[inline(always)]
 pub(super) fn inverse(
     mean: i16,
-    mut nonzero: u64,
+    nonzero: u64,
     block: &Block,
     divisors: &QuantTable,
     excess: &mut Excess,
 ) -> [[u8; 8]; 8] {
-    let mut dequantized = |k: usize, value: i16| {
-        let product = i32::from(value).wrapping_mul(i32::from(divisors[k]));
+    if nonzero != 0 {
+        return avx2::inverse(mean, block, divisors, excess);
+    }
+    let mean = i32::from(mean).wrapping_mul(divisors[0].into());
+    excess.look(mean);
+    [[sample(round_shift(mean, 3)); 8]; 8]
+}
+
+fn inverse_portable(mean: i16, block: &Block, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
+    let mut coefficients = [0; 64];
+    for (k, &place) in ZIGZAG.iter().enumerate() {
+        let value = if k == 0 { mean } else { block[k] };
+        let product = i32::from(value).wrapping_mul(divisors[k].into());
         excess.look(product);
-        product
-    };
-    let mean = dequantized(0, mean);
-    if nonzero == 0 {
-        return [[sample(round_shift(mean, 3)); 8]; 8];
+        coefficients[usize::from(place)] = product;
     }
-    let mut matrix = [0; 64];
-    matrix[0] = mean;
-    while nonzero != 0 {
-        let k = nonzero.trailing_zeros() as usize;
-        nonzero &= nonzero - 1;
-        matrix[usize::from(ZIGZAG[k])] = dequantized(k, block[k]);
-    }
-    let columns = inverse_pass::<{ CONSTANT_BITS - PASS_BITS }>(&matrix);
+    let columns = inverse_pass::<{ CONSTANT_BITS - PASS_BITS }>(&coefficients);
     columns.iter().for_each(|&value| excess.look(value));
     let rows = inverse_pass::<{ CONSTANT_BITS + PASS_BITS + 3 }>(&transposed(&columns));
     let samples = transposed(&rows).map(sample);
     std::array::from_fn(|y| std::array::from_fn(|x| samples[8 * y + x]))
+}
+
+/// Exchanges rows and columns.
+fn transposed(from: &Matrix) -> Matrix {
+    std::array::from_fn(|i| from[i % 8 * 8 + i / 8])
 }
 
 #[inline(always)]
@@ -120,48 +135,98 @@ fn inverse_pass<const SHIFT: u32>(from: &Matrix) -> Matrix {
     to
 }
 
-/// Divides what [`forward`] transforms, and rounds, halves away from zero.
+/// Divides what [`forward`] transforms, and rounds, halves away from zero: by multiplications of 16 bits that are exact for dividends
+/// below 2^15 (A. D. Robison, "N-bit unsigned division via N-bit multiply-add", ARITH 2005), as libjpeg's vectors do.
 #[derive(Clone, Debug)]
 pub(super) struct Quantizer {
-    // Both in natural order.
-    half: [i32; 64],
-    reciprocal: [f32; 64],
+    // All in zigzag order.
+    /// Half of the divisor, and 1 more where the reciprocal was rounded down.
+    added: Row,
+    /// 2^16 to 2^32 divided by the divisor, so that it has 16 bits.
+    reciprocal: Row,
+    /// What makes 2^32 of the dividend of the reciprocal.
+    scale: Row,
 }
+
+type Row = [u16; 64];
 
 impl Quantizer {
+    /// From divisors in natural order.
     pub(super) fn new(divisors: &QuantTable) -> Self {
-        // The transform leaves its results 8 times too large.
-        let divisor = |i: usize| 8 * i32::from(divisors[i]);
-        Self {
-            half: std::array::from_fn(|i| divisor(i) / 2),
-            reciprocal: std::array::from_fn(|i| 1.0 / divisor(i) as f32),
+        let mut quantizer = Self { added: [0; 64], reciprocal: [0; 64], scale: [0; 64] };
+        for (k, &place) in ZIGZAG.iter().enumerate() {
+            // The transform leaves its results 8 times too large.
+            let divisor = 8 * u32::from(divisors[usize::from(place)]);
+            let shift = 16 + divisor.ilog2();
+            let (quotient, remainder) = ((1 << shift) / divisor, (1 << shift) % divisor);
+            let half = divisor / 2;
+            let (added, reciprocal, shift) = match remainder {
+                0 => (half, quotient / 2, shift - 1),
+                small if small <= half => (half + 1, quotient, shift),
+                _ => (half, quotient + 1, shift),
+            };
+            quantizer.added[k] = added as u16;
+            quantizer.reciprocal[k] = reciprocal as u16;
+            quantizer.scale[k] = (1u32 << (32 - shift)) as u16;
         }
+        quantizer
     }
 
-    /// Exact: the quotient of a dividend below 2^22 plus a half is further from an integer than two roundings to 24 bits move it.
+    /// The quotient of coefficient `k`.
     #[inline(always)]
-    pub(super) fn divide(&self, i: usize, value: i32) -> i32 {
-        // Added to this, a number is rounded to an integer in the lowest bits of the sum.
-        const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23
-        let quotient = ((value.abs() + self.half[i]) as f32 + 0.5) * self.reciprocal[i];
-        let whole = (quotient - 0.5 + ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
-        let sign = value >> 31;
-        (whole ^ sign) - sign
+    fn divide(&self, k: usize, value: i32) -> i32 {
+        let dividend = value.unsigned_abs() + u32::from(self.added[k]);
+        let product = (dividend * u32::from(self.reciprocal[k])) >> 16;
+        let whole = ((product * u32::from(self.scale[k])) >> 16) as i32;
+        if value < 0 { -whole } else { whole }
+    }
+
+    /// Quantizes a coefficient anew that was quantized by `from`. `None` if no picture has it so large.
+    #[inline(always)]
+    pub(super) fn requantize(&self, k: usize, value: i16, from: u16) -> Option<i32> {
+        let product = i32::from(value) * i32::from(from);
+        FORMER.contains(&product).then(|| self.divide(k, 8 * product))
     }
 }
 
-/// Transforms and quantizes samples. Returns the mean value and which of the others are not zero, and appends those to `details`.
+/// Which coefficients of a block are not zero, and all of them.
+pub(super) type Masked = (u64, Block);
+
+/// Transforms and quantizes the samples of two blocks next to each other.
 #[inline(always)]
-pub(super) fn forward(samples: &[[u8; 8]; 8], quantizer: &Quantizer, details: &mut Vec<i16>) -> (i16, u64) {
-    let mut matrix = [0; 64];
-    for (to, from) in matrix.as_chunks_mut::<8>().0.iter_mut().zip(samples) {
-        *to = from.map(|sample| i32::from(sample) - 128);
+pub(super) fn forward(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 2] {
+    avx2::forward(samples, quantizer)
+}
+
+fn forward_portable(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 2] {
+    [0, 8].map(|left| {
+        let columns = std::array::from_fn(|i| i32::from(samples[i % 8][left + i / 8]) - 128);
+        let rows = transposed(&forward_pass::<true>(&columns));
+        let transformed = forward_pass::<false>(&rows);
+        let quotient = |k: usize| quantizer.divide(k, transformed[usize::from(ZIGZAG[k])]) as i16;
+        masked(std::array::from_fn(quotient))
+    })
+}
+
+/// Quantizes the details of a block anew that were quantized by `from`, to `most` at most. `None` if no picture has one of them so
+/// large.
+#[inline(always)]
+pub(super) fn requantized(block: &Block, from: &QuantTable, to: &Quantizer, most: i16) -> Option<Masked> {
+    avx2::requantized(block, from, to, most)
+}
+
+fn requantized_portable(block: &Block, from: &QuantTable, to: &Quantizer, most: i16) -> Option<Masked> {
+    let mut quantized = [0; 64];
+    for k in 1..64 {
+        let value = to.requantize(k, block[k], from[k])?;
+        quantized[k] = value.clamp((-most).into(), most.into()) as i16;
     }
-    let rows = forward_pass::<true>(&transposed(&matrix));
-    let columns = forward_pass::<false>(&transposed(&rows));
-    let quantized: [i16; 64] = std::array::from_fn(|i| quantizer.divide(i, columns[i]) as i16);
-    let nonzero = leaf::append_nonzero(&quantized, details);
-    (quantized[0], nonzero)
+    Some(masked(quantized))
+}
+
+fn masked(block: Block) -> Masked {
+    let bits = block.iter().rev().fold(0, |bits, value| bits << 1 | u64::from(*value != 0));
+    (bits, block)
 }
 
 /// Transforms the columns. The first pass adds [`PASS_BITS`] bits behind the point, the second drops them.
@@ -191,4 +256,93 @@ fn forward_pass<const FIRST: bool>(from: &Matrix) -> Matrix {
         to[8 + x] = round_shift(t7 * F_1_501 + z1 + z4, shift);
     }
     to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Divisors that there are, and some between.
+    fn divisors() -> impl Iterator<Item = u16> {
+        (1..=255).chain((8..=12).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1])).chain([8191])
+    }
+
+    #[test]
+    fn quotients_are_exact() {
+        for divisor in divisors() {
+            let quantizer = Quantizer::new(&[divisor; 64]);
+            let divisor = 8 * i32::from(divisor);
+            for dividend in 0..1 << 15 {
+                let quotient = (dividend + divisor / 2) / divisor;
+                assert_eq!(quantizer.divide(9, dividend), quotient, "{dividend} / {divisor}");
+                assert_eq!(quantizer.divide(9, -dividend), -quotient, "-{dividend} / {divisor}");
+            }
+        }
+    }
+
+    fn noise() -> impl FnMut(u64) -> i32 {
+        let mut state = 1u64;
+        move |below| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % below) as i32
+        }
+    }
+
+    #[test]
+    fn vectors_transform_as_plain_rust_does() {
+        let mut noise = noise();
+        for round in 0..2000 {
+            // Noise, only the least and the largest sample, an edge.
+            let samples = std::array::from_fn(|y| {
+                std::array::from_fn(|x| match round % 3 {
+                    0 => noise(256) as u8,
+                    1 => noise(2) as u8 * 255,
+                    _ => {
+                        if x * (round % 7) < y * (round % 11) {
+                            255
+                        } else {
+                            0
+                        }
+                    }
+                })
+            });
+            let quantizer =
+                Quantizer::new(&std::array::from_fn(|_| [1, 1 + noise(255), 8191][round % 3] as u16));
+            assert_eq!(avx2::forward(&samples, &quantizer), forward_portable(&samples, &quantizer));
+        }
+    }
+
+    #[test]
+    fn vectors_transform_back_as_plain_rust_does() {
+        let mut noise = noise();
+        let (mut whole, mut excessive) = (0, 0);
+        for round in 0..20_000 {
+            let most = [3, 30, 300, 1 << 14][round % 4];
+            let sparse = 1 + noise(64) as u64;
+            let block = std::array::from_fn(|_| {
+                if noise(sparse) == 0 { (noise(2 * most + 1) - most as i32) as i16 } else { 0 }
+            });
+            let divisors = std::array::from_fn(|_| 1 + noise([3, 60, 255, 65535][round / 4 % 4]) as u16);
+            let mean = (noise(2048) - 1024) as i16;
+            let mut both = [Excess::default(); 2];
+            let fast = avx2::inverse(mean, &block, &divisors, &mut both[0]);
+            let plain = inverse_portable(mean, &block, &divisors, &mut both[1]);
+            assert_eq!(both[0].found(), both[1].found(), "{block:?} {divisors:?}");
+            if both[0].found() {
+                excessive += 1;
+            } else {
+                assert_eq!(fast, plain, "{block:?} {divisors:?}");
+                whole += 1;
+            }
+            let (from, to) = (divisors, Quantizer::new(&std::array::from_fn(|_| 1 + noise(255) as u16)));
+            let block = std::array::from_fn(|k| if k == 0 { 0 } else { block[k] });
+            assert_eq!(
+                avx2::requantized(&block, &from, &to, 1023),
+                requantized_portable(&block, &from, &to, 1023)
+            );
+        }
+        assert!(whole > 2000 && excessive > 2000, "{whole} {excessive}");
+    }
 }

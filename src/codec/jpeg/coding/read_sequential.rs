@@ -65,6 +65,7 @@ fn read_mcus<'d>(
                         let mean = i16::try_from(*mean).ok()?;
                         part.wanted.take((x, y), mean, nonzero, &block, part.divisors)?;
                     }
+                    block = [0; 64];
                 }
             }
         }
@@ -72,7 +73,7 @@ fn read_mcus<'d>(
     Some(bits)
 }
 
-/// Reads the coefficients behind the mean into their places, and tells which are not zero. What is in the other places is anything.
+/// Reads the coefficients behind the mean into their places in a block of zeros, and tells which are not zero.
 #[inline(always)]
 fn read_details(bits: &mut BitReader<'_>, decoder: &Decoder, block: &mut Block) -> Option<u64> {
     let (mut next, mut nonzero) = (1, 0);

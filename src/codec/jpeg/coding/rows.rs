@@ -1,6 +1,6 @@
 //! A component that is written, row of blocks by row: its samples are transformed on the way, its coefficients are there.
 
-use super::coefficients::{Blocks, Coefficients, samples_of_block};
+use super::coefficients::{Blocks, Coefficients, samples_of_blocks};
 use super::dct::{Quantizer, forward};
 use crate::codec::jpeg::libjpeg::{BLOCK, Plane};
 
@@ -75,8 +75,9 @@ impl<'a> Rows<'a> {
         match self {
             Self::Samples { samples, width, quantizer } => {
                 let last = samples.chunks(width * BLOCK).next_back()?;
-                let block = samples_of_block(last, width, (self.across() - 1) * BLOCK);
-                Some(forward(&block, quantizer, &mut Vec::new()).0)
+                let [(_, block), _] =
+                    forward(&samples_of_blocks(last, width, (self.across() - 1) * BLOCK), quantizer);
+                Some(block[0])
             }
             Self::Coefficients { blocks, .. } => blocks.last_mean(),
         }
