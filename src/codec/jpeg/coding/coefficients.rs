@@ -177,11 +177,21 @@ impl Requantizer {
 /// The samples of two blocks from a column of a band on. What lies beyond the band repeats its edge, which costs the fewest bits.
 #[inline(always)]
 pub(super) fn samples_of_blocks(band: &[u8], width: usize, x: usize) -> [[u8; 2 * BLOCK]; BLOCK] {
+    let mut samples = [[0; 2 * BLOCK]; BLOCK];
     if x + 2 * BLOCK <= width && band.len() == width * BLOCK {
-        return std::array::from_fn(|y| *band[y * width + x..].first_chunk().expect("they are inside"));
+        for (samples, row) in samples.iter_mut().zip(band.chunks_exact(width)) {
+            samples.copy_from_slice(&row[x..x + 2 * BLOCK]);
+        }
+    } else {
+        let lowest = band.len() / width - 1;
+        for (y, samples) in samples.iter_mut().enumerate() {
+            let row = &band[y.min(lowest) * width..];
+            for (i, sample) in samples.iter_mut().enumerate() {
+                *sample = row[(x + i).min(width - 1)];
+            }
+        }
     }
-    let lowest = band.len() / width - 1;
-    std::array::from_fn(|y| std::array::from_fn(|i| band[y.min(lowest) * width + (x + i).min(width - 1)]))
+    samples
 }
 
 #[cfg(test)]
