@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use super::Block;
 use super::dct::{Masked, Quantizer, forward, requantized};
-use super::{Block, leaf};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, QuantTable};
 
@@ -83,7 +83,7 @@ impl Coefficients {
     #[inline(always)]
     fn append(&mut self, mean: i16, (nonzero, block): &Masked) {
         let details = nonzero & !1;
-        leaf::append(block, details, &mut self.details);
+        append_chosen(block, details, &mut self.details);
         self.means.push(mean);
         self.nonzero.push(details);
     }
@@ -174,6 +174,22 @@ impl Requantizer {
     }
 }
 
+/// Appends those of a block's values that have a bit in `which`, in their order. Always four at a time, since it takes longer to
+/// foresee how many there are than to take more.
+#[inline(always)]
+fn append_chosen(values: &Block, mut which: u64, to: &mut Vec<i16>) {
+    let length = to.len() + which.count_ones() as usize;
+    while which != 0 {
+        let mut four = [0; 4];
+        for value in &mut four {
+            *value = values[which.trailing_zeros() as usize % values.len()];
+            which &= which.wrapping_sub(1);
+        }
+        to.extend_from_slice(&four);
+    }
+    to.truncate(length);
+}
+
 /// The samples of two blocks from a column of a band on. What lies beyond the band repeats its edge, which costs the fewest bits.
 #[inline(always)]
 pub(super) fn samples_of_blocks(band: &[u8], width: usize, x: usize) -> [[u8; 2 * BLOCK]; BLOCK] {
@@ -206,6 +222,17 @@ mod tests {
         let mut all = Coefficients::with_room(SIZE).unwrap();
         all.push(mean, u64::from(detail != 0) << 5, &block, requantizer)?;
         Some((all.means[0], all.details))
+    }
+
+    #[test]
+    fn chosen_values_are_appended() {
+        let values: Block = std::array::from_fn(|i| i as i16 - 32);
+        for which in [0, 1, 1 << 63, u64::MAX, 0x8000_0100_0020_0401] {
+            let mut appended = vec![7];
+            append_chosen(&values, which, &mut appended);
+            let chosen = values.iter().enumerate().filter(|(i, _)| which >> i & 1 == 1);
+            assert_eq!(appended, [7].into_iter().chain(chosen.map(|(_, value)| *value)).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -31,17 +31,6 @@ pub(super) fn deposit(bits: u64, places: u64) -> u64 {
     deposit_portable(bits, places)
 }
 
-/// Appends those of a block's values that have a bit in `which`, in their order.
-#[inline(always)]
-pub(super) fn append(values: &Block, which: u64, to: &mut Vec<i16>) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512vbmi2") && is_x86_feature_detected!("avx512bw") {
-        // SAFETY: as above.
-        return unsafe { x86::append(values, which, to) };
-    }
-    append_portable(values, which, to);
-}
-
 /// Moves those of a block's coefficients away from zero, by `unit`, that have a bit in `which`; those that are zero upwards, unless
 /// they have a bit in `down`.
 #[inline(always)]
@@ -72,24 +61,6 @@ fn refine_portable(block: &mut Block, unit: i16, which: u64, down: u64) {
     }
 }
 
-/// Always four of them, since it takes longer to foresee how many there are than to take more.
-#[inline(always)]
-fn append_portable(values: &Block, mut which: u64, to: &mut Vec<i16>) {
-    to.reserve(values.len());
-    let length = to.len() + which.count_ones() as usize;
-    for four in to.spare_capacity_mut().as_chunks_mut::<4>().0 {
-        if which == 0 {
-            break;
-        }
-        for value in four {
-            value.write(values[which.trailing_zeros() as usize % values.len()]);
-            which &= which.wrapping_sub(1);
-        }
-    }
-    // SAFETY: there was room for all of a block's values, and so many of them were written to its front.
-    unsafe { to.set_len(length) };
-}
-
 fn deposit_portable(mut bits: u64, mut places: u64) -> u64 {
     let mut deposited = 0;
     while bits != 0 && places != 0 {
@@ -116,23 +87,6 @@ mod x86 {
     #[inline]
     pub(super) fn deposit(bits: u64, places: u64) -> u64 {
         _pdep_u64(bits, places)
-    }
-
-    #[target_feature(enable = "avx512vbmi2,avx512bw")]
-    #[inline]
-    pub(super) fn append(values: &Block, which: u64, to: &mut Vec<i16>) {
-        const HALF: usize = size_of::<Block>() / 4;
-        let halves: [__m512i; 2] = bytemuck::cast(*values);
-        let which = [which as u32, (which >> 32) as u32];
-        let counts = which.map(|mask| mask.count_ones() as usize);
-        to.reserve(2 * HALF);
-        let end = to.spare_capacity_mut().as_mut_ptr();
-        // SAFETY: there is room for two halves; the second begins within the first or right behind it. What is counted is written.
-        unsafe {
-            _mm512_storeu_si512(end.cast(), _mm512_maskz_compress_epi16(which[0], halves[0]));
-            _mm512_storeu_si512(end.add(counts[0]).cast(), _mm512_maskz_compress_epi16(which[1], halves[1]));
-            to.set_len(to.len() + counts[0] + counts[1]);
-        }
     }
 
     #[target_feature(enable = "avx512bw")]
@@ -170,12 +124,6 @@ mod tests {
             assert_eq!(deposit(bits, places), deposit_portable(bits, places));
             let quantized =
                 std::array::from_fn(|i| if places >> i & 1 == 1 { bits as i16 ^ i as i16 } else { 0 });
-            let (mut fast, mut plain) = (vec![7], vec![7]);
-            append(&quantized, places, &mut fast);
-            append_portable(&quantized, places, &mut plain);
-            let chosen = quantized.iter().enumerate().filter(|(i, _)| places >> i & 1 == 1);
-            let expected: Vec<_> = chosen.map(|(_, value)| *value).collect();
-            assert_eq!((&fast[1..], &plain[1..]), (&expected[..], &expected[..]));
             let (mut fast, mut plain) = (quantized, quantized);
             for block in [&mut fast, &mut plain] {
                 block.iter_mut().for_each(|value| *value /= 2);
