@@ -60,37 +60,43 @@ impl Excess {
     }
 }
 
-/// The samples of a block, row by row, from its mean value and its details, of which at least one is not zero if `nonzero` is not.
-/// `divisors` are in zigzag order.
+/// The samples of a block that has no details.
 #[inline(always)]
-pub(super) fn inverse(
-    mean: i16,
-    nonzero: u64,
-    block: &Block,
-    divisors: &QuantTable,
-    excess: &mut Excess,
-) -> [[u8; 8]; 8] {
-    if nonzero != 0 {
-        return avx2::inverse(mean, block, divisors, excess);
-    }
+pub(super) fn inverse_flat(mean: i16, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
     let mean = i32::from(mean).wrapping_mul(divisors[0].into());
     excess.look(mean);
     [[sample(round_shift(mean, 3)); 8]; 8]
 }
 
-fn inverse_portable(mean: i16, block: &Block, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
-    let mut coefficients = [0; 64];
-    for (k, &place) in ZIGZAG.iter().enumerate() {
-        let value = if k == 0 { mean } else { block[k] };
-        let product = i32::from(value).wrapping_mul(divisors[k].into());
-        excess.look(product);
-        coefficients[usize::from(place)] = product;
-    }
-    let columns = inverse_pass::<{ CONSTANT_BITS - PASS_BITS }>(&coefficients);
-    columns.iter().for_each(|&value| excess.look(value));
-    let rows = inverse_pass::<{ CONSTANT_BITS + PASS_BITS + 3 }>(&transposed(&columns));
-    let samples = transposed(&rows).map(sample);
-    std::array::from_fn(|y| std::array::from_fn(|x| samples[8 * y + x]))
+/// The samples of two blocks, row by row, from their mean values and their details. `divisors` are in zigzag order.
+#[inline(always)]
+pub(super) fn inverse(
+    blocks: [(i16, &Block); 2],
+    divisors: &QuantTable,
+    excess: &mut Excess,
+) -> [[[u8; 8]; 8]; 2] {
+    avx2::inverse(blocks, divisors, excess)
+}
+
+fn inverse_portable(
+    blocks: [(i16, &Block); 2],
+    divisors: &QuantTable,
+    excess: &mut Excess,
+) -> [[[u8; 8]; 8]; 2] {
+    blocks.map(|(mean, block)| {
+        let mut coefficients = [0; 64];
+        for (k, &place) in ZIGZAG.iter().enumerate() {
+            let value = if k == 0 { mean } else { block[k] };
+            let product = i32::from(value).wrapping_mul(divisors[k].into());
+            excess.look(product);
+            coefficients[usize::from(place)] = product;
+        }
+        let columns = inverse_pass::<{ CONSTANT_BITS - PASS_BITS }>(&coefficients);
+        columns.iter().for_each(|&value| excess.look(value));
+        let rows = inverse_pass::<{ CONSTANT_BITS + PASS_BITS + 3 }>(&transposed(&columns));
+        let samples = transposed(&rows).map(sample);
+        std::array::from_fn(|y| std::array::from_fn(|x| samples[8 * y + x]))
+    })
 }
 
 /// Exchanges rows and columns.
@@ -317,7 +323,7 @@ mod tests {
     #[test]
     fn vectors_transform_back_as_plain_rust_does() {
         let mut noise = noise();
-        let (mut whole, mut excessive) = (0, 0);
+        let (mut whole, mut excessive, mut before) = (0, 0, [0; 64]);
         for round in 0..20_000 {
             let most = [3, 30, 300, 1 << 14][round % 4];
             let sparse = 1 + noise(64) as u64;
@@ -327,8 +333,10 @@ mod tests {
             let divisors = std::array::from_fn(|_| 1 + noise([3, 60, 255, 65535][round / 4 % 4]) as u16);
             let mean = (noise(2048) - 1024) as i16;
             let mut both = [Excess::default(); 2];
-            let fast = avx2::inverse(mean, &block, &divisors, &mut both[0]);
-            let plain = inverse_portable(mean, &block, &divisors, &mut both[1]);
+            let blocks = [(mean, &block), (-mean, &before)];
+            let fast = avx2::inverse(blocks, &divisors, &mut both[0]);
+            let plain = inverse_portable(blocks, &divisors, &mut both[1]);
+            before = block;
             assert_eq!(both[0].found(), both[1].found(), "{block:?} {divisors:?}");
             if both[0].found() {
                 excessive += 1;

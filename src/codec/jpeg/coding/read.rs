@@ -166,12 +166,8 @@ impl<'w> Reader<'w> {
         }
         let alone = self.components.len() == 1;
         let mut parts = Vec::new();
-        for ((component, &[id, codes]), (divisors, wanted)) in self
-            .components
-            .iter()
-            .zip(selectors)
-            .zip(divisors.iter().zip(self.wanted(&divisors, planes, rest)?))
-        {
+        let wanted = self.wanted(&divisors, planes, rest)?;
+        for ((component, &[id, codes]), wanted) in self.components.iter().zip(selectors).zip(wanted) {
             let row_by_row = alone || component.factors.vertical == 1;
             if id != component.id || (matches!(wanted, Wanted::Coefficients(..)) && !row_by_row) {
                 return None;
@@ -181,7 +177,6 @@ impl<'w> Reader<'w> {
                 size: (component.size.width / BLOCK, component.size.rows / BLOCK),
                 means: self.codes.means.get(usize::from(codes >> 4))?.as_ref()?,
                 details: self.codes.details.get(usize::from(codes & 15))?.as_ref()?,
-                divisors,
                 wanted,
             });
         }
@@ -200,14 +195,14 @@ impl<'w> Reader<'w> {
     /// What is wanted of each component.
     fn wanted<'p>(
         &self,
-        divisors: &[QuantTable],
+        divisors: &'p [QuantTable],
         planes: &'p mut [Plane<&mut [u8]>],
         rest: Rest<'_>,
     ) -> Option<Vec<Wanted<'p>>> {
         let mut planes = planes.iter_mut();
         let components = self.components.iter().zip(divisors).enumerate();
         let wanted = components.map(|(i, (component, divisors))| match planes.next() {
-            Some(plane) => Some(Wanted::samples(plane, component.size)),
+            Some(plane) => Some(Wanted::samples(plane, component.size, divisors)),
             None => Wanted::of_rest(rest, i, component.size, divisors),
         });
         wanted.collect()
@@ -293,11 +288,11 @@ impl<'w> Reader<'w> {
         }
         let mut taken = Vec::new();
         let wanted = self.wanted(&divisors, planes, rest)?;
-        for ((component, divisors), mut wanted) in self.components.into_iter().zip(&divisors).zip(wanted) {
+        for (component, mut wanted) in self.components.into_iter().zip(wanted) {
             let grid = component.grid?;
             leaf::run(
                 #[inline(always)]
-                || hand_on(&grid, divisors, &mut wanted),
+                || hand_on(&grid, &mut wanted),
             )?;
             taken.extend(wanted.finish()?);
         }
@@ -351,10 +346,10 @@ fn scan_others<'b>(
 
 /// Hands on the blocks of a component.
 #[inline(always)]
-fn hand_on(grid: &Grid<'_>, divisors: &QuantTable, wanted: &mut Wanted<'_>) -> Option<()> {
+fn hand_on(grid: &Grid<'_>, wanted: &mut Wanted<'_>) -> Option<()> {
     let blocks = grid.details.blocks().iter().zip(&grid.nonzero).zip(&grid.means);
     for (i, ((block, nonzero), mean)) in blocks.enumerate() {
-        wanted.take((i % grid.across, i / grid.across), *mean, *nonzero, block, divisors)?;
+        wanted.take((i % grid.across, i / grid.across), *mean, *nonzero, block)?;
     }
     Some(())
 }

@@ -7,7 +7,6 @@ use super::huffman::{Decoder, Valued};
 use super::scan::{read_difference, read_intervals, read_value};
 use super::wanted::Wanted;
 use super::{Block, leaf};
-use crate::codec::jpeg::libjpeg::QuantTable;
 
 /// A component of the scan.
 pub(super) struct Part<'a> {
@@ -17,8 +16,6 @@ pub(super) struct Part<'a> {
     pub(super) size: (usize, usize),
     pub(super) means: &'a Decoder,
     pub(super) details: &'a Decoder,
-    /// In zigzag order.
-    pub(super) divisors: &'a QuantTable,
     pub(super) wanted: Wanted<'a>,
 }
 
@@ -63,7 +60,7 @@ fn read_mcus<'d>(
                     // MCUs at the right and the lower edge have blocks beyond the picture.
                     if x < part.size.0 && y < part.size.1 {
                         let mean = i16::try_from(*mean).ok()?;
-                        part.wanted.take((x, y), mean, nonzero, &block, part.divisors)?;
+                        part.wanted.take((x, y), mean, nonzero, &block)?;
                     }
                     block = [0; 64];
                 }

@@ -17,16 +17,21 @@ pub(in crate::codec::jpeg) enum Rest<'t> {
 /// What is wanted of one component.
 pub(super) enum Wanted<'a> {
     Nothing,
-    Samples(Plane<&'a mut [u8]>, Excess),
+    Samples(Box<Samples<'a>>),
     Coefficients(Coefficients, Option<Box<Requantizer>>),
 }
 
 impl<'a> Wanted<'a> {
-    /// Into a plane, of a component of at least that size.
-    pub(super) fn samples(plane: &'a mut Plane<&mut [u8]>, size: PlaneSize) -> Self {
+    /// Into a plane, of a component of at least that size, with these divisors in zigzag order.
+    pub(super) fn samples(
+        plane: &'a mut Plane<&mut [u8]>,
+        size: PlaneSize,
+        divisors: &'a QuantTable,
+    ) -> Self {
         debug_assert!(plane.width <= size.width && plane.rows <= size.rows);
         let Plane { ref mut data, width, rows } = *plane;
-        Self::Samples(Plane { data, width, rows }, Excess::default())
+        let plane = Plane { data: &mut **data, width, rows };
+        Self::Samples(Box::new(Samples { plane, divisors, excess: Excess::default(), waiting: None }))
     }
 
     /// Of a component of that size, with these divisors in zigzag order. `None` if there is no memory for it.
@@ -50,17 +55,14 @@ impl<'a> Wanted<'a> {
     #[inline(always)]
     pub(super) fn take(
         &mut self,
-        (x, y): (usize, usize),
+        place: (usize, usize),
         mean: i16,
         nonzero: u64,
         block: &Block,
-        divisors: &QuantTable,
     ) -> Option<()> {
         match self {
             Self::Nothing => {}
-            Self::Samples(plane, excess) => {
-                put(plane, x, y, &dct::inverse(mean, nonzero, block, divisors, excess));
-            }
+            Self::Samples(samples) => samples.take(place, mean, nonzero, block),
             Self::Coefficients(all, requantizer) => all.push(mean, nonzero, block, requantizer.as_deref())?,
         }
         Some(())
@@ -70,15 +72,57 @@ impl<'a> Wanted<'a> {
     pub(super) fn finish(self) -> Option<Option<Coefficients>> {
         match self {
             Self::Nothing => Some(None),
-            Self::Samples(_, excess) => (!excess.found()).then_some(None),
+            Self::Samples(samples) => samples.finish().map(|()| None),
             Self::Coefficients(all, _) => Some(Some(all)),
         }
     }
 }
 
+/// A plane that is made of blocks, two by two.
+pub(super) struct Samples<'a> {
+    plane: Plane<&'a mut [u8]>,
+    divisors: &'a QuantTable,
+    excess: Excess,
+    /// The first of two.
+    waiting: Option<Waiting>,
+}
+
+/// A block that waits for another.
+struct Waiting {
+    place: (usize, usize),
+    mean: i16,
+    block: Block,
+}
+
+impl Samples<'_> {
+    #[inline(always)]
+    fn take(&mut self, place: (usize, usize), mean: i16, nonzero: u64, block: &Block) {
+        if nonzero == 0 {
+            put(&mut self.plane, place, &dct::inverse_flat(mean, self.divisors, &mut self.excess));
+        } else if let Some(first) = &self.waiting {
+            let both = [(first.mean, &first.block), (mean, block)];
+            let samples = dct::inverse(both, self.divisors, &mut self.excess);
+            put(&mut self.plane, first.place, &samples[0]);
+            put(&mut self.plane, place, &samples[1]);
+            self.waiting = None;
+        } else {
+            self.waiting = Some(Waiting { place, mean, block: *block });
+        }
+    }
+
+    /// `None` if libjpeg should look at the component.
+    fn finish(mut self) -> Option<()> {
+        if let Some(Waiting { place, mean, block }) = self.waiting.take() {
+            let [samples, _] = dct::inverse([(mean, &block); 2], self.divisors, &mut self.excess);
+            put(&mut self.plane, place, &samples);
+        }
+        (!self.excess.found()).then_some(())
+    }
+}
+
 /// Puts samples into a plane, as far as it reaches.
 #[inline(always)]
-fn put(plane: &mut Plane<&mut [u8]>, x: usize, y: usize, samples: &[[u8; BLOCK]; BLOCK]) {
+fn put(plane: &mut Plane<&mut [u8]>, (x, y): (usize, usize), samples: &[[u8; BLOCK]; BLOCK]) {
     let (left, width) = (x * BLOCK, plane.width);
     let Some(band) = plane.data.get_mut(y * BLOCK * width..) else { return };
     let rows = band.chunks_exact_mut(width).zip(samples);

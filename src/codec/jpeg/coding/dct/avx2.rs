@@ -7,13 +7,17 @@ use crate::codec::jpeg::libjpeg::QuantTable;
 
 /// As [`inverse_portable`], by such vectors where the processor has them.
 #[inline(always)]
-pub(super) fn inverse(mean: i16, block: &Block, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
+pub(super) fn inverse(
+    blocks: [(i16, &Block); 2],
+    divisors: &QuantTable,
+    excess: &mut Excess,
+) -> [[[u8; 8]; 8]; 2] {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has the instructions that the function is compiled for.
-        return unsafe { x86::inverse(mean, block, divisors, excess) };
+        return unsafe { x86::inverse(blocks, divisors, excess) };
     }
-    inverse_portable(mean, block, divisors, excess)
+    inverse_portable(blocks, divisors, excess)
 }
 
 /// As [`forward_portable`], by such vectors where the processor has them.
@@ -61,35 +65,34 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(super) fn inverse(
-        mean: i16,
-        block: &Block,
+        blocks: [(i16, &Block); 2],
         divisors: &QuantTable,
         excess: &mut Excess,
-    ) -> [[u8; 8]; 8] {
-        let mut values: Quarters = bytemuck::cast(*block);
-        values[0] = _mm256_insert_epi16::<0>(values[0], mean);
-        let (products, more) = dequantized::<14>(values, divisors);
-        // The second of the two blocks is anything.
+    ) -> [[[u8; 8]; 8]; 2] {
+        let [(first, more), (second, more_in_second)] = blocks.map(|(mean, block)| {
+            let mut values: Quarters = bytemuck::cast(*block);
+            values[0] = _mm256_insert_epi16::<0>(values[0], mean);
+            dequantized::<14>(values, divisors)
+        });
+        let mut more = _mm256_or_si256(more, more_in_second);
         let rows = std::array::from_fn(|y| match y % 2 {
-            0 => products[y / 2],
-            _ => _mm256_permute2x128_si256::<0x11>(products[y / 2], products[y / 2]),
+            0 => _mm256_permute2x128_si256::<0x20>(first[y / 2], second[y / 2]),
+            _ => _mm256_permute2x128_si256::<0x31>(first[y / 2], second[y / 2]),
         });
         let columns = inverse_pass::<{ (CONSTANT_BITS - PASS_BITS) as i32 }>(reordered::<Natural>(rows));
-        let mut more_in_columns = _mm256_setzero_si256();
         for values in columns {
-            more_in_columns = _mm256_or_si256(more_in_columns, above::<14>(values));
+            more = _mm256_or_si256(more, above::<14>(values));
         }
-        let of_first = _mm256_castsi256_si128(more_in_columns);
-        excess.0 |=
-            u32::from(_mm256_testz_si256(more, more) == 0 || _mm_testz_si128(of_first, of_first) == 0);
+        excess.0 |= u32::from(_mm256_testz_si256(more, more) == 0);
         let rows = inverse_pass::<{ (CONSTANT_BITS + PASS_BITS + 3) as i32 }>(transposed(columns));
         let rows = transposed(rows);
-        let half = _mm_set1_epi8(i8::MIN);
-        let samples: [__m128i; 4] = std::array::from_fn(|i| {
-            let two = _mm256_packs_epi16(rows[2 * i], rows[2 * i + 1]);
-            _mm_xor_si128(_mm256_castsi256_si128(two), half)
-        });
-        bytemuck::cast(samples)
+        let half = _mm256_set1_epi8(i8::MIN);
+        let samples: Quarters =
+            std::array::from_fn(|i| _mm256_xor_si256(_mm256_packs_epi16(rows[2 * i], rows[2 * i + 1]), half));
+        let two = |i: usize| (samples[2 * i], samples[2 * i + 1]);
+        let first = [0, 1].map(|i| _mm256_permute2x128_si256::<0x20>(two(i).0, two(i).1));
+        let second = [0, 1].map(|i| _mm256_permute2x128_si256::<0x31>(two(i).0, two(i).1));
+        [bytemuck::cast(first), bytemuck::cast(second)]
     }
 
     /// The products of coefficients and divisors, and anything but zero where one has more than so many bits besides its sign.
