@@ -126,14 +126,6 @@ impl Pending {
     }
 }
 
-/// Takes bits, the first one topmost.
-pub(super) trait PutBits {
-    /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
-    fn put(&mut self, bits: u32, count: u32);
-    /// Ends a restart interval.
-    fn restart(&mut self);
-}
-
 /// Appends bits to a file.
 pub(super) struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -154,13 +146,16 @@ impl<'a> BitWriter<'a> {
             if number > 0 {
                 self.restart();
             }
-            for &word in &collected.words[first..end] {
-                self.pending.put_word(word, |word| write_word(self.out, word));
+            let (words, rest) = collected.bytes[first..end].as_chunks();
+            for &word in words {
+                self.pending.put_word(u64::from_be_bytes(word), |word| write_word(self.out, word));
             }
-            let last = collected.words[end];
-            let (upper, lower) = (bits.min(32), bits.saturating_sub(32));
-            self.put((last >> 32 >> (32 - upper)) as u32, upper);
-            self.put((u64::from(last as u32) >> (32 - lower)) as u32, lower);
+            for &byte in rest {
+                self.put(byte.into(), 8);
+            }
+            if bits > 0 {
+                self.put(u32::from(collected.bytes[end] >> (8 - bits)), bits);
+            }
             first = end + 1;
         }
     }
@@ -174,56 +169,77 @@ impl<'a> BitWriter<'a> {
         write_stuffed(self.out, &self.pending.bits.to_be_bytes()[8 - bytes..]);
         self.pending = Pending::default();
     }
-}
 
-impl PutBits for BitWriter<'_> {
+    /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
     #[inline(always)]
-    fn put(&mut self, bits: u32, count: u32) {
+    pub(super) fn put(&mut self, bits: u32, count: u32) {
         self.pending.put(bits, count, |word| write_word(self.out, word));
     }
 
+    /// Ends a restart interval.
     #[inline(always)]
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.flush();
         self.out.extend([0xff, RST0 + (self.restarts % 8) as u8]);
         self.restarts += 1;
     }
 }
 
-/// Collects bits for which it is not yet known where in a byte they will begin.
+/// Collects bits for which it is not yet known where in a byte they will begin. Every time it writes a whole word over what is behind
+/// the last whole byte, so that it has nothing to decide.
 #[derive(Default)]
 pub(super) struct BitCollector {
-    words: Vec<u64>,
-    pending: Pending,
-    /// Of each interval, which has words of its own: the number of its last word, and how many bits are in that.
+    /// As long as there is room, and more.
+    bytes: Vec<u8>,
+    /// Whole bytes.
+    at: usize,
+    /// The bits behind them are the lowest of these; above them anything.
+    pending: u64,
+    /// Fewer than 8.
+    held: u32,
+    /// Of each interval, which has bytes of its own: the number of its last byte, and how many bits are in that.
     intervals: Vec<(usize, u32)>,
 }
 
 impl BitCollector {
+    /// Bytes that a block takes at most, and those of a word.
+    const BLOCK: usize = 64 * 4 + 8;
+
     pub(super) fn clear(&mut self) {
-        self.words.clear();
+        (self.at, self.held) = (0, 0);
         self.intervals.clear();
-        self.pending = Pending::default();
     }
 
-    /// There will be no more bits; what is collected can be appended to a file.
+    /// Has room for a block. `None` if there is no memory for it.
+    #[inline(always)]
+    pub(super) fn reserve_block(&mut self) -> Option<()> {
+        if self.bytes.len() < self.at + Self::BLOCK { self.grow() } else { Some(()) }
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Option<()> {
+        let more = self.bytes.len().max(1 << 16);
+        self.bytes.try_reserve_exact(more).ok()?;
+        self.bytes.resize(self.bytes.len() + more, 0);
+        Some(())
+    }
+
+    /// Ends a restart interval, or the last one: then what is collected can be appended to a file.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
-        let Pending { bits, room } = std::mem::take(&mut self.pending);
-        self.intervals.push((self.words.len(), u64::BITS - room));
-        self.words.push(bits.checked_shl(room).unwrap_or(0));
-    }
-}
-
-impl PutBits for BitCollector {
-    #[inline(always)]
-    fn put(&mut self, bits: u32, count: u32) {
-        self.pending.put(bits, count, |word| self.words.push(word));
+        self.intervals.push((self.at, self.held));
+        (self.at, self.held) = (self.at + 1, 0);
     }
 
+    /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
     #[inline(always)]
-    fn restart(&mut self) {
-        self.finish();
+    pub(super) fn put(&mut self, bits: u32, count: u32) {
+        self.pending = self.pending << count | u64::from(bits);
+        self.held += count;
+        let word = self.pending.wrapping_shl(u64::BITS - self.held);
+        self.bytes[self.at..self.at + size_of_val(&word)].copy_from_slice(&word.to_be_bytes());
+        self.at += self.held as usize / 8;
+        self.held %= 8;
     }
 }
 

@@ -299,7 +299,7 @@ fn limit(mut counts: [u32; DEEPEST]) -> [u8; LONGEST] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bits::{BitReader, BitWriter, PutBits, end_of_data, unstuff};
+    use super::super::bits::{BitReader, BitWriter, end_of_data, unstuff};
     use super::*;
 
     #[test]

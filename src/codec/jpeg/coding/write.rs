@@ -1,7 +1,7 @@
 //! A file, written; a progressive one here. Its coefficients are counted while they are made, block by block; every scan then has the
 //! code that suits it best.
 
-use super::bits::{BitWriter, PutBits};
+use super::bits::BitWriter;
 use super::coefficients::{Blocks, Coefficients};
 use super::dct::Quantizer;
 use super::huffman::Encoder;

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::bits::{BitCollector, BitWriter, PutBits};
+use super::bits::{BitCollector, BitWriter};
 use super::coefficients::{Blocks, Coefficients, Quantized};
 use super::dct::Quantizer;
 use super::huffman::Encoder;
@@ -186,11 +186,11 @@ impl Band<'_> {
             }
             for mcu in row * across..(row + 1) * across {
                 if interval > 0 && mcu > 0 && mcu % interval == 0 {
-                    bits.restart();
+                    bits.finish();
                     components.iter_mut().for_each(|component| *component.mean = 0);
                 }
                 for component in &mut components {
-                    component.code_mcu(&mut bits);
+                    component.code_mcu(&mut bits)?;
                 }
             }
         }
@@ -232,22 +232,24 @@ struct McuRow<'a> {
 
 impl McuRow<'_> {
     #[inline(always)]
-    fn code_mcu(&mut self, bits: &mut impl PutBits) {
+    fn code_mcu(&mut self, bits: &mut BitCollector) -> Option<()> {
         for row in &mut self.rows[..self.down] {
             for _ in 0..self.across {
                 // An MCU may reach beyond the component: the shortest block there is.
                 let block = row.next().unwrap_or((*self.mean, 0, &[]));
+                bits.reserve_block()?;
                 code_block(bits, self.codes, *self.mean, block);
                 *self.mean = block.0;
             }
         }
+        Some(())
     }
 }
 
-/// Codes a block behind one with that mean (T.81, F.1.2).
+/// Codes a block behind one with that mean (T.81, F.1.2); there is room for it.
 #[inline(always)]
 fn code_block(
-    bits: &mut impl PutBits,
+    bits: &mut BitCollector,
     [means, details]: &Codes,
     mean_before: i16,
     (mean, mut nonzero, values): Quantized<'_>,
