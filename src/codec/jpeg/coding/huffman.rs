@@ -207,6 +207,14 @@ pub(super) fn extended(bits: u32, size: u32) -> i32 {
     if value >> size.saturating_sub(1) == 0 { value - (1 << size) + 1 } else { value }
 }
 
+/// A value's bits and how many they are (T.81, F.1.2.1).
+#[inline(always)]
+pub(super) fn coded(value: i32) -> (u32, u32) {
+    let size = 32 - value.unsigned_abs().leading_zeros();
+    let bits = (value + (value >> 31)) as u32 & ((1 << size) - 1);
+    (bits, size)
+}
+
 /// A code to write with.
 #[derive(Debug)]
 pub(super) struct Encoder {
@@ -243,9 +251,50 @@ impl Encoder {
         (u32::from(code), u32::from(length))
     }
 
+    /// The code of so many zeros and a value, its bits behind it, and how many they are together.
+    #[inline(always)]
+    fn valued(&self, zeros: u32, value: i32) -> (u32, u32) {
+        let (bits, size) = coded(value);
+        let (code, length) = self.code((zeros << 4 | size) as u8);
+        (code << size | bits, length + size)
+    }
+
     /// The content of a DHT segment for it, with that class and number.
     pub(super) fn definition(&self, place: u8) -> Vec<u8> {
         [&[place], &self.counts[..], &self.symbols].concat()
+    }
+}
+
+/// A code to write details with. That of a short value behind zeros and its bits are found in one step.
+#[derive(Debug)]
+pub(super) struct DetailEncoder {
+    pub(super) code: Encoder,
+    /// By zeros and by value: the bits, and in the lowest byte how many they are.
+    short: Box<[[u32; 2 * Self::SHORT]; 16]>,
+}
+
+impl DetailEncoder {
+    /// Values are short from the negative of this on, and below it.
+    const SHORT: usize = 16;
+
+    pub(super) fn new(code: Encoder) -> Self {
+        let short = Box::new(std::array::from_fn(|zeros| {
+            std::array::from_fn(|i| {
+                let (bits, count) = code.valued(zeros as u32, i as i32 - Self::SHORT as i32);
+                bits << 8 | count
+            })
+        }));
+        Self { code, short }
+    }
+
+    /// The bits of a value, behind fewer than 16 zeros, and how many they are.
+    #[inline(always)]
+    pub(super) fn valued(&self, zeros: u32, value: i16) -> (u32, u32) {
+        let values = &self.short[zeros as usize % 16];
+        match values.get(usize::from((value as u16).wrapping_add(Self::SHORT as u16))) {
+            Some(entry) => (entry >> 8, entry & 0xff),
+            None => self.code.valued(zeros, value.into()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::coefficients::Coefficients;
 use super::dct::Quantizer;
-use super::huffman::Encoder;
+use super::huffman::{DetailEncoder, Encoder};
 use super::leaf;
 use super::rows::{Part, Rows};
 use super::write::{Counter, Walk, scan};
@@ -16,7 +16,10 @@ const ROWS: usize = 8;
 const MOST: usize = 15;
 
 /// The code for mean values, and that for the other coefficients.
-pub(super) type Codes = [Encoder; 2];
+pub(super) struct Codes {
+    pub(super) means: Encoder,
+    pub(super) details: DetailEncoder,
+}
 
 /// The codes for the first component, and those for the others. `None` if memory runs out.
 pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
@@ -32,7 +35,10 @@ pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -
             || count(rows, step, &mut counters[component.min(1)]),
         )?;
     }
-    Some(counters.map(|counters| counters.map(|counter| Encoder::optimal(&counter.frequencies))))
+    Some(counters.map(|counters| {
+        let [means, details] = counters.map(|counter| Encoder::optimal(&counter.frequencies));
+        Codes { means, details: DetailEncoder::new(details) }
+    }))
 }
 
 #[inline(always)]

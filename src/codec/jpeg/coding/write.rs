@@ -4,7 +4,7 @@
 use super::bits::BitWriter;
 use super::coefficients::{Blocks, Coefficients};
 use super::dct::Quantizer;
-use super::huffman::Encoder;
+use super::huffman::{Encoder, coded};
 use super::rows::Part;
 use super::{ZIGZAG, band, leaf, write_sequential};
 use crate::codec::jpeg::PlaneSize;
@@ -329,12 +329,4 @@ impl Walk {
         }
         self.left -= 1;
     }
-}
-
-/// A value's bits and how many they are (T.81, F.1.2.1).
-#[inline(always)]
-pub(super) fn coded(value: i32) -> (u32, u32) {
-    let size = 32 - value.unsigned_abs().leading_zeros();
-    let bits = (value + (value >> 31)) as u32 & ((1 << size) - 1);
-    (bits, size)
 }

@@ -7,11 +7,11 @@ use std::ops::Range;
 use super::bits::{BitCollector, BitWriter};
 use super::coefficients::{Blocks, Coefficients, Quantized};
 use super::dct::Quantizer;
-use super::huffman::Encoder;
+use super::huffman::coded;
 use super::leaf;
 use super::rows::{Part, Rows};
 use super::sample::{Codes, codes};
-use super::write::{coded, write_header, write_segment};
+use super::write::{write_header, write_segment};
 use crate::codec::jpeg::largest_factors;
 use crate::codec::jpeg::libjpeg::{BLOCK, Frame, QuantTable};
 use crate::codec::jpeg::markers::{Component as Factors, DHT, SOS};
@@ -34,9 +34,9 @@ pub(super) fn write(
     let quantizers: Vec<Quantizer> = tables.iter().map(Quantizer::new).collect();
     let codes = codes(frame.height, &quantizers, parts)?;
     write_header(out, frame, tables);
-    for (number, [means, details]) in (0..).zip(&codes).take(parts.len()) {
+    for (number, Codes { means, details }) in (0..).zip(&codes).take(parts.len()) {
         write_segment(out, DHT, &means.definition(number));
-        write_segment(out, DHT, &details.definition(0x10 | number));
+        write_segment(out, DHT, &details.code.definition(0x10 | number));
     }
     let selectors = (0..).zip(parts).flat_map(|(i, _)| [i + 1, if i == 0 { 0 } else { 0x11 }]);
     let header: Vec<u8> = [parts.len() as u8].into_iter().chain(selectors).chain([0, 63, 0]).collect();
@@ -250,30 +250,31 @@ impl McuRow<'_> {
 #[inline(always)]
 fn code_block(
     bits: &mut BitCollector,
-    [means, details]: &Codes,
+    Codes { means, details }: &Codes,
     mean_before: i16,
     (mean, mut nonzero, values): Quantized<'_>,
 ) {
-    let mut put = |encoder: &Encoder, symbol: u32, further: u32, count: u32| {
-        let (code, length) = encoder.code(symbol as u8);
-        bits.put(code << count | further, length + count);
-    };
     let (further, size) = coded(i32::from(mean) - i32::from(mean_before));
-    put(means, size, further, size);
+    let (code, length) = means.code(size as u8);
+    bits.put(code << size | further, length + size);
+    let put_symbol = |bits: &mut BitCollector, symbol| {
+        let (code, length) = details.code.code(symbol);
+        bits.put(code, length);
+    };
     let mut next = 1;
     for &value in values {
         let k = nonzero.trailing_zeros();
         nonzero &= nonzero - 1;
         let mut zeros = k - next;
         while zeros > 15 {
-            put(details, 0xf0, 0, 0);
+            put_symbol(bits, 0xf0);
             zeros -= 16;
         }
-        let (further, size) = coded(value.into());
-        put(details, zeros << 4 | size, further, size);
+        let (code, length) = details.valued(zeros, value);
+        bits.put(code, length);
         next = k + 1;
     }
     if next < 64 {
-        put(details, 0, 0, 0);
+        put_symbol(bits, 0);
     }
 }
