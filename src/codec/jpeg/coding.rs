@@ -59,7 +59,7 @@ struct Grid<'w> {
     across: usize,
     /// The mean values of the blocks. They stand apart because half of the scans need only them.
     means: Vec<i16>,
-    /// The other coefficients; those of a block begin with a place that is not used.
+    /// The other coefficients; those of a block begin with a place that stays zero.
     details: Details<'w>,
     /// For every block, bit `k` tells whether coefficient `k`, other than the mean, is not zero.
     nonzero: Vec<u64>,

@@ -185,11 +185,10 @@ impl<'a> BitWriter<'a> {
     }
 }
 
-/// Collects bits for which it is not yet known where in a byte they will begin. Every time it writes a whole word over what is behind
-/// the last whole byte, so that it has nothing to decide.
+/// Collects bits for which it is not yet known where in a byte they will begin.
 #[derive(Default)]
 pub(super) struct BitCollector {
-    /// As long as there is room, and more.
+    /// What counts ends at `at`; behind that there is room.
     bytes: Vec<u8>,
     /// Whole bytes.
     at: usize,
@@ -201,19 +200,27 @@ pub(super) struct BitCollector {
     intervals: Vec<(usize, u32)>,
 }
 
-impl BitCollector {
-    /// Bytes that a block takes at most, and those of a word.
-    const BLOCK: usize = 64 * 4 + 8;
+/// Bytes that the bits of a block fit into: 64 symbols with their values, each of at most 32 bits, and the word written beyond them.
+const BLOCK_ROOM: usize = 64 * 4 + 8;
 
+impl BitCollector {
     pub(super) fn clear(&mut self) {
         (self.at, self.held) = (0, 0);
         self.intervals.clear();
     }
 
-    /// Has room for a block. `None` if there is no memory for it.
+    /// Appends the bits of a block. `None` if there is no memory for them.
     #[inline(always)]
-    pub(super) fn reserve_block(&mut self) -> Option<()> {
-        if self.bytes.len() < self.at + Self::BLOCK { self.grow() } else { Some(()) }
+    pub(super) fn block(&mut self, put_bits: impl FnOnce(&mut BlockBits<'_>)) -> Option<()> {
+        if self.bytes.len() < self.at + BLOCK_ROOM {
+            self.grow()?;
+        }
+        let room = self.bytes[self.at..].first_chunk_mut()?;
+        let mut bits = BlockBits { room, at: 0, pending: self.pending, held: self.held };
+        put_bits(&mut bits);
+        (self.pending, self.held) = (bits.pending, bits.held);
+        self.at += bits.at;
+        Some(())
     }
 
     #[cold]
@@ -230,14 +237,25 @@ impl BitCollector {
         self.intervals.push((self.at, self.held));
         (self.at, self.held) = (self.at + 1, 0);
     }
+}
 
+/// The bits of a block. Each time a whole word is written over what is behind the last whole byte, so that there is nothing to decide,
+/// and all but the room can be in registers.
+pub(super) struct BlockBits<'a> {
+    room: &'a mut [u8; BLOCK_ROOM],
+    at: usize,
+    pending: u64,
+    held: u32,
+}
+
+impl BlockBits<'_> {
     /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
     #[inline(always)]
-    pub(super) fn put(&mut self, bits: u32, count: u32) {
+    pub(super) fn put(&mut self, (bits, count): (u32, u32)) {
         self.pending = self.pending << count | u64::from(bits);
         self.held += count;
         let word = self.pending.wrapping_shl(u64::BITS - self.held);
-        self.bytes[self.at..self.at + size_of_val(&word)].copy_from_slice(&word.to_be_bytes());
+        self.room[self.at..self.at + size_of_val(&word)].copy_from_slice(&word.to_be_bytes());
         self.at += self.held as usize / 8;
         self.held %= 8;
     }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::Block;
-use super::dct::{Masked, Quantizer, forward, requantized};
+use super::dct::{Quantizer, forward, requantized};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, QuantTable};
 
@@ -70,22 +70,22 @@ impl Coefficients {
         self.details.try_reserve(BLOCK * BLOCK).ok()?;
         if let Some(Requantizer { from, to }) = requantizer {
             let mean = to.requantize(0, mean, from[0])?.clamp((*MEANS.start()).into(), (*MEANS.end()).into());
-            self.append(mean as i16, &requantized(block, from, to, MOST)?);
+            let (nonzero, block) = requantized(block, from, to, MOST)?;
+            self.append(mean as i16, nonzero, &block);
             return Some(());
         }
         let first = self.details.len();
-        self.append(mean, &(nonzero, *block));
+        self.append(mean, nonzero, block);
         let largest = self.details[first..].iter().fold(0, |most, value| value.unsigned_abs().max(most));
         (MEANS.contains(&mean) && largest <= MOST as u16).then_some(())
     }
 
-    /// Appends a block.
+    /// Appends a block, for which there is room.
     #[inline(always)]
-    fn append(&mut self, mean: i16, (nonzero, block): &Masked) {
-        let details = nonzero & !1;
-        append_chosen(block, details, &mut self.details);
+    fn append(&mut self, mean: i16, nonzero: u64, block: &Block) {
+        append_chosen(block, nonzero, &mut self.details);
         self.means.push(mean);
-        self.nonzero.push(details);
+        self.nonzero.push(nonzero);
     }
 
     /// Transforms and quantizes a row of blocks, which is appended and returned. `None` if memory runs out.
@@ -100,8 +100,8 @@ impl Coefficients {
         self.details.try_reserve(self.across * BLOCK * BLOCK).ok()?;
         for x in (0..width).step_by(2 * BLOCK) {
             let blocks = forward(&samples_of_blocks(band, width, x), quantizer);
-            for block in blocks.iter().take((width - x).div_ceil(BLOCK)) {
-                self.append(block.1[0], block);
+            for (nonzero, block) in blocks.iter().take((width - x).div_ceil(BLOCK)) {
+                self.append(block[0], *nonzero, block);
             }
         }
         Some(Blocks {
@@ -174,8 +174,8 @@ impl Requantizer {
     }
 }
 
-/// Appends those of a block's values that have a bit in `which`, in their order. Always four at a time, since it takes longer to
-/// foresee how many there are than to take more.
+/// Appends those of a block's values that have a bit in `which`, in their order; there is room for all. Always four at a time, since it
+/// takes longer to foresee how many there are than to take more.
 #[inline(always)]
 fn append_chosen(values: &Block, mut which: u64, to: &mut Vec<i16>) {
     let length = to.len() + which.count_ones() as usize;

@@ -1,14 +1,14 @@
 //! The discrete cosine transform of 8x8 samples and back, in the integers of libjpeg's `jfdctint.c` and `jidctint.c`: the algorithm of
 //! C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (ICASSP 1989).
 //!
-//! What stands here is plain Rust for any processor; [`avx2`] has the same in vectors of 16 bits, to the bit.
-
-use std::ops::Range;
+//! What stands here is plain Rust for any processor; [`avx2`] has the same in vectors of 16 bits, to the bit where those suffice.
 
 use super::{Block, ZIGZAG};
 use crate::codec::jpeg::libjpeg::QuantTable;
 
 mod avx2;
+
+pub(super) use avx2::{forward, inverse, requantized};
 
 /// An 8x8 matrix, row by row.
 type Matrix = [i32; 64];
@@ -41,8 +41,11 @@ const fn times(value: i32, constant: i32) -> i32 {
     value.wrapping_mul(constant)
 }
 
-/// Coefficients that there are, not quantized, and with a wide margin. 8 times as much has 16 bits.
-const FORMER: Range<i32> = -(1 << 12)..1 << 12;
+/// Bits of a dequantized coefficient for which libjpeg has room, besides its sign.
+const ROOM_BITS: u32 = 14;
+
+/// Bits that dequantized coefficients of pictures have, besides their sign, with a wide margin. 8 times as much still has 16.
+const USUAL_BITS: u32 = 12;
 
 /// Finds values for which libjpeg has no room: its vectors have 16 bits, and no picture needs more than 15 of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +54,7 @@ pub(super) struct Excess(u32);
 impl Excess {
     #[inline(always)]
     pub(super) fn look(&mut self, value: i32) {
-        self.0 |= (value.wrapping_add(1 << 14) as u32) >> 15;
+        self.0 |= (value.wrapping_add(1 << ROOM_BITS) as u32) >> (ROOM_BITS + 1);
     }
 
     /// Whether there was one.
@@ -64,18 +67,9 @@ impl Excess {
 #[inline(always)]
 pub(super) fn inverse_flat(mean: i16, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
     let mean = i32::from(mean).wrapping_mul(divisors[0].into());
-    excess.look(mean);
+    // As large as the first pass would make it.
+    excess.look(mean.wrapping_mul(1 << PASS_BITS));
     [[sample(round_shift(mean, 3)); 8]; 8]
-}
-
-/// The samples of two blocks, row by row, from their mean values and their details. `divisors` are in zigzag order.
-#[inline(always)]
-pub(super) fn inverse(
-    blocks: [(i16, &Block); 2],
-    divisors: &QuantTable,
-    excess: &mut Excess,
-) -> [[[u8; 8]; 8]; 2] {
-    avx2::inverse(blocks, divisors, excess)
 }
 
 fn inverse_portable(
@@ -142,15 +136,15 @@ fn inverse_pass<const SHIFT: u32>(from: &Matrix) -> Matrix {
 }
 
 /// Divides what [`forward`] transforms, and rounds, halves away from zero: by multiplications of 16 bits that are exact for dividends
-/// below 2^15 (A. D. Robison, "N-bit unsigned division via N-bit multiply-add", ARITH 2005), as libjpeg's vectors do.
+/// up to 2^15 (A. D. Robison, "N-bit unsigned division via N-bit multiply-add", ARITH 2005), as libjpeg's vectors do.
 #[derive(Clone, Debug)]
 pub(super) struct Quantizer {
     // All in zigzag order.
     /// Half of the divisor, and 1 more where the reciprocal was rounded down.
-    added: Row,
-    /// 2^16 to 2^32 divided by the divisor, so that it has 16 bits.
+    correction: Row,
+    /// A power of two, divided by the divisor so that it has 16 bits.
     reciprocal: Row,
-    /// What makes 2^32 of the dividend of the reciprocal.
+    /// 2^32 divided by that power: the upper half of the product by this drops what is left of it.
     scale: Row,
 }
 
@@ -159,19 +153,19 @@ type Row = [u16; 64];
 impl Quantizer {
     /// From divisors in natural order.
     pub(super) fn new(divisors: &QuantTable) -> Self {
-        let mut quantizer = Self { added: [0; 64], reciprocal: [0; 64], scale: [0; 64] };
+        let mut quantizer = Self { correction: [0; 64], reciprocal: [0; 64], scale: [0; 64] };
         for (k, &place) in ZIGZAG.iter().enumerate() {
             // The transform leaves its results 8 times too large.
             let divisor = 8 * u32::from(divisors[usize::from(place)]);
             let shift = 16 + divisor.ilog2();
             let (quotient, remainder) = ((1 << shift) / divisor, (1 << shift) % divisor);
             let half = divisor / 2;
-            let (added, reciprocal, shift) = match remainder {
+            let (correction, reciprocal, shift) = match remainder {
                 0 => (half, quotient / 2, shift - 1),
                 small if small <= half => (half + 1, quotient, shift),
                 _ => (half, quotient + 1, shift),
             };
-            quantizer.added[k] = added as u16;
+            quantizer.correction[k] = correction as u16;
             quantizer.reciprocal[k] = reciprocal as u16;
             quantizer.scale[k] = (1u32 << (32 - shift)) as u16;
         }
@@ -181,7 +175,7 @@ impl Quantizer {
     /// The quotient of coefficient `k`.
     #[inline(always)]
     fn divide(&self, k: usize, value: i32) -> i32 {
-        let dividend = value.unsigned_abs() + u32::from(self.added[k]);
+        let dividend = value.unsigned_abs() + u32::from(self.correction[k]);
         let product = (dividend * u32::from(self.reciprocal[k])) >> 16;
         let whole = ((product * u32::from(self.scale[k])) >> 16) as i32;
         if value < 0 { -whole } else { whole }
@@ -191,18 +185,13 @@ impl Quantizer {
     #[inline(always)]
     pub(super) fn requantize(&self, k: usize, value: i16, from: u16) -> Option<i32> {
         let product = i32::from(value) * i32::from(from);
-        FORMER.contains(&product).then(|| self.divide(k, 8 * product))
+        let usual = -(1 << USUAL_BITS)..1 << USUAL_BITS;
+        usual.contains(&product).then(|| self.divide(k, 8 * product))
     }
 }
 
-/// Which coefficients of a block are not zero, and all of them.
+/// Which coefficients of a block, other than the mean, are not zero, and all of them.
 pub(super) type Masked = (u64, Block);
-
-/// Transforms and quantizes the samples of two blocks next to each other.
-#[inline(always)]
-pub(super) fn forward(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 2] {
-    avx2::forward(samples, quantizer)
-}
 
 fn forward_portable(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 2] {
     [0, 8].map(|left| {
@@ -212,13 +201,6 @@ fn forward_portable(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 
         let quotient = |k: usize| quantizer.divide(k, transformed[usize::from(ZIGZAG[k])]) as i16;
         masked(std::array::from_fn(quotient))
     })
-}
-
-/// Quantizes the details of a block anew that were quantized by `from`, to `most` at most. `None` if no picture has one of them so
-/// large.
-#[inline(always)]
-pub(super) fn requantized(block: &Block, from: &QuantTable, to: &Quantizer, most: i16) -> Option<Masked> {
-    avx2::requantized(block, from, to, most)
 }
 
 fn requantized_portable(block: &Block, from: &QuantTable, to: &Quantizer, most: i16) -> Option<Masked> {
@@ -232,7 +214,7 @@ fn requantized_portable(block: &Block, from: &QuantTable, to: &Quantizer, most: 
 
 fn masked(block: Block) -> Masked {
     let bits = block.iter().rev().fold(0, |bits, value| bits << 1 | u64::from(*value != 0));
-    (bits, block)
+    (bits & !1, block)
 }
 
 /// Transforms the columns. The first pass adds [`PASS_BITS`] bits behind the point, the second drops them.
@@ -278,7 +260,7 @@ mod tests {
         for divisor in divisors() {
             let quantizer = Quantizer::new(&[divisor; 64]);
             let divisor = 8 * i32::from(divisor);
-            for dividend in 0..1 << 15 {
+            for dividend in 0..=1 << 15 {
                 let quotient = (dividend + divisor / 2) / divisor;
                 assert_eq!(quantizer.divide(9, dividend), quotient, "{dividend} / {divisor}");
                 assert_eq!(quantizer.divide(9, -dividend), -quotient, "-{dividend} / {divisor}");
@@ -321,9 +303,21 @@ mod tests {
     }
 
     #[test]
+    fn what_no_picture_has_is_not_quantized_anew() {
+        let to = Quantizer::new(&[1; 64]);
+        for (value, taken) in [(4095, true), (4096, false), (-4096, true), (-4097, false)] {
+            let block = std::array::from_fn(|k| if k == 5 { value } else { 0 });
+            for requantized in [avx2::requantized, requantized_portable] {
+                assert_eq!(requantized(&block, &[1; 64], &to, 5000).is_some(), taken, "{value}");
+            }
+            assert_eq!(to.requantize(0, value, 1).is_some(), taken, "{value}");
+        }
+    }
+
+    #[test]
     fn vectors_transform_back_as_plain_rust_does() {
         let mut noise = noise();
-        let (mut whole, mut excessive, mut before) = (0, 0, [0; 64]);
+        let (mut whole, mut excessive, mut usual, mut before) = (0, 0, 0, [0; 64]);
         for round in 0..20_000 {
             let most = [3, 30, 300, 1 << 14][round % 4];
             let sparse = 1 + noise(64) as u64;
@@ -346,11 +340,11 @@ mod tests {
             }
             let (from, to) = (divisors, Quantizer::new(&std::array::from_fn(|_| 1 + noise(255) as u16)));
             let block = std::array::from_fn(|k| if k == 0 { 0 } else { block[k] });
-            assert_eq!(
-                avx2::requantized(&block, &from, &to, 1023),
-                requantized_portable(&block, &from, &to, 1023)
-            );
+            let fast = avx2::requantized(&block, &from, &to, 1023);
+            usual += usize::from(fast.is_some());
+            assert_eq!(fast, requantized_portable(&block, &from, &to, 1023));
         }
         assert!(whole > 2000 && excessive > 2000, "{whole} {excessive}");
+        assert!((2000..18_000).contains(&usual), "{usual}");
     }
 }

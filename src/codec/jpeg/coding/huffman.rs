@@ -251,9 +251,10 @@ impl Encoder {
         (u32::from(code), u32::from(length))
     }
 
-    /// The code of so many zeros and a value, its bits behind it, and how many they are together.
+    /// The code of fewer than 16 zeros and a value, its bits behind it, and how many they are together. For a mean value's difference
+    /// there are no zeros.
     #[inline(always)]
-    fn valued(&self, zeros: u32, value: i32) -> (u32, u32) {
+    pub(super) fn valued(&self, zeros: u32, value: i32) -> (u32, u32) {
         let (bits, size) = coded(value);
         let (code, length) = self.code((zeros << 4 | size) as u8);
         (code << size | bits, length + size)
@@ -265,36 +266,47 @@ impl Encoder {
     }
 }
 
-/// A code to write details with. That of a short value behind zeros and its bits are found in one step.
+/// A code to write details with. That of a small value behind zeros and its bits are found in one step.
 #[derive(Debug)]
 pub(super) struct DetailEncoder {
-    pub(super) code: Encoder,
+    encoder: Encoder,
     /// By zeros and by value: the bits, and in the lowest byte how many they are.
-    short: Box<[[u32; 2 * Self::SHORT]; 16]>,
+    small: Box<[[u32; 2 * Self::SMALL]; 16]>,
 }
 
 impl DetailEncoder {
-    /// Values are short from the negative of this on, and below it.
-    const SHORT: usize = 16;
+    /// Values are small from the negative of this on, and below it.
+    const SMALL: usize = 16;
 
-    pub(super) fn new(code: Encoder) -> Self {
-        let short = Box::new(std::array::from_fn(|zeros| {
+    pub(super) fn new(encoder: Encoder) -> Self {
+        let small = Box::new(std::array::from_fn(|zeros| {
             std::array::from_fn(|i| {
-                let (bits, count) = code.valued(zeros as u32, i as i32 - Self::SHORT as i32);
+                let (bits, count) = encoder.valued(zeros as u32, i as i32 - Self::SMALL as i32);
                 bits << 8 | count
             })
         }));
-        Self { code, short }
+        Self { encoder, small }
     }
 
-    /// The bits of a value, behind fewer than 16 zeros, and how many they are.
+    /// As [`Encoder::valued`].
     #[inline(always)]
     pub(super) fn valued(&self, zeros: u32, value: i16) -> (u32, u32) {
-        let values = &self.short[zeros as usize % 16];
-        match values.get(usize::from((value as u16).wrapping_add(Self::SHORT as u16))) {
+        let values = &self.small[zeros as usize % 16];
+        match values.get(usize::from((value as u16).wrapping_add(Self::SMALL as u16))) {
             Some(entry) => (entry >> 8, entry & 0xff),
-            None => self.code.valued(zeros, value.into()),
+            None => self.encoder.valued(zeros, value.into()),
         }
+    }
+
+    /// As [`Encoder::code`].
+    #[inline(always)]
+    pub(super) fn code(&self, symbol: u8) -> (u32, u32) {
+        self.encoder.code(symbol)
+    }
+
+    /// As [`Encoder::definition`].
+    pub(super) fn definition(&self, place: u8) -> Vec<u8> {
+        self.encoder.definition(place)
     }
 }
 
@@ -391,6 +403,14 @@ mod tests {
         let encoder = Encoder::optimal(&frequencies);
         let lengths = [0, 1, 2, 3].map(|symbol| encoder.code(symbol).1);
         assert_eq!(lengths, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn small_values_have_the_codes_that_they_have() {
+        let details = DetailEncoder::new(Encoder::optimal(&[1; 256]));
+        for (zeros, value) in (0..16).flat_map(|zeros| (-40..40).map(move |value| (zeros, value))) {
+            assert_eq!(details.valued(zeros, value), details.encoder.valued(zeros, value.into()));
+        }
     }
 
     #[test]

@@ -123,11 +123,8 @@ mod tests {
             let (bits, places) = (next(), next() & next());
             assert_eq!(deposit(bits, places), deposit_portable(bits, places));
             let quantized =
-                std::array::from_fn(|i| if places >> i & 1 == 1 { bits as i16 ^ i as i16 } else { 0 });
+                std::array::from_fn(|i| if places >> i & 1 == 1 { (bits as i16 ^ i as i16) / 2 } else { 0 });
             let (mut fast, mut plain) = (quantized, quantized);
-            for block in [&mut fast, &mut plain] {
-                block.iter_mut().for_each(|value| *value /= 2);
-            }
             // Some of them with nothing to do in a half.
             let which = next() & next() & [u64::MAX, u64::MAX << 32, u64::MAX >> 32][i % 3];
             refine(&mut fast, 4, which, bits);

@@ -151,6 +151,28 @@ fn samples_are_those_of_libjpeg() {
 }
 
 #[test]
+fn flat_blocks_of_any_mean_are_those_of_libjpeg() {
+    let (size, components) = ((8, 8), SAMPLINGS[0]);
+    let mut file = Vec::new();
+    let frame = frame(size, components, Tables::Quality(50));
+    libjpeg::write(&mut file, &frame, &Pixels::Packed(Space::Gray, &[255; 64])).unwrap();
+    let table = file.windows(2).position(|bytes| bytes == [0xff, 0xdb]).unwrap() + 5;
+    let (mut taken, mut left) = (0, 0);
+    for divisor in 1..=255 {
+        file[table] = divisor;
+        let sizes = sizes(size, components);
+        match read_ours(&file, &sizes) {
+            Some(ours) => {
+                assert!(Some(ours) == read_libjpeg(&file, &sizes), "{divisor}");
+                taken += 1;
+            }
+            None => left += 1,
+        }
+    }
+    assert!(taken >= 32 && left > 0, "{taken} {left}");
+}
+
+#[test]
 fn only_the_first_planes_may_be_wanted() {
     for (file, sizes) in files(80, 0).filter(|(_, sizes)| sizes.len() == 3) {
         let (samples, _) = read_ours(&file, &sizes).unwrap();

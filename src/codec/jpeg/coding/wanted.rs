@@ -50,8 +50,8 @@ impl<'a> Wanted<'a> {
         Some(Self::Coefficients(Coefficients::with_room(size)?, requantizer))
     }
 
-    /// Takes the block of that column and row: samples in any order, coefficients row by row. `None` if libjpeg should look at it,
-    /// or if memory runs out.
+    /// Takes the block of that column and row: samples in any order, coefficients row by row. What has no bit in `nonzero` is zero,
+    /// and the block's first place too. `None` if libjpeg should look at it, or if memory runs out.
     #[inline(always)]
     pub(super) fn take(
         &mut self,

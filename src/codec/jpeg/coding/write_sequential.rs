@@ -4,10 +4,9 @@
 
 use std::ops::Range;
 
-use super::bits::{BitCollector, BitWriter};
+use super::bits::{BitCollector, BitWriter, BlockBits};
 use super::coefficients::{Blocks, Coefficients, Quantized};
 use super::dct::Quantizer;
-use super::huffman::coded;
 use super::leaf;
 use super::rows::{Part, Rows};
 use super::sample::{Codes, codes};
@@ -36,7 +35,7 @@ pub(super) fn write(
     write_header(out, frame, tables);
     for (number, Codes { means, details }) in (0..).zip(&codes).take(parts.len()) {
         write_segment(out, DHT, &means.definition(number));
-        write_segment(out, DHT, &details.code.definition(0x10 | number));
+        write_segment(out, DHT, &details.definition(0x10 | number));
     }
     let selectors = (0..).zip(parts).flat_map(|(i, _)| [i + 1, if i == 0 { 0 } else { 0x11 }]);
     let header: Vec<u8> = [parts.len() as u8].into_iter().chain(selectors).chain([0, 63, 0]).collect();
@@ -163,20 +162,18 @@ impl Coder {
 
     /// Codes a band.
     fn code(&mut self, mut band: Band<'_>) {
-        let mut bits = std::mem::take(&mut self.bits);
-        bits.clear();
+        self.bits.clear();
         self.coded = leaf::run(
             #[inline(always)]
-            || band.code(&mut self.spaces, bits),
-        )
-        .map(|bits| self.bits = bits);
+            || band.code(&mut self.spaces, &mut self.bits),
+        );
     }
 }
 
 impl Band<'_> {
-    /// Codes all MCUs into bits, which is by value so that it stays in registers. `None` if memory runs out.
+    /// Codes all MCUs. `None` if memory runs out.
     #[inline(always)]
-    fn code(&mut self, spaces: &mut [Coefficients], mut bits: BitCollector) -> Option<BitCollector> {
+    fn code(&mut self, spaces: &mut [Coefficients], bits: &mut BitCollector) -> Option<()> {
         let Mcus { across, interval, .. } = self.mcus;
         for row in self.rows.clone() {
             let mut components = Vec::new();
@@ -190,12 +187,12 @@ impl Band<'_> {
                     components.iter_mut().for_each(|component| *component.mean = 0);
                 }
                 for component in &mut components {
-                    component.code_mcu(&mut bits)?;
+                    component.code_mcu(bits)?;
                 }
             }
         }
         bits.finish();
-        Some(bits)
+        Some(())
     }
 }
 
@@ -237,8 +234,10 @@ impl McuRow<'_> {
             for _ in 0..self.across {
                 // An MCU may reach beyond the component: the shortest block there is.
                 let block = row.next().unwrap_or((*self.mean, 0, &[]));
-                bits.reserve_block()?;
-                code_block(bits, self.codes, *self.mean, block);
+                bits.block(
+                    #[inline(always)]
+                    |bits| code_block(bits, self.codes, *self.mean, block),
+                )?;
                 *self.mean = block.0;
             }
         }
@@ -246,35 +245,28 @@ impl McuRow<'_> {
     }
 }
 
-/// Codes a block behind one with that mean (T.81, F.1.2); there is room for it.
+/// Codes a block behind one with that mean (T.81, F.1.2).
 #[inline(always)]
 fn code_block(
-    bits: &mut BitCollector,
+    bits: &mut BlockBits<'_>,
     Codes { means, details }: &Codes,
     mean_before: i16,
     (mean, mut nonzero, values): Quantized<'_>,
 ) {
-    let (further, size) = coded(i32::from(mean) - i32::from(mean_before));
-    let (code, length) = means.code(size as u8);
-    bits.put(code << size | further, length + size);
-    let put_symbol = |bits: &mut BitCollector, symbol| {
-        let (code, length) = details.code.code(symbol);
-        bits.put(code, length);
-    };
+    bits.put(means.valued(0, i32::from(mean) - i32::from(mean_before)));
     let mut next = 1;
     for &value in values {
         let k = nonzero.trailing_zeros();
         nonzero &= nonzero - 1;
         let mut zeros = k - next;
         while zeros > 15 {
-            put_symbol(bits, 0xf0);
+            bits.put(details.code(0xf0));
             zeros -= 16;
         }
-        let (code, length) = details.valued(zeros, value);
-        bits.put(code, length);
+        bits.put(details.valued(zeros, value));
         next = k + 1;
     }
     if next < 64 {
-        put_symbol(bits, 0);
+        bits.put(details.code(0));
     }
 }

@@ -5,9 +5,10 @@
 use super::{Block, Excess, Masked, Quantizer, forward_portable, inverse_portable, requantized_portable};
 use crate::codec::jpeg::libjpeg::QuantTable;
 
-/// As [`inverse_portable`], by such vectors where the processor has them.
+/// The samples of two blocks, row by row, from their mean values and their details; in place of the means there are zeros. `divisors`
+/// are in zigzag order. Where there is excess, the samples are anything.
 #[inline(always)]
-pub(super) fn inverse(
+pub(in crate::codec::jpeg::coding) fn inverse(
     blocks: [(i16, &Block); 2],
     divisors: &QuantTable,
     excess: &mut Excess,
@@ -20,9 +21,9 @@ pub(super) fn inverse(
     inverse_portable(blocks, divisors, excess)
 }
 
-/// As [`forward_portable`], by such vectors where the processor has them.
+/// Transforms and quantizes the samples of two blocks next to each other.
 #[inline(always)]
-pub(super) fn forward(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 2] {
+pub(in crate::codec::jpeg::coding) fn forward(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 2] {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: as above.
@@ -31,9 +32,15 @@ pub(super) fn forward(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked
     forward_portable(samples, quantizer)
 }
 
-/// As [`requantized_portable`], by such vectors where the processor has them.
+/// Quantizes the details of a block anew, which has a zero in place of the mean, and was quantized by `from`, to `most` at most. `None` if no picture has one of them so
+/// large.
 #[inline(always)]
-pub(super) fn requantized(block: &Block, from: &QuantTable, to: &Quantizer, most: i16) -> Option<Masked> {
+pub(in crate::codec::jpeg::coding) fn requantized(
+    block: &Block,
+    from: &QuantTable,
+    to: &Quantizer,
+    most: i16,
+) -> Option<Masked> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: as above.
@@ -48,7 +55,7 @@ mod x86 {
 
     use super::super::{
         CONSTANT_BITS, F_0_298, F_0_390, F_0_541, F_0_765, F_0_899, F_1_175, F_1_501, F_1_847, F_1_961,
-        F_2_053, F_2_562, F_3_072, PASS_BITS,
+        F_2_053, F_2_562, F_3_072, PASS_BITS, ROOM_BITS, USUAL_BITS,
     };
     use super::{Block, Excess, Masked, QuantTable, Quantizer};
     use crate::codec::jpeg::coding::ZIGZAG;
@@ -72,7 +79,7 @@ mod x86 {
         let [(first, more), (second, more_in_second)] = blocks.map(|(mean, block)| {
             let mut values: Quarters = bytemuck::cast(*block);
             values[0] = _mm256_insert_epi16::<0>(values[0], mean);
-            dequantized::<14>(values, divisors)
+            dequantized::<{ ROOM_BITS as i32 }>(values, divisors)
         });
         let mut more = _mm256_or_si256(more, more_in_second);
         let rows = std::array::from_fn(|y| match y % 2 {
@@ -81,7 +88,7 @@ mod x86 {
         });
         let columns = inverse_pass::<{ (CONSTANT_BITS - PASS_BITS) as i32 }>(reordered::<Natural>(rows));
         for values in columns {
-            more = _mm256_or_si256(more, above::<14>(values));
+            more = _mm256_or_si256(more, above::<{ ROOM_BITS as i32 }>(values));
         }
         excess.0 |= u32::from(_mm256_testz_si256(more, more) == 0);
         let rows = inverse_pass::<{ (CONSTANT_BITS + PASS_BITS + 3) as i32 }>(transposed(columns));
@@ -147,7 +154,7 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(super) fn requantized(block: &Block, from: &QuantTable, to: &Quantizer, most: i16) -> Option<Masked> {
-        let (products, more) = dequantized::<12>(bytemuck::cast(*block), from);
+        let (products, more) = dequantized::<{ USUAL_BITS as i32 }>(bytemuck::cast(*block), from);
         if _mm256_testz_si256(more, more) == 0 {
             return None;
         }
@@ -160,11 +167,11 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     #[inline]
     fn quantized(values: Quarters, quantizer: &Quantizer) -> Quarters {
-        let added: Quarters = bytemuck::cast(quantizer.added);
+        let correction: Quarters = bytemuck::cast(quantizer.correction);
         let reciprocal: Quarters = bytemuck::cast(quantizer.reciprocal);
         let scale: Quarters = bytemuck::cast(quantizer.scale);
         std::array::from_fn(|i| {
-            let dividend = _mm256_add_epi16(_mm256_abs_epi16(values[i]), added[i]);
+            let dividend = _mm256_add_epi16(_mm256_abs_epi16(values[i]), correction[i]);
             let whole = _mm256_mulhi_epu16(_mm256_mulhi_epu16(dividend, reciprocal[i]), scale[i]);
             _mm256_sign_epi16(whole, values[i])
         })
@@ -179,7 +186,7 @@ mod x86 {
             let bytes = _mm256_packs_epi16(zeros[2 * i], zeros[2 * i + 1]);
             _mm256_movemask_epi8(_mm256_permute4x64_epi64::<0b11_01_10_00>(bytes)) as u32
         };
-        (!(u64::from(half(0)) | u64::from(half(1)) << 32), bytemuck::cast(values))
+        (!(u64::from(half(0)) | u64::from(half(1)) << 32 | 1), bytemuck::cast(values))
     }
 
     #[target_feature(enable = "avx2")]
@@ -199,13 +206,9 @@ mod x86 {
         };
         let narrow = |value: Wide| {
             if FIRST {
-                narrowed::<{ (CONSTANT_BITS - PASS_BITS) as i32 }>(plus_half::<
-                    { (CONSTANT_BITS - PASS_BITS) as i32 },
-                >(value))
+                rounded::<{ (CONSTANT_BITS - PASS_BITS) as i32 }>(value)
             } else {
-                narrowed::<{ (CONSTANT_BITS + PASS_BITS) as i32 }>(plus_half::<
-                    { (CONSTANT_BITS + PASS_BITS) as i32 },
-                >(value))
+                rounded::<{ (CONSTANT_BITS + PASS_BITS) as i32 }>(value)
             }
         };
         let [second, sixth] = rotated(t13, t12);
@@ -301,6 +304,12 @@ mod x86 {
     #[inline]
     fn narrowed<const SHIFT: i32>([first, last]: Wide) -> __m256i {
         _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(first), _mm256_srai_epi32::<SHIFT>(last))
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn rounded<const SHIFT: i32>(value: Wide) -> __m256i {
+        narrowed::<SHIFT>(plus_half::<SHIFT>(value))
     }
 
     /// Exchanges rows and columns of each block.
