@@ -68,7 +68,7 @@ impl Excess {
 pub(super) fn inverse_flat(mean: i16, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
     let mean = i32::from(mean).wrapping_mul(divisors[0].into());
     // As large as the first pass would make it.
-    excess.look(mean.wrapping_mul(1 << PASS_BITS));
+    excess.look(mean.saturating_mul(1 << PASS_BITS));
     [[sample(round_shift(mean, 3)); 8]; 8]
 }
 
@@ -248,6 +248,7 @@ fn forward_pass<const FIRST: bool>(from: &Matrix) -> Matrix {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::noise;
     use super::*;
 
     /// Divisors that there are, and some between.
@@ -268,19 +269,26 @@ mod tests {
         }
     }
 
-    fn noise() -> impl FnMut(u64) -> i32 {
-        let mut state = 1u64;
-        move |below| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state % below) as i32
+    fn numbers() -> impl FnMut(u64) -> i32 {
+        let mut state = 1;
+        move |below| (noise(&mut state) % below) as i32
+    }
+
+    #[test]
+    fn a_mean_that_is_too_large_is_found() {
+        // The last one is 2^30 - 4, of which four times as much seems small again in 32 bits.
+        for (mean, divisor, found) in
+            [(4095, 1, false), (-4096, 1, false), (4096, 1, true), (-4097, 1, true), (16385, 65532, true)]
+        {
+            let mut excess = Excess::default();
+            inverse_flat(mean, &[divisor; 64], &mut excess);
+            assert_eq!(excess.found(), found, "{mean} {divisor}");
         }
     }
 
     #[test]
     fn vectors_transform_as_plain_rust_does() {
-        let mut noise = noise();
+        let mut noise = numbers();
         for round in 0..2000 {
             // Noise, only the least and the largest sample, an edge.
             let samples = std::array::from_fn(|y| {
@@ -316,7 +324,7 @@ mod tests {
 
     #[test]
     fn vectors_transform_back_as_plain_rust_does() {
-        let mut noise = noise();
+        let mut noise = numbers();
         let (mut whole, mut excessive, mut usual, mut before) = (0, 0, 0, [0; 64]);
         for round in 0..20_000 {
             let most = [3, 30, 300, 1 << 14][round % 4];

@@ -108,17 +108,13 @@ mod x86 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::noise;
     use super::*;
 
     #[test]
     fn leaves_do_what_their_fallbacks_do() {
         let mut state = 1u64;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut next = || noise(&mut state);
         for i in 0..1000 {
             let (bits, places) = (next(), next() & next());
             assert_eq!(deposit(bits, places), deposit_portable(bits, places));

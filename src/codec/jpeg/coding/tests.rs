@@ -24,7 +24,7 @@ const SAMPLINGS: [&[Component]; 6] = [
 /// Sizes with edges of all kinds: less than a block, whole blocks, whole MCUs, a bit more.
 const SIZES: [(u32, u32); 5] = [(1, 1), (16, 16), (33, 8), (45, 70), (130, 137)];
 
-fn noise(state: &mut u64) -> u64 {
+pub(super) fn noise(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;

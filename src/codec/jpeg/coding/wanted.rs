@@ -29,8 +29,7 @@ impl<'a> Wanted<'a> {
         divisors: &'a QuantTable,
     ) -> Self {
         debug_assert!(plane.width <= size.width && plane.rows <= size.rows);
-        let Plane { ref mut data, width, rows } = *plane;
-        let plane = Plane { data: &mut **data, width, rows };
+        let plane = Plane { data: &mut *plane.data, width: plane.width, rows: plane.rows };
         Self::Samples(Box::new(Samples { plane, divisors, excess: Excess::default(), waiting: None }))
     }
 

@@ -32,8 +32,8 @@ pub(in crate::codec::jpeg::coding) fn forward(samples: &[[u8; 16]; 8], quantizer
     forward_portable(samples, quantizer)
 }
 
-/// Quantizes the details of a block anew, which has a zero in place of the mean, and was quantized by `from`, to `most` at most. `None` if no picture has one of them so
-/// large.
+/// Quantizes the details of a block anew that were quantized by `from`, to `most` at most; in place of the mean there is a zero. `None`
+/// if no picture has one of them so large.
 #[inline(always)]
 pub(in crate::codec::jpeg::coding) fn requantized(
     block: &Block,
@@ -82,10 +82,7 @@ mod x86 {
             dequantized::<{ ROOM_BITS as i32 }>(values, divisors)
         });
         let mut more = _mm256_or_si256(more, more_in_second);
-        let rows = std::array::from_fn(|y| match y % 2 {
-            0 => _mm256_permute2x128_si256::<0x20>(first[y / 2], second[y / 2]),
-            _ => _mm256_permute2x128_si256::<0x31>(first[y / 2], second[y / 2]),
-        });
+        let rows = std::array::from_fn(|y| halves(first[y / 2], second[y / 2])[y % 2]);
         let columns = inverse_pass::<{ (CONSTANT_BITS - PASS_BITS) as i32 }>(reordered::<Natural>(rows));
         for values in columns {
             more = _mm256_or_si256(more, above::<{ ROOM_BITS as i32 }>(values));
@@ -96,10 +93,8 @@ mod x86 {
         let half = _mm256_set1_epi8(i8::MIN);
         let samples: Quarters =
             std::array::from_fn(|i| _mm256_xor_si256(_mm256_packs_epi16(rows[2 * i], rows[2 * i + 1]), half));
-        let two = |i: usize| (samples[2 * i], samples[2 * i + 1]);
-        let first = [0, 1].map(|i| _mm256_permute2x128_si256::<0x20>(two(i).0, two(i).1));
-        let second = [0, 1].map(|i| _mm256_permute2x128_si256::<0x31>(two(i).0, two(i).1));
-        [bytemuck::cast(first), bytemuck::cast(second)]
+        let both = [0, 1].map(|i| halves(samples[2 * i], samples[2 * i + 1]));
+        [0, 1].map(|block| bytemuck::cast(both.map(|two| two[block])))
     }
 
     /// The products of coefficients and divisors, and anything but zero where one has more than so many bits besides its sign.
@@ -137,18 +132,15 @@ mod x86 {
         let rows = samples.map(|row| _mm256_sub_epi16(_mm256_cvtepu8_epi16(row), half));
         let columns = transposed(forward_pass::<true>(transposed(rows)));
         let both = reordered::<Zigzag>(forward_pass::<false>(columns));
-        let two = |i: usize| (both[2 * i], both[2 * i + 1]);
-        [
-            quantized(
-                std::array::from_fn(|i| _mm256_permute2x128_si256::<0x20>(two(i).0, two(i).1)),
-                quantizer,
-            ),
-            quantized(
-                std::array::from_fn(|i| _mm256_permute2x128_si256::<0x31>(two(i).0, two(i).1)),
-                quantizer,
-            ),
-        ]
-        .map(|block| masked(block))
+        let both = [0, 1, 2, 3].map(|i| halves(both[2 * i], both[2 * i + 1]));
+        [0, 1].map(|block| masked(quantized(both.map(|two| two[block]), quantizer)))
+    }
+
+    /// The first halves of both, and the second halves.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn halves(a: __m256i, b: __m256i) -> [__m256i; 2] {
+        [_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x31>(a, b)]
     }
 
     #[target_feature(enable = "avx2")]
