@@ -226,6 +226,10 @@ impl GpuDevice {
         };
         // A worker that is told to end may hang in the driver; nothing of value is in it any more.
         let _ = child.kill();
+        if matches!(end, End::Closed) {
+            // Nobody has to wait until the driver has taken apart what the worker had pinned: about a second.
+            return end;
+        }
         match (ended_within(&mut child, END_DEADLINE), end) {
             (Ok(None), end) => End::Lingers(lingers(child.id(), end)),
             (status, End::Failed(reason)) if reason.is_empty() => End::Failed(describe(&status)),
