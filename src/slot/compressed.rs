@@ -3,7 +3,7 @@
 //! They are kept apart from those for pixels, because they are small, and because there have to be some however many decoded
 //! pictures wait for an encoder: so a GPU that decodes never starves. Which of the two a picture gets is all there is of a
 //! scheduler: a GPU's while one is free, for so many pictures keep its decoders busy and no more; else the processor decodes, into
-//! a slot of a device that encodes if one is up.
+//! a slot of a device that encodes if one is free, else into one of its own.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -98,8 +98,13 @@ impl SlotPool {
                 _ => state.admitted(claim),
             };
             let bytes = if encode { with_all } else { pixels };
-            let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
-            Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
+            let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose).or_else(|| {
+                // While the device that encodes has no free slot, the processor does what it decodes to the end: that device may be
+                // starting nvJPEG, or pinning its slots one after the other.
+                let alone = (encode && !state.wait_for_accelerators).then(|| state.processors())?;
+                state.try_take(pixels.max(1), aside, &alone, Fit::Loose)
+            });
+            Some(taken?.map(|buffer| match encode && state.members[buffer.device].encodes {
                 true => Room::Planes(slot(buffer, aside)),
                 false => Room::Pixels(slot(buffer, aside)),
             }))

@@ -287,6 +287,27 @@ fn pictures_that_the_processor_decodes_go_to_a_device_that_encodes() {
 }
 
 #[test]
+fn what_finds_no_slot_of_a_device_that_encodes_the_processor_does_alone_unless_that_is_insisted_on() {
+    let pool = Arc::new(SlotPool::new(100 * STEP));
+    let cpu = pool.join(false, 1, nothing());
+    let gpu = pool.join(true, 1, nothing());
+    pool.encodes(gpu);
+    pool.up(gpu);
+    let take = || either(&pool, &Claim::default(), false);
+    let planes = take();
+    assert!(matches!(&planes, Room::Planes(slot) if slot.device() == gpu));
+    assert!(matches!(take(), Room::Pixels(slot) if slot.device() == cpu));
+    pool.wait_for_accelerators(true);
+    let other = Arc::clone(&pool);
+    let waiting =
+        std::thread::spawn(move || matches!(either(&other, &Claim::default(), false), Room::Planes(_)));
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    drop(planes);
+    assert!(waiting.join().unwrap());
+}
+
+#[test]
 fn compressed_pictures_too_wait_for_accelerators_that_are_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     pool.join(false, 4, nothing());
