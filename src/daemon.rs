@@ -74,6 +74,7 @@ pub struct Control {
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style);
     let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
+    let folders = Folders::of(settings)?;
     let _lock = Lock::take(&settings.out).map_err(|error| cannot(&error))?;
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
     let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
@@ -89,7 +90,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (events, told) = bounded(WAITING);
     let stop = control.stop.clone();
     let outside = Outside { health: Arc::clone(&health), metrics, machine: Arc::clone(&machine) };
-    let watching = Watching::new(settings, control, ledger, jobs, outside)?;
+    let watching = Watching::new(settings, control, folders, ledger, jobs, outside);
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
     let order = Order::Equalize(settings.operation);
     let done = thread::scope(|scope| {
@@ -133,6 +134,31 @@ struct Begun {
     at: Instant,
 }
 
+/// Where the pictures are, and where they go, by absolute paths.
+struct Folders {
+    watched: Vec<PathBuf>,
+    out: PathBuf,
+    options: Options,
+}
+
+impl Folders {
+    /// # Errors
+    /// When they cannot be what the settings make of them. Nothing has been made or changed then.
+    fn of(settings: &Settings) -> Result<Self, Error> {
+        let out = absolute(&settings.out)?;
+        let watched: Vec<_> =
+            settings.inputs.iter().map(|input| absolute(input)).collect::<Result<_, _>>()?;
+        if let Some(file) = watched.iter().find(|folder| folder.is_file()) {
+            return Err(Error::Usage(format!("{} is a file, and --watch wants folders", Shown(file))));
+        }
+        if let Some(same) = watched.iter().find(|folder| is_same(folder, &out)) {
+            let same = Shown(same);
+            return Err(Error::Usage(format!("{same} is input and output; --out has to be another folder")));
+        }
+        Ok(Self { options: options(settings, &out)?, watched, out })
+    }
+}
+
 /// Those who are told how things are, and whom that is asked.
 struct Outside {
     health: Arc<Health>,
@@ -168,24 +194,15 @@ impl<'a> Watching<'a> {
     fn new(
         settings: &'a Settings,
         control: Control,
+        folders: Folders,
         ledger: Ledger,
         jobs: Sender<Job>,
         outside: Outside,
-    ) -> Result<Self, Error> {
+    ) -> Self {
         let Outside { health, metrics, machine } = outside;
+        let Folders { watched, out, options } = folders;
         let now = Instant::now();
-        let out = absolute(&settings.out)?;
-        let folders: Vec<_> =
-            settings.inputs.iter().map(|input| absolute(input)).collect::<Result<_, _>>()?;
-        if let Some(file) = folders.iter().find(|folder| folder.is_file()) {
-            return Err(Error::Usage(format!("{} is a file, and --watch wants folders", Shown(file))));
-        }
-        if let Some(same) = folders.iter().find(|folder| is_same(folder, &out)) {
-            let same = Shown(same);
-            return Err(Error::Usage(format!("{same} is input and output; --out has to be another folder")));
-        }
-        let watch = Watch::start(folders, options(settings, &out)?, now);
-        Ok(Self {
+        Self {
             service: settings.service.clone(),
             fingerprint: settings.fingerprint(),
             settle: Settle::new(settings.service.settle),
@@ -198,12 +215,12 @@ impl<'a> Watching<'a> {
             settings,
             control,
             out,
-            watch,
+            watch: Watch::start(watched, options, now),
             ledger,
             health,
             metrics,
             machine,
-        })
+        }
     }
 
     fn run(mut self, events: &Receiver<Event>) {
