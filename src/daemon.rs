@@ -74,11 +74,13 @@ pub struct Control {
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style);
     let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
-    let folders = Folders::of(settings)?;
+    // Nothing is made in folders that cannot be what they are to be. Once the output folder is there, its other names are known too.
+    Folders::of(settings)?;
     let _lock = Lock::take(&settings.out).map_err(|error| cannot(&error))?;
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
     let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
     note.into_iter().for_each(|note| warn!("{note}"));
+    let folders = Folders::of(settings)?;
     let started = SystemTime::now();
     let health = Arc::new(Health::new(settings.device_timeout));
     let machine = Arc::new(Machine::new(settings.memory, settings.threads));
@@ -143,7 +145,7 @@ struct Folders {
 
 impl Folders {
     /// # Errors
-    /// When they cannot be what the settings make of them. Nothing has been made or changed then.
+    /// When they cannot be what the settings make of them.
     fn of(settings: &Settings) -> Result<Self, Error> {
         let out = absolute(&settings.out)?;
         let watched: Vec<_> =

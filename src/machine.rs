@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -37,13 +38,14 @@ impl Machine {
         self.devices.states().into_iter().zip(self.pool.slots())
     }
 
-    /// How busy it was since the meter was started, with so many threads. Of its workers those count that have ended.
+    /// How busy it was since the meter was started, with so many threads; to be asked when the workers have ended.
     pub(crate) fn load(&self, meter: &Meter, threads: usize) -> Load {
         let (seconds, processor) = meter.read();
         let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);
+        let states = self.devices.states();
+        let workers = states.iter().map(|state| state.processor).sum::<Duration>().as_secs_f64();
         let busy = |state: DeviceState| Some((state.name, state.busy?.as_secs_f64()));
-        let devices: BTreeMap<_, _> = self.devices.states().into_iter().filter_map(busy).collect();
-        let workers = if devices.is_empty() { 0.0 } else { meter.children() };
+        let devices: BTreeMap<_, _> = states.into_iter().filter_map(busy).collect();
         Load { seconds, threads, cores, publishers: PUBLISHERS, processor, workers, devices }
     }
 }

@@ -175,23 +175,17 @@ impl Load {
 pub struct Meter {
     start: Instant,
     processor: Duration,
-    children: Duration,
 }
 
 impl Meter {
     /// From now on.
     pub fn start() -> Self {
-        Self { start: Instant::now(), processor: process_time(), children: children_time() }
+        Self { start: Instant::now(), processor: process_time() }
     }
 
     /// Seconds since then, and seconds of processor time.
     pub fn read(&self) -> (f64, f64) {
         (self.start.elapsed().as_secs_f64(), (process_time() - self.processor).as_secs_f64())
-    }
-
-    /// Seconds of processor time that processes had which were started by this one and have ended since then.
-    pub fn children(&self) -> f64 {
-        (children_time() - self.children).as_secs_f64()
     }
 }
 
@@ -199,13 +193,13 @@ fn process_time() -> Duration {
     time(ClockId::ProcessCPUTime)
 }
 
-/// Processor time of all processes that this one has started and seen end.
-fn children_time() -> Duration {
-    // Fields 16 and 17 (proc_pid_stat(5)), of those behind the name, which begin with the third.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+/// Processor time of a child so far. One that has ended has it too, until it is waited for.
+pub fn time_of_child(process: u32) -> Duration {
+    // Fields 14 and 15 (proc_pid_stat(5)), of those behind the name, which begin with the third.
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks: u64 =
-        behind_name.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        behind_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(1000 * ticks / clock_ticks_per_second().max(1))
 }
 
@@ -430,11 +424,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_computed_is_known_when_it_has_ended() {
-        let meter = Meter::start();
-        let loop_of = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-        assert!(std::process::Command::new("sh").args(["-c", loop_of]).status().unwrap().success());
-        assert!(meter.children() > 0.0);
+    fn what_a_child_computed_is_known_until_it_is_waited_for() {
+        let loop_of = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo";
+        let mut shell = std::process::Command::new("sh");
+        let mut child = shell.args(["-c", loop_of]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+        assert!(time_of_child(child.id()) > Duration::ZERO);
+        child.wait().unwrap();
+        assert_eq!(time_of_child(child.id()), Duration::ZERO);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::paths::Shown;
 use crate::pipeline::{Content, Task};
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotId, SlotPool};
-use crate::timings::{Occupancy, Stage};
+use crate::timings::{Occupancy, Stage, time_of_child};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{JPEG_BATCH, WorkerArgs};
 use process::{describe, ended_within};
@@ -74,6 +74,8 @@ struct State {
     health: Health,
     failures: u64,
     busy: Occupancy,
+    /// Processor time of the workers that have ended.
+    processor: Duration,
 }
 
 /// How the device is, for those who ask.
@@ -226,8 +228,10 @@ impl GpuDevice {
         };
         // A worker that is told to end may hang in the driver; nothing of value is in it any more.
         let _ = child.kill();
+        self.link.lock().processor += time_of_child(child.id());
         if matches!(end, End::Closed) {
-            // Nobody has to wait until the driver has taken apart what the worker had pinned: about a second.
+            // It can do nothing any more, and its slots are nobody's from now on. The driver takes about a second to undo what it had
+            // pinned, or for ever where it hangs, and whoever takes over this process's children waits for that.
             return end;
         }
         match (ended_within(&mut child, END_DEADLINE), end) {
@@ -438,6 +442,7 @@ impl Device for GpuDevice {
             trouble,
             failures: state.failures,
             busy: Some(state.busy.total()),
+            processor: state.processor,
         }
     }
 

@@ -61,6 +61,9 @@ pub struct DeviceState {
     /// How long it had pictures in its hands, where that is not told by the processor's load.
     #[serde(skip)]
     pub busy: Option<Duration>,
+    /// Processor time that its processes had, those that have ended.
+    #[serde(skip)]
+    pub processor: Duration,
 }
 
 /// What is known of a GPU that could be used.

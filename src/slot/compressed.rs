@@ -98,13 +98,12 @@ impl SlotPool {
                 _ => state.admitted(claim),
             };
             let bytes = if encode { with_all } else { pixels };
-            let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose).or_else(|| {
-                // While the device that encodes has no free slot, the processor does what it decodes to the end: that device may be
-                // starting nvJPEG, or pinning its slots one after the other.
-                let alone = (encode && !state.wait_for_accelerators).then(|| state.processors())?;
-                state.try_take(pixels.max(1), aside, &alone, Fit::Loose)
-            });
-            Some(taken?.map(|buffer| match encode && state.members[buffer.device].encodes {
+            // A device that encodes may be starting nvJPEG, or pinning its slots one after the other. While all of them are taken the
+            // processor does what it decodes to the end.
+            let alone = encode && !state.wait_for_accelerators && !state.has_free(&admitted);
+            let (bytes, admitted) = if alone { (pixels, state.processors()) } else { (bytes, admitted) };
+            let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
+            Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
                 true => Room::Planes(slot(buffer, aside)),
                 false => Room::Pixels(slot(buffer, aside)),
             }))
@@ -143,6 +142,11 @@ impl State {
     fn may_encode(&self, claim: &Claim) -> bool {
         let encodes = |member: &Member| member.encodes && member.standing == Standing::Up;
         !claim.declined && self.members.iter().any(encodes)
+    }
+
+    /// Whether a device that is admitted has a free slot for pixels, however large.
+    fn has_free(&self, admitted: &[bool]) -> bool {
+        self.free.iter().any(|buffer| !buffer.compressed && admitted[buffer.device])
     }
 
     /// By device: whether it is no accelerator. What the processor decodes and encodes beside a device that does so too, it also

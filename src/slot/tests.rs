@@ -293,18 +293,23 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_processor_does_alone_unless_t
     let gpu = pool.join(true, 1, nothing());
     pool.encodes(gpu);
     pool.up(gpu);
-    let take = || either(&pool, &Claim::default(), false);
-    let planes = take();
+    let take = || {
+        let (done, taken) = crossbeam_channel::bounded(1);
+        let other = Arc::clone(&pool);
+        std::thread::spawn(move || done.send(either(&other, &Claim::default(), false)));
+        taken
+    };
+    let long = Duration::from_secs(10);
+    let planes = take().recv_timeout(long).unwrap();
     assert!(matches!(&planes, Room::Planes(slot) if slot.device() == gpu));
-    assert!(matches!(take(), Room::Pixels(slot) if slot.device() == cpu));
+    let alone = take().recv_timeout(long).expect("the processor has a slot");
+    assert!(matches!(&alone, Room::Pixels(slot) if slot.device() == cpu));
+    drop(alone);
     pool.wait_for_accelerators(true);
-    let other = Arc::clone(&pool);
-    let waiting =
-        std::thread::spawn(move || matches!(either(&other, &Claim::default(), false), Room::Planes(_)));
-    std::thread::sleep(Duration::from_millis(30));
-    assert!(!waiting.is_finished());
+    let waiting = take();
+    assert!(waiting.recv_timeout(Duration::from_millis(30)).is_err());
     drop(planes);
-    assert!(waiting.join().unwrap());
+    assert!(matches!(waiting.recv_timeout(long).unwrap(), Room::Planes(_)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The worker process: owns one GPU (in tests, a part of the CPU), maps the main process's slots and equalizes in them.
 //!
 //! It is histeqd started again with a hidden subcommand, its end of the socket as standard input. It ends with the
-//! socket, and so never outlives the main process.
+//! socket, and so does nothing any more once the main process is gone.
 
 mod check;
 mod cpu;

@@ -47,6 +47,17 @@ fn workers_give_the_same_bytes_as_the_process_itself() {
 }
 
 #[test]
+fn the_timings_count_what_workers_computed() {
+    let large =
+        |number| (format!("{number}.pgm"), [b"P5 3000 2000 255\n", &vec![number; 6_000_000][..]].concat());
+    let batch = Batch::new((0..6).map(large), &["--method", "clahe"]);
+    let output = batch.histeqd("cpu-workers:1", "out").arg("--timings").output().unwrap();
+    let summary = batch.assert_done(&output, "out");
+    let seconds = summary["timings"]["load"]["workers"].as_f64().unwrap();
+    assert!(seconds > 0.0, "{summary}");
+}
+
+#[test]
 fn a_worker_that_exits_is_started_again_and_nothing_is_lost() {
     let summary = run_with_fault("exit@3", 1);
     assert!(notes(&summary).contains("ended by signal 9"), "{summary}");

@@ -32,6 +32,14 @@ fn inputs_cannot_be_put_aside_where_they_are_watched() {
 }
 
 #[test]
+fn an_output_folder_is_not_watched_under_another_name() {
+    let place = Place::with(&["in/a.pgm"]);
+    std::os::unix::fs::symlink(".", place.path("alias")).unwrap();
+    // Neither is there yet.
+    place.run("--watch alias/new --out new").exits(2).says("is input and output");
+}
+
+#[test]
 fn a_full_disk_is_waited_for() {
     let place = Place::new();
     fs::create_dir_all(place.path("out")).unwrap();
