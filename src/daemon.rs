@@ -1,14 +1,16 @@
 //! The watching service: `histeqd --watch`.
 //!
 //! One thread, this one's loop, owns everything that is not pixels: the watched folders, the settling machine, the ledger.
-//! It gives jobs to the pipeline and hears how they end. It never waits for a picture, so it always answers.
+//! It gives jobs to the pipeline and hears how they end. It never waits for a picture, nor for an input that is copied elsewhere, so it
+//! always answers.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ the input stays, goes, or moves
+//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ away: the input goes, or moves
 //!              ▲                                                   │
 //!              └──── changed meanwhile, or the cause can pass ─────┘
 //! ```
 
+mod away;
 mod handle;
 mod health;
 mod hold;
@@ -41,6 +43,7 @@ use crate::source::Job;
 use crate::source::settle::Settle;
 use crate::source::stamp::Stamp;
 use crate::source::watch::{Options, Watch};
+use away::Away;
 use health::Health;
 use hold::Hold;
 use metrics::Metrics;
@@ -92,7 +95,8 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (events, told) = bounded(WAITING);
     let stop = control.stop.clone();
     let outside = Outside { health: Arc::clone(&health), metrics, machine: Arc::clone(&machine) };
-    let watching = Watching::new(settings, control, folders, ledger, jobs, outside);
+    let away = Away::start().map_err(Error::thread)?;
+    let watching = Watching::new(settings, control, folders, (ledger, away), jobs, outside);
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
     let order = Order::Equalize(settings.operation);
     let done = thread::scope(|scope| {
@@ -180,6 +184,7 @@ struct Watching<'a> {
     settle: Settle,
     ledger: Ledger,
     hold: Hold,
+    away: Away,
     /// None when no more jobs are given.
     jobs: Option<Sender<Job>>,
     running: HashMap<PathBuf, Begun>,
@@ -197,7 +202,7 @@ impl<'a> Watching<'a> {
         settings: &'a Settings,
         control: Control,
         folders: Folders,
-        ledger: Ledger,
+        (ledger, away): (Ledger, Away),
         jobs: Sender<Job>,
         outside: Outside,
     ) -> Self {
@@ -209,6 +214,7 @@ impl<'a> Watching<'a> {
             fingerprint: settings.fingerprint(),
             settle: Settle::new(settings.service.settle),
             hold: Hold::default(),
+            away,
             jobs: Some(jobs),
             running: HashMap::new(),
             next_say: now,
@@ -247,6 +253,7 @@ impl<'a> Watching<'a> {
             self.tick(Instant::now());
         }
         self.say(Instant::now());
+        self.away.end();
     }
 
     /// How long there is nothing to do if nobody says anything.
@@ -316,6 +323,7 @@ impl<'a> Watching<'a> {
             waiting: counts.ready,
             running: self.running.len(),
             pausing: counts.pausing,
+            leaving: self.away.waiting(),
             held: self.hold.why().map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.machine.devices.states(),

@@ -57,8 +57,8 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(daemon) = &report.daemon {
         writeln!(
             to,
-            "waiting   {} ready, {} incomplete, {} pausing after a failure, {} under way",
-            daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running
+            "waiting   {} ready, {} incomplete, {} pausing after a failure, {} under way, {} to be put away",
+            daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running, daemon.leaving
         )?;
     }
     for device in report.daemon.iter().filter(|daemon| !is_gone(daemon)).flat_map(|daemon| &daemon.devices) {

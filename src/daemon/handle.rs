@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tracing::{debug, info, warn};
 
+use super::away::{Fate, Through};
 use super::{Begun, Watching, inputs};
 use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
@@ -41,6 +42,10 @@ impl Watching<'_> {
             }
         }
         for path in self.watch.take_leftovers() {
+            // What is just being removed is no leftover.
+            if inputs::original(&path).is_some_and(|original| self.away.has(&original)) {
+                continue;
+            }
             if let Err(why) = inputs::put_back(&path) {
                 warn!("{}: {why}", Shown(&path));
             }
@@ -220,17 +225,21 @@ impl Watching<'_> {
     }
 
     fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {
-        let Some(below) = self.watch.below(input) else { return };
-        if let Err(why) = inputs::settle(&self.service.after, input, below, stamp, output, durable) {
-            warn!("{} is done, and stays where it is: {why}", Shown(input));
+        let after = self.service.after.clone();
+        if after != After::Keep {
+            self.put_away(input, stamp, Fate::Done { after, output: output.to_owned(), durable });
         }
     }
 
     fn set_aside(&self, input: &Path, stamp: Stamp, reason: &str) {
-        let (Some(folder), Some(below)) = (&self.service.failed, self.watch.below(input)) else { return };
-        if let Err(why) = inputs::set_aside(folder, input, below, stamp, reason) {
-            warn!("{} failed, and stays where it is: {why}", Shown(input));
+        if let Some(folder) = self.service.failed.clone() {
+            self.put_away(input, stamp, Fate::Failed { folder, reason: reason.to_owned() });
         }
+    }
+
+    fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
+        let Some(below) = self.watch.below(input) else { return };
+        self.away.put(Through { input: input.to_owned(), below: below.to_owned(), stamp, fate });
     }
 
     /// Writes to the ledger. What cannot be written is done again after a restart.

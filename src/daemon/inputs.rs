@@ -55,17 +55,23 @@ pub(super) fn set_aside(
     Ok(true)
 }
 
+/// The name that an input has which is about to be removed, and has another name meanwhile.
+pub(super) fn original(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?.strip_prefix(REMOVING)?;
+    Some(path.with_file_name(name))
+}
+
 /// Gives an input back its name that a killed process was about to remove.
 ///
 /// # Errors
 /// The system's.
 pub(super) fn put_back(path: &Path) -> io::Result<bool> {
-    let original =
-        path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(REMOVING));
-    let Some(original) = original else { return Ok(false) };
-    match rename_new(path, &path.with_file_name(original)) {
+    let Some(original) = original(path) else { return Ok(false) };
+    match rename_new(path, &original) {
         // A newer file has its place.
         Err(Errno::EXIST) => fs::remove_file(path)?,
+        // It has been removed meanwhile.
+        Err(Errno::NOENT) => return Ok(false),
         other => other?,
     }
     Ok(true)

@@ -193,6 +193,7 @@ impl Metrics {
             ("waiting", daemon.waiting),
             ("running", daemon.running),
             ("pausing", daemon.pausing),
+            ("leaving", daemon.leaving),
         ];
         for (phase, count) in phases {
             self.files.get_or_create(&Waiting { phase }).set(count as i64);

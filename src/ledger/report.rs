@@ -75,6 +75,9 @@ pub struct Daemon {
     pub running: usize,
     /// Files that failed and wait for the next try.
     pub pausing: usize,
+    /// Files that are through and still to be removed, moved or set aside.
+    #[serde(default)]
+    pub leaving: usize,
     /// Why nothing is begun at the moment, if nothing is.
     pub held: Option<String>,
     /// The watched folders that are not there.

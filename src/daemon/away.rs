@@ -1,0 +1,185 @@
+//! Puts inputs away that are through, on a thread of its own: a copy to another file system may take longer than the loop may be
+//! silent, and than the pipeline may be without work.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use tracing::{info, warn};
+
+use super::inputs;
+use crate::config::After;
+use crate::paths::Shown;
+use crate::source::stamp::Stamp;
+
+/// How long the end of the service waits for what is still to be put away. The next start does the rest.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// An input that is through.
+pub(super) struct Through {
+    pub(super) input: PathBuf,
+    /// Its path below the watched folder.
+    pub(super) below: PathBuf,
+    /// Its state when it was begun.
+    pub(super) stamp: Stamp,
+    pub(super) fate: Fate,
+}
+
+/// What is to become of an input.
+pub(super) enum Fate {
+    /// It is done. `durable`: its output has reached the disk.
+    Done { after: After, output: PathBuf, durable: bool },
+    /// It failed for that reason, and goes below the folder.
+    Failed { folder: PathBuf, reason: String },
+}
+
+impl Through {
+    fn put_away(&self) {
+        let Self { input, below, stamp, fate } = self;
+        let (how, put) = match fate {
+            Fate::Done { after, output, durable } => {
+                ("is done", inputs::settle(after, input, below, *stamp, output, *durable))
+            }
+            Fate::Failed { folder, reason } => {
+                ("failed", inputs::set_aside(folder, input, below, *stamp, reason))
+            }
+        };
+        if let Err(why) = put {
+            warn!("{} {how}, and stays where it is: {why}", Shown(input));
+        }
+    }
+}
+
+/// Inputs that are still to be put away, and their state.
+#[derive(Default)]
+struct Waiting(Mutex<HashMap<PathBuf, Stamp>>);
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Stamp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread that puts inputs away, one after the other.
+pub(super) struct Away {
+    through: Sender<Through>,
+    waiting: Arc<Waiting>,
+    /// Closed when the thread has ended.
+    ended: Receiver<()>,
+}
+
+impl Away {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(super) fn start() -> io::Result<Self> {
+        // Paths are small; where inputs are put away more slowly than they are done, they are what fills the disk.
+        let (through, to_put) = unbounded::<Through>();
+        let (alive, ended) = bounded(0);
+        let waiting = Arc::new(Waiting::default());
+        let put = Arc::clone(&waiting);
+        // Nobody waits for it in the end: a file system that hangs may hold it for ever.
+        thread::Builder::new().name("put-away".into()).spawn(move || {
+            let _alive: Sender<()> = alive;
+            for one in to_put {
+                one.put_away();
+                let mut waiting = put.lock();
+                if waiting.get(&one.input) == Some(&one.stamp) {
+                    waiting.remove(&one.input);
+                }
+            }
+        })?;
+        Ok(Self { through, waiting, ended })
+    }
+
+    /// Has an input put away when its turn comes; one that waits already only once.
+    pub(super) fn put(&self, one: Through) {
+        if self.waiting.lock().insert(one.input.clone(), one.stamp) != Some(one.stamp) {
+            // Only a thread that panicked closes this way; its inputs stay where they are.
+            let _ = self.through.send(one);
+        }
+    }
+
+    /// Whether an input is still to be put away, or is just being.
+    pub(super) fn has(&self, input: &Path) -> bool {
+        self.waiting.lock().contains_key(input)
+    }
+
+    /// How many inputs are still to be put away.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.lock().len()
+    }
+
+    /// Waits until everything is put away, but not for long.
+    pub(super) fn end(self) {
+        let Self { through, waiting, ended } = self;
+        drop(through);
+        if ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+            info!("{} inputs are still to be put away, at the next start", waiting.lock().len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::time::Instant;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    fn done(input: &Path, output: &Path, durable: bool) -> Through {
+        let fate = Fate::Done { after: After::Delete, output: output.to_owned(), durable };
+        let stamp = Stamp::of(&fs::metadata(input).unwrap(), true);
+        Through { input: input.to_owned(), below: input.file_name().unwrap().into(), stamp, fate }
+    }
+
+    fn wait_until(so: impl Fn() -> bool, what: &str) {
+        let begun = Instant::now();
+        while !so() {
+            assert!(begun.elapsed() < GRACE, "{what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_file_system_that_hangs_holds_nobody_but_the_inputs_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        // Whoever opens it waits for somebody who writes.
+        let hangs = at("output");
+        mknodat(CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let (first, second) = (at("first"), at("second"));
+        [&first, &second].iter().for_each(|input| fs::write(input, "input").unwrap());
+        let away = Away::start().unwrap();
+        away.put(done(&first, &hangs, false));
+        away.put(done(&second, &hangs, true));
+        away.put(done(&second, &hangs, true));
+        wait_until(|| away.through.len() == 1, "the second waits once");
+        assert!(away.has(&first) && away.has(&second) && second.exists());
+        drop(OpenOptions::new().write(true).open(&hangs).unwrap());
+        wait_until(|| away.waiting() == 0, "both are through");
+        assert!(!second.exists());
+        assert!(first.exists(), "its output cannot be made durable, so it stays");
+        away.end();
+    }
+
+    #[test]
+    fn the_end_waits_for_what_is_still_to_be_put_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let away = Away::start().unwrap();
+        let inputs: Vec<PathBuf> = (0..50).map(|number| folder.path().join(number.to_string())).collect();
+        for input in &inputs {
+            fs::write(input, "input").unwrap();
+            away.put(done(input, input, true));
+        }
+        away.end();
+        assert!(!inputs.iter().any(|input| input.exists()));
+    }
+}
