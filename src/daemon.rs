@@ -5,7 +5,7 @@
 //! always answers.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ away: the input goes, or moves
+//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ away: the input goes, moves, or is set aside
 //!              ▲                                                   │
 //!              └──── changed meanwhile, or the cause can pass ─────┘
 //! ```
@@ -252,8 +252,8 @@ impl<'a> Watching<'a> {
             }
             self.tick(Instant::now());
         }
-        self.say(Instant::now());
         self.away.end();
+        self.say(Instant::now());
     }
 
     /// How long there is nothing to do if nobody says anything.
@@ -344,6 +344,8 @@ impl<'a> Watching<'a> {
         let (options, new) = new;
         let fixed = fixed_keys(self.settings, &new);
         self.settle.set_rest(new.service.settle);
+        // Everything is listed again, and put away as it is now to be.
+        self.away.forget();
         self.watch.reconfigure(options, now);
         self.service = new.service;
         info!("the configuration is reloaded");

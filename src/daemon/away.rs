@@ -40,6 +40,10 @@ pub(super) enum Fate {
 impl Through {
     fn put_away(&self) {
         let Self { input, below, stamp, fate } = self;
+        // Not even for a moment is a file renamed that somebody has put there since.
+        if !stamp.is_still_of(input) {
+            return;
+        }
         let (how, put) = match fate {
             Fate::Done { after, output, durable } => {
                 ("is done", inputs::settle(after, input, below, *stamp, output, *durable))
@@ -66,7 +70,8 @@ impl Waiting {
 
 /// The thread that puts inputs away, one after the other.
 pub(super) struct Away {
-    through: Sender<Through>,
+    /// None when it is to end.
+    through: Option<Sender<Through>>,
     waiting: Arc<Waiting>,
     /// Closed when the thread has ended.
     ended: Receiver<()>,
@@ -87,21 +92,24 @@ impl Away {
         thread::Builder::new().name("put-away".into()).spawn(move || {
             let _alive: Sender<()> = alive;
             for one in to_put {
-                one.put_away();
-                let mut waiting = put.lock();
-                if waiting.get(&one.input) == Some(&one.stamp) {
-                    waiting.remove(&one.input);
+                let is_wanted = || put.lock().get(&one.input) == Some(&one.stamp);
+                if is_wanted() {
+                    one.put_away();
+                }
+                if is_wanted() {
+                    put.lock().remove(&one.input);
                 }
             }
         })?;
-        Ok(Self { through, waiting, ended })
+        Ok(Self { through: Some(through), waiting, ended })
     }
 
     /// Has an input put away when its turn comes; one that waits already only once.
     pub(super) fn put(&self, one: Through) {
+        let Some(through) = &self.through else { return };
         if self.waiting.lock().insert(one.input.clone(), one.stamp) != Some(one.stamp) {
             // Only a thread that panicked closes this way; its inputs stay where they are.
-            let _ = self.through.send(one);
+            let _ = through.send(one);
         }
     }
 
@@ -110,17 +118,26 @@ impl Away {
         self.waiting.lock().contains_key(input)
     }
 
+    /// Whether that is so of an input in that state.
+    pub(super) fn has_in_state(&self, input: &Path, stamp: Stamp) -> bool {
+        self.waiting.lock().get(input) == Some(&stamp)
+    }
+
+    /// What is still to be put away stays, until it is put again.
+    pub(super) fn forget(&self) {
+        self.waiting.lock().clear();
+    }
+
     /// How many inputs are still to be put away.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.lock().len()
     }
 
     /// Waits until everything is put away, but not for long.
-    pub(super) fn end(self) {
-        let Self { through, waiting, ended } = self;
-        drop(through);
-        if ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
-            info!("{} inputs are still to be put away, at the next start", waiting.lock().len());
+    pub(super) fn end(&mut self) {
+        self.through = None;
+        if self.ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+            info!("{} inputs are still to be put away, at the next start", self.waiting());
         }
     }
 }
@@ -128,6 +145,7 @@ impl Away {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, OpenOptions};
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
     use std::time::Instant;
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -138,6 +156,12 @@ mod tests {
         let fate = Fate::Done { after: After::Delete, output: output.to_owned(), durable };
         let stamp = Stamp::of(&fs::metadata(input).unwrap(), true);
         Through { input: input.to_owned(), below: input.file_name().unwrap().into(), stamp, fate }
+    }
+
+    /// Lets the one go on who waits to read from a FIFO; whether there was one.
+    fn release(fifo: &Path) -> bool {
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        OpenOptions::new().write(true).custom_flags(flags).open(fifo).is_ok()
     }
 
     fn wait_until(so: impl Fn() -> bool, what: &str) {
@@ -157,13 +181,14 @@ mod tests {
         mknodat(CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let (first, second) = (at("first"), at("second"));
         [&first, &second].iter().for_each(|input| fs::write(input, "input").unwrap());
-        let away = Away::start().unwrap();
+        let mut away = Away::start().unwrap();
         away.put(done(&first, &hangs, false));
         away.put(done(&second, &hangs, true));
         away.put(done(&second, &hangs, true));
-        wait_until(|| away.through.len() == 1, "the second waits once");
+        let queued = |away: &Away| away.through.as_ref().map(Sender::len);
+        wait_until(|| queued(&away) == Some(1), "the second waits once");
         assert!(away.has(&first) && away.has(&second) && second.exists());
-        drop(OpenOptions::new().write(true).open(&hangs).unwrap());
+        wait_until(|| release(&hangs), "the first is looked at");
         wait_until(|| away.waiting() == 0, "both are through");
         assert!(!second.exists());
         assert!(first.exists(), "its output cannot be made durable, so it stays");
@@ -171,9 +196,36 @@ mod tests {
     }
 
     #[test]
+    fn what_was_replaced_or_is_to_stay_by_now_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let hangs = folder.path().join("output");
+        mknodat(CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let [first, replaced, kept] = ["first", "replaced", "kept"].map(|name| folder.path().join(name));
+        [&first, &replaced, &kept].iter().for_each(|input| fs::write(input, "input").unwrap());
+        let mut away = Away::start().unwrap();
+        away.put(done(&first, &hangs, false));
+        away.put(done(&replaced, &hangs, true));
+        fs::write(&replaced, "another").unwrap();
+        let inode = fs::metadata(&replaced).unwrap().ino();
+        wait_until(|| release(&hangs), "the first is looked at");
+        wait_until(|| away.waiting() == 0, "all are through");
+        assert_eq!(fs::read(&replaced).unwrap(), b"another");
+        assert_eq!(fs::metadata(&replaced).unwrap().ino(), inode);
+
+        away.put(done(&first, &hangs, false));
+        away.put(done(&kept, &hangs, true));
+        assert!(away.has_in_state(&kept, Stamp::of(&fs::metadata(&kept).unwrap(), true)));
+        away.forget();
+        // The first may have been forgotten before it was looked at.
+        (0..100).take_while(|_| !release(&hangs)).for_each(|_| thread::sleep(Duration::from_millis(1)));
+        away.end();
+        assert!(kept.exists());
+    }
+
+    #[test]
     fn the_end_waits_for_what_is_still_to_be_put_away() {
         let folder = tempfile::tempdir().unwrap();
-        let away = Away::start().unwrap();
+        let mut away = Away::start().unwrap();
         let inputs: Vec<PathBuf> = (0..50).map(|number| folder.path().join(number.to_string())).collect();
         for input in &inputs {
             fs::write(input, "input").unwrap();

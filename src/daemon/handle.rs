@@ -22,8 +22,11 @@ impl Watching<'_> {
     /// Looks at what the folders say.
     pub(super) fn look(&mut self, signal: Option<Signal>) {
         let now = Instant::now();
-        let Self { watch, settle, ledger, settings, service, out, fingerprint, .. } = self;
+        let Self { watch, settle, ledger, settings, service, out, fingerprint, away, .. } = self;
         let mut known = |path: &Path, below: &Path, stamp: Stamp| {
+            if away.has_in_state(path, stamp) {
+                return true;
+            }
             let output = out.join(output_below(below, settings.target.format));
             let standing =
                 ledger.standing(&Entry { input: path, stamp, settings: fingerprint, output: &output });
@@ -120,7 +123,8 @@ impl Watching<'_> {
         if self.watch.roots_of(&output).any(|root| root.starts_with(&self.out)) {
             return Ok(Some(Refusal::ReplacesInput { output }));
         }
-        Ok(self.ledger.rival(entry)?.map(|other| Refusal::SharedOutput { other, output }))
+        let rival = self.ledger.rival(entry)?.filter(|other| !self.away.has(other));
+        Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
     }
 
     fn ledger_failed(&mut self, path: &Path, why: &LedgerError) -> bool {

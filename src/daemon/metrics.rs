@@ -106,7 +106,7 @@ impl Metrics {
             self.seconds.clone(),
         );
         to.register_with_unit("stage", "Time of a picture in one stage", Unit::Seconds, self.stages.clone());
-        to.register("files", "Files that are not through, by phase", self.files.clone());
+        to.register("files", "Files that are not through, or not put away, by phase", self.files.clone());
         to.register("held", "Whether nothing is begun because the output takes nothing", self.held.clone());
         to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
         to.register_with_unit(

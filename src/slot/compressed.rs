@@ -98,7 +98,7 @@ impl SlotPool {
                 _ => state.admitted(claim),
             };
             let bytes = if encode { with_all } else { pixels };
-            // A device that encodes may be starting nvJPEG, or pinning its slots one after the other. While all of them are taken the
+            // A device that encodes may be starting nvJPEG, or pinning its slots one after the other. While all its slots are taken the
             // processor does what it decodes to the end.
             let alone = encode && !state.wait_for_accelerators && !state.has_free(&admitted);
             let (bytes, admitted) = if alone { (pixels, state.processors()) } else { (bytes, admitted) };
