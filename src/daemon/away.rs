@@ -58,20 +58,32 @@ impl Through {
     }
 }
 
-/// Inputs that are still to be put away, and their state.
+/// Inputs that are still to be put away.
 #[derive(Default)]
-struct Waiting(Mutex<HashMap<PathBuf, Stamp>>);
+struct Waiting(Mutex<HashMap<PathBuf, Arc<Through>>>);
 
 impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Stamp>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Through>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an input away as is wanted now, and once more if something else is wanted by then.
+    fn put_away(&self, input: &Path) {
+        let wanted = || self.lock().get(input).cloned();
+        while let Some(one) = wanted() {
+            one.put_away();
+            let mut waiting = self.lock();
+            if waiting.get(input).is_some_and(|now| Arc::ptr_eq(now, &one)) {
+                waiting.remove(input);
+            }
+        }
     }
 }
 
 /// The thread that puts inputs away, one after the other.
 pub(super) struct Away {
     /// None when it is to end.
-    through: Option<Sender<Through>>,
+    turns: Option<Sender<PathBuf>>,
     waiting: Arc<Waiting>,
     /// Closed when the thread has ended.
     ended: Receiver<()>,
@@ -84,32 +96,25 @@ impl Away {
     /// When the system gives no thread.
     pub(super) fn start() -> io::Result<Self> {
         // Paths are small; where inputs are put away more slowly than they are done, they are what fills the disk.
-        let (through, to_put) = unbounded::<Through>();
+        let (turns, to_put) = unbounded::<PathBuf>();
         let (alive, ended) = bounded(0);
         let waiting = Arc::new(Waiting::default());
         let put = Arc::clone(&waiting);
         // Nobody waits for it in the end: a file system that hangs may hold it for ever.
         thread::Builder::new().name("put-away".into()).spawn(move || {
             let _alive: Sender<()> = alive;
-            for one in to_put {
-                let is_wanted = || put.lock().get(&one.input) == Some(&one.stamp);
-                if is_wanted() {
-                    one.put_away();
-                }
-                if is_wanted() {
-                    put.lock().remove(&one.input);
-                }
-            }
+            to_put.iter().for_each(|input| put.put_away(&input));
         })?;
-        Ok(Self { through: Some(through), waiting, ended })
+        Ok(Self { turns: Some(turns), waiting, ended })
     }
 
-    /// Has an input put away when its turn comes; one that waits already only once.
+    /// Has an input put away when its turn comes; one that waits already, in its old place.
     pub(super) fn put(&self, one: Through) {
-        let Some(through) = &self.through else { return };
-        if self.waiting.lock().insert(one.input.clone(), one.stamp) != Some(one.stamp) {
+        let Some(turns) = &self.turns else { return };
+        let input = one.input.clone();
+        if self.waiting.lock().insert(input.clone(), Arc::new(one)).is_none() {
             // Only a thread that panicked closes this way; its inputs stay where they are.
-            let _ = through.send(one);
+            let _ = turns.send(input);
         }
     }
 
@@ -120,7 +125,7 @@ impl Away {
 
     /// Whether that is so of an input in that state.
     pub(super) fn has_in_state(&self, input: &Path, stamp: Stamp) -> bool {
-        self.waiting.lock().get(input) == Some(&stamp)
+        self.waiting.lock().get(input).is_some_and(|one| one.stamp == stamp)
     }
 
     /// What is still to be put away stays, until it is put again.
@@ -135,7 +140,7 @@ impl Away {
 
     /// Waits until everything is put away, but not for long.
     pub(super) fn end(&mut self) {
-        self.through = None;
+        self.turns = None;
         if self.ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
             info!("{} inputs are still to be put away, at the next start", self.waiting());
         }
@@ -153,7 +158,10 @@ mod tests {
     use super::*;
 
     fn done(input: &Path, output: &Path, durable: bool) -> Through {
-        let fate = Fate::Done { after: After::Delete, output: output.to_owned(), durable };
+        through(input, Fate::Done { after: After::Delete, output: output.to_owned(), durable })
+    }
+
+    fn through(input: &Path, fate: Fate) -> Through {
         let stamp = Stamp::of(&fs::metadata(input).unwrap(), true);
         Through { input: input.to_owned(), below: input.file_name().unwrap().into(), stamp, fate }
     }
@@ -185,7 +193,7 @@ mod tests {
         away.put(done(&first, &hangs, false));
         away.put(done(&second, &hangs, true));
         away.put(done(&second, &hangs, true));
-        let queued = |away: &Away| away.through.as_ref().map(Sender::len);
+        let queued = |away: &Away| away.turns.as_ref().map(Sender::len);
         wait_until(|| queued(&away) == Some(1), "the second waits once");
         assert!(away.has(&first) && away.has(&second) && second.exists());
         wait_until(|| release(&hangs), "the first is looked at");
@@ -196,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_or_is_to_stay_by_now_is_not_touched() {
+    fn what_was_replaced_or_is_to_go_elsewhere_by_now_is_not_removed() {
         let folder = tempfile::tempdir().unwrap();
         let hangs = folder.path().join("output");
         mknodat(CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -216,10 +224,12 @@ mod tests {
         away.put(done(&kept, &hangs, true));
         assert!(away.has_in_state(&kept, Stamp::of(&fs::metadata(&kept).unwrap(), true)));
         away.forget();
+        let folder = folder.path().join("archive");
+        away.put(through(&kept, Fate::Failed { folder: folder.clone(), reason: "none".into() }));
         // The first may have been forgotten before it was looked at.
         (0..100).take_while(|_| !release(&hangs)).for_each(|_| thread::sleep(Duration::from_millis(1)));
         away.end();
-        assert!(kept.exists());
+        assert!(!kept.exists() && folder.join("kept").exists());
     }
 
     #[test]
