@@ -157,13 +157,42 @@ mod tests {
 
     use super::*;
 
-    fn done(input: &Path, output: &Path, durable: bool) -> Through {
-        through(input, Fate::Done { after: After::Delete, output: output.to_owned(), durable })
+    /// A thread, inputs, and an output that hangs whoever wants to make it durable, until somebody is there who writes.
+    struct Case {
+        folder: tempfile::TempDir,
+        away: Away,
     }
 
-    fn through(input: &Path, fate: Fate) -> Through {
-        let stamp = Stamp::of(&fs::metadata(input).unwrap(), true);
-        Through { input: input.to_owned(), below: input.file_name().unwrap().into(), stamp, fate }
+    impl Case {
+        fn new() -> Self {
+            let case = Self { folder: tempfile::tempdir().unwrap(), away: Away::start().unwrap() };
+            mknodat(CWD, case.output(), FileType::Fifo, Mode::RWXU, 0).unwrap();
+            case
+        }
+
+        fn output(&self) -> PathBuf {
+            self.folder.path().join("output")
+        }
+
+        fn input(&self, name: &str) -> PathBuf {
+            let input = self.folder.path().join(name);
+            fs::write(&input, "input").unwrap();
+            input
+        }
+
+        fn put(&self, input: &Path, fate: Fate) {
+            let (below, stamp) = (input.file_name().unwrap().into(), stamp(input));
+            self.away.put(Through { input: input.to_owned(), below, stamp, fate });
+        }
+
+        /// Has it removed; one whose output is not `durable` hangs.
+        fn remove(&self, input: &Path, durable: bool) {
+            self.put(input, Fate::Done { after: After::Delete, output: self.output(), durable });
+        }
+    }
+
+    fn stamp(input: &Path) -> Stamp {
+        Stamp::of(&fs::metadata(input).unwrap(), true)
     }
 
     /// Lets the one go on who waits to read from a FIFO; whether there was one.
@@ -182,66 +211,60 @@ mod tests {
 
     #[test]
     fn a_file_system_that_hangs_holds_nobody_but_the_inputs_behind() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        // Whoever opens it waits for somebody who writes.
-        let hangs = at("output");
-        mknodat(CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        let (first, second) = (at("first"), at("second"));
-        [&first, &second].iter().for_each(|input| fs::write(input, "input").unwrap());
-        let mut away = Away::start().unwrap();
-        away.put(done(&first, &hangs, false));
-        away.put(done(&second, &hangs, true));
-        away.put(done(&second, &hangs, true));
-        let queued = |away: &Away| away.turns.as_ref().map(Sender::len);
-        wait_until(|| queued(&away) == Some(1), "the second waits once");
-        assert!(away.has(&first) && away.has(&second) && second.exists());
-        wait_until(|| release(&hangs), "the first is looked at");
-        wait_until(|| away.waiting() == 0, "both are through");
+        let mut case = Case::new();
+        let [first, second] = ["first", "second"].map(|name| case.input(name));
+        case.remove(&first, false);
+        case.remove(&second, true);
+        case.remove(&second, true);
+        let queued = || case.away.turns.as_ref().map(Sender::len);
+        wait_until(|| queued() == Some(1), "the second waits once");
+        assert!(case.away.has(&first) && case.away.has(&second) && second.exists());
+        wait_until(|| release(&case.output()), "the first is looked at");
+        wait_until(|| case.away.waiting() == 0, "both are through");
         assert!(!second.exists());
         assert!(first.exists(), "its output cannot be made durable, so it stays");
-        away.end();
+        case.away.end();
     }
 
     #[test]
-    fn what_was_replaced_or_is_to_go_elsewhere_by_now_is_not_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let hangs = folder.path().join("output");
-        mknodat(CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        let [first, replaced, kept] = ["first", "replaced", "kept"].map(|name| folder.path().join(name));
-        [&first, &replaced, &kept].iter().for_each(|input| fs::write(input, "input").unwrap());
-        let mut away = Away::start().unwrap();
-        away.put(done(&first, &hangs, false));
-        away.put(done(&replaced, &hangs, true));
+    fn what_was_replaced_while_it_waited_is_not_touched() {
+        let case = Case::new();
+        let [first, replaced] = ["first", "replaced"].map(|name| case.input(name));
+        case.remove(&first, false);
+        case.remove(&replaced, true);
         fs::write(&replaced, "another").unwrap();
         let inode = fs::metadata(&replaced).unwrap().ino();
-        wait_until(|| release(&hangs), "the first is looked at");
-        wait_until(|| away.waiting() == 0, "all are through");
+        wait_until(|| release(&case.output()), "the first is looked at");
+        wait_until(|| case.away.waiting() == 0, "both are through");
         assert_eq!(fs::read(&replaced).unwrap(), b"another");
         assert_eq!(fs::metadata(&replaced).unwrap().ino(), inode);
+    }
 
-        away.put(done(&first, &hangs, false));
-        away.put(done(&kept, &hangs, true));
-        assert!(away.has_in_state(&kept, Stamp::of(&fs::metadata(&kept).unwrap(), true)));
-        away.forget();
-        let folder = folder.path().join("archive");
-        away.put(through(&kept, Fate::Failed { folder: folder.clone(), reason: "none".into() }));
+    #[test]
+    fn what_is_to_go_elsewhere_by_now_is_not_removed() {
+        let case = Case::new();
+        let [first, kept] = ["first", "kept"].map(|name| case.input(name));
+        case.remove(&first, false);
+        case.remove(&kept, true);
+        assert!(case.away.has_in_state(&kept, stamp(&kept)));
+        case.away.forget();
+        let folder = case.folder.path().join("archive");
+        case.put(&kept, Fate::Failed { folder: folder.clone(), reason: "none".into() });
         // The first may have been forgotten before it was looked at.
-        (0..100).take_while(|_| !release(&hangs)).for_each(|_| thread::sleep(Duration::from_millis(1)));
-        away.end();
+        let is_through = || {
+            release(&case.output());
+            case.away.waiting() == 0
+        };
+        wait_until(is_through, "it is through");
         assert!(!kept.exists() && folder.join("kept").exists());
     }
 
     #[test]
     fn the_end_waits_for_what_is_still_to_be_put_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut away = Away::start().unwrap();
-        let inputs: Vec<PathBuf> = (0..50).map(|number| folder.path().join(number.to_string())).collect();
-        for input in &inputs {
-            fs::write(input, "input").unwrap();
-            away.put(done(input, input, true));
-        }
-        away.end();
+        let mut case = Case::new();
+        let inputs: Vec<PathBuf> = (0..50).map(|number| case.input(&number.to_string())).collect();
+        inputs.iter().for_each(|input| case.remove(input, true));
+        case.away.end();
         assert!(!inputs.iter().any(|input| input.exists()));
     }
 }
