@@ -1,7 +1,5 @@
 //! The arithmetic against OpenCV and against a numpy model: `tests/golden/README.md` says where the files come from.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

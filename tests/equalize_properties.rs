@@ -1,7 +1,5 @@
 //! What must hold of equalization for every picture.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use histeqd::equalize::colour::{Plane, to_gray};
 use histeqd::equalize::histogram::{Counted, of_plane};
 use histeqd::equalize::{Clahe, Method, Operation, Sample, Scratch, Tiles, equalize, equalize_gray8, lut};

@@ -1,7 +1,4 @@
 //! Every GPU gives the CPU's bytes: through the worker's own engine and lanes, over random sizes, layouts, operations and data.
-//!
-//! Without a GPU the tests pass without testing, and say so; with HISTEQD_REQUIRE_CUDA=1 they fail instead.
-#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
 use std::sync::Mutex;
 
@@ -10,6 +7,9 @@ use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize};
 use histeqd::picture::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, Unit, open};
+
+use crate::harness::gpu_or_skip;
+use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, samples};
 
 /// One test at a time: they share the GPU.
 static GPU: Mutex<()> = Mutex::new(());
@@ -20,84 +20,9 @@ fn gpu() -> Option<Box<dyn Engine>> {
 }
 
 fn gpu_with(lane_memory: Option<u64>) -> Option<Box<dyn Engine>> {
-    match open(Unit::Gpu(0), lane_memory) {
-        Ok(engine) => Some(engine),
-        Err(reason) if std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
-            panic!("HISTEQD_REQUIRE_CUDA=1, but: {reason}")
-        }
-        Err(reason) => {
-            eprintln!("SKIPPED, not tested on a GPU: {reason}");
-            None
-        }
-    }
-}
-
-/// Repeatable random numbers (SplitMix64, S. Vigna).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Data {
-    Random,
-    Natural,
-    Constant,
-    TwoValued,
-    OneHotBin,
-}
-
-const DATA: [Data; 5] = [Data::Random, Data::Natural, Data::Constant, Data::TwoValued, Data::OneHotBin];
-
-fn samples(layout: &Layout, data: Data, random: &mut Random) -> Vec<u16> {
-    let top = layout.depth.levels() as u64;
-    let (a, b) = (random.below(top), random.below(top));
-    let channels = layout.pixel.channels();
-    let row = layout.width as usize * channels;
-    let across: Vec<f64> = (0..layout.width).map(|x| (f64::from(x) / 97.0).sin() * 0.2).collect();
-    let down: Vec<f64> = (0..layout.height).map(|y| (f64::from(y) / 61.0).cos()).collect();
-    (0..layout.pixels() as usize * channels)
-        .map(|i| {
-            let (x, y, channel) = (i % row / channels, i / row, i % channels);
-            if layout.pixel.has_alpha() && channel == channels - 1 {
-                return random.pick(&[0, 0, 1, top - 1]) as u16;
-            }
-            let level = match data {
-                Data::Random => random.below(top),
-                Data::Constant => a,
-                Data::TwoValued => random.pick(&[a, a, b]),
-                Data::OneHotBin => {
-                    if random.below(50) == 0 {
-                        random.below(top)
-                    } else {
-                        a
-                    }
-                }
-                Data::Natural => {
-                    let wave = across[x] * down[y];
-                    let slope = (x as f64 * 0.3 + y as f64 * 0.7) / f64::from(layout.width + layout.height);
-                    let noise = random.below(1000) as f64 / 40_000.0;
-                    ((0.3 + wave + 0.2 * slope + noise - 0.03 * channel as f64) * top as f64) as u64
-                }
-            };
-            level.min(top - 1) as u16
-        })
-        .collect()
+    let opened = open(Unit::Gpu(0), lane_memory);
+    let told = opened.as_ref().err().map_or_else(String::new, ToString::to_string);
+    gpu_or_skip(opened.is_ok(), &told).then(|| opened.ok().unwrap())
 }
 
 fn fill(memory: &mut Memory, layout: &Layout, data: Data, random: &mut Random) {
@@ -156,17 +81,6 @@ fn compare_counts(engine: &dyn Engine, layouts: &[Layout], seed: u64) {
         assert!(found == expected, "counts differ for {layout:?}");
         engine.unpin(&mut memory);
     }
-}
-
-fn layout(width: u32, height: u32, pixel: Pixel, depth: Depth) -> Layout {
-    Layout { width, height, pixel, depth }
-}
-
-const PIXELS: [Pixel; 4] = [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba];
-const DEPTHS: [Depth; 2] = [Depth::Eight, Depth::Sixteen];
-
-fn every_layout(width: u32, height: u32) -> impl Iterator<Item = Layout> {
-    PIXELS.into_iter().flat_map(move |pixel| DEPTHS.map(|depth| layout(width, height, pixel, depth)))
 }
 
 fn globally() -> [Operation; 2] {

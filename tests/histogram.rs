@@ -1,27 +1,13 @@
 //! `histeqd histogram`: its tables against a count that is as simple as can be, its plots, its words.
 
-#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
-
-mod harness;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use harness::{Place, Ran};
 use serde_json::Value;
 
-/// Samples without a pattern, the same ones every time.
-fn noise(length: usize, seed: u64) -> impl Iterator<Item = u64> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    std::iter::repeat_with(move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state >> 20
-    })
-    .take(length)
-}
+use crate::harness::{Place, Ran};
+use crate::samples::Random;
 
 /// A picture that the tests know the samples of.
 #[derive(Clone)]
@@ -36,9 +22,9 @@ struct Picture {
 impl Picture {
     /// Noise; every third pixel of one with alpha is transparent.
     fn new(width: usize, height: usize, channels: usize, levels: u64) -> Self {
-        let mut samples: Vec<u64> = noise(width * height * channels, (width * channels) as u64)
-            .map(|value| (value % levels) * (value / levels % 5) / 4)
-            .collect();
+        let mut random = Random((width * channels) as u64);
+        let sample = || random.below(levels) * random.below(5) / 4;
+        let mut samples: Vec<u64> = std::iter::repeat_with(sample).take(width * height * channels).collect();
         if channels.is_multiple_of(2) {
             samples.chunks_mut(channels).step_by(3).for_each(|pixel| pixel[channels - 1] = 0);
         }

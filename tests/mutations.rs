@@ -12,36 +12,21 @@ use std::path::{Path, PathBuf};
 
 use histeqd::codec::Format;
 
+use crate::samples::Random;
+
 /// Files above this many bytes are left to the fuzzer.
 const LARGEST: u64 = 64 << 10;
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
 
 /// A few bytes changed, mostly near the beginning, where the headers are; sometimes a piece is missing, doubled or cut off.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(6) {
         let header = if random.below(3) > 0 { 256 } else { usize::MAX };
-        let at = random.below(bytes.len().min(header));
+        let at = random.index(bytes.len().min(header));
         match random.below(12) {
             0 => bytes.truncate(at.max(8)),
-            1 => drop(bytes.drain(at..(at + 1 + random.below(64)).min(bytes.len()))),
+            1 => drop(bytes.drain(at..(at + 1 + random.index(64)).min(bytes.len()))),
             2 => {
-                let piece = bytes[at..(at + 1 + random.below(64)).min(bytes.len())].to_vec();
+                let piece = bytes[at..(at + 1 + random.index(64)).min(bytes.len())].to_vec();
                 bytes.splice(at..at, piece);
             }
             3 => bytes[at] = 0,

@@ -1,8 +1,6 @@
 //! The settling machine against a simulated folder: writers of every habit, messages that get lost, jobs that fail, and
 //! hours that pass in no time.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use histeqd::codec::{CodecError, Format};
 
-use crate::{LIMITS, TARGET, decode, decode_file, encode, pixels};
+use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
 
 /// The files of `tests/data`, and those of the larger collection that `HISTEQD_CORPUS` names, if there is one.
 fn files(kept: &str, part: &str) -> Vec<PathBuf> {

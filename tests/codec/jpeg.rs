@@ -6,7 +6,7 @@ use std::path::Path;
 use histeqd::codec::{self, BaselineScan, Decoded, Format, JpegQuality, Remark, Target};
 use histeqd::picture::Pixel;
 
-use crate::{LIMITS, TARGET, decode, encode, pixels};
+use super::{LIMITS, TARGET, decode, encode, pixels};
 
 fn file(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)).unwrap()

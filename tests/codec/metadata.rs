@@ -2,7 +2,7 @@
 
 use histeqd::codec::{Format, Metadata, Target};
 
-use crate::{TARGET, decode, encode};
+use super::{TARGET, decode, encode};
 
 const WITH_METADATA: [Format; 4] = [Format::Png, Format::Jpeg, Format::Tiff, Format::WebP];
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use histeqd::codec::CodecError;
 use histeqd::picture::{Depth, Layout};
 
-use crate::{LIMITS, TARGET, decode_file, pixels};
+use super::{LIMITS, TARGET, decode_file, pixels};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)

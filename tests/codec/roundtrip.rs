@@ -5,7 +5,7 @@ use std::io::Write;
 use histeqd::codec::{Format, Target};
 use histeqd::picture::{Depth, Layout, Pixel};
 
-use crate::{TARGET, decode, encode, pixels};
+use super::{TARGET, decode, encode, pixels};
 
 const PIXELS: [Pixel; 4] = [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba];
 
@@ -125,7 +125,7 @@ fn limits_hold_before_pixels_are_decoded() {
     let limits = histeqd::codec::Limits { max_pixels: 100, max_bytes: 20 };
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"P3 3 3 65535\n1 2 3\n").unwrap();
-    let error = crate::decode_file(file.path(), &limits, &TARGET).unwrap_err().to_string();
+    let error = super::decode_file(file.path(), &limits, &TARGET).unwrap_err().to_string();
     assert!(error.contains("54 bytes") && error.contains("--max-bytes"), "{error}");
 }
 

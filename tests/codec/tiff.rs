@@ -5,7 +5,7 @@ use std::io::Write;
 
 use histeqd::codec::{self, CodecError};
 
-use crate::{LIMITS, TARGET, decode, encode, pixels};
+use super::{LIMITS, TARGET, decode, encode, pixels};
 
 const WIDTH: usize = 203;
 const HEIGHT: usize = 151;

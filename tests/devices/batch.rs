@@ -9,11 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The binary under test.
-pub(crate) fn histeqd() -> Command {
-    let binary = std::env::var_os("HISTEQD_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_histeqd").into());
-    Command::new(binary)
-}
+use crate::harness::histeqd;
 
 /// A folder of pictures.
 pub(crate) struct Batch {

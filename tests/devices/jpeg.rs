@@ -14,8 +14,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::batch::{histeqd, notes, signal, wait_until, workers_of};
-use super::gpu::gpus;
+use super::batch::{notes, signal, wait_until, workers_of};
+use crate::harness::{devices, gpu_or_skip, histeqd};
 
 /// What a GPU does whole.
 const GPUS: [&str; 7] = ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg", "metadata.jpg", "tiny.jpg"];
@@ -155,23 +155,14 @@ fn assert_alike(name: &str, by_gpu: &[u8], by_cpu: &[u8], most: f64) {
     );
 }
 
-/// Whether there is a GPU that decodes; if not, the test is skipped aloud, unless a GPU is required.
-fn decodes(test: &str) -> bool {
-    if gpus(test) == 0 {
-        return false;
-    }
-    let text = String::from_utf8_lossy(&histeqd().arg("devices").output().unwrap().stdout).into_owned();
-    let decodes = text.contains("JPEG on the GPU: yes");
-    let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
-    assert!(decodes || !required, "HISTEQD_REQUIRE_CUDA=1, but no GPU decodes: {text}");
-    if !decodes {
-        eprintln!("{test}: skipped: {text}");
-    }
-    decodes
+/// Whether there is a GPU that decodes; if not, the test is skipped.
+fn decodes() -> bool {
+    let told = devices();
+    gpu_or_skip(told.contains("JPEG on the GPU: yes"), &told)
 }
 
-fn assert_decoders_agree(test: &str, flags: &[&str], most: f64) {
-    if !decodes(test) {
+fn assert_decoders_agree(flags: &[&str], most: f64) {
+    if !decodes() {
         return;
     }
     let folder = of_data(&GPUS);
@@ -186,17 +177,17 @@ fn assert_decoders_agree(test: &str, flags: &[&str], most: f64) {
 
 #[test]
 fn a_gpu_keeps_size_sampling_tables_and_metadata() {
-    assert_decoders_agree("a_gpu_keeps_size_sampling_tables_and_metadata", &[], 1.0);
+    assert_decoders_agree(&[], 1.0);
 }
 
 #[test]
 fn a_gpu_writes_the_quality_that_is_asked_for() {
-    assert_decoders_agree("a_gpu_writes_the_quality_that_is_asked_for", &["--quality", "75"], 1.0);
+    assert_decoders_agree(&["--quality", "75"], 1.0);
 }
 
 #[test]
 fn a_gpu_does_clahe_too() {
-    assert_decoders_agree("a_gpu_does_clahe_too", &["--method", "clahe", "--tiles", "3x2"], 1.5);
+    assert_decoders_agree(&["--method", "clahe", "--tiles", "3x2"], 1.5);
 }
 
 /// A slot with the planes of a JPEG and its file behind them, as a device that encodes gets it.
@@ -249,7 +240,7 @@ impl Planes {
 
 #[test]
 fn a_gpu_encodes_what_the_processor_decoded() {
-    if !decodes("a_gpu_encodes_what_the_processor_decoded") {
+    if !decodes() {
         return;
     }
     let (gpu, cpu) = (open(Unit::Gpu(0), None).unwrap(), open(Unit::Cpu(0), None).unwrap());
@@ -269,7 +260,7 @@ fn a_gpu_encodes_what_the_processor_decoded() {
 
 #[test]
 fn what_a_gpu_cannot_encode_it_equalizes() {
-    if !decodes("what_a_gpu_cannot_encode_it_equalizes") {
+    if !decodes() {
         return;
     }
     let (gpu, cpu) = (open(Unit::Gpu(0), None).unwrap(), open(Unit::Cpu(0), None).unwrap());
@@ -289,7 +280,7 @@ fn what_a_gpu_cannot_encode_it_equalizes() {
 
 #[test]
 fn what_a_gpu_does_not_take_is_the_processors_to_the_byte() {
-    if !decodes("what_a_gpu_does_not_take_is_the_processors_to_the_byte") {
+    if !decodes() {
         return;
     }
     let folder = of_data(&PROCESSORS);
@@ -303,7 +294,7 @@ fn what_a_gpu_does_not_take_is_the_processors_to_the_byte() {
 
 #[test]
 fn damage_is_told_as_the_processor_tells_it() {
-    if !decodes("damage_is_told_as_the_processor_tells_it") {
+    if !decodes() {
         return;
     }
     let folder = of_data(&["damaged.jpg", "420.jpg"]);
@@ -384,7 +375,7 @@ fn recode(engine: &dyn Engine, jpeg: CompressedJpeg, files: &[Vec<u8>]) -> Vec<R
 
 #[test]
 fn a_gpu_finds_the_damage_that_the_processor_finds() {
-    if !decodes("a_gpu_finds_the_damage_that_the_processor_finds") {
+    if !decodes() {
         return;
     }
     let engine = open(Unit::Gpu(0), None).unwrap();
@@ -410,7 +401,7 @@ fn a_gpu_finds_the_damage_that_the_processor_finds() {
 
 #[test]
 fn a_result_too_long_for_its_slot_is_the_processors() {
-    if !decodes("a_result_too_long_for_its_slot_is_the_processors") {
+    if !decodes() {
         return;
     }
     // Little is left of noise at quality 1, but its edges take many bits at 100.
@@ -451,8 +442,8 @@ fn assert_all(folder: &TempDir, output_of_run: &Output) -> Value {
     summary
 }
 
-fn assert_survives(test: &str, fault: &str, said: &str) {
-    if !decodes(test) {
+fn assert_survives(fault: &str, said: &str) {
+    if !decodes() {
         return;
     }
     // With `--jpeg auto` the processor would be through before a GPU has begun.
@@ -467,22 +458,22 @@ fn assert_survives(test: &str, fault: &str, said: &str) {
 
 #[test]
 fn a_worker_that_ends_among_jpegs_costs_nothing() {
-    assert_survives("a_worker_that_ends_among_jpegs_costs_nothing", "exit@50", "ended by signal 9");
+    assert_survives("exit@50", "ended by signal 9");
 }
 
 #[test]
 fn a_kernel_that_traps_among_jpegs_costs_nothing() {
-    assert_survives("a_kernel_that_traps_among_jpegs_costs_nothing", "trap@50", "CUDA");
+    assert_survives("trap@50", "CUDA");
 }
 
 #[test]
 fn a_lane_that_hangs_among_jpegs_costs_nothing() {
-    assert_survives("a_lane_that_hangs_among_jpegs_costs_nothing", "hang@50", "overran its deadline");
+    assert_survives("hang@50", "overran its deadline");
 }
 
 #[test]
 fn a_worker_killed_among_jpegs_costs_nothing() {
-    if !decodes("a_worker_killed_among_jpegs_costs_nothing") {
+    if !decodes() {
         return;
     }
     let folder = many(MANY);
@@ -504,8 +495,7 @@ fn a_worker_killed_among_jpegs_costs_nothing() {
 
 #[test]
 fn insisting_on_a_gpu_where_there_is_none_is_an_error() {
-    let text = String::from_utf8_lossy(&histeqd().arg("devices").output().unwrap().stdout).into_owned();
-    if text.contains("JPEG on the GPU: yes") {
+    if devices().contains("JPEG on the GPU: yes") {
         return;
     }
     let folder = of_data(&["gray.jpg"]);

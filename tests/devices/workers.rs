@@ -10,8 +10,9 @@ use histeqd::worker::protocol::{Channel, FromWorker, ToWorker};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::batch::{Batch, alive, by, histeqd, notes, signal, under_way, wait_until};
+use super::batch::{Batch, alive, by, notes, signal, under_way, wait_until};
 use super::jpeg::{data, planes, segments};
+use crate::harness::histeqd;
 
 const PICTURES: usize = 60;
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::service::{Service, drop_in, expected, from_environment, outputs, picture, times_done, wait};
 use crate::harness::{BRIGHT, DULL, Place};
-use crate::service::{Service, drop_in, expected, from_environment, outputs, picture, times_done, wait};
 
 /// Everything is done within so long, on a machine that does much else.
 const VERY_LONG: Duration = Duration::from_secs(1200);

@@ -9,25 +9,16 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{Place, Ran};
-use crate::service::{Service, drop_in, expected, outputs, picture, times_done, wait, wait_for};
+use super::service::{Service, drop_in, expected, outputs, picture, times_done, wait, wait_for};
+use crate::harness::{Place, gpus};
 
 /// Pictures dropped by one test: on a fast GPU machine the watch is busy with them for a second or two.
 const PICTURES: u64 = 150;
 
 /// The devices to try: workers on the processor, one GPU, two GPUs.
-fn each_device(test: &str, check: impl Fn(&str)) {
+fn each_device(check: impl Fn(&str)) {
     check("cpu-workers:2");
-    let mut command = Place::new().histeqd("devices");
-    command.env_remove("CUDA_VISIBLE_DEVICES").current_dir(std::env::temp_dir());
-    let told = Ran::from(command).stdout();
-    let gpus = told.lines().filter(|line| line.starts_with("gpu")).count();
-    let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
-    assert!(gpus > 0 || !required, "HISTEQD_REQUIRE_CUDA=1, but there is no GPU: {told}");
-    if gpus == 0 {
-        eprintln!("SKIPPED: {test} on GPUs, there are none here: {}", told.trim());
-    }
-    ["0", "0,1"].iter().take(gpus).for_each(|devices| check(devices));
+    ["0", "0,1"].iter().take(gpus()).for_each(|devices| check(devices));
 }
 
 /// Pictures of many sizes, by name, in three folders.
@@ -70,7 +61,7 @@ fn workers(log: &str) -> BTreeSet<String> {
 
 #[test]
 fn under_load_the_devices_make_the_processors_bytes_without_its_help() {
-    each_device("under_load_the_devices_make_the_processors_bytes_without_its_help", |devices| {
+    each_device(|devices| {
         let log = survive(devices, None);
         let among: &[&str] = match devices {
             "0" => &["gpu0"],
@@ -86,7 +77,7 @@ fn under_load_the_devices_make_the_processors_bytes_without_its_help() {
 
 #[test]
 fn a_device_that_fails_in_mid_run_costs_nothing() {
-    each_device("a_device_that_fails_in_mid_run_costs_nothing", |devices| {
+    each_device(|devices| {
         let faults: &[&str] = match devices {
             "cpu-workers:2" => &["exit@5", "fail@5", "hang@5"],
             _ => &["trap@5", "exit@5", "hang@5"],
@@ -100,7 +91,7 @@ fn a_device_that_fails_in_mid_run_costs_nothing() {
 
 #[test]
 fn a_device_that_always_fails_is_shown_and_tried_again_while_the_others_work() {
-    each_device("a_device_that_always_fails_is_shown_and_tried_again_while_the_others_work", |devices| {
+    each_device(|devices| {
         let (place, inputs) = (Place::new(), pictures());
         let right = expected(&inputs);
         let service = Service::begin_on(&place, devices, Some("exit@1*"), "--threads 2");
@@ -125,7 +116,7 @@ fn a_device_that_always_fails_is_shown_and_tried_again_while_the_others_work() {
 
 #[test]
 fn a_stop_under_load_finishes_what_was_begun_and_a_start_the_rest() {
-    each_device("a_stop_under_load_finishes_what_was_begun_and_a_start_the_rest", |devices| {
+    each_device(|devices| {
         let (place, inputs) = (Place::new(), pictures());
         let right = expected(&inputs);
         drop_all(&place, &inputs);

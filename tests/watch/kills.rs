@@ -5,10 +5,9 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use super::service::{Service, drop_in, expected, from_environment, outputs, picture, times_done, wait_for};
 use crate::harness::Place;
-use crate::service::{
-    Random, Service, drop_in, expected, from_environment, outputs, picture, times_done, wait_for,
-};
+use crate::samples::Random;
 
 const AFTER_KEEP: &str = "--threads 2 --memory 64MiB";
 

@@ -5,8 +5,9 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use super::service::{Service, drop_in, expected, from_environment, picture, wait_for};
 use crate::harness::Place;
-use crate::service::{Random, Service, drop_in, expected, from_environment, picture, wait_for};
+use crate::samples::Random;
 
 struct World {
     place: Place,

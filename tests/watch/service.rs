@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::Place;
+use crate::samples::Random;
 
 /// Long enough for a machine that does much else.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
@@ -103,7 +104,7 @@ pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// A gray picture that is another one for every `seed`, with dull levels.
 pub(crate) fn picture(seed: u64, side: usize) -> Vec<u8> {
-    let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
+    let mut random = Random(seed);
     let mut picture = format!("P5\n{side} {side}\n255\n").into_bytes();
     picture.extend((0..side * side).map(|_| 100 + u8::try_from(random.below(50)).unwrap()));
     picture
@@ -157,19 +158,6 @@ pub(crate) fn wait_for(place: &Place, expected: &BTreeMap<String, Vec<u8>>) {
 pub(crate) fn times_done(log: &str, name: &str) -> usize {
     let named = format!("/in/{name} -> ");
     log.lines().filter(|line| line.contains(" done: ") && line.contains(&named)).count()
-}
-
-/// Small, and the same everywhere.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// A number below `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
 }
 
 /// A number from the environment, for those who have more time.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use super::service::{Service, drop_in, expected, picture, wait};
 use crate::harness::{Place, binary};
-use crate::service::{Service, drop_in, expected, picture, wait};
 
 #[test]
 fn no_output_lands_in_a_watched_folder() {

@@ -1,7 +1,5 @@
 //! The codecs, from file to file.
 
-#![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
-
 mod corpus;
 mod jpeg;
 mod metadata;
@@ -17,7 +15,7 @@ use histeqd::codec::{self, CodecError, Decoded, JpegQuality, Limits, PngLevel, T
 use histeqd::cores::Cores;
 
 /// What most tests ask for: the source's own format.
-pub const TARGET: Target = Target {
+pub(crate) const TARGET: Target = Target {
     format: None,
     jpeg_quality: JpegQuality::Keep,
     png_level: PngLevel::Balanced,
@@ -26,10 +24,14 @@ pub const TARGET: Target = Target {
 };
 
 /// Limits that are no obstacle to small pictures, and no danger to the machine.
-pub const LIMITS: Limits = Limits { max_pixels: 1 << 26, max_bytes: 1 << 28 };
+pub(crate) const LIMITS: Limits = Limits { max_pixels: 1 << 26, max_bytes: 1 << 28 };
 
 /// Decodes a file; the slot is exactly as long as asked for.
-pub fn decode_file(path: &Path, limits: &Limits, target: &Target) -> Result<(Decoded, Vec<u8>), CodecError> {
+pub(crate) fn decode_file(
+    path: &Path,
+    limits: &Limits,
+    target: &Target,
+) -> Result<(Decoded, Vec<u8>), CodecError> {
     let mut file = File::open(path)?;
     let mut buffer = Vec::new();
     let opened = codec::open(&mut file, &mut buffer, limits, target)?;
@@ -42,14 +44,14 @@ pub fn decode_file(path: &Path, limits: &Limits, target: &Target) -> Result<(Dec
 }
 
 /// Decodes a file's content.
-pub fn decode(bytes: &[u8], target: &Target) -> Result<(Decoded, Vec<u8>), CodecError> {
+pub(crate) fn decode(bytes: &[u8], target: &Target) -> Result<(Decoded, Vec<u8>), CodecError> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     decode_file(file.path(), &LIMITS, target)
 }
 
 /// Encodes to a file's content.
-pub fn encode(decoded: &Decoded, mut slot: Vec<u8>, target: &Target) -> Result<Vec<u8>, CodecError> {
+pub(crate) fn encode(decoded: &Decoded, mut slot: Vec<u8>, target: &Target) -> Result<Vec<u8>, CodecError> {
     let mut file = tempfile::tempfile().unwrap();
     let length = codec::encode(decoded, &mut slot, target, &mut Vec::new(), &Cores::new(0), &mut file)?;
     file.rewind().unwrap();
@@ -60,6 +62,6 @@ pub fn encode(decoded: &Decoded, mut slot: Vec<u8>, target: &Target) -> Result<V
 }
 
 /// The bytes of the pixels at the front of a slot.
-pub fn pixels<'s>(decoded: &Decoded, slot: &'s [u8]) -> &'s [u8] {
+pub(crate) fn pixels<'s>(decoded: &Decoded, slot: &'s [u8]) -> &'s [u8] {
     &slot[..decoded.layout.bytes() as usize]
 }

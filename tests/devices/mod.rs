@@ -1,0 +1,6 @@
+//! Devices other than the process's own lanes: the same bytes from all of them, and nothing lost when they fail.
+
+mod batch;
+mod gpu;
+mod jpeg;
+mod workers;
