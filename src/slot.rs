@@ -310,8 +310,8 @@ impl SlotPool {
     pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, claim: &Claim) -> Result<Slot, SlotError> {
         let needed = bytes.max(1);
         let total = needed.saturating_add(aside);
-        let buffer =
-            self.in_turn(total, |state| state.try_take(needed, aside, &state.admitted(claim), Fit::Loose))?;
+        let buffer = self
+            .in_turn(total, |state| state.try_take(needed, aside, &state.admitted_now(claim), Fit::Loose))?;
         Ok(Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) })
     }
 

@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::{Buffer, Claim, DeviceId, Fit, Member, STEP, Slot, SlotError, SlotPool, Standing, State};
+use super::{Buffer, Claim, DeviceId, Fit, STEP, Slot, SlotError, SlotPool, Standing, State};
 
 /// What a picture that could be decoded on either side got.
 pub enum Room {
@@ -95,13 +95,11 @@ impl SlotPool {
             let admitted = match (state.may_decode(claim), insist) {
                 (true, true) => return None,
                 (true, false) if !encode && !state.accelerators_may_come() => state.processors(),
-                _ => state.admitted(claim),
+                _ => state.admitted_now(claim),
             };
+            let encode =
+                encode && state.members.iter().zip(&admitted).any(|(m, &admitted)| m.encodes && admitted);
             let bytes = if encode { with_all } else { pixels };
-            // A device that encodes may be starting nvJPEG, or pinning its slots one after the other. While all its slots are taken the
-            // processor does what it decodes to the end.
-            let alone = encode && !state.wait_for_accelerators && !state.has_free(&admitted);
-            let (bytes, admitted) = if alone { (pixels, state.processors()) } else { (bytes, admitted) };
             let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
             Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
                 true => Room::Planes(slot(buffer, aside)),
@@ -140,8 +138,19 @@ impl State {
 
     /// Whether a device that encodes works, so that pixels are worth the way to it.
     fn may_encode(&self, claim: &Claim) -> bool {
-        let encodes = |member: &Member| member.encodes && member.standing == Standing::Up;
-        !claim.declined && self.members.iter().any(encodes)
+        !claim.declined && self.encodes_now()
+    }
+
+    fn encodes_now(&self) -> bool {
+        self.members.iter().any(|member| member.encodes && member.standing == Standing::Up)
+    }
+
+    /// By device: whether its slots may be taken now for this claim. A device that encodes may be starting nvJPEG, or pinning its
+    /// slots one after the other: while all its slots are taken, the processor does what it decodes to the end.
+    pub(super) fn admitted_now(&self, claim: &Claim) -> Vec<bool> {
+        let admitted = self.admitted(claim);
+        let alone = self.encodes_now() && !self.wait_for_accelerators && !self.has_free(&admitted);
+        if alone { self.processors() } else { admitted }
     }
 
     /// Whether a device that is admitted has a free slot for pixels, however large.

@@ -293,18 +293,23 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_processor_does_alone_unless_t
     let gpu = pool.join(true, 1, nothing());
     pool.encodes(gpu);
     pool.up(gpu);
-    let take = || {
+    let begin = |take: fn(&Arc<SlotPool>) -> Room| {
         let (done, taken) = crossbeam_channel::bounded(1);
         let other = Arc::clone(&pool);
-        std::thread::spawn(move || done.send(either(&other, &Claim::default(), false)));
+        std::thread::spawn(move || done.send(take(&other)));
         taken
     };
+    let take = || begin(|pool| either(pool, &Claim::default(), false));
+    let take_pixels = || begin(|pool| Room::Pixels(pool.take(1, 0, &Claim::default()).unwrap()));
     let long = Duration::from_secs(10);
     let planes = take().recv_timeout(long).unwrap();
     assert!(matches!(&planes, Room::Planes(slot) if slot.device() == gpu));
     let alone = take().recv_timeout(long).expect("the processor has a slot");
     assert!(matches!(&alone, Room::Pixels(slot) if slot.device() == cpu));
     drop(alone);
+    let pixels = take_pixels().recv_timeout(long).expect("what no device encodes does not wait either");
+    assert!(matches!(&pixels, Room::Pixels(slot) if slot.device() == cpu));
+    drop(pixels);
     pool.wait_for_accelerators(true);
     let waiting = take();
     assert!(waiting.recv_timeout(Duration::from_millis(30)).is_err());
