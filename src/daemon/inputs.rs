@@ -3,8 +3,9 @@
 //! An input is only touched in the very state that was done. Where somebody replaces it at the last moment, the new file is
 //! left in its place: a file is moved first, looked at under its new name, and moved back if it is another.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, FileTimes, Metadata};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -33,7 +34,7 @@ pub(super) fn settle(
     match after {
         After::Keep => Ok(true),
         After::Delete => remove(input, stamp),
-        After::Move(folder) => Ok(move_to(input, &folder.join(below), stamp)?.is_some()),
+        After::Move(folder) => move_to(input, &name_for(input, &folder.join(below))?, stamp),
     }
 }
 
@@ -48,11 +49,16 @@ pub(super) fn set_aside(
     stamp: Stamp,
     reason: &str,
 ) -> io::Result<bool> {
-    let Some(target) = move_to(input, &folder.join(below), stamp)? else { return Ok(false) };
-    let mut name = target.into_os_string();
-    name.push(".reason.txt");
-    fs::write(name, format!("{reason}\n"))?;
-    Ok(true)
+    let target = name_for(input, &folder.join(below))?;
+    let mut note = target.clone().into_os_string();
+    note.push(".reason.txt");
+    // Before the file itself, so that no kill leaves it there without its reason.
+    fs::write(&note, format!("{reason}\n"))?;
+    let moved = move_to(input, &target, stamp);
+    if fs::symlink_metadata(&target).is_err() {
+        let _ = fs::remove_file(note);
+    }
+    moved
 }
 
 /// The name that an input has which is about to be removed, and has another name meanwhile.
@@ -122,50 +128,61 @@ fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Moves an input to `target` or to a free name beside it; returns where it is now, or nothing if it was another file by now.
-fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<Option<PathBuf>> {
-    if let Some(folder) = target.parent() {
-        fs::create_dir_all(folder)?;
+/// Moves an input to a name from [`name_for`]; returns whether it was still the same file.
+fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
+    if is_copy(input, target) {
+        return remove(input, stamp);
     }
-    let target = free_name(target);
     if fs::symlink_metadata(input)?.is_symlink() {
         // From elsewhere it might lead nowhere.
-        return Ok(copy_to(input, &target, stamp)?.then_some(target));
+        return copy_to(input, target, stamp);
     }
-    match rename_new(input, &target) {
-        Err(Errno::XDEV) => return Ok(copy_to(input, &target, stamp)?.then_some(target)),
+    match rename_new(input, target) {
+        Err(Errno::XDEV) => return copy_to(input, target, stamp),
         other => other?,
     }
-    if stamp.is_still_of(&target) {
-        return Ok(Some(target));
+    if stamp.is_still_of(target) {
+        return Ok(true);
     }
     // Where a still newer file has the place by now, this one was replaced by it.
-    match rename_new(&target, input) {
-        Err(Errno::EXIST) => fs::remove_file(&target)?,
+    match rename_new(target, input) {
+        Err(Errno::EXIST) => fs::remove_file(target)?,
         other => other?,
     }
-    Ok(None)
+    Ok(false)
 }
 
-/// To another file system: a whole and durable copy first.
+/// To another file system: a whole and durable copy first, of the same time.
 fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     let mut partial = target.as_os_str().to_owned();
     partial.push(".part");
     let partial = PathBuf::from(partial);
-    let copied = fs::copy(input, &partial).and_then(|_| File::open(&partial)?.sync_all());
     // Half a copy on a disk that is full would only make it fuller.
-    copied.inspect_err(|_| drop(fs::remove_file(&partial)))?;
+    let discard = || drop(fs::remove_file(&partial));
+    copy(input, &partial).inspect_err(|_| discard())?;
     if !stamp.is_still_of(input) {
-        fs::remove_file(partial)?;
+        discard();
         return Ok(false);
     }
-    fs::rename(&partial, target)?;
+    rename_new(&partial, target).inspect_err(|_| discard())?;
     File::open(target.parent().unwrap_or(Path::new(".")))?.sync_all()?;
     remove(input, stamp)
 }
 
-/// `target`, or the same with a number before the extension if something is there.
-fn free_name(target: &Path) -> PathBuf {
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(from)?;
+    fs::copy(from, to)?;
+    let copy = File::open(to)?;
+    copy.set_times(FileTimes::new().set_accessed(metadata.accessed()?).set_modified(metadata.modified()?))?;
+    copy.sync_all()
+}
+
+/// The name that an input gets when it is moved: `target`, or the same with a number before the extension where another file has
+/// that. A copy that a killed process made of it, and could not remove it afterwards, is no other.
+fn name_for(input: &Path, target: &Path) -> io::Result<PathBuf> {
+    if let Some(folder) = target.parent() {
+        fs::create_dir_all(folder)?;
+    }
     let stem = target.file_stem().unwrap_or_default();
     let numbered = (2..).map(|number: u64| {
         let mut name = stem.to_owned();
@@ -177,7 +194,30 @@ fn free_name(target: &Path) -> PathBuf {
         target.with_file_name(name)
     });
     let mut names = std::iter::once(target.to_owned()).chain(numbered);
-    names.find(|name| fs::symlink_metadata(name).is_err()).expect("there are more numbers than files")
+    let suits = |name: &PathBuf| fs::symlink_metadata(name).is_err() || is_copy(input, name);
+    Ok(names.find(suits).expect("there are more numbers than files"))
+}
+
+/// Whether a file is what [`copy_to`] makes of the input: another file, of its time and with its bytes.
+fn is_copy(input: &Path, copy: &Path) -> bool {
+    let (Ok(of_input), Ok(of_copy)) = (fs::metadata(input), fs::symlink_metadata(copy)) else { return false };
+    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+    identity(&of_input) != identity(&of_copy)
+        && Stamp::of(&of_input, false) == Stamp::of(&of_copy, false)
+        && has_same_bytes(input, copy).unwrap_or(false)
+}
+
+fn has_same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (BufReader::new(File::open(one)?), BufReader::new(File::open(other)?));
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let count = left.len().min(right.len());
+        if count == 0 || left[..count] != right[..count] {
+            return Ok(left.is_empty() && right.is_empty());
+        }
+        one.consume(count);
+        other.consume(count);
+    }
 }
 
 #[cfg(test)]
@@ -349,8 +389,66 @@ mod tests {
     #[test]
     fn a_copy_to_another_file_system_is_whole_before_the_input_goes() {
         let case = Case::new();
+        let time = |name| fs::metadata(case.at(name)).unwrap().modified().unwrap();
+        let before = time("a.png");
         assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).unwrap());
         assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
+        assert_eq!(time("b.png"), before);
         assert_eq!(case.names(), ["b.png", "out.png"]);
+    }
+
+    #[test]
+    fn a_kill_between_a_copy_and_the_removal_leaves_no_second_copy() {
+        let case = Case::new();
+        fs::create_dir_all(case.at("old/sub")).unwrap();
+        copy(&case.at("a.png"), &case.at("old/sub/a.png")).unwrap();
+        assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+        assert_eq!(case.names(), ["old", "out.png"]);
+        assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn another_name_of_the_input_is_no_copy_of_it() {
+        for link in [fs::hard_link, std::os::unix::fs::symlink::<PathBuf, PathBuf>] {
+            let case = Case::new();
+            fs::create_dir_all(case.at("old/sub")).unwrap();
+            link(case.at("a.png"), case.at("old/sub/a.png")).unwrap();
+            assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+            assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_same_time_and_length_is_still_another() {
+        let case = Case::new();
+        fs::create_dir_all(case.at("old/sub")).unwrap();
+        copy(&case.at("a.png"), &case.at("old/sub/a.png")).unwrap();
+        fs::write(case.at("old/sub/a.png"), "INPUT").unwrap();
+        let time = fs::metadata(case.at("a.png")).unwrap().modified().unwrap();
+        File::open(case.at("old/sub/a.png")).unwrap().set_modified(time).unwrap();
+        assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+        assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"INPUT");
+        assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
+    }
+
+    #[test]
+    fn a_kill_between_a_reason_and_its_file_leaves_one_reason() {
+        let case = Case::new();
+        let failed = case.at("failed");
+        fs::create_dir(&failed).unwrap();
+        fs::write(failed.join("a.png.reason.txt"), "of the killed process\n").unwrap();
+        assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
+        assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged\n");
+        assert_eq!(fs::read_dir(&failed).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_is_not_set_aside_leaves_no_reason() {
+        let case = Case::new();
+        let failed = case.at("failed");
+        fs::write(case.at("a.png"), "another input").unwrap();
+        assert!(!set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
+        assert_eq!(case.names(), ["a.png", "failed", "out.png"]);
+        assert_eq!(fs::read_dir(&failed).unwrap().count(), 0);
     }
 }
