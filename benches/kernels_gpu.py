@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The kernels by themselves, on a GPU: `kernels_gpu.py check` compares them with plain numpy, `kernels_gpu.py time` times them beside
 a device-to-device copy and a bare read of the same data in the same run.
 

@@ -9,7 +9,9 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::bench::{BenchCommand, BenchPart, LadderCommand, LanesCommand};
 pub use self::histogram::HistogramCommand;
-use crate::config::{self, ConfigError, JpegChoice, MethodName, Report, Request, Settings, Style, Written};
+use crate::config::{
+    self, ConfigError, JpegChoice, MethodName, Report, Request, RunKind, Settings, Style, Written,
+};
 use crate::error::Error;
 
 const ABOUT: &str =
@@ -88,7 +90,7 @@ A folder called like a command, such as 'devices', has to be written './devices'
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>",
+    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>\n       histeqd bench",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
@@ -107,7 +109,7 @@ pub struct Cli {
     ///
     /// A picture is done as soon as it is complete, and again when it changes; what was done is kept in a ledger, so that
     /// a restart goes on where it stopped.
-    #[arg(long, short, conflicts_with = "dry_run")]
+    #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite"])]
     watch: bool,
 
     /// Go by the ledger of what was done, and not by the times of the outputs
@@ -145,7 +147,7 @@ pub struct Cli {
     /// Print the summary as one JSON object on standard output
     ///
     /// A path is a string where it is UTF-8, and else an object with its bytes: {"bytes": [99, 97, 102, 233]}.
-    #[arg(long, help_heading = "Report")]
+    #[arg(long, help_heading = "Report", conflicts_with = "watch")]
     json: bool,
 
     /// Say where the time went, and what was the limit
@@ -243,6 +245,7 @@ pub enum Invocation {
 impl Cli {
     /// Reads the configuration file and resolves everything.
     pub fn resolve(self) -> Result<Invocation, Error> {
+        let kind = self.kind();
         if let Some(command) = self.command {
             return Ok(Invocation::Command(command));
         }
@@ -251,9 +254,8 @@ impl Cli {
         if self.deterministic {
             written.jpeg = Some(JpegChoice::Cpu);
         }
-        if let Some(flag) = self.written.without_effect(written.method.unwrap_or(MethodName::Global)) {
-            return Err(Error::Usage(format!("{flag} has no effect without --method clahe")));
-        }
+        let method = written.method.unwrap_or(MethodName::Global);
+        self.written.check_effects(method, kind).map_err(Error::Usage)?;
         let style = Style::of(self.quiet, self.verbose);
         let report = Report { style, json: self.json, timings: self.timings };
         let request = Request {
@@ -274,6 +276,15 @@ impl Cli {
             return Ok(Invocation::Print(written.resolved().to_toml()));
         }
         Ok(Invocation::Run(Box::new(settings)))
+    }
+
+    /// What flags are meant for: a configuration that is only printed may be a service's.
+    fn kind(&self) -> RunKind {
+        match (self.watch || self.print_config, self.resume) {
+            (true, _) => RunKind::Watch,
+            (false, true) => RunKind::Resume,
+            (false, false) => RunKind::Batch,
+        }
     }
 }
 

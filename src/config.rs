@@ -20,7 +20,7 @@ pub use choice::{
 pub use file::{ConfigError, default_path, read};
 pub use quantity::{Bytes, Count, OrAuto, Pixels, Wait};
 pub use service::{After, Folder, Listen, OrNone, Service};
-pub use written::Written;
+pub use written::{RunKind, Written};
 
 use crate::codec::{Limits, Target};
 use crate::equalize::{Clahe, Method, Operation, Tiles};

@@ -253,6 +253,8 @@ impl<'a> Watching<'a> {
             self.tick(Instant::now());
         }
         self.away.end();
+        // What a stop found on the way into the pipeline was not begun.
+        self.running.clear();
         self.say(Instant::now());
     }
 

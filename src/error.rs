@@ -27,9 +27,6 @@ pub enum PictureError {
     /// Its output could not be written.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// No device could equalize it.
-    #[error("no device could do it: {0}")]
-    Device(String),
     /// It has fewer levels than its histogram is to have bins.
     #[error("its samples have {levels} levels, which make no {bins} bins; lower --bins")]
     TooManyBins {
@@ -55,16 +52,15 @@ impl PictureError {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
-    /// Whether the same file may do at another time: what is in the way is not in the picture.
+    /// Whether the same file may do at another time, or with more memory: what is in the way is not in the picture.
     pub fn can_pass(&self) -> bool {
         match self {
             Self::Read(error) => {
                 !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
             }
             Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
-            Self::Slot(error) => matches!(error, SlotError::System { .. }),
             Self::Publish(error) => error.can_pass(),
-            Self::Device(_) | Self::Changed => true,
+            Self::Slot(_) | Self::Changed | Self::Refused(Refusal::SharedOutput { .. }) => true,
             Self::Refused(_) | Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
     }

@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, named_params, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, named_params, params};
 
 pub use lock::{Lock, LockError};
 pub use report::{Daemon, FailedPicture, Report, folder};
@@ -43,6 +43,9 @@ pub enum LedgerError {
         /// What the system said.
         source: io::Error,
     },
+    /// Who may not write cannot read a ledger that no service has open.
+    #[error("the ledger {} can be read only by who may write it, while no service runs; ask as that user", Shown(.0))]
+    NotOurs(PathBuf),
     /// The database said no.
     #[error("the ledger: {0}")]
     Database(#[from] rusqlite::Error),
@@ -125,6 +128,12 @@ impl Ledger {
             .or_else(|_| Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
         db.busy_timeout(BUSY)?;
         db.pragma_update(None, "query_only", true)?;
+        match db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(())) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+                return Err(LedgerError::NotOurs(file));
+            }
+            other => other?,
+        }
         Ok(Some(Self { db, inode: inode(&file), file }))
     }
 
@@ -255,15 +264,19 @@ impl Ledger {
         Ok(())
     }
 
-    /// Another input, one that still exists, that has the same output.
-    pub fn rival(&self, entry: &Entry<'_>) -> Result<Option<PathBuf>, LedgerError> {
-        let mut query =
-            self.db.prepare_cached("SELECT input FROM picture WHERE output = ?1 AND input <> ?2")?;
-        let inputs =
-            query.query_map([bytes(entry.output), bytes(entry.input)], |row| Ok(path(row.get(0)?)))?;
-        for input in inputs {
-            let input = input?;
-            if input.exists() {
+    /// Another input that has the same output: one that still exists, or, where inputs go when they are done, one whose output still
+    /// stands.
+    pub fn rival(&self, entry: &Entry<'_>, inputs_go: bool) -> Result<Option<PathBuf>, LedgerError> {
+        let mut query = self
+            .db
+            .prepare_cached("SELECT input, state = 'done' FROM picture WHERE output = ?1 AND input <> ?2")?;
+        let rows = query.query_map([bytes(entry.output), bytes(entry.input)], |row| {
+            Ok((path(row.get(0)?), row.get::<_, bool>(1)?))
+        })?;
+        let stands = inputs_go && entry.output.exists();
+        for row in rows {
+            let (input, is_done) = row?;
+            if is_done && stands || input.exists() {
                 return Ok(Some(input));
             }
         }
@@ -275,7 +288,7 @@ impl Ledger {
     pub fn prune(&self, age: Duration, after: &Path, most: u32) -> Result<Pruned, LedgerError> {
         let before = now_ns().saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
         let mut query = self.db.prepare_cached(
-            "SELECT input, coalesce(finished < ?2, 0) FROM picture WHERE input > ?1 ORDER BY input LIMIT ?3",
+            "SELECT input, coalesce(finished, started) < ?2 FROM picture WHERE input > ?1 ORDER BY input LIMIT ?3",
         )?;
         let rows = query.query_map(params![bytes(after), before, most], |row| {
             Ok((path(row.get(0)?), row.get::<_, bool>(1)?))
@@ -350,12 +363,11 @@ fn unusable(message: String) -> rusqlite::Error {
 
 /// Whether the file, and not the system around it, is what is wrong.
 fn is_unusable(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode as Code;
     match error {
         rusqlite::Error::SqliteFailure(error, message) => match error.code {
-            Code::NotADatabase | Code::DatabaseCorrupt => true,
+            ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => true,
             // Another schema under our version.
-            Code::Unknown => message.as_ref().is_some_and(|message| message.contains("no such")),
+            ErrorCode::Unknown => message.as_ref().is_some_and(|message| message.contains("no such")),
             _ => false,
         },
         _ => false,

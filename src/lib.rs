@@ -81,7 +81,7 @@ fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop)
         _ if jobs.is_empty() => Ok(()),
         None => process(jobs, outlet, order, settings, &machine, stop, &events),
         Some(resume) => resume.keep(&events, |events| {
-            let jobs = jobs.into_iter().inspect(|job| resume.begin(job));
+            let jobs = jobs.into_iter().map(|job| resume.begin(job));
             process(jobs, outlet, order, settings, &machine, stop, events)
         })?,
     };

@@ -6,6 +6,8 @@
 
 mod load;
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -207,6 +209,9 @@ pub struct Finished {
 /// of them wait for at once.
 pub const PUBLISHERS: usize = 4;
 
+/// Capacity that a decoder's buffer for files may keep from one picture to the next: a camera's JPEG.
+const BUFFER_KEPT: usize = 16 << 20;
+
 /// Capacity that an encoder's scratch may keep from one picture to the next.
 const SCRATCH_KEPT: usize = 4 << 20;
 
@@ -296,6 +301,12 @@ pub struct Stages<'a> {
     pub outlet: &'a dyn Outlet,
     /// Where everything that happens is told.
     pub events: Sender<Event>,
+}
+
+/// Has a panic fail its picture, and not the thread, which other pictures need. They take what it left half done as if it were empty.
+fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
+    let text = |panic: Box<dyn Any + Send>| PictureError::Bug(codec::panic_message(&*panic).to_owned());
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text(panic)))
 }
 
 /// The decoders' two queues.
@@ -391,7 +402,11 @@ impl Stages<'_> {
         let (mut buffer, mut courtesy) = (Vec::new(), Courtesy::default());
         while let Some(mut work) = queues.next() {
             let mut clock = Clock::start();
-            match self.load(&mut work, &mut buffer, &mut clock) {
+            let loaded = contained(|| self.load(&mut work, &mut buffer, &mut clock));
+            if buffer.capacity() > BUFFER_KEPT {
+                buffer = Vec::new();
+            }
+            match loaded {
                 Ok(Loaded { slots, content, decoded, bytes_in }) => {
                     courtesy.show_for(content);
                     self.submit(slots, content, Box::new(Picture { decoded, work, bytes_in, clock }));
@@ -416,7 +431,7 @@ impl Stages<'_> {
             courtesy.show_for(finished.content);
             finished.picture.clock.mark(Stage::Queue);
             let working = self.cores.work();
-            let taken = self.outlet.take(&mut finished, &mut scratch, self.cores);
+            let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, self.cores));
             drop(working);
             // It is counted only while its picture has a slot.
             if scratch.capacity() > SCRATCH_KEPT {

@@ -93,11 +93,17 @@ impl Publisher {
 
     /// Makes a folder and what is missing above it, each one as durable as an output.
     fn make_folder(&self, folder: &Path) -> io::Result<()> {
-        match fs::create_dir(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        match self.make_one_folder(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder_of(folder) != folder => {
                 self.make_folder(folder_of(folder))?;
-                self.make_folder(folder)
+                self.make_one_folder(folder)
             }
+            done => done,
+        }
+    }
+
+    fn make_one_folder(&self, folder: &Path) -> io::Result<()> {
+        match fs::create_dir(folder) {
             // Another thread was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
             Err(error) => Err(error),
@@ -195,7 +201,7 @@ impl PublishError {
     }
 
     /// Whether there was no room, so that every other output will fail too until there is.
-    pub fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
@@ -208,11 +214,7 @@ impl PublishError {
 
     /// Whether the same output may do at another time.
     pub fn can_pass(&self) -> bool {
-        use io::ErrorKind as Kind;
-        !matches!(
-            self.source.kind(),
-            Kind::NotADirectory | Kind::AlreadyExists | Kind::IsADirectory | Kind::InvalidFilename
-        )
+        self.source.kind() != io::ErrorKind::InvalidFilename
     }
 
     fn remedy(&self) -> Option<&'static str> {

@@ -82,8 +82,11 @@ impl Resume {
     }
 
     /// A job is about to be given to the pipeline. What the ledger misses is done again, and nothing worse.
-    pub(crate) fn begin(&self, job: &Job) {
-        let _ = self.with_entry(job, Ledger::begin);
+    pub(crate) fn begin(&self, job: Job) -> Job {
+        // It may have been replaced since the plan was made.
+        let job = Job { stamp: stamp(&job), ..job };
+        let _ = self.with_entry(&job, Ledger::begin);
+        job
     }
 
     fn note(&self, event: &Event) {

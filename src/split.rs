@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, Builder};
 
 use crate::equalize::histogram::Tally;
 use crate::equalize::planes::{self, PLANES};
@@ -217,32 +217,30 @@ fn band(layout: &Layout, threads: usize) -> usize {
     (layout.pixels() as usize).div_ceil(threads).max(LEAST_PIXELS)
 }
 
-/// Works on all bands at once, each on a thread of its own; returns the sums of the tallies, of so many levels, that it gave to
-/// the bands, if any.
+/// Works on all bands, on this thread and on as many more as there are bands, or as the system gives; returns the sums of the
+/// tallies, of so many levels, that it gave to the bands, if any.
 fn in_bands<B: Send>(
-    bands: impl Iterator<Item = B>,
+    bands: impl ExactSizeIterator<Item = B> + Send,
     levels: Option<usize>,
     work: impl Fn(B, Option<&mut Tally>) + Sync,
 ) -> Vec<u64> {
-    let one = |band| {
+    let helpers = bands.len().saturating_sub(1);
+    let bands = Mutex::new(bands);
+    let next = || bands.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let some = || {
         let mut tally = levels.map(Tally::new);
-        work(band, tally.as_mut());
+        while let Some(band) = next() {
+            work(band, tally.as_mut());
+        }
         tally.map_or(Vec::new(), |mut tally| tally.counts().to_vec())
     };
-    let mut bands = bands.peekable();
     let mut sums = vec![0; levels.unwrap_or(0)];
     thread::scope(|scope| {
-        let mut threads = Vec::new();
-        let mut own = None;
-        while let Some(band) = bands.next() {
-            // The last band is this thread's own work.
-            match bands.peek() {
-                Some(_) => threads.push(scope.spawn(|| one(band))),
-                None => own = Some(one(band)),
-            }
-        }
-        let others = threads.into_iter().map(|thread| thread.join().expect("counting does not panic"));
-        for counts in own.into_iter().chain(others) {
+        let start = |_| Builder::new().name("band".into()).spawn_scoped(scope, some).ok();
+        let helpers: Vec<_> = (0..helpers).map_while(start).collect();
+        let own = some();
+        let others = helpers.into_iter().map(|helper| helper.join().expect("counting does not panic"));
+        for counts in std::iter::once(own).chain(others) {
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
     });

@@ -18,7 +18,10 @@ pub fn describe(command: &StatusCommand) -> Result<String, Error> {
     let folder = ledger::folder(&command.out, command.state.as_deref());
     let ledger = Ledger::read(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
     let none = || {
-        Error::CannotRun(format!("there is no ledger in {}; --state names another folder", Shown(&folder)))
+        Error::CannotRun(format!(
+            "there is no ledger in {}; only --watch and --resume keep one, and --state names another folder",
+            Shown(&folder)
+        ))
     };
     let report = ledger.ok_or_else(none)?.report().map_err(|error| Error::CannotRun(error.to_string()))?;
     if command.json {

@@ -16,5 +16,6 @@ systemd-analyze verify --man=no "$units/histeqd.service" "$units/histeqd@a.servi
 systemd-sysusers --root="$folder" histeqd.conf
 grep -q '^histeqd:' "$folder/etc/passwd"
 for unit in histeqd.service histeqd@a.service; do
-    systemd-analyze security --offline=true --threshold=20 --no-pager "$units/$unit" | tail -n 1
+    exposure=$(systemd-analyze security --offline=true --threshold=20 --no-pager "$units/$unit")
+    echo "$exposure" | tail -n 1
 done

@@ -1,8 +1,7 @@
 //! The binary over folders of broken and of unusual files, as a user would meet them: all at once, in bounded time and
 //! memory, with every file accounted for and nothing half written.
 //!
-//! A part of the files is kept in `tests/data/bad`. A larger collection is tried as well where there is one: the folder
-//! named by `HISTEQD_CORPUS`, with the subfolders `bad` and `good`.
+//! A part of the files is kept in `tests/data/bad`. A larger collection is tried as well where there is one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use walkdir::WalkDir;
 
-use crate::harness::histeqd;
+use crate::harness::{collection, histeqd};
 
 /// What the binary is told to keep to.
 const MEMORY: u64 = 64 << 20;
@@ -113,17 +112,6 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
-}
-
-/// The folder `name` of the larger collection, if there is one.
-fn collection(name: &str) -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus");
-    let folder = std::env::var_os("HISTEQD_CORPUS").map_or_else(beside, PathBuf::from).join(name);
-    if folder.is_dir() {
-        return Some(folder.canonicalize().unwrap());
-    }
-    eprintln!("SKIPPED: no folder {}; HISTEQD_CORPUS can name another", folder.display());
-    None
 }
 
 /// Does the whole folder; then does its outputs again, which must all be whole pictures.

@@ -2,12 +2,17 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+/// On a machine that does much else, everything that a test waits for happens within so long.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// The binary under test; HISTEQD_BIN names another one, where the tests run without the tree that they were built in.
 pub(crate) fn binary() -> String {
@@ -19,13 +24,39 @@ pub(crate) fn histeqd() -> Command {
     Command::new(binary())
 }
 
+/// Says that a test, or a part of it, is not done here. Past libtest, which keeps to itself what a test prints that passes.
+pub(crate) fn skipped(why: impl std::fmt::Display) {
+    let test = std::thread::current();
+    let _ = writeln!(std::io::stderr(), "SKIPPED in {}: {why}", test.name().unwrap_or("a test"));
+}
+
+/// Waits for something that has to come true.
+pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The folder `name` of a larger collection of pictures than `tests/data`, if there is one: below the folder that `HISTEQD_CORPUS`
+/// names, else below `../shared/corpus`.
+pub(crate) fn collection(name: &str) -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus");
+    let folder = std::env::var_os("HISTEQD_CORPUS").map_or_else(beside, PathBuf::from).join(name);
+    if !folder.is_dir() {
+        skipped(format_args!("no folder {}; HISTEQD_CORPUS can name another", folder.display()));
+        return None;
+    }
+    Some(folder.canonicalize().unwrap())
+}
+
 /// Whether a test has what it needs of a GPU. Where it has not, it is skipped aloud, or fails with `HISTEQD_REQUIRE_CUDA=1`.
 pub(crate) fn gpu_or_skip(has: bool, told: &str) -> bool {
     let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
     assert!(has || !required, "HISTEQD_REQUIRE_CUDA=1, but: {told}");
     if !has {
-        let test = std::thread::current();
-        eprintln!("SKIPPED: {} on a GPU: {told}", test.name().unwrap_or("a test"));
+        skipped(format_args!("no GPU: {}", told.trim()));
     }
     has
 }
@@ -144,7 +175,7 @@ impl Place {
         match command.output() {
             Ok(output) => Some(Ran { output }),
             Err(error) => {
-                eprintln!("SKIPPED: {} cannot be started as nobody: {error}", binary());
+                skipped(format_args!("{} cannot be started as nobody: {error}", binary()));
                 None
             }
         }
@@ -154,19 +185,24 @@ impl Place {
     pub(crate) fn run_with_mount(&self, options: &str, arguments: &str) -> Option<Ran> {
         fs::create_dir_all(self.path("out")).unwrap();
         let script = format!("mount -t tmpfs -o {options} none out || exit 99; '{}' {arguments}", binary());
+        match self.with_mounts(&script).output() {
+            Ok(output) if output.status.code() != Some(99) && !denied(&output) => Some(Ran { output }),
+            refused => {
+                skipped(format_args!("no mounts of our own here: {refused:?}"));
+                None
+            }
+        }
+    }
+
+    /// A shell that may mount what nobody else sees, in this place.
+    pub(crate) fn with_mounts(&self, script: &str) -> Command {
         let mut flags = vec!["--mount"];
         if !rustix::process::geteuid().is_root() {
             flags.extend(["--user", "--map-root-user"]);
         }
         let mut command = self.command("unshare", flags);
-        command.args(["sh", "-c", &script]);
-        match command.output() {
-            Ok(output) if output.status.code() != Some(99) && !denied(&output) => Some(Ran { output }),
-            refused => {
-                eprintln!("SKIPPED: no mounts of our own here: {refused:?}");
-                None
-            }
-        }
+        command.args(["sh", "-c", script]);
+        command
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use histeqd::picture::Depth;
 use serde_json::Value;
 
 use crate::harness::{Place, Ran};
-use crate::samples::Random;
+use crate::samples::{PIXELS, Random, layout, pam};
 
 /// A picture that the tests know the samples of.
 #[derive(Clone)]
@@ -33,22 +34,10 @@ impl Picture {
 
     /// As PAM (netpbm).
     fn pam(&self) -> Vec<u8> {
-        let kind = ["GRAYSCALE", "GRAYSCALE_ALPHA", "RGB", "RGB_ALPHA"][self.channels - 1];
-        let mut bytes = format!(
-            "P7\nWIDTH {}\nHEIGHT {}\nDEPTH {}\nMAXVAL {}\nTUPLTYPE {kind}\nENDHDR\n",
-            self.width,
-            self.height,
-            self.channels,
-            self.levels - 1
-        )
-        .into_bytes();
-        for &sample in &self.samples {
-            match self.levels {
-                256 => bytes.push(sample as u8),
-                _ => bytes.extend((sample as u16).to_be_bytes()),
-            }
-        }
-        bytes
+        let depth = if self.levels == 256 { Depth::Eight } else { Depth::Sixteen };
+        let layout = layout(self.width as u32, self.height as u32, PIXELS[self.channels - 1], depth);
+        let samples: Vec<u16> = self.samples.iter().map(|&sample| sample as u16).collect();
+        pam(&layout, &samples)
     }
 
     /// The counts that the table must have.

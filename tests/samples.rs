@@ -97,3 +97,19 @@ pub(crate) fn samples(layout: &Layout, data: Data, random: &mut Random) -> Vec<u
         })
         .collect()
 }
+
+/// A file of them, as PAM (netpbm).
+pub(crate) fn pam(layout: &Layout, samples: &[u16]) -> Vec<u8> {
+    let Layout { width, height, pixel, depth } = layout;
+    let (channels, maximum) = (pixel.channels(), depth.levels() - 1);
+    let kind = ["GRAYSCALE", "GRAYSCALE_ALPHA", "RGB", "RGB_ALPHA"][channels - 1];
+    let mut file = format!(
+        "P7\nWIDTH {width}\nHEIGHT {height}\nDEPTH {channels}\nMAXVAL {maximum}\nTUPLTYPE {kind}\nENDHDR\n"
+    )
+    .into_bytes();
+    match depth {
+        Depth::Eight => file.extend(samples.iter().map(|sample| *sample as u8)),
+        Depth::Sixteen => file.extend(samples.iter().flat_map(|sample| sample.to_be_bytes())),
+    }
+    file
+}

@@ -7,7 +7,7 @@ use clap::{Args, value_parser};
 use super::configuration;
 use crate::config::{
     Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, MethodName, Naming, OrAuto, Pixels,
-    Report, Settings, Style, TileSize, Wait, Written,
+    Report, RunKind, Settings, Style, TileSize, Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
@@ -174,7 +174,10 @@ impl HistogramCommand {
     /// When the command line or the file makes no sense.
     pub fn resolve(self) -> Result<(Settings, Request), Error> {
         self.check_plot()?;
-        let written = self.written().over(configuration(self.config, self.no_config)?);
+        let flags = self.written();
+        let written = flags.clone().over(configuration(self.config, self.no_config)?);
+        let method = written.method.unwrap_or(MethodName::Global);
+        flags.check_effects(method, RunKind::Batch).map_err(Error::Usage)?;
         let scale = if self.log { Scale::Logarithmic } else { Scale::Linear };
         let request = Request {
             bins: self.bins as usize,

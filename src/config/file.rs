@@ -44,7 +44,7 @@ pub enum ConfigError {
 fn suggestion(nearest: Option<&str>) -> String {
     match nearest {
         Some(key) => format!("; did you mean `{key}`?"),
-        None => "; `histeqd --print-config` lists the keys".into(),
+        None => "; `histeqd --print-config --no-config` lists the keys".into(),
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     fn a_key_like_no_other_gets_no_guess() {
         assert_eq!(
             message("wallpaper = 1"),
-            "my.toml:1: unknown key `wallpaper`; `histeqd --print-config` lists the keys"
+            "my.toml:1: unknown key `wallpaper`; `histeqd --print-config --no-config` lists the keys"
         );
     }
 

@@ -215,6 +215,17 @@ pub struct Written {
     pub listen: Option<OrNone<Listen>>,
 }
 
+/// What kind of run flags are meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunKind {
+    /// One that keeps no ledger.
+    Batch,
+    /// A batch that goes by a ledger.
+    Resume,
+    /// A service.
+    Watch,
+}
+
 impl Written {
     /// Every key from here, or from `below` where it was not written here. A number of tiles from here also goes over a
     /// size of tiles from below.
@@ -294,14 +305,35 @@ impl Written {
         all
     }
 
-    /// A flag that would have no effect with the method that comes out of it, if there is one.
-    pub fn without_effect(&self, method: MethodName) -> Option<&'static str> {
+    /// Checks that what was typed has an effect, with the method that comes out of it and in a run of that kind.
+    ///
+    /// # Errors
+    /// A sentence that names a flag without one, and what it needs.
+    pub fn check_effects(&self, method: MethodName, run: RunKind) -> Result<(), String> {
         let clahes = [
             ("--clip-limit", self.clip_limit.is_some()),
             ("--tiles", self.tiles.is_some()),
             ("--tile-size", self.tile_size.is_some()),
         ];
-        clahes.iter().find(|(_, written)| *written && method != MethodName::Clahe).map(|(flag, _)| *flag)
+        let watching = [
+            ("--settle", self.settle.is_some()),
+            ("--rescan", self.rescan.is_some()),
+            ("--poll", self.poll.is_some()),
+            ("--after", self.after.is_some()),
+            ("--failed", self.failed.is_some()),
+            ("--listen", self.listen.is_some()),
+        ];
+        let ledgers = [("--state", self.state.is_some())];
+        let rules = [
+            (&clahes[..], method == MethodName::Clahe, "--method clahe"),
+            (&watching[..], run == RunKind::Watch, "--watch"),
+            (&ledgers[..], run != RunKind::Batch, "--watch or --resume"),
+        ];
+        let idle = |&(flags, has_effect, needs): &(&[(&str, bool)], bool, &str)| {
+            let (flag, _) = flags.iter().find(|(_, written)| *written && !has_effect)?;
+            Some(format!("{flag} has no effect without {needs}"))
+        };
+        rules.iter().find_map(idle).map_or(Ok(()), Err)
     }
 
     /// The keys as a configuration file that can be read back.

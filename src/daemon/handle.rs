@@ -70,7 +70,7 @@ impl Watching<'_> {
 
     /// Whether the picture is in the pipeline now.
     fn begin(&mut self, ready: Ready) -> bool {
-        let Ready { path, stamp, .. } = ready;
+        let Ready { path, stamp } = ready;
         let Some(below) = self.watch.below(&path).map(Path::to_owned) else {
             self.finish(&path, Ending::Good);
             return false;
@@ -81,7 +81,9 @@ impl Watching<'_> {
         match self.ledger.standing(&entry) {
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
-                    self.settle_input(&path, stamp, &output, false);
+                    // Its output was on the disk before the ledger knew of it, and may have been taken away since.
+                    let durable = self.settings.durability == Durability::Full && !output.exists();
+                    self.settle_input(&path, stamp, &output, durable);
                 }
                 false
             }
@@ -123,7 +125,10 @@ impl Watching<'_> {
         if self.watch.roots_of(&output).any(|root| root.starts_with(&self.out)) {
             return Ok(Some(Refusal::ReplacesInput { output }));
         }
-        let rival = self.ledger.rival(entry)?.filter(|other| !self.away.has(other));
+        let inputs_go = self.service.after != After::Keep;
+        // One that waits to be put away is through: only its output can be in the way.
+        let rival = self.ledger.rival(entry, inputs_go)?;
+        let rival = rival.filter(|other| output.exists() || !self.away.has(other));
         Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
     }
 

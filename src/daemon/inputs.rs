@@ -154,23 +154,23 @@ fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
 
 /// To another file system: a whole and durable copy first, of the same time.
 fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
-    let mut partial = target.as_os_str().to_owned();
-    partial.push(".part");
-    let partial = PathBuf::from(partial);
+    let folder = target.parent().unwrap_or(Path::new("."));
+    let metadata = fs::metadata(input)?;
+    // No other input's, and after a kill its own again.
+    let partial = folder.join(format!(".histeqd-{:x}-{:x}.part", metadata.dev(), metadata.ino()));
     // Half a copy on a disk that is full would only make it fuller.
     let discard = || drop(fs::remove_file(&partial));
-    copy(input, &partial).inspect_err(|_| discard())?;
+    copy(input, &metadata, &partial).inspect_err(|_| discard())?;
     if !stamp.is_still_of(input) {
         discard();
         return Ok(false);
     }
     rename_new(&partial, target).inspect_err(|_| discard())?;
-    File::open(target.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+    File::open(folder)?.sync_all()?;
     remove(input, stamp)
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let metadata = fs::metadata(from)?;
+fn copy(from: &Path, metadata: &Metadata, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let copy = File::open(to)?;
     copy.set_times(FileTimes::new().set_accessed(metadata.accessed()?).set_modified(metadata.modified()?))?;
@@ -183,19 +183,31 @@ fn name_for(input: &Path, target: &Path) -> io::Result<PathBuf> {
     if let Some(folder) = target.parent() {
         fs::create_dir_all(folder)?;
     }
-    let stem = target.file_stem().unwrap_or_default();
-    let numbered = (2..).map(|number: u64| {
-        let mut name = stem.to_owned();
-        name.push(format!(".{number}"));
-        if let Some(extension) = target.extension() {
-            name.push(".");
-            name.push(extension);
-        }
-        target.with_file_name(name)
-    });
-    let mut names = std::iter::once(target.to_owned()).chain(numbered);
-    let suits = |name: &PathBuf| fs::symlink_metadata(name).is_err() || is_copy(input, name);
-    Ok(names.find(suits).expect("there are more numbers than files"))
+    let is_taken = |name: &Path| fs::symlink_metadata(name).is_ok();
+    if !is_taken(target) || is_copy(input, target) {
+        return Ok(target.to_owned());
+    }
+    // A camera may always use one name: what comes last is found among a million in forty looks.
+    let (mut taken, mut free) = (1, 2);
+    while is_taken(&numbered(target, free)) {
+        (taken, free) = (free, 2 * free);
+    }
+    while free - taken > 1 {
+        let middle = taken.midpoint(free);
+        *(if is_taken(&numbered(target, middle)) { &mut taken } else { &mut free }) = middle;
+    }
+    let last = numbered(target, taken);
+    Ok(if taken > 1 && is_copy(input, &last) { last } else { numbered(target, free) })
+}
+
+fn numbered(target: &Path, number: u64) -> PathBuf {
+    let mut name = target.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{number}"));
+    if let Some(extension) = target.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    target.with_file_name(name)
 }
 
 /// Whether a file is what [`copy_to`] makes of the input: another file, of its time and with its bytes.
@@ -250,6 +262,11 @@ mod tests {
         fn settle_durable(&self, after: &After, durable: bool) -> io::Result<bool> {
             let (input, output) = (self.at("a.png"), self.at("out.png"));
             settle(after, &input, Path::new("sub/a.png"), self.stamp, &output, durable)
+        }
+
+        /// What a killed process may have left.
+        fn copy(&self, to: &str) {
+            copy(&self.at("a.png"), &fs::metadata(self.at("a.png")).unwrap(), &self.at(to)).unwrap();
         }
 
         fn names(&self) -> Vec<String> {
@@ -401,10 +418,35 @@ mod tests {
     fn a_kill_between_a_copy_and_the_removal_leaves_no_second_copy() {
         let case = Case::new();
         fs::create_dir_all(case.at("old/sub")).unwrap();
-        copy(&case.at("a.png"), &case.at("old/sub/a.png")).unwrap();
+        case.copy("old/sub/a.png");
         assert!(case.settle(&After::Move(case.at("old"))).unwrap());
         assert_eq!(case.names(), ["old", "out.png"]);
         assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_name_that_comes_again_and_again_gets_the_next_number() {
+        let case = Case::new();
+        let old = case.at("old");
+        fs::create_dir(&old).unwrap();
+        for number in 2..40 {
+            fs::write(old.join("a.png"), "an older one").unwrap();
+            assert_eq!(
+                name_for(&case.at("a.png"), &old.join("a.png")).unwrap(),
+                numbered(&old.join("a.png"), number)
+            );
+            fs::write(numbered(&old.join("a.png"), number), "an older one").unwrap();
+        }
+        case.copy("old/a.40.png");
+        assert_eq!(name_for(&case.at("a.png"), &old.join("a.png")).unwrap(), old.join("a.40.png"));
+    }
+
+    #[test]
+    fn a_copy_takes_no_other_file_s_place_on_its_way() {
+        let case = Case::new();
+        fs::write(case.at("b.png.part"), "somebody's").unwrap();
+        assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).unwrap());
+        assert_eq!(fs::read(case.at("b.png.part")).unwrap(), b"somebody's");
     }
 
     #[test]
@@ -422,7 +464,7 @@ mod tests {
     fn a_file_of_the_same_time_and_length_is_still_another() {
         let case = Case::new();
         fs::create_dir_all(case.at("old/sub")).unwrap();
-        copy(&case.at("a.png"), &case.at("old/sub/a.png")).unwrap();
+        case.copy("old/sub/a.png");
         fs::write(case.at("old/sub/a.png"), "INPUT").unwrap();
         let time = fs::metadata(case.at("a.png")).unwrap().modified().unwrap();
         File::open(case.at("old/sub/a.png")).unwrap().set_modified(time).unwrap();

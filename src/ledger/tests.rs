@@ -108,10 +108,22 @@ fn two_inputs_with_one_output_are_rivals_while_both_exist() {
     let (first, second, output) = (case.at("a.jpg"), case.at("a.png"), case.at("out/a.png"));
     fs::write(&first, "").unwrap();
     case.ledger.begin(&entry(&first, &output)).unwrap();
-    assert_eq!(case.ledger.rival(&entry(&second, &output)).unwrap().as_deref(), Some(first.as_path()));
-    assert_eq!(case.ledger.rival(&entry(&first, &output)).unwrap(), None);
+    assert_eq!(case.ledger.rival(&entry(&second, &output), false).unwrap().as_deref(), Some(first.as_path()));
+    assert_eq!(case.ledger.rival(&entry(&first, &output), true).unwrap(), None);
     fs::remove_file(&first).unwrap();
-    assert_eq!(case.ledger.rival(&entry(&second, &output)).unwrap(), None);
+    assert_eq!(case.ledger.rival(&entry(&second, &output), false).unwrap(), None);
+}
+
+#[test]
+fn where_inputs_go_an_output_that_stands_is_its_inputs() {
+    let case = Case::new();
+    let (first, second, output) = (case.at("a.jpg"), case.at("a.png"), case.at("a.out.png"));
+    case.ledger.begin(&entry(&first, &output)).unwrap();
+    fs::write(&output, "").unwrap();
+    case.ledger.done(&first, &Outcome { device: "cpu", pixels: 1, bytes_out: 1 }).unwrap();
+    assert_eq!(case.ledger.rival(&entry(&second, &output), true).unwrap().as_deref(), Some(first.as_path()));
+    fs::remove_file(&output).unwrap();
+    assert_eq!(case.ledger.rival(&entry(&second, &output), true).unwrap(), None, "it was collected");
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! How a picture gets into its slots: decoded by the processor, or as it is for a device that decodes it.
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::fs::OFlags;
 
 use super::{Content, Stages, Work};
 use crate::codec::{self, CompressedJpeg, Decoded, Opened};
 use crate::config::JpegChoice;
 use crate::equalize::{Order, planes};
-use crate::error::PictureError;
+use crate::error::{PictureError, Refusal};
 use crate::slot::{Claim, Needs, Room, Slot, SlotError, Slots};
 use crate::source::stamp::Stamp;
 use crate::timings::{Clock, Stage};
@@ -84,8 +87,16 @@ impl Stages<'_> {
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
         let working = self.cores.work();
-        let mut file = File::open(&work.job.input).map_err(PictureError::Read)?;
+        // Not to wait for the writer of a pipe that has taken a file's place.
+        let open = File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(&work.job.input);
+        let mut file = open.map_err(PictureError::Read)?;
         let metadata = file.metadata().map_err(PictureError::Read)?;
+        if !metadata.is_file() {
+            return Err(Refusal::NotAFile.into());
+        }
         // Somebody may put another file in its place before its output is published.
         work.job.stamp.get_or_insert_with(|| Stamp::of(&metadata, false));
         let bytes_in = metadata.len();

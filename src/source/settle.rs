@@ -12,7 +12,7 @@
 //!            └───────────────┴───────────────────── Pausing ◀─────────────┘
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -86,8 +86,6 @@ pub struct Ready {
     pub path: PathBuf,
     /// Its content's state.
     pub stamp: Stamp,
-    /// How often this state failed before.
-    pub attempts: u32,
 }
 
 /// How many files are in which phase.
@@ -297,7 +295,7 @@ impl Settle {
             }
             file.phase = Phase::Running(Meanwhile::Nothing);
             let stamp = file.stamp.expect("a file becomes ready by being looked at");
-            return Some(Ready { path, stamp, attempts: file.attempts });
+            return Some(Ready { path, stamp });
         }
         None
     }
@@ -384,6 +382,15 @@ impl Settle {
         self.due.insert((at, path.to_owned()));
     }
 
+    /// Clears the queue of names that were left in it, before they are more than files: nothing may be taken for days.
+    fn forget_left_names(&mut self) {
+        if self.ready.len() > 2 * self.files.len() + 64 {
+            let mut seen = HashSet::new();
+            let is_ready = |path: &Path| self.files.get(path).is_some_and(|file| file.phase == Phase::Ready);
+            self.ready.retain(|path| is_ready(path) && seen.insert(path.clone()));
+        }
+    }
+
     fn make_ready(&mut self, path: &Path) {
         let Some(file) = self.files.get_mut(path) else { return };
         if let Some(at) = file.due.take() {
@@ -392,6 +399,7 @@ impl Settle {
         if file.phase != Phase::Ready {
             file.phase = Phase::Ready;
             self.ready.push_back(path.to_owned());
+            self.forget_left_names();
         }
     }
 }

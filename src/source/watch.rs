@@ -102,6 +102,10 @@ impl Watch {
     pub fn start(folders: Vec<PathBuf>, options: Options, now: Instant) -> Self {
         let mut notes = Vec::new();
         let notifier = if options.poll.is_some() { None } else { notifier(&mut notes) };
+        let missing = folders.iter().filter(|folder| !folder.is_dir());
+        let not_there =
+            |path| Note::Trouble(format!("{} is not there; it is watched as soon as it is", Shown(path)));
+        notes.extend(missing.map(not_there));
         let roots = folders.into_iter().map(|path| Root::new(path, now)).collect();
         Self {
             options,

@@ -171,7 +171,7 @@ pub(crate) fn free_memory() -> Result<u64> {
 ///
 /// # Safety
 /// The memory stays mapped until [`unpin`].
-pub(crate) unsafe fn pin(memory: &mut [u8]) -> Result<bool> {
+pub(crate) unsafe fn pin(memory: &mut [u8]) -> Result<()> {
     // SAFETY: the slice is mapped memory, and the caller keeps it so.
     let pinned = unsafe {
         sys::cuMemHostRegister_v2(memory.as_mut_ptr().cast(), memory.len(), sys::CU_MEMHOSTREGISTER_PORTABLE)
@@ -180,8 +180,8 @@ pub(crate) unsafe fn pin(memory: &mut [u8]) -> Result<bool> {
         CUresult::CUDA_ERROR_NOT_PERMITTED
         | CUresult::CUDA_ERROR_NOT_SUPPORTED
         | CUresult::CUDA_ERROR_OPERATING_SYSTEM
-        | CUresult::CUDA_ERROR_OUT_OF_MEMORY => Ok(false),
-        other => Ok(other.result().map(|()| true)?),
+        | CUresult::CUDA_ERROR_OUT_OF_MEMORY => Ok(()),
+        other => Ok(other.result()?),
     }
 }
 

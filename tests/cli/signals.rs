@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Place, Ran};
+use crate::harness::{Place, Ran, wait};
 
 const PICTURES: usize = 300;
 const SIDE: usize = 1000;
@@ -26,16 +26,8 @@ fn busy() -> Place {
 fn start(place: &Place) -> Child {
     let mut command = place.histeqd("in --out done --devices cpu");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("the first output", || place.tree("done").iter().any(|name| name.ends_with(".pgm")));
+    wait("the first output", || place.tree("done").iter().any(|name| name.ends_with(".pgm")));
     child
-}
-
-fn wait_until(what: &str, happened: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} never came");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 fn interrupt(child: &Child) {
@@ -81,7 +73,7 @@ fn the_first_signal_ends_a_long_search_at_once() {
     }
     let mut command = place.histeqd("in/0 --out done --devices cpu --follow");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("the signal handler", || catches_interrupts(&child));
+    wait("the signal handler", || catches_interrupts(&child));
     std::thread::sleep(Duration::from_millis(300));
     interrupt(&child);
     let asked = Instant::now();

@@ -5,22 +5,14 @@ use std::path::{Path, PathBuf};
 use histeqd::codec::{CodecError, Format};
 
 use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
+use crate::harness::collection;
 
-/// The files of `tests/data`, and those of the larger collection that `HISTEQD_CORPUS` names, if there is one.
+/// The files of `tests/data`, and those of a larger collection if there is one.
 fn files(kept: &str, part: &str) -> Vec<PathBuf> {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus =
-        std::env::var_os("HISTEQD_CORPUS").map_or_else(|| project.join("../shared/corpus"), PathBuf::from);
-    let list = |folder: PathBuf| {
-        std::fs::read_dir(folder)
-            .map(|entries| entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>())
-    };
-    let mut files = list(project.join("tests/data").join(kept)).unwrap();
-    match list(corpus.join(part)) {
-        Ok(more) => files.extend(more),
-        Err(_) => eprintln!("skipped: no larger collection at {} (set HISTEQD_CORPUS)", corpus.display()),
-    }
-    files
+    let folders =
+        [Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(kept)), collection(part)];
+    let list = |folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    folders.into_iter().flatten().flat_map(list).collect()
 }
 
 /// Decodes, writes back and decodes again.

@@ -6,53 +6,20 @@ use histeqd::codec::{Format, Target};
 use histeqd::picture::{Depth, Layout, Pixel};
 
 use super::{TARGET, decode, encode, pixels};
+use crate::samples::{Data, Random, every_layout, pam, samples};
 
-const PIXELS: [Pixel; 4] = [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba];
-
-/// A PAM file with pseudo-random samples, and those samples in the machine's byte order.
-fn pam(layout: &Layout) -> (Vec<u8>, Vec<u8>) {
-    let kind = match layout.pixel {
-        Pixel::Gray => "GRAYSCALE",
-        Pixel::GrayAlpha => "GRAYSCALE_ALPHA",
-        Pixel::Rgb => "RGB",
-        Pixel::Rgba => "RGB_ALPHA",
+/// A PAM file of noise, and its samples in the machine's byte order.
+fn noise(layout: &Layout) -> (Vec<u8>, Vec<u8>) {
+    let samples = samples(layout, Data::Random, &mut Random(1));
+    let native = match layout.depth {
+        Depth::Eight => samples.iter().map(|sample| *sample as u8).collect(),
+        Depth::Sixteen => samples.iter().flat_map(|sample| sample.to_ne_bytes()).collect(),
     };
-    let mut file = Vec::new();
-    let (width, height, depth) = (layout.width, layout.height, layout.pixel.channels());
-    let maxval = layout.depth.levels() - 1;
-    writeln!(
-        file,
-        "P7\nWIDTH {width}\nHEIGHT {height}\nDEPTH {depth}\nMAXVAL {maxval}\nTUPLTYPE {kind}\nENDHDR"
-    )
-    .unwrap();
-    let mut state = 1u32;
-    let mut noise = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 16) as u16
-    };
-    let mut native = Vec::new();
-    for _ in 0..layout.pixels() as usize * depth {
-        let sample = noise();
-        match layout.depth {
-            Depth::Eight => {
-                file.push(sample as u8);
-                native.push(sample as u8);
-            }
-            Depth::Sixteen => {
-                file.extend(sample.to_be_bytes());
-                native.extend(sample.to_ne_bytes());
-            }
-        }
-    }
-    (file, native)
+    (pam(layout, &samples), native)
 }
 
 fn layouts() -> impl Iterator<Item = Layout> {
-    PIXELS.into_iter().flat_map(|pixel| {
-        [Depth::Eight, Depth::Sixteen].into_iter().flat_map(move |depth| {
-            [(1, 1), (7, 3), (64, 33)].map(|(width, height)| Layout { width, height, pixel, depth })
-        })
-    })
+    [(1, 1), (7, 3), (64, 33)].into_iter().flat_map(|(width, height)| every_layout(width, height))
 }
 
 #[test]
@@ -60,7 +27,7 @@ fn lossless_formats_keep_every_pixel() {
     for format in [Format::Pnm, Format::Png, Format::Tiff] {
         for layout in layouts() {
             let target = Target { format: Some(format), ..TARGET };
-            let (file, native) = pam(&layout);
+            let (file, native) = noise(&layout);
             let (decoded, slot) = decode(&file, &target).unwrap();
             assert_eq!(decoded.layout, layout);
             assert_eq!(slot, native);
@@ -77,7 +44,7 @@ fn eight_bit_formats_keep_every_pixel() {
     for layout in layouts().filter(|layout| layout.depth == Depth::Eight) {
         for format in [Format::Bmp, Format::WebP] {
             let target = Target { format: Some(format), ..TARGET };
-            let (file, native) = pam(&layout);
+            let (file, native) = noise(&layout);
             let (decoded, slot) = decode(&file, &target).unwrap();
             let written = encode(&decoded, slot, &target).unwrap();
             // WebP knows no gray, and BMP no gray with alpha: they come back as colours.
@@ -92,7 +59,7 @@ fn eight_bit_formats_keep_every_pixel() {
 #[test]
 fn what_a_format_cannot_hold_is_refused_before_decoding() {
     for layout in layouts() {
-        let (file, _) = pam(&layout);
+        let (file, _) = noise(&layout);
         for format in Format::ALL {
             let target = Target { format: Some(format), ..TARGET };
             let deep =
@@ -106,7 +73,7 @@ fn what_a_format_cannot_hold_is_refused_before_decoding() {
 #[test]
 fn gray_is_luma_in_every_lossless_format() {
     for layout in layouts() {
-        let (file, native) = pam(&layout);
+        let (file, native) = noise(&layout);
         let (decoded, slot) = decode(&file, &Target { gray: true, ..TARGET }).unwrap();
         let expected = if layout.pixel.has_alpha() { Pixel::GrayAlpha } else { Pixel::Gray };
         assert_eq!(decoded.layout, Layout { pixel: expected, ..layout });

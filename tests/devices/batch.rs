@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::histeqd;
+use crate::harness::{histeqd, wait};
 
 /// A folder of pictures.
 pub(crate) struct Batch {
@@ -95,7 +94,7 @@ pub(crate) fn under_way(batch: &Batch, devices: &str, workers: usize) -> (Child,
     // One that hangs late keeps the batch from ending before the test has done its deed.
     let mut command = batch.histeqd(devices, "out");
     let child = command.args(["--device-timeout", "2s"]).env("HISTEQD_FAULT", "hang@10").spawn().unwrap();
-    wait_until("the first output is there", || has_output(&batch.out("out")));
+    wait("the first output", || has_output(&batch.out("out")));
     let found = workers_of(child.id());
     assert_eq!(found.len(), workers);
     (child, found)
@@ -121,15 +120,6 @@ pub(crate) fn workers_of(parent: u32) -> Vec<i32> {
 /// Whether the process runs; one that only waits to be reaped does not.
 pub(crate) fn alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-}
-
-/// Polls until it happened.
-pub(crate) fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < Duration::from_secs(20), "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Sends a signal.

@@ -5,23 +5,11 @@ use rustix::process::Signal;
 
 use super::batch::{Batch, by, notes, signal, under_way};
 use crate::harness::gpus;
-use crate::samples::{DATA, Data, Random, every_layout, layout, samples};
+use crate::samples::{DATA, Data, Random, every_layout, layout, pam, samples};
 
-/// A PAM.
-fn pam(layout: Layout, data: Data, random: &mut Random) -> Vec<u8> {
-    let Layout { width, height, pixel, depth } = layout;
-    let (channels, maximum) = (pixel.channels(), depth.levels() - 1);
-    let kind = ["GRAYSCALE", "GRAYSCALE_ALPHA", "RGB", "RGB_ALPHA"][channels - 1];
-    let mut bytes = format!(
-        "P7\nWIDTH {width}\nHEIGHT {height}\nDEPTH {channels}\nMAXVAL {maximum}\nTUPLTYPE {kind}\nENDHDR\n"
-    )
-    .into_bytes();
-    let samples = samples(&layout, data, random);
-    match depth {
-        Depth::Eight => bytes.extend(samples.iter().map(|sample| *sample as u8)),
-        Depth::Sixteen => bytes.extend(samples.iter().flat_map(|sample| sample.to_be_bytes())),
-    }
-    bytes
+/// A PAM of such data.
+fn picture(layout: Layout, data: Data, random: &mut Random) -> Vec<u8> {
+    pam(&layout, &samples(&layout, data, random))
 }
 
 /// Every depth, number of channels and kind of data, at sizes from 1x1 on, most of them odd.
@@ -36,11 +24,11 @@ fn pictures() -> Vec<(String, Vec<u8>)> {
         _ => Vec::new(),
     });
     let mut random = Random(2026);
-    let mut picture = |(layout, data)| {
+    let mut named = |(layout, data)| {
         let Layout { width, height, pixel, depth } = layout;
-        (format!("{width}x{height}-{pixel:?}-{depth:?}-{data:?}.pam"), pam(layout, data, &mut random))
+        (format!("{width}x{height}-{pixel:?}-{depth:?}-{data:?}.pam"), picture(layout, data, &mut random))
     };
-    small.chain(large).map(&mut picture).collect()
+    small.chain(large).map(&mut named).collect()
 }
 
 fn assert_parity(flags: &[&str]) {
@@ -95,7 +83,7 @@ fn gpus_are_taken_where_they_pay() {
         .map(|number| {
             (
                 format!("{number}.pgm"),
-                pam(layout(256, 256, Pixel::Gray, Depth::Sixteen), Data::Natural, &mut random),
+                picture(layout(256, 256, Pixel::Gray, Depth::Sixteen), Data::Natural, &mut random),
             )
         })
         .collect();
@@ -113,11 +101,12 @@ fn gpus_are_taken_where_they_pay() {
 /// So many gray pictures.
 fn many(count: u32, flags: &'static [&'static str]) -> Batch {
     let mut random = Random(7);
-    let picture = |number: u32| {
-        let bytes = pam(layout(1500 + number, 1000, Pixel::Gray, Depth::Eight), Data::Natural, &mut random);
+    let named = |number: u32| {
+        let bytes =
+            picture(layout(1500 + number, 1000, Pixel::Gray, Depth::Eight), Data::Natural, &mut random);
         (format!("{number}.pgm"), bytes)
     };
-    Batch::new((0..count).map(picture), flags)
+    Batch::new((0..count).map(named), flags)
 }
 
 fn assert_survives(fault: &str, said: &str) {

@@ -14,8 +14,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::batch::{notes, signal, wait_until, workers_of};
-use crate::harness::{devices, gpu_or_skip, histeqd};
+use super::batch::{notes, signal, workers_of};
+use crate::harness::{devices, gpu_or_skip, histeqd, wait};
 
 /// What a GPU does whole.
 const GPUS: [&str; 7] = ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg", "metadata.jpg", "tiny.jpg"];
@@ -143,7 +143,6 @@ fn assert_alike(name: &str, by_gpu: &[u8], by_cpu: &[u8], most: f64) {
     assert_eq!(segments(by_gpu), segments(by_cpu), "{name}");
     let (gpu, cpu) = (planes(by_gpu), planes(by_cpu));
     let (luma, chroma) = (difference(&gpu.0, &cpu.0), difference(&gpu.1, &cpu.1));
-    eprintln!("{name}: luma differs by {luma:?}, chroma by {chroma:?}");
     // In the smallest picture one sample of chroma is the mean. The largest difference would show one wrong block or edge.
     let largest = luma.0.max(chroma.0);
     assert!(luma.1 <= most && chroma.1 <= 1.0 && largest <= 16, "{name}: luma {luma:?}, chroma {chroma:?}");
@@ -395,7 +394,6 @@ fn a_gpu_finds_the_damage_that_the_processor_finds() {
             broken += usize::from(!is_whole);
         }
     }
-    eprintln!("{whole} were whole, {broken} were damaged");
     assert!(whole > 20 && broken > 200, "{whole} were whole, {broken} were damaged");
 }
 
@@ -484,7 +482,7 @@ fn a_worker_killed_among_jpegs_costs_nothing() {
     // Those that hang late keep the batch from ending before they are killed.
     let child = command.env("HISTEQD_FAULT", "hang@60").spawn().unwrap();
     let is_output = |entry: fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
-    wait_until("the first output is there", || {
+    wait("the first output", || {
         fs::read_dir(folder.path().join("gpu"))
             .is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(is_output)))
     });

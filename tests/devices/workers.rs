@@ -10,9 +10,9 @@ use histeqd::worker::protocol::{Channel, FromWorker, ToWorker};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::batch::{Batch, alive, by, notes, signal, under_way, wait_until};
+use super::batch::{Batch, alive, by, notes, signal, under_way};
 use super::jpeg::{data, planes, segments};
-use crate::harness::histeqd;
+use crate::harness::{histeqd, wait};
 
 const PICTURES: usize = 60;
 
@@ -126,7 +126,7 @@ fn no_worker_outlives_the_main_process() {
     let (mut child, workers) = under_way(&batch, "cpu-workers:2", 2);
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("the workers are gone", || !workers.iter().any(|&pid| alive(pid)));
+    wait("the end of the workers", || !workers.iter().any(|&pid| alive(pid)));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_kil
     let batch = pictures(300, &["--threads", "90"]);
     let (mut child, workers) = under_way(&batch, "cpu-workers:1", 1);
     signal(workers[0], Signal::STOP);
-    wait_until("the run ends", || child.try_wait().unwrap().is_some());
+    wait("the end of the run", || child.try_wait().unwrap().is_some());
     let summary = batch.assert_done(&child.wait_with_output().unwrap(), "out");
     // A fast one had done most of them before it was stopped.
     let said = notes(&summary);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::service::{Service, drop_in, expected, from_environment, outputs, picture, times_done, wait};
-use crate::harness::{BRIGHT, DULL, Place};
+use super::service::{Service, drop_in, expected, from_environment, outputs, picture, times_done};
+use crate::harness::{BRIGHT, DULL, Place, skipped, wait};
 
 /// Everything is done within so long, on a machine that does much else.
 const VERY_LONG: Duration = Duration::from_secs(1200);
@@ -40,7 +40,7 @@ fn what_the_kernel_forgot_to_tell_is_found() {
     let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     let files: usize = queue.trim().parse::<usize>().unwrap() / 3 + 500;
     if files > 50_000 {
-        eprintln!("SKIPPED: the kernel's queue is too long to be filled here: {queue}");
+        skipped(format_args!("the kernel's queue is too long to be filled: {queue}"));
         return;
     }
     let place = Place::new();

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::service::{
-    Service, drop_in, expected, outputs, picture, times_done, wait, wait_for, write_slowly,
-};
-use crate::harness::{BRIGHT, DULL, Place};
+use super::service::{Service, drop_in, expected, outputs, picture, times_done, wait_for, write_slowly};
+use crate::harness::{BRIGHT, DULL, Place, wait};
 
 fn is_bright(place: &Place, name: &str) -> bool {
     fs::read(place.path("out").join(name)).is_ok_and(|output| output == BRIGHT)

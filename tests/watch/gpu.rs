@@ -9,8 +9,8 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use super::service::{Service, drop_in, expected, outputs, picture, times_done, wait, wait_for};
-use crate::harness::{Place, gpus};
+use super::service::{Service, drop_in, expected, outputs, picture, times_done, wait_for};
+use crate::harness::{Place, gpus, wait};
 
 /// Pictures dropped by one test: on a fast GPU machine the watch is busy with them for a second or two.
 const PICTURES: u64 = 150;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use super::service::{LONG, Service, drop_in, outputs, wait};
-use crate::harness::{DULL, Place};
+use super::service::{Service, drop_in, outputs};
+use crate::harness::{DULL, LONG, Place, wait};
 
 /// The next message to the service manager that has this in it.
 fn told(socket: &UnixDatagram, what: &str) -> String {

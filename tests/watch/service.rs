@@ -6,15 +6,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::Place;
+use crate::harness::{Place, wait};
 use crate::samples::Random;
-
-/// Long enough for a machine that does much else.
-pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// `histeqd --watch in --out out` in a place; it is killed when dropped.
 pub(crate) struct Service {
@@ -93,15 +90,6 @@ impl Drop for Service {
     }
 }
 
-/// Waits for something that has to come true.
-pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < LONG, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// A gray picture that is another one for every `seed`, with dull levels.
 pub(crate) fn picture(seed: u64, side: usize) -> Vec<u8> {
     let mut random = Random(seed);
@@ -146,7 +134,7 @@ pub(crate) fn outputs(place: &Place) -> Vec<String> {
     place.tree("out").into_iter().filter(|name| !name.starts_with(".histeqd/")).collect()
 }
 
-/// Waits until every input's output is there and right, and nothing else is.
+/// Waits until every input's output is there and right.
 pub(crate) fn wait_for(place: &Place, expected: &BTreeMap<String, Vec<u8>>) {
     let is_right = |(name, content): (&String, &Vec<u8>)| {
         fs::read(place.path("out").join(name)).is_ok_and(|output| output == *content)

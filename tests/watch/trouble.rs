@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use super::service::{Service, drop_in, expected, picture, wait};
-use crate::harness::{Place, binary};
+use super::service::{Service, drop_in, expected, picture};
+use crate::harness::{Place, binary, skipped, wait};
 
 #[test]
 fn no_output_lands_in_a_watched_folder() {
@@ -49,17 +49,13 @@ fn a_full_disk_is_waited_for() {
          exec '{}' --watch in --out out --state state --verbose",
         binary()
     );
-    let mut flags = vec!["--mount"];
-    if !rustix::process::geteuid().is_root() {
-        flags.extend(["--user", "--map-root-user"]);
-    }
-    let service = Service::spawn(&place, place.command("unshare", flags).args(["sh", "-c", &script]));
+    let service = Service::spawn(&place, &mut place.with_mounts(&script));
     let log = || service.log();
     wait("the mount", || {
         log().contains("watching ") || log().contains("unshare:") || log().contains("mount:")
     });
     if !log().contains("watching ") {
-        eprintln!("SKIPPED: no mounts of our own here: {}", log());
+        skipped(format_args!("no mounts of our own here: {}", log()));
         return;
     }
     let inputs: BTreeMap<_, _> =

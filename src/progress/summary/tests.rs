@@ -17,7 +17,7 @@ fn done(device: &str) -> Event {
 }
 
 fn failed(input: impl Into<PathBuf>) -> Event {
-    Event::Failed { input: input.into(), error: PictureError::Device("all are gone".into()), planned: true }
+    Event::Failed { input: input.into(), error: PictureError::Plot("no room".into()), planned: true }
 }
 
 fn skipped(why: Skip) -> Event {
@@ -56,7 +56,7 @@ fn the_text_names_devices_skips_failures_and_what_is_left() {
                     Skipped: 1 already done (--overwrite does them again), 2 not pictures\n\
                     Note: 1 lossy WebP written without loss, and larger\n\
                     Failed: 1\n  \
-                      in/x.png: no device could do it: all are gone\n\
+                      in/x.png: its plot cannot be drawn: no room\n\
                     Stopped: 2 pictures not begun; the same command goes on with them\n";
     assert_eq!(summary.text(), expected);
     assert_eq!(summary.exit(), Exit::Stopped);
@@ -66,7 +66,7 @@ fn the_text_names_devices_skips_failures_and_what_is_left() {
 fn many_failures_are_cut_in_the_text_and_whole_in_json() {
     let summary = summary((0..25).map(|n| failed(format!("{n}.png"))).collect());
     assert!(summary.text().ends_with(
-        "19.png: no device could do it: all are gone\n  and 5 more, each named above when it happened\n"
+        "19.png: its plot cannot be drawn: no room\n  and 5 more, each named above when it happened\n"
     ));
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     assert_eq!(json["failed"].as_array().unwrap().len(), 25);
@@ -118,7 +118,7 @@ fn json_has_every_figure_and_no_name_is_lost() {
     let expected = serde_json::json!({
         "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 },
         "remarks": { "picture-alone": 1 },
-        "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "no device could do it: all are gone" }],
+        "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "its plot cannot be drawn: no room" }],
         "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
         "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],
     });
