@@ -51,10 +51,10 @@ pub enum CodecError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The machine could not give the memory.
-    #[error("out of memory: {bytes} bytes were not to be had")]
+    #[error("out of memory{}; lower --memory or --threads", .bytes.map_or_else(String::new, |bytes| format!(": {bytes} bytes were not to be had")))]
     OutOfMemory {
-        /// How many bytes were asked for.
-        bytes: u64,
+        /// How many bytes were asked for, where that is known.
+        bytes: Option<u64>,
     },
     /// A coding library refused valid pixels: a fault of this program, not of the picture.
     #[error("encoding {format} failed: {reason}")]

@@ -236,7 +236,9 @@ fn read_nested(
             }
         } else {
             let data = bytes.at(place.offset, place.length)?;
-            directory.entries.push((tag, Value::Data { kind, bytes: little_endian(data, kind, form) }));
+            directory
+                .entries
+                .push((tag, Value::Data { kind, bytes: little_endian(data, unit_kind(tag, kind), form) }));
         }
     }
     directory.entries.sort_by_key(|(tag, _)| *tag);
@@ -315,6 +317,13 @@ pub(super) fn changed(
         }
     }
     Ok(Some((at, entry)))
+}
+
+/// As what kind of value a tag's bytes are to be turned: IPTC's are bytes, also where a writer calls them numbers of four.
+fn unit_kind(tag: u16, kind: u16) -> u16 {
+    const IPTC: u16 = 33723;
+    const UNDEFINED: u16 = 7;
+    if tag == IPTC { UNDEFINED } else { kind }
 }
 
 fn little_endian(data: &[u8], kind: u16, form: Form) -> Vec<u8> {
@@ -399,6 +408,15 @@ mod tests {
         let (form, offset) = header(file).unwrap();
         let (directory, next) = read(file, form, offset).unwrap();
         assert_eq!((directory.number(274), next), (Some(6), 0));
+    }
+
+    #[test]
+    fn iptc_is_bytes_whatever_a_writer_calls_it() {
+        // MM, one entry: IPTC-NAA, LONG, 1, the bytes 1c 02 00 00.
+        let file = b"MM\0*\0\0\0\x08\0\x01\x83\xbb\0\x04\0\0\0\x01\x1c\x02\0\0\0\0\0\0";
+        let (form, offset) = header(file).unwrap();
+        let (directory, _) = read(file, form, offset).unwrap();
+        assert_eq!(directory.bytes(33723), Some(&b"\x1c\x02\0\0"[..]));
     }
 
     #[test]

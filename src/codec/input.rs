@@ -24,7 +24,7 @@ pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>, limits: &Limits) 
         buffer.shrink_to(wanted);
     }
     // Without room it would be read in small pieces first.
-    buffer.try_reserve(HEAD as usize).map_err(|_| CodecError::OutOfMemory { bytes: HEAD })?;
+    buffer.try_reserve(HEAD as usize).map_err(|_| CodecError::OutOfMemory { bytes: Some(HEAD) })?;
     file.take(HEAD).read_to_end(buffer)?;
     Ok(())
 }
@@ -37,7 +37,7 @@ pub(super) fn read_rest<'b>(
 ) -> Result<&'b mut [u8], CodecError> {
     let length = file.metadata()?.len();
     let left = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(buffer.len());
-    buffer.try_reserve_exact(left).map_err(|_| CodecError::OutOfMemory { bytes: length })?;
+    buffer.try_reserve_exact(left).map_err(|_| CodecError::OutOfMemory { bytes: Some(length) })?;
     // What is no regular file has no length to check beforehand.
     let most = limits.max_bytes.saturating_add(1).saturating_sub(buffer.len() as u64);
     file.take(most).read_to_end(buffer)?;

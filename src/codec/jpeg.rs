@@ -254,8 +254,8 @@ impl<'a> Source<'a> {
                 let (tables, chroma) = match self.read_luma(luma.plane(&mut *slot), workspace)? {
                     Some(Picture { tables, rest }) => (tables, Chroma::Coefficients(rest)),
                     None => {
-                        let mut samples =
-                            coding::zeros(size.bytes()).ok_or(CodecError::OutOfMemory { bytes: 0 })?;
+                        let mut samples = coding::zeros(size.bytes())
+                            .ok_or(CodecError::OutOfMemory { bytes: Some(size.bytes() as u64) })?;
                         let [cb, cr] = size.planes_mut(&mut samples);
                         let tables = self.reader.read_planes(&mut [luma.plane(slot), cb, cr]);
                         (tables.map_err(decode_error)?, Chroma::Samples(size, samples))
@@ -408,7 +408,18 @@ fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
 }
 
 fn decode_error(fault: Fault) -> CodecError {
-    if fault.out_of_memory { CodecError::OutOfMemory { bytes: 0 } } else { malformed(fault.message) }
+    if fault.out_of_memory {
+        return CodecError::OutOfMemory { bytes: None };
+    }
+    // libjpeg's words for luma whose factors are no multiples of chroma's.
+    if fault.message.starts_with("Fractional sampling") {
+        let remedy = "leave out --format and --color, or convert it to 4:4:4 or 4:2:0 first";
+        return CodecError::unsupported(
+            "a JPEG of this subsampling, but as a JPEG with its luma equalized",
+            remedy,
+        );
+    }
+    malformed(fault.message)
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {

@@ -143,6 +143,8 @@ pub struct Decoded {
 pub enum Remark {
     /// A JPEG's previews, gain map or video, made for the old contrast, were left out.
     PictureAlone,
+    /// A TIFF's layers, made for the old contrast, were left out.
+    WithoutLayers,
     /// A lossy WebP was written without loss, and is larger.
     NowLossless,
 }
@@ -152,6 +154,7 @@ impl Decoded {
     pub fn remark(&self, target: &Target) -> Option<Remark> {
         match &self.native {
             Native::Jpeg(jpeg) if jpeg.had_more => Some(Remark::PictureAlone),
+            Native::Tiff(tiff) if tiff.had_layers => Some(Remark::WithoutLayers),
             Native::WebP(webp) if webp.lossy && target.format_for(self.format) == Format::WebP => {
                 Some(Remark::NowLossless)
             }

@@ -35,6 +35,8 @@ pub(super) struct Native {
     /// What the fourth (or second) channel is, by the tag ExtraSamples; 2 is alpha that was not multiplied in.
     extra_sample: u16,
     big: bool,
+    /// Whether layers were left out.
+    pub(super) had_layers: bool,
     kept: ifd::Directory,
 }
 
@@ -123,18 +125,17 @@ impl<'a> Source<'a> {
                 compression: header.compression,
                 extra_sample: header.extra_sample.unwrap_or(tags::UNASSOCIATED),
                 big: header.form.big,
+                had_layers: self.directory.get(tags::LAYERS).is_some(),
                 kept: tags::kept(&self.directory),
             })),
         })
     }
 
-    /// The picture's size has been checked, and no value or chunk is larger than the file.
+    /// The picture's size has been checked, and the decoder's own limits, which are for any picture, do not know it; no chunk is larger
+    /// than the file.
     fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        limits.decoding_buffer_size = usize::try_from(self.header.layout.bytes()).unwrap_or(usize::MAX);
-        let file_bytes = usize::try_from(self.file.file_bytes()).unwrap_or(usize::MAX);
-        limits.ifd_value_size = file_bytes;
-        limits.intermediate_buffer_size = file_bytes;
+        let mut limits = Limits::unlimited();
+        limits.intermediate_buffer_size = usize::try_from(self.file.file_bytes()).unwrap_or(usize::MAX);
         limits
     }
 }
@@ -170,7 +171,7 @@ fn read_planes(
         let (columns, rows) = decoder.chunk_data_dimensions(chunk);
         let (columns, length) = (columns as usize, columns as usize * rows as usize * bytes);
         buffer.clear();
-        buffer.try_reserve(length).map_err(|_| CodecError::OutOfMemory { bytes: length as u64 })?;
+        buffer.try_reserve(length).map_err(|_| CodecError::OutOfMemory { bytes: Some(length as u64) })?;
         buffer.resize(length, 0);
         decoder.read_chunk_bytes(chunk, &mut buffer).map_err(decode_error)?;
         for (row, samples) in buffer.chunks_exact(columns * bytes).enumerate().take(height - top) {

@@ -31,7 +31,9 @@ impl std::fmt::Debug for Source<'_> {
 impl<'a> Source<'a> {
     /// Reads the chunks of a whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        let decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
+        let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
+        // A chunk may claim any length.
+        decoder.set_memory_limit(bytes.len());
         if decoder.is_animated() {
             return Err(CodecError::unsupported("an animated WebP", "extract the frames first"));
         }

@@ -267,6 +267,7 @@ impl Remark {
     pub(crate) const fn of_one(self) -> &'static str {
         match self {
             Self::PictureAlone => "its previews, gain map or video show the old contrast and are left out",
+            Self::WithoutLayers => "its layers show the old contrast and are left out",
             Self::NowLossless => "a lossy WebP, written without loss and larger",
         }
     }
@@ -279,6 +280,9 @@ impl Remark {
                 format!(
                     "{count} JPEG{plural} without previews, gain maps or videos, which show the old contrast"
                 )
+            }
+            Self::WithoutLayers => {
+                format!("{count} TIFF{plural} without layers, which show the old contrast")
             }
             Self::NowLossless => format!("{count} lossy WebP{plural} written without loss, and larger"),
         }

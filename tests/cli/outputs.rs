@@ -176,6 +176,12 @@ fn a_broken_picture_leaves_no_file() {
 }
 
 #[test]
+fn an_output_folder_that_cannot_be_made_is_an_error() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out /proc/x").exits(3).says("/proc/x");
+}
+
+#[test]
 fn new_outputs_can_be_read_by_whom_the_umask_lets() {
     let place = Place::with(&["in/a.pgm"]);
     let script = format!("umask 027; '{}' in --out done --quiet", crate::harness::binary());

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use histeqd::codec::{self, CodecError};
+use histeqd::codec::{self, CodecError, Remark};
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
 
@@ -201,6 +201,26 @@ fn an_extra_sample_that_goes_without_saying_is_alpha() {
         let file = form.file(&form.samples(), |tags| tags.retain(|(tag, _)| *tag != 338));
         assert!(decoded(&file).unwrap() == form.samples(), "{channels} channels");
     }
+}
+
+#[test]
+fn layers_are_left_out_with_a_remark() {
+    const LAYERS: u16 = 37724;
+    let file = PLAIN.file(&PLAIN.samples(), |tags| tags.push((LAYERS, vec![0xab; 40])));
+    let (picture, slot) = decode(&file, &TARGET).unwrap();
+    assert_eq!(picture.remark(&TARGET), Some(Remark::WithoutLayers));
+    let (again, _) = decode(&encode(&picture, slot, &TARGET).unwrap(), &TARGET).unwrap();
+    assert_eq!(again.remark(&TARGET), None);
+}
+
+#[test]
+fn tiles_whose_rows_of_bits_end_within_a_byte_are_refused() {
+    let file = PLAIN.file(&PLAIN.samples(), |tags| {
+        first(258, |_| 1)(tags);
+        tags.push((322, vec![20]));
+    });
+    let error = decoded(&file).unwrap_err().to_string();
+    assert!(error.contains("tiles of 20 samples of 1 bits across"), "{error}");
 }
 
 #[test]

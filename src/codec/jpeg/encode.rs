@@ -146,7 +146,7 @@ fn no_room(what: String) -> CodecError {
 
 fn encode_error(fault: Fault) -> CodecError {
     if fault.out_of_memory {
-        CodecError::OutOfMemory { bytes: 0 }
+        CodecError::OutOfMemory { bytes: None }
     } else {
         CodecError::encoder(Format::Jpeg, fault.message)
     }

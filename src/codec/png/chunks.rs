@@ -55,8 +55,7 @@ impl<'a> Chunks<'a> {
 
 /// Whether an unknown ancillary chunk declares itself independent of the pixels: fourth letter (and first) in lower case.
 fn safe_to_copy(kind: [u8; 4]) -> bool {
-    const KNOWN: [&[u8; 4]; 2] = [b"tIME", b"sPLT"];
-    kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase() && !KNOWN.contains(&&kind)
+    kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase()
 }
 
 struct Chunk<'a> {

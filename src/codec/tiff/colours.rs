@@ -52,7 +52,7 @@ fn look_up(slot: &mut [u8], start: usize, palette: &[[u8; 3]], bits: u32) {
     let most = (1usize << bits) - 1;
     for i in 0..slot.len() - start {
         // Indices have been carried to the full range of 8 bits like any sample; this is its exact inverse.
-        let index = usize::from(slot[start + i]) * most / 255;
+        let index = (usize::from(slot[start + i]) * most + 127) / 255;
         slot[3 * i..3 * i + 3].copy_from_slice(&palette[index]);
     }
 }
@@ -91,6 +91,24 @@ fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::samples::rescale;
+
+    #[test]
+    fn every_index_of_every_depth_finds_its_colour() {
+        for bits in 1..=8 {
+            let most = (1u32 << bits) - 1;
+            let palette: Vec<[u8; 3]> = (0..=most).map(|index| [index as u8, 7, 9]).collect();
+            let mut slot = vec![0; 2 * palette.len()];
+            slot.extend((0..=most).map(|index| rescale(index, most, 255) as u8));
+            look_up(&mut slot, 2 * palette.len(), &palette, bits);
+            assert_eq!(slot, palette.concat(), "{bits} bits");
         }
     }
 }

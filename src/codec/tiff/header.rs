@@ -240,6 +240,10 @@ fn refuse_depths(directory: &Directory, bits: u32, method: u64, colours: Colours
     if packed && directory.number(tags::PREDICTOR).is_some_and(|p| p > 1) {
         return Err(unsupported(format!("a TIFF with a predictor for samples of {bits} bits")));
     }
+    let tile = directory.number(tags::TILE_WIDTH).unwrap_or(0);
+    if packed && !tile.is_multiple_of(8) {
+        return Err(unsupported(format!("a TIFF with tiles of {tile} samples of {bits} bits across")));
+    }
     if bits != 8 && method == tags::JPEG || bits != 1 && method == tags::GROUP_4 {
         return Err(unsupported(format!("a TIFF of {bits} bits compressed by JPEG or CCITT group 4")));
     }

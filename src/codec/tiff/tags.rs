@@ -31,6 +31,9 @@ pub(super) const STORED: u64 = 1;
 pub(super) const GROUP_4: u64 = 4;
 pub(super) const JPEG: u64 = 7;
 
+/// Photoshop's layers, which it shows in place of the picture.
+pub(super) const LAYERS: u16 = 37724;
+
 /// Values of [`PHOTOMETRIC`].
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
@@ -40,49 +43,57 @@ pub(super) const ASSOCIATED: u16 = 1;
 pub(super) const UNASSOCIATED: u16 = 2;
 
 /// What describes how or at which contrast the pixels are stored: written anew, or no longer true.
-const STORAGE: [u16; 42] = [
+const STORAGE: [u16; 43] = [
+    // What kind of page this is.
     254,
-    255, // what kind of page this is
+    255,
     WIDTH,
     HEIGHT,
     BITS_PER_SAMPLE,
     COMPRESSION,
     PHOTOMETRIC,
+    // Thresholding and its cells.
     263,
     264,
     265,
-    FILL_ORDER, // threshholding, cells
+    FILL_ORDER,
     STRIP_OFFSETS,
     SAMPLES_PER_PIXEL,
     ROWS_PER_STRIP,
     STRIP_BYTE_COUNTS,
+    // Least and greatest sample.
     280,
-    281, // least and greatest sample
+    281,
     PLANAR_CONFIGURATION,
+    // Free space, gray response, fax options, transfer function.
     288,
     289,
     290,
     291,
     292,
     293,
-    301, // free space, gray response, fax options, transfer function
+    301,
     PREDICTOR,
     COLOUR_MAP,
+    // Halftones, tiles.
     321,
     322,
     323,
     324,
-    325, // halftones, tiles
+    325,
     SUB_IFDS,
     EXTRA_SAMPLES,
     SAMPLE_FORMAT,
+    // Least and greatest sample of any format, JPEG tables.
     340,
     341,
-    347, // least and greatest sample, JPEG tables
+    347,
+    // YCbCr.
     529,
     530,
     531,
-    532, // YCbCr
+    532,
+    LAYERS,
 ];
 
 /// The tags of a TIFF's directory that EXIF has in its first one too: they describe the picture, not its storage.

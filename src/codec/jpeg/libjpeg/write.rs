@@ -124,7 +124,7 @@ fn write_prepared(
     prepare: impl FnOnce(&mut jpeg_compress_struct),
 ) -> Result<(), Fault> {
     out.clear();
-    let writer = Writer::new(out);
+    let writer = Writer::new(out)?;
     // SAFETY: `state` is valid and used by nobody else; `new` has created the object.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
@@ -151,7 +151,7 @@ fn write_prepared(
 /// The standard's example tables, for Y and for Cb and Cr, scaled for a quality as libjpeg does.
 fn quality_tables(quality: u8) -> Result<[QuantTable; 2], Fault> {
     let mut out = Vec::new();
-    let writer = Writer::new(&mut out);
+    let writer = Writer::new(&mut out)?;
     // SAFETY: `state` is valid and used by nobody else; `new` has created the object; the two tables exist once they are set.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
@@ -295,7 +295,7 @@ struct State {
 
 impl Writer {
     /// `out` must outlive the writer; `write` keeps it borrowed.
-    fn new(out: &mut Vec<u8>) -> Self {
+    fn new(out: &mut Vec<u8>) -> Result<Self, Fault> {
         // SAFETY: plain data of C, which `jpeg_create_compress` initializes.
         let info: jpeg_compress_struct = unsafe { mem::zeroed() };
         let manager = jpeg_destination_mgr {
@@ -307,13 +307,14 @@ impl Writer {
         };
         let destination = Destination { manager, out };
         let state = Box::into_raw(Box::new(State { info, errors: error_manager(), destination }));
-        // SAFETY: `state` is valid and at a fixed address; creating an object can fail only for a library of another version.
-        unsafe {
+        let writer = Self { state };
+        // SAFETY: `state` is valid and at a fixed address. The writer owns it by now: destroying what was not quite created is allowed.
+        catch(|| unsafe {
             (*state).info.common.err = &raw mut (*state).errors;
             jpeg_create_compress(&raw mut (*state).info);
             (*state).info.dest = (&raw mut (*state).destination).cast();
-        }
-        Self { state }
+        })?;
+        Ok(writer)
     }
 }
 
