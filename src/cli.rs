@@ -28,8 +28,9 @@ written, 8 and 16 bit.
 
 An output appears whole or not at all. A picture is skipped when its output exists
 and is not older than the input; so the same command, run again, goes on where it
-stopped. Hidden files are left out, and in folders so are files that are no
-pictures.";
+stopped. Hidden files are left out, and in folders so are files that neither are
+nor claim to be pictures. One that is called like a picture and is none, or is of a
+kind that is not read, fails, with the reason; --exclude leaves it out.";
 
 const AFTER: &str = "\
 Examples:
@@ -137,6 +138,8 @@ pub struct Cli {
     split_channels: bool,
 
     /// List what would be done, and write nothing
+    ///
+    /// No file is read: those that turn out to be no pictures are listed too.
     #[arg(long, short = 'n', help_heading = "Report")]
     dry_run: bool,
 
@@ -383,6 +386,29 @@ mod tests {
         );
         let error = parse("a -o b --no-config --jpeg gpu --devices cpu").unwrap().resolve().unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{error}");
+    }
+
+    #[test]
+    fn flags_of_a_service_need_one() {
+        let refused = |line: &str| parse(line).unwrap().resolve().unwrap_err().to_string();
+        for flag in ["--after delete", "--failed bad", "--settle 1s", "--listen 127.0.0.1:1"] {
+            let name = flag.split(' ').next().unwrap();
+            let error = refused(&format!("a -o b --no-config {flag}"));
+            assert_eq!(error, format!("{name} has no effect without --watch"));
+            settings(&format!("--watch a -o b {flag}"));
+        }
+        assert_eq!(
+            refused("a -o b --no-config --state c"),
+            "--state has no effect without --watch or --resume"
+        );
+        settings("--resume a -o b --state c");
+        assert!(parse("--print-config --no-config --after delete").unwrap().resolve().is_ok());
+        for flag in ["--json", "--overwrite", "--dry-run"] {
+            assert_eq!(
+                parse(&format!("--watch a -o b {flag}")).unwrap_err().kind(),
+                ErrorKind::ArgumentConflict
+            );
+        }
     }
 
     #[test]
