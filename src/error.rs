@@ -104,7 +104,7 @@ pub enum Refusal {
         /// The output.
         output: PathBuf,
     },
-    /// It was given by name and is something that has no content to read: a socket, a pipe, a device.
+    /// It is something that has no content to read: a socket, a pipe, a device.
     #[error("not a regular file")]
     NotAFile,
 }

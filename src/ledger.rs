@@ -204,11 +204,20 @@ impl Ledger {
 
     /// A picture is about to be done.
     pub fn begin(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
+        self.insert(entry, "running")
+    }
+
+    /// A picture is not begun, for now.
+    pub fn refuse(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
+        self.insert(entry, "retry")
+    }
+
+    fn insert(&self, entry: &Entry<'_>, state: &str) -> Result<(), LedgerError> {
         let before = identity(entry.output);
         let mut insert = self.db.prepare_cached(
             "INSERT OR REPLACE INTO picture
                  (input, size, mtime, inode, settings, output, state, started, before_inode, before_mtime)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'running', ?7, ?8, ?9)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?10, ?7, ?8, ?9)",
         )?;
         insert.execute(params![
             bytes(entry.input),
@@ -220,6 +229,7 @@ impl Ledger {
             now_ns(),
             before.map(|(inode, _)| inode),
             before.map(|(_, mtime)| mtime),
+            state,
         ])?;
         Ok(())
     }
@@ -264,23 +274,30 @@ impl Ledger {
         Ok(())
     }
 
-    /// Another input that has the same output: one that still exists, or, where inputs go when they are done, one whose output still
-    /// stands.
-    pub fn rival(&self, entry: &Entry<'_>, inputs_go: bool) -> Result<Option<PathBuf>, LedgerError> {
-        let mut query = self
-            .db
-            .prepare_cached("SELECT input, state = 'done' FROM picture WHERE output = ?1 AND input <> ?2")?;
+    /// Other inputs that have the same output, or are about to: those that still exist, and, where inputs go when they are done, those
+    /// whose output still stands.
+    pub fn rivals(&self, entry: &Entry<'_>, inputs_go: bool) -> Result<Vec<PathBuf>, LedgerError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT input, state = 'done' FROM picture
+             WHERE output = ?1 AND input <> ?2 AND state IN ('running', 'done')",
+        )?;
         let rows = query.query_map([bytes(entry.output), bytes(entry.input)], |row| {
             Ok((path(row.get(0)?), row.get::<_, bool>(1)?))
         })?;
+        let rows: Vec<(PathBuf, bool)> = rows.collect::<Result<_, _>>()?;
         let stands = inputs_go && entry.output.exists();
-        for row in rows {
-            let (input, is_done) = row?;
-            if is_done && stands || input.exists() {
-                return Ok(Some(input));
-            }
-        }
-        Ok(None)
+        let is_rival = |(input, is_done): &(PathBuf, bool)| *is_done && stands || input.exists();
+        Ok(rows.into_iter().filter(is_rival).map(|(input, _)| input).collect())
+    }
+
+    /// The output of an input that was done is no other's: who had it before had it taken away.
+    pub fn own_output(&self, input: &Path) -> Result<(), LedgerError> {
+        let mut delete = self.db.prepare_cached(
+            "DELETE FROM picture WHERE state = 'done' AND input <> ?1
+                 AND output = (SELECT output FROM picture WHERE input = ?1)",
+        )?;
+        delete.execute([bytes(input)])?;
+        Ok(())
     }
 
     /// Forgets pictures that ended longer than `age` ago and whose inputs are gone, so that the ledger does not grow for

@@ -303,7 +303,7 @@ pub struct Stages<'a> {
     pub events: Sender<Event>,
 }
 
-/// Has a panic fail its picture, and not the thread, which other pictures need. They take what it left half done as if it were empty.
+/// Has a panic fail its picture, and not the thread, which other pictures need. The next one clears the buffers that it left half filled.
 fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
     let text = |panic: Box<dyn Any + Send>| PictureError::Bug(codec::panic_message(&*panic).to_owned());
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text(panic)))

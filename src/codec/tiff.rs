@@ -131,8 +131,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The picture's size has been checked, and the decoder's own limits, which are for any picture, do not know it; no chunk is larger
-    /// than the file.
+    /// For after the tags, which the decoder has read under limits of its own. The picture's size has been checked; no chunk is larger than
+    /// the file.
     fn limits(&self) -> Limits {
         let mut limits = Limits::unlimited();
         limits.intermediate_buffer_size = usize::try_from(self.file.file_bytes()).unwrap_or(usize::MAX);

@@ -82,7 +82,8 @@ impl Watching<'_> {
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
                     // Its output was on the disk before the ledger knew of it, and may have been taken away since.
-                    let durable = self.settings.durability == Durability::Full && !output.exists();
+                    let is_gone = matches!(output.try_exists(), Ok(false));
+                    let durable = self.settings.durability == Durability::Full && is_gone;
                     self.settle_input(&path, stamp, &output, durable);
                 }
                 false
@@ -104,7 +105,12 @@ impl Watching<'_> {
 
     fn give(&mut self, entry: &Entry<'_>) -> bool {
         let (input, output) = (entry.input.to_owned(), entry.output.to_owned());
-        match self.rival(entry).and_then(|rival| self.ledger.begin(entry).map(|()| rival)) {
+        let refusal = self.refusal(entry).and_then(|refusal| {
+            // What is refused is never under way, so that a kill cannot have another's output be its own.
+            if refusal.is_some() { self.ledger.refuse(entry) } else { self.ledger.begin(entry) }
+                .map(|()| refusal)
+        });
+        match refusal {
             Ok(None) => {}
             Ok(Some(refusal)) => {
                 self.failed(&input, entry.stamp, &refusal.into());
@@ -119,7 +125,7 @@ impl Watching<'_> {
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
 
-    fn rival(&self, entry: &Entry<'_>) -> Result<Option<Refusal>, LedgerError> {
+    fn refusal(&self, entry: &Entry<'_>) -> Result<Option<Refusal>, LedgerError> {
         let output = entry.output.to_owned();
         // The output folder may lie in a watched one, which leaves it out; not the other way about.
         if self.watch.roots_of(&output).any(|root| root.starts_with(&self.out)) {
@@ -127,8 +133,8 @@ impl Watching<'_> {
         }
         let inputs_go = self.service.after != After::Keep;
         // One that waits to be put away is through: only its output can be in the way.
-        let rival = self.ledger.rival(entry, inputs_go)?;
-        let rival = rival.filter(|other| output.exists() || !self.away.has(other));
+        let rivals = self.ledger.rivals(entry, inputs_go)?;
+        let rival = rivals.into_iter().find(|other| output.exists() || !self.away.has(other));
         Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
     }
 
@@ -185,6 +191,9 @@ impl Watching<'_> {
         match self.finish(input, Ending::Good) {
             Verdict::Settled => {
                 self.note(|ledger| ledger.done(input, outcome));
+                if self.service.after != After::Keep {
+                    self.note(|ledger| ledger.own_output(input));
+                }
                 let durable = self.settings.durability == Durability::Full;
                 self.settle_input(input, begun.stamp, &begun.output, durable);
             }

@@ -53,7 +53,11 @@ pub(super) fn set_aside(
     let mut note = target.clone().into_os_string();
     note.push(".reason.txt");
     // Before the file itself, so that no kill leaves it there without its reason.
-    fs::write(&note, format!("{reason}\n"))?;
+    match fs::write(&note, format!("{reason}\n")) {
+        // A name that has no room for more is moved without.
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {}
+        written => written.inspect_err(|_| drop(fs::remove_file(&note)))?,
+    }
     let moved = move_to(input, &target, stamp);
     if fs::symlink_metadata(&target).is_err() {
         let _ = fs::remove_file(note);
@@ -131,6 +135,7 @@ fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
 /// Moves an input to a name from [`name_for`]; returns whether it was still the same file.
 fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     if is_copy(input, target) {
+        make_durable(target)?;
         return remove(input, stamp);
     }
     if fs::symlink_metadata(input)?.is_symlink() {
@@ -365,6 +370,17 @@ mod tests {
         assert_eq!(fs::read(failed.join("a.png")).unwrap(), b"input");
         assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged PNG\n");
         assert_eq!(case.names(), ["failed", "out.png"]);
+    }
+
+    #[test]
+    fn a_name_without_room_for_a_reason_is_set_aside_all_the_same() {
+        let case = Case::new();
+        let long = format!("{}.png", "a".repeat(248));
+        fs::rename(case.at("a.png"), case.at(&long)).unwrap();
+        assert!(
+            set_aside(&case.at("failed"), &case.at(&long), Path::new(&long), case.stamp, "damaged").unwrap()
+        );
+        assert_eq!(fs::read(case.at("failed").join(&long)).unwrap(), b"input");
     }
 
     #[test]

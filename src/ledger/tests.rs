@@ -106,24 +106,48 @@ fn a_name_may_be_any_bytes() {
 fn two_inputs_with_one_output_are_rivals_while_both_exist() {
     let case = Case::new();
     let (first, second, output) = (case.at("a.jpg"), case.at("a.png"), case.at("out/a.png"));
+    let rivals = |input: &PathBuf| case.ledger.rivals(&entry(input, &output), false).unwrap();
     fs::write(&first, "").unwrap();
+    fs::write(&second, "").unwrap();
     case.ledger.begin(&entry(&first, &output)).unwrap();
-    assert_eq!(case.ledger.rival(&entry(&second, &output), false).unwrap().as_deref(), Some(first.as_path()));
-    assert_eq!(case.ledger.rival(&entry(&first, &output), true).unwrap(), None);
+    assert_eq!(rivals(&second), [first.as_path()]);
+    assert!(rivals(&first).is_empty());
+    case.ledger.refuse(&entry(&second, &output)).unwrap();
+    case.ledger.failed(&first, "no room", false).unwrap();
+    assert!(rivals(&first).is_empty(), "who was refused keeps nobody away");
+    assert!(rivals(&second).is_empty(), "nor does who has no output");
+    case.ledger.begin(&entry(&first, &output)).unwrap();
     fs::remove_file(&first).unwrap();
-    assert_eq!(case.ledger.rival(&entry(&second, &output), false).unwrap(), None);
+    assert!(rivals(&second).is_empty());
 }
 
 #[test]
 fn where_inputs_go_an_output_that_stands_is_its_inputs() {
     let case = Case::new();
     let (first, second, output) = (case.at("a.jpg"), case.at("a.png"), case.at("a.out.png"));
-    case.ledger.begin(&entry(&first, &output)).unwrap();
-    fs::write(&output, "").unwrap();
-    case.ledger.done(&first, &Outcome { device: "cpu", pixels: 1, bytes_out: 1 }).unwrap();
-    assert_eq!(case.ledger.rival(&entry(&second, &output), true).unwrap().as_deref(), Some(first.as_path()));
+    let rivals = |input: &PathBuf| case.ledger.rivals(&entry(input, &output), true).unwrap();
+    let does = |input: &PathBuf| {
+        case.ledger.begin(&entry(input, &output)).unwrap();
+        fs::write(&output, "").unwrap();
+        case.ledger.done(input, &Outcome { device: "cpu", pixels: 1, bytes_out: 1 }).unwrap();
+        case.ledger.own_output(input).unwrap();
+    };
+    does(&first);
+    assert_eq!(rivals(&second), [first.as_path()]);
     fs::remove_file(&output).unwrap();
-    assert_eq!(case.ledger.rival(&entry(&second, &output), true).unwrap(), None, "it was collected");
+    assert!(rivals(&second).is_empty(), "it was collected");
+    does(&second);
+    assert_eq!(rivals(&first), [second.as_path()]);
+    assert!(rivals(&second).is_empty(), "it may come again");
+}
+
+#[test]
+fn what_was_refused_is_not_done_by_anothers_output() {
+    let case = Case::new();
+    let (input, output) = (case.at("a.png"), case.at("a.out.png"));
+    case.ledger.refuse(&entry(&input, &output)).unwrap();
+    fs::write(&output, "").unwrap();
+    assert_eq!(case.ledger.standing(&entry(&input, &output)).unwrap(), Standing::Unknown);
 }
 
 #[test]

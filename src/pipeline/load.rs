@@ -1,7 +1,9 @@
 //! How a picture gets into its slots: decoded by the processor, or as it is for a device that decodes it.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use rustix::fs::OFlags;
 
@@ -30,6 +32,16 @@ pub(super) struct Loaded {
     pub(super) content: Content,
     pub(super) decoded: Decoded,
     pub(super) bytes_in: u64,
+}
+
+/// Opens a file, and does not wait for the writer of a pipe that has taken its place.
+fn open(path: &Path) -> io::Result<File> {
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    match File::options().read(true).custom_flags(at_once).open(path) {
+        // Another has a lease on it, which it is asked to give up.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && path.is_file() => File::open(path),
+        opened => opened,
+    }
 }
 
 impl Stages<'_> {
@@ -87,12 +99,7 @@ impl Stages<'_> {
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
         let working = self.cores.work();
-        // Not to wait for the writer of a pipe that has taken a file's place.
-        let open = File::options()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-            .open(&work.job.input);
-        let mut file = open.map_err(PictureError::Read)?;
+        let mut file = open(&work.job.input).map_err(PictureError::Read)?;
         let metadata = file.metadata().map_err(PictureError::Read)?;
         if !metadata.is_file() {
             return Err(Refusal::NotAFile.into());
