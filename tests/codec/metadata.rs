@@ -15,14 +15,15 @@ fn icc() -> Vec<u8> {
     icc
 }
 
-/// Little-endian EXIF: orientation 6 in the first directory, an exposure time in the EXIF directory.
+/// Little-endian EXIF: orientation 6 and a rating of 4 in the first directory, an exposure time in the EXIF directory.
 fn exif() -> Vec<u8> {
     let mut exif = b"II*\0\x08\0\0\0".to_vec();
-    exif.extend(b"\x02\0");
+    exif.extend(b"\x03\0");
     exif.extend(b"\x12\x01\x03\0\x01\0\0\0\x06\0\0\0");
-    exif.extend(b"\x69\x87\x04\0\x01\0\0\0\x26\0\0\0");
+    exif.extend(b"\x46\x47\x03\0\x01\0\0\0\x04\0\0\0");
+    exif.extend(b"\x69\x87\x04\0\x01\0\0\0\x32\0\0\0");
     exif.extend(b"\0\0\0\0");
-    exif.extend(b"\x01\0\x9a\x82\x05\0\x01\0\0\0\x38\0\0\0\0\0\0\0");
+    exif.extend(b"\x01\0\x9a\x82\x05\0\x01\0\0\0\x44\0\0\0\0\0\0\0");
     exif.extend(b"\x01\0\0\0\x3c\0\0\0");
     exif
 }

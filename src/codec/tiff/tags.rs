@@ -97,7 +97,7 @@ const STORAGE: [u16; 43] = [
 ];
 
 /// The tags of a TIFF's directory that EXIF has in its first one too: they describe the picture, not its storage.
-const SHARED_WITH_EXIF: [u16; 13] = [
+const SHARED_WITH_EXIF: [u16; 21] = [
     DESCRIPTION,
     271,
     272,
@@ -108,7 +108,17 @@ const SHARED_WITH_EXIF: [u16; 13] = [
     305,
     306,
     315,
+    316,
+    // A rating, of 5 and of 100.
+    18246,
+    18249,
     33432,
+    // Windows' title, comment, author, keywords and subject.
+    40091,
+    40092,
+    40093,
+    40094,
+    40095,
     ifd::SUB_DIRECTORIES[0],
     ifd::SUB_DIRECTORIES[1],
 ];

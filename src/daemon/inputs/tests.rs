@@ -1,0 +1,266 @@
+use super::*;
+
+struct Case {
+    folder: tempfile::TempDir,
+    stamp: Stamp,
+}
+
+impl Case {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.png"), "input").unwrap();
+        fs::write(folder.path().join("out.png"), "output").unwrap();
+        let metadata = fs::metadata(folder.path().join("a.png")).unwrap();
+        let stamp = Stamp::of(&metadata, true);
+        Self { folder, stamp }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn settle(&self, after: &After) -> io::Result<bool> {
+        self.settle_durable(after, false)
+    }
+
+    fn settle_durable(&self, after: &After, durable: bool) -> io::Result<bool> {
+        let (input, output) = (self.at("a.png"), self.at("out.png"));
+        settle(after, &input, Path::new("sub/a.png"), self.stamp, &output, durable)
+    }
+
+    /// What a killed process may have left.
+    fn copy(&self, to: &str) {
+        copy(&self.at("a.png"), &fs::metadata(self.at("a.png")).unwrap(), &self.at(to)).unwrap();
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn an_input_stays_goes_or_moves() {
+    let case = Case::new();
+    assert!(case.settle(&After::Keep).unwrap());
+    assert_eq!(case.names(), ["a.png", "out.png"]);
+    assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+    assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"input");
+    assert_eq!(case.names(), ["old", "out.png"]);
+    let case = Case::new();
+    assert!(case.settle(&After::Delete).unwrap());
+    assert_eq!(case.names(), ["out.png"]);
+}
+
+#[test]
+fn an_input_that_is_another_by_now_stays() {
+    for after in [After::Delete, After::Move("moved".into())] {
+        let case = Case::new();
+        fs::write(case.at("a.png"), "another input").unwrap();
+        let after = if after == After::Delete { after } else { After::Move(case.at("moved")) };
+        assert!(!case.settle(&after).unwrap());
+        assert_eq!(fs::read(case.at("a.png")).unwrap(), b"another input");
+    }
+}
+
+#[test]
+fn nothing_is_touched_without_an_output() {
+    let case = Case::new();
+    fs::remove_file(case.at("out.png")).unwrap();
+    assert!(case.settle(&After::Delete).is_err());
+    assert_eq!(case.names(), ["a.png"]);
+}
+
+#[test]
+fn an_output_on_disk_may_be_taken_away_before_its_input_goes() {
+    let case = Case::new();
+    fs::remove_file(case.at("out.png")).unwrap();
+    assert!(case.settle_durable(&After::Delete, true).unwrap());
+    assert!(case.names().is_empty());
+}
+
+#[test]
+fn what_a_link_leads_to_is_moved_whole_and_itself_stays() {
+    let case = Case::new();
+    fs::create_dir(case.at("in")).unwrap();
+    let link = case.at("in/a.png");
+    std::os::unix::fs::symlink("../a.png", &link).unwrap();
+    let moved = settle(&After::Move(case.at("old")), &link, Path::new("a.png"), case.stamp, &link, true);
+    assert!(moved.unwrap());
+    assert_eq!(fs::read(case.at("old/a.png")).unwrap(), b"input");
+    assert_eq!(fs::read_dir(case.at("in")).unwrap().count(), 0);
+    assert_eq!(case.names(), ["a.png", "in", "old", "out.png"]);
+}
+
+#[test]
+fn without_the_flag_a_rename_replaces_nothing_either() {
+    let case = Case::new();
+    assert_eq!(link_new(&case.at("a.png"), &case.at("out.png")), Err(Errno::EXIST));
+    assert_eq!(fs::read(case.at("out.png")).unwrap(), b"output");
+    link_new(&case.at("a.png"), &case.at("b.png")).unwrap();
+    assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
+    // There are no links to folders.
+    fs::create_dir(case.at("c")).unwrap();
+    assert_eq!(link_new(&case.at("c"), &case.at("b.png")), Err(Errno::EXIST));
+    link_new(&case.at("c"), &case.at("d")).unwrap();
+    assert_eq!(case.names(), ["b.png", "d", "out.png"]);
+}
+
+#[test]
+fn a_moved_input_replaces_no_other() {
+    let case = Case::new();
+    fs::create_dir_all(case.at("old/sub")).unwrap();
+    fs::write(case.at("old/sub/a.png"), "an older one").unwrap();
+    assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+    assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"an older one");
+    assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
+}
+
+#[test]
+fn what_cannot_be_done_is_set_aside_with_the_reason() {
+    let case = Case::new();
+    let failed = case.at("failed");
+    assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged PNG").unwrap());
+    assert_eq!(fs::read(failed.join("a.png")).unwrap(), b"input");
+    assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged PNG\n");
+    assert_eq!(case.names(), ["failed", "out.png"]);
+}
+
+#[test]
+fn a_name_without_room_for_a_reason_is_set_aside_all_the_same() {
+    let case = Case::new();
+    let long = format!("{}.png", "a".repeat(248));
+    fs::rename(case.at("a.png"), case.at(&long)).unwrap();
+    assert!(set_aside(&case.at("failed"), &case.at(&long), Path::new(&long), case.stamp, "damaged").unwrap());
+    assert_eq!(fs::read(case.at("failed").join(&long)).unwrap(), b"input");
+}
+
+#[test]
+fn the_next_failure_of_a_name_has_a_reason_of_its_own() {
+    let case = Case::new();
+    let failed = case.at("failed");
+    fs::create_dir(&failed).unwrap();
+    fs::write(failed.join("a.png"), "an older one").unwrap();
+    fs::write(failed.join("a.png.reason.txt"), "older\n").unwrap();
+    assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "newer").unwrap());
+    assert_eq!(fs::read(failed.join("a.2.png")).unwrap(), b"input");
+    assert_eq!(fs::read(failed.join("a.2.png.reason.txt")).unwrap(), b"newer\n");
+    assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"older\n");
+}
+
+#[test]
+fn a_kill_between_the_two_steps_of_a_removal_is_mended() {
+    let case = Case::new();
+    let aside = case.at(".histeqd-done-a.png");
+    fs::rename(case.at("a.png"), &aside).unwrap();
+    assert!(put_back(&aside).unwrap());
+    assert_eq!(case.names(), ["a.png", "out.png"]);
+    fs::write(&aside, "older").unwrap();
+    assert!(put_back(&aside).unwrap());
+    assert_eq!(fs::read(case.at("a.png")).unwrap(), b"input");
+    assert!(!put_back(&case.at("a.png")).unwrap());
+}
+
+#[test]
+fn a_copy_that_fails_leaves_the_input_and_nothing_else() {
+    let case = Case::new();
+    // Its first bytes belong to nobody, so that reading fails once the copy is begun.
+    fs::remove_file(case.at("a.png")).unwrap();
+    std::os::unix::fs::symlink("/proc/self/mem", case.at("a.png")).unwrap();
+    assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).is_err());
+    assert_eq!(case.names(), ["a.png", "out.png"]);
+}
+
+#[test]
+fn a_copy_to_another_file_system_is_whole_before_the_input_goes() {
+    let case = Case::new();
+    let time = |name| fs::metadata(case.at(name)).unwrap().modified().unwrap();
+    let before = time("a.png");
+    assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).unwrap());
+    assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
+    assert_eq!(time("b.png"), before);
+    assert_eq!(case.names(), ["b.png", "out.png"]);
+}
+
+#[test]
+fn a_kill_between_a_copy_and_the_removal_leaves_no_second_copy() {
+    let case = Case::new();
+    fs::create_dir_all(case.at("old/sub")).unwrap();
+    case.copy("old/sub/a.png");
+    assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+    assert_eq!(case.names(), ["old", "out.png"]);
+    assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_name_that_comes_again_and_again_gets_the_next_number() {
+    let case = Case::new();
+    let old = case.at("old");
+    fs::create_dir(&old).unwrap();
+    for number in 2..40 {
+        fs::write(old.join("a.png"), "an older one").unwrap();
+        assert_eq!(
+            name_for(&case.at("a.png"), &old.join("a.png")).unwrap(),
+            numbered(&old.join("a.png"), number)
+        );
+        fs::write(numbered(&old.join("a.png"), number), "an older one").unwrap();
+    }
+    case.copy("old/a.40.png");
+    assert_eq!(name_for(&case.at("a.png"), &old.join("a.png")).unwrap(), old.join("a.40.png"));
+}
+
+#[test]
+fn a_copy_takes_no_other_file_s_place_on_its_way() {
+    let case = Case::new();
+    fs::write(case.at("b.png.part"), "somebody's").unwrap();
+    assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).unwrap());
+    assert_eq!(fs::read(case.at("b.png.part")).unwrap(), b"somebody's");
+}
+
+#[test]
+fn another_name_of_the_input_is_no_copy_of_it() {
+    for link in [fs::hard_link, std::os::unix::fs::symlink::<PathBuf, PathBuf>] {
+        let case = Case::new();
+        fs::create_dir_all(case.at("old/sub")).unwrap();
+        link(case.at("a.png"), case.at("old/sub/a.png")).unwrap();
+        assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+        assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
+    }
+}
+
+#[test]
+fn a_file_of_the_same_time_and_length_is_still_another() {
+    let case = Case::new();
+    fs::create_dir_all(case.at("old/sub")).unwrap();
+    case.copy("old/sub/a.png");
+    fs::write(case.at("old/sub/a.png"), "INPUT").unwrap();
+    let time = fs::metadata(case.at("a.png")).unwrap().modified().unwrap();
+    File::open(case.at("old/sub/a.png")).unwrap().set_modified(time).unwrap();
+    assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+    assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"INPUT");
+    assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
+}
+
+#[test]
+fn a_kill_between_a_reason_and_its_file_leaves_one_reason() {
+    let case = Case::new();
+    let failed = case.at("failed");
+    fs::create_dir(&failed).unwrap();
+    fs::write(failed.join("a.png.reason.txt"), "of the killed process\n").unwrap();
+    assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
+    assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged\n");
+    assert_eq!(fs::read_dir(&failed).unwrap().count(), 2);
+}
+
+#[test]
+fn what_is_not_set_aside_leaves_no_reason() {
+    let case = Case::new();
+    let failed = case.at("failed");
+    fs::write(case.at("a.png"), "another input").unwrap();
+    assert!(!set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
+    assert_eq!(case.names(), ["a.png", "failed", "out.png"]);
+    assert_eq!(fs::read_dir(&failed).unwrap().count(), 0);
+}
