@@ -128,7 +128,7 @@ impl Ledger {
             .or_else(|_| Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
         db.busy_timeout(BUSY)?;
         db.pragma_update(None, "query_only", true)?;
-        match db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(())) {
+        match probe(&db) {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
                 return Err(LedgerError::NotOurs(file));
             }
@@ -152,7 +152,7 @@ impl Ledger {
             }
             other => return Err(unusable(format!("its version is {other}, and histeqd's {VERSION}")).into()),
         }
-        db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(()))?;
+        probe(&db)?;
         Ok(Self { db, inode: inode(file), file: file.to_owned() })
     }
 
@@ -372,6 +372,11 @@ fn bytes(path: &Path) -> &[u8] {
 
 fn path(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
+}
+
+/// Asks what any ledger can answer.
+fn probe(db: &Connection) -> rusqlite::Result<()> {
+    db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(()))
 }
 
 fn unusable(message: String) -> rusqlite::Error {

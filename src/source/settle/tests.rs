@@ -258,3 +258,16 @@ fn files_are_taken_in_the_order_in_which_they_became_ready() {
     assert_eq!(order.len(), 3);
     assert_eq!(case.settle.counts(), Counts { running: 3, ..Counts::default() });
 }
+
+#[test]
+fn a_file_that_comes_and_goes_while_nothing_is_taken_leaves_few_names() {
+    let mut case = Case::new();
+    for _ in 0..1000 {
+        case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+        case.settle.gone(a());
+    }
+    case.settle.complete(a(), stamp(2), Completion::Moved, case.now);
+    assert!(case.settle.ready.len() < 100, "{}", case.settle.ready.len());
+    assert_eq!(case.taken(), Some(2));
+    assert_eq!(case.taken(), None);
+}
