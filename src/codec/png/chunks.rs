@@ -18,7 +18,34 @@ pub(super) struct Chunks<'a> {
     pub(super) layout: Layout,
     /// Whether the file is an animation.
     pub(super) animated: bool,
+    /// The image data, where it is the layout's pixels, row after row: neither interlaced nor to be expanded.
+    pub(super) rows: Option<ImageData<'a>>,
     kept: Vec<([u8; 4], &'a [u8])>,
+}
+
+/// The contents of IDAT chunks that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ImageData<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> ImageData<'a> {
+    /// Of chunks of which the first is an IDAT chunk.
+    pub(super) fn new(chunks: &'a [u8]) -> Self {
+        Self { rest: chunks }
+    }
+}
+
+impl<'a> Iterator for ImageData<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (rest, chunk) = split(self.rest).ok()?;
+        (chunk.kind == *b"IDAT").then(|| {
+            self.rest = rest;
+            chunk.content
+        })
+    }
 }
 
 impl<'a> Chunks<'a> {
@@ -30,10 +57,11 @@ impl<'a> Chunks<'a> {
         }
         let header = Header::parse(first.content)?;
         let (mut animated, mut transparent, mut kept) = (false, false, Vec::new());
+        let mut data = None;
         loop {
             let (behind, chunk) = split(rest)?;
-            rest = behind;
             match &chunk.kind {
+                b"IDAT" => data = data.or(Some(ImageData::new(rest))),
                 b"IEND" => break,
                 b"acTL" => animated = true,
                 b"PLTE" if !chunk.content.len().is_multiple_of(3) => {
@@ -43,8 +71,10 @@ impl<'a> Chunks<'a> {
                 kind if KEPT.contains(&kind) || safe_to_copy(*kind) => kept.push((chunk.kind, chunk.content)),
                 _ => {}
             }
+            rest = behind;
         }
-        Ok(Self { layout: header.layout(transparent)?, animated, kept })
+        let rows = data.filter(|_| header.rows && !transparent);
+        Ok(Self { layout: header.layout(transparent), animated, rows, kept })
     }
 
     /// Copies of the chunks to pass on.
@@ -84,11 +114,13 @@ struct Header {
     height: u32,
     depth: u8,
     colour: u8,
+    /// Whether the pixels are stored row after row, with whole samples of their own.
+    rows: bool,
 }
 
 impl Header {
     fn parse(content: &[u8]) -> Result<Self, &'static str> {
-        let &[w0, w1, w2, w3, h0, h1, h2, h3, depth, colour, _, _, _] = content else {
+        let &[w0, w1, w2, w3, h0, h1, h2, h3, depth, colour, _, _, interlaced] = content else {
             return Err("its IHDR chunk has the wrong length");
         };
         let (width, height) = (u32::from_be_bytes([w0, w1, w2, w3]), u32::from_be_bytes([h0, h1, h2, h3]));
@@ -102,13 +134,13 @@ impl Header {
             _ => false,
         };
         if valid {
-            Ok(Self { width, height, depth, colour })
+            Ok(Self { width, height, depth, colour, rows: interlaced == 0 && depth >= 8 && colour != 3 })
         } else {
             Err("a colour type and depth that do not exist")
         }
     }
 
-    fn layout(&self, transparent: bool) -> Result<Layout, &'static str> {
+    fn layout(&self, transparent: bool) -> Layout {
         let pixel = match (self.colour, transparent) {
             (0, false) => Pixel::Gray,
             (0, true) | (4, _) => Pixel::GrayAlpha,
@@ -116,6 +148,6 @@ impl Header {
             _ => Pixel::Rgba,
         };
         let depth = if self.depth == 16 { Depth::Sixteen } else { Depth::Eight };
-        Ok(Layout { width: self.width, height: self.height, pixel, depth })
+        Layout { width: self.width, height: self.height, pixel, depth }
     }
 }

@@ -13,11 +13,11 @@ pub(super) struct Filters {
 }
 
 /// The filter types, as rows are marked.
-const NONE: u8 = 0;
-const SUB: u8 = 1;
-const UP: u8 = 2;
-const AVERAGE: u8 = 3;
-const PAETH: u8 = 4;
+pub(super) const NONE: u8 = 0;
+pub(super) const SUB: u8 = 1;
+pub(super) const UP: u8 = 2;
+pub(super) const AVERAGE: u8 = 3;
+pub(super) const PAETH: u8 = 4;
 
 impl Filters {
     /// For rows of `bytes` bytes.
@@ -56,8 +56,9 @@ fn cost(filtered: &[u8]) -> u64 {
     filtered.chunks(1 << 16).map(|bytes| u64::from(block(bytes))).sum()
 }
 
+/// Filters a row with pixels of `step` bytes, and marks it.
 #[inline(always)]
-fn filter(kind: u8, row: &[u8], above: &[u8], step: usize, out: &mut [u8]) {
+pub(super) fn filter(kind: u8, row: &[u8], above: &[u8], step: usize, out: &mut [u8]) {
     let (mark, out) = out.split_first_mut().expect("a row has a mark");
     *mark = kind;
     // Left of the first pixel there are zeros.
@@ -73,31 +74,45 @@ fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mu
     let length = row.len();
     let (left, above, corner, out) =
         (&left[..length], &above[..length], &corner[..length], &mut out[..length]);
+    macro_rules! by {
+        ($kind:expr) => {
+            (0..length).for_each(|at| {
+                out[at] = row[at].wrapping_sub(predicted($kind, left[at], above[at], corner[at]));
+            })
+        };
+    }
+    // The kind is a constant in each loop, so that it becomes one of vectors.
     match kind {
-        SUB => (0..length).for_each(|at| out[at] = row[at].wrapping_sub(left[at])),
-        UP => (0..length).for_each(|at| out[at] = row[at].wrapping_sub(above[at])),
-        AVERAGE => (0..length).for_each(|at| {
-            out[at] = row[at].wrapping_sub(((u16::from(left[at]) + u16::from(above[at])) / 2) as u8);
-        }),
-        PAETH => {
-            (0..length).for_each(|at| out[at] = row[at].wrapping_sub(paeth(left[at], above[at], corner[at])));
-        }
-        _ => out.copy_from_slice(row),
+        SUB => by!(SUB),
+        UP => by!(UP),
+        AVERAGE => by!(AVERAGE),
+        PAETH => by!(PAETH),
+        _ => by!(NONE),
     }
 }
 
-/// Which of the three is closest to left + above - corner.
+/// What a filter predicts of a byte.
+#[inline(always)]
+pub(super) fn predicted(kind: u8, left: u8, above: u8, corner: u8) -> u8 {
+    match kind {
+        SUB => left,
+        UP => above,
+        AVERAGE => ((u16::from(left) + u16::from(above)) / 2) as u8,
+        PAETH => paeth(left, above, corner),
+        _ => 0,
+    }
+}
+
+/// Which of the three is closest to left + above - corner, the first one of these where two are: the lower or the higher one of the
+/// first two where the corner is twice as near to the other one, or beyond it, and else the corner. (A form of
+/// <https://github.com/nothings/stb/blob/master/stb_image.h>'s that needs no more than bytes.)
 #[inline(always)]
 fn paeth(left: u8, above: u8, corner: u8) -> u8 {
-    let (a, b, c) = (i16::from(left), i16::from(above), i16::from(corner));
-    let (to_left, to_above, to_corner) = ((b - c).abs(), (a - c).abs(), (a + b - 2 * c).abs());
-    if to_left <= to_above && to_left <= to_corner {
-        left
-    } else if to_above <= to_corner {
-        above
-    } else {
-        corner
-    }
+    let to_high = left.max(above).saturating_sub(corner);
+    let to_low = corner.saturating_sub(left.min(above));
+    let down = if to_high.saturating_sub(to_low.saturating_sub(to_high)) == 0 { to_low } else { 0 };
+    let up = if to_low.saturating_sub(to_high.saturating_sub(to_low)) == 0 { to_high } else { 0 };
+    corner.wrapping_sub(down).wrapping_add(up)
 }
 
 #[cfg(test)]
@@ -117,6 +132,18 @@ mod tests {
         assert_eq!(filtered(UP), [2, 1, 2, 3, 4, 5, 190]);
         assert_eq!(filtered(AVERAGE), [3, 6, 12, 13, 13, 14, 198]);
         assert_eq!(filtered(PAETH), [4, 1, 2, 3, 4, 5, 190]);
+    }
+
+    #[test]
+    fn paeth_is_the_one_that_is_closest() {
+        for (left, above, corner) in (0..=255).flat_map(|left| {
+            (0..=255).flat_map(move |above| (0..=255).map(move |corner| (left, above, corner)))
+        }) {
+            let estimate = left + above - corner;
+            let closest =
+                [left, above, corner].into_iter().min_by_key(|&value: &i32| (value - estimate).abs());
+            assert_eq!(Some(i32::from(paeth(left as u8, above as u8, corner as u8))), closest);
+        }
     }
 
     #[test]
