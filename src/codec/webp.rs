@@ -38,6 +38,10 @@ impl<'a> Source<'a> {
             return Err(CodecError::unsupported("an animated WebP", "extract the frames first"));
         }
         let (width, height) = decoder.dimensions();
+        // The decoder would take memory for the frame's sides before it compared them.
+        if frame_sides(bytes).is_some_and(|sides| sides != (width, height)) {
+            return Err(malformed("its picture has other sides than its canvas"));
+        }
         let pixel = if decoder.has_alpha() { Pixel::Rgba } else { Pixel::Rgb };
         Ok(Self { decoder, layout: Layout { width, height, pixel, depth: Depth::Eight } })
     }
@@ -62,6 +66,23 @@ impl<'a> Source<'a> {
         };
         let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy() });
         Ok(Payload { layout: self.layout, metadata, native })
+    }
+}
+
+/// The width and height of the first lossy frame that is not of an animation (RFC 9649, section 2.5; RFC 6386, section 9.1).
+fn frame_sides(bytes: &[u8]) -> Option<(u32, u32)> {
+    // Behind the head of the file, chunks: type, length, content, and a byte more where that makes the length even.
+    let mut rest = bytes.get(12..)?;
+    loop {
+        let (&[v, p, eight, space, ref length @ ..], content) = rest.split_first_chunk::<8>()?;
+        if [v, p, eight, space] == *b"VP8 " {
+            // A tag and a start code of three bytes each, and 14 bits of each side.
+            let &[_, _, _, _, _, _, w0, w1, h0, h1] = content.first_chunk()?;
+            let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
+            return Some((side([w0, w1]), side([h0, h1])));
+        }
+        let length = u32::from_le_bytes(*length) as usize;
+        rest = content.get(length.next_multiple_of(2)..)?;
     }
 }
 
@@ -113,4 +134,43 @@ fn encode_error(error: EncodingError) -> CodecError {
 
 fn malformed(reason: impl Into<String>) -> CodecError {
     CodecError::malformed(Format::WebP, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
+        let odd = vec![0; content.len() % 2];
+        [kind, &(content.len() as u32).to_le_bytes(), content, &odd].concat()
+    }
+
+    fn file(chunks: &[Vec<u8>]) -> Vec<u8> {
+        chunk(b"RIFF", &[b"WEBP", chunks.concat().as_slice()].concat())
+    }
+
+    /// The head of a frame.
+    fn frame(width: u16, height: u16) -> Vec<u8> {
+        let head = [&[0x10, 0, 0, 0x9d, 0x01, 0x2a], &width.to_le_bytes()[..], &height.to_le_bytes()[..]];
+        chunk(b"VP8 ", &head.concat())
+    }
+
+    #[test]
+    fn a_frame_that_is_not_as_large_as_its_canvas_is_refused_when_opened() {
+        // No flags; sides of 4, less one.
+        let canvas = chunk(b"VP8X", &[0, 0, 0, 0, 3, 0, 0, 3, 0, 0]);
+        let odd = chunk(b"what", &[1, 2, 3]);
+        for (bytes, opens) in [
+            (file(&[canvas.clone(), frame(4, 4)]), true),
+            (file(&[canvas.clone(), odd.clone(), frame(4, 4)]), true),
+            (file(&[frame(16_383, 16_383)]), true),
+            (file(&[canvas.clone(), frame(16_383, 16_383)]), false),
+            (file(&[canvas, odd, frame(16_383, 16_383)]), false),
+        ] {
+            match Source::open(&bytes) {
+                Ok(_) => assert!(opens, "{bytes:?}"),
+                Err(error) => assert!(!opens && error.to_string().contains("canvas"), "{error}: {bytes:?}"),
+            }
+        }
+    }
 }
