@@ -208,21 +208,15 @@ pub fn open<'a>(
     let (source, file_bytes) = guard(
         format,
         |reason| CodecError::malformed(format, reason),
-        move || {
-            match format {
-                Format::Pnm => return Ok((Source::Pnm(pnm::Source::open(file, buffer, limits)?), 0)),
-                Format::Tiff => return Ok((Source::Tiff(tiff::Source::open(file, buffer, limits)?), 0)),
-                _ => {}
-            }
-            let bytes = input::read_rest(file, buffer, limits)?;
-            let file_bytes = bytes.len() as u64;
-            let source = match format {
-                Format::Png => Source::Png(png::Source::open(bytes)?),
-                Format::Jpeg => Source::Jpeg(Box::new(jpeg::Source::open(bytes, target)?)),
-                Format::Bmp => Source::Bmp(bmp::Source::open(bytes)?),
-                Format::WebP | Format::Pnm | Format::Tiff => Source::WebP(webp::Source::open(bytes)?),
-            };
-            Ok((source, file_bytes))
+        move || match format {
+            Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits)?), 0)),
+            Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits)?), 0)),
+            Format::Png => whole(file, buffer, limits, |bytes| png::Source::open(bytes).map(Source::Png)),
+            Format::Jpeg => whole(file, buffer, limits, |bytes| {
+                jpeg::Source::open(bytes, target).map(|jpeg| Source::Jpeg(Box::new(jpeg)))
+            }),
+            Format::Bmp => whole(file, buffer, limits, |bytes| bmp::Source::open(bytes).map(Source::Bmp)),
+            Format::WebP => whole(file, buffer, limits, |bytes| webp::Source::open(bytes).map(Source::WebP)),
         },
     )?;
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
@@ -230,6 +224,17 @@ pub fn open<'a>(
     opened.check_limits(limits)?;
     target.format_for(format).check(&opened.layout())?;
     Ok(opened)
+}
+
+/// Opens a picture whose decoder wants the whole file in memory; returns its length too.
+fn whole<'a>(
+    file: &mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    open: impl FnOnce(&'a [u8]) -> Result<Source<'a>, CodecError>,
+) -> Result<(Source<'a>, u64), CodecError> {
+    let bytes = input::read_rest(file, buffer, limits)?;
+    Ok((open(bytes)?, bytes.len() as u64))
 }
 
 /// Why a file that begins so is of none of the formats.
