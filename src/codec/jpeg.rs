@@ -28,7 +28,7 @@ pub use compressed::{CompressedJpeg, Sampling};
 use encode::new_tables;
 pub(super) use encode::{encode, write_encoded};
 use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
-use markers::{Component, Density, MOST_BLOCKS, Markers, Segment, icc_part};
+use markers::{APP1, Component, Density, EXTENDED_XMP, MOST_BLOCKS, Markers, Segment, icc_part};
 
 /// The sides of chroma planes in a slot are padded to multiples of so many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;
@@ -54,6 +54,11 @@ pub(super) struct Native {
 }
 
 impl Native {
+    /// Whether the XMP goes on in segments that no other format has.
+    pub(super) fn has_extended_xmp(&self) -> bool {
+        self.kept.iter().any(|(marker, content)| *marker == APP1 && content.starts_with(EXTENDED_XMP))
+    }
+
     /// What waits for the encoder, and what it takes.
     pub(super) fn heap_bytes(&self) -> u64 {
         let waiting = match &self.chroma {

@@ -143,6 +143,8 @@ pub struct Decoded {
 pub enum Remark {
     /// A JPEG's previews, gain map or video, made for the old contrast, were left out.
     PictureAlone,
+    /// A JPEG's XMP was longer than one segment, and only that went into another format.
+    PartOfXmp,
     /// A TIFF's layers, made for the old contrast, were left out.
     WithoutLayers,
     /// A lossy WebP was written without loss, and is larger.
@@ -154,6 +156,11 @@ impl Decoded {
     pub fn remark(&self, target: &Target) -> Option<Remark> {
         match &self.native {
             Native::Jpeg(jpeg) if jpeg.had_more => Some(Remark::PictureAlone),
+            Native::Jpeg(jpeg)
+                if jpeg.has_extended_xmp() && target.format_for(self.format) != Format::Jpeg =>
+            {
+                Some(Remark::PartOfXmp)
+            }
             Native::Tiff(tiff) if tiff.had_layers => Some(Remark::WithoutLayers),
             Native::WebP(webp) if webp.lossy && target.format_for(self.format) == Format::WebP => {
                 Some(Remark::NowLossless)

@@ -8,7 +8,6 @@ use ::png::{
     BitDepth, ColorType, Decoder, DecodingError, Encoder, EncodingError, Info, Limits, Transformations,
 };
 
-use super::metadata::{Metadata, exif_body};
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
 use crate::cores::Cores;
@@ -19,14 +18,12 @@ mod chunks;
 mod deflate;
 mod filter;
 mod inflate;
+mod metadata;
 mod output;
 mod unfilter;
 mod zlib;
 
 use chunks::Chunks;
-
-/// The keyword of the iTXt chunk that holds XMP.
-const XMP_KEYWORD: &str = "XML:com.adobe.xmp";
 
 /// What is remembered of a PNG for writing it back.
 #[derive(Debug)]
@@ -60,9 +57,11 @@ impl<'a> Source<'a> {
     pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         let layout = self.chunks.layout;
         let mut decoder = Decoder::new(Cursor::new(self.bytes));
-        // A few rows, and 16 MiB for profiles and texts.
+        // A few rows, and what chunks need that it has no use for.
         let row = layout.width as usize * 8;
         decoder.set_limits(Limits { bytes: (16 << 20) + 4 * row });
+        decoder.set_ignore_text_chunk(true);
+        decoder.set_ignore_iccp_chunk(true);
         decoder.set_transformations(Transformations::EXPAND);
         let mut reader = decoder.read_info().map_err(decode_error)?;
         if reader.output_color_type() != colour_type(&layout)
@@ -87,18 +86,9 @@ impl<'a> Source<'a> {
         }
         Ok(Payload {
             layout,
-            metadata: metadata(reader.info()),
+            metadata: metadata::read(&self.chunks).map_err(malformed)?,
             native: AnyNative::Png(Native { kept: self.chunks.kept() }),
         })
-    }
-}
-
-fn metadata(info: &Info<'_>) -> Metadata {
-    let xmp = info.utf8_text.iter().find(|text| text.keyword == XMP_KEYWORD);
-    Metadata {
-        icc: info.icc_profile.as_ref().map(|icc| icc.to_vec()),
-        exif: info.exif_metadata.as_deref().and_then(exif_body).map(<[u8]>::to_vec),
-        xmp: xmp.and_then(|text| text.get_text().ok()).map(String::into_bytes),
     }
 }
 
@@ -157,17 +147,12 @@ fn write(
         }
         None => {
             if let Some(xmp) = &decoded.metadata.xmp {
-                writer.write_chunk(::png::chunk::iTXt, &xmp_chunk(xmp))?;
+                writer.write_chunk(::png::chunk::iTXt, &metadata::xmp_chunk(xmp))?;
             }
         }
     }
     bands::write(layout, pixels, level, cores, |part| writer.write_chunk(::png::chunk::IDAT, part))?;
     writer.finish()
-}
-
-/// The content of an iTXt chunk with an XMP packet: keyword, not compressed, no language, no translated keyword.
-fn xmp_chunk(xmp: &[u8]) -> Vec<u8> {
-    [XMP_KEYWORD.as_bytes(), &[0; 5], xmp].concat()
 }
 
 fn colour_type(layout: &Layout) -> (ColorType, BitDepth) {

@@ -267,6 +267,7 @@ impl Remark {
     pub(crate) const fn of_one(self) -> &'static str {
         match self {
             Self::PictureAlone => "its previews, gain map or video show the old contrast and are left out",
+            Self::PartOfXmp => "its XMP beyond the first 64 KB has no place in that format and is left out",
             Self::WithoutLayers => "its layers show the old contrast and are left out",
             Self::NowLossless => "a lossy WebP, written without loss and larger",
         }
@@ -279,6 +280,11 @@ impl Remark {
             Self::PictureAlone => {
                 format!(
                     "{count} JPEG{plural} without previews, gain maps or videos, which show the old contrast"
+                )
+            }
+            Self::PartOfXmp => {
+                format!(
+                    "{count} JPEG{plural} without XMP beyond the first 64 KB, which --format has no place for"
                 )
             }
             Self::WithoutLayers => {

@@ -257,6 +257,25 @@ fn what_lies_beside_the_picture_is_left_out_with_a_remark() {
 }
 
 #[test]
+fn xmp_that_goes_on_is_kept_in_a_jpeg_and_told_of_in_another_format() {
+    let extended = b"http://ns.adobe.com/xmp/extension/\0and so on";
+    let (decoded, slot) = decode(&with_segment(&jpeg(45, 31), 0xe1, extended), &TARGET).unwrap();
+    let png = Target { format: Some(Format::Png), ..TARGET };
+    assert_eq!(decoded.remark(&png), Some(Remark::PartOfXmp));
+    assert_eq!(decoded.remark(&TARGET), None);
+    let written = encode(&decoded, slot, &TARGET).unwrap();
+    assert!(written.windows(extended.len()).any(|part| part == extended));
+}
+
+#[test]
+fn jpeg_ls_is_refused_by_name() {
+    let file =
+        b"\xff\xd8\xff\xf7\0\x0b\x08\0\x04\0\x04\x01\x01\x11\0\xff\xda\0\x08\x01\x01\0\0\0\0\0\xff\xd9";
+    let error = decode(file, &TARGET).unwrap_err().to_string();
+    assert!(error.starts_with("JPEG-LS"), "{error}");
+}
+
+#[test]
 fn a_file_of_several_views_is_refused() {
     // An index of two pictures of a stereo pair (CIPA DC-007).
     let mut index = b"MPF\0II*\0\x08\0\0\0\x01\0\x02\xb0\x07\0\x20\0\0\0\x1a\0\0\0\0\0\0\0".to_vec();

@@ -19,11 +19,18 @@ pub(super) const APP1: u8 = 0xe1;
 pub(super) const APP2: u8 = 0xe2;
 const APP14: u8 = 0xee;
 pub(super) const APP15: u8 = 0xef;
+/// The frame header of JPEG-LS (ITU-T T.87, C.1.1).
+const SOF55: u8 = 0xf7;
 pub(super) const COM: u8 = 0xfe;
 
 pub(super) const EXIF: &[u8] = b"Exif\0\0";
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
+/// What does not fit into the segment of [`XMP`] (XMP part 3, 1.1.3.1).
+pub(super) const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
+
+/// What to do with a JPEG of another process.
+const REMEDY: &str = "convert it to an 8-bit baseline JPEG first";
 
 /// More scans than any encoder writes. Every one of them may touch the whole picture, so a small file could keep a core busy for hours.
 const MOST_SCANS: u32 = 300;
@@ -151,6 +158,7 @@ impl<'a> Found<'a> {
             (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, content) => {
                 self.frame = Some((segment.marker, content));
             }
+            (SOF55, _) => return Err(CodecError::unsupported("JPEG-LS", REMEDY)),
             (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
             (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, ..]) => {
                 let (x, y) = (u16::from_be_bytes([x0, x1]), u16::from_be_bytes([y0, y1]));
@@ -174,17 +182,16 @@ impl<'a> Found<'a> {
         let &[precision, h0, h1, w0, w1, count, ref components @ ..] = frame else {
             return Err(malformed("its frame header is cut short"));
         };
-        let remedy = "convert it to an 8-bit baseline JPEG first";
         match process {
             0xc0..=0xc2 => {}
-            0xc3 => return Err(CodecError::unsupported("lossless JPEG", remedy)),
+            0xc3 => return Err(CodecError::unsupported("lossless JPEG", REMEDY)),
             0xc9..=0xcb | 0xcd..=0xcf => {
-                return Err(CodecError::unsupported("arithmetic-coded JPEG", remedy));
+                return Err(CodecError::unsupported("arithmetic-coded JPEG", REMEDY));
             }
-            _ => return Err(CodecError::unsupported("hierarchical JPEG", remedy)),
+            _ => return Err(CodecError::unsupported("hierarchical JPEG", REMEDY)),
         }
         if precision != 8 {
-            return Err(CodecError::unsupported(format!("{precision}-bit JPEG"), remedy));
+            return Err(CodecError::unsupported(format!("{precision}-bit JPEG"), REMEDY));
         }
         if components.len() != 3 * usize::from(count) || count == 0 {
             return Err(malformed("its frame header has the wrong length"));

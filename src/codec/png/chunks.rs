@@ -69,12 +69,20 @@ impl<'a> Chunks<'a> {
                 }
                 b"tRNS" => transparent = true,
                 kind if KEPT.contains(&kind) || safe_to_copy(*kind) => kept.push((chunk.kind, chunk.content)),
+                [b'A'..=b'Z', ..] if ![b"IHDR", b"PLTE"].contains(&&chunk.kind) => {
+                    return Err("it has a critical chunk that is unknown");
+                }
                 _ => {}
             }
             rest = behind;
         }
         let rows = data.filter(|_| header.rows && !transparent);
         Ok(Self { layout: header.layout(transparent), animated, rows, kept })
+    }
+
+    /// The contents of all chunks of a kind, one that is passed on.
+    pub(super) fn all(&self, kind: &[u8; 4]) -> impl Iterator<Item = &'a [u8]> {
+        self.kept.iter().filter(move |(other, _)| other == kind).map(|(_, content)| *content)
     }
 
     /// Copies of the chunks to pass on.
