@@ -8,7 +8,7 @@ use std::io::{BufWriter, Cursor, Write};
 use image::codecs::bmp::BmpDecoder;
 use image::{ColorType, ImageDecoder, ImageError};
 
-use super::metadata::Metadata;
+use super::metadata::{Metadata, Resolution};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -96,7 +96,11 @@ impl<'a> Source<'a> {
     pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         self.decoder.read_image(slot).map_err(decode_error)?;
         let native = AnyNative::Bmp(Native { density: self.density });
-        let metadata = Metadata { icc: self.icc.map(<[u8]>::to_vec), ..Metadata::default() };
+        let resolution = self.density.and_then(|density| {
+            let [x, y] = bytemuck::cast::<_, [[u8; 4]; 2]>(density).map(u32::from_le_bytes);
+            Resolution::per_metre([x, y])
+        });
+        let metadata = Metadata { icc: self.icc.map(<[u8]>::to_vec), resolution, ..Metadata::default() };
         Ok(Payload { layout: self.layout, metadata, native })
     }
 }
@@ -136,7 +140,12 @@ pub(super) fn encode(
         Pixel::GrayAlpha | Pixel::Rgba => 4,
     };
     let stride = (width * bytes).next_multiple_of(4);
-    let density = if let AnyNative::Bmp(Native { density }) = decoded.native { density } else { None };
+    let density = match (&decoded.native, decoded.metadata.resolution) {
+        (AnyNative::Bmp(native), _) => native.density,
+        (_, resolution) => {
+            resolution.map(|resolution| bytemuck::cast(resolution.metres().map(u32::to_le_bytes)))
+        }
+    };
     // Gray is written as a palette of RGB, so a profile has to be for that.
     let icc = decoded.metadata.icc_for(Pixel::Rgb).unwrap_or_default();
     let pixels = stride as u64 * rows as u64;

@@ -84,6 +84,16 @@ impl Format {
         Ok(())
     }
 
+    /// Whether it has a place for ICC profiles.
+    pub(super) const fn has_room_for_profile(self) -> bool {
+        !matches!(self, Self::Pnm)
+    }
+
+    /// Whether it has a place for XMP, and for EXIF.
+    pub(super) const fn has_room_for_xmp(self) -> bool {
+        !matches!(self, Self::Pnm | Self::Bmp)
+    }
+
     /// The most pixels that a row or column can have.
     const fn max_side(self) -> u32 {
         match self {

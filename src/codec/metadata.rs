@@ -1,4 +1,4 @@
-//! What travels with the pixels: the colour profile, EXIF and XMP.
+//! What travels with the pixels: the colour profile, EXIF, XMP, and the resolution.
 
 use crate::picture::Pixel;
 
@@ -11,6 +11,43 @@ pub struct Metadata {
     pub exif: Option<Vec<u8>>,
     /// An XMP packet in UTF-8.
     pub xmp: Option<Vec<u8>>,
+    /// How large a pixel is, where the format itself says so, and not its EXIF alone.
+    pub resolution: Option<Resolution>,
+}
+
+/// Hundredths of pixels an inch. So whole numbers of pixels an inch and a metre both come back as they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// Across.
+    pub x: u32,
+    /// Down.
+    pub y: u32,
+}
+
+impl Resolution {
+    /// From pixels in an inch, which has 2.54 cm; `None` where these are nothing, or beyond any picture.
+    pub(super) fn per_inch([x, y]: [f64; 2]) -> Option<Self> {
+        let hundredths = |count: f64| Some((count * 100.0).round() as u32).filter(|&n| n > 0 && n < u32::MAX);
+        Some(Self { x: hundredths(x)?, y: hundredths(y)? })
+    }
+
+    pub(super) fn per_centimetre(counts: [f64; 2]) -> Option<Self> {
+        Self::per_inch(counts.map(|count| count * 2.54))
+    }
+
+    pub(super) fn per_metre(counts: [u32; 2]) -> Option<Self> {
+        Self::per_inch(counts.map(|count| f64::from(count) * 0.0254))
+    }
+
+    /// Pixels in an inch, in whole numbers.
+    pub(super) fn inches(self) -> [u32; 2] {
+        [self.x, self.y].map(|hundredths| hundredths.saturating_add(50) / 100)
+    }
+
+    /// Pixels in a metre, in whole numbers.
+    pub(super) fn metres(self) -> [u32; 2] {
+        [self.x, self.y].map(|hundredths| (f64::from(hundredths) / 2.54).round() as u32)
+    }
 }
 
 impl Metadata {
@@ -31,4 +68,31 @@ pub(super) fn icc_fits(icc: &[u8], pixel: Pixel) -> bool {
 pub(super) fn exif_body(exif: &[u8]) -> Option<&[u8]> {
     let body = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
     (body.starts_with(b"II*\0") || body.starts_with(b"MM\0*")).then_some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_come_back_in_their_own_unit() {
+        for count in (1..2000).chain([2834, 2835, 11_811, 1_000_000]) {
+            let [metres, inches] = [
+                Resolution::per_metre([count, count + 1]).unwrap().metres(),
+                Resolution::per_inch([count, count + 1].map(f64::from)).unwrap().inches(),
+            ];
+            assert_eq!((metres, inches), ([count, count + 1], [count, count + 1]));
+        }
+        assert_eq!(Resolution::per_inch([300.0; 2]).unwrap().metres(), [11_811; 2]);
+        assert_eq!(Resolution::per_metre([11_811; 2]).unwrap().inches(), [300; 2]);
+        assert_eq!(Resolution::per_centimetre([100.0, 50.0]), Resolution::per_inch([254.0, 127.0]));
+    }
+
+    #[test]
+    fn nothing_and_the_impossible_are_no_resolution() {
+        assert_eq!(Resolution::per_metre([0, 300]), None);
+        for count in [0.0, 0.001, -1.0, f64::NAN, f64::INFINITY, 1e30] {
+            assert_eq!(Resolution::per_inch([300.0, count]), None, "{count}");
+        }
+    }
 }

@@ -26,6 +26,7 @@ mod jpeg;
 mod metadata;
 mod png;
 mod pnm;
+mod remark;
 mod samples;
 mod tiff;
 mod webp;
@@ -34,7 +35,8 @@ pub use error::CodecError;
 pub use format::Format;
 pub(crate) use jpeg::CanonicalCode;
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CompressedJpeg, Sampling};
-pub use metadata::Metadata;
+pub use metadata::{Metadata, Resolution};
+pub use remark::Remark;
 
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
@@ -137,38 +139,7 @@ pub struct Decoded {
     file_bytes: u64,
 }
 
-/// What is worth telling about a picture that was written: nothing failed, but not all is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Remark {
-    /// A JPEG's previews, gain map or video, made for the old contrast, were left out.
-    PictureAlone,
-    /// A JPEG's XMP was longer than one segment, and only that went into another format.
-    PartOfXmp,
-    /// A TIFF's layers, made for the old contrast, were left out.
-    WithoutLayers,
-    /// A lossy WebP was written without loss, and is larger.
-    NowLossless,
-}
-
 impl Decoded {
-    /// What is worth telling once it is written.
-    pub fn remark(&self, target: &Target) -> Option<Remark> {
-        match &self.native {
-            Native::Jpeg(jpeg) if jpeg.had_more => Some(Remark::PictureAlone),
-            Native::Jpeg(jpeg)
-                if jpeg.has_extended_xmp() && target.format_for(self.format) != Format::Jpeg =>
-            {
-                Some(Remark::PartOfXmp)
-            }
-            Native::Tiff(tiff) if tiff.had_layers => Some(Remark::WithoutLayers),
-            Native::WebP(webp) if webp.lossy && target.format_for(self.format) == Format::WebP => {
-                Some(Remark::NowLossless)
-            }
-            _ => None,
-        }
-    }
-
     /// Bytes of heap until it is encoded, and by the encoder, beyond small change: a JPEG's coefficients, and an output about as long
     /// as the input; some rows of a PNG, which can be as long as the picture.
     pub fn heap_bytes(&self, target: &Target) -> u64 {

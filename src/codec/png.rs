@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
 
 use ::png::{
-    BitDepth, ColorType, Decoder, DecodingError, Encoder, EncodingError, Info, Limits, Transformations,
+    BitDepth, ColorType, Decoder, DecodingError, Encoder, EncodingError, Info, Limits, PixelDimensions,
+    Transformations, Unit,
 };
 
 use super::samples::swap_big_endian;
@@ -133,6 +134,10 @@ fn write(
     let native = if let AnyNative::Png(native) = &decoded.native { Some(native) } else { None };
     if native.is_none() {
         info.icc_profile = decoded.metadata.icc_for(layout.pixel).map(Into::into);
+        info.pixel_dims = decoded.metadata.resolution.map(|resolution| {
+            let [xppu, yppu] = resolution.metres();
+            PixelDimensions { xppu, yppu, unit: Unit::Meter }
+        });
         info.exif_metadata = decoded.metadata.exif.as_deref().map(Into::into);
     }
     let mut writer = Encoder::with_info(out, info)?.write_header()?;

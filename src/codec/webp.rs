@@ -63,6 +63,7 @@ impl<'a> Source<'a> {
             icc: self.decoder.icc_profile().map_err(decode_error)?,
             exif: exif.as_deref().and_then(exif_body).map(<[u8]>::to_vec),
             xmp: self.decoder.xmp_metadata().map_err(decode_error)?,
+            resolution: None,
         };
         let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy() });
         Ok(Payload { layout: self.layout, metadata, native })

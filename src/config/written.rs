@@ -28,7 +28,8 @@ pub struct Written {
 
     /// With clahe: how much contrast a tile may gain; 0 for no limit [default: 2]
     ///
-    /// The height that a peak of a tile's histogram may have, as a multiple of the mean. OpenCV's clipLimit.
+    /// The height that a peak of a tile's histogram may have, as a multiple of the mean. OpenCV's clipLimit. 16-bit pictures, of 65536
+    /// levels, want 100 and more.
     #[arg(long, value_name = "NUMBER", help_heading = "Picture")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub clip_limit: Option<ClipLimit>,

@@ -268,6 +268,7 @@ impl Remark {
         match self {
             Self::PictureAlone => "its previews, gain map or video show the old contrast and are left out",
             Self::PartOfXmp => "its XMP beyond the first 64 KB has no place in that format and is left out",
+            Self::WithoutMetadata => "its profile, EXIF or XMP has no place in that format and is left out",
             Self::WithoutLayers => "its layers show the old contrast and are left out",
             Self::NowLossless => "a lossy WebP, written without loss and larger",
         }
@@ -285,6 +286,11 @@ impl Remark {
             Self::PartOfXmp => {
                 format!(
                     "{count} JPEG{plural} without XMP beyond the first 64 KB, which --format has no place for"
+                )
+            }
+            Self::WithoutMetadata => {
+                format!(
+                    "{count} picture{plural} without profile, EXIF or XMP, which --format has no place for"
                 )
             }
             Self::WithoutLayers => {

@@ -1,6 +1,6 @@
 //! Profile, EXIF and XMP through every pair of formats that have a place for them.
 
-use histeqd::codec::{Format, Metadata, Target};
+use histeqd::codec::{Format, Metadata, Remark, Resolution, Target};
 
 use super::{TARGET, decode, encode};
 
@@ -33,6 +33,7 @@ fn metadata() -> Metadata {
         icc: Some(icc()),
         exif: Some(exif()),
         xmp: Some(b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>".to_vec()),
+        resolution: None,
     }
 }
 
@@ -63,6 +64,29 @@ fn metadata_travels_between_formats() {
 }
 
 #[test]
+fn the_resolution_travels_between_formats() {
+    const WITH_RESOLUTION: [Format; 4] = [Format::Png, Format::Jpeg, Format::Tiff, Format::Bmp];
+    let resolution = Some(Resolution { x: 30_000, y: 60_000 });
+    let ppm = [&b"P6 4 2 255\n"[..], &[90; 24]].concat();
+    let same = |found: Option<Resolution>, what: String| {
+        // Whole pixels a metre are not whole ones an inch.
+        let near = |found: u32, told: u32| found.abs_diff(told) <= 1;
+        assert!(found.is_some_and(|r| near(r.x, 30_000) && near(r.y, 60_000)), "{found:?} {what}");
+    };
+    for from in WITH_RESOLUTION {
+        let (mut decoded, slot) = decode(&ppm, &target(from)).unwrap();
+        decoded.metadata.resolution = resolution;
+        let source = encode(&decoded, slot, &target(from)).unwrap();
+        for to in WITH_RESOLUTION {
+            let (decoded, slot) = decode(&source, &target(to)).unwrap();
+            same(decoded.metadata.resolution, format!("in {from}"));
+            let written = encode(&decoded, slot, &target(to)).unwrap();
+            same(decode(&written, &TARGET).unwrap().0.metadata.resolution, format!("from {from} to {to}"));
+        }
+    }
+}
+
+#[test]
 fn a_bitmap_keeps_its_profile() {
     let rgb = Target { format: Some(Format::Bmp), ..TARGET };
     let gray = Target { gray: true, ..rgb };
@@ -79,7 +103,7 @@ fn a_bitmap_keeps_its_profile() {
             (again.layout, &slot[..layout.bytes() as usize]),
             (layout, &pixels[..layout.bytes() as usize])
         );
-        assert!(again.metadata == Metadata { icc: Some(icc()), ..Metadata::default() }, "{layout:?}");
+        assert_eq!(again.metadata.icc, Some(icc()), "{layout:?}");
 
         let mut linked = written.clone();
         linked[70..74].copy_from_slice(b"KNIL");
@@ -99,6 +123,26 @@ fn a_colour_profile_does_not_go_with_gray() {
         let (again, _) = decode(&written, &TARGET).unwrap();
         assert!(again.metadata == Metadata { icc: None, ..metadata() }, "{format}");
     }
+}
+
+#[test]
+fn metadata_without_a_place_is_told_of() {
+    let with_all = file(Format::Png);
+    let remark = |metadata: Metadata, to| {
+        let (mut decoded, _) = decode(&with_all, &target(to)).unwrap();
+        decoded.metadata = metadata;
+        decoded.remark(&target(to))
+    };
+    let profile = Metadata { icc: Some(icc()), ..Metadata::default() };
+    let exif = Metadata { exif: Some(exif()), ..Metadata::default() };
+    for to in WITH_METADATA {
+        assert_eq!(remark(metadata(), to), None, "{to}");
+    }
+    assert_eq!(remark(profile.clone(), Format::Bmp), None);
+    for (metadata, to) in [(profile, Format::Pnm), (exif.clone(), Format::Pnm), (exif, Format::Bmp)] {
+        assert_eq!(remark(metadata, to), Some(Remark::WithoutMetadata), "{to}");
+    }
+    assert_eq!(remark(Metadata::default(), Format::Pnm), None);
 }
 
 #[test]

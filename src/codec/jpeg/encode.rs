@@ -47,7 +47,7 @@ pub(in crate::codec) fn encode(
         },
         progressive: native.is_some_and(|n| n.progressive),
         restart_interval: native.map_or(0, |n| n.restart_interval),
-        density: native.map_or(Some(Density { unit: 0, x: 1, y: 1 }), |n| n.density),
+        density: native.map_or_else(|| Some(Density::new(decoded.metadata.resolution)), |n| n.density),
         segments,
     };
     write_slot(scratch, &frame, native.and_then(|native| native.chroma.as_ref()), quality, slot, cores)

@@ -1,7 +1,7 @@
 //! The marker segments of a JPEG (ITU-T T.81, annex B), read without decoding.
 
 use crate::codec::CodecError;
-use crate::codec::metadata::{Metadata, exif_body};
+use crate::codec::metadata::{Metadata, Resolution, exif_body};
 
 use super::{malformed, mpf};
 
@@ -58,6 +58,27 @@ pub(super) struct Density {
     pub(super) unit: u8,
     pub(super) x: u16,
     pub(super) y: u16,
+}
+
+impl Density {
+    /// Of a picture that was no JPEG. Where its resolution does not fit, pixels are square.
+    pub(super) fn new(resolution: Option<Resolution>) -> Self {
+        const PER_INCH: u8 = 1;
+        let fitting = resolution.map(|resolution| resolution.inches().map(u16::try_from));
+        match fitting {
+            Some([Ok(x @ 1..), Ok(y @ 1..)]) => Self { unit: PER_INCH, x, y },
+            _ => Self { unit: 0, x: 1, y: 1 },
+        }
+    }
+
+    fn resolution(self) -> Option<Resolution> {
+        let counts = [f64::from(self.x), f64::from(self.y)];
+        match self.unit {
+            1 => Resolution::per_inch(counts),
+            2 => Resolution::per_centimetre(counts),
+            _ => None,
+        }
+    }
 }
 
 /// What a JPEG's segments say.
@@ -117,6 +138,7 @@ impl<'a> Markers<'a> {
             icc: self.icc(),
             exif: first(APP1, EXIF).and_then(exif_body).map(<[u8]>::to_vec),
             xmp: first(APP1, XMP).map(<[u8]>::to_vec),
+            resolution: self.density.and_then(Density::resolution),
         }
     }
 

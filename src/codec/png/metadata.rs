@@ -1,11 +1,11 @@
-//! Profile, EXIF and XMP in the chunks of a PNG (PNG third edition, section 11.3).
+//! Profile, EXIF, XMP and resolution in the chunks of a PNG (PNG third edition, section 11.3).
 
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
 
 use super::chunks::Chunks;
-use crate::codec::metadata::{Metadata, exif_body};
+use crate::codec::metadata::{Metadata, Resolution, exif_body};
 
 /// The keyword of the iTXt chunk that holds XMP.
 const XMP_KEYWORD: &[u8] = b"XML:com.adobe.xmp";
@@ -19,6 +19,7 @@ pub(super) fn read(chunks: &Chunks<'_>) -> Result<Metadata, String> {
         icc: chunks.all(b"iCCP").find_map(icc).transpose()?,
         exif: chunks.all(b"eXIf").find_map(exif_body).map(<[u8]>::to_vec),
         xmp: chunks.all(b"iTXt").find_map(xmp).transpose()?,
+        resolution: chunks.all(b"pHYs").find_map(resolution),
     })
 }
 
@@ -50,6 +51,12 @@ fn xmp(content: &[u8]) -> Option<Result<Vec<u8>, String>> {
         Ok(packet) if str::from_utf8(packet).is_err() => None,
         _ => Some(text),
     }
+}
+
+/// What a pHYs chunk says, if it is in metres.
+fn resolution(content: &[u8]) -> Option<Resolution> {
+    let &[x0, x1, x2, x3, y0, y1, y2, y3, 1] = content else { return None };
+    Resolution::per_metre([u32::from_be_bytes([x0, x1, x2, x3]), u32::from_be_bytes([y0, y1, y2, y3])])
 }
 
 fn split_at_zero(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -1,7 +1,7 @@
 //! Which tags there are, and which of them travel with the picture.
 
 use super::super::ifd::{self, Directory, Form, Value};
-use super::super::metadata::Metadata;
+use super::super::metadata::{Metadata, Resolution};
 
 pub(super) const WIDTH: u16 = 256;
 pub(super) const HEIGHT: u16 = 257;
@@ -14,7 +14,10 @@ pub(super) const STRIP_OFFSETS: u16 = 273;
 pub(super) const SAMPLES_PER_PIXEL: u16 = 277;
 pub(super) const ROWS_PER_STRIP: u16 = 278;
 pub(super) const STRIP_BYTE_COUNTS: u16 = 279;
+const X_RESOLUTION: u16 = 282;
+const Y_RESOLUTION: u16 = 283;
 pub(super) const PLANAR_CONFIGURATION: u16 = 284;
+const RESOLUTION_UNIT: u16 = 296;
 pub(super) const PREDICTOR: u16 = 317;
 pub(super) const COLOUR_MAP: u16 = 320;
 pub(super) const TILE_WIDTH: u16 = 322;
@@ -102,9 +105,9 @@ const SHARED_WITH_EXIF: [u16; 21] = [
     271,
     272,
     274,
-    282,
-    283,
-    296,
+    X_RESOLUTION,
+    Y_RESOLUTION,
+    RESOLUTION_UNIT,
     305,
     306,
     315,
@@ -133,7 +136,22 @@ pub(super) fn kept(directory: &Directory) -> Directory {
 /// The metadata that other formats have a place for.
 pub(super) fn metadata(directory: &Directory) -> Metadata {
     let copy = |tag| directory.bytes(tag).map(<[u8]>::to_vec);
-    Metadata { icc: copy(ICC), exif: exif(directory), xmp: copy(XMP) }
+    Metadata { icc: copy(ICC), exif: exif(directory), xmp: copy(XMP), resolution: resolution(directory) }
+}
+
+/// What the tags say of a pixel's size; where they do not say in which unit, it is an inch.
+fn resolution(directory: &Directory) -> Option<Resolution> {
+    let count = |tag| {
+        let (counter, denominator) = directory.bytes(tag)?.split_at_checked(4)?;
+        let number = |bytes: &[u8]| Some(f64::from(u32::from_le_bytes(bytes.try_into().ok()?)));
+        Some(number(counter)? / number(denominator)?)
+    };
+    let counts = [count(X_RESOLUTION)?, count(Y_RESOLUTION)?];
+    match directory.number(RESOLUTION_UNIT).unwrap_or(2) {
+        2 => Resolution::per_inch(counts),
+        3 => Resolution::per_centimetre(counts),
+        _ => None,
+    }
 }
 
 /// EXIF made of a TIFF's own tags.
@@ -155,6 +173,15 @@ pub(super) fn from_metadata(metadata: &Metadata) -> Directory {
     directory.entries.retain(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
     if let Some(xmp) = &metadata.xmp {
         directory.set(XMP, Value::Data { kind: 1, bytes: xmp.clone() });
+    }
+    if let Some(Resolution { x, y }) = metadata.resolution {
+        let per_inch = |hundredths: u32| {
+            let bytes = [hundredths.to_le_bytes(), 100_u32.to_le_bytes()].concat();
+            Value::Data { kind: 5, bytes }
+        };
+        directory.set(X_RESOLUTION, per_inch(x));
+        directory.set(Y_RESOLUTION, per_inch(y));
+        directory.set(RESOLUTION_UNIT, Value::shorts(&[2]));
     }
     directory
 }
