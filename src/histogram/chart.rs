@@ -31,6 +31,8 @@ const ABOVE: u32 = 26;
 
 /// Bars whose heights differ by more than this part of the panel are not joined by a line.
 const CLIFF: f64 = 0.15;
+/// How strong the stem of a bar by itself is.
+const STEM: f64 = 0.35;
 
 /// Room above the highest bar.
 const HEADROOM: f64 = 1.06;
@@ -157,8 +159,14 @@ impl<'a> Chart<'a> {
         for (curve, steps) in panel.channels.iter().zip(&steps) {
             let width = if curve.channel == Channel::Luma { 1.5 } else { 1.0 };
             let on_axis = |line: &&[Bar]| line.iter().all(|bar| bar[0].1 > frame.bottom - 0.5);
+            let (colour, opacity) = curve.channel.paint();
             for line in lines(steps, (frame.bottom - frame.top) * CLIFF).filter(|line| !on_axis(line)) {
-                page.line(&line.concat(), curve.channel.paint().0.mix(0.9), width)?;
+                // A bar by itself that has no area would float.
+                if let (&[[left, right]], 0.0) = (line, opacity) {
+                    let middle = f64::midpoint(left.0, right.0);
+                    page.line(&[(middle, frame.bottom), (middle, left.1)], colour.mix(STEM), width)?;
+                }
+                page.line(&line.concat(), colour.mix(0.9), width)?;
             }
         }
         self.draw_cut(page, frame, panel)
