@@ -16,8 +16,9 @@ cd "$(dirname "$0")/.."
 to=${DESTDIR-}
 
 install -Dm755 "${HISTEQD:-target/release/histeqd}" "$to$prefix/bin/histeqd"
-for page in README.md docs/service.md; do
-    install -Dm644 "$page" "$to$prefix/share/doc/histeqd/${page##*/}"
+# As they lie here, so that their links lead to each other.
+for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/*; do
+    install -Dm644 "$page" "$to$prefix/share/doc/histeqd/$page"
 done
 for unit in histeqd.service histeqd@.service; do
     install -Dm644 "systemd/$unit" "$to/etc/systemd/system/$unit"

@@ -9,6 +9,7 @@ mod cli;
 mod codec;
 mod corpus;
 mod devices;
+mod documents;
 mod equalize_golden;
 mod equalize_properties;
 mod gpu_parity;
