@@ -71,7 +71,9 @@ impl Watching<'_> {
     /// Whether the picture is in the pipeline now.
     fn begin(&mut self, ready: Ready) -> bool {
         let Ready { path, stamp } = ready;
-        let Some(below) = self.watch.below(&path).map(Path::to_owned) else {
+        // It may have become one to leave out while it waited.
+        let below = self.watch.below(&path).filter(|_| self.watch.takes(&path));
+        let Some(below) = below.map(Path::to_owned) else {
             self.finish(&path, Ending::Good);
             return false;
         };
@@ -256,7 +258,7 @@ impl Watching<'_> {
     }
 
     fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
-        let Some(below) = self.watch.below(input) else { return };
+        let Some(below) = self.watch.below(input).filter(|_| self.watch.takes(input)) else { return };
         self.away.put(Through { input: input.to_owned(), below: below.to_owned(), stamp, fate });
     }
 

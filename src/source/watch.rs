@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, never};
-use walkdir::{DirEntry, WalkDir};
+use walkdir::WalkDir;
 
 use super::Selection;
 use super::filesystem::FileSystem;
@@ -250,19 +250,29 @@ impl Watch {
         }
     }
 
-    /// Whether a path in a watched folder is one to take, as far as its name goes.
-    fn takes(&self, path: &Path) -> bool {
+    /// Whether a path in a watched folder is one to take. Messages come from all folders that were ever entered, whatever the
+    /// options are by then.
+    pub fn takes(&self, path: &Path) -> bool {
+        self.takes_name(path) && path.parent().is_some_and(|folder| self.way_to(folder).is_some())
+    }
+
+    fn takes_name(&self, path: &Path) -> bool {
         self.below(path).is_some_and(|below| !hidden(path) && self.options.selection.takes_file(below))
+    }
+
+    /// The watched folder from which a listing comes to this one.
+    fn way_to(&self, folder: &Path) -> Option<usize> {
+        self.roots.iter().position(|root| {
+            let mut way = folder.ancestors().take_while(|above| above.starts_with(&root.path));
+            folder.starts_with(&root.path) && way.all(|above| self.enters(above, &root.path))
+        })
     }
 
     /// Lists a folder that appeared below a watched one.
     fn enter(&mut self, folder: PathBuf) {
-        let Some(root) = self.roots.iter().position(|root| folder.starts_with(&root.path)) else { return };
+        let Some(root) = self.way_to(&folder) else { return };
         if folder == self.roots[root].path {
             return self.list(root);
-        }
-        if folder.is_symlink() && !self.options.selection.follow_links {
-            return;
         }
         self.walks.push_back(Walk { root, folder, entries: None });
     }
@@ -317,7 +327,7 @@ impl Watch {
         for _ in 0..ENTRIES_A_TURN {
             match entries.next() {
                 Some(Ok(entry)) if entry.file_type().is_dir() => {
-                    if self.enters(&entry, walk.root) {
+                    if self.enters(entry.path(), &self.roots[walk.root].path) {
                         self.watch(entry.path(), walk.root);
                     } else {
                         entries.skip_current_dir();
@@ -345,7 +355,7 @@ impl Watch {
     fn found(&mut self, path: &Path, settle: &mut Settle, known: Known<'_>, now: Instant) {
         if is_leftover(path) {
             self.leftovers.push(path.to_owned());
-        } else if self.takes(path)
+        } else if self.takes_name(path)
             && let Some(seen) = self.look(path)
             && let Some(below) = self.below(path)
             && !known(path, below, seen.stamp)
@@ -354,15 +364,17 @@ impl Watch {
         }
     }
 
-    fn enters(&self, entry: &DirEntry, root: usize) -> bool {
-        let root = &self.roots[root].path;
-        let Ok(below) = entry.path().strip_prefix(root) else { return false };
+    /// Whether a listing that comes to a folder, a watched one or one below it, goes into it.
+    fn enters(&self, folder: &Path, root: &Path) -> bool {
+        let Ok(below) = folder.strip_prefix(root) else { return false };
         if below.as_os_str().is_empty() {
             return true;
         }
-        !hidden(entry.path())
+        let follows = || self.options.selection.follow_links || !folder.is_symlink();
+        !hidden(folder)
             && self.options.selection.enters_folder(below)
-            && !self.options.excluded.iter().any(|excluded| same_folder(excluded, entry))
+            && follows()
+            && !self.options.excluded.iter().any(|excluded| same_folder(excluded, folder))
     }
 
     fn watch(&mut self, folder: &Path, root: usize) {
@@ -433,9 +445,9 @@ fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-fn same_folder(folder: &Path, entry: &DirEntry) -> bool {
-    let Ok(found) = entry.metadata() else { return false };
-    entry.path() == folder || fs::metadata(folder).is_ok_and(|folder| identity(&folder) == identity(&found))
+fn same_folder(one: &Path, other: &Path) -> bool {
+    let found = |folder: &Path| fs::metadata(folder).ok().map(|folder| identity(&folder));
+    one == other || found(one).is_some_and(|one| found(other) == Some(one))
 }
 
 fn is_leftover(path: &Path) -> bool {

@@ -158,6 +158,23 @@ fn the_configuration_can_be_reloaded() {
 }
 
 #[test]
+fn a_reload_can_make_a_watched_folder_the_archive() {
+    let place = Place::with(&["in/archive/old.pgm"]);
+    place.file("my.toml", "after = 'keep'\n");
+    let service = Service::start(&place, "--config my.toml");
+    wait("the output", || is_bright(&place, "archive/old.pgm"));
+    place.file("my.toml", "after = 'move:in/archive'\n");
+    service.signal(Signal::HUP);
+    wait("the reload", || service.log().contains("is reloaded"));
+    for name in ["a.pgm", "b.pgm"] {
+        drop_in(&place, name, DULL);
+        wait("the input to move", || place.path("in/archive").join(name).exists());
+    }
+    assert_eq!(service.stop(), Some(0));
+    assert_eq!(outputs(&place), ["a.pgm", "archive/old.pgm", "b.pgm"]);
+}
+
+#[test]
 fn single_runs_can_go_by_the_same_ledger() {
     let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
     let done = |arguments: &str| {

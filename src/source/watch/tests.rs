@@ -170,6 +170,22 @@ fn a_file_that_changes_or_goes_is_noticed() {
 }
 
 #[test]
+fn other_options_count_for_folders_that_are_watched_already() {
+    let mut case = Case::with(|_| options(&[]));
+    case.write("archive/a.png");
+    case.write("b/a.png");
+    assert_eq!(case.done(), ["archive/a.png", "b/a.png"]);
+    let selection = Selection::new(&[], &["b".into()], false).unwrap();
+    let options = Options { selection, ..options(&[case.at("archive")]) };
+    case.watch.reconfigure(options, Instant::now());
+    case.run();
+    for name in ["archive/b.png", "archive/archive/c.png", "b/c.png", "b/d/e.png", "f.png"] {
+        case.write(name);
+    }
+    assert_eq!(case.done(), ["f.png"]);
+}
+
+#[test]
 fn known_files_are_not_taken_from_a_listing() {
     let mut case = Case::new();
     case.write("a.png");
