@@ -370,7 +370,8 @@ impl Watch {
         if below.as_os_str().is_empty() {
             return true;
         }
-        let follows = || self.options.selection.follow_links || !folder.is_symlink();
+        let follow = self.options.selection.follow_links;
+        let follows = || !folder.is_symlink() || follow && !leads_back(folder, root);
         !hidden(folder)
             && self.options.selection.enters_folder(below)
             && follows()
@@ -443,6 +444,12 @@ fn seen(metadata: &Metadata, root: &Root) -> Seen {
 
 fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
+}
+
+/// Whether a link leads to a folder that it lies in, as a walk that starts below that cannot know.
+fn leads_back(link: &Path, root: &Path) -> bool {
+    let mut above = link.ancestors().skip(1).take_while(|above| above.starts_with(root));
+    above.any(|above| same_folder(above, link))
 }
 
 fn same_folder(one: &Path, other: &Path) -> bool {

@@ -155,6 +155,22 @@ fn links_are_files_and_are_never_opened_to_be_made() {
 }
 
 #[test]
+fn a_link_that_leads_back_into_itself_is_not_followed_wherever_it_comes_from() {
+    let follow = || Options { selection: Selection::new(&[], &[], true).unwrap(), ..options(&[]) };
+    let mut case = Case::with(|_| follow());
+    case.write("a.png");
+    case.run();
+    let outside = case.folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("b.png"), "x").unwrap();
+    std::os::unix::fs::symlink("..", outside.join("up")).unwrap();
+    fs::rename(&outside, case.at("d")).unwrap();
+    assert_eq!(case.done(), ["a.png", "d/b.png"]);
+    case.write("c.png");
+    assert_eq!(case.done(), ["c.png"]);
+}
+
+#[test]
 fn a_file_that_changes_or_goes_is_noticed() {
     let mut case = Case::new();
     case.write("a.png");
