@@ -326,7 +326,8 @@ impl Watch {
             .unwrap_or_else(|| WalkDir::new(&walk.folder).follow_links(follow).into_iter());
         for _ in 0..ENTRIES_A_TURN {
             match entries.next() {
-                Some(Ok(entry)) if entry.file_type().is_dir() => {
+                // A watched folder can itself be a link, and is one to walkdir.
+                Some(Ok(entry)) if entry.file_type().is_dir() || entry.depth() == 0 => {
                     if self.enters(entry.path(), &self.roots[walk.root].path) {
                         self.watch(entry.path(), walk.root);
                     } else {

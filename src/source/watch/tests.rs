@@ -256,6 +256,16 @@ fn lost_messages_lead_to_a_listing() {
 const WAITING_AND_MORE: usize = 12_000;
 
 #[test]
+fn a_watched_folder_may_be_a_link() {
+    let mut case = Case::new();
+    fs::rename(case.at(""), case.folder.path().join("real")).unwrap();
+    std::os::unix::fs::symlink("real", case.folder.path().join("in")).unwrap();
+    case.run();
+    case.write("a.png");
+    assert_eq!(case.done(), ["a.png"]);
+}
+
+#[test]
 fn polling_needs_no_messages() {
     let mut case = Case::with(|_| Options { poll: Some(Duration::from_millis(20)), ..options(&[]) });
     case.run();
