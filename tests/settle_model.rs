@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use histeqd::source::settle::{Completion, Counts, Ending, Seen, Settle, Verdict};
+use histeqd::source::settle::{Counts, Ending, Seen, Settle, Verdict};
 use histeqd::source::stamp::Stamp;
 use proptest::prelude::*;
 
@@ -122,7 +122,7 @@ impl World {
             Step::MoveIn(name) => {
                 let (path, file) = (PathBuf::from(NAMES[name]), self.new_file(7, false));
                 self.files.insert(path.clone(), file);
-                self.tell(|settle, now| settle.complete(&path, file.stamp, Completion::Moved, now));
+                self.tell(|settle, now| settle.complete(&path, file.stamp, now));
             }
             Step::Remove(name) => {
                 self.files.remove(Path::new(NAMES[name]));
@@ -159,7 +159,7 @@ impl World {
         let Some(file) = self.files.get_mut(path).filter(|file| file.open) else { return };
         file.open = false;
         let stamp = file.stamp;
-        self.tell(|settle, now| settle.complete(path, stamp, Completion::Closed, now));
+        self.tell(|settle, now| settle.complete(path, stamp, now));
     }
 
     fn tell(&mut self, message: impl FnOnce(&mut Settle, Instant)) {

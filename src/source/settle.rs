@@ -46,15 +46,6 @@ impl Seen {
     }
 }
 
-/// How a file was said to be complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completion {
-    /// A writer closed it. Some open it again and write on.
-    Closed,
-    /// It was moved here whole.
-    Moved,
-}
-
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -151,15 +142,15 @@ impl Settle {
         Self { rest, files: BTreeMap::new(), ready: VecDeque::new(), due: BTreeSet::new() }
     }
 
-    /// The file was closed or moved here.
-    pub fn complete(&mut self, path: &Path, stamp: Stamp, how: Completion, now: Instant) {
+    /// The file was closed or moved here. Some writers open it again, and some still have open what they move.
+    pub fn complete(&mut self, path: &Path, stamp: Stamp, now: Instant) {
         let file = self.file(path, now);
         match &mut file.phase {
             Phase::Running(Meanwhile::Nothing) if file.stamp == Some(stamp) => {}
             Phase::Running(meanwhile) => *meanwhile = Meanwhile::Complete,
             _ => {
                 file.renew(stamp, now);
-                file.certain = how == Completion::Moved;
+                file.certain = false;
                 self.make_ready(path);
             }
         }

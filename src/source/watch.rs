@@ -17,7 +17,7 @@ use walkdir::WalkDir;
 use super::Selection;
 use super::filesystem::FileSystem;
 use super::notifier::{NotWatched, Notifier, Signal};
-use super::settle::{Completion, Seen, Settle};
+use super::settle::{Seen, Settle};
 use super::stamp::Stamp;
 use crate::paths::Shown;
 
@@ -219,14 +219,14 @@ impl Watch {
                     _ => {}
                 }
             }
-            Signal::Closed(path) if self.takes(&path) => {
-                self.complete(&path, Completion::Closed, settle, now);
-            }
             Signal::Moved(path) if path.is_dir() => {
                 settle.gone(&path);
                 self.enter(path);
             }
-            Signal::Moved(path) if self.takes(&path) => self.complete(&path, Completion::Moved, settle, now),
+            Signal::Closed(path) | Signal::Moved(path) if self.takes(&path) => match self.look(&path) {
+                Some(seen) => settle.complete(&path, seen.stamp, now),
+                None => settle.gone(&path),
+            },
             Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved(_) => {}
         }
     }
@@ -240,13 +240,6 @@ impl Watch {
                 settle.gone(&path);
                 settle.gone_below(&path);
             }
-        }
-    }
-
-    fn complete(&self, path: &Path, how: Completion, settle: &mut Settle, now: Instant) {
-        match self.look(path) {
-            Some(seen) => settle.complete(path, seen.stamp, how, now),
-            None => settle.gone(path),
         }
     }
 

@@ -68,6 +68,21 @@ fn a_slow_writer_gets_one_output_and_no_failure() {
 }
 
 #[test]
+fn a_file_that_is_moved_while_it_is_written_is_no_failure() {
+    let place = Place::new();
+    let service = Service::start(&place, "--failed bad");
+    let content = picture(1, 200);
+    let mut file = File::create(place.path("in/partial")).unwrap();
+    file.write_all(&content[..9000]).unwrap();
+    fs::rename(place.path("in/partial"), place.path("in/a.pgm")).unwrap();
+    wait("a look at the half", || service.log().contains("not whole yet: "));
+    file.write_all(&content[9000..]).unwrap();
+    drop(file);
+    wait_for(&place, &expected(&BTreeMap::from([("a.pgm".to_owned(), content)])));
+    assert!(!service.log().contains("failed: "), "{}", service.log());
+}
+
+#[test]
 fn a_file_that_is_replaced_again_and_again_ends_as_the_last_one() {
     let place = Place::new();
     let service = Service::start(&place, "");

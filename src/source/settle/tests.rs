@@ -57,14 +57,12 @@ impl Case {
 
 #[test]
 fn a_file_that_is_closed_or_moved_here_is_ready_at_once() {
-    for how in [Completion::Closed, Completion::Moved] {
-        let mut case = Case::new();
-        case.settle.complete(a(), stamp(5), how, case.now);
-        assert_eq!(case.taken(), Some(5));
-        assert_eq!(case.taken(), None);
-        assert_eq!(case.finish(Ending::Good, Some(young(5))), Verdict::Settled);
-        assert!(case.is_empty());
-    }
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(5), case.now);
+    assert_eq!(case.taken(), Some(5));
+    assert_eq!(case.taken(), None);
+    assert_eq!(case.finish(Ending::Good, Some(young(5))), Verdict::Settled);
+    assert!(case.is_empty());
 }
 
 #[test]
@@ -98,7 +96,7 @@ fn a_file_that_a_writer_has_open_waits_for_its_close_however_slow_it_is() {
         case.pass(61 * SECOND, Some(young(size)));
         assert_eq!(case.taken(), None);
     }
-    case.settle.complete(a(), stamp(20), Completion::Closed, case.now);
+    case.settle.complete(a(), stamp(20), case.now);
     assert_eq!(case.taken(), Some(20));
 }
 
@@ -122,7 +120,7 @@ fn without_sight_of_writers_resting_is_enough() {
 #[test]
 fn a_picture_that_is_broken_because_its_writer_pauses_is_looked_at_again() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), Completion::Closed, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     assert_eq!(case.taken(), Some(1));
     assert_eq!(case.finish(Ending::Broken, Some(young(1))), Verdict::Changed);
     case.pass(59 * SECOND, Some(young(1)));
@@ -130,7 +128,7 @@ fn a_picture_that_is_broken_because_its_writer_pauses_is_looked_at_again() {
         assert_eq!(case.finish(Ending::Broken, Some(young(1))), Verdict::Changed);
     }
     case.settle.touched(a(), case.now);
-    case.settle.complete(a(), stamp(2), Completion::Closed, case.now);
+    case.settle.complete(a(), stamp(2), case.now);
     assert_eq!(case.taken(), Some(2));
     assert_eq!(case.finish(Ending::Good, Some(young(2))), Verdict::Settled);
 }
@@ -138,9 +136,9 @@ fn a_picture_that_is_broken_because_its_writer_pauses_is_looked_at_again() {
 #[test]
 fn a_picture_that_is_broken_and_certainly_complete_fails_at_once() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     assert_eq!(case.taken(), Some(1));
-    assert_eq!(case.finish(Ending::Broken, Some(young(1))), Verdict::Settled);
+    assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Settled);
     case.settle.listed(a(), old(1), case.now);
     assert_eq!(case.taken(), Some(1));
     assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Settled);
@@ -169,7 +167,7 @@ fn a_broken_picture_that_nobody_completes_fails_within_a_few_minutes_and_tries()
 #[test]
 fn what_can_pass_is_tried_again_with_growing_pauses_and_without_end() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     let mut pauses = Vec::new();
     for _ in 0..12 {
         case.settle.take().unwrap();
@@ -185,9 +183,9 @@ fn what_can_pass_is_tried_again_with_growing_pauses_and_without_end() {
 #[test]
 fn a_file_that_is_replaced_while_its_job_runs_is_done_again() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     assert_eq!(case.taken(), Some(1));
-    case.settle.complete(a(), stamp(2), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(2), case.now);
     assert_eq!(case.taken(), None, "not twice at the same time");
     assert_eq!(case.finish(Ending::Good, Some(young(2))), Verdict::Changed);
     assert_eq!(case.taken(), Some(2));
@@ -196,23 +194,23 @@ fn a_file_that_is_replaced_while_its_job_runs_is_done_again() {
 #[test]
 fn a_file_that_is_written_to_while_its_job_runs_is_done_again_even_with_the_same_stamp() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), Completion::Closed, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     assert_eq!(case.taken(), Some(1));
     case.settle.touched(a(), case.now);
     assert_eq!(case.finish(Ending::Good, Some(young(1))), Verdict::Changed);
     case.pass(60 * SECOND, Some(young(1)));
     assert_eq!(case.taken(), None, "the writer has it open");
-    case.settle.complete(a(), stamp(1), Completion::Closed, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     assert_eq!(case.taken(), Some(1));
 }
 
 #[test]
 fn a_second_word_about_the_same_content_changes_nothing() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
-    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     assert_eq!(case.taken(), Some(1));
-    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     case.settle.listed(a(), young(1), case.now);
     assert_eq!(case.finish(Ending::Good, Some(young(1))), Verdict::Settled);
     assert!(case.is_empty());
@@ -225,10 +223,10 @@ fn a_file_that_went_away_is_forgotten_whatever_it_waited_for() {
     case.settle.gone(a());
     case.settle.listed(a(), young(1), case.now);
     case.pass(REST, None);
-    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     case.settle.gone(a());
     assert_eq!(case.taken(), None);
-    case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(1), case.now);
     assert_eq!(case.taken(), Some(1));
     case.settle.gone(a());
     assert_eq!(case.finish(Ending::Passing, None), Verdict::Gone);
@@ -239,7 +237,7 @@ fn a_file_that_went_away_is_forgotten_whatever_it_waited_for() {
 fn a_folder_that_went_away_takes_its_own_files_along_and_no_others() {
     let mut case = Case::new();
     for path in ["in/a/1", "in/a/b/2", "in/a.png", "in/ab/3", "in/a"] {
-        case.settle.complete(Path::new(path), stamp(1), Completion::Moved, case.now);
+        case.settle.complete(Path::new(path), stamp(1), case.now);
     }
     case.settle.gone_below(Path::new("in/a"));
     let left: Vec<_> = std::iter::from_fn(|| case.settle.take()).map(|ready| ready.path).collect();
@@ -250,10 +248,10 @@ fn a_folder_that_went_away_takes_its_own_files_along_and_no_others() {
 fn files_are_taken_in_the_order_in_which_they_became_ready() {
     let mut case = Case::new();
     for name in ["c", "a", "b"] {
-        case.settle.complete(Path::new(name), stamp(1), Completion::Closed, case.now);
+        case.settle.complete(Path::new(name), stamp(1), case.now);
     }
     case.settle.touched(Path::new("c"), case.now);
-    case.settle.complete(Path::new("c"), stamp(2), Completion::Closed, case.now);
+    case.settle.complete(Path::new("c"), stamp(2), case.now);
     let order: Vec<_> = std::iter::from_fn(|| case.settle.take()).map(|ready| ready.path).collect();
     assert_eq!(order.len(), 3);
     assert_eq!(case.settle.counts(), Counts { running: 3, ..Counts::default() });
@@ -263,10 +261,10 @@ fn files_are_taken_in_the_order_in_which_they_became_ready() {
 fn a_file_that_comes_and_goes_while_nothing_is_taken_leaves_few_names() {
     let mut case = Case::new();
     for _ in 0..1000 {
-        case.settle.complete(a(), stamp(1), Completion::Moved, case.now);
+        case.settle.complete(a(), stamp(1), case.now);
         case.settle.gone(a());
     }
-    case.settle.complete(a(), stamp(2), Completion::Moved, case.now);
+    case.settle.complete(a(), stamp(2), case.now);
     assert!(case.settle.ready.len() < 100, "{}", case.settle.ready.len());
     assert_eq!(case.taken(), Some(2));
     assert_eq!(case.taken(), None);
