@@ -65,6 +65,12 @@ pub(super) fn set_aside(
     moved
 }
 
+/// The name of an input while it is being removed; none where it could not be given its own back after a kill.
+fn aside(input: &Path) -> Option<PathBuf> {
+    let name = input.file_name()?.to_str()?;
+    Some(input.with_file_name(format!("{REMOVING}{name}")))
+}
+
 /// The name that an input has which is about to be removed, and has another name meanwhile.
 pub(super) fn original(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?.strip_prefix(REMOVING)?;
@@ -76,9 +82,12 @@ pub(super) fn original(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// The system's.
 pub(super) fn put_back(path: &Path) -> io::Result<bool> {
-    let Some(original) = original(path) else { return Ok(false) };
-    match rename_new(path, &original) {
-        // A newer file has its place.
+    original(path).map_or(Ok(false), |original| give_back(path, &original))
+}
+
+/// Renames a file to the name that it had, unless a newer one has that: then it was replaced. Returns whether it was there.
+fn give_back(path: &Path, original: &Path) -> io::Result<bool> {
+    match rename_new(path, original) {
         Err(Errno::EXIST) => fs::remove_file(path)?,
         // It has been removed meanwhile.
         Err(Errno::NOENT) => return Ok(false),
@@ -113,11 +122,9 @@ fn make_durable(output: &Path) -> io::Result<()> {
 }
 
 fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
-    let Some(name) = input.file_name().and_then(|name| name.to_str()) else {
-        // A name that cannot be given back after a kill is not changed.
+    let Some(aside) = aside(input) else {
         return Ok(stamp.is_still_of(input) && fs::remove_file(input).is_ok());
     };
-    let aside = input.with_file_name(format!("{REMOVING}{name}"));
     match fs::rename(input, &aside) {
         Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
             return Ok(stamp.is_still_of(input) && fs::remove_file(input).is_ok());
@@ -149,11 +156,9 @@ fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     if stamp.is_still_of(target) {
         return Ok(true);
     }
-    // Where a still newer file has the place by now, this one was replaced by it.
-    match rename_new(target, input) {
-        Err(Errno::EXIST) => fs::remove_file(target)?,
-        other => other?,
-    }
+    // From the name by which the watch tells what is put back from what is moved in whole.
+    let aside = aside(input).filter(|aside| fs::rename(target, aside).is_ok());
+    give_back(aside.as_deref().unwrap_or(target), input)?;
     Ok(false)
 }
 

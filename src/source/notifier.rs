@@ -21,7 +21,12 @@ pub enum Signal {
     /// A writer closed a file.
     Closed(PathBuf),
     /// A file or folder was moved here.
-    Moved(PathBuf),
+    Moved {
+        /// Its path.
+        to: PathBuf,
+        /// Its path before, if it came from a watched folder.
+        from: Option<PathBuf>,
+    },
     /// A folder was made.
     Folder(PathBuf),
     /// A file or folder was removed, or moved away.
@@ -55,8 +60,8 @@ impl Notifier {
     pub fn new() -> Result<Self, String> {
         let (sender, signals) = bounded(WAITING);
         let lost = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&lost);
-        let watcher = notify::recommended_watcher(move |event| pass_on(event, &sender, &flag));
+        let mut listener = Listener { signals: sender, lost: Arc::clone(&lost), left: None };
+        let watcher = notify::recommended_watcher(move |event| listener.hear(event));
         let watcher = watcher.map_err(|error| {
             format!(
                 "the kernel gives no inotify instance ({error}); raise the limit: sysctl fs.inotify.max_user_instances=1024"
@@ -87,31 +92,49 @@ impl Notifier {
     }
 }
 
-fn pass_on(event: notify::Result<Event>, signals: &Sender<Signal>, lost: &AtomicBool) {
-    let signal = match event {
-        Ok(event) if !event.need_rescan() => signal(event),
-        // The kernel's queue was full, or cannot be read.
-        _ => return lost.store(true, Ordering::Relaxed),
-    };
-    if let Some(signal) = signal
-        && let Err(TrySendError::Full(_)) = signals.try_send(signal)
-    {
-        // Waiting here would block the thread that `watch` waits for.
-        lost.store(true, Ordering::Relaxed);
-    }
+/// Passes on what the kernel says.
+struct Listener {
+    signals: Sender<Signal>,
+    lost: Arc<AtomicBool>,
+    /// The last name that was left, by the number of its move.
+    left: Option<(usize, PathBuf)>,
 }
 
-fn signal(event: Event) -> Option<Signal> {
-    let make = match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => Signal::Closed,
-        EventKind::Create(CreateKind::Folder) => Signal::Folder,
-        EventKind::Create(_) => Signal::Created,
-        EventKind::Modify(ModifyKind::Data(_)) => Signal::Written,
-        EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Signal::Moved,
-        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => Signal::Gone,
-        _ => return None,
-    };
-    event.paths.into_iter().next().map(make)
+impl Listener {
+    fn hear(&mut self, event: notify::Result<Event>) {
+        let signal = match event {
+            Ok(event) if !event.need_rescan() => self.signal(event),
+            // The kernel's queue was full, or cannot be read.
+            _ => return self.lost.store(true, Ordering::Relaxed),
+        };
+        if let Some(signal) = signal
+            && let Err(TrySendError::Full(_)) = self.signals.try_send(signal)
+        {
+            // Waiting here would block the thread that `watch` waits for.
+            self.lost.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn signal(&mut self, event: Event) -> Option<Signal> {
+        let number = event.tracker();
+        let path = event.paths.into_iter().next()?;
+        Some(match event.kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) => Signal::Closed(path),
+            EventKind::Create(CreateKind::Folder) => Signal::Folder(path),
+            EventKind::Create(_) => Signal::Created(path),
+            EventKind::Modify(ModifyKind::Data(_)) => Signal::Written(path),
+            EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
+                let left = self.left.take().filter(|(left, _)| Some(*left) == number);
+                Signal::Moved { to: path, from: left.map(|(_, from)| from) }
+            }
+            EventKind::Modify(ModifyKind::Name(RenameMode::From)) => {
+                self.left = number.map(|number| (number, path.clone()));
+                Signal::Gone(path)
+            }
+            EventKind::Remove(_) => Signal::Gone(path),
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -127,16 +150,22 @@ mod tests {
     #[test]
     fn what_happens_to_files_and_folders_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let at = |name: &str| folder.path().join("watched").join(name);
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(at("")).unwrap();
         let mut notifier = Notifier::new().unwrap();
-        notifier.watch(folder.path()).unwrap();
+        notifier.watch(&folder.path().join("watched")).unwrap();
         fs::write(at("a"), "x").unwrap();
         assert_eq!(next(&notifier), Signal::Created(at("a")));
         assert_eq!(next(&notifier), Signal::Written(at("a")));
         assert_eq!(next(&notifier), Signal::Closed(at("a")));
         fs::rename(at("a"), at("b")).unwrap();
         assert_eq!(next(&notifier), Signal::Gone(at("a")));
-        assert_eq!(next(&notifier), Signal::Moved(at("b")));
+        assert_eq!(next(&notifier), Signal::Moved { to: at("b"), from: Some(at("a")) });
+        fs::rename(at("b"), &elsewhere).unwrap();
+        assert_eq!(next(&notifier), Signal::Gone(at("b")));
+        fs::rename(&elsewhere, at("b")).unwrap();
+        assert_eq!(next(&notifier), Signal::Moved { to: at("b"), from: None });
         fs::read(at("b")).unwrap();
         fs::create_dir(at("c")).unwrap();
         assert_eq!(next(&notifier), Signal::Folder(at("c")));
@@ -147,12 +176,13 @@ mod tests {
 
     #[test]
     fn messages_beyond_the_queue_count_as_lost() {
-        let (sender, _signals) = bounded(1);
-        let lost = AtomicBool::new(false);
+        let (signals, _signals) = bounded(1);
+        let lost = Arc::new(AtomicBool::new(false));
+        let mut listener = Listener { signals, lost: Arc::clone(&lost), left: None };
         let event = || Event::new(EventKind::Create(CreateKind::File)).add_path("a".into());
-        pass_on(Ok(event()), &sender, &lost);
+        listener.hear(Ok(event()));
         assert!(!lost.load(Ordering::Relaxed));
-        pass_on(Ok(event()), &sender, &lost);
+        listener.hear(Ok(event()));
         assert!(lost.load(Ordering::Relaxed));
     }
 

@@ -211,23 +211,34 @@ impl Watch {
                 match fs::symlink_metadata(&path) {
                     // Links are made without being opened.
                     Ok(metadata) if metadata.is_symlink() || metadata.nlink() > 1 => {
-                        if let Some(seen) = self.look(&path) {
-                            settle.listed(&path, seen, now);
-                        }
+                        self.let_settle(&path, settle, now);
                     }
                     Ok(metadata) if metadata.is_file() => settle.touched(&path, now),
                     _ => {}
                 }
             }
-            Signal::Moved(path) if path.is_dir() => {
-                settle.gone(&path);
-                self.enter(path);
+            Signal::Moved { to, .. } if to.is_dir() => {
+                settle.gone(&to);
+                self.enter(to);
             }
-            Signal::Closed(path) | Signal::Moved(path) if self.takes(&path) => match self.look(&path) {
-                Some(seen) => settle.complete(&path, seen.stamp, now),
-                None => settle.gone(&path),
-            },
-            Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved(_) => {}
+            // Put back because it changed: somebody may have it open.
+            Signal::Moved { to, from: Some(from) } if is_leftover(&from) && self.takes(&to) => {
+                self.let_settle(&to, settle, now);
+            }
+            Signal::Closed(path) | Signal::Moved { to: path, .. } if self.takes(&path) => {
+                match self.look(&path) {
+                    Some(seen) => settle.complete(&path, seen.stamp, now),
+                    None => settle.gone(&path),
+                }
+            }
+            Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved { .. } => {}
+        }
+    }
+
+    /// A file is there, and nobody said that it is whole.
+    fn let_settle(&self, path: &Path, settle: &mut Settle, now: Instant) {
+        if let Some(seen) = self.look(path) {
+            settle.listed(path, seen, now);
         }
     }
 

@@ -1,4 +1,8 @@
+use std::iter;
+use std::time::Duration;
+
 use super::*;
+use crate::source::notifier::{Notifier, Signal};
 
 struct Case {
     folder: tempfile::TempDir,
@@ -64,6 +68,21 @@ fn an_input_that_is_another_by_now_stays() {
         assert!(!case.settle(&after).unwrap());
         assert_eq!(fs::read(case.at("a.png")).unwrap(), b"another input");
     }
+}
+
+#[test]
+fn what_is_put_back_comes_from_the_name_that_the_watch_knows() {
+    let case = Case::new();
+    fs::write(case.at("a.png"), "another input").unwrap();
+    let mut notifier = Notifier::new().unwrap();
+    notifier.watch(case.folder.path()).unwrap();
+    let back = Signal::Moved { to: case.at("a.png"), from: Some(case.at(".histeqd-done-a.png")) };
+    let next = || notifier.signals().recv_timeout(Duration::from_secs(5)).ok();
+    for after in [After::Delete, After::Move(case.at("moved"))] {
+        assert!(!case.settle(&after).unwrap());
+        assert!(iter::from_fn(next).any(|signal| signal == back), "{after:?}");
+    }
+    assert_eq!(case.names(), ["a.png", "moved", "out.png"]);
 }
 
 #[test]

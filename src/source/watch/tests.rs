@@ -275,6 +275,21 @@ fn polling_needs_no_messages() {
 }
 
 #[test]
+fn what_is_put_back_because_it_changed_has_to_rest() {
+    let mut case = Case::new();
+    case.write("a.png");
+    assert_eq!(case.done(), ["a.png"]);
+    fs::rename(case.at("a.png"), case.at(".histeqd-done-a.png")).unwrap();
+    fs::write(case.at(".histeqd-done-a.png"), "half of another").unwrap();
+    fs::rename(case.at(".histeqd-done-a.png"), case.at("a.png")).unwrap();
+    while case.settle.counts() == Counts::default() {
+        case.turn();
+    }
+    assert_eq!(case.settle.counts(), Counts { incomplete: 1, ..Counts::default() });
+    assert_eq!(case.done(), ["a.png"]);
+}
+
+#[test]
 fn leftovers_of_a_removal_are_named_and_not_taken() {
     let mut case = Case::new();
     case.write(".histeqd-done-a.png");
