@@ -29,6 +29,8 @@ const FILE: &str = "ledger.sqlite";
 const SCHEMA: &str = include_str!("ledger/schema.sql");
 /// Goes up with every change of the schema. A ledger of another version is begun anew.
 const VERSION: i32 = 1;
+/// The version of a database without tables.
+const NONE: i32 = 0;
 /// How long a reader or writer waits for the other.
 const BUSY: Duration = Duration::from_secs(10);
 
@@ -118,7 +120,7 @@ impl Ledger {
         }
     }
 
-    /// Opens the ledger in `folder` to read it; none where there is none.
+    /// Opens the ledger in `folder` to read it; none where there is none, or one is just being made.
     pub fn read(folder: &Path) -> Result<Option<Self>, LedgerError> {
         let file = folder.join(FILE);
         if !file.exists() {
@@ -129,12 +131,13 @@ impl Ledger {
         db.busy_timeout(BUSY)?;
         db.pragma_update(None, "query_only", true)?;
         match probe(&db) {
+            Ok(true) => Ok(Some(Self { db, inode: inode(&file), file })),
+            Ok(false) => Ok(None),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
-                return Err(LedgerError::NotOurs(file));
+                Err(LedgerError::NotOurs(file))
             }
-            other => other?,
+            Err(error) => Err(error.into()),
         }
-        Ok(Some(Self { db, inode: inode(&file), file }))
     }
 
     fn open_file(file: &Path) -> Result<Self, LedgerError> {
@@ -144,9 +147,9 @@ impl Ledger {
         // takes is done again.
         db.pragma_update(None, "journal_mode", "wal")?;
         db.pragma_update(None, "synchronous", "normal")?;
-        match db.pragma_query_value(None, "user_version", |row| row.get(0))? {
+        match version(&db)? {
             VERSION => {}
-            0 => {
+            NONE => {
                 let version = format!("PRAGMA user_version = {VERSION};");
                 db.execute_batch(&format!("BEGIN; {SCHEMA} {version} COMMIT;"))?;
             }
@@ -374,9 +377,16 @@ fn path(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// Asks what any ledger can answer.
-fn probe(db: &Connection) -> rusqlite::Result<()> {
-    db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(()))
+fn version(db: &Connection) -> rusqlite::Result<i32> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Asks what any ledger can answer; false is the answer of one that has no tables yet.
+fn probe(db: &Connection) -> rusqlite::Result<bool> {
+    if version(db)? == NONE {
+        return Ok(false);
+    }
+    db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(true))
 }
 
 fn unusable(message: String) -> rusqlite::Error {

@@ -227,4 +227,8 @@ fn the_report_counts_and_names() {
 fn there_is_nothing_to_read_where_no_ledger_is() {
     let folder = tempfile::tempdir().unwrap();
     assert!(Ledger::read(folder.path()).unwrap().is_none());
+    // As far as a service has come that is just making it.
+    let db = Connection::open(folder.path().join(FILE)).unwrap();
+    db.pragma_update(None, "journal_mode", "wal").unwrap();
+    assert!(Ledger::read(folder.path()).unwrap().is_none());
 }
