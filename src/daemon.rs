@@ -33,7 +33,7 @@ use tracing::{error, info, warn};
 use crate::config::{Service, Settings};
 use crate::equalize::Order;
 use crate::error::Error;
-use crate::ledger::{self, Ledger, Lock, Pruned};
+use crate::ledger::{self, Ledger, LedgerError, Lock, Pruned};
 use crate::machine::Machine;
 use crate::paths::Shown;
 use crate::pipeline::{Encoder, Stop};
@@ -300,7 +300,7 @@ impl<'a> Watching<'a> {
                     info!("forgot {forgotten} pictures whose inputs are long gone");
                 }
             }
-            Err(why) => warn!("{why}"),
+            Err(why) => self.ledger_failed(why, now),
         }
         self.next_prune = now + PRUNE;
     }
@@ -314,7 +314,7 @@ impl<'a> Watching<'a> {
                 warn!("the ledger was deleted; what is in the watched folders is done again");
                 self.watch.list_all(now);
             }
-            Err(why) => warn!("{why}"),
+            Err(why) => self.ledger_failed(why, now),
         }
         let counts = self.settle.counts();
         let daemon = ledger::Daemon {
@@ -333,7 +333,18 @@ impl<'a> Watching<'a> {
         self.metrics.gauge(&daemon);
         self.health.say(&daemon);
         if let Err(why) = self.ledger.say(&daemon) {
-            warn!("{why}");
+            self.ledger_failed(why, now);
+        }
+    }
+
+    /// Says what the ledger refused a call with. One that is damaged is begun anew, and what it is to know is done again.
+    fn ledger_failed(&mut self, why: LedgerError, now: Instant) {
+        match self.ledger.mend(why) {
+            Ok(note) => {
+                warn!("{note}");
+                self.watch.list_all(now);
+            }
+            Err(why) => warn!("{why}"),
         }
     }
 

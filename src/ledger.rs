@@ -108,15 +108,30 @@ impl Ledger {
         fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
         let file = folder.join(FILE);
         match Self::open_file(&file) {
-            Err(LedgerError::Database(error)) if is_unusable(&error) => {
-                let aside = set_aside(&file)?;
+            Ok(ledger) => Ok((ledger, None)),
+            Err(why) => Self::begin_anew(&file, why).map(|(ledger, note)| (ledger, Some(note))),
+        }
+    }
+
+    /// Begins the ledger anew if `why`, which one of its calls ended with, says that it is damaged: that may be found out only where
+    /// the damage is. Returns a sentence that says so; else `why` again.
+    pub fn mend(&mut self, why: LedgerError) -> Result<String, LedgerError> {
+        let (ledger, note) = Self::begin_anew(&self.file, why)?;
+        *self = ledger;
+        Ok(note)
+    }
+
+    fn begin_anew(file: &Path, why: LedgerError) -> Result<(Self, String), LedgerError> {
+        match why {
+            LedgerError::Database(error) if is_unusable(&error) => {
+                let aside = set_aside(file)?;
                 let note = format!(
                     "the ledger could not be used ({error}); it is now {}, and pictures may be done again",
                     Shown(&aside)
                 );
-                Ok((Self::open_file(&file)?, Some(note)))
+                Ok((Self::open_file(file)?, note))
             }
-            opened => opened.map(|ledger| (ledger, None)),
+            why => Err(why),
         }
     }
 
@@ -395,13 +410,10 @@ fn unusable(message: String) -> rusqlite::Error {
 
 /// Whether the file, and not the system around it, is what is wrong.
 fn is_unusable(error: &rusqlite::Error) -> bool {
-    match error {
-        rusqlite::Error::SqliteFailure(error, message) => match error.code {
-            ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => true,
-            // Another schema under our version.
-            ErrorCode::Unknown => message.as_ref().is_some_and(|message| message.contains("no such")),
-            _ => false,
-        },
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => true,
+        // Another schema under our version.
+        Some(ErrorCode::Unknown) => error.to_string().contains("no such"),
         _ => false,
     }
 }

@@ -73,7 +73,7 @@ fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop)
     let reporter = Reporter::start(settings.report, &settings.out).map_err(Error::thread)?;
     let events = reporter.events();
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
-    resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop))?;
+    resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     let mut jobs = if stop.asked() { give_up(&events) } else { announce(plan, settings.dry_run, &events) };
     source::even_the_end(&mut jobs, settings.threads);
     let machine = Machine::new(settings.memory, settings.threads);

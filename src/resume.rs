@@ -41,11 +41,17 @@ impl Resume {
     }
 
     /// Moves what was done from the plan's jobs to what it skips. The plan is not complete if `stop` was asked meanwhile.
-    pub(crate) fn leave_out_done(&self, plan: &mut Plan, stop: &Stop) -> Result<(), Error> {
+    /// What is to be said of the ledger goes to `events`.
+    pub(crate) fn leave_out_done(
+        &self,
+        plan: &mut Plan,
+        stop: &Stop,
+        events: &Sender<Event>,
+    ) -> Result<(), Error> {
         let mut left = Vec::with_capacity(plan.jobs.len());
         for mut job in std::mem::take(&mut plan.jobs).into_iter().take_while(|_| !stop.asked()) {
             job.stamp = stamp(&job);
-            let known = self.with_entry(&job, Ledger::standing);
+            let known = self.with_entry(&job, Ledger::standing).or_else(|why| self.mend(why, events));
             match known.map_err(|error| Error::CannotRun(error.to_string()))? {
                 Some(Standing::Done) => plan.skipped.push((job.input, Skip::AlreadyDone)),
                 Some(Standing::Skipped) => plan.skipped.push((job.input, Skip::NotAPicture)),
@@ -54,6 +60,14 @@ impl Resume {
         }
         plan.jobs = left;
         Ok(())
+    }
+
+    /// A ledger that is begun anew because it was damaged knows of nothing.
+    fn mend(&self, why: LedgerError, events: &Sender<Event>) -> Result<Option<Standing>, LedgerError> {
+        let note = self.ledger().mend(why)?;
+        // The listener ends after the last sender.
+        let _ = events.send(Event::Device { note, trouble: true });
+        Ok(None)
     }
 
     /// Runs `work` and keeps the ledger of what it tells, which goes on to `events`.

@@ -101,7 +101,7 @@ impl Watching<'_> {
                 false
             }
             Ok(Standing::Unknown) => self.give(&entry),
-            Err(why) => self.ledger_failed(&path, &why),
+            Err(why) => self.not_begun(&path, why),
         }
     }
 
@@ -118,7 +118,7 @@ impl Watching<'_> {
                 self.failed(&input, entry.stamp, &refusal.into());
                 return false;
             }
-            Err(why) => return self.ledger_failed(&input, &why),
+            Err(why) => return self.not_begun(&input, why),
         }
         self.running
             .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
@@ -140,9 +140,10 @@ impl Watching<'_> {
         Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
     }
 
-    fn ledger_failed(&mut self, path: &Path, why: &LedgerError) -> bool {
-        warn!("{why}");
-        self.hold.close(why.to_string(), Instant::now());
+    fn not_begun(&mut self, path: &Path, why: LedgerError) -> bool {
+        let now = Instant::now();
+        self.hold.close(why.to_string(), now);
+        self.ledger_failed(why, now);
         self.finish(path, Ending::Passing);
         false
     }
@@ -263,9 +264,9 @@ impl Watching<'_> {
     }
 
     /// Writes to the ledger. What cannot be written is done again after a restart.
-    fn note(&self, write: impl FnOnce(&crate::ledger::Ledger) -> Result<(), LedgerError>) {
+    fn note(&mut self, write: impl FnOnce(&crate::ledger::Ledger) -> Result<(), LedgerError>) {
         if let Err(why) = write(&self.ledger) {
-            warn!("{why}");
+            self.ledger_failed(why, Instant::now());
         }
     }
 }

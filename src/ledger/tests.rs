@@ -1,5 +1,7 @@
 use super::*;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 struct Case {
     folder: tempfile::TempDir,
@@ -173,6 +175,33 @@ fn a_ledger_that_is_none_or_of_another_version_is_set_aside() {
     drop(ledger);
     let (_, note) = Ledger::open(folder.path()).unwrap();
     assert!(note.unwrap().contains("its version is 99"));
+}
+
+#[test]
+fn a_ledger_whose_damage_is_found_later_is_set_aside_too() {
+    let Case { folder, ledger } = Case::new();
+    let (input, output) = (folder.path().join("a.png"), folder.path().join("out.png"));
+    drop(ledger);
+    let file = folder.path().join("state").join(FILE);
+    let page = u64::from(root_page(&file, "picture") - 1) * 4096;
+    File::options().write(true).open(&file).unwrap().write_all_at(&[7; 4096], page).unwrap();
+    let (mut ledger, note) = Ledger::open(&folder.path().join("state")).unwrap();
+    assert_eq!(note, None);
+    let why = ledger.standing(&entry(&input, &output)).unwrap_err();
+    assert!(ledger.mend(why).unwrap().contains("ledger.broken-"));
+    ledger.begin(&entry(&input, &output)).unwrap();
+    ledger.done(&input, &OUTCOME).unwrap();
+    let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+    ledger.mend(rusqlite::Error::SqliteFailure(full, None).into()).unwrap_err();
+    drop(ledger);
+    let (ledger, note) = Ledger::open(&folder.path().join("state")).unwrap();
+    assert_eq!((ledger.standing(&entry(&input, &output)).unwrap(), note), (Standing::Done, None));
+}
+
+/// The number, from 1, of the first page of a table.
+fn root_page(file: &Path, table: &str) -> u32 {
+    let db = Connection::open(file).unwrap();
+    db.query_row("SELECT rootpage FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0)).unwrap()
 }
 
 #[test]
