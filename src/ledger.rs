@@ -252,8 +252,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// A picture that was begun has its output.
+    /// A picture that was begun has its output, and no other input has that: who had it before lost it, or had it taken away.
     pub fn done(&self, input: &Path, outcome: &Outcome<'_>) -> Result<(), LedgerError> {
+        // First, so that a kill in between leaves nobody done whose output is another's.
+        self.own_output(input)?;
         let mut update = self.db.prepare_cached(
             "UPDATE picture SET state = 'done', finished = ?2, device = ?3, pixels = ?4, bytes_out = ?5, reason = NULL
              WHERE input = ?1",
@@ -308,10 +310,10 @@ impl Ledger {
         Ok(rows.into_iter().filter(is_rival).map(|(input, _)| input).collect())
     }
 
-    /// The output of an input that was done is no other's: who had it before had it taken away.
-    pub fn own_output(&self, input: &Path) -> Result<(), LedgerError> {
+    fn own_output(&self, input: &Path) -> Result<(), LedgerError> {
+        // The plus keeps it from looking through all that is done instead of the few that have the output.
         let mut delete = self.db.prepare_cached(
-            "DELETE FROM picture WHERE state = 'done' AND input <> ?1
+            "DELETE FROM picture WHERE +state = 'done' AND input <> ?1
                  AND output = (SELECT output FROM picture WHERE input = ?1)",
         )?;
         delete.execute([bytes(input)])?;

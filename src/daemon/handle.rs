@@ -194,9 +194,6 @@ impl Watching<'_> {
         match self.finish(input, Ending::Good) {
             Verdict::Settled => {
                 self.note(|ledger| ledger.done(input, outcome));
-                if self.service.after != After::Keep {
-                    self.note(|ledger| ledger.own_output(input));
-                }
                 let durable = self.settings.durability == Durability::Full;
                 self.settle_input(input, begun.stamp, &begun.output, durable);
             }

@@ -132,7 +132,6 @@ fn where_inputs_go_an_output_that_stands_is_its_inputs() {
         case.ledger.begin(&entry(input, &output)).unwrap();
         fs::write(&output, "").unwrap();
         case.ledger.done(input, &Outcome { device: "cpu", pixels: 1, bytes_out: 1 }).unwrap();
-        case.ledger.own_output(input).unwrap();
     };
     does(&first);
     assert_eq!(rivals(&second), [first.as_path()]);
@@ -141,6 +140,18 @@ fn where_inputs_go_an_output_that_stands_is_its_inputs() {
     does(&second);
     assert_eq!(rivals(&first), [second.as_path()]);
     assert!(rivals(&second).is_empty(), "it may come again");
+}
+
+#[test]
+fn who_lost_an_output_to_another_input_is_not_done() {
+    let case = Case::new();
+    let (first, second, output) = (case.at("one/a.png"), case.at("two/a.png"), case.at("out.png"));
+    for input in [&first, &second] {
+        case.ledger.begin(&entry(input, &output)).unwrap();
+        case.ledger.done(input, &OUTCOME).unwrap();
+    }
+    assert_eq!(case.ledger.standing(&entry(&first, &output)).unwrap(), Standing::Unknown);
+    assert_eq!(case.ledger.standing(&entry(&second, &output)).unwrap(), Standing::Done);
 }
 
 #[test]
@@ -230,9 +241,8 @@ fn old_pictures_are_forgotten_when_their_inputs_are_gone() {
 #[test]
 fn the_report_counts_and_names() {
     let case = Case::new();
-    let output = case.at("out.png");
     for (name, state) in [("a", "done"), ("b", "done"), ("c", "failed"), ("d", "retry"), ("e", "running")] {
-        let input = case.at(name);
+        let (input, output) = (case.at(name), case.at(name).with_extension("out"));
         case.ledger.begin(&entry(&input, &output)).unwrap();
         match state {
             "done" => case.ledger.done(&input, &OUTCOME).unwrap(),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::service::{Service, drop_in, expected, picture};
-use crate::harness::{Place, binary, skipped, wait};
+use crate::harness::{DULL, Place, binary, skipped, wait};
 
 #[test]
 fn no_output_lands_in_a_watched_folder() {
@@ -15,6 +15,22 @@ fn no_output_lands_in_a_watched_folder() {
     wait("the refusal", || service.log().contains("would replace an input"));
     wait("the other output", || place.path("pool/y.pgm").exists());
     assert!(!place.path("pool/b/x.pgm").exists());
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn an_input_that_comes_back_does_not_count_as_done_by_anothers_output() {
+    let place = Place::with(&["one/a.pgm"]);
+    fs::create_dir(place.path("two")).unwrap();
+    let service = Service::spawn(&place, &mut place.histeqd("--watch one two --out out --verbose"));
+    let is_said = |words: &str| service.log().contains(words);
+    wait("the first output", || is_said("/one/a.pgm -> "));
+    fs::rename(place.path("one"), place.path("away")).unwrap();
+    wait("the loss to be noticed", || is_said("is gone"));
+    place.file("two/a.pgm", DULL);
+    wait("the second output", || is_said("/two/a.pgm -> "));
+    fs::rename(place.path("away"), place.path("one")).unwrap();
+    wait("the refusal", || is_said("/one/a.pgm: ") && is_said("/two/a.pgm would have the same output"));
     assert_eq!(service.stop(), Some(0));
 }
 
