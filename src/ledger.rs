@@ -288,6 +288,14 @@ impl Ledger {
         Ok(())
     }
 
+    /// An input that failed for a cause that can pass, if it did, is not there to be tried again.
+    pub fn not_retried(&self, input: &Path) -> Result<(), LedgerError> {
+        let mut delete =
+            self.db.prepare_cached("DELETE FROM picture WHERE input = ?1 AND state = 'retry'")?;
+        delete.execute([bytes(input)])?;
+        Ok(())
+    }
+
     /// What is known of an input is not true any more.
     pub fn forget(&self, input: &Path) -> Result<(), LedgerError> {
         self.db.prepare_cached("DELETE FROM picture WHERE input = ?1")?.execute([bytes(input)])?;
@@ -320,12 +328,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets pictures that ended longer than `age` ago and whose inputs are gone, so that the ledger does not grow for
-    /// ever. A step looks at the `most` pictures that come next `after` a path, for a look at a file may take long.
+    /// Forgets pictures whose inputs are gone and that ended longer than `age` ago, so that the ledger does not grow for ever, or
+    /// never came to an end. A step looks at the `most` pictures that come next `after` a path, for a look at a file may take long.
     pub fn prune(&self, age: Duration, after: &Path, most: u32) -> Result<Pruned, LedgerError> {
         let before = now_ns().saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
         let mut query = self.db.prepare_cached(
-            "SELECT input, coalesce(finished, started) < ?2 FROM picture WHERE input > ?1 ORDER BY input LIMIT ?3",
+            "SELECT input, state IN ('running', 'retry') OR coalesce(finished, started) < ?2 FROM picture
+             WHERE input > ?1 ORDER BY input LIMIT ?3",
         )?;
         let rows = query.query_map(params![bytes(after), before, most], |row| {
             Ok((path(row.get(0)?), row.get::<_, bool>(1)?))

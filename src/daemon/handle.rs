@@ -38,6 +38,9 @@ impl Watching<'_> {
             }
         };
         watch.turn(signal, settle, &mut known, now);
+        for path in self.settle.take_gone() {
+            self.note(|ledger| ledger.not_retried(&path));
+        }
         for note in self.watch.take_notes() {
             match note {
                 Note::Fine(note) => info!("{note}"),

@@ -239,6 +239,24 @@ fn old_pictures_are_forgotten_when_their_inputs_are_gone() {
 }
 
 #[test]
+fn what_never_ended_is_forgotten_when_its_input_is_gone() {
+    let case = Case::new();
+    let [retried, running, done] = ["retried.png", "running.png", "done.png"].map(|name| case.at(name));
+    for input in [&retried, &running, &done] {
+        case.ledger.begin(&entry(input, input)).unwrap();
+    }
+    case.ledger.failed(&retried, "no room", false).unwrap();
+    case.ledger.done(&done, &OUTCOME).unwrap();
+    case.ledger.not_retried(&done).unwrap();
+    case.ledger.not_retried(&retried).unwrap();
+    assert_eq!(case.ledger.report().unwrap().retrying, 0);
+    case.ledger.refuse(&entry(&retried, &retried)).unwrap();
+    case.ledger.prune(Duration::from_secs(60), Path::new(""), 10).unwrap();
+    let report = case.ledger.report().unwrap();
+    assert_eq!((report.done, report.retrying, report.running), (1, 0, 0));
+}
+
+#[test]
 fn the_report_counts_and_names() {
     let case = Case::new();
     for (name, state) in [("a", "done"), ("b", "done"), ("c", "failed"), ("d", "retry"), ("e", "running")] {

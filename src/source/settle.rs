@@ -134,12 +134,13 @@ pub struct Settle {
     files: BTreeMap<PathBuf, File>,
     ready: VecDeque<PathBuf>,
     due: BTreeSet<(Instant, PathBuf)>,
+    gone: Vec<PathBuf>,
 }
 
 impl Settle {
     /// Nothing seen yet. `rest` is how long size and mtime must stay the same where nobody said that the file is complete.
     pub fn new(rest: Duration) -> Self {
-        Self { rest, files: BTreeMap::new(), ready: VecDeque::new(), due: BTreeSet::new() }
+        Self { rest, files: BTreeMap::new(), ready: VecDeque::new(), due: BTreeSet::new(), gone: Vec::new() }
     }
 
     /// The file was closed or moved here. Some writers open it again, and some still have open what they move.
@@ -198,9 +199,17 @@ impl Settle {
         match self.files.get_mut(path) {
             // The job knows best; its end will find the file gone.
             Some(File { phase: Phase::Running(meanwhile), .. }) => *meanwhile = Meanwhile::Other,
-            Some(_) => self.forget(path),
+            Some(_) => {
+                self.forget(path);
+                self.gone.push(path.to_owned());
+            }
             None => {}
         }
+    }
+
+    /// Files that went while they were waited for, since this was last asked.
+    pub fn take_gone(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.gone)
     }
 
     /// A folder is no more, and so are the files below it.

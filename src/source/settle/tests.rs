@@ -223,6 +223,7 @@ fn a_file_that_went_away_is_forgotten_whatever_it_waited_for() {
     case.settle.gone(a());
     case.settle.listed(a(), young(1), case.now);
     case.pass(REST, None);
+    assert_eq!(case.settle.take_gone(), [a(), a()]);
     case.settle.complete(a(), stamp(1), case.now);
     case.settle.gone(a());
     assert_eq!(case.taken(), None);
