@@ -1,10 +1,11 @@
-//! An output folder without room.
+//! What is in the way: no room, folders in one another, a ledger that is damaged.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use super::service::{Service, drop_in, expected, picture};
+use super::service::{Service, drop_in, expected, picture, times_done};
 use crate::harness::{DULL, Place, binary, skipped, wait};
 
 #[test]
@@ -32,6 +33,26 @@ fn an_input_that_comes_back_does_not_count_as_done_by_anothers_output() {
     fs::rename(place.path("away"), place.path("one")).unwrap();
     wait("the refusal", || is_said("/one/a.pgm: ") && is_said("/two/a.pgm would have the same output"));
     assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn a_ledger_that_turns_out_to_be_damaged_costs_rework_and_nothing_else() {
+    let place = Place::with(&["in/a.pgm"]);
+    let damage = || {
+        let file = File::options().write(true).open(place.path("out/.histeqd/ledger.sqlite")).unwrap();
+        // The table, behind the page with the schema.
+        file.write_all_at(&[7; 4096], 4096).unwrap();
+    };
+    let run = || place.run("in --out out --resume --json");
+    assert_eq!(run().exits(0).json()["done"], 1);
+    damage();
+    assert_eq!(run().exits(0).says("ledger.broken-").json()["done"], 1);
+    damage();
+    let service = Service::start(&place, "");
+    wait("the rework", || times_done(&service.log(), "a.pgm") == 1);
+    assert!(service.log().contains("ledger.broken-"), "{}", service.log());
+    assert_eq!(service.stop(), Some(0));
+    assert_eq!(run().exits(0).json()["done"], 0);
 }
 
 #[test]
