@@ -207,6 +207,11 @@ impl Watch {
         match signal {
             Signal::Gone(path) => self.gone(path, settle),
             Signal::Folder(path) => self.enter(path),
+            // One that is made is a link to one.
+            Signal::Moved { to: folder, .. } | Signal::Created(folder) if folder.is_dir() => {
+                settle.gone(&folder);
+                self.enter(folder);
+            }
             Signal::Created(path) | Signal::Written(path) if self.takes(&path) => {
                 match fs::symlink_metadata(&path) {
                     // Links are made without being opened.
@@ -216,10 +221,6 @@ impl Watch {
                     Ok(metadata) if metadata.is_file() => settle.touched(&path, now),
                     _ => {}
                 }
-            }
-            Signal::Moved { to, .. } if to.is_dir() => {
-                settle.gone(&to);
-                self.enter(to);
             }
             // Put back because it changed: somebody may have it open.
             Signal::Moved { to, from: Some(from) } if is_leftover(&from) && self.takes(&to) => {

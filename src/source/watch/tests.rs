@@ -155,6 +155,18 @@ fn links_are_files_and_are_never_opened_to_be_made() {
 }
 
 #[test]
+fn a_link_to_a_folder_is_followed_whenever_it_is_made() {
+    let follow = || Options { selection: Selection::new(&[], &[], true).unwrap(), ..options(&[]) };
+    let mut case = Case::with(|_| follow());
+    case.run();
+    let outside = case.folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("a.png"), "x").unwrap();
+    std::os::unix::fs::symlink(&outside, case.at("link")).unwrap();
+    assert_eq!(case.done(), ["link/a.png"]);
+}
+
+#[test]
 fn a_link_that_leads_back_into_itself_is_not_followed_wherever_it_comes_from() {
     let follow = || Options { selection: Selection::new(&[], &[], true).unwrap(), ..options(&[]) };
     let mut case = Case::with(|_| follow());
