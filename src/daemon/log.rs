@@ -21,8 +21,12 @@ pub(super) fn start(style: Style) {
     let usual = || EnvFilter::new(format!("histeqd={level}"));
     let filter = EnvFilter::try_from_env("HISTEQD_LOG").unwrap_or_else(|_| usual());
     let lines = Lines { journal: std::env::var_os("JOURNAL_STREAM").is_some() };
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).event_format(lines);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // It would be told on standard error too, by a macro that panics where nobody listens.
+        .log_internal_errors(false)
+        .event_format(lines);
     // A second service in one process, as in tests, logs where the first does.
     let _ = subscriber.try_init();
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::service::{Service, drop_in, outputs};
-use crate::harness::{DULL, LONG, Place, wait};
+use crate::harness::{DULL, LONG, Place, binary, wait};
 
 /// The next message to the service manager that has this in it.
 fn told(socket: &UnixDatagram, what: &str) -> String {
@@ -97,6 +97,15 @@ fn health_state_and_metrics_are_served_while_pictures_are_done() {
     wait("the return to be told", || get(&service, "/readyz").starts_with("HTTP/1.1 200"));
     drop_in(&place, "b.pgm", DULL);
     wait("the next picture", || outputs(&place).iter().any(|name| name == "b.pgm"));
+}
+
+#[test]
+fn a_log_that_nobody_takes_stops_nothing() {
+    let place = Place::with(&["in/a.pgm", "in/b.png"]);
+    let watch = format!("exec '{}' --watch in --out out --verbose 2>/dev/full", binary());
+    let service = Service::spawn(&place, &mut place.command("sh", ["-c", &watch]));
+    wait("the output", || outputs(&place).iter().any(|name| name == "a.pgm"));
+    assert_eq!(service.stop(), Some(0));
 }
 
 #[test]
