@@ -4,7 +4,7 @@
 //! left in its place: a file is moved first, looked at under its new name, and moved back if it is another.
 
 use std::fs::{self, File, FileTimes, Metadata};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(super) fn settle(
     match after {
         After::Keep => Ok(true),
         After::Delete => remove(input, stamp),
-        After::Move(folder) => move_to(input, &name_for(input, &folder.join(below))?, stamp),
+        After::Move(folder) => move_to(input, &name_for(input, &folder.join(below), exists)?, stamp),
     }
 }
 
@@ -49,20 +49,51 @@ pub(super) fn set_aside(
     stamp: Stamp,
     reason: &str,
 ) -> io::Result<bool> {
-    let target = name_for(input, &folder.join(below))?;
-    let mut note = target.clone().into_os_string();
-    note.push(".reason.txt");
+    let text = format!("{reason}\n");
+    // A picture may have the name of another's note; and the reason of one that was taken away since may have stayed.
+    let is_taken = |name: &Path| exists(name) || exists(&note_of(name)) && !holds(&note_of(name), &text);
+    let target = name_for(input, &folder.join(below), is_taken)?;
+    let note = note_of(&target);
     // Before the file itself, so that no kill leaves it there without its reason.
-    match fs::write(&note, format!("{reason}\n")) {
-        // A name that has no room for more is moved without.
-        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {}
-        written => written.inspect_err(|_| drop(fs::remove_file(&note)))?,
-    }
+    let is_noted = write_note(&note, &text)?;
     let moved = move_to(input, &target, stamp);
-    if fs::symlink_metadata(&target).is_err() {
+    if is_noted && !exists(&target) {
         let _ = fs::remove_file(note);
     }
     moved
+}
+
+/// The text beside a file that was set aside.
+fn note_of(file: &Path) -> PathBuf {
+    let mut note = file.to_owned().into_os_string();
+    note.push(".reason.txt");
+    note.into()
+}
+
+/// Writes a reason, and replaces nothing by it. Returns whether it is there.
+fn write_note(note: &Path, text: &str) -> io::Result<bool> {
+    match File::create_new(note) {
+        Ok(mut file) => {
+            file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(note)))?;
+            Ok(true)
+        }
+        // A killed process wrote it already.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(holds(note, text)),
+        // A name that has no room for more goes without.
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a file is that text and nothing else.
+fn holds(file: &Path, text: &str) -> bool {
+    let has_its_length = |metadata: Metadata| metadata.is_file() && metadata.len() == text.len() as u64;
+    fs::symlink_metadata(file).is_ok_and(has_its_length)
+        && fs::read(file).is_ok_and(|content| content == text.as_bytes())
+}
+
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 /// The name of an input while it is being removed; none where it could not be given its own back after a kill.
@@ -110,7 +141,7 @@ fn link_new(from: &Path, to: &Path) -> Result<(), Errno> {
     match rustix::fs::link(from, to) {
         Ok(()) => rustix::fs::unlink(from),
         Err(why @ (Errno::EXIST | Errno::XDEV)) => Err(why),
-        Err(_) if fs::symlink_metadata(to).is_ok() => Err(Errno::EXIST),
+        Err(_) if exists(to) => Err(Errno::EXIST),
         // No links there either.
         Err(_) => rustix::fs::rename(from, to),
     }
@@ -187,13 +218,12 @@ fn copy(from: &Path, metadata: &Metadata, to: &Path) -> io::Result<()> {
     copy.sync_all()
 }
 
-/// The name that an input gets when it is moved: `target`, or the same with a number before the extension where another file has
-/// that. A copy that a killed process made of it, and could not remove it afterwards, is no other.
-fn name_for(input: &Path, target: &Path) -> io::Result<PathBuf> {
+/// The name that an input gets when it is moved: `target`, or the same with a number before the extension where that is taken by
+/// another file. A copy that a killed process made of it, and could not remove it afterwards, is no other.
+fn name_for(input: &Path, target: &Path, is_taken: impl Fn(&Path) -> bool) -> io::Result<PathBuf> {
     if let Some(folder) = target.parent() {
         fs::create_dir_all(folder)?;
     }
-    let is_taken = |name: &Path| fs::symlink_metadata(name).is_ok();
     if !is_taken(target) || is_copy(input, target) {
         return Ok(target.to_owned());
     }

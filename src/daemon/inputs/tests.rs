@@ -171,6 +171,21 @@ fn the_next_failure_of_a_name_has_a_reason_of_its_own() {
 }
 
 #[test]
+fn a_reason_replaces_no_file_that_has_its_name() {
+    let case = Case::new();
+    let failed = case.at("failed");
+    fs::create_dir(&failed).unwrap();
+    fs::write(failed.join("a.png.reason.txt"), "a picture").unwrap();
+    assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
+    assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"a picture");
+    assert_eq!(fs::read(failed.join("a.2.png")).unwrap(), b"input");
+    assert_eq!(fs::read(failed.join("a.2.png.reason.txt")).unwrap(), b"damaged\n");
+    // One that is there in spite of that was put there in the last instant.
+    assert!(!write_note(&failed.join("a.png.reason.txt"), "damaged\n").unwrap());
+    assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"a picture");
+}
+
+#[test]
 fn a_kill_between_the_two_steps_of_a_removal_is_mended() {
     let case = Case::new();
     let aside = case.at(".histeqd-done-a.png");
@@ -222,13 +237,13 @@ fn a_name_that_comes_again_and_again_gets_the_next_number() {
     for number in 2..40 {
         fs::write(old.join("a.png"), "an older one").unwrap();
         assert_eq!(
-            name_for(&case.at("a.png"), &old.join("a.png")).unwrap(),
+            name_for(&case.at("a.png"), &old.join("a.png"), exists).unwrap(),
             numbered(&old.join("a.png"), number)
         );
         fs::write(numbered(&old.join("a.png"), number), "an older one").unwrap();
     }
     case.copy("old/a.40.png");
-    assert_eq!(name_for(&case.at("a.png"), &old.join("a.png")).unwrap(), old.join("a.40.png"));
+    assert_eq!(name_for(&case.at("a.png"), &old.join("a.png"), exists).unwrap(), old.join("a.40.png"));
 }
 
 #[test]
@@ -268,7 +283,7 @@ fn a_kill_between_a_reason_and_its_file_leaves_one_reason() {
     let case = Case::new();
     let failed = case.at("failed");
     fs::create_dir(&failed).unwrap();
-    fs::write(failed.join("a.png.reason.txt"), "of the killed process\n").unwrap();
+    fs::write(failed.join("a.png.reason.txt"), "damaged\n").unwrap();
     assert!(set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
     assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"damaged\n");
     assert_eq!(fs::read_dir(&failed).unwrap().count(), 2);
