@@ -1,15 +1,15 @@
 //! Puts inputs away that are through, on a thread of its own: a copy to another file system may take longer than the loop may be
 //! silent, and than the pipeline may be without work.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::inputs;
 use crate::config::After;
@@ -18,6 +18,10 @@ use crate::source::stamp::Stamp;
 
 /// How long the end of the service waits for what is still to be put away. The next start does the rest.
 const GRACE: Duration = Duration::from_secs(10);
+/// The first pause of an input that could not be put away; every further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// An input that is through.
 pub(super) struct Through {
@@ -38,43 +42,92 @@ pub(super) enum Fate {
 }
 
 impl Through {
-    fn put_away(&self) {
+    fn put_away(&self) -> io::Result<()> {
         let Self { input, below, stamp, fate } = self;
         // Not even for a moment is a file renamed that somebody has put there since.
         if !stamp.is_still_of(input) {
-            return;
+            return Ok(());
         }
-        let (how, put) = match fate {
+        match fate {
             Fate::Done { after, output, durable } => {
-                ("is done", inputs::settle(after, input, below, *stamp, output, *durable))
+                inputs::settle(after, input, below, *stamp, output, *durable)
             }
-            Fate::Failed { folder, reason } => {
-                ("failed", inputs::set_aside(folder, input, below, *stamp, reason))
-            }
-        };
-        if let Err(why) = put {
-            warn!("{} {how}, and stays where it is: {why}", Shown(input));
+            Fate::Failed { folder, reason } => inputs::set_aside(folder, input, below, *stamp, reason),
+        }
+        .map(drop)
+    }
+
+    fn tell(&self, why: &io::Error, attempts: u32) {
+        let how = if matches!(self.fate, Fate::Done { .. }) { "is done" } else { "failed" };
+        let input = Shown(&self.input);
+        match attempts {
+            0 => warn!("{input} {how}, and stays where it is until this has passed: {why}"),
+            _ => debug!("{input} still stays where it is: {why}"),
         }
     }
 }
 
 /// Inputs that are still to be put away.
 #[derive(Default)]
-struct Waiting(Mutex<HashMap<PathBuf, Arc<Through>>>);
+struct Waiting(Mutex<Inputs>);
+
+#[derive(Default)]
+struct Inputs {
+    leaving: HashMap<PathBuf, Arc<Through>>,
+    /// Those of them that could not be put away, by when they are tried again, with how often they were.
+    pausing: BTreeMap<(Instant, PathBuf), u32>,
+}
 
 impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Through>>> {
+    fn lock(&self) -> MutexGuard<'_, Inputs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Puts inputs away in turn, and again those that could not be, until no more turns can come.
+    fn put_all_away(&self, turns: &Receiver<PathBuf>) {
+        loop {
+            let (input, attempts) = match self.next_due(Instant::now()) {
+                Ok(due) => due,
+                Err(pause) => match turns.recv_timeout(pause) {
+                    Ok(input) => (input, 0),
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                },
+            };
+            self.put_away(&input, attempts);
+        }
+    }
+
+    /// The input whose pause is over, and how often it was tried; or how long none is.
+    fn next_due(&self, now: Instant) -> Result<(PathBuf, u32), Duration> {
+        let mut inputs = self.lock();
+        match inputs.pausing.first_entry() {
+            Some(first) if first.key().0 <= now => {
+                let ((_, input), attempts) = first.remove_entry();
+                Ok((input, attempts))
+            }
+            Some(first) => Err(first.key().0 - now),
+            None => Err(LONGEST_PAUSE),
+        }
+    }
+
     /// Puts an input away as is wanted now, and once more if something else is wanted by then.
-    fn put_away(&self, input: &Path) {
-        let wanted = || self.lock().get(input).cloned();
+    fn put_away(&self, input: &Path, attempts: u32) {
+        let wanted = || self.lock().leaving.get(input).cloned();
         while let Some(one) = wanted() {
-            one.put_away();
-            let mut waiting = self.lock();
-            if waiting.get(input).is_some_and(|now| Arc::ptr_eq(now, &one)) {
-                waiting.remove(input);
+            let put = one.put_away();
+            let mut inputs = self.lock();
+            if !inputs.leaving.get(input).is_some_and(|now| Arc::ptr_eq(now, &one)) {
+                continue;
+            }
+            match put {
+                Ok(()) => drop(inputs.leaving.remove(input)),
+                Err(why) => {
+                    let pause = FIRST_PAUSE.saturating_mul(1 << attempts.min(16)).min(LONGEST_PAUSE);
+                    inputs.pausing.insert((Instant::now() + pause, input.to_owned()), attempts + 1);
+                    drop(inputs);
+                    return one.tell(&why, attempts);
+                }
             }
         }
     }
@@ -103,7 +156,7 @@ impl Away {
         // Nobody waits for it in the end: a file system that hangs may hold it for ever.
         thread::Builder::new().name("put-away".into()).spawn(move || {
             let _alive: Sender<()> = alive;
-            to_put.iter().for_each(|input| put.put_away(&input));
+            put.put_all_away(&to_put);
         })?;
         Ok(Self { turns: Some(turns), waiting, ended })
     }
@@ -112,7 +165,7 @@ impl Away {
     pub(super) fn put(&self, one: Through) {
         let Some(turns) = &self.turns else { return };
         let input = one.input.clone();
-        if self.waiting.lock().insert(input.clone(), Arc::new(one)).is_none() {
+        if self.waiting.lock().leaving.insert(input.clone(), Arc::new(one)).is_none() {
             // Only a thread that panicked closes this way; its inputs stay where they are.
             let _ = turns.send(input);
         }
@@ -120,40 +173,41 @@ impl Away {
 
     /// Whether an input is still to be put away, or is just being.
     pub(super) fn has(&self, input: &Path) -> bool {
-        self.waiting.lock().contains_key(input)
+        self.waiting.lock().leaving.contains_key(input)
     }
 
     /// Whether that is so of an input in that state.
     pub(super) fn has_in_state(&self, input: &Path, stamp: Stamp) -> bool {
-        self.waiting.lock().get(input).is_some_and(|one| one.stamp == stamp)
+        self.waiting.lock().leaving.get(input).is_some_and(|one| one.stamp == stamp)
     }
 
     /// What is still to be put away stays, until it is put again.
     pub(super) fn forget(&self) {
-        self.waiting.lock().clear();
+        *self.waiting.lock() = Inputs::default();
     }
 
     /// How many inputs are still to be put away.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.lock().len()
+        self.waiting.lock().leaving.len()
     }
 
     /// Waits until everything is put away, but not for long.
     pub(super) fn end(&mut self) {
         self.turns = None;
-        if self.ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
-            info!("{} inputs are still to be put away, at the next start", self.waiting());
+        // Nothing is ever sent; it is closed in time, or not.
+        let _ = self.ended.recv_timeout(GRACE);
+        match self.waiting() {
+            0 => {}
+            count => info!("{count} inputs are still to be put away, at the next start"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::fs::{self, OpenOptions};
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-    use std::time::Instant;
-
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 
@@ -220,7 +274,7 @@ mod tests {
         wait_until(|| queued() == Some(1), "the second waits once");
         assert!(case.away.has(&first) && case.away.has(&second) && second.exists());
         wait_until(|| release(&case.output()), "the first is looked at");
-        wait_until(|| case.away.waiting() == 0, "both are through");
+        wait_until(|| case.away.waiting() == 1, "the second is through");
         assert!(!second.exists());
         assert!(first.exists(), "its output cannot be made durable, so it stays");
         case.away.end();
@@ -235,7 +289,7 @@ mod tests {
         fs::write(&replaced, "another").unwrap();
         let inode = fs::metadata(&replaced).unwrap().ino();
         wait_until(|| release(&case.output()), "the first is looked at");
-        wait_until(|| case.away.waiting() == 0, "both are through");
+        wait_until(|| case.away.waiting() == 1, "the second is through");
         assert_eq!(fs::read(&replaced).unwrap(), b"another");
         assert_eq!(fs::metadata(&replaced).unwrap().ino(), inode);
     }
@@ -257,6 +311,30 @@ mod tests {
         };
         wait_until(is_through, "it is through");
         assert!(!kept.exists() && folder.join("kept").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_put_away_is_tried_again_after_growing_pauses() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, archive) = (folder.path().join("input"), folder.path().join("archive"));
+        fs::write(&input, "input").unwrap();
+        fs::write(&archive, "no folder").unwrap();
+        let fate = Fate::Failed { folder: archive.clone(), reason: "none".into() };
+        let one = Through { input: input.clone(), below: "input".into(), stamp: stamp(&input), fate };
+        let waiting = Waiting::default();
+        waiting.lock().leaving.insert(input.clone(), Arc::new(one));
+        for (attempts, pause) in (0..).zip([2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map(Duration::from_secs))
+        {
+            let before = Instant::now();
+            waiting.put_away(&input, attempts);
+            assert!(waiting.next_due(before + pause - Duration::from_nanos(1)).is_err());
+            assert_eq!(waiting.next_due(Instant::now() + pause), Ok((input.clone(), attempts + 1)));
+            assert!(input.exists() && waiting.lock().leaving.contains_key(&input));
+        }
+        fs::remove_file(&archive).unwrap();
+        waiting.put_away(&input, 10);
+        assert!(archive.join("input").exists() && waiting.lock().leaving.is_empty());
+        assert_eq!(waiting.next_due(Instant::now()), Err(LONGEST_PAUSE));
     }
 
     #[test]

@@ -77,6 +77,23 @@ fn an_output_folder_is_not_watched_under_another_name() {
 }
 
 #[test]
+fn an_archive_that_takes_nothing_is_tried_again() {
+    let place = Place::with(&["in/a.pgm"]);
+    // No folder, as one without room would do.
+    place.file("kept", "");
+    let service = Service::start(&place, "--after move:kept");
+    wait("the failure to be said", || service.log().contains("a.pgm is done, and stays where it is until"));
+    wait("it to be counted", || {
+        let status = place.histeqd("status out --json").output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        status["daemon"]["leaving"] == 1
+    });
+    fs::remove_file(place.path("kept")).unwrap();
+    wait("the input to move", || place.path("kept/a.pgm").exists() && !place.path("in/a.pgm").exists());
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn a_full_disk_is_waited_for() {
     let place = Place::new();
     fs::create_dir_all(place.path("out")).unwrap();
