@@ -1,14 +1,18 @@
 //! Health and metrics over HTTP.
+//!
+//! Every connection has one answer, a thread of its own and a few seconds: who asks and does not read, or connects and does not
+//! ask, is in nobody's way. So small a part of HTTP needs no library, and the small libraries have no such limits.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tiny_http::{Header, Method, Request, Response};
-use tracing::{debug, info, warn};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing::{debug, info};
 
 use super::health::Health;
 use super::metrics::Metrics;
@@ -19,8 +23,20 @@ const PROMETHEUS: &str = "application/openmetrics-text; version=1.0.0; charset=u
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// How often it is looked whether the server is to end, or can listen again.
+const OK: &str = "200 OK";
+const BAD_REQUEST: &str = "400 Bad Request";
+const NOT_FOUND: &str = "404 Not Found";
+const NOT_ALLOWED: &str = "405 Method Not Allowed";
+const UNAVAILABLE: &str = "503 Service Unavailable";
+
+/// How often it is looked whether the server is to end, and whether it can let somebody in who had to wait.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long a connection may last.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many connections there may be at once. Others wait until the system lets them in.
+const READERS: usize = 64;
+/// The longest question that is read, in bytes.
+const LONGEST_QUESTION: u64 = 16 << 10;
 
 /// A server that answers until it is dropped.
 #[derive(Debug)]
@@ -45,16 +61,18 @@ pub(super) fn start(
     health: &Arc<Health>,
     metrics: &Arc<Metrics>,
 ) -> Result<Server, String> {
-    let listening = tiny_http::Server::http(address)
-        .map_err(|error| format!("--listen {address} cannot be used: {error}"))?;
+    let cannot = |error: io::Error| format!("--listen {address} cannot be used: {error}");
+    let listener = TcpListener::bind(address).map_err(cannot)?;
+    // Who is gone again before it is let in is not waited for.
+    listener.set_nonblocking(true).map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
     let answering =
         Answering { ledger: ledger.to_owned(), health: Arc::clone(health), metrics: Arc::clone(metrics) };
     let end = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&end);
-    let address = listening.server_addr().to_ip().unwrap_or(address);
     let thread = thread::Builder::new()
         .name("http".into())
-        .spawn(move || answering.answer_all(listening, address, &ended))
+        .spawn(move || Arc::new(answering).answer_all(&listener, &ended))
         .map_err(|error| error.to_string())?;
     info!("serving /metrics, /healthz, /readyz and /status at http://{address}");
     Ok(Server {
@@ -76,63 +94,134 @@ impl Drop for Server {
 }
 
 impl Answering {
-    fn answer_all(&self, mut listening: tiny_http::Server, address: SocketAddr, ended: &AtomicBool) {
+    fn answer_all(self: &Arc<Self>, listener: &TcpListener, ended: &AtomicBool) {
         while !ended.load(Ordering::Relaxed) {
-            match listening.recv_timeout(PAUSE) {
-                Ok(Some(request)) => self.answer(request),
-                Ok(None) | Err(_) => {
-                    if let Some(again) = listen_again(address) {
-                        listening = again;
-                    }
-                }
+            // Every connection has one of its own.
+            if Arc::strong_count(self) > READERS {
+                thread::sleep(PAUSE);
+                continue;
             }
+            let Some(stream) = accept(listener) else { continue };
+            let this = Arc::clone(self);
+            let stream = InTime { stream, until: Instant::now() + PATIENCE };
+            let answer = move || {
+                if let Err(error) = this.answer(stream) {
+                    debug!("a reader of health or metrics went away: {error}");
+                }
+            };
+            // Nobody waits for it in the end. Where there is no thread to be had, there is no answer.
+            let _ = thread::Builder::new().name("http".into()).spawn(answer);
         }
     }
 
-    fn answer(&self, request: Request) {
-        let (code, kind, body) = match request.method() {
-            Method::Get | Method::Head => self.get(request.url()),
-            _ => (405, TEXT, "only GET\n".into()),
+    fn answer(&self, mut stream: InTime) -> io::Result<()> {
+        let question = question(&mut stream)?;
+        let mut words = question.split_ascii_whitespace();
+        let method = words.next();
+        let (status, kind, body) = match (method, words.next(), words.next()) {
+            (Some("GET" | "HEAD"), Some(url), Some(_)) => self.get(url),
+            (Some(_), Some(_), Some(_)) => (NOT_ALLOWED, TEXT, "only GET\n".into()),
+            _ => (BAD_REQUEST, TEXT, "only HTTP\n".into()),
         };
-        let kind = Header::from_bytes("Content-Type", kind).expect("the kinds are header values");
-        let response = Response::from_string(body).with_status_code(code).with_header(kind);
-        if let Err(error) = request.respond(response) {
-            debug!("a reader of health or metrics went away: {error}");
+        let length = body.len();
+        let mut answer = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        if method != Some("HEAD") {
+            answer.push_str(&body);
         }
+        stream.write_all(answer.as_bytes())?;
+        stream.stream.shutdown(Shutdown::Write)?;
+        // What is not read when a connection is closed may cost the other end the answer.
+        io::copy(&mut stream, &mut io::sink()).map(drop)
     }
 
-    fn get(&self, url: &str) -> (u16, &'static str, String) {
+    fn get(&self, url: &str) -> (&'static str, &'static str, String) {
         match url.split('?').next().unwrap_or(url) {
-            "/metrics" => (200, PROMETHEUS, self.metrics.text()),
+            "/metrics" => (OK, PROMETHEUS, self.metrics.text()),
             "/healthz" => verdict(self.health.alive()),
             "/readyz" => verdict(self.health.able()),
             "/status" => self.status(),
-            _ => (404, TEXT, "there are /metrics, /healthz, /readyz and /status\n".into()),
+            _ => (NOT_FOUND, TEXT, "there are /metrics, /healthz, /readyz and /status\n".into()),
         }
     }
 
-    fn status(&self) -> (u16, &'static str, String) {
+    fn status(&self) -> (&'static str, &'static str, String) {
         match Ledger::read(&self.ledger).and_then(|ledger| ledger.map(|ledger| ledger.report()).transpose()) {
-            Ok(Some(report)) => (200, JSON, status::json(&report)),
-            Ok(None) => (503, TEXT, "there is no ledger\n".into()),
-            Err(error) => (503, TEXT, format!("{error}\n")),
+            Ok(Some(report)) => (OK, JSON, status::json(&report)),
+            Ok(None) => (UNAVAILABLE, TEXT, "there is no ledger\n".into()),
+            Err(error) => (UNAVAILABLE, TEXT, format!("{error}\n")),
         }
     }
 }
 
-/// A new server if the old one lets nobody in any more. For want of file descriptors the thread of tiny_http that does so ends,
-/// most often without a word; but then the address is free.
-fn listen_again(address: SocketAddr) -> Option<tiny_http::Server> {
-    let listener = TcpListener::bind(address).ok()?;
-    let server = tiny_http::Server::from_listener(listener, None).ok()?;
-    warn!("nobody listened at {address} any more; listening again");
-    Some(server)
+fn verdict(health: Result<(), String>) -> (&'static str, &'static str, String) {
+    match health {
+        Ok(()) => (OK, TEXT, "ok\n".into()),
+        Err(why) => (UNAVAILABLE, TEXT, why + "\n"),
+    }
 }
 
-fn verdict(health: Result<(), String>) -> (u16, &'static str, String) {
-    match health {
-        Ok(()) => (200, TEXT, "ok\n".into()),
-        Err(why) => (503, TEXT, why + "\n"),
+/// The next connection, if there is one within a pause.
+fn accept(listener: &TcpListener) -> Option<TcpStream> {
+    let pause = Timespec::try_from(PAUSE).expect("it is short");
+    let is_there =
+        poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&pause)).is_ok_and(|count| count > 0);
+    match listener.accept() {
+        Ok((stream, _)) => Some(stream),
+        Err(error) => {
+            // For want of file descriptors it goes on being there.
+            if is_there {
+                debug!("a reader of health or metrics is not let in: {error}");
+                thread::sleep(PAUSE);
+            }
+            None
+        }
+    }
+}
+
+/// The first line of what is asked; the others do not matter, but have to be there.
+fn question(stream: impl Read) -> io::Result<String> {
+    let mut lines = BufReader::new(stream.take(LONGEST_QUESTION)).split(b'\n');
+    let first = lines.next().transpose()?.unwrap_or_default();
+    for line in lines {
+        if line?.trim_ascii().is_empty() {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&first).into_owned())
+}
+
+/// A connection that comes to an end, however slow the other end is.
+struct InTime {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl InTime {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for InTime {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(to)
+    }
+}
+
+impl Write for InTime {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(from)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
@@ -140,12 +229,14 @@ fn verdict(health: Result<(), String>) -> (u16, &'static str, String) {
 mod tests {
     use super::*;
     use crate::machine::Machine;
-    use std::io::{Read, Write};
-    use std::net::TcpStream;
 
     fn get(server: &Server, path: &str) -> String {
+        ask(server, &format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n"))
+    }
+
+    fn ask(server: &Server, question: &str) -> String {
         let mut stream = TcpStream::connect(server.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+        stream.write_all(question.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -166,5 +257,26 @@ mod tests {
         let (_ledger, _) = Ledger::open(folder.path()).unwrap();
         assert!(get(&server, "/status").contains("\"done\":0"));
         assert!(get(&server, "/nothing").starts_with("HTTP/1.1 404"));
+        assert!(ask(&server, "POST /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+        assert!(ask(&server, "what?\r\n\r\n").starts_with("HTTP/1.1 400"));
+        let head = ask(&server, "HEAD /healthz HTTP/1.1\r\n\r\n");
+        assert!(head.contains("Content-Length: 3\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+
+    #[test]
+    fn a_connection_ends_in_time_whatever_the_other_end_does() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let in_time = |patience| InTime {
+            stream: stream.try_clone().unwrap(),
+            until: Instant::now() + Duration::from_millis(patience),
+        };
+        assert!(question(in_time(10)).is_err());
+        // Every letter comes within the time that is left, and all of them do not.
+        silent.write_all(b"GE").unwrap();
+        assert!(question(in_time(10)).is_err());
+        assert!(in_time(100).write_all(&[0; 1 << 26]).is_err());
+        assert!(in_time(0).write_all(b"a").is_err());
     }
 }

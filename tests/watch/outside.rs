@@ -100,6 +100,17 @@ fn health_state_and_metrics_are_served_while_pictures_are_done() {
 }
 
 #[test]
+fn who_asks_and_does_not_read_is_in_nobody_s_way() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--listen 127.0.0.1:0");
+    let mut greedy = TcpStream::connect(listens_at(&service)).unwrap();
+    greedy.write_all(&b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n".repeat(2000)).unwrap();
+    let _silent = [(); 20].map(|()| TcpStream::connect(listens_at(&service)).unwrap());
+    assert!(get(&service, "/healthz").starts_with("HTTP/1.1 200"));
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn a_log_that_nobody_takes_stops_nothing() {
     let place = Place::with(&["in/a.pgm", "in/b.png"]);
     let watch = format!("exec '{}' --watch in --out out --verbose 2>/dev/full", binary());
@@ -116,7 +127,13 @@ fn health_is_served_again_after_the_files_ran_out() {
     let pid = Pid::from_raw(service.pid().try_into().unwrap());
     let before = getrlimit(Resource::Nofile);
     prlimit(pid, Resource::Nofile, Rlimit { current: Some(1), ..before }).unwrap();
-    wait("the loss", || TcpStream::connect_timeout(&listens_at(&service), Duration::from_secs(1)).is_err());
+    let is_answered = || {
+        let mut stream = TcpStream::connect(listens_at(&service)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+        stream.read(&mut [0; 100]).is_ok_and(|count| count > 0)
+    };
+    wait("the loss", || !is_answered());
     prlimit(pid, Resource::Nofile, before).unwrap();
     wait("an answer", || {
         try_get(&service, "/healthz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
