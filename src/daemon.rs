@@ -21,6 +21,7 @@ mod server;
 
 use std::collections::HashMap;
 use std::iter;
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +34,7 @@ use tracing::{error, info, warn};
 use crate::config::{Service, Settings};
 use crate::equalize::Order;
 use crate::error::Error;
-use crate::ledger::{self, Ledger, LedgerError, Lock, Pruned};
+use crate::ledger::{self, Ledger, LedgerError, Lock, LockError, Pruned};
 use crate::machine::Machine;
 use crate::paths::Shown;
 use crate::pipeline::{Encoder, Stop};
@@ -79,7 +80,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
     // Nothing is made in folders that cannot be what they are to be. Once the output folder is there, its other names are known too.
     Folders::of(settings)?;
-    let _lock = Lock::take(&settings.out).map_err(|error| cannot(&error))?;
+    let lock = Lock::take(&settings.out).map_err(|error| cannot(&error))?;
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
     let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
     note.into_iter().for_each(|note| warn!("{note}"));
@@ -96,13 +97,14 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let stop = control.stop.clone();
     let outside = Outside { health: Arc::clone(&health), metrics, machine: Arc::clone(&machine) };
     let away = Away::start().map_err(Error::thread)?;
-    let watching = Watching::new(settings, control, folders, (ledger, away), jobs, outside);
+    let watching = Watching::new(settings, control, folders, (lock, ledger, away), jobs, outside);
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
     let order = Order::Equalize(settings.operation);
     let done = thread::scope(|scope| {
-        let spawned =
-            thread::Builder::new().name("watch".into()).spawn_scoped(scope, move || watching.run(&told));
-        spawned.map_err(Error::thread)?;
+        let watching = thread::Builder::new()
+            .name("watch".into())
+            .spawn_scoped(scope, move || watching.run(&told))
+            .map_err(Error::thread)?;
         let tidy = || remove_leftovers(&settings.out, started, || stop.asked());
         thread::Builder::new()
             .name("tidy".into())
@@ -116,7 +118,8 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
         drop(events);
         // Whatever ended it, nobody is to tidy on.
         stop.ask();
-        done
+        let watched = watching.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        done.and(watched.map_err(|error| cannot(&error)))
     });
     drop(server);
     done
@@ -182,6 +185,9 @@ struct Watching<'a> {
     fingerprint: String,
     watch: Watch,
     settle: Settle,
+    lock: Lock,
+    /// Why another writes the ledger now.
+    superseded: Option<LockError>,
     ledger: Ledger,
     hold: Hold,
     away: Away,
@@ -202,7 +208,7 @@ impl<'a> Watching<'a> {
         settings: &'a Settings,
         control: Control,
         folders: Folders,
-        (ledger, away): (Ledger, Away),
+        (lock, ledger, away): (Lock, Ledger, Away),
         jobs: Sender<Job>,
         outside: Outside,
     ) -> Self {
@@ -224,6 +230,8 @@ impl<'a> Watching<'a> {
             control,
             out,
             watch: Watch::start(watched, options, now),
+            lock,
+            superseded: None,
             ledger,
             health,
             metrics,
@@ -231,7 +239,9 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn run(mut self, events: &Receiver<Event>) {
+    /// # Errors
+    /// When the output folder is another service's by now.
+    fn run(mut self, events: &Receiver<Event>) -> Result<(), LockError> {
         loop {
             let signals = self.watch.signals();
             let mut signal = None;
@@ -256,6 +266,7 @@ impl<'a> Watching<'a> {
         // What a stop found on the way into the pipeline was not begun.
         self.running.clear();
         self.say(Instant::now());
+        self.superseded.map_or(Ok(()), Err)
     }
 
     /// How long there is nothing to do if nobody says anything.
@@ -308,14 +319,7 @@ impl<'a> Watching<'a> {
     /// Tells the ledger, the metrics and the service manager how things are.
     fn say(&mut self, now: Instant) {
         self.next_say = now + SAY;
-        match self.ledger.reopen_if_deleted() {
-            Ok(false) => {}
-            Ok(true) => {
-                warn!("the ledger was deleted; what is in the watched folders is done again");
-                self.watch.list_all(now);
-            }
-            Err(why) => self.ledger_failed(why, now),
-        }
+        self.hold_on(now);
         let counts = self.settle.counts();
         let daemon = ledger::Daemon {
             pid: std::process::id(),
@@ -345,6 +349,26 @@ impl<'a> Watching<'a> {
                 self.watch.list_all(now);
             }
             Err(why) => warn!("{why}"),
+        }
+    }
+
+    /// Takes the lock and the ledger again if somebody removed them, or moved them away with their folder.
+    fn hold_on(&mut self, now: Instant) {
+        match self.lock.retake_if_lost() {
+            Ok(()) => {}
+            Err(why @ LockError::Taken { .. }) => {
+                self.superseded = Some(why);
+                return self.control.stop.ask();
+            }
+            Err(why) => return warn!("{why}"),
+        }
+        match self.ledger.reopen_if_deleted() {
+            Ok(false) => {}
+            Ok(true) => {
+                warn!("the ledger was deleted; what is in the watched folders is done again");
+                self.watch.list_all(now);
+            }
+            Err(why) => self.ledger_failed(why, now),
         }
     }
 

@@ -1,12 +1,16 @@
 //! One daemon an output folder.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
 use crate::paths::Shown;
+
+/// The lock's name in histeqd's own folder.
+const FILE: &str = "lock";
 
 /// Why the lock was not given.
 #[derive(Debug, thiserror::Error)]
@@ -40,14 +44,15 @@ fn process(pid: &str) -> String {
 /// The right to work for an output folder. It ends with the value, and with the process however that ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    out: PathBuf,
+    file: File,
 }
 
 impl Lock {
     /// Takes the lock of the output folder `out`, or says at once who has it.
     pub fn take(out: &Path) -> Result<Self, LockError> {
         let folder = out.join(super::FOLDER);
-        let path = folder.join("lock");
+        let path = folder.join(FILE);
         let failed = |source| LockError::File { path: path.clone(), source };
         fs::create_dir_all(&folder).map_err(failed)?;
         let mut file = OpenOptions::new()
@@ -68,7 +73,21 @@ impl Lock {
         }
         file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Self { _file: file })
+        Ok(Self { out: out.into(), file })
+    }
+
+    /// Takes the lock again where its file was removed, or moved away with a folder above it, since.
+    pub fn retake_if_lost(&mut self) -> Result<(), LockError> {
+        if !self.is_in_place() {
+            *self = Self::take(&self.out)?;
+        }
+        Ok(())
+    }
+
+    fn is_in_place(&self) -> bool {
+        let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+        let there = fs::metadata(self.out.join(super::FOLDER).join(FILE));
+        matches!((there, self.file.metadata()), (Ok(there), Ok(own)) if identity(&there) == identity(&own))
     }
 }
 
@@ -85,5 +104,21 @@ mod tests {
         assert!(why.starts_with(&format!("another histeqd (process {pid}) works for ")), "{why}");
         drop(first);
         Lock::take(out.path()).unwrap();
+    }
+
+    #[test]
+    fn a_lock_whose_folder_went_is_taken_again_unless_another_was_faster() {
+        let out = tempfile::tempdir().unwrap();
+        let folder = out.path().join(super::super::FOLDER);
+        let mut first = Lock::take(out.path()).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        first.retake_if_lost().unwrap();
+        assert!(matches!(Lock::take(out.path()), Err(LockError::Taken { .. })));
+        fs::rename(&folder, out.path().join("away")).unwrap();
+        let second = Lock::take(out.path()).unwrap();
+        assert!(matches!(first.retake_if_lost(), Err(LockError::Taken { .. })));
+        drop(second);
+        first.retake_if_lost().unwrap();
+        assert!(matches!(Lock::take(out.path()), Err(LockError::Taken { .. })));
     }
 }

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
+use histeqd::ledger::Lock;
 use rustix::process::Signal;
 
 use super::service::{Service, drop_in, expected, outputs, picture, times_done, wait_for, write_slowly};
@@ -153,6 +154,25 @@ fn one_service_an_output_folder_and_its_status_for_everybody() {
     assert_eq!(service.stop(), Some(0));
     let text = String::from_utf8(place.histeqd("status out").output().unwrap().stdout).unwrap();
     assert!(text.contains(&format!("process {pid}, stopped ")), "{text}");
+}
+
+#[test]
+fn an_output_folder_that_comes_back_is_still_one_service_s() {
+    let place = Place::with(&["in/a.pgm"]);
+    let out = place.path("out");
+    let service = Service::start(&place, "");
+    fs::rename(&out, place.path("away")).unwrap();
+    wait("the lock", || out.join(".histeqd/lock").exists());
+    place.run("--watch in --out out").exits(3).says(&format!("another histeqd (process {})", service.pid()));
+    let taken = (0..).find_map(|number| {
+        fs::rename(&out, place.path(format!("away-{number}"))).unwrap();
+        Lock::take(&out).ok()
+    });
+    wait("the loss to be said", || {
+        service.log().contains(&format!("error: another histeqd (process {}) works for", std::process::id()))
+    });
+    assert_eq!(service.ends(), Some(3));
+    drop(taken);
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl Service {
         self.child.wait().unwrap();
     }
 
+    /// Waits for it to end by itself, and returns its exit code.
+    pub(crate) fn ends(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     /// Asks it to end, and returns its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal(Signal::TERM);
