@@ -26,12 +26,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use tracing::{error, info, warn};
 
-use crate::config::{Service, Settings};
+use crate::config::{After, Service, Settings};
 use crate::equalize::Order;
 use crate::error::Error;
 use crate::ledger::{self, Ledger, LedgerError, Lock, LockError, Pruned};
@@ -39,7 +39,7 @@ use crate::machine::Machine;
 use crate::paths::Shown;
 use crate::pipeline::{Encoder, Stop};
 use crate::progress::Event;
-use crate::publish::{Publisher, remove_leftovers};
+use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::source::Job;
 use crate::source::settle::Settle;
 use crate::source::stamp::Stamp;
@@ -85,7 +85,6 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
     note.into_iter().for_each(|note| warn!("{note}"));
     let folders = Folders::of(settings)?;
-    let started = SystemTime::now();
     let health = Arc::new(Health::new(settings.device_timeout));
     let machine = Arc::new(Machine::new(settings.memory, settings.threads));
     let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
@@ -105,13 +104,9 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             .name("watch".into())
             .spawn_scoped(scope, move || watching.run(&told))
             .map_err(Error::thread)?;
-        let tidy = || remove_leftovers(&settings.out, started, || stop.asked());
         thread::Builder::new()
             .name("tidy".into())
-            .spawn_scoped(scope, move || match tidy() {
-                0 => {}
-                count => info!("removed {count} temporary files of a process that was killed"),
-            })
+            .spawn_scoped(scope, || tidy(written_to(settings), &stop))
             .map_err(Error::thread)?;
         let jobs = starting(given, &health);
         let done = crate::process(jobs, &encoder, order, settings, &machine, &stop, &events);
@@ -123,6 +118,37 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     });
     drop(server);
     done
+}
+
+/// The folders that a kill may have left temporary files in.
+fn written_to(settings: &Settings) -> Vec<PathBuf> {
+    let archive = match &settings.service.after {
+        After::Move(folder) => Some(folder),
+        After::Keep | After::Delete => None,
+    };
+    [Some(&settings.out), archive, settings.service.failed.as_ref()].into_iter().flatten().cloned().collect()
+}
+
+/// Removes what processes that were killed have left in these places.
+fn tidy(mut places: Vec<PathBuf>, stop: &Stop) {
+    while !places.is_empty() {
+        let mut removed = 0;
+        for place in std::mem::take(&mut places) {
+            let (count, young) = remove_leftovers(&place, || stop.asked());
+            removed += count;
+            places.extend(young);
+        }
+        if removed > 0 {
+            info!("removed {removed} temporary files of a process that was killed");
+        }
+        let until = Instant::now() + YOUNG;
+        while !places.is_empty() && Instant::now() < until {
+            if stop.asked() {
+                return;
+            }
+            thread::sleep(TICK);
+        }
+    }
 }
 
 /// The jobs; the pipeline asks for the first one when all of it stands.
@@ -394,7 +420,7 @@ impl<'a> Watching<'a> {
 
 fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
     let mut excluded = vec![out.to_owned()];
-    if let crate::config::After::Move(folder) = &settings.service.after {
+    if let After::Move(folder) = &settings.service.after {
         excluded.push(absolute(folder)?);
     }
     for folder in [&settings.service.failed, &settings.service.state].into_iter().flatten() {

@@ -64,7 +64,11 @@ use crate::timings::Meter;
 /// When nothing, or nothing more, could be done at all. What goes wrong with single pictures is in the summary.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
-    run_into(&encoder, Order::Equalize(settings.operation), settings, stop)
+    let work = || run_into(&encoder, Order::Equalize(settings.operation), settings, stop);
+    if settings.dry_run {
+        return work();
+    }
+    publish::with_leftovers_removed(&settings.out, work).map_err(Error::thread)?
 }
 
 /// Sends the pictures that the settings name through the devices and into an outlet.

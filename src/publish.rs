@@ -8,7 +8,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -17,7 +16,8 @@ use crate::config::Durability;
 use crate::error::PictureError;
 use crate::paths::Shown;
 
-pub use leftovers::remove_leftovers;
+pub(crate) use leftovers::affixes;
+pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 
 /// What a new output may be read and written by, before the process's umask takes some of it away.
 const MODE: u32 = 0o644;
@@ -78,7 +78,8 @@ impl Publisher {
         }
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let temporary = folder.join(format!(".histeqd-{}-{number}.tmp", process::id()));
+            let (before, after) = affixes();
+            let temporary = folder.join(format!("{before}{number}{after}"));
             match OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&temporary) {
                 Ok(file) => {
                     self.live().insert(temporary.clone());
@@ -250,6 +251,7 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
+    use std::process;
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<_> = fs::read_dir(folder)

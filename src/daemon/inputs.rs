@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
+use tempfile::Builder;
 
 use crate::config::After;
+use crate::publish::affixes;
 use crate::source::stamp::Stamp;
 use crate::source::watch::REMOVING;
 
@@ -197,16 +199,14 @@ fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
 fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     let folder = target.parent().unwrap_or(Path::new("."));
     let metadata = fs::metadata(input)?;
-    // No other input's, and after a kill its own again.
-    let partial = folder.join(format!(".histeqd-{:x}-{:x}.part", metadata.dev(), metadata.ino()));
-    // Half a copy on a disk that is full would only make it fuller.
-    let discard = || drop(fs::remove_file(&partial));
-    copy(input, &metadata, &partial).inspect_err(|_| discard())?;
+    let (before, after) = affixes();
+    // It goes however this ends: half a copy on a disk that is full would only make it fuller.
+    let partial = Builder::new().prefix(&before).suffix(after).tempfile_in(folder)?.into_temp_path();
+    copy(input, &metadata, &partial)?;
     if !stamp.is_still_of(input) {
-        discard();
         return Ok(false);
     }
-    rename_new(&partial, target).inspect_err(|_| discard())?;
+    rename_new(&partial, target)?;
     File::open(folder)?.sync_all()?;
     remove(input, stamp)
 }

@@ -1,95 +1,145 @@
 //! Temporary files of processes that were killed.
 
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
+use crossbeam_channel::{TryRecvError, bounded};
 use walkdir::{DirEntry, WalkDir};
 
-/// A file that is older than this process by so much was not begun by it, nor is anybody writing it, whichever clock wrote its time.
-const CERTAINLY_OLDER: Duration = Duration::from_secs(60);
+/// What was written to within so long may be in the hands of somebody who cannot be seen from here: in another container, or on
+/// another host.
+pub const YOUNG: Duration = Duration::from_secs(60);
 
-/// Removes the temporary files below the output folder `out` that no living process will finish, and returns how many
-/// there were. What only looks like one is left alone. `started`: before this process made its first one. Among millions of
-/// outputs it takes its time; it ends early once `enough` says so.
-pub fn remove_leftovers(out: &Path, started: SystemTime, enough: impl Fn() -> bool) -> usize {
-    let files = WalkDir::new(out)
+/// What a temporary file of this process is called, with something between that no other has.
+pub(crate) fn affixes() -> (String, &'static str) {
+    (format!(".histeqd-{}-", std::process::id()), ".tmp")
+}
+
+/// Removes the temporary files at `place`, or below it, that nobody will finish. Returns how many there were, and those of which
+/// that may be certain when they are no more [`YOUNG`]. What only looks like one is left alone. Among millions of outputs it
+/// takes its time; it ends early once `enough` says so.
+pub fn remove_leftovers(place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<PathBuf>) {
+    let folder = if place.is_dir() { place } else { super::folder_of(place) };
+    // Where there is no room for a file, the clocks are hoped to agree.
+    let now = clock(folder).unwrap_or_else(|_| SystemTime::now());
+    let files = WalkDir::new(place)
         .into_iter()
         .take_while(|_| !enough())
         .filter_map(Result::ok)
         .filter(|entry| entry.file_type().is_file());
-    files
-        .filter(|file| is_abandoned(file, started, others_are_seen()))
-        .filter(|file| fs::remove_file(file.path()).is_ok())
-        .count()
-}
-
-/// Whether `/proc` shows other users' processes: systemd's `ProtectProc=invisible` hides them.
-fn others_are_seen() -> bool {
-    Path::new("/proc/1").exists()
-}
-
-fn is_abandoned(file: &DirEntry, started: SystemTime, others_are_seen: bool) -> bool {
-    let Some(maker) = file.file_name().to_str().and_then(maker) else { return false };
-    if maker != std::process::id() {
-        let lives = Path::new("/proc").join(maker.to_string()).exists();
-        if lives || others_are_seen {
-            return !lives;
+    let (mut removed, mut young) = (0, Vec::new());
+    for file in files {
+        match maker(&file) {
+            Some(maker) if is_seen(maker) => {}
+            Some(_) if is_old(&file, now) => removed += usize::from(fs::remove_file(file.path()).is_ok()),
+            // It may be of this process, or be of one that had its number before.
+            Some(maker) if maker == std::process::id() => {}
+            Some(_) => young.push(file.into_path()),
+            None => {}
         }
     }
-    let written = file.metadata().ok().and_then(|metadata| metadata.modified().ok());
-    written.is_some_and(|written| written + CERTAINLY_OLDER < started)
+    (removed, young)
 }
 
-/// The process that made a temporary file of this name.
-fn maker(name: &str) -> Option<u32> {
-    let (pid, number) = name.strip_prefix(".histeqd-")?.strip_suffix(".tmp")?.split_once('-')?;
-    number.parse::<u64>().ok()?;
-    pid.parse().ok()
+/// Does `work`, and meanwhile removes leftovers below `out`, as far as that comes.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn with_leftovers_removed<T>(out: &Path, work: impl FnOnce() -> T) -> io::Result<T> {
+    let (working, ended) = bounded::<()>(0);
+    let ended = move || ended.try_recv() == Err(TryRecvError::Disconnected);
+    thread::scope(|scope| {
+        thread::Builder::new().name("tidy".into()).spawn_scoped(scope, || remove_leftovers(out, ended))?;
+        let _working = working;
+        Ok(work())
+    })
+}
+
+/// The time that the folder's file system gives to what is written there.
+fn clock(folder: &Path) -> io::Result<SystemTime> {
+    tempfile::tempfile_in(folder)?.metadata()?.modified()
+}
+
+/// Whether `/proc` shows that another process lives.
+fn is_seen(maker: u32) -> bool {
+    maker != std::process::id() && Path::new("/proc").join(maker.to_string()).exists()
+}
+
+fn is_old(file: &DirEntry, now: SystemTime) -> bool {
+    let written = file.metadata().ok().and_then(|metadata| metadata.modified().ok());
+    written.is_some_and(|written| written + YOUNG < now)
+}
+
+/// The process that made a temporary file.
+fn maker(file: &DirEntry) -> Option<u32> {
+    let name = file.file_name().to_str()?;
+    let (pid, one) = name.strip_prefix(".histeqd-")?.strip_suffix(".tmp")?.split_once('-')?;
+    let is_ours = !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    pid.parse().ok().filter(|_| is_ours)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const GONE: &str = ".histeqd-4194999-0.tmp";
+
+    fn write(file: &Path, age: Duration) {
+        fs::File::create(file).unwrap().set_modified(SystemTime::now() - age).unwrap();
+    }
+
     #[test]
     fn only_ours_of_processes_that_are_gone_are_removed() {
         let out = tempfile::tempdir().unwrap();
         let folder = out.path().join("a");
         fs::create_dir(&folder).unwrap();
-        let own = |number| format!(".histeqd-{}-{number}.tmp", std::process::id());
-        let (live, of_the_id_before, gone) = (own(0), own(3), ".histeqd-4194999-0.tmp".to_owned());
+        let own = format!(".histeqd-{}-3.tmp", std::process::id());
         let kept = [
             ".histeqd-1-0.tmp",
-            ".histeqd-x-0.tmp",
-            ".histeqd-4194999.tmp",
-            "a.tmp",
+            ".histeqd-4194999-.tmp",
             ".histeqd-4194999-0",
-            &live,
+            ".histeqd-4194999.tmp",
+            ".histeqd-x-0.tmp",
+            "a.tmp",
         ];
-        for name in kept.iter().copied().chain([&*of_the_id_before, &*gone]) {
-            fs::write(folder.join(name), "").unwrap();
-        }
-        let now = SystemTime::now();
-        let old = fs::File::options().write(true).open(folder.join(&of_the_id_before)).unwrap();
-        old.set_modified(now - 2 * CERTAINLY_OLDER).unwrap();
-        let hidden = WalkDir::new(&folder)
-            .into_iter()
-            .map(Result::unwrap)
-            .filter(|entry| is_abandoned(entry, now, false));
-        assert_eq!(
-            hidden.map(|entry| entry.file_name().to_owned()).collect::<Vec<_>>(),
-            [&*of_the_id_before]
-        );
-        assert_eq!(remove_leftovers(out.path(), now, || true), 0);
-        assert_eq!(remove_leftovers(out.path(), now, || false), 2);
+        let removed = [GONE, &own, ".histeqd-4194999-Xy3.tmp"];
+        kept.iter().chain(&removed).for_each(|name| write(&folder.join(name), 2 * YOUNG));
+        assert_eq!(remove_leftovers(out.path(), || true), (0, Vec::new()));
+        assert_eq!(remove_leftovers(out.path(), || false), (removed.len(), Vec::new()));
         let mut left: Vec<_> = fs::read_dir(&folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        let mut kept = kept.map(ToOwned::to_owned);
-        kept.sort();
         assert_eq!(left, kept);
+    }
+
+    #[test]
+    fn what_is_young_may_be_somebody_s_and_is_looked_at_again() {
+        let out = tempfile::tempdir().unwrap();
+        let (gone, own) = (out.path().join(GONE), out.path().join(affixes().0 + "0.tmp"));
+        [&gone, &own].into_iter().for_each(|file| write(file, YOUNG / 2));
+        assert_eq!(remove_leftovers(out.path(), || false), (0, vec![gone.clone()]));
+        write(&gone, 2 * YOUNG);
+        assert_eq!(remove_leftovers(&gone, || false), (1, Vec::new()));
+        assert!(!gone.exists() && own.exists());
+    }
+
+    #[test]
+    fn the_end_of_the_work_ends_the_search() {
+        let out = tempfile::tempdir().unwrap();
+        write(&out.path().join(GONE), 2 * YOUNG);
+        let is_there = || out.path().join(GONE).exists();
+        let wait = || {
+            while is_there() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        with_leftovers_removed(out.path(), wait).unwrap();
+        assert!(!is_there());
+        assert_eq!(with_leftovers_removed(&out.path().join("none"), || 5).unwrap(), 5);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::harness::{BRIGHT, DULL, Place};
@@ -173,6 +174,25 @@ fn a_broken_picture_leaves_no_file() {
     place.file("in/cut.pgm", &DULL[..DULL.len() - 1]);
     place.run("in --out done").exits(1).says("failed: in/cut.pgm: ");
     assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
+fn what_a_kill_left_is_removed_meanwhile() {
+    let place = Place::new();
+    // So many LUTs of 16 bits take longer than a look into a folder.
+    let samples: Vec<u8> = (0..2 * 256 * 256u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
+    place.file("in/a.pgm", [b"P5\n256 256\n65535\n", &samples[..]].concat());
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(1000);
+    for name in [".histeqd-4194999-0.tmp", ".histeqd-4194999-1.tmp"] {
+        place.file(Path::new("done").join(name), "half");
+    }
+    let old = fs::File::options().append(true).open(place.path("done/.histeqd-4194999-0.tmp")).unwrap();
+    old.set_modified(long_ago).unwrap();
+    let slow = "in --out done --devices cpu --method clahe --tiles 32x32";
+    place.run(&format!("{slow} --dry-run")).exits(0);
+    assert_eq!(place.tree("done").len(), 2);
+    place.run(slow).exits(0);
+    assert_eq!(place.tree("done"), [".histeqd-4194999-1.tmp", "a.pgm"], "what is young may be somebody's");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 use histeqd::ledger::Lock;
 use rustix::process::Signal;
 
-use super::service::{Service, drop_in, expected, outputs, picture, times_done, wait_for, write_slowly};
+use super::service::{
+    Service, drop_in, expected, make_old, outputs, picture, times_done, wait_for, write_slowly,
+};
 use crate::harness::{BRIGHT, DULL, Place, wait};
 
 fn is_bright(place: &Place, name: &str) -> bool {
@@ -105,11 +107,19 @@ fn a_file_that_is_replaced_again_and_again_ends_as_the_last_one() {
 fn inputs_go_where_the_user_wants_them() {
     let place = Place::with(&["in/x/a.pgm"]);
     place.file("in/broken.pgm", b"P5\n4 4\n255\nshort");
-    let long_ago = std::time::SystemTime::now() - Duration::from_secs(1000);
-    File::options().append(true).open(place.path("in/broken.pgm")).unwrap().set_modified(long_ago).unwrap();
+    make_old(&place.path("in/broken.pgm"));
+    for folder in ["out", "kept/x", "bad"] {
+        place.file(format!("{folder}/.histeqd-4194999-0.tmp"), "half");
+        make_old(&place.path(format!("{folder}/.histeqd-4194999-0.tmp")));
+    }
     let service = Service::start(&place, "--after move:kept --failed bad");
     wait("the input to move", || place.path("kept/x/a.pgm").exists());
     wait("the broken input to be set aside", || place.path("bad/broken.pgm.reason.txt").exists());
+    wait("the leftovers of a kill to go", || {
+        ["out", "kept", "bad"]
+            .iter()
+            .all(|folder| !place.tree(folder).iter().any(|name| name.ends_with(".tmp")))
+    });
     assert_eq!((place.read("kept/x/a.pgm"), place.read("out/x/a.pgm")), (DULL.to_vec(), BRIGHT.to_vec()));
     assert!(String::from_utf8(place.read("bad/broken.pgm.reason.txt")).unwrap().contains("cut short"));
     service.stop();

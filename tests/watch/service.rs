@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -110,6 +110,12 @@ pub(crate) fn drop_in(place: &Place, name: &str, content: &[u8]) {
     let outside = place.path("outside");
     fs::write(&outside, content).unwrap();
     fs::rename(outside, target).unwrap();
+}
+
+/// Has a file be one that nobody wrote to for long.
+pub(crate) fn make_old(path: &Path) {
+    let long_ago = SystemTime::now() - Duration::from_secs(1000);
+    File::options().append(true).open(path).unwrap().set_modified(long_ago).unwrap();
 }
 
 /// Writes a file in small pieces, with a pause after each.
