@@ -121,6 +121,14 @@ pub enum Error {
     /// The command is right, but the machine cannot do it.
     #[error("{0}")]
     CannotRun(String),
+    /// What was asked for cannot be written to where it was to go.
+    #[error("{what} cannot be written: {source}")]
+    Unwritten {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 impl Error {
@@ -132,11 +140,17 @@ impl Error {
         ))
     }
 
+    /// Whether there is nobody to tell: the reader of the output went away, as `head` does when it has enough.
+    pub fn is_unheard(&self) -> bool {
+        matches!(self, Self::Unwritten { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
     /// The exit code that tells the shell.
-    pub const fn exit(&self) -> Exit {
+    pub fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) | Self::Config(_) => Exit::Usage,
-            Self::CannotRun(_) => Exit::CannotRun,
+            Self::Unwritten { .. } if self.is_unheard() => Exit::Done,
+            Self::CannotRun(_) | Self::Unwritten { .. } => Exit::CannotRun,
         }
     }
 }
@@ -173,5 +187,15 @@ mod tests {
         assert_eq!(codes.map(|code| code as u8), [0, 1, 2, 3, 130]);
         assert_eq!(Error::Usage(String::new()).exit(), Exit::Usage);
         assert_eq!(Error::CannotRun(String::new()).exit(), Exit::CannotRun);
+    }
+
+    #[test]
+    fn a_reader_that_has_enough_is_no_error_and_a_full_disk_is() {
+        let unwritten = |kind: io::ErrorKind| Error::Unwritten { what: "the list", source: kind.into() };
+        let unheard = unwritten(io::ErrorKind::BrokenPipe);
+        assert_eq!((unheard.is_unheard(), unheard.exit()), (true, Exit::Done));
+        let full = unwritten(io::ErrorKind::StorageFull);
+        assert_eq!((full.is_unheard(), full.exit()), (false, Exit::CannotRun));
+        assert_eq!(full.to_string(), "the list cannot be written: no storage space");
     }
 }

@@ -64,16 +64,24 @@ use crate::timings::Meter;
 /// When nothing, or nothing more, could be done at all. What goes wrong with single pictures is in the summary.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
-    let work = || run_into(&encoder, Order::Equalize(settings.operation), settings, stop);
+    let work = || {
+        let plan = source::scan(settings, stop)?;
+        run_into(&encoder, Order::Equalize(settings.operation), plan, settings, stop)
+    };
     if settings.dry_run {
         return work();
     }
     publish::with_leftovers_removed(&settings.out, work).map_err(Error::thread)?
 }
 
-/// Sends the pictures that the settings name through the devices and into an outlet.
-fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop) -> Result<Summary, Error> {
-    let mut plan = source::scan(settings, stop)?;
+/// Sends the pictures of a plan through the devices and into an outlet.
+fn run_into(
+    outlet: &dyn Outlet,
+    order: Order,
+    mut plan: Plan,
+    settings: &Settings,
+    stop: &Stop,
+) -> Result<Summary, Error> {
     let reporter = Reporter::start(settings.report, &settings.out).map_err(Error::thread)?;
     let events = reporter.events();
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
@@ -90,8 +98,9 @@ fn run_into(outlet: &dyn Outlet, order: Order, settings: &Settings, stop: &Stop)
         })?,
     };
     drop(events);
-    let summary = reporter.finish();
-    done.map(|()| summary)
+    let told = reporter.finish();
+    done?;
+    told.map_err(|source| Error::Unwritten { what: "the list", source })
 }
 
 /// Tells that the user stopped the scan; a plan that is not complete is no plan.
@@ -147,7 +156,7 @@ fn process(
             stages.start_encoders(scope, &finished)?;
             let (intake, decoders) = stages.start_decoders(scope)?;
             jobs.take_while(|_| !stop.asked()).for_each(|job| intake.give(job));
-            if stop.asked() && insist.broken().is_none() {
+            if stop.asked() && insist.broken().is_none() && !outlet.is_broken() {
                 // The listener ends after the last sender.
                 let _ = events.send(Event::Stopping);
             }

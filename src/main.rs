@@ -21,7 +21,9 @@ fn main() -> ExitCode {
     match run() {
         Ok(exit) => exit.into(),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "error: {error}");
+            if !error.is_unheard() {
+                let _ = writeln!(io::stderr(), "error: {error}");
+            }
             error.exit().into()
         }
     }
@@ -29,27 +31,24 @@ fn main() -> ExitCode {
 
 fn run() -> Result<Exit, Error> {
     match Cli::parse().resolve()? {
-        Invocation::Print(text) => {
-            let _ = write!(io::stdout(), "{text}");
-            Ok(Exit::Done)
-        }
+        Invocation::Print(text) => print(&text),
         Invocation::Run(settings) if settings.watch => watch(&settings),
         Invocation::Run(settings) => run_pictures(&settings),
         Invocation::Command(Command::Histogram(command)) => count_pictures(*command),
-        Invocation::Command(Command::Devices) => {
-            let _ = write!(io::stdout(), "{}", device::find::describe());
-            Ok(Exit::Done)
-        }
-        Invocation::Command(Command::Status(command)) => {
-            let _ = write!(io::stdout(), "{}", status::describe(&command)?);
-            Ok(Exit::Done)
-        }
-        Invocation::Command(Command::Bench(command)) => {
-            let _ = write!(io::stdout(), "{}", bench::report(&command)?);
-            Ok(Exit::Done)
-        }
+        Invocation::Command(Command::Devices) => print(&device::find::describe()),
+        Invocation::Command(Command::Status(command)) => print(&status::describe(&command)?),
+        Invocation::Command(Command::Bench(command)) => print(&bench::report(&command)?),
         Invocation::Command(Command::Worker(command)) => worker::main(&command),
     }
+}
+
+/// Prints what was asked for, on standard output.
+fn print(text: &str) -> Result<Exit, Error> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|source| Error::Unwritten { what: "standard output", source })?;
+    Ok(Exit::Done)
 }
 
 fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
@@ -71,10 +70,13 @@ fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
 }
 
 fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
-    summary
-        .tell(settings.report)
-        .map_err(|error| Error::CannotRun(format!("the summary cannot be written: {error}")))?;
-    Ok(summary.exit())
+    match summary.tell(settings.report) {
+        Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::Unwritten { what: "the summary", source })
+        }
+        // Failed pictures count also where nobody reads of them.
+        _ => Ok(summary.exit()),
+    }
 }
 
 /// Watches until a signal ends it. Being stopped is how a service ends well.

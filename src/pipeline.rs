@@ -248,6 +248,11 @@ pub trait Outlet: Sync {
 
     /// The picture of this job failed.
     fn miss(&self, _job: &Job) {}
+
+    /// Whether it ended the run because it can take no more. It says why when all is over.
+    fn is_broken(&self) -> bool {
+        false
+    }
 }
 
 /// Encodes pictures into the output tree.

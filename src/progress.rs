@@ -111,7 +111,7 @@ impl Event {
 #[derive(Debug)]
 pub struct Reporter {
     events: Sender<Event>,
-    thread: JoinHandle<Summary>,
+    thread: JoinHandle<io::Result<Summary>>,
 }
 
 impl Reporter {
@@ -128,8 +128,9 @@ impl Reporter {
         self.events.clone()
     }
 
-    /// Waits until every other sender is gone and everything was said, and returns what it came to.
-    pub fn finish(self) -> Summary {
+    /// Waits until every other sender is gone and everything was said, and returns what it came to. Fails when the list
+    /// of a dry run could not be written, which somebody is waiting for.
+    pub fn finish(self) -> io::Result<Summary> {
         drop(self.events);
         self.thread.join().expect("the progress thread does not panic")
     }
@@ -140,6 +141,8 @@ struct Voice {
     report: Report,
     bar: Option<ProgressBar>,
     summary: Summary,
+    /// Whether the list of a dry run is written so far.
+    list: io::Result<()>,
     started: Instant,
     last: Instant,
 }
@@ -148,10 +151,10 @@ impl Voice {
     fn new(report: Report, summary: Summary) -> Self {
         let bar = (report.style != Style::Quiet && io::stderr().is_terminal()).then(bar);
         let now = Instant::now();
-        Self { report, bar, summary, started: now, last: now }
+        Self { report, bar, summary, list: Ok(()), started: now, last: now }
     }
 
-    fn listen(mut self, events: &Receiver<Event>) -> Summary {
+    fn listen(mut self, events: &Receiver<Event>) -> io::Result<Summary> {
         loop {
             match events.recv_timeout(FRAME) {
                 Ok(event) => {
@@ -166,15 +169,15 @@ impl Voice {
             bar.finish_and_clear();
         }
         self.summary.seconds = self.started.elapsed().as_secs_f64();
-        self.summary
+        self.list.map(|()| self.summary)
     }
 
     fn hear(&mut self, event: Event) {
         if let Some(line) = line(&event, self.report.style) {
-            self.say(io::stderr(), &line);
+            self.tell(&line);
         }
-        if let (Event::Would { input, output }, false) = (&event, self.report.json) {
-            self.say(io::stdout(), &format!("{} -> {}", Shown(input), Shown(output)));
+        if let (Event::Would { input, output }, false, Ok(())) = (&event, self.report.json, &self.list) {
+            self.list = self.say(io::stdout(), &format!("{} -> {}", Shown(input), Shown(output)));
         }
         self.summary.count(event);
     }
@@ -194,15 +197,18 @@ impl Voice {
                 });
                 bar.set_message(progress);
             }
-            None => self.say(io::stderr(), &progress),
+            None => self.tell(&progress),
         }
     }
 
-    /// Writes a line. Nobody may be reading; that is no reason to stop.
-    fn say(&self, mut to: impl Write, line: &str) {
-        let mut write = || {
-            let _ = writeln!(to, "{line}");
-        };
+    /// Writes a line on standard error. Nobody may be reading; that is no reason to stop.
+    fn tell(&self, line: &str) {
+        let _ = self.say(io::stderr(), line);
+    }
+
+    /// Writes a line.
+    fn say(&self, mut to: impl Write, line: &str) -> io::Result<()> {
+        let mut write = || writeln!(to, "{line}");
         match &self.bar {
             Some(bar) => bar.suspend(write),
             None => write(),
@@ -340,7 +346,7 @@ mod tests {
             events.send(done()).unwrap();
         });
         sender.join().unwrap();
-        let summary = reporter.finish();
+        let summary = reporter.finish().unwrap();
         assert_eq!((summary.planned, summary.settled, summary.done), (2, 2, 2));
     }
 }

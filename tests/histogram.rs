@@ -7,7 +7,7 @@ use std::path::Path;
 use histeqd::picture::Depth;
 use serde_json::Value;
 
-use crate::harness::{Place, Ran};
+use crate::harness::{DULL, Place, Ran};
 use crate::samples::{PIXELS, Random, layout, pam};
 
 /// A picture that the tests know the samples of.
@@ -218,6 +218,53 @@ fn a_table_in_a_file_appears_whole() {
     assert_eq!(place.run("histogram in --bins 16 --out counts/all.csv").exits(0).stdout(), "");
     assert!(from_csv(&String::from_utf8(place.read("counts/all.csv")).unwrap()) == expected(16));
     assert_eq!(place.tree("counts"), ["all.csv"]);
+}
+
+#[test]
+fn a_picture_is_replaced_by_no_table_and_no_plot() {
+    let place = Place::with(&["in/a.pgm", "in/unnamed"]);
+    place.link("in/a.pgm", "link.svg");
+    let lines = [
+        "in/a.pgm --out ./in/a.pgm",
+        "in --out in/a.pgm",
+        "in --out in/unnamed",
+        "in --out link.svg",
+        "in/a.pgm --plot link.svg",
+    ];
+    for line in lines {
+        let ran = place.run(&format!("histogram {line}"));
+        ran.exits(2).says("would replace an input; choose another name");
+        assert_eq!((place.read("in/a.pgm"), place.read("in/unnamed")), (DULL.to_vec(), DULL.to_vec()));
+        assert_eq!(ran.stdout(), "", "nothing is counted");
+    }
+    for _ in 0..2 {
+        place.run("histogram in --out in/counts.csv").exits(0);
+    }
+}
+
+#[test]
+fn a_pipe_is_written_to_and_a_link_leads_to_the_file_that_is_written() {
+    let place = place();
+    let table = place.run("histogram in --bins 4 --out -").exits(0).stdout();
+    assert!(from_csv(&table) == expected(4));
+    let script = format!(
+        "mkfifo table plot.svg && (cat plot.svg >plotted & cat table >copy & wait) &
+        '{}' histogram in/1-256.pam --bins 4 --out table --plot plot.svg --quiet && wait && test -p table -a -p plot.svg",
+        crate::harness::binary()
+    );
+    let ran = Ran::from(place.command("sh", ["-c", &script]));
+    ran.exits(0).is_silent();
+    assert_eq!(place.read("copy").iter().filter(|&&byte| byte == b'\n').count(), 2);
+    assert!(place.read("plotted").starts_with(b"<svg "));
+
+    place.file("kept/old.csv", "old");
+    place.link("kept/old.csv", "to-old");
+    place.link("kept/new.csv", "to-new");
+    for (link, file) in [("to-old", "kept/old.csv"), ("to-new", "kept/new.csv")] {
+        place.run(&format!("histogram in --bins 4 --out {link}")).exits(0);
+        assert!(place.path(link).is_symlink());
+        assert_eq!(place.read(file), table.as_bytes());
+    }
 }
 
 #[test]

@@ -51,7 +51,9 @@ pub struct HistogramCommand {
     )]
     format: TableFormat,
 
-    /// Write the table to this file instead of standard output
+    /// Write the table to this file instead of standard output ("-")
+    ///
+    /// A file appears whole or not at all; what is none, such as a pipe, is written to as the rows come.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -182,7 +184,7 @@ impl HistogramCommand {
         let request = Request {
             bins: self.bins as usize,
             format: self.format,
-            out: self.out,
+            out: self.out.filter(|out| out.as_os_str() != "-"),
             plot: self.plot.is_some().then_some(scale),
             equalized: self.equalized,
         };

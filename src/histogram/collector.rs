@@ -2,14 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::waiting::Waiting;
-use super::{Histograms, Request, Scale, chart};
+use super::{Histograms, Request, Scale, chart, destination};
 use crate::cores::Cores;
 use crate::error::{Error, PictureError};
+use crate::paths::Shown;
 use crate::pipeline::{Finished, Outlet, Stop};
-use crate::publish::{Publisher, Unpublished};
+use crate::publish::{PublishError, Publisher, Unpublished};
 use crate::source::Job;
 
 /// Bytes of rows that may wait in memory: those of a thousand pictures of 8 bits.
@@ -26,7 +28,7 @@ pub struct Collector<'a> {
 /// The table as far as it is written, and the pictures that came before their turn.
 struct Table<'a> {
     to: Box<dyn Write + Send>,
-    /// What the rows are written to before they appear under the name that the user gave.
+    /// What the rows are written to before they appear under the name that the user gave, if that is a regular file's.
     file: Option<Unpublished<'a>>,
     next: usize,
     /// Empty for a picture that does not come.
@@ -39,16 +41,12 @@ impl<'a> Collector<'a> {
     /// Starts the table.
     ///
     /// # Errors
-    /// When its file cannot be made.
+    /// When what it is written to cannot be opened.
     pub fn new(request: &'a Request, publisher: &'a Publisher, stop: &'a Stop) -> Result<Self, Error> {
-        let begin = |out| publisher.begin(out).map_err(|error| Error::CannotRun(error.to_string()));
-        let mut file = request.out.as_deref().map(begin).transpose()?;
-        let copy = |file: &mut Unpublished<'_>| file.file().try_clone();
-        let to: Box<dyn Write + Send> =
-            match file.as_mut().map(copy).transpose().map_err(|error| unwritten(&error))? {
-                Some(file) => Box::new(BufWriter::<File>::new(file)),
-                None => Box::new(BufWriter::new(io::stdout())),
-            };
+        let (to, file) = match request.out.as_deref() {
+            Some(out) => open(out, publisher)?,
+            None => (Box::new(BufWriter::new(io::stdout())) as Box<dyn Write + Send>, None),
+        };
         let waiting = Waiting::new(MOST_WAITING);
         let table = Table { to, file, next: 0, waiting, begun: false, failed: None };
         Ok(Self { request, publisher, stop, table: Mutex::new(table) })
@@ -66,9 +64,7 @@ impl<'a> Collector<'a> {
             table.write_due(self.request);
         }
         table.end(self.request);
-        if let Some(error) = table.failed {
-            return Err(unwritten(&error));
-        }
+        table.failed.map_or(Ok(()), |error| Err(unwritten(error)))?;
         match table.file {
             Some(file) if !stopped => {
                 file.publish().map(drop).map_err(|error| Error::CannotRun(error.to_string()))
@@ -92,17 +88,38 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Returns the plot's file, if that is a regular one.
     fn draw(
         &self,
         histograms: &Histograms<'_>,
         scale: Scale,
         job: &Job,
-    ) -> Result<Unpublished<'a>, PictureError> {
+    ) -> Result<Option<Unpublished<'a>>, PictureError> {
         let picture = chart::draw(histograms, scale, &job.output).map_err(PictureError::Plot)?;
-        let mut output = self.publisher.begin(&job.output)?;
+        if let Some(stream) = destination::stream(&job.output) {
+            let written = stream.and_then(|mut stream| stream.write_all(&picture));
+            let why = |error| PictureError::Plot(format!("{}: {error}", Shown(&job.output)));
+            return written.map(|()| None).map_err(why);
+        }
+        let mut output = self.publisher.begin(&destination::followed(&job.output))?;
         output.file().write_all(&picture).map_err(|error| output.failed(error.into()))?;
-        Ok(output)
+        Ok(Some(output))
     }
+}
+
+/// Opens what the table is written to, and the file that is to appear in the end, if it is a regular one.
+fn open<'a>(
+    out: &Path,
+    publisher: &'a Publisher,
+) -> Result<(Box<dyn Write + Send>, Option<Unpublished<'a>>), Error> {
+    if let Some(stream) = destination::stream(out) {
+        let cannot = |error| Error::CannotRun(format!("cannot write {}: {error}", Shown(out)));
+        return Ok((Box::new(BufWriter::new(stream.map_err(cannot)?)), None));
+    }
+    let cannot = |error: PublishError| Error::CannotRun(error.to_string());
+    let mut file = publisher.begin(&destination::followed(out)).map_err(cannot)?;
+    let copy = file.file().try_clone().map_err(unwritten)?;
+    Ok((Box::new(BufWriter::<File>::new(copy)), Some(file)))
 }
 
 impl Outlet for Collector<'_> {
@@ -126,11 +143,15 @@ impl Outlet for Collector<'_> {
         let histograms = Histograms { input: &job.input, layout, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
         self.add(job, self.request.format.picture(&histograms, bins));
-        Ok(drawn)
+        Ok(drawn.flatten())
     }
 
     fn miss(&self, job: &Job) {
         self.add(job, Vec::new());
+    }
+
+    fn is_broken(&self) -> bool {
+        self.table().failed.is_some()
     }
 }
 
@@ -172,6 +193,6 @@ impl Table<'_> {
     }
 }
 
-fn unwritten(error: &io::Error) -> Error {
-    Error::CannotRun(format!("the histograms cannot be written: {error}"))
+fn unwritten(source: io::Error) -> Error {
+    Error::Unwritten { what: "the histograms", source }
 }

@@ -6,6 +6,7 @@
 
 mod chart;
 mod collector;
+mod destination;
 mod table;
 mod waiting;
 
@@ -23,6 +24,7 @@ use crate::picture::{Layout, Pixel};
 use crate::pipeline::Stop;
 use crate::progress::Summary;
 use crate::publish::Publisher;
+use crate::source;
 
 /// What is wanted of the histograms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub struct Request {
     pub bins: usize,
     /// How the table is written.
     pub format: TableFormat,
-    /// The file that the table is written to; `None` is standard output.
+    /// What the table is written to; `None` is standard output.
     pub out: Option<PathBuf>,
     /// Whether plots are drawn, one at each job's output, and how they are scaled.
     pub plot: Option<Scale>,
@@ -60,8 +62,10 @@ pub fn run(
     publisher: &Publisher,
 ) -> Result<Summary, Error> {
     let order = Order::Count { equalize: request.equalized.then_some(settings.operation) };
+    let plan = source::scan(settings, stop)?;
+    destination::spare_inputs(request.out.as_deref(), &plan)?;
     let collector = Collector::new(request, publisher, stop)?;
-    let summary = crate::run_into(&collector, order, settings, stop)?;
+    let summary = crate::run_into(&collector, order, plan, settings, stop)?;
     collector.finish(summary.stopped)?;
     Ok(summary)
 }

@@ -1,6 +1,9 @@
 //! What the user hears, and the exit codes.
 
-use crate::harness::Place;
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use crate::harness::{Place, Ran};
 
 #[test]
 fn the_summary_says_what_was_done_and_where_to_look() {
@@ -53,6 +56,36 @@ fn where_the_time_went_is_told_to_those_who_ask() {
     assert!(stages["decode"].as_f64().unwrap() > 0.0 && stages["encode"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["timings"]["limit"].is_string());
     assert!(place.run("in --out third --json").exits(0).json().get("timings").is_none());
+}
+
+/// What goes to standard output.
+const PRINTING: [&str; 5] =
+    ["histogram in", "in --out done --dry-run", "in --out done --json --quiet", "--print-config", "devices"];
+
+fn printing_to(to: impl Into<Stdio>, mut command: Command) -> Ran {
+    command.stdout(to);
+    Ran::from(command)
+}
+
+#[test]
+fn a_reader_that_has_enough_ends_a_run_without_a_word() {
+    let place = Place::with(&["in/a.pgm"]);
+    for line in PRINTING {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        printing_to(writer, place.histeqd(line)).exits(0).is_silent();
+    }
+}
+
+#[test]
+fn what_cannot_be_printed_is_an_error_and_the_last_word() {
+    let place = Place::with(&["in/a.pgm"]);
+    for line in PRINTING {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ran = printing_to(full, place.histeqd(line));
+        ran.exits(3).says("cannot be written: No space left on device");
+        assert_eq!(ran.stderr().lines().count(), 1, "{ran}");
+    }
 }
 
 #[test]

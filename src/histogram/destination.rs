@@ -1,0 +1,98 @@
+//! What the user names for a table or a plot: a regular file as a rule, but also a link, a pipe or a device.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::codec::Format;
+use crate::error::Error;
+use crate::paths::Shown;
+use crate::source::{Job, Plan};
+
+/// As many symbolic links as Linux follows.
+const LINKS: usize = 40;
+
+/// First bytes of a file that tell its format.
+const HEAD: u64 = 18;
+
+/// What is there and no regular file, opened to be written to as it is: another file must not take its place. `None` where a
+/// file is to appear.
+pub(super) fn stream(path: &Path) -> Option<io::Result<File>> {
+    let there = fs::metadata(path).ok()?;
+    (!there.is_file() && !there.is_dir()).then(|| File::options().write(true).open(path))
+}
+
+/// The file that a name leads to by symbolic links, whether there is one or not.
+pub(super) fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.with_file_name(target);
+    }
+    path
+}
+
+/// Refuses to write the table `out`, or a plot, into a picture that is to be counted.
+///
+/// # Errors
+/// When one of them leads there. A plot that would replace a picture without a link has failed in the plan already.
+pub(super) fn spare_inputs(out: Option<&Path>, plan: &Plan) -> Result<(), Error> {
+    let named = |path| Some((identity(path)?, path));
+    let plots = plan.jobs.iter().map(|job| job.output.as_path());
+    let written: HashMap<_, _> = out.into_iter().chain(plots).filter_map(named).collect();
+    if written.is_empty() {
+        return Ok(());
+    }
+    let pictures = plan.jobs.iter().map(|job| (job.input.as_path(), Some(job)));
+    let refused = plan.failed.iter().map(|(input, _)| (input.as_path(), None));
+    for (input, job) in pictures.chain(refused) {
+        let replaced = identity(input).and_then(|identity| written.get(&identity));
+        if let Some(path) = replaced.filter(|_| job.is_none_or(is_picture)) {
+            return Err(Error::Usage(format!("{} would replace an input; choose another name", Shown(path))));
+        }
+    }
+    Ok(())
+}
+
+/// Device and inode number: which file a name leads to.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Whether a job's file is, or has to be, a picture: an older table in the input folder is none.
+fn is_picture(job: &Job) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(&job.input).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    job.must_be_a_picture() || read.is_err() || Format::sniff(&head).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_are_followed_to_their_end_also_where_nothing_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("deep")).unwrap();
+        symlink("deep/next", at("link")).unwrap();
+        symlink("../missing", at("deep/next")).unwrap();
+        assert_eq!(followed(&at("link")), at("deep/../missing"));
+        assert_eq!(followed(&at("plain")), at("plain"));
+        symlink("loop", at("loop")).unwrap();
+        assert_eq!(followed(&at("loop")), at("loop"));
+    }
+
+    #[test]
+    fn only_what_is_there_and_no_file_is_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(stream(Path::new("/dev/null")).unwrap().is_ok());
+        assert!(stream(&folder.path().join("file")).is_none());
+        assert!(stream(&folder.path().join("none")).is_none());
+        assert!(stream(folder.path()).is_none());
+    }
+}
