@@ -412,6 +412,43 @@ mod tests {
     }
 
     #[test]
+    fn a_service_puts_no_inputs_aside_among_the_outputs() {
+        for flag in ["--after move:./b", "--failed b/"] {
+            let error = parse(&format!("--watch a -o b --no-config {flag}")).unwrap().resolve().unwrap_err();
+            assert!(error.to_string().contains("is the output folder"), "{error}");
+            assert!(matches!(error, Error::Usage(_)), "{error}");
+        }
+        settings("--watch a -o b --failed b/failed --after move:c");
+    }
+
+    #[test]
+    fn a_number_below_the_range_is_told_the_range() {
+        let refused = |line: &str| parse(line).unwrap_err().to_string();
+        for (flag, range) in [
+            ("--clip-limit -1", "from 0 (no limit) to 1000000"),
+            ("--quality -5", "from 1 to 100"),
+            ("-j -1", "from 1 to 1024"),
+            ("--threads 99999", "from 1 to 1024"),
+            ("--tile-size -8", "from 4"),
+            ("--max-pixels -3", "a number of pixels"),
+            ("--max-bytes -1", "a size in bytes"),
+            ("--memory -4GiB", "a size in bytes"),
+            ("--device-timeout -1s", "a time"),
+            ("--settle -1", "a time"),
+            ("--rescan -1", "a time"),
+            ("--poll -1", "a time"),
+        ] {
+            let why = refused(&format!("a -o b {flag}"));
+            assert!(why.contains(range), "{flag}: {why}");
+        }
+        assert!(refused("histogram a --bins -4").contains("-4 is not in 1..=65536"));
+        for flag in ["max-pixels", "max-bytes", "memory", "device-timeout", "rescan", "poll"] {
+            let why = refused(&format!("a -o b --{flag} 0"));
+            assert!(why.contains("\"0\" is not at least 1"), "{flag}: {why}");
+        }
+    }
+
+    #[test]
     fn clahes_flags_need_clahe() {
         assert!(matches!(settings("a -o b --method clahe --tiles 4x4").operation.method, Method::Clahe(_)));
         let error = parse("a -o b --no-config --tiles 4x4").unwrap().resolve().unwrap_err();

@@ -18,7 +18,7 @@ pub use choice::{
     PngLevelName, TileSize,
 };
 pub use file::{ConfigError, default_path, read};
-pub use quantity::{Bytes, Count, OrAuto, Pixels, Wait};
+pub use quantity::{Bytes, Count, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OrNone, Service};
 pub use written::{RunKind, Written};
 
@@ -156,6 +156,9 @@ impl Settings {
             return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
         }
         let (color, service) = (key(written.color), service(&written));
+        if request.watch {
+            service.check_out(&request.out)?;
+        }
         let per_channel = color == Color::PerChannel;
         let threads = machine::threads(key(written.threads));
         Ok(Self {

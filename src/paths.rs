@@ -1,8 +1,9 @@
 //! Paths as people and programs are shown them: no name is ever lost or misleading.
 
 use std::fmt;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
@@ -18,6 +19,14 @@ impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
             _ => fmt::Debug::fmt(path, f),
         }
     }
+}
+
+/// Whether two names lead to the same place, which need not be there yet.
+pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
+    let agree = |of: fn(&Path) -> io::Result<PathBuf>| {
+        of(one).is_ok_and(|one| of(other).is_ok_and(|other| one == other))
+    };
+    agree(|path| std::path::absolute(path)) || agree(Path::canonicalize)
 }
 
 /// Serializes a path for programs: a string where it is UTF-8, else an object with its bytes as numbers,
@@ -45,6 +54,17 @@ mod tests {
         assert_eq!(Shown("\x1b[2J").to_string(), r#""\u{1b}[2J""#);
         assert_eq!(Shown(OsStr::from_bytes(b"caf\xe9")).to_string(), r#""caf\xE9""#);
         assert_eq!(Shown("").to_string(), r#""""#);
+    }
+
+    #[test]
+    fn names_of_one_place_are_the_same_whether_it_is_there_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert!(are_same(&at("new"), &at("./new/")) && !are_same(&at("new"), &at("newer")));
+        std::fs::create_dir(at("new")).unwrap();
+        std::os::unix::fs::symlink("new", at("alias")).unwrap();
+        assert!(are_same(&at("new"), &at("alias")) && are_same(&at("new"), &at("alias/../new")));
+        assert!(!are_same(&at("new"), &at("newer")));
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub struct LanesCommand {
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "0")]
     pub gpus: Vec<u32>,
     /// So many worker processes that compute on the CPU, instead of GPUs
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub cpu_workers: Option<u32>,
     /// Width and height of the pictures
     #[arg(long, value_name = "WxH", default_value = "4096x3072")]
@@ -124,7 +124,8 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+    let seconds = Duration::try_from_secs_f64(number).map_err(|error| error.to_string())?;
+    if seconds.is_zero() { Err("not more than 0 seconds".to_owned()) } else { Ok(seconds) }
 }
 
 #[cfg(test)]
@@ -137,7 +138,7 @@ mod tests {
     fn lanes_without_anything_to_measure_are_refused() {
         let takes = |flag, value| Cli::try_parse_from(["histeqd", "bench", "lanes", flag, value]).is_ok();
         assert!(takes("--lanes", "1") && takes("--slots", "1") && takes("--seconds", "0.5"));
-        for flag in ["--lanes", "--slots"] {
+        for flag in ["--lanes", "--slots", "--cpu-workers", "--seconds"] {
             assert!(!takes(flag, "0"), "{flag}");
         }
         for seconds in ["-1", "NaN", "1e30", "x"] {

@@ -37,7 +37,7 @@ pub struct HistogramCommand {
     inputs: Vec<PathBuf>,
 
     /// Bins of every histogram: 1 to 256, to 65536 for 16-bit pictures [default: 256]
-    #[arg(long, value_name = "N", default_value_t = 256, hide_default_value = true, value_parser = value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", default_value_t = 256, hide_default_value = true, value_parser = value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     bins: u32,
 
     /// How the table is written: csv, json [default: csv]
@@ -87,7 +87,13 @@ pub struct HistogramCommand {
     method: Option<MethodName>,
 
     /// With clahe: how much contrast a tile may gain; 0 for no limit [default: 2]
-    #[arg(long, value_name = "NUMBER", requires = "equalized", help_heading = "Equalization")]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "equalized",
+        help_heading = "Equalization",
+        allow_negative_numbers = true
+    )]
     clip_limit: Option<ClipLimit>,
 
     /// With clahe: how many tiles, across and down [default: 8x8]
@@ -101,7 +107,13 @@ pub struct HistogramCommand {
     tiles: Option<Grid>,
 
     /// With clahe: tiles of about this many pixels a side [default: off]
-    #[arg(long, value_name = "PIXELS", requires = "equalized", help_heading = "Equalization")]
+    #[arg(
+        long,
+        value_name = "PIXELS",
+        requires = "equalized",
+        help_heading = "Equalization",
+        allow_negative_numbers = true
+    )]
     tile_size: Option<TileSize>,
 
     /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" makes the picture gray first
@@ -121,19 +133,19 @@ pub struct HistogramCommand {
     follow: bool,
 
     /// Refuse pictures with more pixels than this [default: 2GP]
-    #[arg(long, value_name = "PIXELS", help_heading = "Selection")]
+    #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
     max_pixels: Option<Pixels>,
 
     /// Refuse pictures that need more memory than this when decoded [default: 2GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Selection")]
+    #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
     max_bytes: Option<Bytes>,
 
     /// How many processor threads to use [default: auto]
-    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources")]
+    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
     threads: Option<OrAuto<Count>>,
 
     /// How much memory pictures may take at once [default: auto]
-    #[arg(long, value_name = "SIZE", help_heading = "Resources")]
+    #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
     memory: Option<OrAuto<Bytes>>,
 
     /// What counts: auto, cpu, all, or GPUs by number or UUID [default: auto]
@@ -149,7 +161,7 @@ pub struct HistogramCommand {
     split_channels: bool,
 
     /// How long a GPU may take for one picture before it is given up [default: 30s]
-    #[arg(long, value_name = "TIME", help_heading = "Resources")]
+    #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
     device_timeout: Option<Wait>,
 
     /// Say nothing but failures

@@ -9,6 +9,8 @@ use std::time::Duration;
 struct Scale {
     /// What is being said, for messages: "a size such as 4GiB".
     what: &'static str,
+    /// One of the smallest of them, for messages.
+    least: &'static str,
     /// Every spelling that is read, without regard to case. The empty one is what a bare number means.
     read: &'static [(&'static str, u64)],
     /// The spellings that are written, largest first; the last one divides everything.
@@ -22,6 +24,7 @@ const TIB: u64 = 1 << 40;
 
 const BYTES: Scale = Scale {
     what: "a size in bytes, such as 512MiB or 4GiB",
+    least: "1B",
     read: &[
         ("", 1),
         ("B", 1),
@@ -43,12 +46,14 @@ const BYTES: Scale = Scale {
 
 const PIXELS: Scale = Scale {
     what: "a number of pixels, such as 250MP or 2GP",
+    least: "1px",
     read: &[("", 1), ("px", 1), ("kP", 1_000), ("MP", 1_000_000), ("GP", 1_000_000_000)],
     written: &[("GP", 1_000_000_000), ("MP", 1_000_000), ("", 1)],
 };
 
 const MILLISECONDS: Scale = Scale {
     what: "a time, such as 500ms, 30s or 2min",
+    least: "1ms",
     read: &[
         ("", 1_000),
         ("ms", 1),
@@ -76,6 +81,14 @@ impl Scale {
         if value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(refused()) }
     }
 
+    /// The same of a quantity that cannot be nothing.
+    fn read_some(&self, text: &str) -> Result<u64, String> {
+        match self.read(text)? {
+            0 => Err(format!("{:?} is not at least {}", text.trim(), self.least)),
+            value => Ok(value),
+        }
+    }
+
     fn write(&self, value: u64, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |unit: &&(&str, u64)| value != 0 && value.is_multiple_of(unit.1);
         let smallest = self.written.last().expect("a scale has a unit");
@@ -84,22 +97,26 @@ impl Scale {
     }
 }
 
-/// A number of bytes, written with a unit.
+/// A number of bytes, at least one, written with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
-/// A number of pixels, written with a unit.
+/// A number of pixels, at least one, written with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pixels(pub u64);
 
-/// A time in whole milliseconds, written with a unit.
+/// A time in whole milliseconds, at least one, written with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait(pub Duration);
+
+/// A [`Wait`] that may also be none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest(pub Duration);
 
 impl FromStr for Bytes {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        BYTES.read(text).map(Self)
+        BYTES.read_some(text).map(Self)
     }
 }
 
@@ -112,7 +129,7 @@ impl fmt::Display for Bytes {
 impl FromStr for Pixels {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        PIXELS.read(text).map(Self)
+        PIXELS.read_some(text).map(Self)
     }
 }
 
@@ -125,7 +142,7 @@ impl fmt::Display for Pixels {
 impl FromStr for Wait {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        MILLISECONDS.read(text).map(|milliseconds| Self(Duration::from_millis(milliseconds)))
+        MILLISECONDS.read_some(text).map(|milliseconds| Self(Duration::from_millis(milliseconds)))
     }
 }
 
@@ -135,15 +152,33 @@ impl fmt::Display for Wait {
     }
 }
 
-/// A number of something of which there has to be at least one.
+impl FromStr for Rest {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        MILLISECONDS.read(text).map(|milliseconds| Self(Duration::from_millis(milliseconds)))
+    }
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Wait(self.0).fmt(f)
+    }
+}
+
+/// A number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(pub NonZeroUsize);
+
+impl Count {
+    /// More than any machine has a use for, and so few that the system gives them.
+    const MOST: usize = 1024;
+}
 
 impl FromStr for Count {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let refused = |_| format!("{text:?} is not a whole number of at least 1");
-        text.trim().parse().map(Self).map_err(refused)
+        let number = text.trim().parse().ok().filter(|number: &NonZeroUsize| number.get() <= Self::MOST);
+        number.map(Self).ok_or_else(|| format!("{text:?} is not a whole number from 1 to {}", Self::MOST))
     }
 }
 
@@ -246,7 +281,6 @@ mod tests {
     #[test]
     fn sizes_are_read_with_binary_and_decimal_units() {
         let cases = [
-            ("0", 0),
             ("17", 17),
             ("17B", 17),
             ("4GiB", 4 << 30),
@@ -285,14 +319,27 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        for value in [0, 1, 1023, 1024, 4 << 30, u64::MAX] {
+        for value in [1, 1023, 1024, 4 << 30, u64::MAX] {
             assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
             assert_eq!(Pixels(value).to_string().parse(), Ok(Pixels(value)));
         }
-        for milliseconds in [0, 1, 999, 60_000, 3_600_000] {
+        for milliseconds in [1, 999, 60_000, 3_600_000] {
             let wait = Wait(Duration::from_millis(milliseconds));
             assert_eq!(wait.to_string().parse(), Ok(wait));
         }
+        for rest in [Duration::ZERO, Duration::from_millis(500)].map(Rest) {
+            assert_eq!(rest.to_string().parse(), Ok(rest));
+        }
+    }
+
+    #[test]
+    fn nothing_is_no_limit_and_no_wait() {
+        for none in ["0", "0.4B", " 0GiB"] {
+            let why = none.parse::<OrAuto<Bytes>>().unwrap_err();
+            assert_eq!(why, format!("{:?} is not at least 1B, nor auto", none.trim()));
+        }
+        assert_eq!("0".parse::<Pixels>(), Err("\"0\" is not at least 1px".into()));
+        assert_eq!("0.1ms".parse::<Wait>(), Err("\"0.1ms\" is not at least 1ms".into()));
     }
 
     #[test]
@@ -302,10 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn auto_is_a_value_of_its_own_and_nothing_is_no_count() {
+    fn auto_is_a_value_of_its_own_and_threads_have_a_range() {
         assert_eq!("auto".parse::<OrAuto<Count>>(), Ok(OrAuto::Auto));
         assert_eq!("4GiB".parse(), Ok(OrAuto::Fixed(Bytes(4 << 30))));
-        let why = "0".parse::<OrAuto<Count>>().unwrap_err();
-        assert_eq!(why, "\"0\" is not a whole number of at least 1, nor auto");
+        assert!("1024".parse::<OrAuto<Count>>().is_ok());
+        for number in ["0", "1025", "99999", "-1"] {
+            let why = number.parse::<OrAuto<Count>>().unwrap_err();
+            assert_eq!(why, format!("{number:?} is not a whole number from 1 to 1024, nor auto"));
+        }
     }
 }

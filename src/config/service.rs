@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
+
+use crate::paths::{self, Shown};
 
 /// The keys of the watching service, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,26 @@ pub struct Service {
     pub state: Option<PathBuf>,
     /// Where health and metrics are served.
     pub listen: Option<SocketAddr>,
+}
+
+impl Service {
+    /// Checks that no inputs are put aside among the outputs, in the folder `out`.
+    ///
+    /// # Errors
+    /// A sentence that names the folder.
+    pub fn check_out(&self, out: &Path) -> Result<(), String> {
+        let moved = match &self.after {
+            After::Move(folder) => Some(folder),
+            After::Keep | After::Delete => None,
+        };
+        match moved.into_iter().chain(&self.failed).find(|folder| paths::are_same(folder, out)) {
+            Some(same) => Err(format!(
+                "{} is the output folder, so inputs cannot be put aside there; --after move and --failed have to name other folders",
+                Shown(same)
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What becomes of an input whose output is durable.

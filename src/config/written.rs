@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::quantity::{Bytes, Count, OrAuto, Pixels, Wait, as_text};
+use super::quantity::{Bytes, Count, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, Folder, Listen, OrNone};
 use super::{
     ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName, PngLevelName,
@@ -30,7 +30,7 @@ pub struct Written {
     ///
     /// The height that a peak of a tile's histogram may have, as a multiple of the mean. OpenCV's clipLimit. 16-bit pictures, of 65536
     /// levels, want 100 and more.
-    #[arg(long, value_name = "NUMBER", help_heading = "Picture")]
+    #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub clip_limit: Option<ClipLimit>,
 
@@ -42,7 +42,7 @@ pub struct Written {
     /// With clahe: tiles of about this many pixels a side, instead of a number of tiles [default: off]
     ///
     /// So that pictures of different sizes are enhanced alike. "off" leaves it to --tiles.
-    #[arg(long, value_name = "PIXELS", help_heading = "Picture")]
+    #[arg(long, value_name = "PIXELS", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub tile_size: Option<TileSize>,
 
@@ -64,7 +64,7 @@ pub struct Written {
     ///
     /// "keep" uses the quantisation tables of the JPEG that was read, so that it loses as little as can be; for what
     /// was no JPEG it means 90.
-    #[arg(long, value_name = "QUALITY", help_heading = "Output")]
+    #[arg(long, value_name = "QUALITY", help_heading = "Output", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub quality: Option<JpegQuality>,
 
@@ -114,19 +114,19 @@ pub struct Written {
     ///
     /// The size is read from the file's header and checked before memory is taken, so that a small file that claims to
     /// be a giant picture does no harm.
-    #[arg(long, value_name = "PIXELS", help_heading = "Selection")]
+    #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub max_pixels: Option<Pixels>,
 
     /// Refuse pictures that need more memory than this when decoded [default: 2GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Selection")]
+    #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<Bytes>,
 
     /// How many processor threads to use [default: auto]
     ///
     /// "auto" uses as many as the process may run on.
-    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources")]
+    #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub threads: Option<OrAuto<Count>>,
 
@@ -134,7 +134,7 @@ pub struct Written {
     ///
     /// A size such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB for each thread if that is more, but at most half of the machine's
     /// memory.
-    #[arg(long, value_name = "SIZE", help_heading = "Resources")]
+    #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub memory: Option<OrAuto<Bytes>>,
 
@@ -161,7 +161,7 @@ pub struct Written {
     /// How long a GPU may take for one picture before it is given up [default: 30s]
     ///
     /// Its pictures are then done on another device, and it is started again.
-    #[arg(long, value_name = "TIME", help_heading = "Resources")]
+    #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub device_timeout: Option<Wait>,
 
@@ -169,21 +169,21 @@ pub struct Written {
     ///
     /// A file that its writer has closed, or that was moved into the watched folder, is taken at once. Where nothing
     /// says so, its size and time must stay the same for so long.
-    #[arg(long, value_name = "TIME", help_heading = "Watching")]
+    #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
-    pub settle: Option<Wait>,
+    pub settle: Option<Rest>,
 
     /// How often the watched folders are listed to be sure [default: 10min]
     ///
     /// Besides, they are listed at the start, and whenever the kernel says that it lost messages.
-    #[arg(long, value_name = "TIME", help_heading = "Watching")]
+    #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub rescan: Option<Wait>,
 
     /// List the watched folders this often and do without the kernel's messages [default: auto]
     ///
     /// "auto" does so every 5s on network file systems, where other machines write, and not elsewhere.
-    #[arg(long, value_name = "TIME", help_heading = "Watching")]
+    #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub poll: Option<OrAuto<Wait>>,
 
@@ -286,7 +286,7 @@ impl Written {
             devices: Some(DeviceChoice::Auto),
             jpeg: Some(JpegChoice::Auto),
             device_timeout: Some(Wait(Duration::from_secs(30))),
-            settle: Some(Wait(Duration::from_millis(500))),
+            settle: Some(Rest(Duration::from_millis(500))),
             rescan: Some(Wait(Duration::from_secs(600))),
             poll: Some(OrAuto::Auto),
             after: Some(After::Keep),

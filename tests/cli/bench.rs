@@ -47,6 +47,8 @@ fn what_cannot_be_measured_is_a_usage_error() {
     place.run("bench --size 16x16 --only stairs").exits(2).says("--only stairs");
     place.run("bench --plot bars.jpg").exits(2).says(".png or .svg");
     place.run("bench --json lanes").exits(2);
+    place.run("bench lanes --cpu-workers 0").exits(2).says("0 is not in 1..");
+    place.run("bench lanes --seconds 0").exits(2).says("not more than 0 seconds");
 }
 
 #[test]
