@@ -3,14 +3,17 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use super::Written;
-use crate::paths::Shown;
+use toml::de::{DeTable, DeValue};
 
-/// Why a configuration file could not be used. Every message starts with the file, and the line where there is one.
+use super::{Written, written};
+use crate::paths::Shown;
+use crate::source::Selection;
+
+/// Why a configuration file could not be used. Every message names the file, and the line and the key where there are any.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read at all.
-    #[error("{}: {source}", Shown(path))]
+    #[error("the configuration file {} cannot be read: {source}", Shown(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -18,7 +21,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// A key that histeqd does not know.
-    #[error("{}:{line}: unknown key `{key}`{}", Shown(path), suggestion(nearest.as_deref()))]
+    #[error("{}:{line}: unknown key `{key}`{}", Shown(path), suggestion(key, nearest.as_deref()))]
     UnknownKey {
         /// The file.
         path: PathBuf,
@@ -41,8 +44,9 @@ pub enum ConfigError {
     },
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
+fn suggestion(key: &str, nearest: Option<&str>) -> String {
     match nearest {
+        _ if key == "deterministic" => "; `jpeg = \"cpu\"` does the same".into(),
         Some(key) => format!("; did you mean `{key}`?"),
         None => "; `histeqd --print-config --no-config` lists the keys".into(),
     }
@@ -65,38 +69,86 @@ pub fn read(path: &Path) -> Result<Written, ConfigError> {
 
 /// Understands `text` as the content of the configuration file `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
-    toml::from_str(text).map_err(|error| explain(path, text, &error))
+    let written: Written = toml::from_str(text).map_err(|error| explain(path, text, &error))?;
+    for (key, globs) in [("include", &written.include), ("exclude", &written.exclude)] {
+        let built = Selection::new(globs.as_deref().unwrap_or_default(), &[], false);
+        built.map_err(|why| wrong(path, text, place_of(key, text), format!("{key}: {why}")))?;
+    }
+    Ok(written)
 }
 
 fn explain(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let span = error.span().unwrap_or(0..0);
-    let line = text[..span.start].matches('\n').count() + 1;
-    let path = path.to_owned();
     if error.message().starts_with("unknown field") {
-        let key = text[span].trim_matches(['"', '\'']).to_owned();
+        let (line, key) = (line_at(text, span.start), text[span].trim_matches(['"', '\'']).to_owned());
         let nearest = nearest_key(&key);
-        return ConfigError::UnknownKey { path, line, key, nearest };
+        return ConfigError::UnknownKey { path: path.to_owned(), line, key, nearest };
     }
-    ConfigError::Wrong { path, line, message: error.message().trim().replace('\n', "; ") }
+    let told = error.message().trim().replace('\n', "; ");
+    let message = match entry_at(text, span.start) {
+        Some((key, value)) => format!("{key}: {}", wanted(&key, &value).unwrap_or(told)),
+        None => told,
+    };
+    wrong(path, text, span.start, message)
+}
+
+fn wrong(path: &Path, text: &str, at: usize, message: String) -> ConfigError {
+    ConfigError::Wrong { path: path.to_owned(), line: line_at(text, at), message }
+}
+
+fn line_at(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// The key and the value that are at this place of the text. None where it is no TOML.
+fn entry_at(text: &str, at: usize) -> Option<(String, DeValue<'_>)> {
+    let table = DeTable::parse(text).ok()?.into_inner();
+    let (key, value) =
+        table.into_iter().find(|(key, value)| (key.span().start..value.span().end).contains(&at))?;
+    Some((key.into_inner().into_owned(), value.into_inner()))
+}
+
+/// Where a key is in the text.
+fn place_of(key: &str, text: &str) -> usize {
+    let table = DeTable::parse(text).ok();
+    let known = table.and_then(|table| table.get_ref().get_key_value(key).map(|(key, _)| key.span().start));
+    known.unwrap_or(0)
+}
+
+/// What a key takes, where its value is of another kind. Where it is not, the value's own words say what is wrong with it.
+fn wanted(key: &str, value: &DeValue<'_>) -> Option<String> {
+    let (default, choices) = (written::default(key)?, written::choices(key));
+    let is_plain = matches!(value, DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_));
+    match default {
+        toml::Value::Array(_) => Some("wants a list, such as [\"*.jpg\"]".into()),
+        toml::Value::Boolean(_) => Some("wants true or false".into()),
+        _ if !choices.is_empty() => Some(format!("wants one of {}", choices.join(", "))),
+        _ if is_plain => None,
+        default => Some(format!("wants text or a number, such as {default}")),
+    }
 }
 
 /// The known key that `key` is most likely a slip of, if any is likely.
 fn nearest_key(key: &str) -> Option<String> {
+    nearest(&key.to_lowercase().replace('_', "-"), written::keys())
+}
+
+/// The known word that `word` is most likely a slip of, if any is likely.
+pub(crate) fn nearest(word: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
     const LIKELY: f64 = 0.75;
-    let normal = key.to_lowercase().replace('_', "-");
-    let near = |known: &str| strsim::normalized_damerau_levenshtein(known, &normal);
-    let known =
-        super::written::keys().into_iter().map(|known| (near(&known).max(prefix(&known, &normal)), known));
+    let near = |known: &str| strsim::normalized_damerau_levenshtein(known, word).max(prefix(known, word));
     known
+        .into_iter()
+        .map(|known| (near(&known), known))
         .filter(|(likeness, _)| *likeness >= LIKELY)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known)
 }
 
-/// A key cut short, or one with a word too many, is as good as a match.
-fn prefix(known: &str, key: &str) -> f64 {
-    let shortest = known.len().min(key.len());
-    if shortest >= 3 && (known.starts_with(key) || key.starts_with(known)) { 0.8 } else { 0.0 }
+/// One cut short, or with a word too many, is as good as a match.
+fn prefix(known: &str, word: &str) -> f64 {
+    let shortest = known.len().min(word.len());
+    if shortest >= 3 && (known.starts_with(word) || word.starts_with(known)) { 0.8 } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -130,23 +182,43 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_named_with_its_line() {
+    fn a_flag_that_is_no_key_has_one_that_does_the_same() {
         assert_eq!(
-            message("\nthreads = true"),
-            "my.toml:2: invalid type: boolean `true`, expected a string or a number"
+            message("deterministic = true"),
+            "my.toml:1: unknown key `deterministic`; `jpeg = \"cpu\"` does the same"
         );
-        assert!(message("\n\nmemory = \"4 apples\"").starts_with("my.toml:3: \"4 apples\" is not a size"));
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_line_and_key() {
+        let cases = [
+            ("\nthreads = true", "2: threads: wants text or a number, such as \"auto\""),
+            ("tiles = [8,\n8]", "1: tiles: wants text or a number, such as \"8x8\""),
+            ("\"tiles\" = { x = 8 }", "1: tiles: wants text or a number, such as \"8x8\""),
+            ("method = 3", "1: method: wants one of \"global\", \"clahe\""),
+            ("color = 'blue'", "1: color: wants one of \"luma\", \"per-channel\", \"gray\""),
+            ("follow = 'yes'", "1: follow: wants true or false"),
+            ("include = '*.png'", "1: include: wants a list, such as [\"*.jpg\"]"),
+            ("quality = 3\nexclude = [\n3]", "3: exclude: wants a list, such as [\"*.jpg\"]"),
+            ("quality = 101", "1: quality: \"101\" is neither keep nor a number from 1 to 100"),
+            ("# globs\nexclude = ['[']", "2: exclude: the glob \"[\" is wrong: "),
+        ];
+        for (text, told) in cases {
+            let why = message(text);
+            assert!(why.starts_with(&format!("my.toml:{told}")), "{text}: {why}");
+        }
         assert!(
-            message("color = \"blue\"").starts_with("my.toml:1: unknown variant `blue`, expected one of")
+            message("\n\nmemory = \"4 apples\"").starts_with("my.toml:3: memory: \"4 apples\" is not a size")
         );
-        assert!(message("include = \"*.png\"").starts_with("my.toml:1: invalid type: string"));
-        assert!(message("quality = 101").starts_with("my.toml:1: "));
         assert!(message("a = 1\nthreads = = 2").starts_with("my.toml:2: "));
     }
 
     #[test]
     fn a_file_that_is_not_there_is_named() {
-        let why = read(Path::new("/nowhere/histeqd.toml")).unwrap_err().to_string();
-        assert!(why.starts_with("/nowhere/histeqd.toml: "), "{why}");
+        let why = read(Path::new("/nowhere/my.toml")).unwrap_err().to_string();
+        assert!(
+            why.starts_with("the configuration file /nowhere/my.toml cannot be read: No such file"),
+            "{why}"
+        );
     }
 }

@@ -348,3 +348,17 @@ pub(super) fn keys() -> Vec<String> {
     let table = toml::Table::try_from(Written::defaults()).expect("the defaults are a table");
     table.keys().cloned().collect()
 }
+
+/// The default of a key, as a file has it.
+pub(super) fn default(key: &str) -> Option<toml::Value> {
+    let mut table = toml::Table::try_from(Written::defaults()).expect("the defaults are a table");
+    table.remove(key)
+}
+
+/// The values that a key can have, as a file has them; none where they cannot be listed.
+pub(super) fn choices(key: &str) -> Vec<String> {
+    let flags = <Written as clap::Args>::augment_args(clap::Command::new("keys"));
+    let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(key));
+    let values = flag.map(clap::Arg::get_possible_values).unwrap_or_default();
+    values.iter().map(|value| format!("{:?}", value.get_name())).collect()
+}

@@ -50,10 +50,14 @@ fn a_wrong_value_is_refused_with_its_line() {
     place
         .run("--print-config --config my.toml")
         .exits(2)
-        .says("error: my.toml:2: \"many\" is not a whole number");
+        .says("error: my.toml:2: threads: \"many\" is not a whole number");
     place.file("my.toml", "\n\nfollow = \"yes\"\n");
-    place.run("--print-config --config my.toml").exits(2).says("error: my.toml:3: invalid type");
-    place.run("--print-config --config none.toml").exits(2).says("error: none.toml: No such file");
+    place
+        .run("--print-config --config my.toml")
+        .exits(2)
+        .says("error: my.toml:3: follow: wants true or false");
+    let missing = place.run("--print-config --config none.toml");
+    missing.exits(2).says("error: the configuration file none.toml cannot be read: No such file");
 }
 
 #[test]
