@@ -17,6 +17,7 @@ pub use choice::{
     ClipLimit, Color, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice, MethodName,
     PngLevelName, TileSize,
 };
+pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use quantity::{Bytes, Count, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OrNone, Service};

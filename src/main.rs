@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<Exit, Error> {
-    match Cli::parse().resolve()? {
+    match Cli::read()?.resolve()? {
         Invocation::Print(text) => print(&text),
         Invocation::Run(settings) if settings.watch => watch(&settings),
         Invocation::Run(settings) => run_pictures(&settings),

@@ -23,11 +23,12 @@ bin v * BINS / L, rounded down. Every device counts the same.";
 
 pub(super) const AFTER: &str = "\
 Examples:
-  histeqd histogram photo.jpg                             a table of 256 bins
-  histeqd histogram xray.png --bins 65536 --format json   every level of 16 bits
-  histeqd histogram photo.jpg --plot photo.svg --log      a plot too
+  histeqd histogram photo.jpg                              a table of 256 bins
+  histeqd histogram xray.png --bins 65536 --format json    every level of 16 bits
+  histeqd histogram photo.jpg --plot photo.svg --log       a plot too
+  histeqd histogram photo.jpg --equalized --plot both.png  before and after
   histeqd histogram inbox/ --out counts.csv --plot 'plots/{}.png'
-  histeqd histogram photo.jpg --equalized --plot both.png before and after";
+                                                           a table, and a plot of each";
 
 /// The command line of `histeqd histogram`.
 #[derive(Debug, Args)]

@@ -102,6 +102,8 @@ fn help_is_short_or_long_and_goes_to_standard_output() {
         assert!(!help.stdout().contains("worker"), "{help}");
     }
     long.prints("Exit codes:");
+    assert_eq!(place.run("help").exits(0).stdout(), long.stdout());
+    place.run("help histogram").exits(0).prints("histeqd histogram [OPTIONS] <PICTURE>...");
     assert!(long.stdout().len() > 2 * short.stdout().len());
     place.run("--version").exits(0).prints(concat!("histeqd ", env!("CARGO_PKG_VERSION")));
 }
@@ -111,6 +113,8 @@ fn wrong_usage_is_two_and_says_what_would_be_right() {
     let place = Place::with(&["in/a.pgm"]);
     place.run("").exits(2).says("--out <DIR>");
     place.run("in --out done --ovewrite").exits(2).says("--overwrite");
+    place.run("histogramm in/a.pgm --bins 2").exits(2).says("did you mean `histeqd histogram`?");
+    place.run("statuss done").exits(2).says("did you mean `histeqd status`?");
     place.run("in --out done --memory lots").exits(2).says("4GiB");
     place.run("in --out done --include a[").exits(2).says("a[");
     assert!(!place.path("done").exists());
