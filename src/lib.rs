@@ -100,7 +100,8 @@ fn run_into(
     drop(events);
     let told = reporter.finish();
     done?;
-    told.map_err(|source| Error::Unwritten { what: "the list", source })
+    let summary = told.map_err(|source| Error::Unwritten { what: "the list", source })?;
+    Ok(Summary { resumed: settings.resume, ..summary })
 }
 
 /// Tells that the user stopped the scan; a plan that is not complete is no plan.
@@ -120,11 +121,11 @@ fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
     for (input, why) in plan.skipped {
         tell(Event::Skipped { input, why, planned: false });
     }
+    tell(Event::Planned { count: plan.jobs.len() });
     if dry_run {
         plan.jobs.into_iter().for_each(|job| tell(Event::Would { input: job.input, output: job.output }));
         return Vec::new();
     }
-    tell(Event::Planned { count: plan.jobs.len() });
     plan.jobs
 }
 

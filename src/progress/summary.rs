@@ -28,9 +28,9 @@ pub struct Summary {
     /// The folder that has the outputs; empty where there is none.
     #[serde(serialize_with = "paths::as_json")]
     pub out: PathBuf,
-    /// Pictures that were to be done.
+    /// Pictures that were to be done, or would be.
     pub planned: u64,
-    /// Pictures of those that came to an end, good or bad.
+    /// Pictures of those that came to an end, good or bad, or were told in a dry run.
     #[serde(skip)]
     pub settled: u64,
     /// Pictures done.
@@ -48,6 +48,9 @@ pub struct Summary {
     pub left: u64,
     /// Whether the user stopped the run.
     pub stopped: bool,
+    /// Whether the ledger told what was done before.
+    #[serde(skip)]
+    pub resumed: bool,
     /// Pixels of the pictures done.
     pub pixels: u64,
     /// Bytes of their inputs.
@@ -100,6 +103,7 @@ impl Summary {
             failed: Vec::new(),
             left: 0,
             stopped: false,
+            resumed: false,
             pixels: 0,
             bytes_in: 0,
             bytes_out: 0,
@@ -134,7 +138,10 @@ impl Summary {
                 self.settled += u64::from(planned);
                 self.failed.push(Failure { input, error: error.to_string() });
             }
-            Event::Would { input, output } => self.would.push(Would { input, output }),
+            Event::Would { input, output } => {
+                self.settled += 1;
+                self.would.push(Would { input, output });
+            }
             Event::Device { note, .. } => self.notes.push(note),
             Event::Load(load) => {
                 if let Some(timings) = &mut self.timings {
@@ -201,8 +208,7 @@ impl Summary {
         if self.stopped && self.planned == 0 {
             return writeln!(text, "Stopped before any picture was begun");
         }
-        let found = self.planned > 0 || !self.would.is_empty();
-        if !found && self.skipped.is_empty() && self.failed.is_empty() {
+        if self.planned == 0 && self.skipped.is_empty() && self.failed.is_empty() {
             return writeln!(text, "Nothing to do: no files found");
         }
         if self.would.is_empty() {
@@ -211,7 +217,8 @@ impl Summary {
             writeln!(text, "Would do: {}", pictures(self.would.len() as u64))?;
         }
         if !self.skipped.is_empty() {
-            let reasons: Vec<_> = self.skipped.iter().map(|(why, count)| why.of(*count)).collect();
+            let reasons: Vec<_> =
+                self.skipped.iter().map(|(why, count)| why.of(*count, self.resumed)).collect();
             writeln!(text, "Skipped: {}", reasons.join(", "))?;
         }
         for (remark, count) in &self.remarks {
@@ -250,6 +257,10 @@ impl Summary {
     fn write_failed(&self, text: &mut String) -> std::fmt::Result {
         if self.failed.is_empty() {
             return Ok(());
+        }
+        if self.planned == 0 {
+            // What happened when nothing else did is still to be seen.
+            return writeln!(text, "Failed: {}, named above", self.failed.len());
         }
         writeln!(text, "Failed: {}", self.failed.len())?;
         for failure in self.failed.iter().take(LISTED) {
@@ -314,9 +325,12 @@ impl Skip {
     }
 
     /// The reason, said of a number of them, with what the user can do about it.
-    fn of(self, count: u64) -> String {
+    fn of(self, count: u64, resumed: bool) -> String {
         let one = count == 1;
         match self {
+            Self::AlreadyDone if resumed => {
+                format!("{count} already done (--overwrite instead of --resume does them again)")
+            }
             Self::AlreadyDone => format!("{count} already done (--overwrite does them again)"),
             Self::NotAPicture => format!("{count} not {}", if one { "a picture" } else { "pictures" }),
             Self::NotAFile => format!("{count} not {}", if one { "a regular file" } else { "regular files" }),

@@ -143,6 +143,9 @@ fn what_cannot_be_read_is_named_and_the_rest_goes_on() {
     ran.exits(1).says("failed: in/dangling.pgm: cannot be read: No such file");
     ran.says("failed: in/broken.pgm: cannot be read: ").says("failed: missing: cannot be read: No such file");
     assert_eq!(place.tree("done"), ["a.pgm"]);
+    let ran = place.run("missing --out done");
+    ran.exits(1).says("Failed: 1, named above");
+    assert_eq!(ran.stderr().matches("No such file").count(), 1, "{ran}");
 }
 
 #[test]

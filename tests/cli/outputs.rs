@@ -51,6 +51,7 @@ fn a_dry_run_lists_and_writes_nothing() {
     ran.says("Would do: 2 pictures\nSkipped: 1 already done");
     assert_eq!(place.tree("done"), ["c.pgm"]);
     let json = place.run("in --out elsewhere --dry-run --json").exits(0).json();
+    assert_eq!((&json["planned"], &json["left"]), (&3.into(), &0.into()));
     assert_eq!(json["would"][0], serde_json::json!({ "input": "in/a.pgm", "output": "elsewhere/a.pgm" }));
     assert!(!place.path("elsewhere").exists());
 }

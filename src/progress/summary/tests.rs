@@ -64,7 +64,8 @@ fn the_text_names_devices_skips_failures_and_what_is_left() {
 
 #[test]
 fn many_failures_are_cut_in_the_text_and_whole_in_json() {
-    let summary = summary((0..25).map(|n| failed(format!("{n}.png"))).collect());
+    let failures = (0..25).map(|n| failed(format!("{n}.png")));
+    let summary = summary([Event::Planned { count: 25 }].into_iter().chain(failures).collect());
     assert!(summary.text().ends_with(
         "19.png: its plot cannot be drawn: no room\n  and 5 more, each named above when it happened\n"
     ));
@@ -87,6 +88,20 @@ fn nothing_found_is_said() {
 }
 
 #[test]
+fn what_was_said_a_moment_ago_is_not_said_again() {
+    let missing = Event::Failed { input: "x".into(), error: PictureError::Changed, planned: false };
+    assert_eq!(summary(vec![missing]).text(), "Done: 0 pictures\nFailed: 1, named above\n");
+}
+
+#[test]
+fn what_does_them_again_fits_the_run() {
+    let resumed = Summary { resumed: true, ..summary(vec![skipped(Skip::AlreadyDone)]) };
+    let advice = "Skipped: 1 already done (--overwrite instead of --resume does them again)\n";
+    assert!(resumed.text().ends_with(advice), "{}", resumed.text());
+    assert!(!resumed.to_json().contains("resumed"));
+}
+
+#[test]
 fn a_run_that_is_stopped_while_it_looks_for_pictures_says_so() {
     let summary = summary(vec![Event::Stopping]);
     assert_eq!(summary.text(), "Stopped before any picture was begun\n");
@@ -96,7 +111,8 @@ fn a_run_that_is_stopped_while_it_looks_for_pictures_says_so() {
 #[test]
 fn a_dry_run_says_what_it_would_do() {
     let would = Event::Would { input: "in/a.png".into(), output: "out/a.png".into() };
-    let summary = summary(vec![would, skipped(Skip::AlreadyDone)]);
+    let summary = summary(vec![Event::Planned { count: 1 }, would, skipped(Skip::AlreadyDone)]);
+    assert_eq!((summary.planned, summary.left), (1, 0));
     let text = "Would do: 1 picture\nSkipped: 1 already done (--overwrite does them again)\n";
     assert_eq!(summary.text(), text);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
