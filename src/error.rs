@@ -88,7 +88,7 @@ impl From<CodecError> for PictureError {
 pub enum Refusal {
     /// Another input has the same output.
     #[error(
-        "{} would have the same output, {}; rename one, or do them in two runs",
+        "{} would have the same output, {}; rename one, or do them in two runs with different output folders",
         Shown(other),
         Shown(output)
     )]

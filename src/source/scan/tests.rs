@@ -139,7 +139,7 @@ fn inputs_that_would_share_an_output_are_refused_with_both_names() {
     case.written.format = Some(crate::config::FormatName::Png);
     let scanned = case.scan(&["in"], "out");
     assert_eq!(scanned.jobs, ["in/b.png -> out/b.png"]);
-    let rest = "would have the same output, out/a.png; rename one, or do them in two runs";
+    let rest = "would have the same output, out/a.png; rename one, or do them in two runs with different output folders";
     assert_eq!(scanned.failed, [format!("in/a.jpg: in/a.png {rest}"), format!("in/a.png: in/a.jpg {rest}")]);
 }
 
