@@ -21,6 +21,11 @@ pub use summary::{Failure, Summary};
 
 /// How often the bar is drawn.
 const FRAME: Duration = Duration::from_millis(100);
+/// Columns of the bar, where there is room for it beside the message, and of the shortest that is worth drawing.
+const BAR: usize = 30;
+const SHORT_BAR: usize = 10;
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 80;
 /// How often a line is written where there is no terminal for a bar.
 const LINE: Duration = Duration::from_secs(10);
 /// Events that may wait: enough that a picture hardly ever waits for a terminal, and few enough that a run starts at once.
@@ -191,6 +196,7 @@ impl Voice {
         let progress = self.summary.progress(self.started.elapsed());
         match &self.bar {
             Some(bar) => {
+                bar.set_style(style(columns(), &progress));
                 bar.update(|state| {
                     state.set_len(self.summary.planned);
                     state.set_pos(self.summary.settled);
@@ -217,8 +223,29 @@ impl Voice {
 }
 
 fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {msg}").expect("the template is a right one");
-    ProgressBar::new(0).with_style(style)
+    ProgressBar::new(0).with_style(style(columns(), ""))
+}
+
+/// Columns of the terminal that the bar is drawn in.
+fn columns() -> usize {
+    match rustix::termios::tcgetwinsize(io::stderr()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => COLUMNS,
+    }
+}
+
+fn style(columns: usize, message: &str) -> ProgressStyle {
+    ProgressStyle::with_template(&template(columns, message)).expect("the template is a right one")
+}
+
+/// The bar and the message on one line, for one that wraps cannot be taken back: a bar as long as there is room, or none, and
+/// then as much of the message.
+fn template(columns: usize, message: &str) -> String {
+    // Between them is a space, and a line that fills the last column wraps in some terminals.
+    match columns.saturating_sub(message.chars().count() + 2).min(BAR) {
+        room @ SHORT_BAR.. => format!("{{bar:{room}}} {{msg}}"),
+        _ => "{wide_msg}".to_owned(),
+    }
 }
 
 /// The line that an event is worth, if any.
@@ -313,6 +340,15 @@ mod tests {
         assert!(fails("in/a.png", false));
         let unreadable = PictureError::Read(ErrorKind::PermissionDenied.into());
         assert!(matches!(Event::failure(job("in/notes.txt", false), unreadable), Event::Failed { .. }));
+    }
+
+    #[test]
+    fn the_bar_leaves_room_for_the_message() {
+        let message = "2/300 pictures, 6.3 MP/s, 1 failed, 4 min 58 s left";
+        let templates = [200, 83, 82, 63, 62, 20, 0].map(|columns| template(columns, message));
+        let (whole, less) = ("{bar:30} {msg}", "{bar:29} {msg}");
+        let none = "{wide_msg}";
+        assert_eq!(templates, [whole, whole, less, "{bar:10} {msg}", none, none, none]);
     }
 
     #[test]
