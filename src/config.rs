@@ -58,6 +58,8 @@ pub struct Settings {
     pub existing: Existing,
     /// Which files of the input folders are taken.
     pub selection: Selection,
+    /// Whether that leaves files out by their names.
+    pub selective: bool,
     /// Say what would be done, and write nothing.
     pub dry_run: bool,
     /// When an output counts as written.
@@ -162,6 +164,8 @@ impl Settings {
         }
         let per_channel = color == Color::PerChannel;
         let threads = machine::threads(key(written.threads));
+        let selective =
+            [&written.include, &written.exclude].into_iter().flatten().any(|globs| !globs.is_empty());
         Ok(Self {
             operation: Operation { method: method(&written), per_channel },
             target: Target {
@@ -182,6 +186,7 @@ impl Settings {
             } else {
                 Existing::Skip
             },
+            selective,
             selection: Selection::new(&key(written.include), &key(written.exclude), key(written.follow))?,
             durability: key(written.durability),
             inputs: request.inputs,

@@ -101,7 +101,7 @@ fn run_into(
     let told = reporter.finish();
     done?;
     let summary = told.map_err(|source| Error::Unwritten { what: "the list", source })?;
-    Ok(Summary { resumed: settings.resume, ..summary })
+    Ok(Summary { resumed: settings.resume, selective: settings.selective, ..summary })
 }
 
 /// Tells that the user stopped the scan; a plan that is not complete is no plan.

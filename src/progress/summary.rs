@@ -51,6 +51,9 @@ pub struct Summary {
     /// Whether the ledger told what was done before.
     #[serde(skip)]
     pub resumed: bool,
+    /// Whether files were left out by their names.
+    #[serde(skip)]
+    pub selective: bool,
     /// Pixels of the pictures done.
     pub pixels: u64,
     /// Bytes of their inputs.
@@ -104,6 +107,7 @@ impl Summary {
             left: 0,
             stopped: false,
             resumed: false,
+            selective: false,
             pixels: 0,
             bytes_in: 0,
             bytes_out: 0,
@@ -209,7 +213,8 @@ impl Summary {
             return writeln!(text, "Stopped before any picture was begun");
         }
         if self.planned == 0 && self.skipped.is_empty() && self.failed.is_empty() {
-            return writeln!(text, "Nothing to do: no files found");
+            let left = if self.selective { " that --include and --exclude leave" } else { "" };
+            return writeln!(text, "Nothing to do: no files found{left}");
         }
         if self.would.is_empty() {
             self.write_done(text)?;

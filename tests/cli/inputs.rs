@@ -101,6 +101,9 @@ fn globs_select() {
     assert_eq!(place.tree("done"), ["a.pgm", "b.PGM"]);
     place.run("in --out more --include raw/** --include b*").exits(0);
     assert_eq!(place.tree("more"), ["b.PGM", "raw/c.pgm", "raw/d.ppm"]);
+    let none = "Nothing to do: no files found that --include and --exclude leave\n";
+    place.run("in --out none --include *.png").exits(0).says(none);
+    place.run("in --out none --exclude *").exits(0).says(none);
 }
 
 #[test]
@@ -174,6 +177,6 @@ fn sizes_are_refused_with_the_flag_that_allows_them() {
 fn nothing_to_find_is_nothing_wrong() {
     let place = Place::new();
     fs::create_dir(place.path("in")).unwrap();
-    place.run("in --out done").exits(0).says("Nothing to do: no files found");
+    place.run("in --out done").exits(0).says("Nothing to do: no files found\n");
     assert!(!place.path("done").exists());
 }
