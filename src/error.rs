@@ -124,8 +124,8 @@ pub enum Error {
     /// What was asked for cannot be written to where it was to go.
     #[error("{what} cannot be written: {source}")]
     Unwritten {
-        /// What was asked for.
-        what: &'static str,
+        /// What was asked for, or the file that it was to be.
+        what: String,
         /// What the system said.
         source: io::Error,
     },
@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_has_enough_is_no_error_and_a_full_disk_is() {
-        let unwritten = |kind: io::ErrorKind| Error::Unwritten { what: "the list", source: kind.into() };
+        let unwritten =
+            |kind: io::ErrorKind| Error::Unwritten { what: "the list".into(), source: kind.into() };
         let unheard = unwritten(io::ErrorKind::BrokenPipe);
         assert_eq!((unheard.is_unheard(), unheard.exit()), (true, Exit::Done));
         let full = unwritten(io::ErrorKind::StorageFull);

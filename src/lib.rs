@@ -100,7 +100,7 @@ fn run_into(
     drop(events);
     let told = reporter.finish();
     done?;
-    let summary = told.map_err(|source| Error::Unwritten { what: "the list", source })?;
+    let summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
     Ok(Summary { resumed: settings.resume, selective: settings.selective, ..summary })
 }
 

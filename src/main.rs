@@ -47,7 +47,7 @@ fn print(text: &str) -> Result<Exit, Error> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
-        .map_err(|source| Error::Unwritten { what: "standard output", source })?;
+        .map_err(|source| Error::Unwritten { what: "standard output".into(), source })?;
     Ok(Exit::Done)
 }
 
@@ -72,7 +72,7 @@ fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
 fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
     match summary.tell(settings.report) {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::Unwritten { what: "the summary", source })
+            Err(Error::Unwritten { what: "the summary".into(), source })
         }
         // Failed pictures count also where nobody reads of them.
         _ => Ok(summary.exit()),

@@ -221,6 +221,15 @@ fn a_table_in_a_file_appears_whole() {
 }
 
 #[test]
+fn a_table_that_has_no_room_is_named_and_does_not_appear() {
+    let place = place();
+    let script = "histogram in --out out/all.csv; code=$?; ls -A out; exit $code";
+    let Some(ran) = place.run_with_mount("size=4k", script) else { return };
+    ran.exits(3).says("error: out/all.csv cannot be written: No space left on device");
+    assert_eq!((ran.stderr().lines().count(), ran.stdout()), (1, String::new()), "{ran}");
+}
+
+#[test]
 fn a_picture_is_replaced_by_no_table_and_no_plot() {
     let place = Place::with(&["in/a.pgm", "in/unnamed"]);
     place.link("in/a.pgm", "link.svg");

@@ -10,11 +10,11 @@ use super::{Bytes, Count, OrAuto};
 const MEMORY: u64 = 4 << 30;
 const MEMORY_OF_A_THREAD: u64 = 256 << 20;
 
-/// The number of threads: as many as the process may run on.
+/// The number of threads: as many as the process may run on, as far as they can be written.
 pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
     match wanted {
         OrAuto::Fixed(number) => number,
-        OrAuto::Auto => Count(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)),
+        OrAuto::Auto => Count(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).min(Count::MOST)),
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn auto_is_something_and_never_more_than_its_cap() {
-        assert!(threads(OrAuto::Auto).0.get() < 1 << 20);
+        assert!(threads(OrAuto::Auto).0 <= Count::MOST);
         let auto = |threads| memory(OrAuto::Auto, count(threads)).0;
         assert!(auto(1) > 0 && auto(1) <= MEMORY);
         assert!(auto(usize::MAX) <= physical_memory().unwrap() / 2);

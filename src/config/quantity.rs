@@ -171,13 +171,13 @@ pub struct Count(pub NonZeroUsize);
 
 impl Count {
     /// More than any machine has a use for, and so few that the system gives them.
-    const MOST: usize = 1024;
+    pub(super) const MOST: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
 }
 
 impl FromStr for Count {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.trim().parse().ok().filter(|number: &NonZeroUsize| number.get() <= Self::MOST);
+        let number = text.trim().parse().ok().filter(|number| *number <= Self::MOST);
         number.map(Self).ok_or_else(|| format!("{text:?} is not a whole number from 1 to {}", Self::MOST))
     }
 }

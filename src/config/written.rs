@@ -125,7 +125,7 @@ pub struct Written {
 
     /// How many processor threads to use [default: auto]
     ///
-    /// "auto" uses as many as the process may run on.
+    /// A number from 1 to 1024. "auto" uses as many as the process may run on.
     #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub threads: Option<OrAuto<Count>>,

@@ -64,7 +64,8 @@ impl<'a> Collector<'a> {
             table.write_due(self.request);
         }
         table.end(self.request);
-        table.failed.map_or(Ok(()), |error| Err(unwritten(error)))?;
+        let out = self.request.out.as_deref();
+        table.failed.map_or(Ok(()), |error| Err(unwritten(out, error)))?;
         match table.file {
             Some(file) if !stopped => {
                 file.publish().map(drop).map_err(|error| Error::CannotRun(error.to_string()))
@@ -118,7 +119,7 @@ fn open<'a>(
     }
     let cannot = |error: PublishError| Error::CannotRun(error.to_string());
     let mut file = publisher.begin(&destination::followed(out)).map_err(cannot)?;
-    let copy = file.file().try_clone().map_err(unwritten)?;
+    let copy = file.file().try_clone().map_err(|error| unwritten(Some(out), error))?;
     Ok((Box::new(BufWriter::<File>::new(copy)), Some(file)))
 }
 
@@ -193,6 +194,7 @@ impl Table<'_> {
     }
 }
 
-fn unwritten(source: io::Error) -> Error {
-    Error::Unwritten { what: "the histograms", source }
+fn unwritten(out: Option<&Path>, source: io::Error) -> Error {
+    let what = out.map_or_else(|| "the histograms".to_owned(), |out| Shown(out).to_string());
+    Error::Unwritten { what, source }
 }
