@@ -181,6 +181,34 @@ fn one_bit_goes_without_saying() {
 }
 
 #[test]
+fn a_predictor_means_nothing_where_the_compression_has_none() {
+    let predicted = |compression| {
+        move |tags: &mut Tags| {
+            first(259, |_| compression)(tags);
+            tags.push((317, vec![2]));
+        }
+    };
+    for channels in [1, 3] {
+        let form = Form { channels, ..PLAIN };
+        let stored = form.file(&form.samples(), predicted(1));
+        assert!(decoded(&stored).unwrap() == form.samples(), "{channels} channels");
+    }
+    // PackBits: twice a value, by a count of -1.
+    let samples: Vec<u8> = (0..WIDTH * HEIGHT).map(|i| (i / 2 * 7) as u8).collect();
+    let packed = samples.chunks(2).flat_map(|run| [(1 - run.len() as i8) as u8, run[0]]).collect::<Vec<_>>();
+    let form = Form { rows_a_strip: HEIGHT + 2, ..PLAIN };
+    assert!(decoded(&form.file(&packed, predicted(32773))).unwrap() == samples);
+    // Packed bits, which no predictor is known for.
+    let bits = PLAIN.file(&PLAIN.samples(), |tags| {
+        predicted(1)(tags);
+        first(256, |width| 2 * width)(tags);
+        first(258, |_| 4)(tags);
+    });
+    let halves = PLAIN.samples().into_iter().flat_map(|byte| [(byte >> 4) * 17, (byte & 15) * 17]);
+    assert!(decoded(&bits).unwrap().into_iter().eq(halves));
+}
+
+#[test]
 fn tags_that_contradict_each_other_are_refused() {
     // A decoder that believed the second would leave most of the slot as it was.
     for (tag, second) in [(256, 7), (257, 7), (258, 1)] {

@@ -88,7 +88,8 @@ impl Header {
     }
 
     /// What to tell the decoder instead of the truth, so that it delivers samples as they are stored and leaves it to us to make
-    /// colours of them: packed bits are gray bytes, palette indices and inverted gray are gray, an extra sample is alpha.
+    /// colours of them: packed bits are gray bytes, palette indices and inverted gray are gray, an extra sample is alpha, and there is
+    /// no predictor where the compression has none.
     pub(super) fn disguise(&self, directory: &Directory) -> Vec<(u16, u32)> {
         let mut tags = Vec::new();
         // Group 4 needs the true width. One bit that goes without saying cannot be said otherwise, and is delivered as it is.
@@ -104,6 +105,9 @@ impl Header {
         }
         if self.extra_sample.is_some() {
             tags.push((tags::EXTRA_SAMPLES, u32::from(tags::UNASSOCIATED)));
+        }
+        if !is_predicted(self.method) {
+            tags.push((tags::PREDICTOR, 1));
         }
         tags
     }
@@ -162,9 +166,9 @@ fn bits(directory: &Directory) -> Result<u32, CodecError> {
 
 fn compression(method: u64) -> Result<Compression, CodecError> {
     let name = match method {
-        1 => return Ok(Compression::Stored),
-        5 | 32773 => return Ok(Compression::Lzw), // PackBits has had its day; every reader has both
-        4 | 7 | 8 | 32946 => return Ok(Compression::Deflate),
+        tags::STORED => return Ok(Compression::Stored),
+        tags::LZW | 32773 => return Ok(Compression::Lzw), // PackBits has had its day; every reader has both
+        tags::GROUP_4 | tags::JPEG | tags::DEFLATE | tags::OLD_DEFLATE => return Ok(Compression::Deflate),
         2 | 3 => "CCITT RLE or group 3",
         6 => "old-style JPEG",
         32771 => "CCITT RLE",
@@ -175,6 +179,11 @@ fn compression(method: u64) -> Result<Compression, CodecError> {
         _ => return Err(unsupported(format!("a TIFF compressed by method {method}"))),
     };
     Err(unsupported(format!("a TIFF compressed by {name}")))
+}
+
+/// Whether the tag Predictor means anything with a compression. Writers that copy tags put it where it does not.
+fn is_predicted(method: u64) -> bool {
+    matches!(method, tags::LZW | tags::DEFLATE | tags::OLD_DEFLATE)
 }
 
 /// How samples become colours, and how many of a pixel's do.
@@ -237,7 +246,7 @@ fn refuse_depths(directory: &Directory, bits: u32, method: u64, colours: Colours
         return Err(unsupported("a TIFF whose bits run from right to left (fill order 2)"));
     }
     let packed = !matches!(bits, 8 | 16);
-    if packed && directory.number(tags::PREDICTOR).is_some_and(|p| p > 1) {
+    if packed && is_predicted(method) && directory.number(tags::PREDICTOR).is_some_and(|p| p > 1) {
         return Err(unsupported(format!("a TIFF with a predictor for samples of {bits} bits")));
     }
     let tile = directory.number(tags::TILE_WIDTH).unwrap_or(0);
