@@ -242,6 +242,37 @@ fn layers_are_left_out_with_a_remark() {
 }
 
 #[test]
+fn stacks_in_one_page_are_refused() {
+    const DESCRIPTION: u16 = 270;
+    let with = |tag, numbers: Vec<u32>| {
+        decoded(&PLAIN.file(&PLAIN.samples(), |tags| {
+            let at = tags.iter().position(|(other, _)| *other > tag).unwrap_or(tags.len());
+            tags.insert(at, (tag, numbers.clone()));
+        }))
+    };
+    let described = |text: &str| {
+        let padded = format!("{text}\0\0");
+        let pairs = padded.as_bytes().as_chunks::<2>().0;
+        with(DESCRIPTION, pairs.iter().map(|pair| u16::from_le_bytes(*pair).into()).collect())
+    };
+    let tifffile =
+        |shape: &str, more: &str| described(&format!(r#"{{"shape": [{shape}{HEIGHT}, {WIDTH}]{more}}}"#));
+    let truncated = r#", "truncated": true"#;
+    let refused = [
+        described("ImageJ=1.11a\nimages=3\nchannels=3\n"),
+        tifffile("3, ", truncated),
+        tifffile("18446744073709551615, 2, ", truncated),
+        with(32997, vec![3]),
+    ];
+    for outcome in refused {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("a stack of pictures in one TIFF page"), "{error}");
+    }
+    let single = [described("images=3"), tifffile("", truncated), tifffile("3, ", ""), with(32997, vec![1])];
+    assert!(single.into_iter().all(|outcome| outcome.unwrap() == PLAIN.samples()));
+}
+
+#[test]
 fn tiles_whose_rows_of_bits_end_within_a_byte_are_refused() {
     let file = PLAIN.file(&PLAIN.samples(), |tags| {
         first(258, |_| 1)(tags);

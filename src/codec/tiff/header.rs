@@ -1,5 +1,7 @@
 //! What a TIFF's tags say about its pixels, and whether that can be read and written back whole.
 
+use serde::Deserialize;
+
 use super::super::CodecError;
 use super::super::ifd::{self, Directory, Form};
 use super::reader::Reader;
@@ -140,12 +142,23 @@ pub(super) fn refuse_further_pictures(
     if directory.get(tags::SUB_IFDS).is_some() {
         return Err(CodecError::unsupported("a TIFF with further pictures in sub-directories", remedy));
     }
-    let planes = directory.bytes(tags::STACK_PLANES).map_or(1, |planes| planes.len() / 24); // six LONGs a plane
-    let description = String::from_utf8_lossy(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
-    if planes > 1 || is_imagej_stack(&description) {
+    if is_stack(directory) {
         return Err(CodecError::unsupported("a stack of pictures in one TIFF page", remedy));
     }
     Ok(())
+}
+
+/// Whether there are further pictures behind the one that a directory describes.
+fn is_stack(directory: &Directory) -> bool {
+    let planes = directory.bytes(tags::STACK_PLANES).map_or(1, |planes| planes.len() / 24); // six LONGs a plane
+    let slices = directory.number(tags::DEPTH).unwrap_or(1);
+    let description = String::from_utf8_lossy(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
+    let number = |tag| directory.number(tag).unwrap_or(1);
+    let samples = [tags::WIDTH, tags::HEIGHT, tags::SAMPLES_PER_PIXEL].map(number);
+    planes > 1
+        || slices > 1
+        || is_imagej_stack(&description)
+        || is_tifffile_stack(&description, product(&samples))
 }
 
 /// ImageJ puts the further pictures of a large stack behind the first, and tells their number in the description alone.
@@ -153,6 +166,21 @@ fn is_imagej_stack(description: &str) -> bool {
     let images = description.lines().find_map(|line| line.strip_prefix("images="));
     description.starts_with("ImageJ=")
         && images.and_then(|n| n.trim().parse().ok()).is_some_and(|n: u64| n > 1)
+}
+
+/// Tifffile may do so too, and then tells the shape of all of them in the only description.
+fn is_tifffile_stack(description: &str, samples: u64) -> bool {
+    #[derive(Deserialize)]
+    struct Series {
+        shape: Vec<u64>,
+        truncated: bool,
+    }
+    let series = serde_json::from_str(description.trim_end_matches('\0'));
+    series.is_ok_and(|Series { shape, truncated }| truncated && product(&shape) > samples)
+}
+
+fn product(factors: &[u64]) -> u64 {
+    factors.iter().fold(1, |product, &factor| product.saturating_mul(factor))
 }
 
 fn bits(directory: &Directory) -> Result<u32, CodecError> {

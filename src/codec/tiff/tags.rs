@@ -27,6 +27,8 @@ pub(super) const SAMPLE_FORMAT: u16 = 339;
 pub(super) const XMP: u16 = 700;
 /// MetaMorph's STK: one value for every plane behind the first.
 pub(super) const STACK_PLANES: u16 = 33629;
+/// How many slices a volume has.
+pub(super) const DEPTH: u16 = 32997;
 pub(super) const ICC: u16 = 34675;
 
 /// Values of [`COMPRESSION`].
