@@ -20,6 +20,7 @@ use crate::picture::Layout;
 
 mod colours;
 mod header;
+mod parts;
 mod reader;
 mod tags;
 mod write;
@@ -60,6 +61,7 @@ impl<'a> Source<'a> {
         let (directory, next) = ifd::read_from(&mut file, form, offset).map_err(no_directory)?;
         header::refuse_further_pictures(&mut file, form, &directory, next)?;
         let header = Header::new(&directory, form)?;
+        header.check_parts(limits)?;
         for (tag, value) in header.disguise(&directory) {
             if let Some((at, entry)) =
                 ifd::changed(&mut file, form, offset, tag, value).map_err(no_directory)?
@@ -86,14 +88,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What is in memory of the file; the values of tags; planes pass through a buffer of one strip or tile, which may be a whole plane; a JPEG is read whole, and
-    /// decoded by itself.
+    /// What is in memory of the file; the values of tags; a buffer of one strip or tile, which may be a whole plane; a JPEG is read whole,
+    /// and decoded by itself.
     pub(super) fn heap_bytes(&self) -> u64 {
         let header = &self.header;
         let chunk = match header.method {
             tags::JPEG => self.file.file_bytes() + header.layout.bytes(),
-            _ if header.planar => header.layout.bytes() / header.samples as u64,
-            _ => 0,
+            _ => header.buffer_bytes(),
         };
         self.file.bytes_in_memory() + self.directory.bytes_of_values() + chunk
     }
@@ -101,21 +102,15 @@ impl<'a> Source<'a> {
     /// Decodes into `slot`, which is as long as the pixels.
     pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         let header = &self.header;
-        let (layout, limits) = (header.layout, self.limits());
-        let mut decoder = Decoder::new(self.file).map_err(decode_error)?.with_limits(limits);
+        let layout = header.layout;
         // The samples as they are stored go to the end of the slot; unpacking and expanding move them to its front.
         let samples = layout.pixels() as usize * header.samples;
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
-        check_size(&mut decoder, header)?;
-        if header.planar {
-            read_planes(&mut decoder, header, stored)?;
-        } else {
-            let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
-            decoder.read_image_bytes(&mut stored[packed..]).map_err(decode_error)?;
-            if header.is_packed() {
-                unpack(stored, packed, layout.width as usize * header.samples, header.bits);
-            }
+        let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
+        read(self.file, header, &mut stored[packed..])?;
+        if header.is_packed() {
+            unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         colours::convert(slot, start, header, &self.directory)?;
         Ok(Payload {
@@ -130,59 +125,43 @@ impl<'a> Source<'a> {
             })),
         })
     }
+}
 
-    /// For after the tags, which the decoder has read under limits of its own. The picture's size has been checked; no chunk is larger than
-    /// the file.
-    fn limits(&self) -> Limits {
-        let mut limits = Limits::unlimited();
-        limits.intermediate_buffer_size = usize::try_from(self.file.file_bytes()).unwrap_or(usize::MAX);
-        limits
+/// Reads the samples as they are stored.
+fn read(file: Reader<'_>, header: &Header, target: &mut [u8]) -> Result<(), CodecError> {
+    // For after the tags, which the decoder has read under limits of its own. The picture's size has been checked; no strip is larger
+    // than the file.
+    let mut limits = Limits::unlimited();
+    limits.intermediate_buffer_size = usize::try_from(file.file_bytes()).unwrap_or(usize::MAX);
+    let mut decoder = Decoder::new(file).map_err(decode_error)?.with_limits(limits);
+    check_size(&mut decoder, header)?;
+    match header.part {
+        Some(part) => parts::read(header, part, target, |index, part| read_part(&mut decoder, index, part)),
+        None => decoder.read_image_bytes(target).map_err(decode_error),
     }
+}
+
+/// Reads a strip or tile.
+fn read_part(decoder: &mut Decoder<Reader<'_>>, index: u32, target: &mut [u8]) -> Result<(), CodecError> {
+    let found = decoder.image_chunk_buffer_layout(index).map_err(decode_error)?;
+    if found.len != target.len() {
+        return Err(contradictory());
+    }
+    decoder.read_chunk_bytes(index, target).map_err(decode_error)
 }
 
 /// Refuses a file that the decoder reads differently, because a tag is there twice, say: it would not fill the slot, and what was
 /// there before would show.
 fn check_size(decoder: &mut Decoder<Reader<'_>>, header: &Header) -> Result<(), CodecError> {
     let found = decoder.image_buffer_layout().map_err(decode_error)?;
-    let row = header.row_bytes(header.layout.width) / if header.planar { header.samples } else { 1 };
+    let row = header.row_bytes(header.told_width()) / header.planes();
     let height = header.layout.height as usize;
     let is_as_said = found.len == row * height && found.row_stride.is_some_and(|stride| stride.get() == row);
-    if is_as_said { Ok(()) } else { Err(malformed("its tags contradict each other")) }
+    if is_as_said { Ok(()) } else { Err(contradictory()) }
 }
 
-/// Reads planes, chunk by chunk, and interleaves them. Their samples are 8 or 16 bits.
-fn read_planes(
-    decoder: &mut Decoder<Reader<'_>>,
-    header: &Header,
-    slot: &mut [u8],
-) -> Result<(), CodecError> {
-    let layout = &header.layout;
-    let (width, height) = (layout.width as usize, layout.height as usize);
-    let (chunk_width, chunk_height) = decoder.chunk_dimensions();
-    let across = width.div_ceil(chunk_width as usize);
-    let per_plane = across * height.div_ceil(chunk_height as usize);
-    let bytes = layout.depth.bytes();
-    let mut buffer = Vec::new();
-    for chunk in 0..per_plane * header.samples {
-        let (plane, place) = (chunk / per_plane, chunk % per_plane);
-        let (left, top) = (place % across * chunk_width as usize, place / across * chunk_height as usize);
-        let chunk = u32::try_from(chunk).map_err(|_| malformed("it has too many strips"))?;
-        // A tile at the edge may be delivered whole or cut to the picture.
-        let (columns, rows) = decoder.chunk_data_dimensions(chunk);
-        let (columns, length) = (columns as usize, columns as usize * rows as usize * bytes);
-        buffer.clear();
-        buffer.try_reserve(length).map_err(|_| CodecError::OutOfMemory { bytes: Some(length as u64) })?;
-        buffer.resize(length, 0);
-        decoder.read_chunk_bytes(chunk, &mut buffer).map_err(decode_error)?;
-        for (row, samples) in buffer.chunks_exact(columns * bytes).enumerate().take(height - top) {
-            let first = ((top + row) * width + left) * header.samples + plane;
-            let targets = slot[first * bytes..].chunks_mut(header.samples * bytes).take(width - left);
-            for (target, sample) in targets.zip(samples.chunks_exact(bytes)) {
-                target[..bytes].copy_from_slice(sample);
-            }
-        }
-    }
-    Ok(())
+fn contradictory() -> CodecError {
+    malformed("its tags contradict each other")
 }
 
 fn decode_error(error: TiffError) -> CodecError {

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::Write;
 
-use histeqd::codec::{self, CodecError, Remark};
+use histeqd::codec::{self, CodecError, Limits, Remark};
 
-use super::{LIMITS, TARGET, decode, encode, pixels};
+use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
 
 const WIDTH: usize = 203;
 const HEIGHT: usize = 151;
@@ -96,7 +96,10 @@ impl Form {
         let mut directory = self.number(tags.len() as u32, 2);
         let (mut values, values_at) = (Vec::new(), at + 2 + 12 * tags.len() + 4);
         for (tag, numbers) in tags {
-            let (kind, size) = if matches!(*tag, 256 | 257 | OFFSETS | LENGTHS) { (4, 4) } else { (3, 2) };
+            let (kind, size) = match *tag {
+                256 | 257 | OFFSETS | LENGTHS | 324 | 325 => (4, 4),
+                _ => (3, 2),
+            };
             let mut bytes: Vec<u8> = numbers.iter().flat_map(|&number| self.number(number, size)).collect();
             if bytes.len() > 4 {
                 let place = self.number((values_at + values.len()) as u32, 4);
@@ -270,6 +273,99 @@ fn stacks_in_one_page_are_refused() {
     }
     let single = [described("images=3"), tifffile("", truncated), tifffile("3, ", ""), with(32997, vec![1])];
     assert!(single.into_iter().all(|outcome| outcome.unwrap() == PLAIN.samples()));
+}
+
+/// A file of these strips as they are to lie in it; `change` has the last word on its tags.
+fn compressed(form: Form, strips: &[Vec<u8>], change: impl Fn(&mut Tags)) -> Vec<u8> {
+    let strips: Vec<&[u8]> = strips.iter().map(Vec::as_slice).collect();
+    let mut end = 8;
+    let place = |strip: &&[u8]| {
+        end += strip.len() as u32;
+        end - strip.len() as u32
+    };
+    let mut tags = form.tags(strips.iter().map(place).collect(), &strips);
+    change(&mut tags);
+    tags.sort();
+    [b"II*\0", &end.to_le_bytes()[..], &strips.concat(), &form.directory(&tags, end as usize)].concat()
+}
+
+/// Turns the tags of strips into those of tiles of `side` x `side` pixels.
+fn in_tiles(side: usize, tags: &mut Tags) {
+    tags.retain(|(tag, _)| *tag != 278);
+    tags.extend([(322, vec![side as u32]), (323, vec![side as u32])]);
+    for (tag, _) in tags {
+        *tag = match *tag {
+            OFFSETS => 324,
+            LENGTHS => 325,
+            other => other,
+        };
+    }
+}
+
+/// A gray file of these tiles of `side` x `side` pixels.
+fn tiled(compression: u32, side: usize, tiles: &[Vec<u8>]) -> Vec<u8> {
+    compressed(PLAIN, tiles, |tags| {
+        first(259, |_| compression)(tags);
+        in_tiles(side, tags);
+    })
+}
+
+#[test]
+fn lzw_tiles_of_few_codes_are_read_beyond_the_edge() {
+    for side in [16, 48, 64, 128, 240] {
+        let tile: Vec<u8> =
+            (0..side * side).map(|i: usize| if i.is_multiple_of(side) { 255 } else { 0 }).collect();
+        let mut lzw = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
+        let tiles = vec![lzw.encode(&tile).unwrap(); WIDTH.div_ceil(side) * HEIGHT.div_ceil(side)];
+        let found = decoded(&tiled(5, side, &tiles)).unwrap();
+        let expected = (0..WIDTH * HEIGHT).map(|i| if (i % WIDTH).is_multiple_of(side) { 255 } else { 0 });
+        assert!(found.into_iter().eq(expected), "{side}");
+    }
+}
+
+#[test]
+fn tiles_may_lie_in_planes() {
+    const SIDE: usize = 64;
+    let form = Form { channels: 3, bytes: 2, ..PLAIN };
+    let samples = form.samples();
+    let (across, down) = (WIDTH.div_ceil(SIDE), HEIGHT.div_ceil(SIDE));
+    let sample = |plane: usize, x: usize, y: usize| {
+        let at = 2 * (3 * (y * WIDTH + x) + plane);
+        let inside = x < WIDTH && y < HEIGHT;
+        if inside { u16::from_ne_bytes([samples[at], samples[at + 1]]) } else { 0xeeee }.to_le_bytes()
+    };
+    let tile = |i: usize| -> Vec<u8> {
+        let (plane, left, top) = (i / (across * down), i % across * SIDE, i / across % down * SIDE);
+        (0..SIDE * SIDE).flat_map(|i| sample(plane, left + i % SIDE, top + i / SIDE)).collect()
+    };
+    let tiles: Vec<Vec<u8>> = (0..3 * across * down).map(tile).collect();
+    let deflate = |tile: &Vec<u8>| {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(tile).unwrap();
+        encoder.finish().unwrap()
+    };
+    let lzw = |tile: &Vec<u8>| {
+        weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(tile).unwrap()
+    };
+    for (compression, tiles) in
+        [(1, tiles.clone()), (5, tiles.iter().map(lzw).collect()), (8, tiles.iter().map(deflate).collect())]
+    {
+        let file = compressed(form, &tiles, |tags| {
+            in_tiles(SIDE, tags);
+            first(259, |_| compression)(tags);
+            tags.push((284, vec![2]));
+        });
+        assert!(decoded(&file).unwrap() == samples, "{compression}");
+    }
+}
+
+#[test]
+fn tiles_beyond_the_limits_are_refused() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&tiled(5, 1000, &[Vec::new()])).unwrap();
+    let limits = Limits { max_bytes: 100_000, ..LIMITS };
+    let error = decode_file(file.path(), &limits, &TARGET).unwrap_err().to_string();
+    assert!(error.contains("a tile of 1000x1000 pixels exceeds the limit of 100000 bytes"), "{error}");
 }
 
 #[test]

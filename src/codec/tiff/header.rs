@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::super::CodecError;
 use super::super::ifd::{self, Directory, Form};
+use super::super::{CodecError, Limits};
 use super::reader::Reader;
 use super::write::Compression;
 use super::{malformed, tags};
@@ -33,6 +33,10 @@ pub(super) struct Header {
     /// Bits of a sample as it is stored, 1 to 16.
     pub(super) bits: u32,
     pub(super) planar: bool,
+    /// Whether it has tiles rather than strips.
+    pub(super) tiled: bool,
+    /// Width and rows of the strips or tiles, where they are read one by one, tiles with what lies beyond the picture's edge.
+    pub(super) part: Option<(u32, u32)>,
     pub(super) colours: Colours,
     /// The value of the tag ExtraSamples, if there is one extra sample.
     pub(super) extra_sample: Option<u16>,
@@ -71,7 +75,35 @@ impl Header {
         }
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
-        Ok(Self { form, layout, samples, bits, planar, colours, extra_sample, compression, method })
+        // Of LZW's tiles the tiff crate, row by row, loses what its decoder still holds when the end of a row is the end of a code.
+        let tiled = directory.get(tags::TILE_OFFSETS).is_some();
+        let one_by_one = planar || tiled && method == tags::LZW;
+        let part = if one_by_one { Some(part(directory, &layout, tiled)?) } else { None };
+        Ok(Self {
+            form,
+            layout,
+            samples,
+            bits,
+            planar,
+            tiled,
+            part,
+            colours,
+            extra_sample,
+            compression,
+            method,
+        })
+    }
+
+    /// Refuses tiles whose pixels would take more memory than the limits let a picture take.
+    pub(super) fn check_parts(&self, limits: &Limits) -> Result<(), CodecError> {
+        match self.part {
+            Some((width, rows)) if self.buffer_bytes() > limits.max_bytes => Err(CodecError::TooLarge {
+                what: format!("a tile of {width}x{rows} pixels"),
+                limit: format!("{} bytes", limits.max_bytes),
+                flag: "--max-bytes",
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether samples are narrower than the ones delivered.
@@ -89,16 +121,40 @@ impl Header {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
     }
 
+    /// In how many planes its samples are stored.
+    pub(super) fn planes(&self) -> usize {
+        if self.planar { self.samples } else { 1 }
+    }
+
+    /// Bytes of a row of a strip or tile.
+    pub(super) fn part_row_bytes(&self, (width, _): (u32, u32)) -> usize {
+        self.row_bytes(width) / self.planes()
+    }
+
+    /// Bytes of the largest strip or tile that passes through a buffer, which one as wide as the picture does not.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        let row = self.row_bytes(self.layout.width);
+        let bytes = |part| (self.part_row_bytes(part) as u64).saturating_mul(u64::from(part.1));
+        self.part.filter(|&part| self.part_row_bytes(part) != row).map_or(0, bytes)
+    }
+
+    /// The width that the decoder is to believe: that of whole tiles, where it would cut those at the edge.
+    pub(super) fn told_width(&self) -> u32 {
+        let width = self.layout.width;
+        self.part.and_then(|(part, _)| width.checked_next_multiple_of(part)).unwrap_or(width)
+    }
+
     /// What to tell the decoder instead of the truth, so that it delivers samples as they are stored and leaves it to us to make
     /// colours of them: packed bits are gray bytes, palette indices and inverted gray are gray, an extra sample is alpha, and there is
     /// no predictor where the compression has none.
     pub(super) fn disguise(&self, directory: &Directory) -> Vec<(u16, u32)> {
         let mut tags = Vec::new();
+        let mut width = self.told_width();
         // Group 4 needs the true width. One bit that goes without saying cannot be said otherwise, and is delivered as it is.
         let says_bits = directory.get(tags::BITS_PER_SAMPLE).is_some();
         if self.is_packed() && self.method != tags::GROUP_4 && says_bits {
             tags.extend([(tags::BITS_PER_SAMPLE, 8), (tags::SAMPLES_PER_PIXEL, 1)]);
-            tags.push((tags::WIDTH, self.row_bytes(self.layout.width) as u32));
+            width = self.row_bytes(width) as u32;
             let tile = directory.number(tags::TILE_WIDTH).and_then(|width| u32::try_from(width).ok());
             tags.extend(tile.map(|width| (tags::TILE_WIDTH, self.row_bytes(width) as u32)));
             tags.push((tags::PHOTOMETRIC, u32::from(tags::BLACK_IS_ZERO)));
@@ -108,11 +164,25 @@ impl Header {
         if self.extra_sample.is_some() {
             tags.push((tags::EXTRA_SAMPLES, u32::from(tags::UNASSOCIATED)));
         }
+        if width != self.layout.width {
+            tags.push((tags::WIDTH, width));
+        }
         if !is_predicted(self.method) {
             tags.push((tags::PREDICTOR, 1));
         }
         tags
     }
+}
+
+/// The width and rows of strips or tiles.
+fn part(directory: &Directory, layout: &Layout, tiled: bool) -> Result<(u32, u32), CodecError> {
+    let side = |tag| directory.number(tag).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
+    if !tiled {
+        let rows = side(tags::ROWS_PER_STRIP).unwrap_or(layout.height);
+        return Ok((layout.width, rows.min(layout.height)));
+    }
+    let sides = side(tags::TILE_WIDTH).zip(side(tags::TILE_LENGTH));
+    sides.ok_or_else(|| malformed("its tiles have no width or length"))
 }
 
 /// Refuses a file in which there is more than one picture.

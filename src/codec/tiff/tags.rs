@@ -21,6 +21,9 @@ const RESOLUTION_UNIT: u16 = 296;
 pub(super) const PREDICTOR: u16 = 317;
 pub(super) const COLOUR_MAP: u16 = 320;
 pub(super) const TILE_WIDTH: u16 = 322;
+pub(super) const TILE_LENGTH: u16 = 323;
+pub(super) const TILE_OFFSETS: u16 = 324;
+pub(super) const TILE_BYTE_COUNTS: u16 = 325;
 pub(super) const SUB_IFDS: u16 = 330;
 pub(super) const EXTRA_SAMPLES: u16 = 338;
 pub(super) const SAMPLE_FORMAT: u16 = 339;
@@ -83,12 +86,12 @@ const STORAGE: [u16; 43] = [
     301,
     PREDICTOR,
     COLOUR_MAP,
-    // Halftones, tiles.
+    // Halftones.
     321,
-    322,
-    323,
-    324,
-    325,
+    TILE_WIDTH,
+    TILE_LENGTH,
+    TILE_OFFSETS,
+    TILE_BYTE_COUNTS,
     SUB_IFDS,
     EXTRA_SAMPLES,
     SAMPLE_FORMAT,
