@@ -19,6 +19,7 @@ mod encode;
 mod libjpeg;
 mod markers;
 mod mpf;
+mod part;
 
 pub use coding::BaselineScan;
 pub(crate) use coding::CanonicalCode;
@@ -29,6 +30,7 @@ use encode::new_tables;
 pub(super) use encode::{encode, write_encoded};
 use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
 use markers::{APP1, Component, Density, EXTENDED_XMP, MOST_BLOCKS, Markers, Segment, icc_part};
+pub(super) use part::Part;
 
 /// The sides of chroma planes in a slot are padded to multiples of so many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;

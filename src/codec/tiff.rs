@@ -1,4 +1,4 @@
-//! TIFF and BigTIFF, decoded by the `tiff` crate.
+//! TIFF and BigTIFF, decoded by the `tiff` crate, and what is JPEG in them by libjpeg.
 //!
 //! Read: unsigned samples of 1 to 16 bits; gray (either way round), RGB and palettes, with or without alpha; strips, tiles and planes;
 //! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become
@@ -20,6 +20,7 @@ use crate::picture::Layout;
 
 mod colours;
 mod header;
+mod jpeg;
 mod parts;
 mod reader;
 mod tags;
@@ -88,15 +89,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What is in memory of the file; the values of tags; a buffer of one strip or tile, which may be a whole plane; a JPEG is read whole,
-    /// and decoded by itself.
+    /// What is in memory of the file; the values of tags; a buffer of one tile, or of a plane's strip, which may be all of it; what JPEGs take.
     pub(super) fn heap_bytes(&self) -> u64 {
-        let header = &self.header;
-        let chunk = match header.method {
-            tags::JPEG => self.file.file_bytes() + header.layout.bytes(),
-            _ => header.buffer_bytes(),
+        let jpeg = match self.header.method {
+            tags::JPEG => jpeg::heap_bytes(&self.directory, &self.header, self.file.file_bytes()),
+            _ => 0,
         };
-        self.file.bytes_in_memory() + self.directory.bytes_of_values() + chunk
+        self.file.bytes_in_memory() + self.directory.bytes_of_values() + self.header.buffer_bytes() + jpeg
     }
 
     /// Decodes into `slot`, which is as long as the pixels.
@@ -108,7 +107,13 @@ impl<'a> Source<'a> {
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
         let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
-        read(self.file, header, &mut stored[packed..])?;
+        let target = &mut stored[packed..];
+        match header.part {
+            Some(part) if header.method == tags::JPEG => {
+                jpeg::read(self.file, &self.directory, header, part, target)?;
+            }
+            _ => read(self.file, header, target)?,
+        }
         if header.is_packed() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
@@ -168,6 +173,9 @@ fn decode_error(error: TiffError) -> CodecError {
     match error {
         TiffError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             malformed("it is cut short")
+        }
+        TiffError::IoError(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+            CodecError::OutOfMemory { bytes: None }
         }
         TiffError::IoError(error) if error.raw_os_error().is_some() => error.into(),
         TiffError::IoError(error) => malformed(error.to_string()),

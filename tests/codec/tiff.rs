@@ -1,5 +1,7 @@
 //! TIFFs as they lie in files: strips here and there, either order of bytes, the directory before or behind the pixels.
 
+mod jpeg;
+
 use std::fs::File;
 use std::io::Write;
 
@@ -98,6 +100,7 @@ impl Form {
         for (tag, numbers) in tags {
             let (kind, size) = match *tag {
                 256 | 257 | OFFSETS | LENGTHS | 324 | 325 => (4, 4),
+                347 => (7, 1),
                 _ => (3, 2),
             };
             let mut bytes: Vec<u8> = numbers.iter().flat_map(|&number| self.number(number, size)).collect();

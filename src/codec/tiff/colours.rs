@@ -16,11 +16,6 @@ pub(super) fn convert(
         Colours::Direct => {}
         Colours::WhiteIsZero => invert(slot, &header.layout),
         Colours::Palette => look_up(slot, start, &palette(directory, header.bits)?, header.bits),
-        Colours::YCbCr => {
-            for pixel in slot.as_chunks_mut::<3>().0 {
-                *pixel = ycbcr_to_rgb(*pixel);
-            }
-        }
     }
     if header.extra_sample == Some(tags::ASSOCIATED) {
         divide_alpha_out(slot, &header.layout);
@@ -55,13 +50,6 @@ fn look_up(slot: &mut [u8], start: usize, palette: &[[u8; 3]], bits: u32) {
         let index = (usize::from(slot[start + i]) * most + 127) / 255;
         slot[3 * i..3 * i + 3].copy_from_slice(&palette[index]);
     }
-}
-
-/// JFIF's conversion, in 16-bit fixed point.
-fn ycbcr_to_rgb([y, cb, cr]: [u8; 3]) -> [u8; 3] {
-    let (y, cb, cr) = (i32::from(y) << 16 | 0x8000, i32::from(cb) - 128, i32::from(cr) - 128);
-    let level = |sum: i32| (sum >> 16).clamp(0, 255) as u8;
-    [level(y + 91881 * cr), level(y - 22554 * cb - 46802 * cr), level(y + 116_130 * cb)]
 }
 
 /// Undoes the multiplication of colours by alpha, halves up; where alpha is 0 there is no colour to restore.

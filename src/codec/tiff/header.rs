@@ -18,8 +18,6 @@ pub(super) enum Colours {
     WhiteIsZero,
     /// Indices of colours.
     Palette,
-    /// JPEG's Y, Cb and Cr at full resolution.
-    YCbCr,
 }
 
 /// The pixels of a TIFF.
@@ -70,14 +68,15 @@ impl Header {
             _ => Pixel::Rgb,
         };
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
-        if planar && (!matches!(bits, 8 | 16) || colours == Colours::YCbCr) {
+        let is_ycbcr = directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR);
+        if planar && (!matches!(bits, 8 | 16) || is_ycbcr) {
             return Err(unsupported(format!("a TIFF in separate planes of {bits} bits or of YCbCr")));
         }
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
         // Of LZW's tiles the tiff crate, row by row, loses what its decoder still holds when the end of a row is the end of a code.
         let tiled = directory.get(tags::TILE_OFFSETS).is_some();
-        let one_by_one = planar || tiled && method == tags::LZW;
+        let one_by_one = planar || method == tags::JPEG || tiled && method == tags::LZW;
         let part = if one_by_one { Some(part(directory, &layout, tiled)?) } else { None };
         Ok(Self {
             form,
@@ -292,8 +291,8 @@ fn colours(directory: &Directory, method: u64) -> Result<(Colours, usize), Codec
         Some(2) => Ok((Colours::Direct, 3)),
         Some(3) => Ok((Colours::Palette, 1)),
         Some(5) => Err(unsupported("a CMYK TIFF")),
-        Some(6) if method == tags::JPEG => Ok((Colours::YCbCr, 3)),
-        Some(6) => Err(unsupported("a YCbCr TIFF without JPEG")),
+        Some(tags::YCBCR) if method == tags::JPEG => Ok((Colours::Direct, 3)), // libjpeg makes RGB of it
+        Some(tags::YCBCR) => Err(unsupported("a YCbCr TIFF without JPEG")),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
         Some(8..=10) => Err(unsupported("a CIELab TIFF")),
         Some(other) => Err(unsupported(format!("a TIFF of photometric interpretation {other}"))),

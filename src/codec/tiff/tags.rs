@@ -27,6 +27,7 @@ pub(super) const TILE_BYTE_COUNTS: u16 = 325;
 pub(super) const SUB_IFDS: u16 = 330;
 pub(super) const EXTRA_SAMPLES: u16 = 338;
 pub(super) const SAMPLE_FORMAT: u16 = 339;
+pub(super) const JPEG_TABLES: u16 = 347;
 pub(super) const XMP: u16 = 700;
 /// MetaMorph's STK: one value for every plane behind the first.
 pub(super) const STACK_PLANES: u16 = 33629;
@@ -48,6 +49,7 @@ pub(super) const LAYERS: u16 = 37724;
 /// Values of [`PHOTOMETRIC`].
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
+pub(super) const YCBCR: u64 = 6;
 
 /// Values of [`EXTRA_SAMPLES`]: alpha that is multiplied into the colours, and alpha that is not.
 pub(super) const ASSOCIATED: u16 = 1;
@@ -95,10 +97,10 @@ const STORAGE: [u16; 43] = [
     SUB_IFDS,
     EXTRA_SAMPLES,
     SAMPLE_FORMAT,
-    // Least and greatest sample of any format, JPEG tables.
+    // Least and greatest sample of any format.
     340,
     341,
-    347,
+    JPEG_TABLES,
     // YCbCr.
     529,
     530,

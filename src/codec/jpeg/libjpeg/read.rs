@@ -66,23 +66,24 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<QuantTable>, Fault> {
         self.calls(|info| {
             info.out_color_space = space.to_libjpeg();
-            // SAFETY: the header has been read. The row pointers lie within `out`: their number and length are checked below
-            // against what libjpeg is going to write.
-            unsafe {
-                jpeg_start_decompress(info);
-                let stride = info.output_width as usize * info.output_components as usize;
-                assert_eq!(
-                    (out.len(), info.output_components as usize),
-                    (stride * info.output_height as usize, space.components())
-                );
-                while info.output_scanline < info.output_height {
-                    let start = info.output_scanline as usize * stride;
-                    let mut rows: Vec<*mut u8> =
-                        out[start..].chunks_mut(stride).take(ROWS).map(<[u8]>::as_mut_ptr).collect();
-                    jpeg_read_scanlines(info, rows.as_mut_ptr(), rows.len() as c_uint);
-                }
-                finish(info)
-            }
+            let pixels = info.image_width as usize * info.image_height as usize;
+            assert_eq!(out.len(), pixels * space.components());
+            // SAFETY: the header has been read, and nothing behind it.
+            unsafe { read_rows(info, space.components(), out) }
+        })
+    }
+
+    /// Decodes to packed rows of the components, upsampled, without regard to what markers say of them: Y, Cb and Cr to RGB, or all as
+    /// they are. Rows that `out` has no room for are decoded too, and dropped.
+    pub(in crate::codec::jpeg) fn read_part(&mut self, ycbcr: bool, out: &mut [u8]) -> Result<(), Fault> {
+        self.calls(|info| {
+            (info.jpeg_color_space, info.out_color_space) = if ycbcr {
+                (J_COLOR_SPACE::JCS_YCbCr, J_COLOR_SPACE::JCS_RGB)
+            } else {
+                (J_COLOR_SPACE::JCS_UNKNOWN, J_COLOR_SPACE::JCS_UNKNOWN)
+            };
+            // SAFETY: the header has been read, and nothing behind it.
+            unsafe { read_rows(info, info.num_components as usize, out) };
         })
     }
 
@@ -133,6 +134,31 @@ impl Drop for Reader<'_> {
             let mut state = Box::from_raw(self.state);
             jpeg_destroy_decompress(&mut state.info);
         }
+    }
+}
+
+/// Decodes to packed rows of so many components, and drops those that `out` has no room for. Returns the quantization tables.
+///
+/// # Safety
+/// The header has been read, and decoding has not begun.
+unsafe fn read_rows(info: &mut jpeg_decompress_struct, components: usize, out: &mut [u8]) -> Vec<QuantTable> {
+    // SAFETY: the row pointers lie within `out` and the spare row: their length is checked against what libjpeg is going to write.
+    unsafe {
+        jpeg_start_decompress(info);
+        let stride = info.output_width as usize * components;
+        assert_eq!(info.output_components as usize, components);
+        assert!(out.len().is_multiple_of(stride) && out.len() <= stride * info.output_height as usize);
+        let mut spare = vec![0; stride];
+        while info.output_scanline < info.output_height {
+            let start = out.len().min(info.output_scanline as usize * stride);
+            let mut rows: Vec<*mut u8> =
+                out[start..].chunks_mut(stride).take(ROWS).map(<[u8]>::as_mut_ptr).collect();
+            if rows.is_empty() {
+                rows.push(spare.as_mut_ptr());
+            }
+            jpeg_read_scanlines(info, rows.as_mut_ptr(), rows.len() as c_uint);
+        }
+        finish(info)
     }
 }
 

@@ -1,0 +1,39 @@
+//! A JPEG that is a part of a picture in a file of another format, which says what its components are.
+
+use super::libjpeg::{Fault, Reader};
+use super::malformed;
+use super::markers::Markers;
+use crate::codec::CodecError;
+
+/// What the file says of a part.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::codec) struct Part {
+    pub(in crate::codec) width: u32,
+    /// At most.
+    pub(in crate::codec) rows: u32,
+    pub(in crate::codec) components: usize,
+    /// Whether they are Y, Cb and Cr, which become RGB; others are left as they are.
+    pub(in crate::codec) ycbcr: bool,
+}
+
+impl Part {
+    /// Decodes a whole stream; its first rows, which there is room for in `out`, are kept.
+    ///
+    /// # Errors
+    /// Damage anywhere, and another size or number of components.
+    pub(in crate::codec) fn decode(&self, stream: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
+        let Markers { width, height, components, .. } = Markers::scan(stream)?;
+        let wanted = out.len() / (self.width as usize * self.components);
+        let fits = width == self.width && (wanted..=self.rows as usize).contains(&(height as usize));
+        if !fits || components.len() != self.components {
+            let found = format!("{width}x{height} pixels of {} components", components.len());
+            return Err(malformed(format!("its {found} are not those of its place")));
+        }
+        let mut reader = Reader::new(stream).map_err(decode_error)?;
+        reader.read_part(self.ycbcr, out).map_err(decode_error)
+    }
+}
+
+fn decode_error(fault: Fault) -> CodecError {
+    if fault.out_of_memory { CodecError::OutOfMemory { bytes: None } } else { malformed(fault.message) }
+}
