@@ -31,8 +31,9 @@ const SCHEMA: &str = include_str!("ledger/schema.sql");
 const VERSION: i32 = 1;
 /// The version of a database without tables.
 const NONE: i32 = 0;
-/// How long a reader or writer waits for the other.
+/// How long a writer waits for another, and who only wants to know how things are.
 const BUSY: Duration = Duration::from_secs(10);
+const BUSY_READING: Duration = Duration::from_secs(2);
 
 /// Why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +117,10 @@ impl Ledger {
     /// Begins the ledger anew if `why`, which one of its calls ended with, says that it is damaged: that may be found out only where
     /// the damage is. Returns a sentence that says so; else `why` again.
     pub fn mend(&mut self, why: LedgerError) -> Result<String, LedgerError> {
+        // Another's may have its place.
+        if inode(&self.file) != self.inode {
+            return Err(why);
+        }
         let (ledger, note) = Self::begin_anew(&self.file, why)?;
         *self = ledger;
         Ok(note)
@@ -143,7 +148,7 @@ impl Ledger {
         }
         let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .or_else(|_| Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
-        db.busy_timeout(BUSY)?;
+        db.busy_timeout(BUSY_READING)?;
         db.pragma_update(None, "query_only", true)?;
         match probe(&db) {
             Ok(true) => Ok(Some(Self { db, inode: inode(&file), file })),
@@ -288,12 +293,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// An input that failed for a cause that can pass, if it did, is not there to be tried again.
-    pub fn not_retried(&self, input: &Path) -> Result<(), LedgerError> {
+    /// Inputs that failed for a cause that can pass, those that did, are not there to be tried again.
+    pub fn not_retried(&self, inputs: &[PathBuf]) -> Result<(), LedgerError> {
+        let transaction = self.db.unchecked_transaction()?;
         let mut delete =
             self.db.prepare_cached("DELETE FROM picture WHERE input = ?1 AND state = 'retry'")?;
-        delete.execute([bytes(input)])?;
-        Ok(())
+        for input in inputs {
+            delete.execute([bytes(input)])?;
+        }
+        Ok(transaction.commit()?)
     }
 
     /// What is known of an input is not true any more.

@@ -222,7 +222,7 @@ struct Taken<'a> {
     pixels: u64,
     bytes_in: u64,
     device: Arc<str>,
-    remark: Option<Remark>,
+    remarks: Vec<Remark>,
     clock: Clock,
 }
 
@@ -456,8 +456,9 @@ impl Stages<'_> {
             match taken {
                 Ok(output) => {
                     let (pixels, device) = (decoded.layout.pixels(), self.devices.names(&devices));
-                    let remark = output.as_ref().and_then(|_| decoded.remark(&self.settings.target));
-                    let taken = Taken { output, job: work.job, pixels, bytes_in, device, remark, clock };
+                    let remarks = output.as_ref().map(|_| decoded.remarks(&self.settings.target));
+                    let remarks = remarks.unwrap_or_default();
+                    let taken = Taken { output, job: work.job, pixels, bytes_in, device, remarks, clock };
                     self.pass_on(taken, publishers);
                 }
                 Err(error) => self.fail(work.job, error),
@@ -475,7 +476,7 @@ impl Stages<'_> {
     }
 
     fn publish(&self, taken: Taken<'_>) {
-        let Taken { output, job, pixels, bytes_in, device, remark, mut clock } = taken;
+        let Taken { output, job, pixels, bytes_in, device, remarks, mut clock } = taken;
         clock.mark(Stage::Queue);
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);
@@ -484,7 +485,7 @@ impl Stages<'_> {
             Ok(bytes_out) => {
                 let Job { input, output, .. } = job;
                 clock.mark(Stage::Publish);
-                if let Some(remark) = remark {
+                for remark in remarks {
                     self.tell(Event::Remarked { input: input.clone(), remark });
                 }
                 let times = clock.times();

@@ -22,18 +22,19 @@ pub enum Remark {
 
 impl Decoded {
     /// What is worth telling once it is written.
-    pub fn remark(&self, target: &Target) -> Option<Remark> {
+    pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
-        match &self.native {
-            Native::Jpeg(jpeg) if jpeg.had_more => Some(Remark::PictureAlone),
-            Native::Jpeg(jpeg) if jpeg.has_extended_xmp() && to.has_room_for_xmp() && to != Format::Jpeg => {
-                Some(Remark::PartOfXmp)
+        let of_its_kind = match &self.native {
+            Native::Jpeg(jpeg) => {
+                let is_cut = jpeg.has_extended_xmp() && to.has_room_for_xmp() && to != Format::Jpeg;
+                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp)]
             }
-            Native::Tiff(tiff) if tiff.had_layers => Some(Remark::WithoutLayers),
-            Native::WebP(webp) if webp.lossy && to == Format::WebP => Some(Remark::NowLossless),
-            _ if self.loses_metadata(to) => Some(Remark::WithoutMetadata),
-            _ => None,
-        }
+            Native::Tiff(tiff) => [tiff.had_layers.then_some(Remark::WithoutLayers), None],
+            Native::WebP(webp) => [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None],
+            Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 2],
+        };
+        let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
+        of_its_kind.into_iter().chain([without]).flatten().collect()
     }
 
     /// Whether there is metadata that a format has no place for.

@@ -38,8 +38,9 @@ impl Watching<'_> {
             }
         };
         watch.turn(signal, settle, &mut known, now);
-        for path in self.settle.take_gone() {
-            self.note(|ledger| ledger.not_retried(&path));
+        let gone = self.settle.take_gone();
+        if !gone.is_empty() {
+            self.note(|ledger| ledger.not_retried(&gone));
         }
         for note in self.watch.take_notes() {
             match note {
@@ -139,7 +140,13 @@ impl Watching<'_> {
         let inputs_go = self.service.after != After::Keep;
         // One that waits to be put away is through: only its output can be in the way.
         let rivals = self.ledger.rivals(entry, inputs_go)?;
-        let rival = rivals.into_iter().find(|other| output.exists() || !self.away.has(other));
+        let in_the_way = rivals.into_iter().find(|other| output.exists() || !self.away.has(other));
+        // A ledger that was begun anew does not know of those that are under way.
+        let under_way = || {
+            let mut others = self.running.iter().filter(|(other, _)| *other != entry.input);
+            others.find(|(_, begun)| begun.output == output).map(|(other, _)| other.clone())
+        };
+        let rival = in_the_way.or_else(under_way);
         Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
     }
 

@@ -202,20 +202,18 @@ fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     let (before, after) = affixes();
     // It goes however this ends: half a copy on a disk that is full would only make it fuller.
     let partial = Builder::new().prefix(&before).suffix(after).tempfile_in(folder)?.into_temp_path();
-    copy(input, &metadata, &partial)?;
+    fs::copy(input, &partial)?;
+    let copy = File::open(&partial)?;
+    copy.sync_all()?;
     if !stamp.is_still_of(input) {
         return Ok(false);
     }
+    // Only now: whoever tidies leaves what was written just before alone, and removes what looks old.
+    copy.set_times(FileTimes::new().set_accessed(metadata.accessed()?).set_modified(metadata.modified()?))?;
     rename_new(&partial, target)?;
+    copy.sync_all()?;
     File::open(folder)?.sync_all()?;
     remove(input, stamp)
-}
-
-fn copy(from: &Path, metadata: &Metadata, to: &Path) -> io::Result<()> {
-    fs::copy(from, to)?;
-    let copy = File::open(to)?;
-    copy.set_times(FileTimes::new().set_accessed(metadata.accessed()?).set_modified(metadata.modified()?))?;
-    copy.sync_all()
 }
 
 /// The name that an input gets when it is moved: `target`, or the same with a number before the extension where that is taken by

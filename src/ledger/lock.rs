@@ -1,7 +1,7 @@
 //! One daemon an output folder.
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -78,16 +78,23 @@ impl Lock {
 
     /// Takes the lock again where its file was removed, or moved away with a folder above it, since.
     pub fn retake_if_lost(&mut self) -> Result<(), LockError> {
-        if !self.is_in_place() {
-            *self = Self::take(&self.out)?;
+        let path = self.out.join(super::FOLDER).join(FILE);
+        match self.is_at(&path) {
+            Ok(true) => {}
+            Ok(false) => *self = Self::take(&self.out)?,
+            // A file system that does not answer has not lost it.
+            Err(source) => return Err(LockError::File { path, source }),
         }
         Ok(())
     }
 
-    fn is_in_place(&self) -> bool {
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
         let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
-        let there = fs::metadata(self.out.join(super::FOLDER).join(FILE));
-        matches!((there, self.file.metadata()), (Ok(there), Ok(own)) if identity(&there) == identity(&own))
+        match fs::metadata(path) {
+            Ok(there) => Ok(identity(&there) == identity(&self.file.metadata()?)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -247,8 +247,8 @@ fn what_never_ended_is_forgotten_when_its_input_is_gone() {
     }
     case.ledger.failed(&retried, "no room", false).unwrap();
     case.ledger.done(&done, &OUTCOME).unwrap();
-    case.ledger.not_retried(&done).unwrap();
-    case.ledger.not_retried(&retried).unwrap();
+    case.ledger.not_retried(std::slice::from_ref(&done)).unwrap();
+    case.ledger.not_retried(std::slice::from_ref(&retried)).unwrap();
     assert_eq!(case.ledger.report().unwrap().retrying, 0);
     case.ledger.refuse(&entry(&retried, &retried)).unwrap();
     case.ledger.prune(Duration::from_secs(60), Path::new(""), 10).unwrap();

@@ -70,7 +70,7 @@ fn is_seen(maker: u32) -> bool {
 
 fn is_old(file: &DirEntry, now: SystemTime) -> bool {
     let written = file.metadata().ok().and_then(|metadata| metadata.modified().ok());
-    written.is_some_and(|written| written + YOUNG < now)
+    written.is_some_and(|written| now.duration_since(written).is_ok_and(|age| age > YOUNG))
 }
 
 /// The process that made a temporary file.
@@ -83,6 +83,8 @@ fn maker(file: &DirEntry) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     const GONE: &str = ".histeqd-4194999-0.tmp";
@@ -134,7 +136,8 @@ mod tests {
         write(&out.path().join(GONE), 2 * YOUNG);
         let is_there = || out.path().join(GONE).exists();
         let wait = || {
-            while is_there() {
+            let start = Instant::now();
+            while is_there() && start.elapsed() < Duration::from_secs(60) {
                 thread::sleep(Duration::from_millis(1));
             }
         };

@@ -240,18 +240,18 @@ fn with_segment(jpeg: &[u8], marker: u8, content: &[u8]) -> Vec<u8> {
 fn what_lies_beside_the_picture_is_left_out_with_a_remark() {
     let source = jpeg(45, 31);
     let plain = decode(&source, &TARGET).unwrap();
-    assert_eq!(plain.0.remark(&TARGET), None);
+    assert_eq!(plain.0.remarks(&TARGET), []);
     let plain = encode(&plain.0, plain.1, &TARGET).unwrap();
     let padded = [&source[..], &[0; 100]].concat();
-    assert_eq!(decode(&padded, &TARGET).unwrap().0.remark(&TARGET), None);
+    assert_eq!(decode(&padded, &TARGET).unwrap().0.remarks(&TARGET), []);
 
     let preview = with_segment(&source, 0xe0, b"JFXX\0\x10");
     let behind = [&source[..], &source[..]].concat();
     let png = Target { format: Some(Format::Png), ..TARGET };
     for with_more in [preview, behind] {
         let (decoded, slot) = decode(&with_more, &TARGET).unwrap();
-        assert_eq!(decoded.remark(&TARGET), Some(Remark::PictureAlone));
-        assert_eq!(decoded.remark(&png), Some(Remark::PictureAlone));
+        assert_eq!(decoded.remarks(&TARGET), [Remark::PictureAlone]);
+        assert_eq!(decoded.remarks(&png), [Remark::PictureAlone]);
         assert!(encode(&decoded, slot, &TARGET).unwrap() == plain);
     }
 }
@@ -261,8 +261,8 @@ fn xmp_that_goes_on_is_kept_in_a_jpeg_and_told_of_in_another_format() {
     let extended = b"http://ns.adobe.com/xmp/extension/\0and so on";
     let (decoded, slot) = decode(&with_segment(&jpeg(45, 31), 0xe1, extended), &TARGET).unwrap();
     let png = Target { format: Some(Format::Png), ..TARGET };
-    assert_eq!(decoded.remark(&png), Some(Remark::PartOfXmp));
-    assert_eq!(decoded.remark(&TARGET), None);
+    assert_eq!(decoded.remarks(&png), [Remark::PartOfXmp]);
+    assert_eq!(decoded.remarks(&TARGET), []);
     let written = encode(&decoded, slot, &TARGET).unwrap();
     assert!(written.windows(extended.len()).any(|part| part == extended));
 }

@@ -131,18 +131,18 @@ fn metadata_without_a_place_is_told_of() {
     let remark = |metadata: Metadata, to| {
         let (mut decoded, _) = decode(&with_all, &target(to)).unwrap();
         decoded.metadata = metadata;
-        decoded.remark(&target(to))
+        decoded.remarks(&target(to))
     };
     let profile = Metadata { icc: Some(icc()), ..Metadata::default() };
     let exif = Metadata { exif: Some(exif()), ..Metadata::default() };
     for to in WITH_METADATA {
-        assert_eq!(remark(metadata(), to), None, "{to}");
+        assert_eq!(remark(metadata(), to), [], "{to}");
     }
-    assert_eq!(remark(profile.clone(), Format::Bmp), None);
+    assert_eq!(remark(profile.clone(), Format::Bmp), []);
     for (metadata, to) in [(profile, Format::Pnm), (exif.clone(), Format::Pnm), (exif, Format::Bmp)] {
-        assert_eq!(remark(metadata, to), Some(Remark::WithoutMetadata), "{to}");
+        assert_eq!(remark(metadata, to), [Remark::WithoutMetadata], "{to}");
     }
-    assert_eq!(remark(Metadata::default(), Format::Pnm), None);
+    assert_eq!(remark(Metadata::default(), Format::Pnm), []);
 }
 
 #[test]

@@ -242,9 +242,9 @@ fn layers_are_left_out_with_a_remark() {
     const LAYERS: u16 = 37724;
     let file = PLAIN.file(&PLAIN.samples(), |tags| tags.push((LAYERS, vec![0xab; 40])));
     let (picture, slot) = decode(&file, &TARGET).unwrap();
-    assert_eq!(picture.remark(&TARGET), Some(Remark::WithoutLayers));
+    assert_eq!(picture.remarks(&TARGET), [Remark::WithoutLayers]);
     let (again, _) = decode(&encode(&picture, slot, &TARGET).unwrap(), &TARGET).unwrap();
-    assert_eq!(again.remark(&TARGET), None);
+    assert_eq!(again.remarks(&TARGET), []);
 }
 
 #[test]
@@ -328,18 +328,23 @@ fn lzw_tiles_of_few_codes_are_read_beyond_the_edge() {
 
 #[test]
 fn tiles_may_lie_in_planes() {
-    const SIDE: usize = 64;
+    planes_in_tiles(64);
+    // As long as the picture's rows of all three.
+    planes_in_tiles(3 * WIDTH);
+}
+
+fn planes_in_tiles(side: usize) {
     let form = Form { channels: 3, bytes: 2, ..PLAIN };
     let samples = form.samples();
-    let (across, down) = (WIDTH.div_ceil(SIDE), HEIGHT.div_ceil(SIDE));
+    let (across, down) = (WIDTH.div_ceil(side), HEIGHT.div_ceil(side));
     let sample = |plane: usize, x: usize, y: usize| {
         let at = 2 * (3 * (y * WIDTH + x) + plane);
         let inside = x < WIDTH && y < HEIGHT;
         if inside { u16::from_ne_bytes([samples[at], samples[at + 1]]) } else { 0xeeee }.to_le_bytes()
     };
     let tile = |i: usize| -> Vec<u8> {
-        let (plane, left, top) = (i / (across * down), i % across * SIDE, i / across % down * SIDE);
-        (0..SIDE * SIDE).flat_map(|i| sample(plane, left + i % SIDE, top + i / SIDE)).collect()
+        let (plane, left, top) = (i / (across * down), i % across * side, i / across % down * side);
+        (0..side * side).flat_map(|i| sample(plane, left + i % side, top + i / side)).collect()
     };
     let tiles: Vec<Vec<u8>> = (0..3 * across * down).map(tile).collect();
     let deflate = |tile: &Vec<u8>| {
@@ -354,11 +359,11 @@ fn tiles_may_lie_in_planes() {
         [(1, tiles.clone()), (5, tiles.iter().map(lzw).collect()), (8, tiles.iter().map(deflate).collect())]
     {
         let file = compressed(form, &tiles, |tags| {
-            in_tiles(SIDE, tags);
+            in_tiles(side, tags);
             first(259, |_| compression)(tags);
             tags.push((284, vec![2]));
         });
-        assert!(decoded(&file).unwrap() == samples, "{compression}");
+        assert!(decoded(&file).unwrap() == samples, "{compression}, {side}");
     }
 }
 

@@ -36,7 +36,7 @@ fn an_input_that_comes_back_does_not_count_as_done_by_anothers_output() {
 }
 
 #[test]
-fn a_ledger_that_turns_out_to_be_damaged_costs_rework_and_nothing_else() {
+fn work_goes_on_with_a_new_ledger_where_one_turns_out_to_be_damaged() {
     let place = Place::with(&["in/a.pgm"]);
     let damage = || {
         let file = File::options().write(true).open(place.path("out/.histeqd/ledger.sqlite")).unwrap();

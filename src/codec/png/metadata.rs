@@ -13,12 +13,14 @@ const XMP_KEYWORD: &[u8] = b"XML:com.adobe.xmp";
 /// More bytes than a profile or an XMP packet has; a few compressed ones may claim any number.
 const MOST: u64 = 16 << 20;
 
-/// What the chunks hold. What is damaged in itself is no metadata, as others have it.
+/// What the chunks hold, of each kind the first: there should be no other, and any number could be compressed. What is damaged in
+/// itself is no metadata, as others have it.
 pub(super) fn read(chunks: &Chunks<'_>) -> Result<Metadata, String> {
+    let is_xmp = |content: &&[u8]| split_at_zero(content).is_some_and(|(keyword, _)| keyword == XMP_KEYWORD);
     Ok(Metadata {
-        icc: chunks.all(b"iCCP").find_map(icc).transpose()?,
+        icc: chunks.all(b"iCCP").next().and_then(icc).transpose()?,
         exif: chunks.all(b"eXIf").find_map(exif_body).map(<[u8]>::to_vec),
-        xmp: chunks.all(b"iTXt").find_map(xmp).transpose()?,
+        xmp: chunks.all(b"iTXt").find(is_xmp).and_then(xmp).transpose()?,
         resolution: chunks.all(b"pHYs").find_map(resolution),
     })
 }
@@ -37,12 +39,11 @@ fn icc(content: &[u8]) -> Option<Result<Vec<u8>, String>> {
 
 /// The packet of an iTXt chunk: keyword, whether it is compressed, by which method, language, keyword in that, text.
 fn xmp(content: &[u8]) -> Option<Result<Vec<u8>, String>> {
-    let (keyword, behind) = split_at_zero(content)?;
+    let (_, behind) = split_at_zero(content)?;
     let (&[compressed, method], behind) = behind.split_first_chunk()?;
     let (_, behind) = split_at_zero(behind)?;
     let (_, text) = split_at_zero(behind)?;
     let text = match (compressed, method) {
-        _ if keyword != XMP_KEYWORD => return None,
         (0, _) => Ok(text.to_vec()),
         (1, 0) => decompress(text, "XMP")?,
         _ => return None,
@@ -91,16 +92,13 @@ mod tests {
         assert_eq!(icc(b"name\0\0damaged"), None);
         assert_eq!(icc(b"name"), None);
 
-        let itxt = |keyword: &[u8], flag: u8, text: &[u8]| {
-            xmp(&[keyword, &[0, flag, 0], b"en\0packet\0", text].concat())
-        };
+        let itxt = |flag: u8, text: &[u8]| xmp(&[XMP_KEYWORD, &[0, flag, 0], b"en\0packet\0", text].concat());
         let packet = b"<x:xmpmeta/>";
-        assert_eq!(itxt(XMP_KEYWORD, 0, packet), Some(Ok(packet.to_vec())));
-        assert_eq!(itxt(XMP_KEYWORD, 1, &compressed(packet)), Some(Ok(packet.to_vec())));
-        assert_eq!(itxt(XMP_KEYWORD, 0, b"\xff"), None);
-        assert_eq!(itxt(XMP_KEYWORD, 1, packet), None);
-        assert_eq!(itxt(XMP_KEYWORD, 2, packet), None);
-        assert_eq!(itxt(b"Comment", 0, packet), None);
+        assert_eq!(itxt(0, packet), Some(Ok(packet.to_vec())));
+        assert_eq!(itxt(1, &compressed(packet)), Some(Ok(packet.to_vec())));
+        assert_eq!(itxt(0, b"\xff"), None);
+        assert_eq!(itxt(1, packet), None);
+        assert_eq!(itxt(2, packet), None);
         assert_eq!(xmp(&xmp_chunk(packet)), Some(Ok(packet.to_vec())));
     }
 

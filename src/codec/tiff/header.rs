@@ -130,11 +130,11 @@ impl Header {
         self.row_bytes(width) / self.planes()
     }
 
-    /// Bytes of the largest strip or tile that passes through a buffer, which one as wide as the picture does not.
+    /// Bytes of the largest strip or tile that passes through a buffer, which one as wide as the picture does not, but of a plane.
     pub(super) fn buffer_bytes(&self) -> u64 {
         let row = self.row_bytes(self.layout.width);
         let bytes = |part| (self.part_row_bytes(part) as u64).saturating_mul(u64::from(part.1));
-        self.part.filter(|&part| self.part_row_bytes(part) != row).map_or(0, bytes)
+        self.part.filter(|&part| self.planar || self.part_row_bytes(part) != row).map_or(0, bytes)
     }
 
     /// The width that the decoder is to believe: that of whole tiles, where it would cut those at the edge.

@@ -24,7 +24,7 @@ pub(super) fn read(
         let (left, top) = (place % across * part_row, place / across * rows);
         let inside = rows.min(height - top);
         let place = &mut target[top * row..][..inside * row];
-        if part_row == row {
+        if part_row == row && !header.planar {
             fetch(index, place)?;
             continue;
         }
