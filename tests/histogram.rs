@@ -257,7 +257,8 @@ fn a_pipe_is_written_to_and_a_link_leads_to_the_file_that_is_written() {
     let table = place.run("histogram in --bins 4 --out -").exits(0).stdout();
     assert!(from_csv(&table) == expected(4));
     let script = format!(
-        "mkfifo table plot.svg && (cat plot.svg >plotted & cat table >copy & wait) &
+        "mkfifo table plot.svg || exit
+        timeout 60 cat plot.svg >plotted & timeout 60 cat table >copy &
         '{}' histogram in/1-256.pam --bins 4 --out table --plot plot.svg --quiet && wait && test -p table -a -p plot.svg",
         crate::harness::binary()
     );
