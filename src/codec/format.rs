@@ -49,7 +49,10 @@ impl Format {
         }
     }
 
-    /// Tells a format by the first bytes of a file.
+    /// As many first bytes tell a format.
+    pub const HEAD: usize = 18;
+
+    /// Tells a format by the first bytes of a file, [`Format::HEAD`] or more.
     pub fn sniff(head: &[u8]) -> Option<Self> {
         match head {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),

@@ -204,3 +204,21 @@ fn encode_error(error: EncodingError) -> CodecError {
 fn malformed(reason: impl Into<String>) -> CodecError {
     CodecError::malformed(Format::Png, reason)
 }
+
+/// What the tests of the modules here work with.
+#[cfg(test)]
+mod tests {
+    use super::PngLevel;
+
+    pub(super) const LEVELS: [PngLevel; 3] = [PngLevel::Fast, PngLevel::Balanced, PngLevel::Small];
+
+    /// Bytes that look random, other ones for each seed.
+    pub(super) fn noise(length: usize, seed: u32) -> Vec<u8> {
+        let mut state = seed;
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..length).map(next).collect()
+    }
+}

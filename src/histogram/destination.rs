@@ -14,9 +14,6 @@ use crate::source::{Job, Plan};
 /// As many symbolic links as Linux follows.
 const LINKS: usize = 40;
 
-/// First bytes of a file that tell its format.
-const HEAD: u64 = 18;
-
 /// What is there and no regular file, opened to be written to as it is: another file must not take its place. `None` where a
 /// file is to appear.
 pub(super) fn stream(path: &Path) -> Option<io::Result<File>> {
@@ -64,7 +61,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 /// Whether a job's file is, or has to be, a picture: an older table in the input folder is none.
 fn is_picture(job: &Job) -> bool {
     let mut head = Vec::new();
-    let read = File::open(&job.input).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    let read = File::open(&job.input).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
     job.must_be_a_picture() || read.is_err() || Format::sniff(&head).is_some()
 }
 

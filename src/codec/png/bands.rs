@@ -204,10 +204,9 @@ fn combined(first: u32, second: u32, length: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{LEVELS, noise};
     use super::*;
     use crate::picture::{Depth, Pixel};
-
-    const LEVELS: [PngLevel; 3] = [PngLevel::Fast, PngLevel::Balanced, PngLevel::Small];
 
     /// Smooth and noisy in turns, as big-endian samples.
     fn scene(layout: &Layout) -> Vec<u8> {
@@ -313,18 +312,9 @@ mod tests {
     #[test]
     fn matches_reach_into_the_band_before() {
         let layout = Layout { width: 1000, height: 2000, pixel: Pixel::Gray, depth: Depth::Eight };
-        let pixels: Vec<u8> = scene(&layout).chunks(8000).flat_map(|_| noise(8000)).collect();
+        let pixels: Vec<u8> = scene(&layout).chunks(8000).flat_map(|_| noise(8000, 1)).collect();
         let (whole, bands) = stream(&layout, &pixels, PngLevel::Small, 1);
         assert!(bands > 3 && whole.len() < pixels.len() / 10, "{} bytes in {bands} bands", whole.len());
-    }
-
-    fn noise(length: usize) -> Vec<u8> {
-        let mut state = 1_u32;
-        let next = |_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        };
-        (0..length).map(next).collect()
     }
 
     #[test]
@@ -334,7 +324,7 @@ mod tests {
             checksum.write(bytes);
             checksum.finish()
         };
-        let bytes = [noise(200_000), vec![255; 200_000], vec![0; 70_000]].concat();
+        let bytes = [noise(200_000, 1), vec![255; 200_000], vec![0; 70_000]].concat();
         for at in [0, 1, 65_520, 65_521, 65_522, 131_042, 400_000, bytes.len()] {
             let (first, second) = bytes.split_at(at);
             assert_eq!(combined(of(first), of(second), second.len()), of(&bytes), "split at {at}");

@@ -81,18 +81,13 @@ mod tests {
     use super::*;
     use crate::codec::PngLevel;
     use crate::codec::png::bands;
+    use crate::codec::png::tests::{LEVELS, noise};
     use crate::cores::Cores;
     use crate::picture::{Depth, Layout, Pixel};
 
-    const LEVELS: [PngLevel; 3] = [PngLevel::Fast, PngLevel::Balanced, PngLevel::Small];
-
     fn pixels(layout: &Layout) -> Vec<u8> {
-        let mut state = 1_u32;
-        let byte = |at: usize| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (at / 777) as u8 ^ (state >> 29) as u8
-        };
-        (0..layout.bytes() as usize).map(byte).collect()
+        let noise = noise(layout.bytes() as usize, 1).into_iter();
+        noise.enumerate().map(|(at, byte)| (at / 777) as u8 ^ byte >> 5).collect()
     }
 
     fn stream(layout: &Layout, pixels: &[u8], level: PngLevel) -> Vec<u8> {

@@ -270,16 +270,8 @@ mod diagonals {
 #[cfg(test)]
 mod tests {
     use super::super::filter::filter;
+    use super::super::tests::noise;
     use super::*;
-
-    fn noise(length: usize, seed: u32) -> Vec<u8> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        };
-        (0..length).map(|_| next()).collect()
-    }
 
     #[test]
     fn rows_of_every_filter_and_size_come_back() {
