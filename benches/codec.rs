@@ -54,7 +54,7 @@ fn decode(file: &mut File, buffer: &mut Vec<u8>, slot: &mut Vec<u8>, target: &Ta
     let opened = codec::open(file, buffer, &LIMITS, target).expect("a picture of ours");
     slot.resize(opened.slot_bytes(), 0);
     let workspace = vec![0; opened.workspace().bytes as usize];
-    opened.decode(slot, workspace).expect("a picture of ours")
+    opened.decode(slot, workspace, &Cores::none()).expect("a picture of ours")
 }
 
 fn codecs(criterion: &mut Criterion) {

@@ -98,5 +98,5 @@ fn read(file: &mut File, target: &Target, slot: &mut Vec<u8>, before: u8) -> Res
     slot.clear();
     slot.resize(opened.slot_bytes(), before);
     let workspace = vec![0; opened.workspace().bytes as usize];
-    opened.decode(slot, workspace)
+    opened.decode(slot, workspace, &Cores::none())
 }

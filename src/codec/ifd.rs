@@ -291,34 +291,6 @@ fn place_of(entry: &[u8], at: usize, form: Form, bytes: usize) -> Option<Place> 
     (offset.checked_add(length)? <= bytes).then_some(Place { offset, length })
 }
 
-/// The entry of a tag in the directory at `offset`, made a single SHORT, or LONG if it needs to be, and where it stands; `None` if there
-/// is no such entry.
-///
-/// # Errors
-/// As [`read_from`].
-pub(super) fn changed(
-    bytes: &mut impl Bytes,
-    form: Form,
-    offset: usize,
-    tag: u16,
-    value: u32,
-) -> io::Result<Option<(usize, Vec<u8>)>> {
-    let table = Table::read(bytes, form, offset)?;
-    let is_tag = |(_, entry): &(usize, &[u8])| form.number(&entry[..2]) == u64::from(tag);
-    let Some((at, entry)) = table.entries(form).find(is_tag) else { return Ok(None) };
-    let mut entry = entry.to_vec();
-    let room = form.offset_bytes();
-    let (kind, size) = if value > 0xffff { (4, 4) } else { (3, 2) };
-    for (at, length, value) in [(2, 2, kind), (4, room, 1), (4 + room, size, value)] {
-        let field = &mut entry[at..at + length];
-        field.copy_from_slice(&u64::from(value).to_le_bytes()[..length]);
-        if form.big_endian {
-            field.reverse();
-        }
-    }
-    Ok(Some((at, entry)))
-}
-
 /// As what kind of value a tag's bytes are to be turned: IPTC's are bytes, also where a writer calls them numbers of four.
 fn unit_kind(tag: u16, kind: u16) -> u16 {
     const IPTC: u16 = 33723;
@@ -417,24 +389,6 @@ mod tests {
         let (form, offset) = header(file).unwrap();
         let (directory, _) = read(file, form, offset).unwrap();
         assert_eq!(directory.bytes(33723), Some(&b"\x1c\x02\0\0"[..]));
-    }
-
-    #[test]
-    fn a_changed_entry_is_one_number() {
-        for (order, big_endian) in [(b"II*\0\x08\0\0\0", false), (b"MM\0*\0\0\0\x08", true)] {
-            let form = Form { big_endian, big: false };
-            let entry = if big_endian {
-                b"\0\x01\x01\x02\0\x03\0\0\0\x03\0\0\0\x1a\0\0\0\0"
-            } else {
-                b"\x01\0\x02\x01\x03\0\x03\0\0\0\x1a\0\0\0\0\0\0\0"
-            };
-            let mut file = [&order[..], entry, &[0, 8, 0, 8, 0, 8]].concat();
-            for value in [8, 70_000] {
-                let (at, entry) = changed(&mut &*file, form, 8, 258, value).unwrap().unwrap();
-                file[at..][..entry.len()].copy_from_slice(&entry);
-                assert_eq!(read(&file, form, 8).unwrap().0.numbers(258), Some(vec![u64::from(value)]));
-            }
-        }
     }
 
     #[test]

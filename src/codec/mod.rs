@@ -279,13 +279,18 @@ impl Opened<'_> {
 
     /// Decodes into the front of `slot`, of which at least [`Opened::slot_bytes`] must be there. What it holds after an error is
     /// anything. `workspace` is [`Opened::workspace`]'s, all zero; where it is shorter, the decoder takes memory of its own. It is
-    /// dropped as soon as it is no longer needed.
+    /// dropped as soon as it is no longer needed. Idle `cores` may help.
     ///
     /// # Errors
     /// [`CodecError::Malformed`] above all: also a file that ends too early is one, never half a picture.
-    pub fn decode(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
+    pub fn decode(
+        self,
+        slot: &mut [u8],
+        workspace: impl AsMut<[u8]>,
+        cores: &Cores,
+    ) -> Result<Decoded, CodecError> {
         let needed = self.slot_bytes();
-        self.decode_as(false, &mut slot[..needed], workspace)
+        self.decode_as(false, &mut slot[..needed], workspace, cores)
     }
 
     /// As [`Opened::decode`], for a device that encodes the picture, an [`Opened::compressed`] one: behind its pixels lie those of its
@@ -295,7 +300,7 @@ impl Opened<'_> {
     /// As [`Opened::decode`].
     pub fn decode_planes(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
         let needed = self.planes_bytes() + self.file_bytes as usize;
-        self.decode_as(true, &mut slot[..needed], workspace)
+        self.decode_as(true, &mut slot[..needed], workspace, &Cores::none())
     }
 
     fn decode_as(
@@ -303,6 +308,7 @@ impl Opened<'_> {
         planes: bool,
         slot: &mut [u8],
         workspace: impl AsMut<[u8]>,
+        cores: &Cores,
     ) -> Result<Decoded, CodecError> {
         let (format, gray) = (self.format, self.gray);
         let payload = guard(
@@ -313,7 +319,7 @@ impl Opened<'_> {
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::Pnm(pnm) => pnm.decode(slot),
-                Source::Tiff(tiff) => tiff.decode(slot),
+                Source::Tiff(tiff) => tiff.decode(slot, cores),
                 Source::Bmp(bmp) => bmp.decode(slot),
                 Source::WebP(webp) => webp.decode(slot),
             },
@@ -467,6 +473,16 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bytes that look random, other ones for each seed.
+    pub(super) fn noise(length: usize, seed: u32) -> Vec<u8> {
+        let mut state = seed;
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..length).map(next).collect()
+    }
 
     #[test]
     fn a_panic_in_a_codec_is_an_error_with_its_text() {

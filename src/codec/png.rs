@@ -211,14 +211,4 @@ mod tests {
     use super::PngLevel;
 
     pub(super) const LEVELS: [PngLevel; 3] = [PngLevel::Fast, PngLevel::Balanced, PngLevel::Small];
-
-    /// Bytes that look random, other ones for each seed.
-    pub(super) fn noise(length: usize, seed: u32) -> Vec<u8> {
-        let mut state = seed;
-        let next = |_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        };
-        (0..length).map(next).collect()
-    }
 }

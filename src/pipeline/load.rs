@@ -139,7 +139,7 @@ impl Stages<'_> {
         let slot = slots.whole.bytes_mut();
         let decoded = match content {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
-            _ => opened.decode(slot, workspace)?,
+            _ => opened.decode(slot, workspace, self.cores)?,
         };
         clock.mark(Stage::Decode);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));

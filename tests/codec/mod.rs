@@ -38,7 +38,7 @@ pub(crate) fn decode_file(
     let layout = opened.layout();
     let mut slot = vec![0x5a; opened.slot_bytes()];
     let workspace = vec![0; opened.workspace().bytes as usize];
-    let decoded = opened.decode(&mut slot, workspace)?;
+    let decoded = opened.decode(&mut slot, workspace, &Cores::new(3))?;
     assert_eq!(decoded.layout, layout, "the header and the decoder agree");
     Ok((decoded, slot))
 }

@@ -109,7 +109,7 @@ pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut buffer = Vec::new();
     let opened = codec::open(&mut file, &mut buffer, &limits, &TARGET).unwrap();
     let mut slot = vec![0; opened.slot_bytes()];
-    let decoded = opened.decode(&mut slot, &mut []).unwrap();
+    let decoded = opened.decode(&mut slot, &mut [], &Cores::none()).unwrap();
     let chroma = slot.split_off(decoded.layout.bytes() as usize);
     (slot, chroma)
 }

@@ -204,8 +204,9 @@ fn combined(first: u32, second: u32, length: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{LEVELS, noise};
+    use super::super::tests::LEVELS;
     use super::*;
+    use crate::codec::tests::noise;
     use crate::picture::{Depth, Pixel};
 
     /// Smooth and noisy in turns, as big-endian samples.

@@ -81,7 +81,8 @@ mod tests {
     use super::*;
     use crate::codec::PngLevel;
     use crate::codec::png::bands;
-    use crate::codec::png::tests::{LEVELS, noise};
+    use crate::codec::png::tests::LEVELS;
+    use crate::codec::tests::noise;
     use crate::cores::Cores;
     use crate::picture::{Depth, Layout, Pixel};
 

@@ -270,8 +270,8 @@ mod diagonals {
 #[cfg(test)]
 mod tests {
     use super::super::filter::filter;
-    use super::super::tests::noise;
     use super::*;
+    use crate::codec::tests::noise;
 
     #[test]
     fn rows_of_every_filter_and_size_come_back() {

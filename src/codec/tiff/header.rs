@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
+use super::super::CodecError;
 use super::super::ifd::{self, Directory, Form};
-use super::super::{CodecError, Limits};
+use super::method::Method;
 use super::reader::Reader;
-use super::write::Compression;
-use super::{malformed, tags};
+use super::{malformed, tags, unsupported};
 use crate::picture::{Depth, Layout, Pixel};
 
 /// How samples become colours.
@@ -33,14 +33,16 @@ pub(super) struct Header {
     pub(super) planar: bool,
     /// Whether it has tiles rather than strips.
     pub(super) tiled: bool,
-    /// Width and rows of the strips or tiles, where they are read one by one, tiles with what lies beyond the picture's edge.
-    pub(super) part: Option<(u32, u32)>,
+    /// Width and rows of the strips or tiles, tiles with what lies beyond the picture's edge.
+    pub(super) part: (u32, u32),
     pub(super) colours: Colours,
     /// The value of the tag ExtraSamples, if there is one extra sample.
     pub(super) extra_sample: Option<u16>,
-    pub(super) compression: Compression,
-    /// The value of the tag Compression.
-    pub(super) method: u64,
+    pub(super) method: Method,
+    /// Whether samples are stored as differences.
+    pub(super) predicted: bool,
+    /// Whether the lowest bit of a byte comes first.
+    pub(super) bits_turned: bool,
 }
 
 impl Header {
@@ -54,8 +56,7 @@ impl Header {
         refuse_formats(directory)?;
         let bits = bits(directory)?;
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
-        let method = number(tags::COMPRESSION, 1);
-        let compression = compression(method)?;
+        let method = Method::new(number(tags::COMPRESSION, 1))?;
         let (colours, colour_samples) = colours(directory, method)?;
         let extra_sample = extra_sample(directory, samples, colour_samples)?;
         refuse_depths(directory, bits, method, colours)?;
@@ -74,10 +75,8 @@ impl Header {
         }
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
-        // Of LZW's tiles the tiff crate, row by row, loses what its decoder still holds when the end of a row is the end of a code.
         let tiled = directory.get(tags::TILE_OFFSETS).is_some();
-        let one_by_one = planar || method == tags::JPEG || tiled && method == tags::LZW;
-        let part = if one_by_one { Some(part(directory, &layout, tiled)?) } else { None };
+        let part = part(directory, &layout, tiled)?;
         Ok(Self {
             form,
             layout,
@@ -88,21 +87,10 @@ impl Header {
             part,
             colours,
             extra_sample,
-            compression,
             method,
+            predicted: method.is_predicted() && directory.number(tags::PREDICTOR) == Some(2),
+            bits_turned: directory.number(tags::FILL_ORDER) == Some(2),
         })
-    }
-
-    /// Refuses tiles whose pixels would take more memory than the limits let a picture take.
-    pub(super) fn check_parts(&self, limits: &Limits) -> Result<(), CodecError> {
-        match self.part {
-            Some((width, rows)) if self.buffer_bytes() > limits.max_bytes => Err(CodecError::TooLarge {
-                what: format!("a tile of {width}x{rows} pixels"),
-                limit: format!("{} bytes", limits.max_bytes),
-                flag: "--max-bytes",
-            }),
-            _ => Ok(()),
-        }
     }
 
     /// Whether samples are narrower than the ones delivered.
@@ -125,51 +113,39 @@ impl Header {
         if self.planar { self.samples } else { 1 }
     }
 
+    /// Rows of a strip or tile.
+    pub(super) fn rows(&self) -> usize {
+        self.part.1 as usize
+    }
+
+    /// How many strips or tiles of a plane lie beside each other.
+    pub(super) fn across(&self) -> usize {
+        self.layout.width.div_ceil(self.part.0) as usize
+    }
+
+    /// How many strips or tiles of a plane lie below each other.
+    pub(super) fn down(&self) -> usize {
+        self.layout.height.div_ceil(self.part.1) as usize
+    }
+
     /// Bytes of a row of a strip or tile.
-    pub(super) fn part_row_bytes(&self, (width, _): (u32, u32)) -> usize {
-        self.row_bytes(width) / self.planes()
+    pub(super) fn part_row_bytes(&self) -> usize {
+        self.row_bytes(self.part.0) / self.planes()
     }
 
-    /// Bytes of the largest strip or tile that passes through a buffer, which one as wide as the picture does not, but of a plane.
+    /// Bytes of a strip or tile.
+    pub(super) fn part_bytes(&self) -> u64 {
+        (self.part_row_bytes() as u64).saturating_mul(u64::from(self.part.1))
+    }
+
+    /// Whether the rows of strips or tiles are those of the picture.
+    pub(super) fn is_straight(&self) -> bool {
+        !self.planar && self.part_row_bytes() == self.row_bytes(self.layout.width)
+    }
+
+    /// Bytes of the buffer that a strip or tile passes through.
     pub(super) fn buffer_bytes(&self) -> u64 {
-        let row = self.row_bytes(self.layout.width);
-        let bytes = |part| (self.part_row_bytes(part) as u64).saturating_mul(u64::from(part.1));
-        self.part.filter(|&part| self.planar || self.part_row_bytes(part) != row).map_or(0, bytes)
-    }
-
-    /// The width that the decoder is to believe: that of whole tiles, where it would cut those at the edge.
-    pub(super) fn told_width(&self) -> u32 {
-        let width = self.layout.width;
-        self.part.and_then(|(part, _)| width.checked_next_multiple_of(part)).unwrap_or(width)
-    }
-
-    /// What to tell the decoder instead of the truth, so that it delivers samples as they are stored and leaves it to us to make
-    /// colours of them: packed bits are gray bytes, palette indices and inverted gray are gray, an extra sample is alpha, and there is
-    /// no predictor where the compression has none.
-    pub(super) fn disguise(&self, directory: &Directory) -> Vec<(u16, u32)> {
-        let mut tags = Vec::new();
-        let mut width = self.told_width();
-        // Group 4 needs the true width. One bit that goes without saying cannot be said otherwise, and is delivered as it is.
-        let says_bits = directory.get(tags::BITS_PER_SAMPLE).is_some();
-        if self.is_packed() && self.method != tags::GROUP_4 && says_bits {
-            tags.extend([(tags::BITS_PER_SAMPLE, 8), (tags::SAMPLES_PER_PIXEL, 1)]);
-            width = self.row_bytes(width) as u32;
-            let tile = directory.number(tags::TILE_WIDTH).and_then(|width| u32::try_from(width).ok());
-            tags.extend(tile.map(|width| (tags::TILE_WIDTH, self.row_bytes(width) as u32)));
-            tags.push((tags::PHOTOMETRIC, u32::from(tags::BLACK_IS_ZERO)));
-        } else if matches!(self.colours, Colours::WhiteIsZero | Colours::Palette) {
-            tags.push((tags::PHOTOMETRIC, u32::from(tags::BLACK_IS_ZERO)));
-        }
-        if self.extra_sample.is_some() {
-            tags.push((tags::EXTRA_SAMPLES, u32::from(tags::UNASSOCIATED)));
-        }
-        if width != self.layout.width {
-            tags.push((tags::WIDTH, width));
-        }
-        if !is_predicted(self.method) {
-            tags.push((tags::PREDICTOR, 1));
-        }
-        tags
+        if self.is_straight() { 0 } else { self.part_bytes() }
     }
 }
 
@@ -261,37 +237,15 @@ fn bits(directory: &Directory) -> Result<u32, CodecError> {
     }
 }
 
-fn compression(method: u64) -> Result<Compression, CodecError> {
-    let name = match method {
-        tags::STORED => return Ok(Compression::Stored),
-        tags::LZW | 32773 => return Ok(Compression::Lzw), // PackBits has had its day; every reader has both
-        tags::GROUP_4 | tags::JPEG | tags::DEFLATE | tags::OLD_DEFLATE => return Ok(Compression::Deflate),
-        2 | 3 => "CCITT RLE or group 3",
-        6 => "old-style JPEG",
-        32771 => "CCITT RLE",
-        33003 | 33005 | 34712 => "JPEG 2000",
-        34925 => "LZMA",
-        50000 => "Zstandard",
-        50001 => "WebP",
-        _ => return Err(unsupported(format!("a TIFF compressed by method {method}"))),
-    };
-    Err(unsupported(format!("a TIFF compressed by {name}")))
-}
-
-/// Whether the tag Predictor means anything with a compression. Writers that copy tags put it where it does not.
-fn is_predicted(method: u64) -> bool {
-    matches!(method, tags::LZW | tags::DEFLATE | tags::OLD_DEFLATE)
-}
-
 /// How samples become colours, and how many of a pixel's do.
-fn colours(directory: &Directory, method: u64) -> Result<(Colours, usize), CodecError> {
+fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), CodecError> {
     match directory.number(tags::PHOTOMETRIC) {
         Some(0) => Ok((Colours::WhiteIsZero, 1)),
         Some(1) => Ok((Colours::Direct, 1)),
         Some(2) => Ok((Colours::Direct, 3)),
         Some(3) => Ok((Colours::Palette, 1)),
         Some(5) => Err(unsupported("a CMYK TIFF")),
-        Some(tags::YCBCR) if method == tags::JPEG => Ok((Colours::Direct, 3)), // libjpeg makes RGB of it
+        Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg makes RGB of it
         Some(tags::YCBCR) => Err(unsupported("a YCbCr TIFF without JPEG")),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
         Some(8..=10) => Err(unsupported("a CIELab TIFF")),
@@ -337,28 +291,29 @@ fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
 }
 
 /// Refuses depths in combinations that are not decoded right.
-fn refuse_depths(directory: &Directory, bits: u32, method: u64, colours: Colours) -> Result<(), CodecError> {
-    // The tiff crate reads all but JPEG as if the highest bit came first.
-    if directory.number(tags::FILL_ORDER) == Some(2) && method != tags::JPEG {
-        return Err(unsupported("a TIFF whose bits run from right to left (fill order 2)"));
-    }
+fn refuse_depths(
+    directory: &Directory,
+    bits: u32,
+    method: Method,
+    colours: Colours,
+) -> Result<(), CodecError> {
     let packed = !matches!(bits, 8 | 16);
-    if packed && is_predicted(method) && directory.number(tags::PREDICTOR).is_some_and(|p| p > 1) {
+    let predictor = directory.number(tags::PREDICTOR).filter(|_| method.is_predicted()).unwrap_or(1);
+    if packed && predictor > 1 {
         return Err(unsupported(format!("a TIFF with a predictor for samples of {bits} bits")));
+    }
+    if predictor > 2 {
+        return Err(unsupported(format!("a TIFF with predictor {predictor}")));
     }
     let tile = directory.number(tags::TILE_WIDTH).unwrap_or(0);
     if packed && !tile.is_multiple_of(8) {
         return Err(unsupported(format!("a TIFF with tiles of {tile} samples of {bits} bits across")));
     }
-    if bits != 8 && method == tags::JPEG || bits != 1 && method == tags::GROUP_4 {
+    if bits != 8 && method == Method::Jpeg || bits != 1 && method == Method::Group4 {
         return Err(unsupported(format!("a TIFF of {bits} bits compressed by JPEG or CCITT group 4")));
     }
     if bits > 8 && colours == Colours::Palette {
         return Err(unsupported(format!("a TIFF of {bits}-bit palette indices")));
     }
     Ok(())
-}
-
-fn unsupported(what: impl Into<String>) -> CodecError {
-    CodecError::unsupported(what, "convert it to an 8- or 16-bit gray or RGB TIFF first")
 }

@@ -1,59 +1,234 @@
-//! Strips and tiles that are read one by one, and put where they belong.
+//! Strips and tiles: each is read and decompressed by itself, and its samples put where they belong. Idle cores help where there are
+//! many.
 
-use super::super::CodecError;
+use std::mem;
+
+use super::super::ifd::Directory;
+use super::super::samples::swap_bytes;
+use super::super::{CodecError, Limits};
 use super::header::Header;
-use super::malformed;
+use super::jpeg::Jpegs;
+use super::method::{self, Decompression, Method, PADDING};
+use super::reader::Reader;
+use super::{io_error, malformed, predictor, tags};
+use crate::cores::Cores;
 
-/// Fills `target`, the samples of the picture as they are stored, from strips or tiles of `part`'s width and rows. `fetch` brings as
-/// many rows of the part of an index as there is room for, each of a tile's full width. What is as wide as the picture is fetched
-/// straight to its place, all else passes through a buffer.
-pub(super) fn read(
-    header: &Header,
-    part: (u32, u32),
-    target: &mut [u8],
-    mut fetch: impl FnMut(u32, &mut [u8]) -> Result<(), CodecError>,
-) -> Result<(), CodecError> {
-    let (width, height) = (header.layout.width, header.layout.height as usize);
-    let (row, part_row, rows) = (header.row_bytes(width), header.part_row_bytes(part), part.1 as usize);
-    let across = width.div_ceil(part.0) as usize;
-    let per_plane = across * height.div_ceil(rows);
-    let mut buffer = Vec::new();
-    for number in 0..per_plane * header.planes() {
-        let index = u32::try_from(number).map_err(|_| malformed("it has too many strips"))?;
-        let (plane, place) = (number / per_plane, number % per_plane);
-        let (left, top) = (place % across * part_row, place / across * rows);
-        let inside = rows.min(height - top);
-        let place = &mut target[top * row..][..inside * row];
-        if part_row == row && !header.planar {
-            fetch(index, place)?;
-            continue;
-        }
-        // The tiff crate cuts the last tiles of the first plane alone to the picture.
-        let fetched = if header.tiled && plane > 0 { rows } else { inside };
-        resize(&mut buffer, fetched * part_row)?;
-        fetch(index, &mut buffer)?;
-        for (target, samples) in place.chunks_exact_mut(row).zip(buffer.chunks_exact(part_row)) {
-            if header.planar {
-                interleave(target, samples, header, plane, left);
-            } else {
-                let inside = part_row.min(row - left);
-                target[left..][..inside].copy_from_slice(&samples[..inside]);
-            }
-        }
-    }
-    Ok(())
+/// Bytes of samples that one thread reads at a time, at least.
+const BAND: usize = 512 << 10;
+
+/// What a helper may take without being counted.
+const SMALL_CHANGE: u64 = 1 << 20;
+
+/// Where the strips or tiles of a picture lie in its file.
+#[derive(Debug)]
+pub(super) struct Places {
+    offsets: Vec<u64>,
+    lengths: Vec<u64>,
 }
 
-/// Puts samples of a plane, `left` bytes behind the first of its row, into the row of the picture. They have 8 or 16 bits.
+impl Places {
+    /// # Errors
+    /// Where there are fewer than the picture needs.
+    pub(super) fn new(directory: &Directory, header: &Header) -> Result<Self, CodecError> {
+        let tags = if header.tiled {
+            [tags::TILE_OFFSETS, tags::TILE_BYTE_COUNTS]
+        } else {
+            [tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS]
+        };
+        let [offsets, lengths] = tags.map(|tag| directory.numbers(tag).unwrap_or_default());
+        if offsets.len().min(lengths.len()) < header.across() * header.down() * header.planes() {
+            return Err(malformed("it has too few strips or tiles"));
+        }
+        Ok(Self { offsets, lengths })
+    }
+
+    /// The offset of the first.
+    pub(super) fn start(&self) -> u64 {
+        self.offsets[0]
+    }
+
+    /// Bytes of heap.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        (mem::size_of_val(&self.offsets[..]) + mem::size_of_val(&self.lengths[..])) as u64
+    }
+
+    fn longest(&self) -> u64 {
+        self.lengths.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// The strips or tiles of a picture.
+pub(super) struct Parts<'a> {
+    pub(super) file: &'a Reader<'a>,
+    pub(super) header: &'a Header,
+    pub(super) places: &'a Places,
+    /// What JPEGs have in common.
+    pub(super) jpegs: Jpegs<'a>,
+}
+
+/// What a thread reads with.
+struct Tool {
+    /// A strip or tile as it is in the file, with [`PADDING`].
+    data: Vec<u8>,
+    /// The samples of one that is not as wide as the picture.
+    samples: Vec<u8>,
+    decompression: Decompression,
+    outcome: Result<(), CodecError>,
+}
+
+impl Tool {
+    fn new() -> Self {
+        let (data, samples, decompression) = (Vec::new(), Vec::new(), Decompression::default());
+        Self { data, samples, decompression, outcome: Ok(()) }
+    }
+}
+
+impl Parts<'_> {
+    /// Fills `target`, the samples of the picture as they are stored, but those of 16 bits in native order.
+    pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
+        let header = self.header;
+        let part = header.row_bytes(header.layout.width) * header.rows();
+        let at_once = BAND.div_ceil(part);
+        let bands = target.chunks_mut(at_once.saturating_mul(part)).enumerate();
+        let work = |tool: &mut Tool, (number, band): (usize, &mut [u8])| {
+            tool.outcome = self.read_band(tool, number * at_once, band);
+        };
+        let alone = Cores::none();
+        let cores = if self.tool_bytes() <= SMALL_CHANGE { cores } else { &alone };
+        cores.in_order(bands, Tool::new, work, |tool| mem::replace(&mut tool.outcome, Ok(())))
+    }
+
+    /// Bytes of heap that reading takes beyond small change.
+    pub(super) fn tool_bytes(&self) -> u64 {
+        let header = self.header;
+        let data = self.places.longest().min(self.file.file_bytes()).min(most_data(header.part_bytes()));
+        let decompression = match header.method {
+            Method::Stored => return header.buffer_bytes(),
+            Method::Jpeg => self.jpegs.heap_bytes(data, header.part_bytes()),
+            method => method::heap_bytes(method),
+        };
+        data + decompression + header.buffer_bytes()
+    }
+
+    /// Fills a band, whose uppermost strip or row of tiles is that of a number.
+    fn read_band(&self, tool: &mut Tool, first: usize, band: &mut [u8]) -> Result<(), CodecError> {
+        let header = self.header;
+        let (row, across) = (header.row_bytes(header.layout.width), header.across());
+        for (down, rows) in (first..).zip(band.chunks_mut(header.rows() * row)) {
+            for plane in 0..header.planes() {
+                for left in 0..across {
+                    let index = (plane * header.down() + down) * across + left;
+                    if header.is_straight() {
+                        self.fetch(tool, index, rows)?;
+                    } else {
+                        let mut samples = mem::take(&mut tool.samples);
+                        resize(&mut samples, rows.len() / row * header.part_row_bytes())?;
+                        self.fetch(tool, index, &mut samples)?;
+                        place(&samples, rows, header, plane, left);
+                        tool.samples = samples;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `target` with the first rows of a strip or tile.
+    fn fetch(&self, tool: &mut Tool, index: usize, target: &mut [u8]) -> Result<(), CodecError> {
+        let header = self.header;
+        let (offset, length) = (self.places.offsets[index], self.places.lengths[index]);
+        match header.method {
+            Method::Stored if length < target.len() as u64 => {
+                return Err(malformed("a strip or tile is shorter than its rows"));
+            }
+            Method::Stored => {
+                self.file.read_at(target, offset).map_err(io_error)?;
+                turn_bits(target, header);
+            }
+            Method::Jpeg => {
+                let data = &mut tool.data;
+                let length = length.min(most_data(header.part_bytes()));
+                self.jpegs.load(self.file, offset, length, data)?;
+                return self.jpegs.decode(data, target);
+            }
+            method => {
+                let data = &mut tool.data;
+                let length = length.min(most_data(target.len() as u64));
+                load(self.file, offset, length, data)?;
+                turn_bits(data, header);
+                let row = (header.part.0, header.part_row_bytes());
+                tool.decompression.run(method, data, row, target)?;
+            }
+        }
+        if header.bits == 16 && header.form.big_endian != cfg!(target_endian = "big") {
+            swap_bytes(target);
+        }
+        if header.predicted {
+            let channels = header.samples / header.planes();
+            predictor::undo(target, header.part_row_bytes(), channels, header.layout.depth);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses strips and tiles that take more memory than the limits let a picture take.
+pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> {
+    let (width, rows) = header.part;
+    if header.buffer_bytes() <= limits.max_bytes {
+        return Ok(());
+    }
+    Err(CodecError::TooLarge {
+        what: format!("a tile of {width}x{rows} pixels"),
+        limit: format!("{} bytes", limits.max_bytes),
+        flag: "--max-bytes",
+    })
+}
+
+/// The most bytes that so many bytes of samples are compressed to by anybody who means to compress them: many times what a method can
+/// come to. What a file says beyond that is not read.
+fn most_data(samples: u64) -> u64 {
+    samples.saturating_mul(8).saturating_add(1 << 20)
+}
+
+/// Reads what is compressed, and puts padding behind it.
+fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Result<(), CodecError> {
+    file.check(offset, length).map_err(io_error)?;
+    let length = length as usize;
+    resize(data, length + PADDING)?;
+    file.read_at(&mut data[..length], offset).map_err(io_error)
+}
+
+/// Puts the samples of a plane's strip, or of the tile that is the one of a number from the left, into the rows of the picture.
+fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
+    let row = header.row_bytes(header.layout.width);
+    let part_row = header.part_row_bytes();
+    for (target, samples) in rows.chunks_exact_mut(row).zip(samples.chunks_exact(part_row)) {
+        if header.planar {
+            interleave(target, samples, header, plane, left * header.part.0 as usize);
+        } else {
+            let inside = part_row.min(row - left * part_row);
+            target[left * part_row..][..inside].copy_from_slice(&samples[..inside]);
+        }
+    }
+}
+
+/// Puts samples of a plane, which have 8 or 16 bits, into the pixels of a row from `left` on.
 fn interleave(row: &mut [u8], samples: &[u8], header: &Header, plane: usize, left: usize) {
     let bytes = header.layout.depth.bytes();
-    let pixels = row.chunks_exact_mut(header.samples * bytes).skip(left / bytes);
+    let pixels = row.chunks_exact_mut(header.samples * bytes).skip(left);
     for (pixel, sample) in pixels.zip(samples.chunks_exact(bytes)) {
         pixel[plane * bytes..][..bytes].copy_from_slice(sample);
     }
 }
 
-fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<(), CodecError> {
+/// Has the highest bit of every byte come first, if it does not.
+fn turn_bits(bytes: &mut [u8], header: &Header) {
+    if header.bits_turned {
+        bytes.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
+    }
+}
+
+pub(super) fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<(), CodecError> {
     let further = length.saturating_sub(buffer.len());
     buffer.try_reserve_exact(further).map_err(|_| CodecError::OutOfMemory { bytes: Some(length as u64) })?;
     buffer.resize(length, 0);

@@ -1,18 +1,15 @@
 //! A file that is read where it is asked for, so that pixels go from it straight into the slot.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
 use super::super::input::{HEAD, read_rest};
 use super::super::{CodecError, Limits};
 use super::ifd::Bytes;
 
-/// How much is read at a time where little is wanted: tags, the rows of tiles.
+/// How much is read at a time where little is wanted.
 const WINDOW: usize = HEAD as usize;
-
-/// From so many bytes on a read goes past the window. Libtiff's strips are of 8 KiB.
-const STRAIGHT: usize = 4 << 10;
 
 /// A file, a part of which is in memory.
 #[derive(Debug)]
@@ -24,9 +21,6 @@ pub(super) struct Reader<'a> {
     start: u64,
     /// Bytes of the whole file.
     length: u64,
-    position: u64,
-    /// What it says in other places than it does, and what.
-    patches: Vec<(u64, Vec<u8>)>,
 }
 
 impl<'a> Reader<'a> {
@@ -42,7 +36,7 @@ impl<'a> Reader<'a> {
             // A pipe has no places, and no length until it ends.
             length = read_rest(file, buffer, limits)?.len() as u64;
         }
-        Ok(Self { file, window: buffer, start: 0, length, position: 0, patches: Vec::new() })
+        Ok(Self { file, window: buffer, start: 0, length })
     }
 
     /// Bytes of the file.
@@ -55,10 +49,26 @@ impl<'a> Reader<'a> {
         self.window.capacity() as u64
     }
 
-    /// From now on the file reads as if these bytes stood at that place.
-    pub(super) fn patch(&mut self, at: u64, bytes: Vec<u8>) {
-        self.patches.push((at, bytes));
-        apply(&self.patches, self.start, self.window);
+    /// # Errors
+    /// `UnexpectedEof` where so many bytes from `offset` on are not all in the file.
+    pub(super) fn check(&self, offset: u64, length: u64) -> io::Result<()> {
+        let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
+        if inside { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Fills `into` from `offset` on.
+    ///
+    /// # Errors
+    /// As [`Reader::check`], and the system's.
+    pub(super) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.check(offset, into.len() as u64)?;
+        let ready = self.ready(offset);
+        let (known, further) = into.split_at_mut(ready.len().min(into.len()));
+        known.copy_from_slice(&ready[..known.len()]);
+        if further.is_empty() {
+            return Ok(());
+        }
+        self.file.read_exact_at(further, offset + known.len() as u64)
     }
 
     /// What is in memory from an offset on.
@@ -81,28 +91,7 @@ impl<'a> Reader<'a> {
         if filled.is_err() {
             self.window.clear();
         }
-        apply(&self.patches, offset, self.window);
         filled
-    }
-
-    /// Reads past the window.
-    fn read_straight(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(into, self.position)?;
-        apply(&self.patches, self.position, &mut into[..read]);
-        self.position += read as u64;
-        Ok(read)
-    }
-}
-
-/// Puts patches over bytes that stand at `at`.
-fn apply(patches: &[(u64, Vec<u8>)], at: u64, bytes: &mut [u8]) {
-    for (place, patch) in patches {
-        for (place, &byte) in (*place..).zip(patch) {
-            let target = place.checked_sub(at).and_then(|i| bytes.get_mut(usize::try_from(i).ok()?));
-            if let Some(target) = target {
-                *target = byte;
-            }
-        }
     }
 }
 
@@ -113,42 +102,10 @@ impl Bytes for Reader<'_> {
 
     fn at(&mut self, offset: usize, length: usize) -> io::Result<&[u8]> {
         if self.ready(offset as u64).len() < length {
-            if offset.checked_add(length).is_none_or(|end| end > self.length()) {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
+            self.check(offset as u64, length as u64)?;
             self.fill(offset as u64, length.max(WINDOW))?;
         }
         Ok(&self.ready(offset as u64)[..length])
-    }
-}
-
-impl Read for Reader<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.ready(self.position).is_empty() {
-            let left = usize::try_from(self.length.saturating_sub(self.position)).unwrap_or(usize::MAX);
-            match into.len().min(left) {
-                0 => return Ok(0),
-                length @ STRAIGHT.. => return self.read_straight(&mut into[..length]),
-                _ => self.fill(self.position, WINDOW)?,
-            }
-        }
-        let ready = self.ready(self.position);
-        let read = ready.len().min(into.len());
-        into[..read].copy_from_slice(&ready[..read]);
-        self.position += read as u64;
-        Ok(read)
-    }
-}
-
-impl Seek for Reader<'_> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let position = match to {
-            SeekFrom::Start(offset) => Some(offset),
-            SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
-            SeekFrom::End(offset) => self.length.checked_add_signed(offset),
-        };
-        self.position = position.ok_or(ErrorKind::InvalidInput)?;
-        Ok(self.position)
     }
 }
 
@@ -156,7 +113,7 @@ impl Seek for Reader<'_> {
 mod tests {
     use super::*;
     use crate::codec::input::read_head;
-    use std::io::Write;
+    use std::io::{Seek, Write};
 
     const LIMITS: Limits = Limits { max_pixels: 0, max_bytes: 1 << 20 };
 
@@ -176,13 +133,8 @@ mod tests {
 
     #[test]
     fn any_read_anywhere_gives_the_files_bytes() {
-        let mut expected = content();
-        let patches = [(WINDOW - 4, vec![1; 12]), (2 * WINDOW + 100, vec![2; 20])];
-        for (at, patch) in &patches {
-            expected[*at..][..patch.len()].copy_from_slice(patch);
-        }
-        with_reader(&content(), |reader| {
-            patches.iter().for_each(|(at, patch)| reader.patch(*at as u64, patch.clone()));
+        let expected = content();
+        with_reader(&expected, |reader| {
             let mut state = 1u32;
             let mut random = |below: usize| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -190,14 +142,13 @@ mod tests {
             };
             for _ in 0..2_000 {
                 let at = random(expected.len());
-                let length = [1, 2, 100, STRAIGHT, 2 * WINDOW][random(5)].min(expected.len() - at);
+                let length = [1, 2, 100, 4096, 2 * WINDOW][random(5)].min(expected.len() - at);
                 let wanted = &expected[at..at + length];
                 if random(3) == 0 {
                     assert!(reader.at(at, length).unwrap() == wanted, "{length} bytes at {at}");
                 } else {
                     let mut found = vec![0; length];
-                    reader.seek(SeekFrom::Start(at as u64)).unwrap();
-                    reader.read_exact(&mut found).unwrap();
+                    reader.read_at(&mut found, at as u64).unwrap();
                     assert!(found == wanted, "{length} bytes from {at} on");
                 }
             }
@@ -208,16 +159,14 @@ mod tests {
     fn nothing_comes_from_behind_the_end() {
         let content = content();
         with_reader(&content, |reader| {
-            for length in [1, STRAIGHT, 2 * WINDOW] {
-                reader.seek(SeekFrom::End(10)).unwrap();
-                assert_eq!(reader.read(&mut vec![0; length]).unwrap(), 0);
-                reader.seek(SeekFrom::End(1 - length as i64)).unwrap();
-                let error = reader.read_exact(&mut vec![0; length]).unwrap_err();
+            for length in [1, 4096, 2 * WINDOW] {
+                let at = content.len() + 1 - length;
+                let error = reader.read_at(&mut vec![0; length], at as u64).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-                let error = reader.at(content.len() + 1 - length, length).unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+                assert_eq!(reader.at(at, length).unwrap_err().kind(), ErrorKind::UnexpectedEof);
             }
             assert_eq!(reader.at(usize::MAX, 2).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+            assert_eq!(reader.check(u64::MAX, 2).unwrap_err().kind(), ErrorKind::UnexpectedEof);
         });
     }
 }

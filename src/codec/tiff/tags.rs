@@ -35,14 +35,6 @@ pub(super) const STACK_PLANES: u16 = 33629;
 pub(super) const DEPTH: u16 = 32997;
 pub(super) const ICC: u16 = 34675;
 
-/// Values of [`COMPRESSION`].
-pub(super) const STORED: u64 = 1;
-pub(super) const GROUP_4: u64 = 4;
-pub(super) const LZW: u64 = 5;
-pub(super) const JPEG: u64 = 7;
-pub(super) const DEFLATE: u64 = 8;
-pub(super) const OLD_DEFLATE: u64 = 32946;
-
 /// Photoshop's layers, which it shows in place of the picture.
 pub(super) const LAYERS: u16 = 37724;
 

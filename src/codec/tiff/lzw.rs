@@ -1,0 +1,15 @@
+//! TIFF's LZW (TIFF 6.0, section 13): codes with the highest bit first, which get longer one code earlier than they must.
+
+mod decode;
+
+pub(super) use decode::{DECODER_BYTES, Damage, Decoder, PADDING};
+
+/// Forgets all strings.
+const CLEAR: usize = 256;
+/// Ends the data.
+const END: usize = 257;
+/// The first code of a string.
+const FIRST: usize = 258;
+/// Bits of a code.
+const SHORTEST_CODE: u32 = 9;
+const LONGEST_CODE: u32 = 12;
