@@ -242,12 +242,18 @@ mod tests {
         answer
     }
 
-    #[test]
-    fn health_metrics_and_status_are_served() {
+    /// A server, its health, and where the ledger would be.
+    fn serving() -> (tempfile::TempDir, Arc<Health>, Server) {
         let folder = tempfile::tempdir().unwrap();
         let health = Arc::new(Health::new(Duration::from_secs(1)));
         let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20, 1))));
         let server = start("127.0.0.1:0".parse().unwrap(), folder.path(), &health, &metrics).unwrap();
+        (folder, health, server)
+    }
+
+    #[test]
+    fn health_metrics_and_status_are_served() {
+        let (folder, health, server) = serving();
         assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
         assert!(get(&server, "/readyz").starts_with("HTTP/1.1 503"));
         health.ready();
@@ -261,6 +267,29 @@ mod tests {
         assert!(ask(&server, "what?\r\n\r\n").starts_with("HTTP/1.1 400"));
         let head = ask(&server, "HEAD /healthz HTTP/1.1\r\n\r\n");
         assert!(head.contains("Content-Length: 3\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+
+    #[test]
+    fn who_comes_when_all_are_taken_is_answered_when_one_is_free() {
+        let (_folder, _health, server) = serving();
+        let connect = || TcpStream::connect(server.address).unwrap();
+        let mut silent: Vec<TcpStream> = (0..READERS).map(|_| connect()).collect();
+        let begun = Instant::now();
+        let mut next = connect();
+        next.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+        next.set_read_timeout(Some(3 * PAUSE)).unwrap();
+        let early = next.read(&mut [0; 1]);
+        // A machine that was busy for so long has ended some of them.
+        if begun.elapsed() < PATIENCE / 2 {
+            assert!(early.is_err(), "there was a place more than {READERS}");
+        }
+        silent.pop();
+        next.set_read_timeout(None).unwrap();
+        let mut answer = String::new();
+        next.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        drop(silent);
+        assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
     }
 
     #[test]
