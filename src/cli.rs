@@ -295,7 +295,7 @@ impl Cli {
             return Err(Error::Usage("--split-channels needs --color per-channel".to_owned()));
         }
         if self.print_config {
-            return Ok(Invocation::Print(written.resolved().to_toml()));
+            return Ok(Invocation::Print(written.explained()));
         }
         Ok(Invocation::Run(Box::new(settings)))
     }

@@ -306,6 +306,18 @@ impl Written {
         all
     }
 
+    /// Every key as a configuration file: what was written, and defaults for the rest. An `auto` stays one, so that the file is right on
+    /// another machine too, with what it comes to on this one in a comment.
+    pub fn explained(self) -> String {
+        let all = self.over(Self::defaults());
+        let (file, here) = (all.to_toml(), all.resolved().to_toml());
+        let line = |(line, here): (&str, &str)| match here.split_once(" = ") {
+            Some((_, value)) if here != line => format!("{line}  # here: {value}\n"),
+            _ => format!("{line}\n"),
+        };
+        file.lines().zip(here.lines()).map(line).collect()
+    }
+
     /// Checks that what was typed has an effect, with the method that comes out of it and in a run of that kind.
     ///
     /// # Errors

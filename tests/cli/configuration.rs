@@ -21,6 +21,18 @@ fn what_is_printed_can_be_read_back() {
 }
 
 #[test]
+fn what_the_machine_decides_is_printed_for_another_machine_too() {
+    let place = Place::new();
+    let printed = place.run("--print-config").exits(0).stdout();
+    let line = |key: &str| printed.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+    let threads = std::thread::available_parallelism().unwrap();
+    assert_eq!(line("threads"), format!("threads = \"auto\"  # here: {threads}"));
+    assert!(line("memory").starts_with("memory = \"auto\"  # here: \""), "{printed}");
+    let pinned = place.run("--print-config --threads 3 --memory 1GiB");
+    pinned.exits(0).prints("threads = 3\n").prints("memory = \"1GiB\"\n");
+}
+
+#[test]
 fn a_file_at_the_usual_place_is_read_unless_told_otherwise() {
     let place = Place::with(&["in/a.pgm"]);
     place.file("xdg/histeqd/config.toml", "format = \"png\"\n");
