@@ -1,5 +1,6 @@
 //! Which GPUs there are. CUDA is asked by a short-lived worker process, so that the main process never loads it.
 
+use std::fs;
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,10 @@ use crate::worker::{LIST_ARGS, PROGRAM};
 const DEADLINE: Duration = Duration::from_secs(60);
 /// How long a process that was killed may take to end. In a driver that hangs it may take for ever.
 const END_DEADLINE: Duration = Duration::from_secs(5);
+/// Where the kernel shows what is on the PCI bus, a folder a device.
+pub const PCI_DEVICES: &str = "/sys/bus/pci/devices";
+/// NVIDIA's number there.
+const NVIDIA: &str = "0x10de";
 /// How often it is looked whether the question was called off.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -32,6 +37,13 @@ pub fn describe() -> String {
         Err(reason) => text.push_str(&format!("no GPU: {reason}\n")),
     }
     text
+}
+
+/// Whether something of NVIDIA's is on the PCI bus, whatever CUDA says.
+pub fn may_be_there(devices: &str) -> bool {
+    let devices = fs::read_dir(devices).into_iter().flatten().flatten();
+    let mut vendors = devices.filter_map(|device| fs::read_to_string(device.path().join("vendor")).ok());
+    vendors.any(|vendor| vendor.trim_end() == NVIDIA)
 }
 
 fn line(gpu: &GpuInfo) -> String {
@@ -162,5 +174,27 @@ impl Finder {
         let stdout = child.stdout.take();
         state.asked = Some(child);
         Ok(stdout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_may_be_there_where_something_of_nvidia_is_on_the_bus() {
+        let bus = tempfile::tempdir().unwrap();
+        let may_be_there = || may_be_there(bus.path().to_str().unwrap());
+        let put = |device: &str, vendor: &str| {
+            let device = bus.path().join(device);
+            fs::create_dir(&device).unwrap();
+            fs::write(device.join("vendor"), vendor).unwrap();
+        };
+        fs::create_dir(bus.path().join("0000:00:00.0")).unwrap();
+        put("0000:00:01.0", "0x8086\n");
+        assert!(!may_be_there());
+        put("0000:00:02.0", "0x10de\n");
+        assert!(may_be_there());
+        assert!(!super::may_be_there("/nowhere"));
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DeviceChoice, JpegChoice, Settings};
+use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::pipeline::Task;
@@ -164,7 +164,8 @@ impl Devices {
         let cpu = Arc::new(cpu);
         self.add(id, Arc::clone(&cpu) as Arc<dyn Device>);
         let jpeg = around.settings.jpeg;
-        let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads, jpeg };
+        let verbose = around.settings.report.style == Style::Verbose;
+        let starter = Starter { devices: self, pool: Arc::clone(around.pool), threads, jpeg, verbose };
         let timeout = around.settings.device_timeout;
         let start = WorkerStart {
             timeout,
@@ -261,6 +262,7 @@ struct Starter<'a> {
     pool: Arc<SlotPool>,
     threads: usize,
     jpeg: JpegChoice,
+    verbose: bool,
 }
 
 impl<'scope> Starter<'scope> {
@@ -277,6 +279,8 @@ impl<'scope> Starter<'scope> {
         }
         let found = match self.devices.finder.gpus() {
             Ok(found) => found,
+            // Most machines have none, and nobody asked.
+            Err(_) if !self.verbose && !find::may_be_there(find::PCI_DEVICES) => return,
             Err(reason) => return start.note(format!("no GPU is used: {reason}")),
         };
         let decodes = matches!(nvjpeg(&found), Some(Ok(_)));
