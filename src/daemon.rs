@@ -356,6 +356,7 @@ impl<'a> Watching<'a> {
             running: self.running.len(),
             pausing: counts.pausing,
             leaving: self.away.waiting(),
+            staying: self.away.staying(),
             held: self.hold.why().map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.machine.devices.states(),

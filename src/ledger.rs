@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, named_params, params};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 pub use lock::{Lock, LockError};
 pub use report::{Daemon, FailedPicture, Report, folder};
@@ -27,8 +29,10 @@ pub const FOLDER: &str = ".histeqd";
 /// The database's name in its folder.
 const FILE: &str = "ledger.sqlite";
 const SCHEMA: &str = include_str!("ledger/schema.sql");
-/// Goes up with every change of the schema. A ledger of another version is begun anew.
-const VERSION: i32 = 1;
+/// Goes up with every change of the schema. A ledger of another version is begun anew, unless [`UPDATE`] makes it this one.
+const VERSION: i32 = 2;
+/// What makes a ledger of the version before one of this.
+const UPDATE: &str = "ALTER TABLE picture ADD COLUMN again INTEGER;";
 /// The version of a database without tables.
 const NONE: i32 = 0;
 /// How long a writer waits for another, and who only wants to know how things are.
@@ -49,6 +53,17 @@ pub enum LedgerError {
     /// Who may not write cannot read a ledger that no service has open.
     #[error("the ledger {} can be read only by who may write it, while no service runs; ask as that user", Shown(.0))]
     NotOurs(PathBuf),
+    /// Somebody else may read it.
+    #[error("the ledger {} cannot be read: {source}; ask as the user that the service runs as", Shown(path))]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Who only reads it does not change it.
+    #[error("the ledger {} is another version's; a service or a --resume of this one brings it up to date", Shown(.0))]
+    OtherVersion(PathBuf),
     /// The database said no.
     #[error("the ledger: {0}")]
     Database(#[from] rusqlite::Error),
@@ -143,14 +158,18 @@ impl Ledger {
     /// Opens the ledger in `folder` to read it; none where there is none, or one is just being made.
     pub fn read(folder: &Path) -> Result<Option<Self>, LedgerError> {
         let file = folder.join(FILE);
-        if !file.exists() {
-            return Ok(None);
+        // Not by opening it: to close a file ends all locks that this process has on it, and a service asks here too.
+        match access(&file, Access::READ_OK) {
+            Ok(()) => {}
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(errno) => return Err(LedgerError::Unreadable { path: file, source: errno.into() }),
         }
         let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .or_else(|_| Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
         db.busy_timeout(BUSY_READING)?;
         db.pragma_update(None, "query_only", true)?;
         match probe(&db) {
+            Ok(true) if version(&db)? != VERSION => Err(LedgerError::OtherVersion(file)),
             Ok(true) => Ok(Some(Self { db, inode: inode(&file), file })),
             Ok(false) => Ok(None),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
@@ -169,10 +188,8 @@ impl Ledger {
         db.pragma_update(None, "synchronous", "normal")?;
         match version(&db)? {
             VERSION => {}
-            NONE => {
-                let version = format!("PRAGMA user_version = {VERSION};");
-                db.execute_batch(&format!("BEGIN; {SCHEMA} {version} COMMIT;"))?;
-            }
+            NONE => change(&db, SCHEMA)?,
+            other if other == VERSION - 1 => change(&db, UPDATE)?,
             other => return Err(unusable(format!("its version is {other}, and histeqd's {VERSION}")).into()),
         }
         probe(&db)?;
@@ -283,6 +300,15 @@ impl Ledger {
     /// A picture that was begun failed: for good, or for a cause that can pass.
     pub fn failed(&self, input: &Path, reason: &str, for_good: bool) -> Result<(), LedgerError> {
         self.end(input, if for_good { "failed" } else { "retry" }, Some(reason))
+    }
+
+    /// A picture that was begun failed, and is tried again after a pause.
+    pub fn retried(&self, input: &Path, reason: &str, pause: Duration) -> Result<(), LedgerError> {
+        self.failed(input, reason, false)?;
+        let again = now_ns().saturating_add(i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX));
+        let mut update = self.db.prepare_cached("UPDATE picture SET again = ?2 WHERE input = ?1")?;
+        update.execute(params![bytes(input), again])?;
+        Ok(())
     }
 
     fn end(&self, input: &Path, state: &str, reason: Option<&str>) -> Result<(), LedgerError> {
@@ -413,6 +439,11 @@ fn path(bytes: Vec<u8>) -> PathBuf {
 
 fn version(db: &Connection) -> rusqlite::Result<i32> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Makes a database one of this version.
+fn change(db: &Connection, how: &str) -> rusqlite::Result<()> {
+    db.execute_batch(&format!("BEGIN; {how} PRAGMA user_version = {VERSION}; COMMIT;"))
 }
 
 /// Asks what any ledger can answer; false is the answer of one that has no tables yet.

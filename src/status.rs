@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::cli::StatusCommand;
 use crate::error::Error;
-use crate::ledger::{self, Daemon, Ledger, Report};
+use crate::ledger::{self, Daemon, FailedPicture, Ledger, Report};
 use crate::paths::Shown;
 
 /// A daemon says how it is every few seconds; one that was silent for so long is not there.
@@ -64,7 +64,11 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
             daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running, daemon.leaving
         )?;
     }
-    for device in report.daemon.iter().filter(|daemon| !is_gone(daemon)).flat_map(|daemon| &daemon.devices) {
+    let there = report.daemon.as_ref().filter(|daemon| !is_gone(daemon));
+    if let Some(why) = there.and_then(|daemon| daemon.staying.as_ref()) {
+        writeln!(to, "staying   {why}")?;
+    }
+    for device in there.iter().flat_map(|daemon| &daemon.devices) {
         let how = device.trouble.as_deref().unwrap_or("works");
         write!(to, "device    {}: {how}", device.name)?;
         if device.failures > 0 {
@@ -77,7 +81,20 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
         let when = time(failure.seconds_ago);
         writeln!(to, "  {when} ago: {}: {}", Shown(&failure.input), failure.reason)?;
     }
+    for retry in &report.retries {
+        let (when, again) = (time(retry.seconds_ago), again(retry, report.daemon.as_ref()));
+        writeln!(to, "  {when} ago, tried again {again}: {}: {}", Shown(&retry.input), retry.reason)?;
+    }
     Ok(())
+}
+
+/// When a picture is tried again, by those who do so.
+fn again(retry: &FailedPicture, daemon: Option<&Daemon>) -> String {
+    match retry.again_in_seconds {
+        _ if daemon.is_none_or(is_gone) => "at the next start".into(),
+        None | Some(0) => "in its turn".into(),
+        Some(seconds) => format!("in {}", time(seconds)),
+    }
 }
 
 fn daemon(daemon: &Daemon) -> String {
@@ -124,7 +141,10 @@ fn bytes(count: u64) -> String {
 mod tests {
     use super::*;
     use crate::device::DeviceState;
-    use crate::ledger::FailedPicture;
+
+    fn failed(input: &str, reason: &str, again_in_seconds: Option<u64>) -> FailedPicture {
+        FailedPicture { input: input.into(), reason: reason.into(), seconds_ago: 7, again_in_seconds }
+    }
 
     fn report() -> Report {
         Report {
@@ -133,15 +153,12 @@ mod tests {
             retrying: 2,
             bytes_out: 3_400_000,
             last_done_seconds_ago: Some(130),
-            failures: vec![FailedPicture {
-                input: "in/a\n.png".into(),
-                reason: "damaged PNG".into(),
-                seconds_ago: 7,
-                retried: false,
-            }],
+            failures: vec![failed("in/a\n.png", "damaged PNG", None)],
+            retries: vec![failed("in/b.png", "no room", Some(4)), failed("in/c.png", "no room", Some(0))],
             daemon: Some(Daemon {
                 pid: 5,
                 waiting: 4,
+                staying: Some("in/d.png cannot be removed: no rights".into()),
                 devices: vec![
                     DeviceState { name: "cpu".into(), up: true, ..DeviceState::default() },
                     DeviceState {
@@ -165,8 +182,11 @@ mod tests {
             "done      12, the last one 2 min ago, 3.4 MB of outputs\n",
             "failed    1 for good, 2 to be tried again\n",
             "waiting   4 ready, ",
+            "staying   in/d.png cannot be removed: no rights\n",
             "device    cpu: works\ndevice    gpu0: it died; tried again in 9 s (failed 3 times so far)\n",
             "  7 s ago: \"in/a\\n.png\": damaged PNG\n",
+            "  7 s ago, tried again in 4 s: in/b.png: no room\n",
+            "  7 s ago, tried again in its turn: in/c.png: no room\n",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");
         }
@@ -181,6 +201,11 @@ mod tests {
         let held =
             Daemon { pid: 5, held: Some("no room".into()), missing: vec!["in".into()], ..Daemon::default() };
         assert_eq!(daemon(&held), "process 5, waits: no room; in is not there");
+        let retry = failed("in/b.png", "no room", Some(4));
+        assert_eq!(again(&retry, Some(&held)), "in 4 s");
+        for gone in [Some(&stopped), Some(&silent), None] {
+            assert_eq!(again(&retry, gone), "at the next start");
+        }
     }
 
     #[test]

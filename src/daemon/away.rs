@@ -57,12 +57,23 @@ impl Through {
         .map(drop)
     }
 
-    fn tell(&self, why: &io::Error, attempts: u32) {
+    /// What cannot be done with it, and why, as the rest of a sentence.
+    fn cannot(&self, why: &io::Error) -> String {
+        match &self.fate {
+            Fate::Done { after: After::Move(folder), .. } => {
+                format!("cannot be moved below {}: {why}", Shown(folder))
+            }
+            Fate::Done { .. } => format!("cannot be removed: {why}"),
+            Fate::Failed { folder, .. } => format!("cannot be set aside below {}: {why}", Shown(folder)),
+        }
+    }
+
+    fn tell(&self, cannot: &str, attempts: u32) {
         let how = if matches!(self.fate, Fate::Done { .. }) { "is done" } else { "failed" };
         let input = Shown(&self.input);
         match attempts {
-            0 => warn!("{input} {how}, and stays where it is until this has passed: {why}"),
-            _ => debug!("{input} still stays where it is: {why}"),
+            0 => warn!("{input} {how}, and stays where it is until this has passed: it {cannot}"),
+            _ => debug!("{input} still stays where it is: it {cannot}"),
         }
     }
 }
@@ -76,6 +87,8 @@ struct Inputs {
     leaving: HashMap<PathBuf, Arc<Through>>,
     /// Those of them that could not be put away, by when they are tried again, with how often they were.
     pausing: BTreeMap<(Instant, PathBuf), u32>,
+    /// What the last of them that was tried stays for.
+    staying: Option<String>,
 }
 
 impl Waiting {
@@ -83,18 +96,30 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts inputs away in turn, and again those that could not be, until no more turns can come.
+    /// Puts inputs away, and again those that could not be, until no more turns can come.
     fn put_all_away(&self, turns: &Receiver<PathBuf>) {
-        loop {
-            let (input, attempts) = match self.next_due(Instant::now()) {
-                Ok(due) => due,
-                Err(pause) => match turns.recv_timeout(pause) {
-                    Ok(input) => (input, 0),
-                    Err(RecvTimeoutError::Timeout) => continue,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                },
-            };
+        let mut attempts = 0;
+        while let Some((input, before)) = self.next(turns, attempts > 0) {
+            attempts = before;
             self.put_away(&input, attempts);
+        }
+    }
+
+    /// The next input, and how often it was tried; none when no more turns can come. One whose pause is over goes before the turns,
+    /// but not after another one, so that an archive that takes long to take nothing costs no input more than one try.
+    fn next(&self, turns: &Receiver<PathBuf>, after_a_pause: bool) -> Option<(PathBuf, u32)> {
+        if after_a_pause && let Ok(input) = turns.try_recv() {
+            return Some((input, 0));
+        }
+        loop {
+            match self.next_due(Instant::now()) {
+                Ok(due) => return Some(due),
+                Err(pause) => match turns.recv_timeout(pause) {
+                    Ok(input) => return Some((input, 0)),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                },
+            }
         }
     }
 
@@ -121,12 +146,19 @@ impl Waiting {
                 continue;
             }
             match put {
-                Ok(()) => drop(inputs.leaving.remove(input)),
+                Ok(()) => {
+                    inputs.leaving.remove(input);
+                    if inputs.pausing.is_empty() {
+                        inputs.staying = None;
+                    }
+                }
                 Err(why) => {
                     let pause = FIRST_PAUSE.saturating_mul(1 << attempts.min(16)).min(LONGEST_PAUSE);
                     inputs.pausing.insert((Instant::now() + pause, input.to_owned()), attempts + 1);
+                    let cannot = one.cannot(&why);
+                    inputs.staying = Some(format!("{} {cannot}", Shown(input)));
                     drop(inputs);
-                    return one.tell(&why, attempts);
+                    return one.tell(&cannot, attempts);
                 }
             }
         }
@@ -189,6 +221,11 @@ impl Away {
     /// How many inputs are still to be put away.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.lock().leaving.len()
+    }
+
+    /// Why inputs stay where they are, of one that does.
+    pub(super) fn staying(&self) -> Option<String> {
+        self.waiting.lock().staying.clone()
     }
 
     /// Waits until everything is put away, but not for long.
@@ -330,11 +367,33 @@ mod tests {
             assert!(waiting.next_due(before + pause - Duration::from_nanos(1)).is_err());
             assert_eq!(waiting.next_due(Instant::now() + pause), Ok((input.clone(), attempts + 1)));
             assert!(input.exists() && waiting.lock().leaving.contains_key(&input));
+            let staying = waiting.lock().staying.clone().unwrap();
+            let told = format!("{} cannot be set aside below {}: ", Shown(&input), Shown(&archive));
+            assert!(staying.starts_with(&told), "{staying}");
         }
         fs::remove_file(&archive).unwrap();
         waiting.put_away(&input, 10);
         assert!(archive.join("input").exists() && waiting.lock().leaving.is_empty());
+        assert_eq!(waiting.lock().staying, None);
         assert_eq!(waiting.next_due(Instant::now()), Err(LONGEST_PAUSE));
+    }
+
+    #[test]
+    fn those_that_are_tried_again_and_new_ones_take_turns() {
+        let waiting = Waiting::default();
+        let due = |name: &str| waiting.lock().pausing.insert((Instant::now(), name.into()), 1);
+        ["again 1", "again 2", "again 3"].iter().for_each(|name| assert!(due(name).is_none()));
+        let (turn, turns) = unbounded();
+        ["new 1", "new 2"].iter().for_each(|name| turn.send(name.into()).unwrap());
+        drop(turn);
+        let mut attempts = 0;
+        let all = std::iter::from_fn(|| {
+            let (input, before) = waiting.next(&turns, attempts > 0)?;
+            attempts = before;
+            Some(input)
+        });
+        let all: Vec<PathBuf> = all.collect();
+        assert_eq!(all, ["again 1", "new 1", "again 2", "new 2", "again 3"].map(PathBuf::from));
     }
 
     #[test]

@@ -235,15 +235,15 @@ impl Watching<'_> {
                 self.set_aside(input, stamp, &reason);
             }
             Verdict::Retry(pause) => {
-                self.metrics.retried();
-                info!("failed, and tried again in {} s: {}: {reason}", pause.as_secs(), Shown(input));
-                self.note(|ledger| ledger.failed(input, &reason, false));
+                if ending == Ending::Broken {
+                    debug!("not whole yet: {}: {reason}", Shown(input));
+                } else {
+                    self.metrics.retried();
+                    info!("failed, and tried again in {} s: {}: {reason}", pause.as_secs(), Shown(input));
+                }
+                self.note(|ledger| ledger.retried(input, &reason, pause));
             }
-            Verdict::Changed => {
-                debug!("not whole yet: {}: {reason}", Shown(input));
-                self.note(|ledger| ledger.forget(input));
-            }
-            Verdict::Gone => self.note(|ledger| ledger.forget(input)),
+            Verdict::Changed | Verdict::Gone => self.note(|ledger| ledger.forget(input)),
         }
     }
 

@@ -130,6 +130,9 @@ fn work(daemon: &Daemon) -> String {
             text.push_str(&format!("; {}: {trouble}", device.name));
         }
     }
+    if let Some(why) = &daemon.staying {
+        text.push_str(&format!("; {why}"));
+    }
     text
 }
 
@@ -168,6 +171,17 @@ mod tests {
         );
         let daemon = Daemon { running: 2, devices: vec![cpu, gpu], ..Daemon::default() };
         assert_eq!(work(&daemon), "2 under way, 0 waiting; gpu0: it died");
+        let health = Health::new(Duration::from_secs(1));
+        health.ready();
+        health.say(&daemon);
+        assert_eq!(health.able(), Ok(()));
+    }
+
+    #[test]
+    fn an_archive_that_takes_nothing_is_shown_and_hinders_no_picture() {
+        let staying = Some("in/a.png cannot be moved below kept: no room".to_owned());
+        let daemon = Daemon { leaving: 3, staying, ..Daemon::default() };
+        assert_eq!(work(&daemon), "0 under way, 0 waiting; in/a.png cannot be moved below kept: no room");
         let health = Health::new(Duration::from_secs(1));
         health.ready();
         health.say(&daemon);

@@ -10,7 +10,7 @@ use crate::device::DeviceState;
 
 use super::{Ledger, LedgerError, now_ns, path};
 
-/// Failures that a report names.
+/// Failures of either kind that a report names.
 const NAMED: u32 = 10;
 
 /// Counts, rates and last failures.
@@ -36,8 +36,10 @@ pub struct Report {
     pub bytes_out: u64,
     /// How many seconds ago the last picture was done.
     pub last_done_seconds_ago: Option<u64>,
-    /// The last failures, the newest first.
+    /// Pictures that failed for good, the last ones, the newest first.
     pub failures: Vec<FailedPicture>,
+    /// Pictures that failed and will be tried again, those first that are next.
+    pub retries: Vec<FailedPicture>,
     /// What the daemon said last about itself, if one ever did.
     pub daemon: Option<Daemon>,
 }
@@ -52,8 +54,8 @@ pub struct FailedPicture {
     pub reason: String,
     /// How many seconds ago.
     pub seconds_ago: u64,
-    /// Whether it will be tried again by itself.
-    pub retried: bool,
+    /// In how many seconds the daemon tries it again; `None` where it does not, or there was none.
+    pub again_in_seconds: Option<u64>,
 }
 
 /// What a daemon says about itself.
@@ -78,6 +80,9 @@ pub struct Daemon {
     /// Files that are through and still to be removed, moved or set aside.
     #[serde(default)]
     pub leaving: usize,
+    /// What keeps inputs that are through where they are, if they cannot go.
+    #[serde(default)]
+    pub staying: Option<String>,
     /// Why nothing is begun at the moment, if nothing is.
     pub held: Option<String>,
     /// The watched folders that are not there.
@@ -89,7 +94,8 @@ pub struct Daemon {
 impl Ledger {
     /// Counts, rates and last failures.
     pub fn report(&self) -> Result<Report, LedgerError> {
-        let mut report = Report { failures: self.failures()?, daemon: self.daemon()?, ..Report::default() };
+        let (failures, retries) = (self.named("failed", "finished DESC")?, self.named("retry", "again")?);
+        let mut report = Report { failures, retries, daemon: self.daemon()?, ..Report::default() };
         let mut counts = self.db.prepare("SELECT state, count(*) FROM picture GROUP BY state")?;
         let counts = counts.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
         for count in counts {
@@ -146,19 +152,19 @@ impl Ledger {
         Ok((count.unsigned_abs(), pixels.unsigned_abs()))
     }
 
-    fn failures(&self) -> Result<Vec<FailedPicture>, LedgerError> {
-        let mut query = self.db.prepare(
-            "SELECT input, coalesce(reason, ''), finished, state FROM picture WHERE state IN ('failed', 'retry')
-             ORDER BY finished DESC LIMIT ?1",
-        )?;
-        let rows = query.query_map([NAMED], |row| {
-            let (input, finished): (Vec<u8>, i64) = (row.get(0)?, row.get(2)?);
-            let state: String = row.get(3)?;
+    /// The first pictures in a state.
+    fn named(&self, state: &str, order: &str) -> Result<Vec<FailedPicture>, LedgerError> {
+        let mut query = self.db.prepare(&format!(
+            "SELECT input, coalesce(reason, ''), coalesce(finished, started), again FROM picture
+             WHERE state = ?1 ORDER BY {order} LIMIT ?2",
+        ))?;
+        let rows = query.query_map(params![state, NAMED], |row| {
+            let again: Option<i64> = row.get(3)?;
             Ok(FailedPicture {
-                input: path(input),
+                input: path(row.get(0)?),
                 reason: row.get(1)?,
-                seconds_ago: seconds_ago(finished),
-                retried: state == "retry",
+                seconds_ago: seconds_ago(row.get(2)?),
+                again_in_seconds: again.map(seconds_until),
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -167,6 +173,11 @@ impl Ledger {
 
 fn seconds_ago(then: i64) -> u64 {
     now_ns().saturating_sub(then).max(0).unsigned_abs() / 1_000_000_000
+}
+
+/// Begun seconds count, so that it is never sooner.
+fn seconds_until(then: i64) -> u64 {
+    then.saturating_sub(now_ns()).max(0).unsigned_abs().div_ceil(1_000_000_000)
 }
 
 /// Where the ledger of an output folder is, unless `state` names another place.

@@ -16,7 +16,9 @@ CREATE TABLE picture (
     device          TEXT,
     pixels          INTEGER,
     bytes_out       INTEGER,
-    reason          TEXT
+    reason          TEXT,
+    -- when the daemon tries a 'retry' again
+    again           INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX picture_by_output ON picture (output);
 CREATE INDEX picture_by_end ON picture (state, finished);

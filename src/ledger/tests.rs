@@ -265,7 +265,7 @@ fn the_report_counts_and_names() {
         match state {
             "done" => case.ledger.done(&input, &OUTCOME).unwrap(),
             "failed" => case.ledger.failed(&input, "broken", true).unwrap(),
-            "retry" => case.ledger.failed(&input, "no room", false).unwrap(),
+            "retry" => case.ledger.retried(&input, "no room", Duration::from_secs(9)).unwrap(),
             _ => {}
         }
     }
@@ -275,9 +275,42 @@ fn the_report_counts_and_names() {
     assert_eq!((report.done, report.failed, report.retrying, report.running), (2, 1, 1, 1));
     assert_eq!((report.last_minute, report.last_hour, report.last_hour_pixels), (2, 2, 200));
     assert_eq!((report.bytes_out, report.last_done_seconds_ago), (100, Some(0)));
-    let reasons: Vec<_> = report.failures.iter().map(|failure| (&*failure.reason, failure.retried)).collect();
-    assert_eq!(reasons, [("no room", true), ("broken", false)]);
+    let told = |failures: &[FailedPicture]| -> Vec<_> {
+        failures.iter().map(|failure| (failure.reason.clone(), failure.again_in_seconds)).collect()
+    };
+    assert_eq!(told(&report.failures), [("broken".to_owned(), None)]);
+    assert_eq!(told(&report.retries), [("no room".to_owned(), Some(9))]);
     assert_eq!(report.daemon, Some(daemon));
+}
+
+#[test]
+fn the_retries_that_are_next_are_named_first_and_not_all() {
+    let case = Case::new();
+    for seconds in (1..30).rev() {
+        let input = case.at(&seconds.to_string());
+        case.ledger.begin(&entry(&input, &input)).unwrap();
+        case.ledger.retried(&input, "no room", Duration::from_secs(100 * seconds)).unwrap();
+    }
+    let report = case.ledger.report().unwrap();
+    let named: Vec<_> = report.retries.iter().filter_map(|retry| retry.again_in_seconds).collect();
+    assert_eq!(named, (1..=10).map(|seconds| 100 * seconds).collect::<Vec<u64>>());
+    assert_eq!(report.retrying, 29);
+}
+
+#[test]
+fn a_ledger_of_the_version_before_is_brought_up_to_date_and_keeps_what_it_knows() {
+    let Case { folder, ledger } = Case::new();
+    let (input, state) = (folder.path().join("a.png"), folder.path().join("state"));
+    ledger.begin(&entry(&input, &input)).unwrap();
+    ledger.done(&input, &OUTCOME).unwrap();
+    let back = "ALTER TABLE picture DROP COLUMN again; PRAGMA user_version = 1;";
+    ledger.db.execute_batch(back).unwrap();
+    drop(ledger);
+    assert!(matches!(Ledger::read(&state), Err(LedgerError::OtherVersion(_))));
+    let (ledger, note) = Ledger::open(&state).unwrap();
+    assert_eq!(note, None);
+    assert_eq!(ledger.standing(&entry(&input, &input)).unwrap(), Standing::Done);
+    assert_eq!(Ledger::read(&state).unwrap().unwrap().report().unwrap().done, 1);
 }
 
 #[test]

@@ -62,9 +62,9 @@ pub enum Ending {
 pub enum Verdict {
     /// The ending is about the file as it is now.
     Settled,
-    /// The file changed meanwhile, or may still be written: it will come again.
+    /// The file changed meanwhile: it will come again.
     Changed,
-    /// It will be tried again after this pause.
+    /// The cause can pass, or the file may still be written: it will be tried again after this pause.
     Retry(Duration),
     /// The file is no more.
     Gone,
@@ -332,7 +332,7 @@ impl Settle {
         // Where clocks cannot be trusted, a file is certain when it has rested for so long in our sight.
         file.certain |= now.duration_since(file.since) + pause >= CERTAIN_AGE;
         self.look_at(path, now + pause);
-        if ending == Ending::Broken { Verdict::Changed } else { Verdict::Retry(pause) }
+        Verdict::Retry(pause)
     }
 
     /// From now on files have to rest for so long.

@@ -1,8 +1,9 @@
 //! What comes, changes and goes in a watched folder.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::Duration;
 
@@ -164,6 +165,44 @@ fn one_service_an_output_folder_and_its_status_for_everybody() {
     assert_eq!(service.stop(), Some(0));
     let text = String::from_utf8(place.histeqd("status out").output().unwrap().stdout).unwrap();
     assert!(text.contains(&format!("process {pid}, stopped ")), "{text}");
+}
+
+#[test]
+fn the_status_names_what_is_tried_again_and_when() {
+    let place = Place::with(&["in/a.pgm", "in/a.bmp"]);
+    let service = Service::start(&place, "--format png");
+    let is_told = || {
+        let status = place.run("status out --json").exits(0).json();
+        let retry = status["retries"][0].as_object()?.clone();
+        let input = retry["input"].as_str()?.to_owned();
+        (retry["again_in_seconds"].as_u64()? > 0 && status["failures"][0].is_null()).then_some(input)
+    };
+    let mut named = None;
+    wait("the one whose output is the other's", || {
+        named = is_told();
+        named.is_some()
+    });
+    let input = named.unwrap();
+    wait("the same for people", || {
+        let text = place.run("status out").exits(0).stdout();
+        let line = text.lines().find(|line| line.contains(&format!(": {input}: "))).unwrap_or_default();
+        line.contains(" ago, tried again in ") && line.contains(" would have the same output")
+    });
+    assert_eq!(service.stop(), Some(0));
+    place.run("status out").exits(0).prints(&format!(" ago, tried again at the next start: {input}: "));
+}
+
+#[test]
+fn a_ledger_that_may_not_be_read_is_not_called_missing() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out out --resume").exits(0);
+    let mode = |mode| fs::set_permissions(place.path("out/.histeqd"), Permissions::from_mode(mode)).unwrap();
+    mode(0);
+    let told = place.run_without_privileges("status out");
+    mode(0o700);
+    let Some(told) = told else { return };
+    told.exits(3).says("error: the ledger out/.histeqd/ledger.sqlite cannot be read: Permission denied");
+    told.says("; ask as the user that the service runs as");
 }
 
 #[test]

@@ -86,8 +86,10 @@ fn an_archive_that_takes_nothing_is_tried_again() {
     wait("it to be counted", || {
         let status = place.histeqd("status out --json").output().unwrap();
         let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
-        status["daemon"]["leaving"] == 1
+        let staying = status["daemon"]["staying"].as_str().unwrap_or_default();
+        status["daemon"]["leaving"] == 1 && staying.contains("in/a.pgm cannot be moved below ")
     });
+    place.run("status out").exits(0).prints("\nstaying   ").prints("in/a.pgm cannot be moved below kept: ");
     fs::remove_file(place.path("kept")).unwrap();
     wait("the input to move", || place.path("kept/a.pgm").exists() && !place.path("in/a.pgm").exists());
     assert_eq!(service.stop(), Some(0));
