@@ -80,8 +80,8 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
     // Nothing is made in folders that cannot be what they are to be. Once the output folder is there, its other names are known too.
     Folders::of(settings)?;
-    let lock = Lock::take(&settings.out).map_err(|error| cannot(&error))?;
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
+    let lock = Lock::take(&settings.out, &folder).map_err(|error| cannot(&error))?;
     let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
     note.into_iter().for_each(|note| warn!("{note}"));
     let folders = Folders::of(settings)?;
@@ -266,7 +266,7 @@ impl<'a> Watching<'a> {
     }
 
     /// # Errors
-    /// When the output folder is another service's by now.
+    /// When the output folder or the ledger is another service's by now.
     fn run(mut self, events: &Receiver<Event>) -> Result<(), LockError> {
         loop {
             let signals = self.watch.signals();
@@ -383,11 +383,11 @@ impl<'a> Watching<'a> {
     fn hold_on(&mut self, now: Instant) {
         match self.lock.retake_if_lost() {
             Ok(()) => {}
-            Err(why @ LockError::Taken { .. }) => {
+            Err(why @ LockError::File { .. }) => return warn!("{why}"),
+            Err(why) => {
                 self.superseded = Some(why);
                 return self.control.stop.ask();
             }
-            Err(why) => return warn!("{why}"),
         }
         match self.ledger.reopen_if_deleted() {
             Ok(false) => {}

@@ -28,10 +28,10 @@ pub(crate) struct Resume {
 }
 
 impl Resume {
-    /// Takes the output folder's lock and opens its ledger. What is to be said about that goes to `events`.
+    /// Takes the locks of the output folder and its ledger, and opens that. What is to be said about that goes to `events`.
     pub(crate) fn open(settings: &Settings, events: &Sender<Event>) -> Result<Self, Error> {
-        let lock = Lock::take(&settings.out).map_err(|error| Error::CannotRun(error.to_string()))?;
         let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
+        let lock = Lock::take(&settings.out, &folder).map_err(|error| Error::CannotRun(error.to_string()))?;
         let (ledger, note) = Ledger::open(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
         if let Some(note) = note {
             // The listener ends after the last sender.

@@ -1,7 +1,9 @@
-//! One daemon an output folder.
+//! One process an output folder, and one a ledger.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +17,7 @@ const FILE: &str = "lock";
 /// Why the lock was not given.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process works for the output folder.
     #[error(
         "another histeqd{} works for {} already; end it, or choose another --out",
         process(pid),
@@ -26,6 +28,21 @@ pub enum LockError {
         out: PathBuf,
         /// The other process's id, as it wrote it; empty if it did not yet.
         pid: String,
+    },
+    /// Another process keeps the ledger of another output folder in that folder.
+    #[error(
+        "another histeqd{} keeps its ledger in {} already, for {}; end it, or choose another --state",
+        process(pid),
+        Shown(folder),
+        Shown(out)
+    )]
+    LedgerTaken {
+        /// The ledger's folder.
+        folder: PathBuf,
+        /// The other process's id, as it wrote it; empty if it did not yet.
+        pid: String,
+        /// The other process's output folder, as it wrote it.
+        out: PathBuf,
     },
     /// The lock file cannot be made.
     #[error("the lock {}: {source}", Shown(path))]
@@ -41,21 +58,91 @@ fn process(pid: &str) -> String {
     if pid.is_empty() { String::new() } else { format!(" (process {pid})") }
 }
 
-/// The right to work for an output folder. It ends with the value, and with the process however that ends.
+/// The right to work for an output folder and to keep its ledger. It ends with the value, and with the process however that ends.
 #[derive(Debug)]
 pub struct Lock {
     out: PathBuf,
-    file: File,
+    of_out: LockFile,
+    ledger: PathBuf,
+    /// None where the ledger is in the output folder.
+    of_ledger: Option<LockFile>,
 }
 
 impl Lock {
-    /// Takes the lock of the output folder `out`, or says at once who has it.
-    pub fn take(out: &Path) -> Result<Self, LockError> {
-        let folder = out.join(super::FOLDER);
+    /// Takes the locks of the output folder `out` and of the folder of its ledger, or says at once who has one.
+    pub fn take(out: &Path, ledger: &Path) -> Result<Self, LockError> {
+        let of_out = of_out(out)?;
+        let is_same = of_out.is_at(&ledger.join(FILE)).unwrap_or(false);
+        let of_ledger = if is_same { None } else { Some(of_ledger(ledger, out)?) };
+        Ok(Self { out: out.into(), of_out, ledger: ledger.into(), of_ledger })
+    }
+
+    /// Takes the locks again whose files were removed, or moved away with a folder above them, since.
+    pub fn retake_if_lost(&mut self) -> Result<(), LockError> {
+        if self.of_out.is_lost()? {
+            self.of_out = of_out(&self.out)?;
+        }
+        if let Some(file) = &mut self.of_ledger
+            && file.is_lost()?
+        {
+            *file = of_ledger(&self.ledger, &self.out)?;
+        }
+        Ok(())
+    }
+}
+
+fn of_out(out: &Path) -> Result<LockFile, LockError> {
+    let taken = |Holder { pid, .. }| LockError::Taken { out: out.into(), pid };
+    LockFile::take(&out.join(super::FOLDER), out, taken)
+}
+
+fn of_ledger(folder: &Path, out: &Path) -> Result<LockFile, LockError> {
+    let taken = |Holder { pid, out }| LockError::LedgerTaken { folder: folder.into(), pid, out };
+    LockFile::take(folder, out, taken)
+}
+
+/// Who has a lock, as it wrote into its file.
+struct Holder {
+    pid: String,
+    out: PathBuf,
+}
+
+impl Holder {
+    fn read(mut file: &File) -> io::Result<Self> {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let text = text.trim_ascii_end();
+        let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
+        let out = text.get(end + 1..).unwrap_or_default().to_owned();
+        Ok(Self {
+            pid: String::from_utf8_lossy(&text[..end]).into_owned(),
+            out: OsString::from_vec(out).into(),
+        })
+    }
+
+    fn write(out: &Path, mut file: &File) -> io::Result<()> {
+        let out = std::path::absolute(out)?;
+        file.set_len(0).and_then(|()| file.rewind())?;
+        file.write_all(
+            &[std::process::id().to_string().as_bytes(), b"\n", out.as_os_str().as_bytes(), b"\n"].concat(),
+        )
+    }
+}
+
+/// A file whose lock we have.
+#[derive(Debug)]
+struct LockFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl LockFile {
+    /// Takes the lock in `folder` for the output folder `out`; `taken` is the error where somebody has it.
+    fn take(folder: &Path, out: &Path, taken: impl FnOnce(Holder) -> LockError) -> Result<Self, LockError> {
         let path = folder.join(FILE);
         let failed = |source| LockError::File { path: path.clone(), source };
-        fs::create_dir_all(&folder).map_err(failed)?;
-        let mut file = OpenOptions::new()
+        fs::create_dir_all(folder).map_err(failed)?;
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
@@ -63,29 +150,17 @@ impl Lock {
             .open(&path)
             .map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut pid = String::new();
-                file.read_to_string(&mut pid).map_err(failed)?;
-                return Err(LockError::Taken { out: out.into(), pid: pid.trim().into() });
-            }
+            Ok(()) => Holder::write(out, &file).map_err(failed)?,
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(taken(Holder::read(&file).map_err(failed)?)),
             Err(errno) => return Err(failed(errno.into())),
         }
-        file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
-        writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Self { out: out.into(), file })
+        Ok(Self { path, file })
     }
 
-    /// Takes the lock again where its file was removed, or moved away with a folder above it, since.
-    pub fn retake_if_lost(&mut self) -> Result<(), LockError> {
-        let path = self.out.join(super::FOLDER).join(FILE);
-        match self.is_at(&path) {
-            Ok(true) => {}
-            Ok(false) => *self = Self::take(&self.out)?,
-            // A file system that does not answer has not lost it.
-            Err(source) => return Err(LockError::File { path, source }),
-        }
-        Ok(())
+    fn is_lost(&self) -> Result<bool, LockError> {
+        // A file system that does not answer has not lost it.
+        let failed = |source| LockError::File { path: self.path.clone(), source };
+        self.is_at(&self.path).map(|is_there| !is_there).map_err(failed)
     }
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
@@ -102,30 +177,62 @@ impl Lock {
 mod tests {
     use super::*;
 
+    fn ledger(out: &Path) -> PathBuf {
+        out.join(super::super::FOLDER)
+    }
+
+    fn take(out: &Path) -> Result<Lock, LockError> {
+        Lock::take(out, &ledger(out))
+    }
+
     #[test]
     fn the_second_is_told_who_has_it_and_gets_it_afterwards() {
         let out = tempfile::tempdir().unwrap();
-        let first = Lock::take(out.path()).unwrap();
-        let why = Lock::take(out.path()).unwrap_err().to_string();
+        let first = take(out.path()).unwrap();
+        let why = take(out.path()).unwrap_err().to_string();
         let pid = std::process::id();
         assert!(why.starts_with(&format!("another histeqd (process {pid}) works for ")), "{why}");
         drop(first);
-        Lock::take(out.path()).unwrap();
+        take(out.path()).unwrap();
     }
 
     #[test]
     fn a_lock_whose_folder_went_is_taken_again_unless_another_was_faster() {
         let out = tempfile::tempdir().unwrap();
-        let folder = out.path().join(super::super::FOLDER);
-        let mut first = Lock::take(out.path()).unwrap();
+        let (folder, away) = (ledger(out.path()), out.path().join("away"));
+        let mut first = take(out.path()).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         first.retake_if_lost().unwrap();
-        assert!(matches!(Lock::take(out.path()), Err(LockError::Taken { .. })));
-        fs::rename(&folder, out.path().join("away")).unwrap();
-        let second = Lock::take(out.path()).unwrap();
+        assert!(matches!(take(out.path()), Err(LockError::Taken { .. })));
+        fs::rename(&folder, away).unwrap();
+        let second = take(out.path()).unwrap();
         assert!(matches!(first.retake_if_lost(), Err(LockError::Taken { .. })));
         drop(second);
         first.retake_if_lost().unwrap();
-        assert!(matches!(Lock::take(out.path()), Err(LockError::Taken { .. })));
+        assert!(matches!(take(out.path()), Err(LockError::Taken { .. })));
+    }
+
+    #[test]
+    fn a_ledger_is_one_output_folder_s_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let [one, two, state] = ["one", "two\n2", "state"].map(|name| place.path().join(name));
+        let mut first = Lock::take(&two, &state).unwrap();
+        let why = Lock::take(&one, &state).unwrap_err();
+        let LockError::LedgerTaken { folder, pid, out } = &why else { panic!("{why}") };
+        assert_eq!((folder, pid, out), (&state, &std::process::id().to_string(), &two));
+        fs::remove_dir_all(&state).unwrap();
+        first.retake_if_lost().unwrap();
+        assert!(matches!(Lock::take(&one, &state), Err(LockError::LedgerTaken { .. })));
+        drop(first);
+        Lock::take(&one, &state).unwrap();
+    }
+
+    #[test]
+    fn the_output_folder_s_own_ledger_may_be_named_in_other_words() {
+        let place = tempfile::tempdir().unwrap();
+        let (out, alias) = (place.path().join("out"), place.path().join("alias"));
+        std::os::unix::fs::symlink("out", &alias).unwrap();
+        let mut lock = Lock::take(&out, &alias.join(super::super::FOLDER)).unwrap();
+        lock.retake_if_lost().unwrap();
     }
 }

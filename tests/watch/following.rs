@@ -206,6 +206,21 @@ fn a_ledger_that_may_not_be_read_is_not_called_missing() {
 }
 
 #[test]
+fn a_ledger_is_one_output_folder_s() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--state state");
+    wait("the output", || is_bright(&place, "a.pgm"));
+    let other = place.run("--watch in --out other --state state");
+    other.exits(3).says(&format!("another histeqd (process {}) keeps its ledger in state", service.pid()));
+    other.says(&format!("already, for {}; end it, or choose another --state", place.path("out").display()));
+    place.run("in --out other --resume --state state").exits(3).says("keeps its ledger in state");
+    service.kill();
+    let service = Service::start(&place, "--state state");
+    assert_eq!(times_done(&service.log(), "a.pgm"), 1);
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn an_output_folder_that_comes_back_is_still_one_service_s() {
     let place = Place::with(&["in/a.pgm"]);
     let out = place.path("out");
@@ -215,7 +230,7 @@ fn an_output_folder_that_comes_back_is_still_one_service_s() {
     place.run("--watch in --out out").exits(3).says(&format!("another histeqd (process {})", service.pid()));
     let taken = (0..).find_map(|number| {
         fs::rename(&out, place.path(format!("away-{number}"))).unwrap();
-        Lock::take(&out).ok()
+        Lock::take(&out, &out.join(".histeqd")).ok()
     });
     wait("the loss to be said", || {
         service.log().contains(&format!("error: another histeqd (process {}) works for", std::process::id()))
