@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bench;
+mod generated;
 mod histogram;
 
 use std::env;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub use self::bench::{BenchCommand, BenchPart, LadderCommand, LanesCommand};
+pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
 use crate::config::{
     self, ConfigError, JpegChoice, MethodName, Report, Request, RunKind, Settings, Style, Written,
@@ -196,6 +198,10 @@ pub enum Command {
     /// Measure the ways of equalizing a picture on this machine, side by side
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
+    /// Print the script that completes the command line in a shell
+    Completions(CompletionsCommand),
+    /// Write the manual pages into a folder
+    Man(ManCommand),
     /// Own one device for another histeqd process, which is at the other end of standard input
     #[command(hide = true)]
     Worker(WorkerCommand),

@@ -12,7 +12,7 @@ use histeqd::error::{Error, Exit};
 use histeqd::pipeline::Stop;
 use histeqd::progress::Summary;
 use histeqd::publish::Publisher;
-use histeqd::{bench, codec, daemon, device, histogram, status, worker};
+use histeqd::{bench, cli, codec, daemon, device, histogram, status, worker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -38,6 +38,8 @@ fn run() -> Result<Exit, Error> {
         Invocation::Command(Command::Devices) => print(&device::find::describe()),
         Invocation::Command(Command::Status(command)) => print(&status::describe(&command)?),
         Invocation::Command(Command::Bench(command)) => print(&bench::report(&command)?),
+        Invocation::Command(Command::Completions(command)) => print(&cli::completions(&command)),
+        Invocation::Command(Command::Man(command)) => cli::write_manual(&command).map(|()| Exit::Done),
         Invocation::Command(Command::Worker(command)) => worker::main(&command),
     }
 }

@@ -14,11 +14,17 @@ case $#:${1-} in
 esac
 cd "$(dirname "$0")/.."
 to=${DESTDIR-}
+umask 022
 
-install -Dm755 "${HISTEQD:-target/release/histeqd}" "$to$prefix/bin/histeqd"
+histeqd=$to$prefix/bin/histeqd share=$to$prefix/share
+install -Dm755 "${HISTEQD:-target/release/histeqd}" "$histeqd"
+"$histeqd" man "$share/man/man1"
+"$histeqd" completions bash | install -Dm644 /dev/stdin "$share/bash-completion/completions/histeqd"
+"$histeqd" completions zsh | install -Dm644 /dev/stdin "$share/zsh/site-functions/_histeqd"
+"$histeqd" completions fish | install -Dm644 /dev/stdin "$share/fish/vendor_completions.d/histeqd.fish"
 # As they lie here, so that their links lead to each other.
 for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/*; do
-    install -Dm644 "$page" "$to$prefix/share/doc/histeqd/$page"
+    install -Dm644 "$page" "$share/doc/histeqd/$page"
 done
 for unit in histeqd.service histeqd@.service; do
     install -Dm644 "systemd/$unit" "$to/etc/systemd/system/$unit"

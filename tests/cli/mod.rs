@@ -2,6 +2,7 @@
 
 mod bench;
 mod configuration;
+mod generated;
 mod inputs;
 mod outputs;
 mod report;

@@ -1,0 +1,72 @@
+//! What is made of the definition of the command line: what completes it in shells, and the manual pages.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::Cli;
+use crate::error::Error;
+use crate::paths::Shown;
+
+/// The program.
+const NAME: &str = "histeqd";
+
+/// What `histeqd completions` is asked.
+#[derive(Debug, Args)]
+pub struct CompletionsCommand {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// What `histeqd man` is asked.
+#[derive(Debug, Args)]
+pub struct ManCommand {
+    /// The folder that receives the pages; it is made if need be
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+}
+
+/// The script that completes the command line in a shell.
+pub fn completions(command: &CompletionsCommand) -> String {
+    let all = Cli::command();
+    // Without those that are hidden, which the scripts would show.
+    let mut shown = Command::new(NAME)
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(all.get_arguments().cloned())
+        .subcommands(visible(&all).cloned());
+    let mut script = Vec::new();
+    clap_complete::generate(command.shell, &mut shown, NAME, &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Writes the manual pages, one a command.
+///
+/// # Errors
+/// When the folder cannot be made, or a page not be written.
+pub fn write_manual(command: &ManCommand) -> Result<(), Error> {
+    let folder = &command.folder;
+    let mut all = Cli::command().disable_help_subcommand(true);
+    all.build();
+    fs::create_dir_all(folder)
+        .and_then(|()| write_pages(&all, folder))
+        .map_err(|source| Error::Unwritten { what: format!("the manual in {}", Shown(folder)), source })
+}
+
+fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
+    visible(command).try_for_each(|command| write_pages(command, folder))?;
+    let page = Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    // The examples and tables below the help have their lines already.
+    let text = String::from_utf8_lossy(&text).replace(".SH EXTRA\n", ".SH NOTES\n.nf\n.in 1\n");
+    fs::write(folder.join(page.get_filename()), text)
+}
+
+fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|command| !command.is_hide_set())
+}
