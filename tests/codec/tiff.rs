@@ -1,6 +1,7 @@
 //! TIFFs as they lie in files: strips here and there, either order of bytes, the directory before or behind the pixels.
 
 mod jpeg;
+mod raw;
 
 use std::fs::File;
 use std::io::Write;

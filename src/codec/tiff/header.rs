@@ -168,6 +168,9 @@ pub(super) fn refuse_further_pictures(
     mut next: u64,
 ) -> Result<(), CodecError> {
     const MOST: usize = 10_000;
+    if is_camera_raw(bytes, directory) {
+        return Err(CodecError::unsupported("a camera raw file", "develop it to TIFF or PNG first"));
+    }
     let mut pages = 1;
     while let Some(offset) = usize::try_from(next).ok().filter(|&offset| offset > 0) {
         next = match ifd::next(bytes, form, offset) {
@@ -191,6 +194,17 @@ pub(super) fn refuse_further_pictures(
         return Err(CodecError::unsupported("a stack of pictures in one TIFF page", remedy));
     }
     Ok(())
+}
+
+/// Whether a camera's sensor saw it so: DNG, NEF, ARW, CR2 and their like, whose first directory often has a preview only.
+fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
+    let mut mark = [0; 4];
+    let is_canons = bytes.read_at(&mut mark, 8).is_ok() && mark == *b"CR\x02\0";
+    let is_of_a_sensor = matches!(directory.number(tags::PHOTOMETRIC), Some(tags::CFA | tags::LINEAR_RAW));
+    let has = |tag| directory.get(tag).is_some();
+    let is_preview = directory.number(tags::KIND).is_some_and(|kind| kind & 1 == 1);
+    let has_the_raw_below = has(tags::SUB_IFDS) && (has(tags::DNG_VERSION) || is_preview && has(tags::MAKE));
+    is_canons || is_of_a_sensor || has_the_raw_below
 }
 
 /// Whether there are further pictures behind the one that a directory describes.

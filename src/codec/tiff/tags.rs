@@ -3,6 +3,8 @@
 use super::super::ifd::{self, Directory, Form, Value};
 use super::super::metadata::{Metadata, Resolution};
 
+/// What kind of page it is: of an odd number it is a smaller version of another one.
+pub(super) const KIND: u16 = 254;
 pub(super) const WIDTH: u16 = 256;
 pub(super) const HEIGHT: u16 = 257;
 pub(super) const BITS_PER_SAMPLE: u16 = 258;
@@ -10,6 +12,8 @@ pub(super) const COMPRESSION: u16 = 259;
 pub(super) const PHOTOMETRIC: u16 = 262;
 pub(super) const FILL_ORDER: u16 = 266;
 pub(super) const DESCRIPTION: u16 = 270;
+/// Who made the camera.
+pub(super) const MAKE: u16 = 271;
 pub(super) const STRIP_OFFSETS: u16 = 273;
 pub(super) const SAMPLES_PER_PIXEL: u16 = 277;
 pub(super) const ROWS_PER_STRIP: u16 = 278;
@@ -37,11 +41,15 @@ pub(super) const ICC: u16 = 34675;
 
 /// Photoshop's layers, which it shows in place of the picture.
 pub(super) const LAYERS: u16 = 37724;
+/// The version of Adobe's raw format.
+pub(super) const DNG_VERSION: u16 = 50706;
 
-/// Values of [`PHOTOMETRIC`].
+/// Values of [`PHOTOMETRIC`]. The last two are a sensor's, with its filters' colours side by side, and with all of them at every pixel.
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
 pub(super) const YCBCR: u64 = 6;
+pub(super) const CFA: u64 = 32803;
+pub(super) const LINEAR_RAW: u64 = 34892;
 
 /// Values of [`EXTRA_SAMPLES`]: alpha that is multiplied into the colours, and alpha that is not.
 pub(super) const ASSOCIATED: u16 = 1;
@@ -49,8 +57,7 @@ pub(super) const UNASSOCIATED: u16 = 2;
 
 /// What describes how or at which contrast the pixels are stored: written anew, or no longer true.
 const STORAGE: [u16; 43] = [
-    // What kind of page this is.
-    254,
+    KIND,
     255,
     WIDTH,
     HEIGHT,

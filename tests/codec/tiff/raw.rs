@@ -1,0 +1,48 @@
+//! Camera raw files, which are TIFFs too.
+
+use super::{PLAIN, Tags, decoded};
+
+/// What is said of a plain file with these tags besides.
+fn refusal(more: &[(u16, u32)]) -> Option<String> {
+    let change = |tags: &mut Tags| {
+        tags.retain(|(tag, _)| more.iter().all(|(other, _)| other != tag));
+        tags.extend(more.iter().map(|&(tag, value)| (tag, vec![value])));
+        tags.sort_by_key(|(tag, _)| *tag);
+    };
+    let refused = decoded(&PLAIN.file(&PLAIN.samples(), change)).err();
+    refused.map(|error| error.to_string())
+}
+
+#[test]
+fn camera_raw_files_are_to_be_developed() {
+    let raws: [&[(u16, u32)]; 4] = [
+        // DNG, its preview first; NEF and ARW; what has no preview.
+        &[(330, 8), (50706, 1)],
+        &[(254, 1), (271, 0), (330, 8)],
+        &[(262, 32803)],
+        &[(262, 34892)],
+    ];
+    for raw in raws {
+        let why = refusal(raw).unwrap();
+        assert!(why.contains("a camera raw file") && why.contains("develop it"), "{raw:?}: {why}");
+    }
+}
+
+#[test]
+fn canons_raw_files_are_known_by_their_mark() {
+    // A gap before the strip, into which the mark goes.
+    let form = super::Form { gap: 8, ..PLAIN };
+    let mut file = form.file(&form.samples(), |_| {});
+    assert!(decoded(&file).is_ok());
+    file[8..12].copy_from_slice(b"CR\x02\0");
+    assert!(decoded(&file).unwrap_err().to_string().contains("a camera raw file"));
+}
+
+#[test]
+fn what_only_resembles_them_is_told_from_them() {
+    assert_eq!(refusal(&[(271, 0)]), None);
+    assert_eq!(refusal(&[(254, 1), (271, 0)]), None);
+    assert_eq!(refusal(&[(50706, 1)]), None);
+    assert!(refusal(&[(330, 8)]).unwrap().contains("sub-directories"));
+    assert!(refusal(&[(254, 0), (271, 0), (330, 8)]).unwrap().contains("sub-directories"));
+}
