@@ -36,7 +36,8 @@ impl Places {
             [tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS]
         };
         let [offsets, lengths] = tags.map(|tag| directory.numbers(tag).unwrap_or_default());
-        if offsets.len().min(lengths.len()) < header.across() * header.down() * header.planes() {
+        let needed = header.across().saturating_mul(header.down()).saturating_mul(header.planes());
+        if offsets.len().min(lengths.len()) < needed {
             return Err(malformed("it has too few strips or tiles"));
         }
         Ok(Self { offsets, lengths })
@@ -87,7 +88,7 @@ impl Parts<'_> {
     /// Fills `target`, the samples of the picture as they are stored, but those of 16 bits in native order.
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
-        let part = header.row_bytes(header.layout.width) * header.rows();
+        let part = header.row_bytes(header.layout.width).saturating_mul(header.rows());
         let at_once = BAND.div_ceil(part);
         let bands = target.chunks_mut(at_once.saturating_mul(part)).enumerate();
         let work = |tool: &mut Tool, (number, band): (usize, &mut [u8])| {
@@ -114,7 +115,7 @@ impl Parts<'_> {
     fn read_band(&self, tool: &mut Tool, first: usize, band: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
         let (row, across) = (header.row_bytes(header.layout.width), header.across());
-        for (down, rows) in (first..).zip(band.chunks_mut(header.rows() * row)) {
+        for (down, rows) in (first..).zip(band.chunks_mut(row.saturating_mul(header.rows()))) {
             for plane in 0..header.planes() {
                 for left in 0..across {
                     let index = (plane * header.down() + down) * across + left;
