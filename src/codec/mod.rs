@@ -18,18 +18,21 @@ use crate::equalize::colour::to_gray;
 use crate::picture::{Depth, Layout, Pixel};
 
 mod bmp;
+mod deflate;
 mod error;
 mod format;
 mod ifd;
 mod input;
 mod jpeg;
 mod metadata;
+mod output;
 mod png;
 mod pnm;
 mod remark;
 mod samples;
 mod tiff;
 mod webp;
+mod zlib;
 
 pub use error::CodecError;
 pub use format::Format;
@@ -141,11 +144,12 @@ pub struct Decoded {
 
 impl Decoded {
     /// Bytes of heap until it is encoded, and by the encoder, beyond small change: a JPEG's coefficients, and an output about as long
-    /// as the input; some rows of a PNG, which can be as long as the picture.
+    /// as the input; some rows of a PNG or TIFF, which can be as long as the picture.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         match (&self.native, target.format_for(self.format)) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
             (_, Format::Png) => png::heap_bytes(&self.layout),
+            (_, Format::Tiff) => tiff::heap_bytes(&self.layout),
             _ => 0,
         }
     }
@@ -414,7 +418,7 @@ pub fn encode(
             Format::Png => png::encode(decoded, slot, target.png_level, cores, out),
             Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, cores, out),
             Format::Pnm => pnm::encode(decoded, slot, out),
-            Format::Tiff => tiff::encode(decoded, slot, scratch, out),
+            Format::Tiff => tiff::encode(decoded, slot, cores, out),
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),
             Format::WebP => webp::encode(decoded, slot, scratch, out),
         },

@@ -17,13 +17,10 @@ use crate::picture::{Depth, Layout, Pixel};
 
 mod bands;
 mod chunks;
-mod deflate;
 mod filter;
 mod inflate;
 mod metadata;
-mod output;
 mod unfilter;
-mod zlib;
 
 use chunks::Chunks;
 

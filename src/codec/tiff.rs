@@ -18,6 +18,7 @@ use crate::cores::Cores;
 use crate::picture::Layout;
 
 mod colours;
+mod deflate;
 mod header;
 mod jpeg;
 mod lzw;
@@ -33,7 +34,7 @@ use jpeg::Jpegs;
 use method::Method;
 use parts::{Parts, Places};
 use reader::Reader;
-pub(super) use write::encode;
+pub(super) use write::{encode, heap_bytes};
 
 /// What is remembered of a TIFF for writing it back.
 #[derive(Debug)]

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use simd_adler32::Adler32;
 
-use super::deflate::Deflater;
 use super::filter::Filters;
-use super::output::Output;
-use super::zlib::{WINDOW, Zlib};
 use crate::codec::PngLevel;
+use crate::codec::deflate::Deflater;
+use crate::codec::output::Output;
+use crate::codec::zlib::{WINDOW, Zlib};
 use crate::cores::Cores;
 use crate::equalize::histogram::Tally;
 use crate::picture::Layout;
@@ -19,6 +19,8 @@ use crate::picture::Layout;
 const STRIP: usize = 128 << 10;
 /// Filtered rows of a band: so many strips that it has at least these.
 const BAND: usize = 512 << 10;
+/// zlib's effort where matches are looked for.
+const LEVEL: u32 = 6;
 
 /// The pixels, row by row, as the format stores them.
 struct Rows<'p> {
@@ -88,7 +90,7 @@ impl<'p> Press<'p> {
     fn new(rows: &'p Rows<'p>, level: PngLevel) -> Self {
         let method = match level {
             PngLevel::Fast | PngLevel::Balanced => Method::Codes(Deflater::default(), Tally::new(256)),
-            PngLevel::Small => Method::Matches(Zlib::new(&[])),
+            PngLevel::Small => Method::Matches(Zlib::new(LEVEL, &[])),
         };
         let filters = Filters::new(rows.bytes, rows.step, level != PngLevel::Fast);
         Self { rows, filters, strip: Vec::new(), method, out: Output::default(), checksum: 0, length: 0 }
@@ -134,7 +136,7 @@ impl<'p> Press<'p> {
                 if first {
                     self.out.push(&[0x78, 0x9c]);
                 }
-                *zlib = Zlib::new(&self.strip);
+                *zlib = Zlib::new(LEVEL, &self.strip);
             }
         }
     }

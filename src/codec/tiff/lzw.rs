@@ -1,8 +1,10 @@
 //! TIFF's LZW (TIFF 6.0, section 13): codes with the highest bit first, which get longer one code earlier than they must.
 
 mod decode;
+mod encode;
 
 pub(super) use decode::{DECODER_BYTES, Damage, Decoder, PADDING};
+pub(super) use encode::Encoder;
 
 /// Forgets all strings.
 const CLEAR: usize = 256;

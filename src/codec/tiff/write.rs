@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::{Seek, Write};
 
 use super::super::ifd::{self, Directory, Value};
+use super::super::output::Output;
 use super::super::samples::swap_bytes;
-use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
-use super::tags;
+use super::super::{CodecError, Decoded, Native as AnyNative, pixels_of};
+use super::{deflate, lzw, predictor, tags};
+use crate::cores::Cores;
 use crate::picture::{Depth, Layout};
 
 /// Bytes of a strip before compression, about: large enough to compress well, small enough to stay in the cache.
@@ -17,8 +19,8 @@ const STRIP: usize = 256 << 10;
 const MOST_SMALL: u64 = 0xf000_0000;
 const MOST_SMALL_LZW: u64 = 0xa000_0000;
 
-/// zlib's effort: beyond this, photographs take much longer for little.
-const DEFLATE_LEVEL: u32 = 4;
+/// Helpers to whom longer strips were given would take memory that nobody counts.
+const MOST_SHARED: usize = 2 * STRIP;
 
 /// How strips are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +41,18 @@ impl Compression {
     }
 }
 
-/// Writes the pixels of `slot`.
+/// The rows that an encoder keeps beside the pixels, where a strip is a row: their differences, and streams of up to one and a half of
+/// it, of which it tries two. Strips of several rows are small change.
+pub(in crate::codec) fn heap_bytes(layout: &Layout) -> u64 {
+    const ROWS: u64 = 4;
+    ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64
+}
+
+/// Writes the pixels of `slot`, with the help of idle cores.
 pub(in crate::codec) fn encode(
     decoded: &Decoded,
     slot: &mut [u8],
-    scratch: &mut Vec<u8>,
+    cores: &Cores,
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let layout = decoded.layout;
@@ -62,7 +71,7 @@ pub(in crate::codec) fn encode(
     header.resize(offset_at + if big { 8 } else { 4 }, 0);
     out.write_all(&header)?;
 
-    let strips = write_strips(&layout, pixels, compression, scratch, header.len() as u64, out)?;
+    let strips = write_strips(&layout, pixels, compression, cores, header.len() as u64, out)?;
     let mut directory = native.map_or_else(|| tags::from_metadata(&decoded.metadata), |n| n.kept.clone());
     directory.entries.retain(|(tag, _)| *tag != tags::ICC);
     if let Some(icc) = decoded.metadata.icc_for(layout.pixel) {
@@ -99,7 +108,7 @@ fn write_strips(
     layout: &Layout,
     pixels: &[u8],
     compression: Compression,
-    scratch: &mut Vec<u8>,
+    cores: &Cores,
     at: u64,
     out: &mut File,
 ) -> Result<Strips, CodecError> {
@@ -116,55 +125,52 @@ fn write_strips(
         out.write_all(pixels)?;
         return Ok(strips);
     }
-    let mut differences = Vec::new();
-    for strip in pixels.chunks(rows * row) {
-        differences.clear();
-        differences.extend_from_slice(strip);
-        differences.chunks_exact_mut(row).for_each(|row| difference(row, layout));
-        scratch.clear();
-        compress(&differences, compression, scratch)?;
-        out.write_all(scratch)?;
-        add(scratch.len());
-    }
+    let nobody = Cores::none();
+    let cores = if rows * row > MOST_SHARED { &nobody } else { cores };
+    let take = |press: &mut Press<'_>| {
+        out.write_all(press.out.bytes())?;
+        add(press.out.bytes().len());
+        Ok::<_, CodecError>(())
+    };
+    cores.in_order(pixels.chunks(rows * row), || Press::new(layout, compression), Press::press, take)?;
     Ok(strips)
 }
 
-/// Replaces the samples of a row by their differences to the pixel before (TIFF 6.0, section 14).
-fn difference(row: &mut [u8], layout: &Layout) {
-    let channels = layout.pixel.channels();
-    match layout.depth {
-        Depth::Eight => {
-            for i in (channels..row.len()).rev() {
-                row[i] = row[i].wrapping_sub(row[i - channels]);
-            }
-        }
-        Depth::Sixteen => {
-            let samples = row.as_chunks_mut::<2>().0;
-            for i in (channels..samples.len()).rev() {
-                let (this, before) =
-                    (u16::from_le_bytes(samples[i]), u16::from_le_bytes(samples[i - channels]));
-                samples[i] = this.wrapping_sub(before).to_le_bytes();
-            }
-        }
-    }
+/// Compresses strips, one after the other.
+struct Press<'l> {
+    layout: &'l Layout,
+    encoder: Encoder,
+    differences: Vec<u8>,
+    /// The last strip's stream.
+    out: Output,
 }
 
-fn compress(strip: &[u8], compression: Compression, into: &mut Vec<u8>) -> Result<(), CodecError> {
-    match compression {
-        Compression::Stored => into.extend_from_slice(strip),
-        Compression::Lzw => {
-            let mut encoder = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
-            let result = encoder.into_vec(into).encode_all(strip);
-            result.status.map_err(|error| CodecError::encoder(Format::Tiff, error.to_string()))?;
-        }
-        Compression::Deflate => {
-            let level = flate2::Compression::new(DEFLATE_LEVEL);
-            let mut encoder = flate2::write::ZlibEncoder::new(into, level);
-            encoder.write_all(strip)?;
-            encoder.finish()?;
+enum Encoder {
+    Lzw(lzw::Encoder),
+    Deflate(deflate::Encoder),
+}
+
+impl<'l> Press<'l> {
+    fn new(layout: &'l Layout, compression: Compression) -> Self {
+        let encoder = match compression {
+            Compression::Lzw => Encoder::Lzw(lzw::Encoder::new()),
+            Compression::Deflate => Encoder::Deflate(deflate::Encoder::new()),
+            Compression::Stored => unreachable!("written as they are"),
+        };
+        Self { layout, encoder, differences: Vec::new(), out: Output::default() }
+    }
+
+    fn press(&mut self, strip: &[u8]) {
+        let Layout { width, pixel, depth, .. } = *self.layout;
+        let row = width as usize * self.layout.pixel_bytes();
+        self.differences.clear();
+        predictor::apply(strip, row, pixel.channels(), depth, &mut self.differences);
+        self.out.clear();
+        match &mut self.encoder {
+            Encoder::Lzw(encoder) => encoder.encode(&self.differences, &mut self.out),
+            Encoder::Deflate(encoder) => encoder.encode(&self.differences, &mut self.out),
         }
     }
-    Ok(())
 }
 
 /// Sets the tags that say how the pixels are stored.
@@ -193,5 +199,69 @@ fn describe(
     if layout.pixel.has_alpha() {
         let kind = if extra_sample == tags::ASSOCIATED { tags::UNASSOCIATED } else { extra_sample };
         directory.set(tags::EXTRA_SAMPLES, Value::shorts(&[kind]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::tests::noise;
+    use crate::picture::Pixel;
+    use std::io::Read;
+
+    /// The strips of so many threads, and where they lie.
+    fn strips(layout: &Layout, pixels: &[u8], compression: Compression, threads: usize) -> (Vec<u8>, Strips) {
+        let (cores, mut file) = (Cores::new(threads), tempfile::tempfile().unwrap());
+        let _own = cores.work();
+        let strips = write_strips(layout, pixels, compression, &cores, 0, &mut file).unwrap();
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        (bytes, strips)
+    }
+
+    /// Has a strip decompressed by another's hand.
+    fn decompressed(strip: &[u8], compression: Compression) -> Vec<u8> {
+        if compression == Compression::Lzw {
+            let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
+            return decoder.decode(strip).unwrap();
+        }
+        let mut back = Vec::new();
+        flate2::read::ZlibDecoder::new(strip).read_to_end(&mut back).unwrap();
+        back
+    }
+
+    #[test]
+    fn any_number_of_threads_writes_the_same_strips_and_they_come_back() {
+        let sized = |width, height, pixel, depth| Layout { width, height, pixel, depth };
+        for (layout, count) in [
+            (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
+            (sized(1000, 600, Pixel::Rgb, Depth::Eight), 7),
+            (sized(300, 600, Pixel::Rgba, Depth::Sixteen), 6),
+            // Rows of more than a strip, and of more than is shared.
+            (sized(300_000, 2, Pixel::Gray, Depth::Eight), 2),
+            (sized(300_000, 2, Pixel::Gray, Depth::Sixteen), 2),
+        ] {
+            let mut pixels = noise(layout.bytes() as usize, 1);
+            // Strips of both kinds.
+            let repeated = pixels.len() / 2;
+            pixels[repeated..].iter_mut().for_each(|byte| *byte = *byte / 128 * 255);
+            let row = layout.width as usize * layout.pixel_bytes();
+            for compression in [Compression::Lzw, Compression::Deflate] {
+                let (alone, places) = strips(&layout, &pixels, compression, 1);
+                assert_eq!((places.offsets.len(), places.end), (count, alone.len() as u64), "{layout:?}");
+                let expected = pixels.chunks(places.rows as usize * row);
+                for ((&at, &length), strip) in places.offsets.iter().zip(&places.lengths).zip(expected) {
+                    let back = decompressed(&alone[at as usize..][..length as usize], compression);
+                    let mut differences = Vec::new();
+                    predictor::apply(strip, row, layout.pixel.channels(), layout.depth, &mut differences);
+                    assert!(back == differences, "{layout:?} by {compression:?}");
+                }
+                for threads in [2, 7] {
+                    let (together, _) = strips(&layout, &pixels, compression, threads);
+                    assert!(together == alone, "{layout:?} by {compression:?} on {threads} threads");
+                }
+            }
+        }
     }
 }

@@ -8,15 +8,15 @@ use super::output::Output;
 pub(super) const WINDOW: usize = 32 << 10;
 /// Output that is asked for at once. Always as much: what zlib writes depends on how much it can write at once.
 const ROOM: usize = 64 << 10;
-const LEVEL: u32 = 6;
 
 /// Compresses a piece of a stream. It is for one piece alone, so that nothing of another one can tell in it.
 pub(super) struct Zlib(Compress);
 
 impl Zlib {
-    /// Begins a piece. Matches may be found in what comes `before` it, of which the last [`WINDOW`] bytes count.
-    pub(super) fn new(before: &[u8]) -> Self {
-        let mut compress = Compress::new(Compression::new(LEVEL), false);
+    /// Begins a piece, at one of zlib's levels. Matches may be found in what comes `before` it, of which the last [`WINDOW`] bytes
+    /// count.
+    pub(super) fn new(level: u32, before: &[u8]) -> Self {
+        let mut compress = Compress::new(Compression::new(level), false);
         if !before.is_empty() {
             let window = &before[before.len().saturating_sub(WINDOW)..];
             compress.set_dictionary(window).expect("a piece that is not begun takes a dictionary");
