@@ -236,11 +236,11 @@ mod tests {
         let sized = |width, height, pixel, depth| Layout { width, height, pixel, depth };
         for (layout, count) in [
             (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
-            (sized(1000, 600, Pixel::Rgb, Depth::Eight), 7),
-            (sized(300, 600, Pixel::Rgba, Depth::Sixteen), 6),
+            (sized(1000, 300, Pixel::Rgb, Depth::Eight), 4),
+            (sized(300, 300, Pixel::Rgba, Depth::Sixteen), 3),
             // Rows of more than a strip, and of more than is shared.
-            (sized(300_000, 2, Pixel::Gray, Depth::Eight), 2),
-            (sized(300_000, 2, Pixel::Gray, Depth::Sixteen), 2),
+            (sized(263_000, 2, Pixel::Gray, Depth::Eight), 2),
+            (sized(263_000, 2, Pixel::Gray, Depth::Sixteen), 2),
         ] {
             let mut pixels = noise(layout.bytes() as usize, 1);
             // Strips of both kinds.
@@ -257,10 +257,8 @@ mod tests {
                     predictor::apply(strip, row, layout.pixel.channels(), layout.depth, &mut differences);
                     assert!(back == differences, "{layout:?} by {compression:?}");
                 }
-                for threads in [2, 7] {
-                    let (together, _) = strips(&layout, &pixels, compression, threads);
-                    assert!(together == alone, "{layout:?} by {compression:?} on {threads} threads");
-                }
+                let (together, _) = strips(&layout, &pixels, compression, 4);
+                assert!(together == alone, "{layout:?} by {compression:?} on four threads");
             }
         }
     }
