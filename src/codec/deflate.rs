@@ -1,6 +1,6 @@
-//! Deflate (RFC 1951) for filtered rows: each block has Huffman codes of its own, and its only matches are runs of zeros. What the
-//! filters leave of a photograph is noise around zero, in which searching for other matches costs much and finds little (the idea is
-//! fdeflate's, which has one code for all pictures).
+//! Deflate (RFC 1951) for rows that are filtered or predicted: each block has Huffman codes of its own, and its only matches are runs
+//! of zeros. What filters leave of a photograph is noise around zero, in which searching for other matches costs much and finds little
+//! (the idea is fdeflate's, which has one code for all pictures).
 
 use super::output::Output;
 

@@ -1,6 +1,6 @@
-//! PNG: the structure by the `png` crate, which also decodes what is interlaced or has to be expanded; rows and their compression by
-//! the modules here. Palettes become RGB, transparent colours become alpha, depths below 8 become 8; what is written is
-//! neither interlaced nor has a palette. The chunks of a PNG that still hold for the new pixels are passed on as they are.
+//! PNG: the structure by the `png` crate, which also decodes what is interlaced or has to be expanded; rows by the modules here.
+//! Palettes become RGB, transparent colours become alpha, depths below 8 become 8; what is written is neither interlaced nor has a
+//! palette. The chunks of a PNG that still hold for the new pixels are passed on as they are.
 
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
