@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     __syncthreads();
 
     const u32 bin = threadIdx.x;
-    u32* histogram = histograms + 256 * tile;
+    u32* histogram = histograms + 256ull * tile;
     u32 n = 0;
     if (bin < 256) {
 #pragma unroll
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     const u32 excess = block_sum(bin < 256 && t.clip && n > t.clip ? n - t.clip : 0, scratch);
     const Redistribution share(t.clip, excess, 256);
     const u32 running = block_scan(bin < 256 ? share.count(bin, n) : 0, scratch);
-    if (bin < 256) luts[256 * tile + bin] = u8(tile_level(running, t.lut_scale, 255));
+    if (bin < 256) luts[256ull * tile + bin] = u8(tile_level(running, t.lut_scale, 255));
 }
 
 extern "C" __global__ void __launch_bounds__(256) clahe_direct8(u8* plane, Tiling t, const u8* luts) {

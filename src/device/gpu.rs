@@ -179,7 +179,8 @@ impl GpuDevice {
             let reason = match end {
                 End::Closed => return,
                 End::Lingers(why) => return self.give_up(why),
-                End::Refused(reason) if self.for_good || (life == 0 && self.insist.is_on()) => {
+                // A worker that could work once may be able to again.
+                End::Refused(reason) if life == 0 && (self.for_good || self.insist.is_on()) => {
                     self.insist.refused(&format!("{} cannot be used: {reason}", self.name));
                     return self.give_up(format!("not used: {reason}"));
                 }

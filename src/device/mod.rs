@@ -179,6 +179,7 @@ impl Devices {
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 around.pool.wait_for_accelerators(true);
+                start.insist.on();
                 // They decode no JPEG, and encode none of the planes that they get.
                 starter.workers(scope, &units, jpeg != JpegChoice::Cpu, &start)?;
                 if jpeg == JpegChoice::Gpu { starter.decoders(scope, &units, &start) } else { Ok(()) }

@@ -6,7 +6,7 @@ use super::EngineError;
 use crate::codec::CompressedJpeg;
 
 /// A failure that a test asks for: `exit@5`, `hang@5`, `fail@5` or `trap@5`, at the fifth picture of the device's first worker; with `*`
-/// at its end, of every worker. `echo@5`, `garble@5` and `overlong@5` are what it says from its fifth picture on that it encoded.
+/// at its end, of every worker. `refuse@5` is `exit@5`, and the workers after it say at their start that they cannot work. `echo@5`, `garble@5` and `overlong@5` are what it says from its fifth picture on that it encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     kind: FaultKind,
@@ -22,6 +22,8 @@ enum FaultKind {
     Hang,
     /// The engine reports an error.
     Fail,
+    /// The process ends without a word, and its successors do not begin.
+    Refuse,
     /// A kernel traps, and with it everything that the process has on the GPU.
     Trap,
     /// What is said to be encoded is the JPEG as it came.
@@ -42,6 +44,7 @@ impl std::str::FromStr for Fault {
             "exit" => FaultKind::Exit,
             "hang" => FaultKind::Hang,
             "fail" => FaultKind::Fail,
+            "refuse" => FaultKind::Refuse,
             "trap" => FaultKind::Trap,
             "echo" => FaultKind::Echo,
             "garble" => FaultKind::Garble,
@@ -66,7 +69,12 @@ impl Fault {
     pub fn from_environment(life: u32) -> Result<Option<Self>, String> {
         let Ok(text) = std::env::var("HISTEQD_FAULT") else { return Ok(None) };
         let fault: Self = text.parse()?;
-        Ok(Some(fault).filter(|fault| fault.every_life || life == 0))
+        Ok(Some(fault).filter(|fault| fault.every_life || life == 0 || fault.kind == FaultKind::Refuse))
+    }
+
+    /// Whether a worker in this life is to say that it cannot work.
+    pub fn refuses(self, life: u32) -> bool {
+        self.kind == FaultKind::Refuse && life > 0
     }
 }
 
@@ -95,7 +103,7 @@ impl Faults {
         let half = bytes.len() / 2;
         bytes[..half].fill(0xA5);
         match fault.kind {
-            FaultKind::Exit => super::die(),
+            FaultKind::Exit | FaultKind::Refuse => super::die(),
             FaultKind::Hang => loop {
                 std::thread::park();
             },
@@ -114,7 +122,9 @@ impl Faults {
             FaultKind::Echo => slot.copy_within(start..start + length, 0),
             FaultKind::Garble => slot[..length].fill(0xA5),
             FaultKind::Overlong => return Some(slot.len() as u64 + 1),
-            FaultKind::Exit | FaultKind::Hang | FaultKind::Fail | FaultKind::Trap => return None,
+            FaultKind::Exit | FaultKind::Hang | FaultKind::Fail | FaultKind::Refuse | FaultKind::Trap => {
+                return None;
+            }
         }
         Some(jpeg.bytes)
     }

@@ -265,9 +265,10 @@ impl<'e> GpuLane<'e> {
             none => none.insert(Desk::new(self.engine.nvjpeg().map_err(Trouble::Decline)?, &self.work)?),
         };
         let (laid_out, end) = desk.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
-        if end > self.engine.lane_memory
-            || laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64
-        {
+        if end > self.engine.lane_memory {
+            return Err(Failure::TooLarge.into());
+        }
+        if laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64 {
             return Err(Trouble::Decline("its planes are not what was expected".to_owned()));
         }
         let plan = self.resident.plan(&self.work, &jpeg.layout, operation, end)?;

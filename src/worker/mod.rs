@@ -292,7 +292,11 @@ fn list() -> Result<Exit, Error> {
 fn run(unit: Unit, command: &WorkerCommand, fault: Option<Fault>) -> io::Result<()> {
     end_with_parent()?;
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
-    match open(unit, None) {
+    let opened = match fault {
+        Some(fault) if fault.refuses(command.life) => Err(EngineError("a test asked for this".to_owned())),
+        _ => open(unit, None),
+    };
+    match opened {
         Ok(engine) => work(&channel, engine.as_ref(), command, fault),
         Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
     }

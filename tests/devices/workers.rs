@@ -66,6 +66,14 @@ fn a_worker_that_exits_is_started_again_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_worker_that_cannot_start_again_leaves_its_pictures_to_others() {
+    for workers in [1, 2] {
+        let summary = run_with_fault("refuse@3", workers);
+        assert!(notes(&summary).contains("a test asked for this"), "{summary}");
+    }
+}
+
+#[test]
 fn a_worker_that_reports_a_failure_is_replaced() {
     let summary = run_with_fault("fail@3", 2);
     assert!(notes(&summary).contains("a test asked for this failure"), "{summary}");

@@ -84,7 +84,13 @@ pub(super) fn load(driver_cuda: u32) -> std::result::Result<(Functions, String),
     let mut reason = "libnvjpeg was not found".to_owned();
     for name in NAMES {
         // SAFETY: loads NVIDIA's library as any program does that is linked with it; its initializers are safe to run.
-        let Ok(library) = (unsafe { Library::new(name) }) else { continue };
+        let library = match unsafe { Library::new(name) } {
+            Ok(library) => library,
+            Err(error) => {
+                reason = unloadable(name, &error).unwrap_or(reason);
+                continue;
+            }
+        };
         // SAFETY: the name says that it is nvJPEG; it is never unloaded.
         let found = unsafe { Functions::find(Box::leak(Box::new(library))) };
         let functions = match found {
@@ -105,6 +111,13 @@ pub(super) fn load(driver_cuda: u32) -> std::result::Result<(Functions, String),
     Err(reason)
 }
 
+/// Why a library that is there cannot be loaded, which nobody could guess; of one that is not there, nothing.
+fn unloadable(name: &str, error: &libloading::Error) -> Option<String> {
+    let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    let is_absent = text.starts_with(&format!("{name}: cannot open shared object file: No such file"));
+    (!is_absent).then(|| format!("{name} cannot be loaded: {text}"))
+}
+
 impl Functions {
     fn version(&self, property: unsafe extern "C" fn(c_int, *mut c_int) -> Status) -> (c_int, c_int) {
         let of = |which| {
@@ -114,5 +127,28 @@ impl Functions {
             value
         };
         (of(MAJOR_VERSION), of(MINOR_VERSION))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn told(name: &str) -> Option<String> {
+        // SAFETY: nothing that could be loaded has such a name.
+        let Err(error) = (unsafe { Library::new(name) }) else { panic!("{name} is a library") };
+        unloadable(name, &error)
+    }
+
+    #[test]
+    fn a_library_that_is_there_and_cannot_be_loaded_is_told_of() {
+        assert_eq!(told("libnvjpeg.so.nowhere"), None);
+        assert_eq!(told("/nowhere/libnvjpeg.so"), None);
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[7; 5000]).unwrap();
+        let name = file.path().to_str().unwrap();
+        let told = told(name).unwrap();
+        assert!(told.starts_with(&format!("{name} cannot be loaded: ")) && told.contains("ELF"), "{told}");
     }
 }

@@ -15,6 +15,9 @@ const MOST_OF_MEAN: u8 = 11;
 /// The most bits of another coefficient (table F.2).
 const MOST_OF_DETAIL: u8 = 10;
 
+/// The symbols of no coefficient (table F.2): the end of a block, and sixteen zeros. Of others without bits each decoder has its own view.
+const NO_DETAIL: [u8; 2] = [0x00, 0xf0];
+
 /// Bits that are looked up together. More pack more symbols, but take longer to prepare.
 const LOOKED_UP: u32 = 11;
 
@@ -44,7 +47,10 @@ impl<'a> BaselineScan<'a> {
             codes.iter().flatten().flat_map(Decoder::symbols).all(|&symbol| fits(symbol))
         };
         let fit = all(&codes.means, |size| size <= MOST_OF_MEAN)
-            && all(&codes.details, |symbol| symbol & 15 <= MOST_OF_DETAIL);
+            && all(&codes.details, |symbol| match symbol & 15 {
+                0 => NO_DETAIL.contains(&symbol),
+                bits => bits <= MOST_OF_DETAIL,
+            });
         let blocks: Vec<_> =
             blocks.iter().map(|block| (usize::from(block >> 4), usize::from(block & 15))).collect();
         let has = |codes: &[Option<Decoder>; 4], number: usize| matches!(codes.get(number), Some(Some(_)));
@@ -311,6 +317,7 @@ mod tests {
         assert!(!read(&one(0, 1, &[12]), &detail), "a mean of 12 bits");
         assert!(!read(&mean, &one(0x10, 1, &[0x0b])), "a coefficient of 11 bits");
         assert!(!read(&one(0, 3, &[0, 1, 2]), &detail), "3 codes of one bit");
+        assert!(!read(&mean, &one(0x10, 1, &[0x10])), "a symbol that has no meaning");
         assert!(!read(&mean, &one(0x10, 1, &[])), "no symbol");
         assert!(!read(&mean, &one(0x20, 1, &[0])), "no such class");
         assert!(!read(&mean, &one(0x11, 1, &[0])), "another number");
