@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Photographs to measure on: the JPEGs of two Debian packages of wallpapers (37 pictures, 2 to 18 MP, about 60 MB), and from
-# them gray PGMs and RGB PNGs. Their licences keep them out of this project's tree. Downloads and unpacks, installs nothing.
+# them gray PGMs, RGB PNGs, and RGB TIFFs by LZW and by deflate. Their licences keep them out of this project's tree. Downloads and unpacks, installs nothing.
 # usage: benches/photos.sh DIR        needs: apt-get, dpkg, python3 with Pillow
 set -euo pipefail
-mkdir -p "$1"/{jpg,pgm,png}
+mkdir -p "$1"/{jpg,pgm,png,lzw,deflate}
 dir=$(cd "$1" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -25,5 +25,8 @@ for path in sorted((folder / 'jpg').iterdir()):
     picture.convert('L').save(folder / 'pgm' / f'{path.stem}.pgm')
     if picture.mode == 'RGB' and picture.width * picture.height < 9_000_000:
         picture.save(folder / 'png' / f'{path.stem}.png')
+        for name, method in ('lzw', 'tiff_lzw'), ('deflate', 'tiff_adobe_deflate'):
+            predictor, rows = {317: 2}, {278: 64}
+            picture.save(folder / name / f'{path.stem}.tif', compression=method, tiffinfo=predictor | rows)
 PY
 du -sh "$dir"/*

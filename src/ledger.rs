@@ -62,7 +62,10 @@ pub enum LedgerError {
         source: io::Error,
     },
     /// Who only reads it does not change it.
-    #[error("the ledger {} is another version's; a service or a --resume of this one brings it up to date", Shown(.0))]
+    #[error("the ledger {} is an older version's; a service or a --resume of this one brings it up to date", Shown(.0))]
+    OlderVersion(PathBuf),
+    /// It is read by who wrote it.
+    #[error("the ledger {} is another version's; ask the histeqd that keeps it", Shown(.0))]
     OtherVersion(PathBuf),
     /// The database said no.
     #[error("the ledger: {0}")]
@@ -169,8 +172,11 @@ impl Ledger {
         db.busy_timeout(BUSY_READING)?;
         db.pragma_update(None, "query_only", true)?;
         match probe(&db) {
-            Ok(true) if version(&db)? != VERSION => Err(LedgerError::OtherVersion(file)),
-            Ok(true) => Ok(Some(Self { db, inode: inode(&file), file })),
+            Ok(true) => match version(&db)? {
+                VERSION => Ok(Some(Self { db, inode: inode(&file), file })),
+                version if version == VERSION - 1 => Err(LedgerError::OlderVersion(file)),
+                _ => Err(LedgerError::OtherVersion(file)),
+            },
             Ok(false) => Ok(None),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
                 Err(LedgerError::NotOurs(file))
@@ -294,28 +300,31 @@ impl Ledger {
 
     /// A file that was begun turned out to be no picture.
     pub fn skipped(&self, input: &Path) -> Result<(), LedgerError> {
-        self.end(input, "skipped", None)
+        self.end(input, "skipped", None, None)
     }
 
     /// A picture that was begun failed: for good, or for a cause that can pass.
     pub fn failed(&self, input: &Path, reason: &str, for_good: bool) -> Result<(), LedgerError> {
-        self.end(input, if for_good { "failed" } else { "retry" }, Some(reason))
+        self.end(input, if for_good { "failed" } else { "retry" }, Some(reason), None)
     }
 
     /// A picture that was begun failed, and is tried again after a pause.
     pub fn retried(&self, input: &Path, reason: &str, pause: Duration) -> Result<(), LedgerError> {
-        self.failed(input, reason, false)?;
         let again = now_ns().saturating_add(i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX));
-        let mut update = self.db.prepare_cached("UPDATE picture SET again = ?2 WHERE input = ?1")?;
-        update.execute(params![bytes(input), again])?;
-        Ok(())
+        self.end(input, "retry", Some(reason), Some(again))
     }
 
-    fn end(&self, input: &Path, state: &str, reason: Option<&str>) -> Result<(), LedgerError> {
-        let mut update = self
-            .db
-            .prepare_cached("UPDATE picture SET state = ?2, finished = ?3, reason = ?4 WHERE input = ?1")?;
-        update.execute(params![bytes(input), state, now_ns(), reason])?;
+    fn end(
+        &self,
+        input: &Path,
+        state: &str,
+        reason: Option<&str>,
+        again: Option<i64>,
+    ) -> Result<(), LedgerError> {
+        let mut update = self.db.prepare_cached(
+            "UPDATE picture SET state = ?2, finished = ?3, reason = ?4, again = ?5 WHERE input = ?1",
+        )?;
+        update.execute(params![bytes(input), state, now_ns(), reason, again])?;
         Ok(())
     }
 

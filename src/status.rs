@@ -92,7 +92,8 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
 fn again(retry: &FailedPicture, daemon: Option<&Daemon>) -> String {
     match retry.again_in_seconds {
         _ if daemon.is_none_or(is_gone) => "at the next start".into(),
-        None | Some(0) => "in its turn".into(),
+        None => "by a later run".into(),
+        Some(0) => "in its turn".into(),
         Some(seconds) => format!("in {}", time(seconds)),
     }
 }

@@ -4,7 +4,8 @@
 #   systemd/install.sh [--prefix DIR]        DIR is /usr/local unless said otherwise
 #
 # HISTEQD names another binary than target/release/histeqd. With DESTDIR everything goes below that folder and the running system
-# is left alone, as packagers want it. A configuration that exists is never replaced. To uninstall: remove the files below.
+# is left alone, as packagers want it; but the program has to run here, to write its manual. A configuration that exists is never
+# replaced. To uninstall: remove the files below.
 set -eu
 prefix=/usr/local
 case $#:${1-} in
@@ -19,9 +20,13 @@ umask 022
 histeqd=$to$prefix/bin/histeqd share=$to$prefix/share
 install -Dm755 "${HISTEQD:-target/release/histeqd}" "$histeqd"
 "$histeqd" man "$share/man/man1"
-"$histeqd" completions bash | install -Dm644 /dev/stdin "$share/bash-completion/completions/histeqd"
-"$histeqd" completions zsh | install -Dm644 /dev/stdin "$share/zsh/site-functions/_histeqd"
-"$histeqd" completions fish | install -Dm644 /dev/stdin "$share/fish/vendor_completions.d/histeqd.fish"
+completions() {
+    script=$("$histeqd" completions "$1")
+    printf '%s\n' "$script" | install -Dm644 /dev/stdin "$share/$2"
+}
+completions bash bash-completion/completions/histeqd
+completions zsh zsh/site-functions/_histeqd
+completions fish fish/vendor_completions.d/histeqd.fish
 # As they lie here, so that their links lead to each other.
 for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/*; do
     install -Dm644 "$page" "$share/doc/histeqd/$page"

@@ -67,9 +67,9 @@ pub(super) enum Value {
 }
 
 /// Where a value lies in the file.
-pub(super) struct Place {
-    pub(super) offset: usize,
-    pub(super) length: usize,
+struct Place {
+    offset: usize,
+    length: usize,
 }
 
 /// Bytes of an element of a type, and of the numbers that it consists of.
@@ -100,10 +100,33 @@ impl Value {
     }
 
     /// The elements as unsigned numbers; `None` for other types.
-    pub(super) fn numbers(&self) -> Option<Vec<u64>> {
+    pub(super) fn numbers(&self) -> Option<Numbers<'_>> {
         let Self::Data { kind: kind @ (1 | 3 | 4 | 16), bytes } = self else { return None };
         let (size, _) = sizes(*kind)?;
-        Some(bytes.chunks_exact(size).map(|element| Form::written(false).number(element)).collect())
+        Some(Numbers { bytes, size })
+    }
+}
+
+/// Unsigned numbers, little-endian as they are kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers<'v> {
+    bytes: &'v [u8],
+    /// Bytes of one.
+    size: usize,
+}
+
+impl Numbers<'_> {
+    pub(super) fn count(self) -> usize {
+        self.bytes.len() / self.size
+    }
+
+    pub(super) fn get(self, index: usize) -> Option<u64> {
+        let start = index.checked_mul(self.size)?;
+        Some(Form::written(false).number(self.bytes.get(start..start.checked_add(self.size)?)?))
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = u64> {
+        self.bytes.chunks_exact(self.size).map(|number| Form::written(false).number(number))
     }
 }
 
@@ -113,13 +136,13 @@ impl Directory {
     }
 
     /// The numbers of a tag.
-    pub(super) fn numbers(&self, tag: u16) -> Option<Vec<u64>> {
+    pub(super) fn numbers(&self, tag: u16) -> Option<Numbers<'_>> {
         self.get(tag)?.numbers()
     }
 
     /// The first number of a tag.
     pub(super) fn number(&self, tag: u16) -> Option<u64> {
-        self.numbers(tag)?.first().copied()
+        self.numbers(tag)?.get(0)
     }
 
     /// The bytes of a tag, whatever its type.

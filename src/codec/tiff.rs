@@ -3,7 +3,7 @@
 //! Read: unsigned samples of 1 to 16 bits; gray (either way round), RGB and palettes, with or without alpha; strips, tiles and planes;
 //! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become
 //! RGB, premultiplied alpha is divided out. Written: one picture in strips, compressed as the source or, where its compression does not
-//! suit (JPEG, group 4), without loss. Every tag that does not describe the storage of the pixels is kept. Files of several pages are
+//! suit (PackBits, JPEG, group 4), by LZW or deflate. Every tag that does not describe the storage of the pixels is kept. Files of several pages are
 //! refused.
 //!
 //! No file is read as a whole first: its tags are read through a window on it, and its strips and tiles one by one, stored ones straight
@@ -30,9 +30,8 @@ mod tags;
 mod write;
 
 use header::Header;
-use jpeg::Jpegs;
 use method::Method;
-use parts::{Parts, Places};
+use parts::Parts;
 use reader::Reader;
 pub(super) use write::{encode, heap_bytes};
 
@@ -53,8 +52,11 @@ pub(super) struct Native {
 pub(super) struct Source<'a> {
     file: Reader<'a>,
     header: Header,
-    places: Places,
     directory: ifd::Directory,
+    /// Where the first strip or tile begins.
+    start: u64,
+    /// What it takes to read a strip or tile, in bytes.
+    tool_bytes: u64,
 }
 
 impl<'a> Source<'a> {
@@ -70,8 +72,9 @@ impl<'a> Source<'a> {
         header::refuse_further_pictures(&mut file, form, &directory, next)?;
         let header = Header::new(&directory, form)?;
         parts::check(&header, limits)?;
-        let places = Places::new(&directory, &header)?;
-        Ok(Self { file, header, places, directory })
+        let parts = Parts::new(&file, &header, &directory)?;
+        let (start, tool_bytes) = (parts.start(), parts.tool_bytes());
+        Ok(Self { file, header, directory, start, tool_bytes })
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -82,7 +85,7 @@ impl<'a> Source<'a> {
     pub(super) fn lead(&self) -> usize {
         let header = &self.header;
         let straight = header.method == Method::Stored && header.is_straight() && header.is_direct();
-        let start = if straight { self.places.start() } else { 0 };
+        let start = if straight { self.start } else { 0 };
         if start.is_multiple_of(header.layout.depth.bytes() as u64) {
             (start % LINE as u64) as usize
         } else {
@@ -92,13 +95,7 @@ impl<'a> Source<'a> {
 
     /// What is in memory of the file; the values of tags; what it takes to read a strip or tile.
     pub(super) fn heap_bytes(&self) -> u64 {
-        let values = self.directory.bytes_of_values() + self.places.heap_bytes();
-        self.file.bytes_in_memory() + values + self.parts().tool_bytes()
-    }
-
-    fn parts(&self) -> Parts<'_> {
-        let Self { file, header, places, directory } = self;
-        Parts { file, header, places, jpegs: Jpegs::new(directory, header) }
+        self.file.bytes_in_memory() + self.directory.bytes_of_values() + self.tool_bytes
     }
 
     /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores.
@@ -110,7 +107,7 @@ impl<'a> Source<'a> {
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
         let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
-        self.parts().read(&mut stored[packed..], cores)?;
+        Parts::new(&self.file, header, &self.directory)?.read(&mut stored[packed..], cores)?;
         if header.is_packed() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }

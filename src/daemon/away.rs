@@ -87,8 +87,8 @@ struct Inputs {
     leaving: HashMap<PathBuf, Arc<Through>>,
     /// Those of them that could not be put away, by when they are tried again, with how often they were.
     pausing: BTreeMap<(Instant, PathBuf), u32>,
-    /// What the last of them that was tried stays for.
-    staying: Option<String>,
+    /// The last of them that was tried, and why it stays.
+    staying: Option<(PathBuf, String)>,
 }
 
 impl Waiting {
@@ -148,15 +148,13 @@ impl Waiting {
             match put {
                 Ok(()) => {
                     inputs.leaving.remove(input);
-                    if inputs.pausing.is_empty() {
-                        inputs.staying = None;
-                    }
+                    inputs.staying.take_if(|(staying, _)| staying == input);
                 }
                 Err(why) => {
                     let pause = FIRST_PAUSE.saturating_mul(1 << attempts.min(16)).min(LONGEST_PAUSE);
                     inputs.pausing.insert((Instant::now() + pause, input.to_owned()), attempts + 1);
                     let cannot = one.cannot(&why);
-                    inputs.staying = Some(format!("{} {cannot}", Shown(input)));
+                    inputs.staying = Some((input.to_owned(), cannot.clone()));
                     drop(inputs);
                     return one.tell(&cannot, attempts);
                 }
@@ -225,7 +223,8 @@ impl Away {
 
     /// Why inputs stay where they are, of one that does.
     pub(super) fn staying(&self) -> Option<String> {
-        self.waiting.lock().staying.clone()
+        let inputs = self.waiting.lock();
+        inputs.staying.as_ref().map(|(input, cannot)| format!("{} {cannot}", Shown(input)))
     }
 
     /// Waits until everything is put away, but not for long.
@@ -368,8 +367,8 @@ mod tests {
             assert_eq!(waiting.next_due(Instant::now() + pause), Ok((input.clone(), attempts + 1)));
             assert!(input.exists() && waiting.lock().leaving.contains_key(&input));
             let staying = waiting.lock().staying.clone().unwrap();
-            let told = format!("{} cannot be set aside below {}: ", Shown(&input), Shown(&archive));
-            assert!(staying.starts_with(&told), "{staying}");
+            let told = format!("cannot be set aside below {}: ", Shown(&archive));
+            assert!(staying.0 == input && staying.1.starts_with(&told), "{staying:?}");
         }
         fs::remove_file(&archive).unwrap();
         waiting.put_away(&input, 10);

@@ -31,17 +31,17 @@ pub enum LockError {
     },
     /// Another process keeps the ledger of another output folder in that folder.
     #[error(
-        "another histeqd{} keeps its ledger in {} already, for {}; end it, or choose another --state",
+        "another histeqd{} keeps its ledger in {} already{}; end it, or choose another --state",
         process(pid),
         Shown(folder),
-        Shown(out)
+        purpose(out)
     )]
     LedgerTaken {
         /// The ledger's folder.
         folder: PathBuf,
         /// The other process's id, as it wrote it; empty if it did not yet.
         pid: String,
-        /// The other process's output folder, as it wrote it.
+        /// The other process's output folder, as it wrote it; empty if it did not.
         out: PathBuf,
     },
     /// The lock file cannot be made.
@@ -56,6 +56,10 @@ pub enum LockError {
 
 fn process(pid: &str) -> String {
     if pid.is_empty() { String::new() } else { format!(" (process {pid})") }
+}
+
+fn purpose(out: &Path) -> String {
+    if out.as_os_str().is_empty() { String::new() } else { format!(", for {}", Shown(out)) }
 }
 
 /// The right to work for an output folder and to keep its ledger. It ends with the value, and with the process however that ends.
@@ -111,7 +115,7 @@ impl Holder {
     fn read(mut file: &File) -> io::Result<Self> {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
-        let text = text.trim_ascii_end();
+        let text = text.strip_suffix(b"\n").unwrap_or(&text);
         let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
         let out = text.get(end + 1..).unwrap_or_default().to_owned();
         Ok(Self {

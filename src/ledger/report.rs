@@ -94,7 +94,8 @@ pub struct Daemon {
 impl Ledger {
     /// Counts, rates and last failures.
     pub fn report(&self) -> Result<Report, LedgerError> {
-        let (failures, retries) = (self.named("failed", "finished DESC")?, self.named("retry", "again")?);
+        let (failures, retries) =
+            (self.named("failed", "finished DESC")?, self.named("retry", "again IS NULL, again")?);
         let mut report = Report { failures, retries, daemon: self.daemon()?, ..Report::default() };
         let mut counts = self.db.prepare("SELECT state, count(*) FROM picture GROUP BY state")?;
         let counts = counts.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;

@@ -306,7 +306,7 @@ fn a_ledger_of_the_version_before_is_brought_up_to_date_and_keeps_what_it_knows(
     let back = "ALTER TABLE picture DROP COLUMN again; PRAGMA user_version = 1;";
     ledger.db.execute_batch(back).unwrap();
     drop(ledger);
-    assert!(matches!(Ledger::read(&state), Err(LedgerError::OtherVersion(_))));
+    assert!(matches!(Ledger::read(&state), Err(LedgerError::OlderVersion(_))));
     let (ledger, note) = Ledger::open(&state).unwrap();
     assert_eq!(note, None);
     assert_eq!(ledger.standing(&entry(&input, &input)).unwrap(), Standing::Done);

@@ -365,6 +365,24 @@ fn planes_in_tiles(side: usize) {
 }
 
 #[test]
+fn tiles_may_lie_where_strips_are_said_to() {
+    let side = 16;
+    let (across, down) = (WIDTH.div_ceil(side), HEIGHT.div_ceil(side));
+    let samples = PLAIN.samples();
+    let tile = |i: usize| -> Vec<u8> {
+        let sample = |at: usize| {
+            let (x, y) = (i % across * side + at % side, i / across * side + at / side);
+            if x < WIDTH && y < HEIGHT { samples[y * WIDTH + x] } else { 0xee }
+        };
+        (0..side * side).map(sample).collect()
+    };
+    let tiles: Vec<Vec<u8>> = (0..across * down).map(tile).collect();
+    let side = side as u32;
+    let file = compressed(PLAIN, &tiles, |tags| tags.extend([(322, vec![side]), (323, vec![side])]));
+    assert!(decoded(&file).unwrap() == samples);
+}
+
+#[test]
 fn tiles_beyond_the_limits_are_refused() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&tiled(5, 1000, &[Vec::new()])).unwrap();
@@ -388,7 +406,10 @@ fn bits_may_run_from_right_to_left() {
     let form = Form { channels: 3, bytes: 2, ..PLAIN };
     let samples = form.samples();
     let lzw = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(&samples);
-    for (compression, data) in [(1, samples.clone()), (5, lzw.unwrap()), (8, deflated(&samples))] {
+    let packed = samples.chunks(128).flat_map(|run| [&[run.len() as u8 - 1], run].concat()).collect();
+    for (compression, data) in
+        [(1, samples.clone()), (5, lzw.unwrap()), (8, deflated(&samples)), (32773, packed)]
+    {
         let turned = data.into_iter().map(u8::reverse_bits).collect();
         let file = compressed(form, &[turned], |tags| {
             first(259, |_| compression)(tags);
@@ -435,6 +456,44 @@ fn differences_of_samples_are_summed_up() {
         let error = decoded(&unknown).unwrap_err().to_string();
         assert!(error.contains("a TIFF with predictor 3"), "{error}");
     }
+}
+
+#[test]
+fn differences_may_be_big_endian_and_in_planes() {
+    let form = Form { big_endian: true, channels: 3, bytes: 2, rows_a_strip: HEIGHT, ..PLAIN };
+    let (samples, words) = (form.samples(), form.samples());
+    let words = words.as_chunks::<2>().0;
+    let sample = |plane: usize, at: usize| u16::from_ne_bytes(words[3 * at + plane]);
+    let difference = |plane: usize, at: usize| match at % WIDTH {
+        0 => sample(plane, at),
+        _ => sample(plane, at).wrapping_sub(sample(plane, at - 1)),
+    };
+    let plane = |plane: usize| -> Vec<u8> {
+        (0..WIDTH * HEIGHT).flat_map(|at| difference(plane, at).to_be_bytes()).collect()
+    };
+    let planes: Vec<Vec<u8>> = (0..3).map(|number| deflated(&plane(number))).collect();
+    let file = big_endian(&compressed(form, &planes, |tags| {
+        first(259, |_| 8)(tags);
+        tags.extend([(284, vec![2]), (317, vec![2])]);
+    }));
+    assert!(decoded(&file).unwrap() == samples);
+}
+
+/// The header of a file whose directory is big-endian.
+fn big_endian(file: &[u8]) -> Vec<u8> {
+    let directory = u32::from_le_bytes(file[4..8].try_into().unwrap());
+    [b"MM\0*", &directory.to_be_bytes()[..], &file[8..]].concat()
+}
+
+#[test]
+fn group_4_of_several_samples_is_refused() {
+    let file = compressed(Form { channels: 2, ..PLAIN }, &[vec![0xff; 100]], |tags| {
+        first(258, |_| 1)(tags);
+        tags.iter_mut().filter(|(tag, _)| *tag == 258).for_each(|(_, bits)| bits.fill(1));
+        first(259, |_| 4)(tags);
+    });
+    let error = decoded(&file).unwrap_err().to_string();
+    assert!(error.contains("2 samples a pixel compressed by CCITT group 4"), "{error}");
 }
 
 #[test]

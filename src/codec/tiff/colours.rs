@@ -34,8 +34,10 @@ fn invert(slot: &mut [u8], layout: &Layout) {
 /// The colours of the tag ColorMap. They have 16 bits, but some writers put 8-bit values there.
 fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u8; 3]>, CodecError> {
     let count = 1 << bits;
-    let map = directory.numbers(tags::COLOUR_MAP).filter(|map| map.len() == 3 * count);
-    let map = map.ok_or_else(|| malformed("its palette is missing or has the wrong length"))?;
+    let map = directory.numbers(tags::COLOUR_MAP).filter(|map| map.count() == 3 * count);
+    let map: Vec<u64> = map
+        .map(|map| map.iter().collect())
+        .ok_or_else(|| malformed("its palette is missing or has the wrong length"))?;
     let shift = if map.iter().all(|&level| level < 256) { 0 } else { 8 };
     let level = |at: usize| (map[at] >> shift) as u8;
     Ok((0..count).map(|i| [level(i), level(count + i), level(2 * count + i)]).collect())

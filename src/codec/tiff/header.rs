@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::super::CodecError;
-use super::super::ifd::{self, Directory, Form};
+use super::super::ifd::{self, Directory, Form, Numbers};
 use super::method::Method;
 use super::reader::Reader;
 use super::{malformed, tags, unsupported};
@@ -59,7 +59,7 @@ impl Header {
         let method = Method::new(number(tags::COMPRESSION, 1))?;
         let (colours, colour_samples) = colours(directory, method)?;
         let extra_sample = extra_sample(directory, samples, colour_samples)?;
-        refuse_depths(directory, bits, method, colours)?;
+        refuse_depths(directory, (bits, samples), method, colours)?;
         let alpha = extra_sample.is_some();
         let pixel = match (colours, colour_samples) {
             (Colours::Palette, _) => Pixel::Rgb,
@@ -75,7 +75,7 @@ impl Header {
         }
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
-        let tiled = directory.get(tags::TILE_OFFSETS).is_some();
+        let tiled = directory.get(tags::TILE_WIDTH).is_some();
         let part = part(directory, &layout, tiled)?;
         Ok(Self {
             form,
@@ -243,10 +243,10 @@ fn product(factors: &[u64]) -> u64 {
 }
 
 fn bits(directory: &Directory) -> Result<u32, CodecError> {
-    let all = directory.numbers(tags::BITS_PER_SAMPLE).unwrap_or_else(|| vec![1]);
-    match all.first() {
-        Some(&bits @ 1..=16) if all.iter().all(|&other| other == bits) => Ok(bits as u32),
-        Some(&bits) if bits > 16 => Err(unsupported(format!("a TIFF of {bits} bits a sample"))),
+    let Some(all) = directory.numbers(tags::BITS_PER_SAMPLE) else { return Ok(1) };
+    match all.get(0) {
+        Some(bits @ 1..=16) if all.iter().all(|other| other == bits) => Ok(bits as u32),
+        Some(bits) if bits > 16 => Err(unsupported(format!("a TIFF of {bits} bits a sample"))),
         _ => Err(unsupported("a TIFF whose samples have different depths")),
     }
 }
@@ -289,8 +289,8 @@ fn extra_sample(
 }
 
 fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
-    let formats = directory.numbers(tags::SAMPLE_FORMAT).unwrap_or_default();
-    let name = formats.iter().find_map(|format| match format {
+    let formats = directory.numbers(tags::SAMPLE_FORMAT);
+    let name = formats.into_iter().flat_map(Numbers::iter).find_map(|format| match format {
         1 | 4 => None, // unsigned; nothing said
         2 => Some("signed"),
         3 => Some("floating-point"),
@@ -307,7 +307,7 @@ fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
 /// Refuses depths in combinations that are not decoded right.
 fn refuse_depths(
     directory: &Directory,
-    bits: u32,
+    (bits, samples): (u32, usize),
     method: Method,
     colours: Colours,
 ) -> Result<(), CodecError> {
@@ -325,6 +325,9 @@ fn refuse_depths(
     }
     if bits != 8 && method == Method::Jpeg || bits != 1 && method == Method::Group4 {
         return Err(unsupported(format!("a TIFF of {bits} bits compressed by JPEG or CCITT group 4")));
+    }
+    if samples > 1 && method == Method::Group4 {
+        return Err(unsupported(format!("a TIFF of {samples} samples a pixel compressed by CCITT group 4")));
     }
     if bits > 8 && colours == Colours::Palette {
         return Err(unsupported(format!("a TIFF of {bits}-bit palette indices")));

@@ -14,6 +14,9 @@ const EOI: [u8; 2] = *b"\xff\xd9";
 /// The most rows of a JPEG.
 const MOST_ROWS: u32 = 65535;
 
+/// The most bytes of tables that JPEGs have in common: many times those that there can be.
+const MOST_TABLES: usize = 64 << 10;
+
 /// What the JPEGs of a picture have in common.
 pub(super) struct Jpegs<'a> {
     /// Tables, without the marker that ends them.
@@ -55,7 +58,7 @@ impl<'a> Jpegs<'a> {
             return Err(malformed("a JPEG in it has no beginning"));
         }
         let tables = self.tables.unwrap_or(&SOI);
-        if !tables.starts_with(&SOI) {
+        if !tables.starts_with(&SOI) || tables.len() > MOST_TABLES {
             return Err(malformed("its JPEG tables make no sense"));
         }
         let rest = (length as usize).saturating_sub(SOI.len());

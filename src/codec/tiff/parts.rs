@@ -3,7 +3,7 @@
 
 use std::mem;
 
-use super::super::ifd::Directory;
+use super::super::ifd::{Directory, Numbers};
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Limits};
 use super::header::Header;
@@ -19,52 +19,15 @@ const BAND: usize = 512 << 10;
 /// What a helper may take without being counted.
 const SMALL_CHANGE: u64 = 1 << 20;
 
-/// Where the strips or tiles of a picture lie in its file.
-#[derive(Debug)]
-pub(super) struct Places {
-    offsets: Vec<u64>,
-    lengths: Vec<u64>,
-}
-
-impl Places {
-    /// # Errors
-    /// Where there are fewer than the picture needs.
-    pub(super) fn new(directory: &Directory, header: &Header) -> Result<Self, CodecError> {
-        let tags = if header.tiled {
-            [tags::TILE_OFFSETS, tags::TILE_BYTE_COUNTS]
-        } else {
-            [tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS]
-        };
-        let [offsets, lengths] = tags.map(|tag| directory.numbers(tag).unwrap_or_default());
-        let needed = header.across().saturating_mul(header.down()).saturating_mul(header.planes());
-        if offsets.len().min(lengths.len()) < needed {
-            return Err(malformed("it has too few strips or tiles"));
-        }
-        Ok(Self { offsets, lengths })
-    }
-
-    /// The offset of the first.
-    pub(super) fn start(&self) -> u64 {
-        self.offsets[0]
-    }
-
-    /// Bytes of heap.
-    pub(super) fn heap_bytes(&self) -> u64 {
-        (mem::size_of_val(&self.offsets[..]) + mem::size_of_val(&self.lengths[..])) as u64
-    }
-
-    fn longest(&self) -> u64 {
-        self.lengths.iter().copied().max().unwrap_or(0)
-    }
-}
-
 /// The strips or tiles of a picture.
 pub(super) struct Parts<'a> {
-    pub(super) file: &'a Reader<'a>,
-    pub(super) header: &'a Header,
-    pub(super) places: &'a Places,
+    file: &'a Reader<'a>,
+    header: &'a Header,
+    /// Where they lie in the file, and how long they are.
+    offsets: Numbers<'a>,
+    lengths: Numbers<'a>,
     /// What JPEGs have in common.
-    pub(super) jpegs: Jpegs<'a>,
+    jpegs: Jpegs<'a>,
 }
 
 /// What a thread reads with.
@@ -84,7 +47,33 @@ impl Tool {
     }
 }
 
-impl Parts<'_> {
+impl<'a> Parts<'a> {
+    /// # Errors
+    /// Where there are fewer than the picture needs.
+    pub(super) fn new(
+        file: &'a Reader<'a>,
+        header: &'a Header,
+        directory: &'a Directory,
+    ) -> Result<Self, CodecError> {
+        let needed = header.across().saturating_mul(header.down()).saturating_mul(header.planes());
+        // Some writers have the places of tiles under the names of strips.
+        let numbers = |of_tiles, of_strips| {
+            let of_tiles = if header.tiled { directory.numbers(of_tiles) } else { None };
+            let numbers = of_tiles.or_else(|| directory.numbers(of_strips));
+            numbers.filter(|numbers| numbers.count() >= needed)
+        };
+        let offsets = numbers(tags::TILE_OFFSETS, tags::STRIP_OFFSETS);
+        let lengths = numbers(tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS);
+        let (offsets, lengths) =
+            offsets.zip(lengths).ok_or_else(|| malformed("it has too few strips or tiles"))?;
+        Ok(Self { file, header, offsets, lengths, jpegs: Jpegs::new(directory, header) })
+    }
+
+    /// The offset of the first.
+    pub(super) fn start(&self) -> u64 {
+        self.offsets.get(0).unwrap_or(0)
+    }
+
     /// Fills `target`, the samples of the picture as they are stored, but those of 16 bits in native order.
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
@@ -102,7 +91,8 @@ impl Parts<'_> {
     /// Bytes of heap that reading takes beyond small change.
     pub(super) fn tool_bytes(&self) -> u64 {
         let header = self.header;
-        let data = self.places.longest().min(self.file.file_bytes()).min(most_data(header.part_bytes()));
+        let longest = self.lengths.iter().max().unwrap_or(0);
+        let data = longest.min(self.file.file_bytes()).min(most_data(header.method, header.part_bytes()));
         let decompression = match header.method {
             Method::Stored => return header.buffer_bytes(),
             Method::Jpeg => self.jpegs.heap_bytes(data, header.part_bytes()),
@@ -137,7 +127,8 @@ impl Parts<'_> {
     /// Fills `target` with the first rows of a strip or tile.
     fn fetch(&self, tool: &mut Tool, index: usize, target: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
-        let (offset, length) = (self.places.offsets[index], self.places.lengths[index]);
+        let place = self.offsets.get(index).zip(self.lengths.get(index));
+        let (offset, length) = place.expect("there are as many as the picture needs");
         match header.method {
             Method::Stored if length < target.len() as u64 => {
                 return Err(malformed("a strip or tile is shorter than its rows"));
@@ -148,13 +139,13 @@ impl Parts<'_> {
             }
             Method::Jpeg => {
                 let data = &mut tool.data;
-                let length = length.min(most_data(header.part_bytes()));
+                let length = length.min(most_data(header.method, header.part_bytes()));
                 self.jpegs.load(self.file, offset, length, data)?;
                 return self.jpegs.decode(data, target);
             }
             method => {
                 let data = &mut tool.data;
-                let length = length.min(most_data(target.len() as u64));
+                let length = length.min(most_data(method, target.len() as u64));
                 load(self.file, offset, length, data)?;
                 turn_bits(data, header);
                 let row = (header.part.0, header.part_row_bytes());
@@ -186,9 +177,10 @@ pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> 
 }
 
 /// The most bytes that so many bytes of samples are compressed to by anybody who means to compress them: many times what a method can
-/// come to. What a file says beyond that is not read.
-fn most_data(samples: u64) -> u64 {
-    samples.saturating_mul(8).saturating_add(1 << 20)
+/// come to, and what a JPEG may have before its data. What a file says beyond that is not read.
+fn most_data(method: Method, samples: u64) -> u64 {
+    let beside = if method == Method::Jpeg { 256 << 10 } else { 4 << 10 };
+    samples.saturating_mul(8).saturating_add(beside)
 }
 
 /// Reads what is compressed, and puts padding behind it.
