@@ -478,16 +478,6 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 mod tests {
     use super::*;
 
-    /// Bytes that look random, other ones for each seed.
-    pub(super) fn noise(length: usize, seed: u32) -> Vec<u8> {
-        let mut state = seed;
-        let next = |_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        };
-        (0..length).map(next).collect()
-    }
-
     #[test]
     fn a_panic_in_a_codec_is_an_error_with_its_text() {
         let error = |text| CodecError::malformed(Format::Png, text);

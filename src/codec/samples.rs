@@ -48,8 +48,24 @@ pub(super) fn unpack(samples: &mut [u8], at: usize, per_row: usize, bits: u32) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Bytes that look random, other ones for each seed.
+    pub(in crate::codec) fn noise(length: usize, seed: u32) -> Vec<u8> {
+        let mut state = seed;
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..length).map(next).collect()
+    }
+
+    /// What TIFF's predictor leaves of a photograph: small numbers of either sign.
+    pub(in crate::codec) fn differences(length: usize) -> Vec<u8> {
+        let sum = |four: &[u8]| four.iter().map(|&byte| i32::from(byte) - 128).sum::<i32>() / 24;
+        noise(4 * length, 1).chunks(4).map(|four| sum(four) as u8).collect()
+    }
 
     #[test]
     fn swaps_pairs() {

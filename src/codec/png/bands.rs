@@ -208,7 +208,7 @@ fn combined(first: u32, second: u32, length: usize) -> u32 {
 mod tests {
     use super::super::tests::LEVELS;
     use super::*;
-    use crate::codec::tests::noise;
+    use crate::codec::samples::tests::noise;
     use crate::picture::{Depth, Pixel};
 
     /// Smooth and noisy in turns, as big-endian samples.

@@ -82,7 +82,7 @@ mod tests {
     use crate::codec::PngLevel;
     use crate::codec::png::bands;
     use crate::codec::png::tests::LEVELS;
-    use crate::codec::tests::noise;
+    use crate::codec::samples::tests::noise;
     use crate::cores::Cores;
     use crate::picture::{Depth, Layout, Pixel};
 

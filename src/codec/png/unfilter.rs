@@ -271,7 +271,7 @@ mod diagonals {
 mod tests {
     use super::super::filter::filter;
     use super::*;
-    use crate::codec::tests::noise;
+    use crate::codec::samples::tests::noise;
 
     #[test]
     fn rows_of_every_filter_and_size_come_back() {

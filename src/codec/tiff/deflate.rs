@@ -101,7 +101,7 @@ fn middle(data: &[u8], length: usize) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::noise;
+    use crate::codec::samples::tests::{differences, noise};
     use std::io::Read;
 
     const CODES: u8 = 0x01;
@@ -117,13 +117,6 @@ mod tests {
         assert!(back == data, "{} bytes", data.len());
         assert_eq!(decoder.total_in() as usize, out.bytes().len(), "nothing is behind the stream");
         (out.bytes()[1], out.bytes().len())
-    }
-
-    /// What the predictor leaves of a photograph: small numbers of either sign.
-    fn differences(length: usize) -> Vec<u8> {
-        let bytes = noise(4 * length, 3);
-        let sum = |four: &[u8]| four.iter().map(|&byte| i32::from(byte) - 128).sum::<i32>() / 24;
-        bytes.chunks(4).map(|four| sum(four) as u8).collect()
     }
 
     #[test]

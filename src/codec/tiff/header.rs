@@ -60,14 +60,7 @@ impl Header {
         let (colours, colour_samples) = colours(directory, method)?;
         let extra_sample = extra_sample(directory, samples, colour_samples)?;
         refuse_depths(directory, (bits, samples), method, colours)?;
-        let alpha = extra_sample.is_some();
-        let pixel = match (colours, colour_samples) {
-            (Colours::Palette, _) => Pixel::Rgb,
-            (_, 1) if alpha => Pixel::GrayAlpha,
-            (_, 1) => Pixel::Gray,
-            (_, _) if alpha => Pixel::Rgba,
-            _ => Pixel::Rgb,
-        };
+        let pixel = pixel(colours, colour_samples, extra_sample.is_some());
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
         let is_ycbcr = directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR);
         if planar && (!matches!(bits, 8 | 16) || is_ycbcr) {
@@ -146,6 +139,15 @@ impl Header {
     /// Bytes of the buffer that a strip or tile passes through.
     pub(super) fn buffer_bytes(&self) -> u64 {
         if self.is_straight() { 0 } else { self.part_bytes() }
+    }
+}
+
+fn pixel(colours: Colours, samples: usize, alpha: bool) -> Pixel {
+    match (colours, samples, alpha) {
+        (Colours::Palette, ..) | (_, 2.., false) => Pixel::Rgb,
+        (_, 2.., true) => Pixel::Rgba,
+        (.., true) => Pixel::GrayAlpha,
+        (.., false) => Pixel::Gray,
     }
 }
 

@@ -205,7 +205,7 @@ fn describe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::noise;
+    use crate::codec::samples::tests::noise;
     use crate::picture::Pixel;
     use std::io::Read;
 

@@ -221,7 +221,7 @@ impl Codes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::noise;
+    use crate::codec::samples::tests::noise;
 
     fn compressed(text: &[u8]) -> Vec<u8> {
         weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(text).unwrap()

@@ -161,7 +161,7 @@ impl Bits<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::noise;
+    use crate::codec::samples::tests::{differences, noise};
 
     fn encoded(encoder: &mut Encoder, data: &[u8]) -> Vec<u8> {
         let mut out = Output::default();
@@ -189,13 +189,6 @@ mod tests {
     fn all_different(length: usize) -> Vec<u8> {
         let pairs = (0..=255_u8).flat_map(|a| (0..a).flat_map(move |b| [a, b]));
         pairs.take(length).collect()
-    }
-
-    /// What the predictor leaves of a photograph: small numbers of either sign.
-    fn differences(length: usize) -> Vec<u8> {
-        let bytes = noise(4 * length, 1);
-        let sum = |four: &[u8]| four.iter().map(|&byte| i32::from(byte) - 128).sum::<i32>() / 24;
-        bytes.chunks(4).map(|four| sum(four) as u8).collect()
     }
 
     #[test]
