@@ -3,6 +3,7 @@
 //! (the idea is fdeflate's, which has one code for all pictures).
 
 use super::output::Output;
+use crate::equalize::histogram::Tally;
 
 /// The longest code. Four of them, behind a byte begun, are what [`Bits::push`] can take.
 const LONGEST: usize = 12;
@@ -47,8 +48,25 @@ impl Run {
 }
 
 impl Deflater {
+    /// Compresses `data` in blocks of `length` bytes, the `last` ones of their stream or not, with a tally of bytes.
+    pub(super) fn blocks(
+        &mut self,
+        data: &[u8],
+        length: usize,
+        last: bool,
+        tally: &mut Tally,
+        out: &mut Output,
+    ) {
+        let mut blocks = data.chunks(length).peekable();
+        while let Some(block) = blocks.next() {
+            tally.clear();
+            tally.add(block);
+            self.block(block, tally.counts(), last && blocks.peek().is_none(), out);
+        }
+    }
+
     /// Compresses `data` as a block, the `last` one of its stream or not. `counts`: how often each byte occurs in it.
-    pub(super) fn block(&mut self, data: &[u8], counts: &[u64], last: bool, out: &mut Output) {
+    fn block(&mut self, data: &[u8], counts: &[u64], last: bool, out: &mut Output) {
         self.find_runs(data);
         let codes = Codes::new(&self.frequencies(counts));
         // A byte takes at most 12 bits, and every piece is stored as a whole word.

@@ -145,13 +145,7 @@ impl<'p> Press<'p> {
     fn compress(&mut self, last: bool) {
         match &mut self.method {
             Method::Codes(deflater, tally) => {
-                let mut blocks = self.strip.chunks(2 * STRIP).peekable();
-                while let Some(block) = blocks.next() {
-                    tally.clear();
-                    tally.add(block);
-                    let last = last && blocks.peek().is_none();
-                    deflater.block(block, tally.counts(), last, &mut self.out);
-                }
+                deflater.blocks(&self.strip, 2 * STRIP, last, tally, &mut self.out);
             }
             Method::Matches(zlib) => zlib.append(&self.strip, &mut self.out),
         }

@@ -62,12 +62,7 @@ impl Encoder {
     fn by_codes(&mut self, data: &[u8], out: &mut Output) {
         // A window of 32 KiB, and that little was tried.
         begin(&[0x78, 0x01], out);
-        let mut blocks = data.chunks(BLOCK).peekable();
-        while let Some(block) = blocks.next() {
-            self.tally.clear();
-            self.tally.add(block);
-            self.deflater.block(block, self.tally.counts(), blocks.peek().is_none(), out);
-        }
+        self.deflater.blocks(data, BLOCK, true, &mut self.tally, out);
         end(data, out);
     }
 }
