@@ -1,86 +1,109 @@
-//! Deflate (RFC 1951) for rows that are filtered or predicted: each block has Huffman codes of its own, and its only matches are runs
-//! of zeros. What filters leave of a photograph is noise around zero, in which searching for other matches costs much and finds little
-//! (the idea is fdeflate's, which has one code for all pictures).
+//! Deflate (RFC 1951) for rows that are filtered or predicted: each block has Huffman codes of its own, and matches where they pay.
+//! What filters leave of a photograph is noise around zero, in which matches other than runs of zeros cost much and gain little (the
+//! idea is fdeflate's, which has one code for all pictures). Graphics and masks get several times shorter by matches. The beginning of
+//! a block tells what the rest of it is.
+
+use std::ops::Range;
 
 use super::output::Output;
 use crate::equalize::histogram::Tally;
 
-/// The longest code. Four of them, behind a byte begun, are what [`Bits::push`] can take.
+mod codes;
+mod matches;
+
+use codes::Codes;
+use matches::{BIT, Finder, LONGEST_MATCH, Match, Trial};
+
+/// The longest code. Four of them, behind a byte begun, are what [`Bits::push`] can take, and so are a match's two with all that
+/// follows them.
 const LONGEST: usize = 12;
+/// The longest code of a code's length.
+const LONGEST_OF_LENGTH: usize = 7;
 /// The lengths of matches that have symbols: 257 + n stands for lengths from `LENGTH_BASES[n]` on.
 const LENGTH_BASES: [u16; 29] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195,
     227, 258,
 ];
-const LONGEST_MATCH: usize = 258;
 /// Literals, the end of the block, and lengths of matches.
 const SYMBOLS: usize = 257 + LENGTH_BASES.len();
 const END_OF_BLOCK: usize = 256;
-/// What is written as a run begins with so many zeros, at a multiple of so many bytes. Shorter ones do as well as literals.
-const WORD: usize = 16;
+/// Symbols of distances.
+const DISTANCES: usize = 30;
 /// More bytes than a block takes beside the codes of its own.
 const BLOCK_OVERHEAD: usize = 512;
+/// Bytes at the beginning of a block in which matches have to pay.
+const SAMPLE: usize = 4 << 10;
+/// Where a byte takes less than this, nearly nothing happens, and matches are quick to find and always pay.
+const FLAT: u64 = BIT + BIT / 2;
+
+/// In which blocks matches are searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// In flat ones.
+    Flat,
+    /// In those whose beginning matches make shorter by an eighth too.
+    Matches,
+}
+
+impl Effort {
+    /// How matches are tried in a block with a byte of which costs so much; not at all where there is none.
+    fn trial(self, literal: u64) -> Option<Trial> {
+        match self {
+            _ if literal < FLAT => Some(Trial { bytes: 0, saved: 0 }),
+            Self::Flat => None,
+            Self::Matches => Some(Trial { bytes: SAMPLE, saved: SAMPLE as u64 * literal / 8 }),
+        }
+    }
+}
 
 /// Compresses a stream block by block.
-#[derive(Default)]
 pub(super) struct Deflater {
+    effort: Effort,
     /// Bits that do not yet make a byte, the first one lowest.
     pending: u64,
     /// How many; fewer than 8 between blocks.
     count: u32,
-    runs: Vec<Run>,
-}
-
-/// Zeros in a row.
-#[derive(Clone, Copy)]
-struct Run {
-    start: usize,
-    length: usize,
-}
-
-impl Run {
-    /// The match lengths that the run is written as, after its first zero as a literal; and how many zeros are left then.
-    fn matches(self) -> (impl Iterator<Item = usize>, usize) {
-        let (longest, rest) = ((self.length - 1) / LONGEST_MATCH, (self.length - 1) % LONGEST_MATCH);
-        let (last, left) = if rest < 3 { (None, rest) } else { (Some(rest), 0) };
-        (std::iter::repeat_n(LONGEST_MATCH, longest).chain(last), left)
-    }
+    tally: Tally,
+    finder: Finder,
 }
 
 impl Deflater {
-    /// Compresses `data` in blocks of `length` bytes, the `last` ones of their stream or not, with a tally of bytes.
-    pub(super) fn blocks(
-        &mut self,
-        data: &[u8],
-        length: usize,
-        last: bool,
-        tally: &mut Tally,
-        out: &mut Output,
-    ) {
-        let mut blocks = data.chunks(length).peekable();
-        while let Some(block) = blocks.next() {
-            tally.clear();
-            tally.add(block);
-            self.block(block, tally.counts(), last && blocks.peek().is_none(), out);
+    pub(super) fn new(effort: Effort) -> Self {
+        Self { effort, pending: 0, count: 0, tally: Tally::new(256), finder: Finder::default() }
+    }
+
+    /// Compresses `data` in blocks of `length` bytes, the `last` ones of their stream or not. What was compressed before does not tell
+    /// in it.
+    pub(super) fn blocks(&mut self, data: &[u8], length: usize, last: bool, out: &mut Output) {
+        self.finder.clear();
+        for start in (0..data.len()).step_by(length) {
+            let end = data.len().min(start + length);
+            self.block(data, start..end, last && end == data.len(), out);
         }
     }
 
-    /// Compresses `data` as a block, the `last` one of its stream or not. `counts`: how often each byte occurs in it.
-    fn block(&mut self, data: &[u8], counts: &[u64], last: bool, out: &mut Output) {
-        self.find_runs(data);
-        let codes = Codes::new(&self.frequencies(counts));
-        // A byte takes at most 12 bits, and every piece is stored as a whole word.
-        let mut bits = self.bits(out.room(data.len() / 2 * 3 + BLOCK_OVERHEAD));
-        codes.write(last, &mut bits);
-        let mut at = 0;
-        for run in &self.runs {
-            codes.write_literals(&data[at..=run.start], &mut bits);
-            let (matches, left) = run.matches();
-            matches.for_each(|length| codes.write_match(length, &mut bits));
-            at = run.start + run.length - left;
+    /// Compresses a block of `data`, the `last` one of its stream or not.
+    fn block(&mut self, data: &[u8], range: Range<usize>, last: bool, out: &mut Output) {
+        let block = &data[range.clone()];
+        self.tally.clear();
+        self.tally.add(block);
+        let counts = self.tally.counts();
+        let literal = literal_cost(counts, block.len());
+        if !self.finder.search(data, range, literal, self.effort.trial(literal)) {
+            self.finder.runs(block);
         }
-        codes.write_literals(&data[at..], &mut bits);
-        codes.write_symbol(END_OF_BLOCK, &mut bits);
+        let matches = &self.finder.matches;
+        let (frequencies, distances) = frequencies(block, matches, counts);
+        let codes = BlockCodes {
+            symbols: Codes::new(&frequencies, LONGEST),
+            distances: Codes::new(&distances, LONGEST),
+        };
+        // A byte takes at most 12 bits, a match no more than its bytes would (42 for four or more, 29 for a run of three), and every piece
+        // is stored as a whole word.
+        let room = out.room(block.len() / 2 * 3 + BLOCK_OVERHEAD);
+        let mut bits = Bits { out: room, at: 0, pending: self.pending, count: self.count };
+        codes.write(last, &mut bits);
+        codes.write_content(block, matches, &mut bits);
         if last {
             bits.end_byte();
         }
@@ -93,7 +116,8 @@ impl Deflater {
     pub(super) fn end_byte(&mut self, out: &mut Output) {
         if self.count > 0 {
             const STORED: u64 = 0;
-            let mut bits = self.bits(out.room(BLOCK_OVERHEAD));
+            let room = out.room(BLOCK_OVERHEAD);
+            let mut bits = Bits { out: room, at: 0, pending: self.pending, count: self.count };
             bits.push(STORED << 1, 3);
             bits.end_byte();
             // Its length, and that again with all bits turned.
@@ -103,40 +127,49 @@ impl Deflater {
             (self.pending, self.count) = (0, 0);
         }
     }
+}
 
-    /// Goes on with the bits that do not yet make a byte.
-    fn bits<'o>(&self, out: &'o mut [u8]) -> Bits<'o> {
-        Bits { out, at: 0, pending: self.pending, count: self.count }
-    }
+/// What a byte costs on average where each costs what its share says.
+fn literal_cost(counts: &[u64], bytes: usize) -> u64 {
+    let all = log(bytes as u64);
+    let of = |&count: &u64| if count == 0 { 0 } else { count * (all - log(count)).max(BIT) };
+    counts.iter().map(of).sum::<u64>() / bytes as u64
+}
 
-    fn frequencies(&self, counts: &[u64]) -> [u32; SYMBOLS] {
-        let mut frequencies = [0; SYMBOLS];
-        for (frequency, &count) in frequencies.iter_mut().zip(counts) {
-            *frequency = count as u32;
-        }
-        frequencies[END_OF_BLOCK] = 1;
-        for run in &self.runs {
-            let (matches, left) = run.matches();
-            frequencies[0] -= (run.length - 1 - left) as u32;
-            matches.for_each(|length| frequencies[length_symbol(length).symbol] += 1);
-        }
-        frequencies
-    }
+/// The logarithm to base 2 of a number above 0, in fractions of a bit; between powers of 2 on straight lines.
+fn log(number: u64) -> u64 {
+    let whole = number.ilog2();
+    u64::from(whole) * BIT + ((u128::from(number) * u128::from(BIT)) >> whole) as u64 - BIT
+}
 
-    fn find_runs(&mut self, data: &[u8]) {
-        self.runs.clear();
-        let (words, _) = data.as_chunks::<WORD>();
-        let mut at = 0;
-        while let Some(found) = words[at..].iter().position(|word| *word == [0; WORD]) {
-            let start = (at + found) * WORD;
-            let zeros =
-                data[start..].as_chunks::<WORD>().0.iter().take_while(|word| **word == [0; WORD]).count();
-            let end = start + zeros * WORD;
-            let length = zeros * WORD + data[end..].iter().take_while(|&&byte| byte == 0).count();
-            self.runs.push(Run { start, length });
-            at += found + zeros;
+/// How often each symbol and each distance's symbol occurs in a block of bytes that occur so often.
+fn frequencies(block: &[u8], matches: &[Match], counts: &[u64]) -> ([u32; SYMBOLS], [u32; DISTANCES]) {
+    let (mut frequencies, mut distances) = ([0; SYMBOLS], [0; DISTANCES]);
+    // In two tables, so that a byte need not wait for the one before, which may be the same.
+    let mut covered = [[0_u32; 256]; 2];
+    let mut at = 0;
+    for found in matches {
+        let (start, length) = (at + found.literals as usize, usize::from(found.length));
+        at = start + length;
+        frequencies[length_symbol(length).symbol] += 1;
+        distances[distance_symbol(found.distance).symbol] += 1;
+        if found.distance == 1 {
+            covered[0][usize::from(block[start])] += length as u32;
+            continue;
         }
+        let (pairs, rest) = block[start..at].as_chunks::<2>();
+        for pair in pairs {
+            covered.iter_mut().zip(pair).for_each(|(table, &byte)| table[usize::from(byte)] += 1);
+        }
+        rest.iter().for_each(|&byte| covered[0][usize::from(byte)] += 1);
     }
+    for (byte, (frequency, &count)) in frequencies.iter_mut().zip(counts).enumerate() {
+        *frequency = count as u32 - covered[0][byte] - covered[1][byte];
+    }
+    frequencies[END_OF_BLOCK] = 1;
+    // A complete code has two symbols at least.
+    distances[..2].iter_mut().for_each(|frequency| *frequency = (*frequency).max(1));
+    (frequencies, distances)
 }
 
 /// Bits on their way into `out`, whose end is far enough off.
@@ -160,6 +193,17 @@ impl Bits<'_> {
         self.count %= 8;
     }
 
+    /// Appends bits and their numbers, at most 56 in all.
+    #[inline(always)]
+    fn push_four(&mut self, [a, b, c, d]: [(u64, u32); 4]) {
+        // In pairs, which need not wait for each other.
+        let both = |(low, low_bits): (u64, u32), (high, high_bits): (u64, u32)| {
+            (low | high << low_bits, low_bits + high_bits)
+        };
+        let (bits, count) = both(both(a, b), both(c, d));
+        self.push(bits, count);
+    }
+
     /// The same bits, to be gone on with.
     fn reborrow(&mut self) -> Bits<'_> {
         Bits { out: self.out, at: self.at, pending: self.pending, count: self.count }
@@ -171,8 +215,8 @@ impl Bits<'_> {
     }
 }
 
-/// A length's symbol, and what follows it.
-struct LengthSymbol {
+/// The symbol of a length or of a distance, and what follows it.
+struct Symbol {
     symbol: usize,
     extra: u64,
     extra_bits: u32,
@@ -191,201 +235,147 @@ const LENGTH_NUMBERS: [u8; LONGEST_MATCH + 1] = {
     numbers
 };
 
-fn length_symbol(length: usize) -> LengthSymbol {
+fn length_symbol(length: usize) -> Symbol {
     let number = usize::from(LENGTH_NUMBERS[length]);
     let extra_bits = if number < 8 || number == 28 { 0 } else { number as u32 / 4 - 1 };
-    LengthSymbol {
-        symbol: 257 + number,
-        extra: (length - usize::from(LENGTH_BASES[number])) as u64,
-        extra_bits,
-    }
+    Symbol { symbol: 257 + number, extra: (length - usize::from(LENGTH_BASES[number])) as u64, extra_bits }
 }
 
-/// A symbol's code as it is written: its bits, the first one lowest, and above [`CODE_BITS`] bits their number.
-type Code = u32;
-const CODE_BITS: u32 = 16;
+fn distance_symbol(distance: u16) -> Symbol {
+    let before = u32::from(distance) - 1;
+    if before < 4 {
+        return Symbol { symbol: before as usize, extra: 0, extra_bits: 0 };
+    }
+    // The highest bit but one is the symbol's, those below follow it.
+    let extra_bits = before.ilog2() - 1;
+    let extra = u64::from(before) & ((1 << extra_bits) - 1);
+    Symbol { symbol: (2 * extra_bits + (before >> extra_bits)) as usize, extra, extra_bits }
+}
 
 /// The codes of a block.
-struct Codes {
-    codes: [Code; SYMBOLS],
+struct BlockCodes {
+    symbols: Codes<SYMBOLS>,
+    distances: Codes<DISTANCES>,
 }
 
-impl Codes {
-    fn new(frequencies: &[u32; SYMBOLS]) -> Self {
-        let lengths = code_lengths(frequencies);
-        let mut next = [0_u16; LONGEST + 1];
-        for length in 1..=LONGEST {
-            let shorter =
-                lengths.iter().filter(|&&own| usize::from(own) == length - 1 && own > 0).count() as u16;
-            next[length] = (next[length - 1] + shorter) << 1;
-        }
-        let codes = lengths.map(|length| {
-            let length = u32::from(length);
-            let code = next[length as usize];
-            next[length as usize] += u16::from(length > 0);
-            u32::from(code.reverse_bits()).unbounded_shr(CODE_BITS - length) | length << CODE_BITS
-        });
-        Self { codes }
-    }
-
-    /// The head of a block: its kind, and the lengths of its codes in four bits each.
+impl BlockCodes {
+    /// The head of a block: its kind, and the lengths of its codes.
     fn write(&self, last: bool, bits: &mut Bits<'_>) {
         const DYNAMIC: u64 = 2;
-        const DISTANCES: usize = 2;
         bits.push(u64::from(last) | DYNAMIC << 1, 3);
-        bits.push((SYMBOLS as u64 - 257) | (DISTANCES as u64 - 1) << 5 | (19 - 4) << 10, 14);
-        // The lengths 0 to 15 have codes of four bits; there are no repetitions.
-        let order = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
-        order.iter().for_each(|&length| bits.push(if length < 16 { 4 } else { 0 }, 3));
-        let lengths = self.codes.iter().map(|code| code >> CODE_BITS);
-        for length in lengths.chain([1; DISTANCES]) {
-            bits.push(u64::from(length.reverse_bits() >> 28), 4);
+        let (symbols, distances) = (self.symbols.lengths(257), self.distances.lengths(1));
+        let (symbols, distances): (Vec<u8>, Vec<u8>) = (symbols.collect(), distances.collect());
+        bits.push((symbols.len() as u64 - 257) | (distances.len() as u64 - 1) << 5 | (19 - 4) << 10, 14);
+        let lengths = pack(&[symbols, distances].concat());
+        let mut frequencies = [0; 19];
+        lengths.iter().for_each(|length| frequencies[length.symbol] += 1);
+        let codes = Codes::new(&frequencies, LONGEST_OF_LENGTH);
+        for symbol in [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15] {
+            bits.push(u64::from(codes.of(symbol).1), 3);
         }
+        for Symbol { symbol, extra, extra_bits } in lengths {
+            let (code, code_bits) = codes.of(symbol);
+            bits.push(code | extra << code_bits, code_bits + extra_bits);
+        }
+    }
+
+    /// What a block is of, and its end.
+    fn write_content(&self, block: &[u8], matches: &[Match], bits: &mut Bits<'_>) {
+        let mut at = 0;
+        for found in matches {
+            let start = at + found.literals as usize;
+            self.write_literals(&block[at..start], bits);
+            let (length, distance) = (length_symbol(found.length.into()), distance_symbol(found.distance));
+            bits.push_four([
+                self.symbols.of(length.symbol),
+                (length.extra, length.extra_bits),
+                self.distances.of(distance.symbol),
+                (distance.extra, distance.extra_bits),
+            ]);
+            at = start + usize::from(found.length);
+        }
+        self.write_literals(&block[at..], bits);
+        let (code, code_bits) = self.symbols.of(END_OF_BLOCK);
+        bits.push(code, code_bits);
     }
 
     fn write_literals(&self, data: &[u8], bits: &mut Bits<'_>) {
-        let code = |byte: u8| {
-            let code = self.codes[usize::from(byte)];
-            (u64::from(code as u16), code >> CODE_BITS)
-        };
-        let both = |(low, low_bits): (u64, u32), (high, high_bits): (u64, u32)| {
-            (low | high << low_bits, low_bits + high_bits)
-        };
+        let code = |byte: u8| self.symbols.of(byte.into());
         let (fours, rest) = data.as_chunks::<4>();
         // In a copy of its own, which no store into the output can concern.
         let mut own = bits.reborrow();
-        for &[a, b, c, d] in fours {
-            let (four, count) = both(both(code(a), code(b)), both(code(c), code(d)));
-            own.push(four, count);
-        }
+        fours.iter().for_each(|four| own.push_four(four.map(code)));
+        // As many as there are, without asking how many.
+        let code = |at: usize| rest.get(at).map_or((0, 0), |&byte| code(byte));
+        own.push_four([code(0), code(1), code(2), (0, 0)]);
         (bits.at, bits.pending, bits.count) = (own.at, own.pending, own.count);
-        rest.iter().for_each(|&byte| self.write_symbol(usize::from(byte), bits));
-    }
-
-    fn write_symbol(&self, symbol: usize, bits: &mut Bits<'_>) {
-        let code = self.codes[symbol];
-        bits.push(u64::from(code as u16), code >> CODE_BITS);
-    }
-
-    /// A repetition of the byte before.
-    fn write_match(&self, length: usize, bits: &mut Bits<'_>) {
-        let LengthSymbol { symbol, extra, extra_bits } = length_symbol(length);
-        self.write_symbol(symbol, bits);
-        // The distance 1 has a code of one bit, 0.
-        bits.push(extra, extra_bits + 1);
     }
 }
 
-/// Lengths of a prefix code, at most [`LONGEST`] each, as good as Huffman's but for that limit; 0 where a symbol does not occur.
-/// At least two symbols occur.
-fn code_lengths(frequencies: &[u32; SYMBOLS]) -> [u8; SYMBOLS] {
-    let mut symbols: Vec<usize> = (0..SYMBOLS).filter(|&symbol| frequencies[symbol] > 0).collect();
-    symbols.sort_by_key(|&symbol| frequencies[symbol]);
-    let mut weights: Vec<u32> = symbols.iter().map(|&symbol| frequencies[symbol]).collect();
-    depths(&mut weights);
-    let mut of_length = [0_usize; LONGEST + 1];
-    weights.iter().for_each(|&depth| of_length[(depth as usize).min(LONGEST)] += 1);
-    // Codes that were cut take more than there is; each step gives a shorter code away to two longer ones.
-    let mut taken: usize =
-        of_length.iter().enumerate().map(|(length, &codes)| codes << (LONGEST - length)).sum();
-    while taken > 1 << LONGEST {
-        let shorter = (1..LONGEST).rev().find(|&length| of_length[length] > 0).expect("some code is shorter");
-        of_length[LONGEST] -= 1;
-        of_length[shorter] -= 1;
-        of_length[shorter + 1] += 2;
-        taken -= 1;
-    }
-    let mut lengths = [0; SYMBOLS];
-    let by_length =
-        (1..=LONGEST).rev().flat_map(|length| std::iter::repeat_n(length as u8, of_length[length]));
-    for (&symbol, length) in symbols.iter().zip(by_length) {
-        lengths[symbol] = length;
-    }
-    lengths
-}
-
-/// Replaces weights, in ascending order, by the depths of their leaves in a Huffman tree (Moffat and Katajainen, *In-Place Calculation
-/// of Minimum-Redundancy Codes*, 1995).
-fn depths(weights: &mut [u32]) {
-    let count = weights.len();
-    // Weights become the weights of inner nodes, and then the numbers of their parents.
-    let (mut leaf, mut root) = (0, 0);
-    for next in 0..count - 1 {
-        let mut lighter = |weights: &mut [u32]| {
-            if leaf >= count || (root < next && weights[root] < weights[leaf]) {
-                let weight = std::mem::replace(&mut weights[root], next as u32);
-                root += 1;
-                weight
-            } else {
-                leaf += 1;
-                weights[leaf - 1]
-            }
-        };
-        let sum = lighter(weights) + lighter(weights);
-        weights[next] = sum;
-    }
-    // Parents become depths, from the root down.
-    weights[count - 2] = 0;
-    for node in (0..count - 2).rev() {
-        weights[node] = weights[weights[node] as usize] + 1;
-    }
-    // Of the places at each depth those that are no inner nodes are leaves.
-    let (mut places, mut depth, mut inner, mut leaf) = (1, 0, count as isize - 2, count);
-    while places > 0 {
-        let mut nodes = 0;
-        while inner >= 0 && weights[inner as usize] == depth {
-            nodes += 1;
-            inner -= 1;
+/// Lengths of codes as symbols of their own (section 3.2.7), some of which stand for several zeros.
+fn pack(lengths: &[u8]) -> Vec<Symbol> {
+    let zeros = |count: usize| match count {
+        ..11 => Symbol { symbol: 17, extra: count as u64 - 3, extra_bits: 3 },
+        _ => Symbol { symbol: 18, extra: count as u64 - 11, extra_bits: 7 },
+    };
+    let mut symbols = Vec::new();
+    for alike in lengths.chunk_by(|one, next| one == next) {
+        let mut left = alike.len();
+        while alike[0] == 0 && left >= 3 {
+            let count = left.min(138);
+            symbols.push(zeros(count));
+            left -= count;
         }
-        for _ in nodes..places {
-            leaf -= 1;
-            weights[leaf] = depth;
-        }
-        places = 2 * nodes;
-        depth += 1;
+        symbols.extend((0..left).map(|_| Symbol { symbol: alike[0].into(), extra: 0, extra_bits: 0 }));
     }
+    symbols
 }
 
 #[cfg(test)]
 mod tests {
+    use super::matches::WINDOW;
     use super::*;
+    use crate::codec::samples::tests::{differences, noise};
     use std::io::Read;
 
-    fn counts(data: &[u8]) -> [u64; 256] {
-        let mut counts = [0; 256];
-        data.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
-        counts
-    }
+    const EFFORTS: [Effort; 2] = [Effort::Flat, Effort::Matches];
 
-    /// Compresses blocks, and has them decompressed by another's hand; `each_ends` says whether each ends with a byte.
-    fn comes_back(blocks: &[&[u8]], each_ends: bool) {
-        let (mut deflater, mut out) = (Deflater::default(), Output::default());
-        for (number, block) in blocks.iter().enumerate() {
-            deflater.block(block, &counts(block), number + 1 == blocks.len(), &mut out);
+    /// Compresses pieces in blocks, has them decompressed by another's hand, and says to how many bytes; `each_ends` says whether each
+    /// piece ends with a byte.
+    fn comes_back(pieces: &[&[u8]], effort: Effort, block: usize, each_ends: bool) -> usize {
+        let (mut deflater, mut out) = (Deflater::new(effort), Output::default());
+        for (number, piece) in pieces.iter().enumerate() {
+            deflater.blocks(piece, block, number + 1 == pieces.len(), &mut out);
             if each_ends {
                 deflater.end_byte(&mut out);
                 assert_eq!(deflater.count, 0);
             }
         }
-        let mut back = Vec::new();
-        flate2::read::DeflateDecoder::new(out.bytes()).read_to_end(&mut back).unwrap();
-        assert_eq!(back, blocks.concat());
+        let (mut back, mut decoder) = (Vec::new(), flate2::read::DeflateDecoder::new(out.bytes()));
+        decoder.read_to_end(&mut back).unwrap();
+        assert!(back == pieces.concat());
+        assert_eq!(decoder.total_in() as usize, out.bytes().len(), "nothing is behind the stream");
+        out.bytes().len()
     }
 
-    fn there_and_back(blocks: &[&[u8]]) {
-        comes_back(blocks, false);
-        comes_back(blocks, true);
+    fn there_and_back(pieces: &[&[u8]]) {
+        for effort in EFFORTS {
+            for block in [usize::MAX, 40_000, 1000] {
+                comes_back(pieces, effort, block, false);
+                comes_back(pieces, effort, block, true);
+            }
+        }
     }
 
-    fn noise(length: usize) -> Vec<u8> {
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
-        (0..length).map(|_| next() as u8).collect()
+    /// To how many bytes data are compressed.
+    fn size(data: &[u8], effort: Effort) -> usize {
+        comes_back(&[data], effort, 128 << 10, false)
+    }
+
+    fn zlib(data: &[u8]) -> usize {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(6));
+        std::io::Write::write_all(&mut encoder, data).unwrap();
+        encoder.finish().unwrap().len()
     }
 
     #[test]
@@ -393,24 +383,40 @@ mod tests {
         there_and_back(&[&[0]]);
         there_and_back(&[&[7]]);
         there_and_back(&[&[0; 100_000]]);
-        there_and_back(&[&noise(100_000)]);
-        there_and_back(&[&noise(1001), &[0; 33], &[1; 3], &noise(5)]);
+        there_and_back(&[&[9; 100_000]]);
+        there_and_back(&[&noise(100_000, 1)]);
+        there_and_back(&[&noise(1001, 1), &[0; 33], &[1; 3], &noise(5, 2)]);
     }
 
     #[test]
     fn runs_of_every_length_come_back_wherever_they_begin() {
         let mut data = Vec::new();
         for length in (0..300).chain(514..524) {
-            data.extend(noise(length % 23 + 1));
+            data.extend(noise(length % 23 + 1, length as u32));
             data.extend(std::iter::repeat_n(0, length));
         }
         there_and_back(&[&data]);
     }
 
     #[test]
+    fn repetitions_of_every_length_and_distance_come_back() {
+        let mut data = noise(70_000, 1);
+        for length in (3..270).chain(500..530) {
+            let distance = (length * 251) % WINDOW + 1;
+            (0..length).for_each(|_| data.push(data[data.len() - distance]));
+            data.extend(noise(length % 5, length as u32));
+        }
+        // As far back as can be, and one further.
+        for distance in [WINDOW, WINDOW + 1, 1, 2, 3] {
+            (0..40_000).for_each(|_| data.push(data[data.len() - distance]));
+        }
+        there_and_back(&[&data]);
+    }
+
+    #[test]
     fn blocks_that_end_at_any_bit_come_back() {
-        let blocks: Vec<_> = (1..40).map(noise).collect();
-        there_and_back(&blocks.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let pieces: Vec<_> = (1..40).map(|length| noise(length, 1)).collect();
+        there_and_back(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
 
     #[test]
@@ -426,11 +432,37 @@ mod tests {
 
     #[test]
     fn likely_bytes_take_few_bits() {
-        let data: Vec<u8> = noise(80_000).into_iter().map(|byte| byte & 3).collect();
-        let mut out = Output::default();
-        Deflater::default().block(&data, &counts(&data), true, &mut out);
-        let length = out.bytes().len();
+        let data: Vec<u8> = noise(80_000, 1).into_iter().map(|byte| byte & 3).collect();
         // Two bits for three of the four, three for the fourth, which shares a prefix with the end of the block.
+        let length = size(&data, Effort::Flat);
         assert!((22_400..22_900).contains(&length), "{length} bytes for 180,000 bits");
+    }
+
+    #[test]
+    fn what_is_repeated_gets_as_short_as_by_zlib() {
+        let rows = noise(1000, 1).repeat(260);
+        let masks = [vec![0; 700], vec![255], vec![0; 299], vec![1]].concat().repeat(200);
+        // Beside noise in the middle nearly nothing, but that repeated.
+        let pattern = [vec![0; 90], noise(10, 1)].concat().repeat(1200);
+        let island = [&pattern[..], &noise(SAMPLE, 2), &pattern[..]].concat();
+        for data in [rows, masks, island] {
+            let (searched, zlib) = (size(&data, Effort::Matches), zlib(&data));
+            assert!(searched < zlib + zlib / 3, "{searched} bytes, zlib {zlib}");
+        }
+    }
+
+    #[test]
+    fn photographs_get_no_longer_by_a_search() {
+        for data in [differences(300_000), noise(300_000, 1), differences(20_000), noise(5000, 2)] {
+            let [flat, searched] = EFFORTS.map(|effort| size(&data, effort));
+            assert!(searched <= flat + flat / 500, "{searched} bytes, {flat} by runs alone");
+        }
+    }
+
+    #[test]
+    fn a_flat_block_has_a_short_head() {
+        // 388 matches of two bits each.
+        let length = size(&[0; 100_000], Effort::Flat);
+        assert!(length < 97 + 25, "{length} bytes");
     }
 }

@@ -32,7 +32,6 @@ mod remark;
 mod samples;
 mod tiff;
 mod webp;
-mod zlib;
 
 pub use error::CodecError;
 pub use format::Format;
@@ -70,9 +69,9 @@ impl JpegQuality {
 /// How hard a PNG is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PngLevel {
-    /// Paeth's filter, and Huffman codes made for every strip.
+    /// Paeth's filter, Huffman codes made for every strip, and matches where nearly nothing happens.
     Fast,
-    /// The same with filters chosen row by row.
+    /// Filters chosen row by row, and matches where they pay.
     Balanced,
     /// As small as zlib's kind of compression gets.
     Small,

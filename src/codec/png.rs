@@ -21,6 +21,7 @@ mod filter;
 mod inflate;
 mod metadata;
 mod unfilter;
+mod zlib;
 
 use chunks::Chunks;
 

@@ -7,19 +7,18 @@ use std::ops::Range;
 use simd_adler32::Adler32;
 
 use super::filter::Filters;
+use super::zlib::{WINDOW, Zlib};
 use crate::codec::PngLevel;
-use crate::codec::deflate::Deflater;
+use crate::codec::deflate::{Deflater, Effort};
 use crate::codec::output::Output;
-use crate::codec::zlib::{WINDOW, Zlib};
 use crate::cores::Cores;
-use crate::equalize::histogram::Tally;
 use crate::picture::Layout;
 
 /// Filtered rows that are compressed at once: a part of the second-level cache.
 const STRIP: usize = 128 << 10;
 /// Filtered rows of a band: so many strips that it has at least these.
 const BAND: usize = 512 << 10;
-/// zlib's effort where matches are looked for.
+/// zlib's effort where size matters most.
 const LEVEL: u32 = 6;
 
 /// The pixels, row by row, as the format stores them.
@@ -66,10 +65,10 @@ impl<'p> Rows<'p> {
 
 /// What compresses strips.
 enum Method {
-    /// Each with Huffman codes of its own.
-    Codes(Deflater, Tally),
+    /// With matches in the strip alone.
+    Alone(Deflater),
     /// With matches in what came before.
-    Matches(Zlib),
+    Zlib(Zlib),
 }
 
 /// Filters and compresses bands.
@@ -89,8 +88,9 @@ struct Press<'p> {
 impl<'p> Press<'p> {
     fn new(rows: &'p Rows<'p>, level: PngLevel) -> Self {
         let method = match level {
-            PngLevel::Fast | PngLevel::Balanced => Method::Codes(Deflater::default(), Tally::new(256)),
-            PngLevel::Small => Method::Matches(Zlib::new(LEVEL, &[])),
+            PngLevel::Fast => Method::Alone(Deflater::new(Effort::Flat)),
+            PngLevel::Balanced => Method::Alone(Deflater::new(Effort::Matches)),
+            PngLevel::Small => Method::Zlib(Zlib::new(LEVEL, &[])),
         };
         let filters = Filters::new(rows.bytes, rows.step, level != PngLevel::Fast);
         Self { rows, filters, strip: Vec::new(), method, out: Output::default(), checksum: 0, length: 0 }
@@ -123,16 +123,16 @@ impl<'p> Press<'p> {
     }
 
     fn begin(&mut self, band: &Range<usize>) {
-        if let Method::Matches(_) = self.method {
+        if let Method::Zlib(_) = self.method {
             let before = WINDOW.div_ceil(self.rows.filtered());
             self.filter(band.start.saturating_sub(before)..band.start);
         }
         let first = band.start == 0;
         match &mut self.method {
             // A window of 32 KiB; and how much was tried: little, the usual.
-            Method::Codes(..) if first => self.out.push(&[0x78, 0x01]),
-            Method::Codes(..) => {}
-            Method::Matches(zlib) => {
+            Method::Alone(_) if first => self.out.push(&[0x78, 0x01]),
+            Method::Alone(_) => {}
+            Method::Zlib(zlib) => {
                 if first {
                     self.out.push(&[0x78, 0x9c]);
                 }
@@ -144,17 +144,15 @@ impl<'p> Press<'p> {
     /// Compresses the strip, the last one of the picture or not.
     fn compress(&mut self, last: bool) {
         match &mut self.method {
-            Method::Codes(deflater, tally) => {
-                deflater.blocks(&self.strip, 2 * STRIP, last, tally, &mut self.out);
-            }
-            Method::Matches(zlib) => zlib.append(&self.strip, &mut self.out),
+            Method::Alone(deflater) => deflater.blocks(&self.strip, 2 * STRIP, last, &mut self.out),
+            Method::Zlib(zlib) => zlib.append(&self.strip, &mut self.out),
         }
     }
 
     fn end(&mut self, last: bool) {
         match &mut self.method {
-            Method::Codes(deflater, _) => deflater.end_byte(&mut self.out),
-            Method::Matches(zlib) => zlib.end(last, &mut self.out),
+            Method::Alone(deflater) => deflater.end_byte(&mut self.out),
+            Method::Zlib(zlib) => zlib.end(last, &mut self.out),
         }
     }
 }

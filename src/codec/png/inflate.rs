@@ -4,7 +4,7 @@ use fdeflate::Decompressor;
 
 use super::chunks::ImageData;
 use super::unfilter;
-use crate::codec::zlib::WINDOW;
+use super::zlib::WINDOW;
 
 /// Filtered rows that are undone at once, if a row is not more: a part of the second-level cache.
 const STRIP: usize = 64 << 10;

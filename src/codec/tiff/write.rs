@@ -42,7 +42,7 @@ impl Compression {
 }
 
 /// The rows that an encoder keeps beside the pixels, where a strip is a row: its differences, and one stream of up to one and a half of
-/// it or two of one, in buffers that double. Strips of several rows are small change.
+/// it, in buffers that double. Strips of several rows are small change.
 pub(in crate::codec) fn heap_bytes(layout: &Layout) -> u64 {
     const ROWS: u64 = 6;
     ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64

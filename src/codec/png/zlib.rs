@@ -2,7 +2,7 @@
 
 use flate2::{Compress, Compression, FlushCompress};
 
-use super::output::Output;
+use crate::codec::output::Output;
 
 /// How far back a match may be (RFC 1951).
 pub(super) const WINDOW: usize = 32 << 10;

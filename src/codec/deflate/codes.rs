@@ -1,0 +1,114 @@
+//! Huffman codes of limited length, as deflate wants them (RFC 1951, section 3.2.2).
+
+/// A symbol's code as it is written: its bits, the first one lowest, and above [`CODE_BITS`] bits their number.
+type Code = u32;
+const CODE_BITS: u32 = 16;
+
+/// The codes of an alphabet of `N` symbols.
+pub(super) struct Codes<const N: usize>([Code; N]);
+
+impl<const N: usize> Codes<N> {
+    /// Codes of at most `longest` bits, for symbols that occur so often; at least two do.
+    pub(super) fn new(frequencies: &[u32; N], longest: usize) -> Self {
+        let lengths = code_lengths(frequencies, longest);
+        let mut next = [0_u16; CODE_BITS as usize];
+        for length in 1..=longest {
+            let shorter =
+                lengths.iter().filter(|&&own| usize::from(own) == length - 1 && own > 0).count() as u16;
+            next[length] = (next[length - 1] + shorter) << 1;
+        }
+        Self(lengths.map(|length| {
+            let length = u32::from(length);
+            let code = next[length as usize];
+            next[length as usize] += u16::from(length > 0);
+            u32::from(code.reverse_bits()).unbounded_shr(CODE_BITS - length) | length << CODE_BITS
+        }))
+    }
+
+    /// A symbol's code: its bits, and how many they are.
+    #[inline(always)]
+    pub(super) fn of(&self, symbol: usize) -> (u64, u32) {
+        let code = self.0[symbol];
+        (u64::from(code as u16), code >> CODE_BITS)
+    }
+
+    /// The length of each symbol's code, up to the last symbol that has one, but of `least` symbols in any case.
+    pub(super) fn lengths(&self, least: usize) -> impl Iterator<Item = u8> {
+        let last = self.0.iter().rposition(|&code| code > 0).unwrap_or(0);
+        self.0[..least.max(last + 1)].iter().map(|code| (code >> CODE_BITS) as u8)
+    }
+}
+
+/// Lengths of a prefix code, at most `longest` each, as good as Huffman's but for that limit; 0 where a symbol does not occur.
+/// At least two symbols occur.
+fn code_lengths<const N: usize>(frequencies: &[u32; N], longest: usize) -> [u8; N] {
+    let mut symbols: Vec<usize> = (0..N).filter(|&symbol| frequencies[symbol] > 0).collect();
+    symbols.sort_by_key(|&symbol| frequencies[symbol]);
+    let mut weights: Vec<u32> = symbols.iter().map(|&symbol| frequencies[symbol]).collect();
+    depths(&mut weights);
+    let mut of_length = [0_usize; CODE_BITS as usize];
+    weights.iter().for_each(|&depth| of_length[(depth as usize).min(longest)] += 1);
+    // Codes that were cut take more than there is; each step gives a shorter code away to two longer ones.
+    let mut taken: usize = of_length
+        .iter()
+        .enumerate()
+        .take(longest + 1)
+        .map(|(length, &codes)| codes << (longest - length))
+        .sum();
+    while taken > 1 << longest {
+        let shorter = (1..longest).rev().find(|&length| of_length[length] > 0).expect("some code is shorter");
+        of_length[longest] -= 1;
+        of_length[shorter] -= 1;
+        of_length[shorter + 1] += 2;
+        taken -= 1;
+    }
+    let mut lengths = [0; N];
+    let by_length =
+        (1..=longest).rev().flat_map(|length| std::iter::repeat_n(length as u8, of_length[length]));
+    for (&symbol, length) in symbols.iter().zip(by_length) {
+        lengths[symbol] = length;
+    }
+    lengths
+}
+
+/// Replaces weights, in ascending order, by the depths of their leaves in a Huffman tree (Moffat and Katajainen, *In-Place Calculation
+/// of Minimum-Redundancy Codes*, 1995).
+fn depths(weights: &mut [u32]) {
+    let count = weights.len();
+    // Weights become the weights of inner nodes, and then the numbers of their parents.
+    let (mut leaf, mut root) = (0, 0);
+    for next in 0..count - 1 {
+        let mut lighter = |weights: &mut [u32]| {
+            if leaf >= count || (root < next && weights[root] < weights[leaf]) {
+                let weight = std::mem::replace(&mut weights[root], next as u32);
+                root += 1;
+                weight
+            } else {
+                leaf += 1;
+                weights[leaf - 1]
+            }
+        };
+        let sum = lighter(weights) + lighter(weights);
+        weights[next] = sum;
+    }
+    // Parents become depths, from the root down.
+    weights[count - 2] = 0;
+    for node in (0..count - 2).rev() {
+        weights[node] = weights[weights[node] as usize] + 1;
+    }
+    // Of the places at each depth those that are no inner nodes are leaves.
+    let (mut places, mut depth, mut inner, mut leaf) = (1, 0, count as isize - 2, count);
+    while places > 0 {
+        let mut nodes = 0;
+        while inner >= 0 && weights[inner as usize] == depth {
+            nodes += 1;
+            inner -= 1;
+        }
+        for _ in nodes..places {
+            leaf -= 1;
+            weights[leaf] = depth;
+        }
+        places = 2 * nodes;
+        depth += 1;
+    }
+}
