@@ -2,10 +2,12 @@
 //! colours are. Written: 8-bit gray (a palette of grays), 24-bit RGB and 32-bit RGBA, not compressed. An ICC profile is kept; a bitmap
 //! that names a profile in another file is refused.
 
+use std::error::Error as _;
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Write};
 
 use image::codecs::bmp::BmpDecoder;
+use image::error::UnsupportedErrorKind;
 use image::{ColorType, ImageDecoder, ImageError};
 
 use super::metadata::{Metadata, Resolution};
@@ -248,10 +250,15 @@ fn decode_error(error: ImageError) -> CodecError {
         ImageError::Decoding(error) if error.to_string().contains("Image too large") => {
             CodecError::unsupported("a BMP with a side of more than 65535 pixels", "convert it to PNG first")
         }
-        ImageError::Unsupported(what) => {
+        ImageError::Unsupported(error) => {
+            let what = match error.kind() {
+                UnsupportedErrorKind::GenericFeature(what) => what,
+                _ => error.to_string(),
+            };
             CodecError::unsupported(format!("this kind of BMP ({what})"), "convert it to PNG first")
         }
-        other => malformed(other.to_string()),
+        // What is wrong, without the library's words before it.
+        other => malformed(other.source().map_or_else(|| other.to_string(), ToString::to_string)),
     }
 }
 

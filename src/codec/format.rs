@@ -97,6 +97,11 @@ impl Format {
         !matches!(self, Self::Pnm | Self::Bmp)
     }
 
+    /// Whether it has a place for the resolution, beside EXIF.
+    pub(super) const fn has_room_for_resolution(self) -> bool {
+        !matches!(self, Self::Pnm | Self::WebP)
+    }
+
     /// The most pixels that a row or column can have.
     const fn max_side(self) -> u32 {
         match self {

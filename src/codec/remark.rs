@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::tiff::exif_has_resolution;
 use super::{Decoded, Format, Metadata, Native, Target};
 
 /// What is worth telling about a picture that was written: nothing failed, but not all is as it was.
@@ -14,6 +15,8 @@ pub enum Remark {
     PartOfXmp,
     /// A profile, EXIF or XMP that the new format has no place for was left out.
     WithoutMetadata,
+    /// How large a pixel is, for which the new format has no place, was left out.
+    WithoutResolution,
     /// A TIFF's layers, made for the old contrast, were left out.
     WithoutLayers,
     /// A lossy WebP was written without loss, and is larger.
@@ -34,7 +37,8 @@ impl Decoded {
             Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 2],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
-        of_its_kind.into_iter().chain([without]).flatten().collect()
+        let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
+        of_its_kind.into_iter().chain([without, nowhere]).flatten().collect()
     }
 
     /// Whether there is metadata that a format has no place for.
@@ -42,5 +46,12 @@ impl Decoded {
         let Metadata { icc, exif, xmp, .. } = &self.metadata;
         icc.is_some() && !to.has_room_for_profile()
             || (exif.is_some() || xmp.is_some()) && !to.has_room_for_xmp()
+    }
+
+    /// Whether a format has no place for the resolution, and the EXIF that goes into it does not say it either.
+    fn loses_resolution(&self, to: Format) -> bool {
+        let Metadata { exif, resolution, .. } = &self.metadata;
+        let exif = exif.as_deref().filter(|_| to.has_room_for_xmp());
+        resolution.is_some() && !to.has_room_for_resolution() && !exif.is_some_and(exif_has_resolution)
     }
 }

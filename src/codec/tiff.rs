@@ -33,6 +33,7 @@ use header::Header;
 use method::Method;
 use parts::Parts;
 use reader::Reader;
+pub(super) use tags::exif_has_resolution;
 pub(super) use write::{encode, heap_bytes};
 
 /// What is remembered of a TIFF for writing it back.

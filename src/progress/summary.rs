@@ -54,6 +54,9 @@ pub struct Summary {
     /// Whether files were left out by their names.
     #[serde(skip)]
     pub selective: bool,
+    /// Whether a glob of those that are included looks like a list of globs.
+    #[serde(skip)]
+    pub commas: bool,
     /// Pixels of the pictures done.
     pub pixels: u64,
     /// Bytes of their inputs.
@@ -108,6 +111,7 @@ impl Summary {
             stopped: false,
             resumed: false,
             selective: false,
+            commas: false,
             pixels: 0,
             bytes_in: 0,
             bytes_out: 0,
@@ -214,7 +218,9 @@ impl Summary {
         }
         if self.planned == 0 && self.skipped.is_empty() && self.failed.is_empty() {
             let left = if self.selective { " that --include and --exclude leave" } else { "" };
-            return writeln!(text, "Nothing to do: no files found{left}");
+            let repeat =
+                if self.commas { "; several globs are several --include, not one with commas" } else { "" };
+            return writeln!(text, "Nothing to do: no files found{left}{repeat}");
         }
         if self.would.is_empty() {
             self.write_done(text)?;
@@ -232,9 +238,18 @@ impl Summary {
         self.write_failed(text)?;
         if self.stopped && self.left > 0 {
             let pictures = pictures(self.left);
-            writeln!(text, "Stopped: {pictures} not begun; the same command goes on with them")?;
+            writeln!(text, "Stopped: {pictures} not begun; {}", self.after_a_stop())?;
         }
         Ok(())
+    }
+
+    /// What the same command does next. Without an output folder it makes histograms, and nothing tells which it has made.
+    fn after_a_stop(&self) -> &'static str {
+        if self.out.as_os_str().is_empty() {
+            "the same command begins anew (a table in a file is written only when it is whole)"
+        } else {
+            "the same command goes on with them"
+        }
     }
 
     fn write_done(&self, text: &mut String) -> std::fmt::Result {
@@ -285,6 +300,7 @@ impl Remark {
             Self::PictureAlone => "its previews, gain map or video show the old contrast and are left out",
             Self::PartOfXmp => "its XMP beyond the first 64 KB has no place in that format and is left out",
             Self::WithoutMetadata => "its profile, EXIF or XMP has no place in that format and is left out",
+            Self::WithoutResolution => "its resolution (dpi) has no place in that format and is left out",
             Self::WithoutLayers => "its layers show the old contrast and are left out",
             Self::NowLossless => "a lossy WebP, written without loss and larger",
         }
@@ -308,6 +324,9 @@ impl Remark {
                 format!(
                     "{count} picture{plural} without profile, EXIF or XMP, which --format has no place for"
                 )
+            }
+            Self::WithoutResolution => {
+                format!("{count} picture{plural} without resolution (dpi), which --format has no place for")
             }
             Self::WithoutLayers => {
                 format!("{count} TIFF{plural} without layers, which show the old contrast")

@@ -145,6 +145,52 @@ fn metadata_without_a_place_is_told_of() {
     assert_eq!(remark(Metadata::default(), Format::Pnm), []);
 }
 
+/// EXIF that says nothing but 300 pixels an inch.
+fn exif_of_300_dpi() -> Vec<u8> {
+    let mut exif = b"MM\0*\0\0\0\x08\0\x02".to_vec();
+    exif.extend(b"\x01\x1a\0\x05\0\0\0\x01\0\0\0\x26\x01\x1b\0\x05\0\0\0\x01\0\0\0\x26\0\0\0\0");
+    exif.extend(b"\0\0\x01\x2c\0\0\0\x01");
+    exif
+}
+
+#[test]
+fn a_resolution_without_a_place_is_told_of() {
+    let remark = |metadata: &Metadata, to| {
+        let (mut decoded, _) = decode(&file(Format::Png), &target(to)).unwrap();
+        decoded.metadata = metadata.clone();
+        decoded.remarks(&target(to))
+    };
+    let resolution = Some(Resolution { x: 30_000, y: 30_000 });
+    let bare = Metadata { resolution, ..Metadata::default() };
+    let of_exif = Metadata { exif: Some(exif_of_300_dpi()), ..bare.clone() };
+    for to in [Format::Png, Format::Jpeg, Format::Tiff, Format::Bmp] {
+        assert_eq!(remark(&bare, to), [], "{to}");
+    }
+    for to in [Format::WebP, Format::Pnm] {
+        assert_eq!(remark(&bare, to), [Remark::WithoutResolution], "{to}");
+    }
+    assert_eq!(remark(&of_exif, Format::WebP), []);
+    assert_eq!(remark(&Metadata { exif: Some(exif()), ..bare }, Format::WebP), [Remark::WithoutResolution]);
+    assert_eq!(remark(&of_exif, Format::Pnm), [Remark::WithoutMetadata, Remark::WithoutResolution]);
+}
+
+#[test]
+fn pixels_that_are_only_said_to_be_square_have_no_resolution_to_lose() {
+    let ppm = [&b"P6 4 2 255\n"[..], &[90; 24]].concat();
+    let (decoded, slot) = decode(&ppm, &target(Format::Jpeg)).unwrap();
+    let jpeg = encode(&decoded, slot, &target(Format::Jpeg)).unwrap();
+    assert_eq!(&jpeg[6..11], b"JFIF\0");
+    let remarks = |unit: u8| {
+        let mut jpeg = jpeg.clone();
+        jpeg[13..18].copy_from_slice(&[unit, 1, 44, 1, 44]);
+        decode(&jpeg, &target(Format::WebP)).unwrap().0.remarks(&target(Format::WebP))
+    };
+    assert_eq!(
+        [0, 1, 2].map(remarks),
+        [vec![], vec![Remark::WithoutResolution], vec![Remark::WithoutResolution]]
+    );
+}
+
 #[test]
 fn what_a_format_has_no_room_for_is_refused() {
     let ppm = [&b"P6 4 2 255\n"[..], &[90; 24]].concat();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use histeqd::codec::CodecError;
 use histeqd::picture::{Depth, Layout};
 
-use super::{LIMITS, TARGET, decode_file, pixels};
+use super::{LIMITS, TARGET, decode, decode_file, pixels};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)
@@ -48,6 +48,18 @@ fn pixels_are_what_other_decoders_make_of_them() {
         }
     }
     assert!(differ.is_empty(), "{differ:#?}");
+}
+
+#[test]
+fn what_is_wrong_with_a_bitmap_is_said_once() {
+    const COMPRESSION: usize = 30;
+    let told = |bytes: &[u8]| decode(bytes, &TARGET).unwrap_err().to_string();
+    let mut bitmap = std::fs::read(data("pal4gs.bmp")).unwrap();
+    bitmap[COMPRESSION] = 4;
+    let why = "this kind of BMP (JPEG compression) is not supported; convert it to PNG first";
+    assert_eq!(told(&bitmap), why);
+    let why = told(&std::fs::read(data("../bad/bmp-negative-width.bmp")).unwrap());
+    assert!(why.starts_with("damaged BMP: Negative width ("), "{why}");
 }
 
 #[test]

@@ -365,6 +365,18 @@ fn planes_in_tiles(side: usize) {
 }
 
 #[test]
+fn planes_of_ycbcr_are_refused_by_that_name() {
+    let form = Form { channels: 3, ..PLAIN };
+    let file = form.file(&form.samples(), |tags| {
+        first(259, |_| 7)(tags);
+        first(262, |_| 6)(tags);
+        tags.push((284, vec![2]));
+    });
+    let why = decoded(&file).unwrap_err().to_string();
+    assert!(why.starts_with("a YCbCr TIFF in separate planes is not supported; "), "{why}");
+}
+
+#[test]
 fn tiles_may_lie_where_strips_are_said_to() {
     let side = 16;
     let (across, down) = (WIDTH.div_ceil(side), HEIGHT.div_ceil(side));

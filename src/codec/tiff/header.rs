@@ -63,8 +63,11 @@ impl Header {
         let pixel = pixel(colours, colour_samples, extra_sample.is_some());
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
         let is_ycbcr = directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR);
-        if planar && (!matches!(bits, 8 | 16) || is_ycbcr) {
-            return Err(unsupported(format!("a TIFF in separate planes of {bits} bits or of YCbCr")));
+        if planar && is_ycbcr {
+            return Err(unsupported("a YCbCr TIFF in separate planes"));
+        }
+        if planar && !matches!(bits, 8 | 16) {
+            return Err(unsupported(format!("a TIFF in separate planes of {bits} bits")));
         }
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };

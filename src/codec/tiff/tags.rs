@@ -163,6 +163,12 @@ fn resolution(directory: &Directory) -> Option<Resolution> {
     }
 }
 
+/// Whether EXIF, which is a TIFF without a picture, says how large a pixel is.
+pub(in crate::codec) fn exif_has_resolution(exif: &[u8]) -> bool {
+    let parsed = ifd::header(exif).and_then(|(form, offset)| ifd::read(exif, form, offset));
+    parsed.is_some_and(|(directory, _)| resolution(&directory).is_some())
+}
+
 /// EXIF made of a TIFF's own tags.
 fn exif(directory: &Directory) -> Option<Vec<u8>> {
     const HEADER: &[u8; 8] = b"II*\0\x08\0\0\0";

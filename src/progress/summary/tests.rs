@@ -88,6 +88,31 @@ fn nothing_found_is_said() {
 }
 
 #[test]
+fn who_lists_globs_with_commas_is_told_how_it_is_done() {
+    let listed = Summary { selective: true, commas: true, ..summary(vec![]) };
+    assert_eq!(
+        listed.text(),
+        "Nothing to do: no files found that --include and --exclude leave; several globs are several --include, \
+         not one with commas\n"
+    );
+    assert!(!listed.to_json().contains("commas"));
+}
+
+#[test]
+fn histograms_that_were_stopped_are_begun_anew() {
+    let stopped = summary(vec![Event::Planned { count: 3 }, done("cpu"), Event::Stopping]);
+    let counted = Summary { out: PathBuf::new(), ..stopped };
+    assert!(
+        counted.text().ends_with(
+            "Stopped: 2 pictures not begun; the same command begins anew (a table in a file is written only when it is \
+             whole)\n"
+        ),
+        "{}",
+        counted.text()
+    );
+}
+
+#[test]
 fn what_was_said_a_moment_ago_is_not_said_again() {
     let missing = Event::Failed { input: "x".into(), error: PictureError::Changed, planned: false };
     assert_eq!(summary(vec![missing]).text(), "Done: 0 pictures\nFailed: 1, named above\n");
