@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::codec::CodecError;
 use crate::config::ConfigError;
+use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::slot::SlotError;
@@ -13,7 +14,7 @@ use crate::slot::SlotError;
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
     /// Its file could not be read.
-    #[error("cannot be read: {0}")]
+    #[error("cannot be read: {}", WithRemedy(.0))]
     Read(#[source] io::Error),
     /// Its file was written to, replaced or removed while it was read.
     #[error("it changed while it was being read")]
@@ -62,6 +63,14 @@ impl PictureError {
             Self::Publish(error) => error.can_pass(),
             Self::Slot(_) | Self::Changed | Self::Refused(Refusal::SharedOutput { .. }) => true,
             Self::Refused(_) | Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
+        }
+    }
+
+    /// What it says in a service, which tries again by itself.
+    pub fn in_service(&self) -> String {
+        match self {
+            Self::Publish(error) => error.in_service(),
+            error => error.to_string(),
         }
     }
 

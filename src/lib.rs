@@ -25,6 +25,7 @@ pub mod daemon;
 pub mod device;
 pub mod equalize;
 pub mod error;
+pub mod files;
 pub mod histogram;
 pub mod ledger;
 pub mod machine;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 use crate::cores::Cores;
 use crate::device::{DeviceState, Devices};
+use crate::files;
 use crate::pipeline::PUBLISHERS;
 use crate::slot::{SlotPool, SlotUse, bound_heaps};
 use crate::timings::{Load, Meter};
@@ -27,9 +26,10 @@ pub struct Machine {
 impl Machine {
     /// A machine without devices, whose slots will take no more than `memory` bytes, with cores for so many `threads`.
     pub fn new(memory: u64, threads: usize) -> Self {
-        raise_limit_of_files();
+        files::raise_limit();
         bound_heaps(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
+        pool.bound_files(files::Enough::allowed().slots());
         Self { pool, cores, devices: Devices::default() }
     }
 
@@ -48,11 +48,4 @@ impl Machine {
         let devices: BTreeMap<_, _> = states.into_iter().filter_map(busy).collect();
         Load { seconds, threads, cores, publishers: PUBLISHERS, processor, workers, devices }
     }
-}
-
-/// Has the system allow as many open files as it may. A GPU's slots are one each: eight GPUs would pass the usual 1,024.
-fn raise_limit_of_files() {
-    let limit = getrlimit(Resource::Nofile);
-    // Where it is refused, a picture that finds no descriptor says so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

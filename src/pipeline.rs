@@ -1,7 +1,7 @@
 //! The stages between the source and the output tree, and what travels between them.
 //!
-//! Work goes one way: jobs → decode → device → encode. Only a device's failure sends something back: the job, to be decoded
-//! again. A piece of work holds a sender of that way back for as long as it lives, so the decoders' queue closes by itself when
+//! Work goes one way: jobs → decode → device → encode. Only a device that fails, or declines, sends something back: the job, to be
+//! decoded again. A piece of work holds a sender of that way back for as long as it lives, so the decoders' queue closes by itself when
 //! the last picture is through.
 
 mod load;
@@ -158,7 +158,7 @@ impl Task {
         }
     }
 
-    /// The device failed: the slot goes back, the job to be decoded again for another device.
+    /// The device failed, or does not do this picture: the slot goes back, the job to be decoded again for another device.
     pub fn redo(self, device: DeviceId) {
         self.give_back(|claim| claim.failed_on.push(device));
     }

@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use crate::codec::CodecError;
 use crate::config::Durability;
 use crate::error::PictureError;
+use crate::files;
 use crate::paths::Shown;
 
 pub(crate) use leftovers::affixes;
@@ -218,6 +219,15 @@ impl PublishError {
         self.source.kind() != io::ErrorKind::InvalidFilename
     }
 
+    /// What it says in a service, which goes on by itself.
+    pub fn in_service(&self) -> String {
+        if self.is_full() { format!("{}; make room", self.fault()) } else { self.to_string() }
+    }
+
+    fn fault(&self) -> String {
+        format!("cannot write {}: {}", Shown(&self.path), self.source)
+    }
+
     fn remedy(&self) -> Option<&'static str> {
         use io::ErrorKind as Kind;
         Some(match self.source.kind() {
@@ -234,14 +244,14 @@ impl PublishError {
                 "a folder is where the output belongs; move it away or choose another --out"
             }
             Kind::InvalidFilename => "the name is too long for the output's file system",
-            _ => return None,
+            _ => return files::remedy(&self.source),
         })
     }
 }
 
 impl fmt::Display for PublishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot write {}: {}", Shown(&self.path), self.source)?;
+        f.write_str(&self.fault())?;
         self.remedy().map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
     }
 }
@@ -358,6 +368,8 @@ mod tests {
         let why = |kind: io::ErrorKind| PublishError::new(Path::new("done"), kind.into());
         assert!(why(io::ErrorKind::StorageFull).to_string().contains("make room"));
         assert!(why(io::ErrorKind::StorageFull).is_full());
+        let in_service = why(io::ErrorKind::StorageFull).in_service();
+        assert_eq!(in_service, "cannot write done: no storage space; make room");
         assert!(why(io::ErrorKind::ReadOnlyFilesystem).to_string().contains("choose another --out"));
     }
 

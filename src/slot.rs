@@ -4,6 +4,7 @@
 //! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and
 //! pin them. The CPU's slots are private memory, which can have huge pages.
 
+mod budget;
 mod compressed;
 mod heaps;
 mod memory;
@@ -13,6 +14,8 @@ mod workspace;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::files;
 
 pub use compressed::{Needs, Room};
 pub use heaps::bound_heaps;
@@ -110,7 +113,7 @@ impl Drop for Slot {
 /// Which devices may take a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// Devices on which it failed before. After two of them only the CPU remains.
+    /// Devices on which it failed before, or that declined it. After two of them only the CPU remains.
     pub failed_on: Vec<DeviceId>,
     /// A device would not decode it, so that the processor has to.
     pub declined: bool,
@@ -131,7 +134,8 @@ pub enum SlotError {
     },
     /// The system gave no memory.
     #[error(
-        "the system gave no memory for the picture ({needed} bytes): {source}; lower --memory or --threads"
+        "the system gave no memory for the picture ({needed} bytes): {source}; {}",
+        files::remedy(source).unwrap_or("lower --memory or --threads")
     )]
     System {
         /// Bytes that the picture needs.
@@ -201,6 +205,8 @@ struct State {
     decoders_wanted: bool,
     largest: u64,
     free: Vec<Buffer>,
+    /// How many more slots may get memory that workers map.
+    files_left: u64,
     /// Those that no decoder has.
     workspaces: Vec<Memory>,
     members: Vec<Member>,
@@ -233,6 +239,7 @@ impl SlotPool {
             decoders_wanted: false,
             largest: 0,
             free: Vec::new(),
+            files_left: u64::MAX,
             workspaces: Vec::new(),
             members: Vec::new(),
             wait_for_accelerators: false,
@@ -386,7 +393,7 @@ impl State {
         {
             Ok(self.free.remove(at))
         } else {
-            let at = self.free.iter().rposition(admits)?;
+            let at = self.free.iter().rposition(admits).filter(|&at| self.make_file(at))?;
             let rounded = (needed + needed / 8).next_multiple_of(self.step(at, needed));
             self.largest = self.largest.max(rounded);
             let sizes = [self.fair_share(), rounded, needed];
@@ -398,71 +405,6 @@ impl State {
             self.memory_left -= aside;
         }
         Some(taken)
-    }
-
-    /// The step of the free slot at `at`, should it grow to so many bytes.
-    fn step(&self, at: usize, needed: u64) -> u64 {
-        let private = !self.members[self.free[at].device].accelerator;
-        let huge = private && needed > HUGE_STEP / 4 && self.share() >= HUGE_STEP;
-        if huge { HUGE_STEP } else { STEP }
-    }
-
-    /// A slot's part of the bound.
-    fn share(&self) -> u64 {
-        self.memory / (self.slots - self.compressed).max(1)
-    }
-
-    /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
-    /// taken only when they are touched), but no more than its part of the bound.
-    fn fair_share(&self) -> u64 {
-        self.largest.min(self.share())
-    }
-
-    /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up workspaces and the memory of other free slots
-    /// if that makes it so.
-    fn make_room(&mut self, at: usize, bytes: u64) -> bool {
-        let own = self.free[at].capacity();
-        let idle: u64 = self.free.iter().map(Buffer::capacity).sum();
-        let workspaces: u64 = self.workspaces.iter().map(|memory| memory.bytes().len() as u64).sum();
-        if bytes > self.memory_left + idle + workspaces {
-            return false;
-        }
-        self.give_up_workspaces(bytes.saturating_sub(own));
-        for other in 0..self.free.len() {
-            if bytes <= self.memory_left + own {
-                break;
-            }
-            if other != at {
-                self.give_up(other);
-            }
-        }
-        true
-    }
-
-    fn give_up(&mut self, at: usize) {
-        let slot = &mut self.free[at];
-        let bytes = slot.capacity();
-        if slot.memory.take().is_some() {
-            (self.members[slot.device].release)(slot.id);
-            self.memory_left += bytes;
-        }
-    }
-
-    fn grow(&mut self, at: usize, bytes: u64) -> io::Result<Buffer> {
-        let slot = &mut self.free[at];
-        let memory = if self.members[slot.device].accelerator {
-            self.give_up(at);
-            Memory::shared(bytes as usize)
-        } else if let Some(memory) = slot.memory.take() {
-            // The pages that it has need not be cleared again.
-            self.memory_left += memory.bytes().len() as u64;
-            memory.resized(bytes as usize)
-        } else {
-            Memory::private(bytes as usize)
-        };
-        self.free[at].memory = Some(memory?);
-        self.memory_left -= bytes;
-        Ok(self.free.remove(at))
     }
 
     /// Whether the CPU is to wait for an accelerator that is not up yet.

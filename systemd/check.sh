@@ -9,6 +9,15 @@ HISTEQD=/bin/true DESTDIR=$folder ./install.sh --prefix /opt/histeqd
 echo 'threads = 3' >"$folder/etc/histeqd/config.toml"
 HISTEQD=/bin/true DESTDIR=$folder ./install.sh --prefix /opt/histeqd
 grep -q '^threads = 3$' "$folder/etc/histeqd/config.toml"
+# Every link between the documents leads to a file that is installed too.
+(
+    cd "$folder/opt/histeqd/share/doc/histeqd"
+    for page in *.md docs/*.md examples/*.md; do
+        grep -oE '\]\([^)#]+' "$page" | sed 's/^](//' | grep -v '^https:' | while read -r link; do
+            test -e "$(dirname "$page")/$link" || { echo "$page links to $link, which is not installed" >&2 && exit 1; }
+        done
+    done
+)
 units=$folder/etc/systemd/system
 sed -i "s#^ExecStart=/opt/histeqd/#ExecStart=$folder/opt/histeqd/#" "$units"/*
 cp "$units/histeqd@.service" "$units/histeqd@a.service"

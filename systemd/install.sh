@@ -27,8 +27,8 @@ completions() {
 completions bash bash-completion/completions/histeqd
 completions zsh zsh/site-functions/_histeqd
 completions fish fish/vendor_completions.d/histeqd.fish
-# As they lie here, so that their links lead to each other.
-for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/*; do
+# As they lie here, with all that they name, so that their links lead to each other.
+for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/* examples/README.md systemd/install.sh systemd/*.service; do
     install -Dm644 "$page" "$share/doc/histeqd/$page"
 done
 for unit in histeqd.service histeqd@.service; do

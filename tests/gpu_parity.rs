@@ -6,7 +6,7 @@ use histeqd::equalize::count;
 use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize};
 use histeqd::picture::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
-use histeqd::worker::{Engine, Unit, open};
+use histeqd::worker::{Engine, Trouble, Unit, open};
 
 use crate::harness::gpu_or_skip;
 use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, samples};
@@ -144,8 +144,30 @@ fn pictures_larger_than_the_lane_s_memory_go_through_a_ring() {
     let sizes = [(1000, 1000), (4001, 1777), (6007, 5003)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
     compare(gpu.as_ref(), &layouts, &globally(), &[Data::Natural], 5);
-    let layouts = [layout(2500, 2000, Pixel::Rgb, Depth::Eight)];
-    compare(gpu.as_ref(), &layouts, &adaptively(2.0, Tiles::Grid { x: 8, y: 8 }), &[Data::Natural], 6);
+}
+
+#[test]
+fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu_with(Some(6_000_000)) else { return };
+    let (small, large) =
+        (layout(300, 200, Pixel::Rgb, Depth::Eight), layout(2500, 2000, Pixel::Rgb, Depth::Eight));
+    let [clahe, _] = adaptively(2.0, Tiles::Grid { x: 8, y: 8 });
+    let (mut lane, mut memory) = (gpu.lane().unwrap(), Memory::shared(large.bytes() as usize).unwrap());
+    gpu.pin(&mut memory).unwrap();
+    for _ in 0..2 {
+        fill(&mut memory, &large, Data::Natural, &mut Random(6));
+        let before = memory.bytes().to_vec();
+        let declined = lane.equalize(memory.bytes_mut(), &large, &clahe);
+        assert!(matches!(declined, Err(Trouble::Decline(_))), "{declined:?}");
+        assert!(memory.bytes() == before);
+        let pixels = &mut memory.bytes_mut()[..small.bytes() as usize];
+        let mut expected = pixels.to_vec();
+        equalize(&mut expected, &small, &clahe, &mut Scratch::default());
+        lane.equalize(pixels, &small, &clahe).unwrap();
+        assert!(pixels == expected);
+    }
+    gpu.unpin(&mut memory);
 }
 
 #[test]

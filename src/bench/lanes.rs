@@ -169,7 +169,9 @@ fn answer(channel: &Channel) -> io::Result<FromWorker> {
 
 fn unexpected(message: FromWorker) -> io::Error {
     match message {
-        FromWorker::Refused(reason) | FromWorker::Failed { reason, .. } => io::Error::other(reason),
+        FromWorker::Refused(reason)
+        | FromWorker::Failed { reason, .. }
+        | FromWorker::Declined { reason, .. } => io::Error::other(reason),
         _ => io::Error::other("the worker answered out of turn"),
     }
 }

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Instant;
 
-use crate::worker::EngineError;
 use crate::worker::cuda::CudaError;
+use crate::worker::{EngineError, Trouble};
 
 /// Rounds of a measurement go on for so many seconds,
 const SECONDS: f64 = 0.2;
@@ -19,9 +19,12 @@ pub(super) enum RungError {
     /// The driver failed.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-    /// A lane failed.
+    /// The device cannot be used.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A lane did not do a picture.
+    #[error(transparent)]
+    Lane(#[from] Trouble),
     /// The host has no memory for it.
     #[error("no memory: {0}")]
     Memory(#[from] io::Error),

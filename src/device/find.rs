@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -16,9 +17,7 @@ use crate::worker::{LIST_ARGS, PROGRAM};
 const DEADLINE: Duration = Duration::from_secs(60);
 /// How long a process that was killed may take to end. In a driver that hangs it may take for ever.
 const END_DEADLINE: Duration = Duration::from_secs(5);
-/// Where the kernel shows what is on the PCI bus, a folder a device.
-pub const PCI_DEVICES: &str = "/sys/bus/pci/devices";
-/// NVIDIA's number there.
+/// NVIDIA's number on the PCI bus.
 const NVIDIA: &str = "0x10de";
 /// How often it is looked whether the question was called off.
 const TICK: Duration = Duration::from_millis(100);
@@ -39,11 +38,27 @@ pub fn describe() -> String {
     text
 }
 
-/// Whether something of NVIDIA's is on the PCI bus, whatever CUDA says.
-pub fn may_be_there(devices: &str) -> bool {
-    let devices = fs::read_dir(devices).into_iter().flatten().flatten();
+/// Whether there is something of NVIDIA's, whatever CUDA says, by the files below `root`.
+pub fn may_be_there(root: &Path) -> bool {
+    is_on_the_bus(root) || is_behind_windows(root) || is_on_the_chip(root)
+}
+
+/// The kernel shows what is on the PCI bus, a folder a device.
+fn is_on_the_bus(root: &Path) -> bool {
+    let devices = fs::read_dir(root.join("sys/bus/pci/devices")).into_iter().flatten().flatten();
     let mut vendors = devices.filter_map(|device| fs::read_to_string(device.path().join("vendor")).ok());
     vendors.any(|vendor| vendor.trim_end() == NVIDIA)
+}
+
+/// WSL shows any GPU as one device, and has this library of Windows where that has NVIDIA's driver.
+fn is_behind_windows(root: &Path) -> bool {
+    ["dev/dxg", "usr/lib/wsl/lib/libcuda.so"].iter().all(|file| root.join(file).exists())
+}
+
+/// Tegra, as on Jetson, has its GPU on the chip. What a board is compatible with are texts with a NUL at each end.
+fn is_on_the_chip(root: &Path) -> bool {
+    let names = fs::read(root.join("proc/device-tree/compatible")).unwrap_or_default();
+    names.split(|byte| *byte == 0).any(|name| name.starts_with(b"nvidia,tegra"))
 }
 
 fn line(gpu: &GpuInfo) -> String {
@@ -180,21 +195,40 @@ impl Finder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::TempDir;
+
+    fn put(root: &TempDir, name: &str, content: &[u8]) {
+        let path = root.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
 
     #[test]
     fn a_gpu_may_be_there_where_something_of_nvidia_is_on_the_bus() {
-        let bus = tempfile::tempdir().unwrap();
-        let may_be_there = || may_be_there(bus.path().to_str().unwrap());
-        let put = |device: &str, vendor: &str| {
-            let device = bus.path().join(device);
-            fs::create_dir(&device).unwrap();
-            fs::write(device.join("vendor"), vendor).unwrap();
-        };
-        fs::create_dir(bus.path().join("0000:00:00.0")).unwrap();
-        put("0000:00:01.0", "0x8086\n");
-        assert!(!may_be_there());
-        put("0000:00:02.0", "0x10de\n");
-        assert!(may_be_there());
-        assert!(!super::may_be_there("/nowhere"));
+        let root = tempfile::tempdir().unwrap();
+        assert!(!may_be_there(root.path()));
+        fs::create_dir_all(root.path().join("sys/bus/pci/devices/0000:00:00.0")).unwrap();
+        put(&root, "sys/bus/pci/devices/0000:00:01.0/vendor", b"0x8086\n");
+        assert!(!may_be_there(root.path()));
+        put(&root, "sys/bus/pci/devices/0000:00:02.0/vendor", b"0x10de\n");
+        assert!(may_be_there(root.path()));
+    }
+
+    #[test]
+    fn a_gpu_may_be_there_under_windows_with_nvidia_s_driver() {
+        let root = tempfile::tempdir().unwrap();
+        put(&root, "dev/dxg", b"");
+        assert!(!may_be_there(root.path()));
+        put(&root, "usr/lib/wsl/lib/libcuda.so", b"");
+        assert!(may_be_there(root.path()));
+    }
+
+    #[test]
+    fn a_gpu_may_be_there_on_a_chip_of_nvidia_s() {
+        let root = tempfile::tempdir().unwrap();
+        put(&root, "proc/device-tree/compatible", b"raspberrypi,4-model-b\0brcm,bcm2711\0");
+        assert!(!may_be_there(root.path()));
+        put(&root, "proc/device-tree/compatible", b"nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0");
+        assert!(may_be_there(root.path()));
     }
 }

@@ -6,11 +6,11 @@
 //! again; a service that is to run for months does not, but nothing waits for such a device any more. Both give up one whose worker
 //! cannot even be killed.
 
+mod answers;
 mod process;
 mod worker;
 
 use std::io;
-use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use super::{Device, DeviceState, Insist, WorkerStart};
+use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::pipeline::{Content, Task};
 use crate::progress::Event;
 use crate::slot::{DeviceId, SlotId, SlotPool};
-use crate::timings::{Occupancy, Stage, time_of_child};
+use crate::timings::{Occupancy, time_of_child};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{JPEG_BATCH, WorkerArgs};
 use process::{describe, ended_within};
@@ -221,7 +222,10 @@ impl GpuDevice {
     fn live(&self, life: u32, equalized: &Sender<Task>, failures: &mut u32) -> End {
         let (mut child, channel) = match self.args.spawn(life) {
             Ok(started) => started,
-            Err(error) => return End::Refused(format!("its worker process cannot be started: {error}")),
+            Err(error) => {
+                let error = WithRemedy(&error);
+                return End::Refused(format!("its worker process cannot be started: {error}"));
+            }
         };
         let end = match self.begin(&channel) {
             Ok(()) => self.serve(&channel, equalized, failures),
@@ -273,35 +277,25 @@ impl GpuDevice {
                 Ok(None) => return End::Failed(String::new()),
                 Err(error) => return End::Failed(format!("its worker said nonsense: {error}")),
             };
-            match message {
-                FromWorker::Ready(info) => self.ready(info.map(|info| info.name), start),
+            let through = match message {
+                FromWorker::Ready(info) => {
+                    self.ready(info.map(|info| info.name), start);
+                    continue;
+                }
                 FromWorker::Refused(reason) => return End::Refused(reason),
                 FromWorker::Done { slot, encoded } => {
-                    let content = encoded.map_or(Content::Pixels, Content::Encoded);
-                    if let Err(end) = self.done(slot, content, equalized) {
-                        return end;
-                    }
-                    *failures = 0;
+                    self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None, equalized)
                 }
                 FromWorker::Equalized { slot, reason } => {
-                    let untold = |worker: &mut Worker| !mem::replace(&mut worker.encodes_not, true);
-                    self.tell_once(slot, "encoded", &reason, untold);
-                    if let Err(end) = self.done(slot, Content::Pixels, equalized) {
-                        return end;
-                    }
-                    *failures = 0;
+                    self.done(slot, Content::Pixels, Some(&reason), equalized)
                 }
-                FromWorker::Declined { slot, reason } => {
-                    if !reason.is_empty() {
-                        let untold = |worker: &mut Worker| !mem::replace(&mut worker.declined, true);
-                        self.tell_once(slot, "decoded", &reason, untold);
-                    }
-                    let Some(task) = self.returned(slot) else { return not_lent(slot) };
-                    task.decline();
-                    *failures = 0;
-                }
+                FromWorker::Declined { slot, reason } => self.declined(slot, &reason),
                 FromWorker::Failed { slot, reason } => return End::Failed(self.at_picture(slot, &reason)),
+            };
+            if let Err(end) = through {
+                return end;
             }
+            *failures = 0;
         }
     }
 
@@ -315,45 +309,6 @@ impl GpuDevice {
         let name = name.unwrap_or_else(|| "worker".to_owned());
         self.note(&format!("{name} ready after {:.2} s", start.elapsed().as_secs_f64()), false);
         self.pool.up(self.id);
-    }
-
-    /// The worker is through with a slot, which holds that now.
-    fn done(&self, slot: SlotId, content: Content, equalized: &Sender<Task>) -> Result<(), End> {
-        let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
-        let fits = match (task.content, content) {
-            (Content::Pixels | Content::Planes(..), Content::Pixels) => true,
-            (Content::Compressed(_) | Content::Planes(..), Content::Encoded(bytes)) => {
-                bytes <= task.slot.bytes().len() as u64
-            }
-            _ => false,
-        };
-        if !fits {
-            task.redo(self.id);
-            return Err(End::Failed(format!("its worker did something else with slot {slot}")));
-        }
-        task.content = content;
-        task.mark(Stage::Device);
-        equalized.send(task).map_err(|_| End::Closed)
-    }
-
-    /// Says of the first picture with which the worker leaves something to the processor what, and why.
-    fn tell_once(&self, slot: SlotId, what: &str, reason: &str, untold: impl FnOnce(&mut Worker) -> bool) {
-        let first = self.link.lock().worker.as_mut().and_then(|worker| {
-            let input = Shown(worker.lent.get(&slot)?.task.input()).to_string();
-            untold(worker).then_some(input)
-        });
-        if let Some(input) = first {
-            self.note(&format!("{input} and its like are {what} by the processor: {reason}"), false);
-        }
-    }
-
-    fn returned(&self, slot: SlotId) -> Option<Task> {
-        let mut state = self.link.lock();
-        let worker = state.worker.as_mut()?;
-        let returned = worker.lent.remove(&slot);
-        let has_more = !worker.lent.is_empty();
-        state.busy.set(has_more);
-        returned.map(|lent| lent.task)
     }
 
     fn at_picture(&self, slot: SlotId, reason: &str) -> String {
@@ -479,10 +434,6 @@ fn lingers(process: u32, end: End) -> String {
     format!(
         "not used any more: {before}its worker, process {process}, was killed and does not end; its driver may need a restart"
     )
-}
-
-fn not_lent(slot: SlotId) -> End {
-    End::Failed(format!("its worker returned slot {slot}, which it did not have"))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod gpu;
 mod insist;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
@@ -281,7 +282,7 @@ impl<'scope> Starter<'scope> {
         let found = match self.devices.finder.gpus() {
             Ok(found) => found,
             // Most machines have none, and nobody asked.
-            Err(_) if !self.verbose && !find::may_be_there(find::PCI_DEVICES) => return,
+            Err(_) if !self.verbose && !find::may_be_there(Path::new("/")) => return,
             Err(reason) => return start.note(format!("no GPU is used: {reason}")),
         };
         let decodes = matches!(nvjpeg(&found), Some(Ok(_)));

@@ -121,7 +121,7 @@ impl State {
         {
             Ok(self.free.remove(at))
         } else {
-            let at = self.free.iter().rposition(of_device)?;
+            let at = self.free.iter().rposition(of_device).filter(|&at| self.make_file(at))?;
             let rounded = (needed + needed / 4).next_multiple_of(STEP);
             let bytes = [rounded, needed].into_iter().find(|&bytes| self.make_room(at, bytes + aside))?;
             self.grow(at, bytes)

@@ -159,6 +159,31 @@ fn two_failures_leave_the_cpu() {
     );
 }
 
+#[test]
+fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
+    let pool = Arc::new(SlotPool::new(1 << 30));
+    pool.bound_files(3);
+    pool.join(false, 1, nothing());
+    let (tell, given_up) = crossbeam_channel::unbounded();
+    let gpu = pool.join(true, 4, Box::new(move |slot| tell.send(slot).unwrap()));
+    pool.add_compressed(gpu, 1);
+    pool.up(gpu);
+    let mut held = [(); 3].map(|()| Some(pool.take(1, 0, &Claim::default()).unwrap()));
+    let other = Arc::clone(&pool);
+    let waiting = std::thread::spawn(move || other.take(1, 0, &Claim::default()).unwrap().device());
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished());
+    let first = held[0].take().unwrap();
+    let id = first.id();
+    drop(first);
+    assert_eq!(waiting.join().unwrap(), gpu);
+    assert!(given_up.is_empty());
+    // A free slot of the other kind gives its file up.
+    let needs = Needs { pixels: 1, behind: 0, aside: 0, compressed: 1, compressed_aside: 0 };
+    assert!(matches!(pool.take_either(needs, &Claim::default(), true), Ok(Room::Compressed(_))));
+    assert_eq!(given_up.try_iter().collect::<Vec<_>>(), [id]);
+}
+
 fn devices(slots: &Slots) -> Vec<DeviceId> {
     let mut devices: Vec<_> = slots.planes.iter().map(Slot::device).collect();
     devices.sort_unstable();

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{CpuLane, EngineError, Lane, kernels};
+use super::{CpuLane, EngineError, Lane, Trouble, kernels};
 use crate::equalize::Order;
 use crate::picture::Layout;
 use crate::slot::Memory;
@@ -22,13 +22,8 @@ impl Checked {
     /// and on the CPU, unless a lane of this worker did so before.
     ///
     /// # Errors
-    /// When the device fails, or the bytes differ.
-    pub(super) fn check(
-        &self,
-        lane: &mut dyn Lane,
-        layout: &Layout,
-        order: &Order,
-    ) -> Result<(), EngineError> {
+    /// When the device fails, the bytes differ, or even a small picture is declined.
+    pub(super) fn check(&self, lane: &mut dyn Lane, layout: &Layout, order: &Order) -> Result<(), Trouble> {
         let mut checked = self.lock();
         // A large picture may go in pieces, which go through the kernels of small ones.
         for small in [Layout { width: SIZE.0, height: SIZE.1, ..*layout }, alike(layout)] {
@@ -36,10 +31,11 @@ impl Checked {
                 continue;
             }
             let (mut expected, mut found) = (noise(&small, order)?, noise(&small, order)?);
-            CpuLane::default().carry_out(expected.bytes_mut(), &small, order)?;
+            // What it declines would be no short work for the CPU.
             lane.carry_out(found.bytes_mut(), &small, order)?;
+            CpuLane::default().carry_out(expected.bytes_mut(), &small, order)?;
             if found.bytes() != expected.bytes() {
-                return Err(wrong());
+                return Err(wrong().into());
             }
             checked.push((small, *order));
         }
@@ -109,14 +105,14 @@ mod tests {
             pixels: &mut [u8],
             layout: &Layout,
             operation: &Operation,
-        ) -> Result<(), EngineError> {
+        ) -> Result<(), Trouble> {
             self.pictures += 1;
             self.lane.equalize(pixels, layout, operation)?;
             *pixels.last_mut().unwrap() ^= u8::from(self.about == Some(layout.pixel));
             Ok(())
         }
 
-        fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError> {
+        fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), Trouble> {
             self.pictures += 1;
             self.lane.count(pixels, layout, counts)?;
             *counts.last_mut().unwrap() ^= u64::from(self.about == Some(layout.pixel));
@@ -156,6 +152,30 @@ mod tests {
             let reason = checked.check(&mut lane, &layout(Pixel::Rgb, Depth::Eight), &order).unwrap_err();
             assert!(reason.to_string().starts_with("it does not compute what the CPU does"), "{reason}");
             checked.check(&mut lane, &layout(Pixel::Gray, Depth::Eight), &order).unwrap();
+        }
+    }
+
+    /// A lane for which everything is too large.
+    struct Full;
+
+    impl Lane for Full {
+        fn equalize(&mut self, _: &mut [u8], _: &Layout, _: &Operation) -> Result<(), Trouble> {
+            Err(Trouble::Decline("it is full".to_owned()))
+        }
+
+        fn count(&mut self, _: &[u8], _: &Layout, _: &mut [u64]) -> Result<(), Trouble> {
+            Err(Trouble::Decline("it is full".to_owned()))
+        }
+    }
+
+    #[test]
+    fn what_is_declined_is_not_wrong_and_not_checked_either() {
+        let checked = Checked::default();
+        let layout = layout(Pixel::Rgb, Depth::Eight);
+        for order in [EQUALIZE, COUNT] {
+            let declined = checked.check(&mut Full, &layout, &order);
+            assert!(matches!(declined, Err(Trouble::Decline(_))), "{declined:?}");
+            assert!(!checked.has(&layout, &order));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The CPU as what a worker computes with, and as the lanes of the process itself.
 
-use super::{Engine, EngineError, JpegLane, Lane, Recoded, Recoding};
+use super::{Engine, EngineError, JpegLane, Lane, Recoded, Recoding, Trouble};
 use crate::device::GpuInfo;
 use crate::equalize::count::count;
 use crate::equalize::{Operation, Scratch, equalize};
@@ -41,22 +41,17 @@ impl JpegLane for DecliningLane {
     }
 }
 
-/// A lane on the CPU. It never fails.
+/// A lane on the CPU. It never fails, and declines nothing.
 #[derive(Default)]
 pub(crate) struct CpuLane(Scratch);
 
 impl Lane for CpuLane {
-    fn equalize(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        operation: &Operation,
-    ) -> Result<(), EngineError> {
+    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), Trouble> {
         equalize(pixels, layout, operation, &mut self.0);
         Ok(())
     }
 
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError> {
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), Trouble> {
         count(pixels, layout, counts, &mut self.0);
         Ok(())
     }

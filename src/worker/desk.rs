@@ -1,9 +1,8 @@
 //! What nvJPEG keeps of one JPEG: its header and its encoder; and where its planes lie.
 
-use super::EngineError;
-use super::cuda::{Address, CudaError, Stream};
+use super::Trouble;
+use super::cuda::{Address, Stream};
 use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
-use super::resident::Failure;
 use crate::codec::CompressedJpeg;
 
 /// Planes begin at a multiple of so many bytes.
@@ -15,32 +14,9 @@ pub(super) struct Desk<'e> {
     pub(super) encoder: Encoder<'e>,
 }
 
-/// Why a JPEG is not done on the GPU.
-pub(super) enum Trouble {
-    /// The CPU can do it.
-    Decline(String),
-    /// The device failed.
-    Device(EngineError),
-}
-
 impl From<JpegError> for Trouble {
     fn from(error: JpegError) -> Self {
         Self::Decline(error.to_string())
-    }
-}
-
-impl From<CudaError> for Trouble {
-    fn from(error: CudaError) -> Self {
-        Self::Device(error.into())
-    }
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::TooLarge => Self::Decline("it does not fit into the GPU's memory".to_owned()),
-            Failure::Device(error) => Self::Device(error.into()),
-        }
     }
 }
 

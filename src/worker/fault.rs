@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::EngineError;
+use super::{EngineError, Trouble};
 use crate::codec::CompressedJpeg;
 
 /// A failure that a test asks for: `exit@5`, `hang@5`, `fail@5` or `trap@5`, at the fifth picture of the device's first worker; with `*`
-/// at its end, of every worker. `refuse@5` is `exit@5`, and the workers after it say at their start that they cannot work. `echo@5`, `garble@5` and `overlong@5` are what it says from its fifth picture on that it encoded.
+/// at its end, of every worker. `refuse@5` is `exit@5`, and the workers after it say at their start that they cannot work.
+/// `decline@5` declines the fifth and all that follow. `echo@5`, `garble@5` and `overlong@5` are what it says from its fifth picture on
+/// that it encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     kind: FaultKind,
@@ -26,6 +28,8 @@ enum FaultKind {
     Refuse,
     /// A kernel traps, and with it everything that the process has on the GPU.
     Trap,
+    /// This picture and all that follow are declined.
+    Decline,
     /// What is said to be encoded is the JPEG as it came.
     Echo,
     /// It is as long, and no JPEG.
@@ -46,6 +50,7 @@ impl std::str::FromStr for Fault {
             "fail" => FaultKind::Fail,
             "refuse" => FaultKind::Refuse,
             "trap" => FaultKind::Trap,
+            "decline" => FaultKind::Decline,
             "echo" => FaultKind::Echo,
             "garble" => FaultKind::Garble,
             "overlong" => FaultKind::Overlong,
@@ -94,10 +99,12 @@ impl Faults {
         &self,
         bytes: &mut [u8],
         trap: impl FnOnce() -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), Trouble> {
         let Some(fault) = self.fault else { return Ok(()) };
-        let is_the_picture = self.pictures.fetch_add(1, Ordering::Relaxed) + 1 == fault.picture;
-        if !is_the_picture || fault.is_pretence() {
+        let number = self.pictures.fetch_add(1, Ordering::Relaxed) + 1;
+        let is_struck =
+            number == fault.picture || (number > fault.picture && fault.kind == FaultKind::Decline);
+        if !is_struck || fault.is_pretence() {
             return Ok(());
         }
         let half = bytes.len() / 2;
@@ -107,8 +114,9 @@ impl Faults {
             FaultKind::Hang => loop {
                 std::thread::park();
             },
-            FaultKind::Fail => Err(EngineError("a test asked for this failure".to_owned())),
-            FaultKind::Trap => trap(),
+            FaultKind::Fail => Err(EngineError("a test asked for this failure".to_owned()).into()),
+            FaultKind::Decline => Err(Trouble::Decline("a test asked for this".to_owned())),
+            FaultKind::Trap => Ok(trap()?),
             FaultKind::Echo | FaultKind::Garble | FaultKind::Overlong => Ok(()),
         }
     }
@@ -122,9 +130,12 @@ impl Faults {
             FaultKind::Echo => slot.copy_within(start..start + length, 0),
             FaultKind::Garble => slot[..length].fill(0xA5),
             FaultKind::Overlong => return Some(slot.len() as u64 + 1),
-            FaultKind::Exit | FaultKind::Hang | FaultKind::Fail | FaultKind::Refuse | FaultKind::Trap => {
-                return None;
-            }
+            FaultKind::Exit
+            | FaultKind::Hang
+            | FaultKind::Fail
+            | FaultKind::Refuse
+            | FaultKind::Trap
+            | FaultKind::Decline => return None,
         }
         Some(jpeg.bytes)
     }

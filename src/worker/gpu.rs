@@ -10,7 +10,7 @@ use super::kernels::Kernels;
 use super::lane::GpuLane;
 use super::nvjpeg::{self, NvJpeg};
 use super::nvjpeg_lane::NvJpegLane;
-use super::{Engine, EngineError, JpegLane, Lane};
+use super::{Engine, EngineError, JpegLane, Lane, Trouble};
 use crate::device::{GpuInfo, GpuList};
 use crate::slot::Memory;
 
@@ -141,5 +141,11 @@ impl Engine for GpuEngine {
 impl From<CudaError> for EngineError {
     fn from(error: CudaError) -> Self {
         Self(error.to_string())
+    }
+}
+
+impl From<CudaError> for Trouble {
+    fn from(error: CudaError) -> Self {
+        Self::Device(error.into())
     }
 }

@@ -8,7 +8,7 @@ use crossbeam_channel::Sender;
 use super::check::Checked;
 use super::fault::Faults;
 use super::protocol::{Channel, FromWorker, shorten};
-use super::{Engine, EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, fail};
+use super::{Engine, EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, Trouble, fail};
 use crate::codec::{CompressedJpeg, Sampling};
 use crate::equalize::{Operation, Order};
 use crate::slot::{Memory, SlotId};
@@ -101,15 +101,19 @@ impl JpegWork<'_> {
         loop {
             let lent = self.waiting.take(&mut places);
             let checked = lent.iter().try_for_each(|lent| self.check(lent));
-            match checked.and_then(|()| self.recode(lane, &lent)) {
-                Ok(answers) => lent.iter().zip(answers).for_each(|(lent, answer)| self.answer(lent, answer)),
-                Err(error) => fail(self.channel, lent[0].slot, &error),
-            }
+            let answers = match checked.and_then(|()| self.recode(lane, &lent)) {
+                Ok(answers) => answers,
+                Err(Trouble::Decline(reason)) => {
+                    lent.iter().map(|_| Recoded::Declined(reason.clone())).collect()
+                }
+                Err(Trouble::Device(error)) => fail(self.channel, lent[0].slot, &error),
+            };
+            lent.iter().zip(answers).for_each(|(lent, answer)| self.answer(lent, answer));
         }
     }
 
     /// Checks the kernels, which this process has from the driver's compiler for itself.
-    fn check(&self, lent: &LentJpeg) -> Result<(), EngineError> {
+    fn check(&self, lent: &LentJpeg) -> Result<(), Trouble> {
         let (luma, order) = (lent.jpeg.layout, Order::Equalize(lent.operation));
         if self.checked.has(&luma, &order) {
             return Ok(());
@@ -117,7 +121,7 @@ impl JpegWork<'_> {
         self.checked.check(self.engine.lane()?.as_mut(), &luma, &order)
     }
 
-    fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, EngineError> {
+    fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, Trouble> {
         // Each slot is lent once, so no two of them are the same.
         let mut memories: Vec<_> = lent.iter().map(LentJpeg::lock).collect();
         let mut batch: Vec<Recoding<'_>> = memories

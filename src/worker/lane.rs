@@ -6,16 +6,16 @@
 #![allow(unsafe_code)]
 
 use super::cuda::{Buffer, Event, Result, Stream};
-use super::desk::{Desk, Trouble};
+use super::desk::Desk;
 use super::gpu::GpuEngine;
 use super::kernels::{Kind, Span};
 use super::nvjpeg::Plane;
-use super::resident::{Failure, Resident, grow};
-use super::{EngineError, Lane, Recoded};
+use super::resident::{Resident, grow, too_large};
+use super::{EngineError, Lane, Recoded, Trouble};
 use crate::codec::{CHROMA_PADDING, CompressedJpeg};
 use crate::equalize::colour::Plane as Counted;
-use crate::equalize::count::{count, planes};
-use crate::equalize::{Method, Operation, Scratch, equalize};
+use crate::equalize::count::planes;
+use crate::equalize::{Method, Operation};
 use crate::picture::Layout;
 
 /// Up to so many bytes, a picture is moved as a whole.
@@ -44,7 +44,6 @@ pub(super) struct GpuLane<'e> {
     picture: Buffer,
     /// What encodes JPEGs, once there was one.
     desk: Option<Desk<'e>>,
-    scratch: Scratch,
 }
 
 /// Pixels from `first` on that are moved and worked on together.
@@ -103,7 +102,6 @@ impl<'e> GpuLane<'e> {
             used: (0..RING).map(|_| Event::new()).collect::<Result<_>>()?,
             picture: Buffer::default(),
             desk: None,
-            scratch: Scratch::default(),
         })
     }
 
@@ -112,11 +110,8 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         operation: &Operation,
-    ) -> std::result::Result<(), Failure> {
-        // Counts on the device have 32 bits.
-        if layout.pixels() > u64::from(u32::MAX) {
-            return Err(Failure::TooLarge);
-        }
+    ) -> std::result::Result<(), Trouble> {
+        must_be_countable(layout)?;
         match operation.method {
             Method::Global if layout.bytes() > WHOLE.min(self.engine.lane_memory) => {
                 self.in_chunks(pixels, layout, Kind::new(layout.pixel, operation.per_channel))
@@ -131,7 +126,7 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         operation: &Operation,
-    ) -> std::result::Result<(), Failure> {
+    ) -> std::result::Result<(), Trouble> {
         let plan = self.resident.plan(&self.work, layout, operation, layout.bytes())?;
         let at = grow(&mut self.picture, layout.bytes())?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
@@ -149,7 +144,7 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         kind: Kind,
-    ) -> std::result::Result<(), Failure> {
+    ) -> std::result::Result<(), Trouble> {
         let resident = layout.bytes() <= self.engine.lane_memory;
         let room = if resident { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.picture, room)?;
@@ -210,10 +205,8 @@ impl<'e> GpuLane<'e> {
         pixels: &[u8],
         layout: &Layout,
         counts: &mut [u32],
-    ) -> std::result::Result<(), Failure> {
-        if layout.pixels() > u64::from(u32::MAX) {
-            return Err(Failure::TooLarge);
-        }
+    ) -> std::result::Result<(), Trouble> {
+        must_be_countable(layout)?;
         let room = layout.bytes().min(self.ring_bytes());
         let at = grow(&mut self.picture, room)?;
         let chunks = Chunk::all(layout, Some(room));
@@ -266,7 +259,7 @@ impl<'e> GpuLane<'e> {
         };
         let (laid_out, end) = desk.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
         if end > self.engine.lane_memory {
-            return Err(Failure::TooLarge.into());
+            return Err(too_large());
         }
         if laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64 {
             return Err(Trouble::Decline("its planes are not what was expected".to_owned()));
@@ -307,6 +300,16 @@ impl<'e> GpuLane<'e> {
         self.resident.shrink();
     }
 
+    /// After a picture that was not done: waits for what was started, and of one that was declined keeps no memory that others may lack.
+    fn clear_up<T>(&mut self, result: &std::result::Result<T, Trouble>) {
+        if let Err(trouble) = result {
+            self.settle();
+            if matches!(trouble, Trouble::Decline(_)) {
+                self.shrink();
+            }
+        }
+    }
+
     /// Waits for whatever was started, as far as the device still answers.
     fn settle(&self) {
         for stream in [&self.up, &self.work, &self.down] {
@@ -317,28 +320,25 @@ impl<'e> GpuLane<'e> {
     }
 }
 
+/// Counts on the device have 32 bits.
+fn must_be_countable(layout: &Layout) -> std::result::Result<(), Trouble> {
+    if layout.pixels() > u64::from(u32::MAX) {
+        return Err(Trouble::Decline("it has more pixels than are counted on a GPU".to_owned()));
+    }
+    Ok(())
+}
+
 impl Lane for GpuLane<'_> {
     fn equalize(
         &mut self,
         pixels: &mut [u8],
         layout: &Layout,
         operation: &Operation,
-    ) -> std::result::Result<(), EngineError> {
+    ) -> std::result::Result<(), Trouble> {
         let result = self.run(pixels, layout, operation).and_then(|()| Ok(self.done.wait()?));
-        match result {
-            Ok(()) => Ok(()),
-            Err(Failure::TooLarge) => {
-                // Only before the first copy can memory lack, so the pixels are still the picture's.
-                self.settle();
-                self.shrink();
-                equalize(pixels, layout, operation, &mut self.scratch);
-                Ok(())
-            }
-            Err(Failure::Device(error)) => {
-                self.settle();
-                Err(error.into())
-            }
-        }
+        // Only before the first copy can memory lack, so what is declined is still the picture's.
+        self.clear_up(&result);
+        result
     }
 
     fn count(
@@ -346,24 +346,12 @@ impl Lane for GpuLane<'_> {
         pixels: &[u8],
         layout: &Layout,
         counts: &mut [u64],
-    ) -> std::result::Result<(), EngineError> {
+    ) -> std::result::Result<(), Trouble> {
         let mut counted = vec![0_u32; counts.len()];
         let result = self.count_planes(pixels, layout, &mut counted).and_then(|()| Ok(self.done.wait()?));
-        if result.is_err() {
-            self.settle();
-        }
-        match result {
-            Ok(()) => {
-                counts.iter_mut().zip(counted).for_each(|(count, counted)| *count = counted.into());
-                Ok(())
-            }
-            Err(Failure::TooLarge) => {
-                self.shrink();
-                count(pixels, layout, counts, &mut self.scratch);
-                Ok(())
-            }
-            Err(Failure::Device(error)) => Err(error.into()),
-        }
+        self.clear_up(&result);
+        counts.iter_mut().zip(counted).for_each(|(count, counted)| *count = counted.into());
+        result
     }
 
     fn encode(
@@ -372,7 +360,7 @@ impl Lane for GpuLane<'_> {
         planes: u64,
         jpeg: &CompressedJpeg,
         operation: &Operation,
-    ) -> std::result::Result<Recoded, EngineError> {
+    ) -> std::result::Result<Recoded, Trouble> {
         let reason = match self.encode_there(slot.split_at(planes as usize), jpeg, operation) {
             Ok(length) if length <= slot.len() => {
                 self.retrieve(&mut slot[..length])?;
@@ -380,9 +368,9 @@ impl Lane for GpuLane<'_> {
             }
             Ok(_) => "it has become too long for its slot".to_owned(),
             Err(Trouble::Decline(reason)) => reason,
-            Err(Trouble::Device(error)) => {
+            Err(trouble) => {
                 self.settle();
-                return Err(error);
+                return Err(trouble);
             }
         };
         // Nothing has come back, so the planes are still the picture's.

@@ -111,6 +111,17 @@ impl WorkerArgs {
 #[error("{0}")]
 pub struct EngineError(pub String);
 
+/// Why a lane did not do a picture.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// It is one for others, and why.
+    #[error("{0}")]
+    Decline(String),
+    /// The device failed; the worker must end.
+    #[error(transparent)]
+    Device(#[from] EngineError),
+}
+
 /// What does the work: opened once, then shared by the lanes.
 pub trait Engine: Send + Sync {
     /// What is known of the GPU; none for the CPU.
@@ -143,32 +154,27 @@ pub trait Lane {
     /// Equalizes the pixels in place and returns when they can be read.
     ///
     /// # Errors
-    /// When the device fails; the pixels are then undefined and the worker must end.
-    fn equalize(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        operation: &Operation,
-    ) -> Result<(), EngineError>;
+    /// [`Trouble`]. The pixels of a picture that is declined are as they were; else they are undefined.
+    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), Trouble>;
 
     /// Counts all planes of the pixels into `counts`, as [`crate::equalize::count::count`] does.
     ///
     /// # Errors
-    /// When the device fails; the counts are then undefined and the worker must end.
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), EngineError>;
+    /// [`Trouble`]; the counts are then undefined.
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), Trouble>;
 
     /// Equalizes the luma of a JPEG's planes, which are the first `planes` bytes of the slot, and encodes them as the JPEG behind them
-    /// was; the slot then begins with the result. Where it is declined, luma is equalized and no more.
+    /// was; the slot then begins with the result. Where only that is declined, luma is equalized and no more.
     ///
     /// # Errors
-    /// When the device fails; the slot is then undefined and the worker must end.
+    /// [`Trouble`]; the slot is then undefined.
     fn encode(
         &mut self,
         slot: &mut [u8],
         planes: u64,
         jpeg: &CompressedJpeg,
         operation: &Operation,
-    ) -> Result<Recoded, EngineError> {
+    ) -> Result<Recoded, Trouble> {
         debug_assert!(planes >= jpeg.layout.bytes());
         self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
         Ok(Recoded::Declined("this worker has no encoder".to_owned()))
@@ -185,8 +191,8 @@ pub trait Lane {
     /// Carries out an order on the bytes of a slot.
     ///
     /// # Errors
-    /// When the device fails; the bytes are then undefined and the worker must end.
-    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), EngineError> {
+    /// [`Trouble`]; the bytes are then undefined.
+    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), Trouble> {
         let (pixels, counts) = order.parts(slot, layout);
         match order {
             Order::Equalize(operation) => self.equalize(pixels, layout, operation),
@@ -395,8 +401,11 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
 
 /// Maps a slot's memory and makes it ready.
 fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) -> Result<Memory, EngineError> {
-    let fd =
-        fd.ok_or_else(|| EngineError("a slot came without its memory: too many open files?".to_owned()))?;
+    let without = || {
+        let text = "a slot came without its memory: too many open files? Their limit can be raised (ulimit -n, LimitNOFILE=)";
+        EngineError(text.to_owned())
+    };
+    let fd = fd.ok_or_else(without)?;
     let mut memory = Memory::from_fd(fd, bytes as usize, generation)
         .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;
     engine.pin(&mut memory)?;
@@ -421,7 +430,8 @@ fn run_lane(
         let slot = lent.slot;
         let answer = match lent.carry_out(lane.as_mut(), faults, checked) {
             Ok(answer) => answer,
-            Err(error) => fail(channel, slot, &error),
+            Err(Trouble::Decline(reason)) => FromWorker::Declined { slot, reason: shorten(reason) },
+            Err(Trouble::Device(error)) => fail(channel, slot, &error),
         };
         if channel.send(&answer, None).is_err() {
             std::process::exit(0);
@@ -436,7 +446,7 @@ impl Lent {
         lane: &mut dyn Lane,
         faults: &Faults,
         checked: &Checked,
-    ) -> Result<FromWorker, EngineError> {
+    ) -> Result<FromWorker, Trouble> {
         let &Self { slot: id, ref layout, ref order, .. } = self;
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = memory.bytes_mut();

@@ -7,12 +7,12 @@
 #![allow(unsafe_code)]
 
 use super::cuda::{Buffer, CudaError, Event, Stream};
-use super::desk::{Desk, Trouble};
+use super::desk::Desk;
 use super::gpu::GpuEngine;
 use super::nvjpeg::{Decoder, JpegError, NvJpeg, Plane};
 use super::resident::{Resident, grow};
 use super::scan_check::ScanCheck;
-use super::{EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding};
+use super::{EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, Trouble};
 use crate::codec::{BaselineScan, CompressedJpeg};
 
 /// Of a lane's share of the device, so much is for files and planes: nvJPEG needs some for itself.

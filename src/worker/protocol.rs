@@ -92,7 +92,8 @@ pub enum FromWorker {
         /// Why.
         reason: String,
     },
-    /// The JPEG in the slot is one for the CPU. The slot holds anything, and is the main process's again.
+    /// What is in the slot is for others to do: a JPEG for the CPU, pixels for any other device. The slot holds anything, and is the
+    /// main process's again.
     Declined {
         /// The slot.
         slot: SlotId,

@@ -2,26 +2,13 @@
 //! reused.
 #![allow(unsafe_code)]
 
+use super::Trouble;
 use super::cuda::{Address, Buffer, CudaError, Result, Stream};
 use super::gpu::GpuEngine;
 use super::kernels::{Kind, Span, Tables, Tiles};
 use crate::equalize::clahe::Geometry;
 use crate::equalize::{Method, Operation};
 use crate::picture::{Depth, Layout, Pixel};
-
-/// Why a picture was not done on the GPU.
-pub(super) enum Failure {
-    /// It does not fit; the CPU can do it.
-    TooLarge,
-    /// The device failed.
-    Device(CudaError),
-}
-
-impl From<CudaError> for Failure {
-    fn from(error: CudaError) -> Self {
-        Self::Device(error)
-    }
-}
 
 /// What a lane equalizes with. It is used on one stream.
 pub(super) struct Resident<'e> {
@@ -71,7 +58,7 @@ impl<'e> Resident<'e> {
     }
 
     /// Room for a plane of so many bytes.
-    pub(super) fn plane(&mut self, bytes: u64) -> std::result::Result<Address, Failure> {
+    pub(super) fn plane(&mut self, bytes: u64) -> std::result::Result<Address, Trouble> {
         grow(&mut self.memory.plane, bytes)
     }
 
@@ -87,7 +74,7 @@ impl<'e> Resident<'e> {
         layout: &Layout,
         operation: &Operation,
         taken: u64,
-    ) -> std::result::Result<Plan, Failure> {
+    ) -> std::result::Result<Plan, Trouble> {
         let kind = Kind::new(layout.pixel, operation.per_channel);
         let clahe = match operation.method {
             Method::Global => None,
@@ -106,11 +93,11 @@ impl<'e> Resident<'e> {
         layout: &Layout,
         tiles: Tiles,
         taken: u64,
-    ) -> std::result::Result<ClahePlan, Failure> {
+    ) -> std::result::Result<ClahePlan, Trouble> {
         let is_plane = layout.pixel == Pixel::Gray;
         let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
         if taken + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory {
-            return Err(Failure::TooLarge);
+            return Err(too_large());
         }
         let plane = if is_plane { None } else { Some(grow(&mut self.memory.plane, plane_bytes)?) };
         let luts = grow(&mut self.memory.luts, tiles.luts_bytes())?;
@@ -202,17 +189,19 @@ impl<'e> Resident<'e> {
 }
 
 /// Room for so many bytes, in whole 16-byte words.
-pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Address, Failure> {
+pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Address, Trouble> {
     if buffer.bytes() < bytes {
         *buffer = Buffer::default();
         // Here nothing has been done to the picture yet; later, the same error is one of the device.
-        let too_large = |error: CudaError| match error.is_out_of_memory() {
-            true => Failure::TooLarge,
-            false => Failure::Device(error),
-        };
-        *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(too_large)?;
+        let trouble = |error: CudaError| if error.is_out_of_memory() { too_large() } else { error.into() };
+        *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(trouble)?;
     }
     Ok(buffer.address())
+}
+
+/// Why a picture is declined that the lane's share of the device's memory does not hold.
+pub(super) fn too_large() -> Trouble {
+    Trouble::Decline("it does not fit into the GPU's memory".to_owned())
 }
 
 /// The planes of CLAHE: luma, or channels by their numbers.

@@ -2,11 +2,11 @@
 //! look through them on the processor takes longer than all else that it has to do.
 #![allow(unsafe_code)]
 
-use super::EngineError;
 use super::check::wrong;
 use super::cuda::{Buffer, Stream};
 use super::kernels::{Kernels, Scan, ScanMemory, Verdict};
-use super::resident::{Failure, grow};
+use super::resident::grow;
+use super::{EngineError, Trouble};
 use crate::codec::BaselineScan;
 
 /// What is in the device's memory begins at a multiple of so many bytes.
@@ -34,7 +34,7 @@ impl ScanCheck {
         kernels: &Kernels,
         stream: &Stream,
         scans: &[Option<BaselineScan<'_>>],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Trouble> {
         let mut end = 0;
         let mut part = |bytes: u64| {
             let start = end;

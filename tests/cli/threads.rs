@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::harness::{Place, Ran};
+use crate::harness::{Place, Ran, binary};
 
 /// The names of the threads that a run had of each stage.
 fn stages(mut child: Child) -> (BTreeSet<String>, Ran) {
@@ -33,4 +33,27 @@ fn one_picture_has_one_thread_of_each_stage() {
     let (stages, ran) = stages(child);
     ran.exits(0).says("Done: 1 picture");
     assert_eq!(Vec::from_iter(&stages), ["decode-0", "encode-0", "lane-cpu-0", "publish-0"]);
+}
+
+/// What a run says that may have so many files open.
+fn with_files(place: &Place, limit: u32, arguments: &str) -> Ran {
+    let line = format!("ulimit -n {limit}; exec '{}' {arguments}", binary());
+    Ran::from(place.command("sh", ["-c", &line]))
+}
+
+#[test]
+fn where_few_files_can_be_open_fewer_are_begun_at_a_time() {
+    let names: Vec<String> = (0..120).map(|number| format!("in/{number}.pgm")).collect();
+    let place = Place::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    for devices in ["cpu", "cpu-workers:2", "cpu-workers:1 --jpeg gpu"] {
+        let arguments = format!("in --out out --overwrite --threads 64 --devices {devices}");
+        with_files(&place, 64, &arguments).exits(0).says("Done: 120 pictures");
+    }
+}
+
+#[test]
+fn who_may_open_no_file_is_told_what_to_raise() {
+    let place = Place::with(&["in/a.pgm"]);
+    let ran = with_files(&place, 4, "in/a.pgm --out out --devices cpu");
+    assert!(ran.stderr().contains("raise the limit of open files (ulimit -n, LimitNOFILE="), "{ran}");
 }

@@ -92,6 +92,24 @@ fn a_worker_that_fails_every_time_is_given_up_and_the_cpu_does_the_work() {
     assert!(by(&summary, "cpu") > PICTURES as u64 / 2, "{summary}");
 }
 
+/// What is said of pictures that a worker declines as a test asks.
+const LEFT_TO_OTHERS: &str = "are left to other devices: a test asked for this";
+
+#[test]
+fn what_a_worker_declines_the_processor_does_and_that_is_told_once() {
+    let summary = run_with_fault("decline@3", 1);
+    assert_eq!([by(&summary, "cpu-worker0"), by(&summary, "cpu")], [2, PICTURES as u64 - 2], "{summary}");
+    assert_eq!(notes(&summary).matches(LEFT_TO_OTHERS).count(), 1, "{summary}");
+    assert!(!notes(&summary).contains("failure"), "{summary}");
+}
+
+#[test]
+fn what_every_worker_declines_the_processor_does() {
+    let summary = run_with_fault("decline@1", 3);
+    assert_eq!(by(&summary, "cpu"), PICTURES as u64, "{summary}");
+    assert!(notes(&summary).contains(LEFT_TO_OTHERS), "{summary}");
+}
+
 #[test]
 fn a_worker_that_is_killed_from_outside_costs_nothing() {
     let batch = batch();
@@ -210,6 +228,13 @@ fn what_a_worker_encoded_wrongly_is_encoded_by_the_processor() {
 }
 
 #[test]
+fn planes_that_a_worker_declines_are_equalized_and_encoded_by_the_processor() {
+    let batch = jpegs();
+    let summary = batch.assert_done(&run_planes_with_fault(&batch, "decline@3"), "out");
+    assert_eq!([by(&summary, "cpu-worker0"), by(&summary, "cpu")], [2, PICTURES as u64 - 2], "{summary}");
+}
+
+#[test]
 fn a_worker_that_says_it_encoded_more_than_its_slot_holds_is_replaced() {
     let batch = jpegs();
     let summary = batch.assert_done(&run_planes_with_fault(&batch, "overlong@3"), "out");
@@ -224,6 +249,12 @@ fn workers_that_fail_at_jpegs_lose_none() {
         let summary = run_jpegs_with_fault(fault);
         assert!(notes(&summary).contains(said), "{summary}");
     }
+}
+
+#[test]
+fn jpegs_that_are_declined_at_every_step_are_the_processor_s() {
+    let summary = run_jpegs_with_fault("decline@1");
+    assert_eq!(by(&summary, "cpu"), PICTURES as u64, "{summary}");
 }
 
 #[test]

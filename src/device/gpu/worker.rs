@@ -1,6 +1,6 @@
 //! A worker process as its supervisor sees it: the socket, and what is in the worker's hands.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -22,10 +22,8 @@ pub(super) struct Worker {
     pub(super) mapped: HashMap<SlotId, u64>,
     /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
     pub(super) lent: HashMap<SlotId, Lent>,
-    /// It has declined to decode a picture, and that was told.
-    pub(super) declined: bool,
-    /// It has not encoded a picture, and that was told.
-    pub(super) encodes_not: bool,
+    /// What it has left to others, and that was told.
+    pub(super) told: HashSet<&'static str>,
 }
 
 /// A task in a worker's hands.
@@ -37,7 +35,7 @@ pub(super) struct Lent {
 impl Worker {
     pub(super) fn new(channel: Channel) -> Self {
         let (mapped, lent) = (HashMap::new(), HashMap::new());
-        Self { channel, ready: false, deaf: false, mapped, lent, declined: false, encodes_not: false }
+        Self { channel, ready: false, deaf: false, mapped, lent, told: HashSet::new() }
     }
 
     pub(super) fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {

@@ -1,0 +1,78 @@
+//! What becomes of a task that a worker answers of.
+
+use crossbeam_channel::Sender;
+
+use super::worker::Worker;
+use super::{End, GpuDevice};
+use crate::paths::Shown;
+use crate::pipeline::{Content, Task};
+use crate::slot::SlotId;
+use crate::timings::Stage;
+
+impl GpuDevice {
+    /// The worker is through with a slot, which holds that now; `unencoded`: why it did not encode that.
+    pub(super) fn done(
+        &self,
+        slot: SlotId,
+        content: Content,
+        unencoded: Option<&str>,
+        equalized: &Sender<Task>,
+    ) -> Result<(), End> {
+        let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
+        if let Some(reason) = unencoded {
+            self.tell_once(&task, "encoded by the processor", reason);
+        }
+        let fits = match (task.content, content) {
+            (Content::Pixels | Content::Planes(..), Content::Pixels) => true,
+            (Content::Compressed(_) | Content::Planes(..), Content::Encoded(bytes)) => {
+                bytes <= task.slot.bytes().len() as u64
+            }
+            _ => false,
+        };
+        if !fits {
+            task.redo(self.id);
+            return Err(End::Failed(format!("its worker did something else with slot {slot}")));
+        }
+        task.content = content;
+        task.mark(Stage::Device);
+        equalized.send(task).map_err(|_| End::Closed)
+    }
+
+    /// The worker leaves what is in a slot to others.
+    pub(super) fn declined(&self, slot: SlotId, reason: &str) -> Result<(), End> {
+        let Some(task) = self.returned(slot) else { return Err(not_lent(slot)) };
+        let is_file = matches!(task.content, Content::Compressed(_));
+        if !reason.is_empty() {
+            let what = if is_file { "decoded by the processor" } else { "left to other devices" };
+            self.tell_once(&task, what, reason);
+        }
+        if is_file {
+            task.decline();
+        } else {
+            task.redo(self.id);
+        }
+        Ok(())
+    }
+
+    /// Says of the first picture with which the worker leaves something to others what, and why.
+    fn tell_once(&self, task: &Task, what: &'static str, reason: &str) {
+        let told = |worker: &mut Worker| !worker.told.insert(what);
+        if self.link.lock().worker.as_mut().is_some_and(told) {
+            return;
+        }
+        self.note(&format!("{} and its like are {what}: {reason}", Shown(task.input())), false);
+    }
+
+    fn returned(&self, slot: SlotId) -> Option<Task> {
+        let mut state = self.link.lock();
+        let worker = state.worker.as_mut()?;
+        let returned = worker.lent.remove(&slot);
+        let has_more = !worker.lent.is_empty();
+        state.busy.set(has_more);
+        returned.map(|lent| lent.task)
+    }
+}
+
+fn not_lent(slot: SlotId) -> End {
+    End::Failed(format!("its worker returned slot {slot}, which it did not have"))
+}

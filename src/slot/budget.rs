@@ -1,0 +1,94 @@
+//! What slots may take together: memory, and of open files, of which the memory that workers map takes one each.
+
+use std::io;
+
+use super::{Buffer, HUGE_STEP, Memory, STEP, SlotPool, State};
+use crate::equalize::planes::PLANES;
+
+impl SlotPool {
+    /// From now on no more than so many slots have memory that workers map, but enough for a picture that is split. Takers wait for
+    /// slots that have some, or the free ones give theirs up.
+    pub fn bound_files(&self, files: u64) {
+        self.change(|state| state.files_left = files.max(PLANES as u64));
+    }
+}
+
+impl State {
+    /// The step of the free slot at `at`, should it grow to so many bytes.
+    pub(super) fn step(&self, at: usize, needed: u64) -> u64 {
+        let private = !self.members[self.free[at].device].accelerator;
+        let huge = private && needed > HUGE_STEP / 4 && self.share() >= HUGE_STEP;
+        if huge { HUGE_STEP } else { STEP }
+    }
+
+    /// A slot's part of the bound.
+    fn share(&self) -> u64 {
+        self.memory / (self.slots - self.compressed).max(1)
+    }
+
+    /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
+    /// taken only when they are touched), but no more than its part of the bound.
+    pub(super) fn fair_share(&self) -> u64 {
+        self.largest.min(self.share())
+    }
+
+    /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up workspaces and the memory of other free slots
+    /// if that makes it so.
+    pub(super) fn make_room(&mut self, at: usize, bytes: u64) -> bool {
+        let own = self.free[at].capacity();
+        let idle: u64 = self.free.iter().map(Buffer::capacity).sum();
+        let workspaces: u64 = self.workspaces.iter().map(|memory| memory.bytes().len() as u64).sum();
+        if bytes > self.memory_left + idle + workspaces {
+            return false;
+        }
+        self.give_up_workspaces(bytes.saturating_sub(own));
+        for other in 0..self.free.len() {
+            if bytes <= self.memory_left + own {
+                break;
+            }
+            if other != at {
+                self.give_up(other);
+            }
+        }
+        true
+    }
+
+    pub(super) fn give_up(&mut self, at: usize) {
+        let slot = &mut self.free[at];
+        if let Some(memory) = slot.memory.take() {
+            (self.members[slot.device].release)(slot.id);
+            self.memory_left += memory.bytes().len() as u64;
+            self.files_left += u64::from(!memory.is_private());
+        }
+    }
+
+    pub(super) fn grow(&mut self, at: usize, bytes: u64) -> io::Result<Buffer> {
+        let slot = &mut self.free[at];
+        let memory = if self.members[slot.device].accelerator {
+            self.give_up(at);
+            Memory::shared(bytes as usize)
+        } else if let Some(memory) = slot.memory.take() {
+            // The pages that it has need not be cleared again.
+            self.memory_left += memory.bytes().len() as u64;
+            memory.resized(bytes as usize)
+        } else {
+            Memory::private(bytes as usize)
+        };
+        let memory = memory?;
+        self.files_left -= u64::from(!memory.is_private());
+        self.free[at].memory = Some(memory);
+        self.memory_left -= bytes;
+        Ok(self.free.remove(at))
+    }
+
+    /// Whether the free slot at `at` may have memory, as far as that takes a file; takes that of another free slot if need be.
+    pub(super) fn make_file(&mut self, at: usize) -> bool {
+        let needs_one = self.members[self.free[at].device].accelerator && self.free[at].memory.is_none();
+        if !needs_one || self.files_left > 0 {
+            return true;
+        }
+        let has_one = |memory: &Memory| !memory.is_private();
+        let other = self.free.iter().position(|buffer| buffer.memory.as_ref().is_some_and(has_one));
+        other.map(|other| self.give_up(other)).is_some()
+    }
+}
