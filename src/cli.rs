@@ -5,7 +5,7 @@ mod generated;
 mod histogram;
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -13,9 +13,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub use self::bench::{BenchCommand, BenchPart, LadderCommand, LanesCommand};
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
-use crate::config::{
-    self, ConfigError, JpegChoice, MethodName, Report, Request, RunKind, Settings, Style, Written,
-};
+use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
 use crate::error::Error;
 use crate::paths::Shown;
 
@@ -33,9 +31,10 @@ written, 8 and 16 bit.
 
 An output appears whole or not at all. A picture is skipped when its output exists
 and is not older than the input; so the same command, run again, goes on where it
-stopped. Hidden files are left out, and in folders so are files that neither are
-nor claim to be pictures. One that is called like a picture and is none, or is of a
-kind that is not read, fails, with the reason; --exclude leaves it out.";
+stopped. Hidden files are left out. In folders, files are passed over that have
+neither the content nor the name of a picture. A file that is named like a picture
+and is none, or whose kind is not read (GIF, DICOM, HEIF), fails with the reason;
+--exclude leaves it out.";
 
 const AFTER: &str = "\
 Examples:
@@ -75,9 +74,14 @@ Configuration:
   is the one named by --config, else $XDG_CONFIG_HOME/histeqd/config.toml (or
   ~/.config/histeqd/config.toml) where it exists; no other place is looked at.
   Its keys are the long flags under Picture, Output, Selection, Resources and
-  Watching, without the dashes, but for --split-channels and --deterministic, for
-  which jpeg = \"cpu\" stands. --print-config prints all of them as they would be
-  used.
+  Watching, without the dashes: all but --split-channels, which is only a flag, and
+  --deterministic, which is jpeg = \"cpu\". --print-config prints all of them as they
+  would be used.
+
+Units:
+  Sizes      512MiB, 4GiB; kB, MB and GB are powers of ten; a bare number is bytes
+  Pixels     250MP, 2GP; a bare number is pixels
+  Times      500ms, 30s, 2min, 1h; a bare number is seconds
 
 Exit codes:
   0    everything was done
@@ -85,7 +89,8 @@ Exit codes:
   2    wrong usage or configuration
   3    it could not run at all
   130  stopped by Ctrl-C or SIGTERM: the first finishes what was begun, the second
-       leaves at once; no partial output either way
+       leaves at once; no partial output either way. A service that the first one
+       ends is done: 0
 
 A folder called like a command, such as 'devices', has to be written './devices'.";
 
@@ -115,14 +120,14 @@ pub struct Cli {
     /// Watch the folders and do what comes into them, until stopped
     ///
     /// A picture is done as soon as it is complete, and again when it changes; what was done is kept in a ledger, so that
-    /// a restart goes on where it stopped.
+    /// a restart goes on where it stopped. Not together with --resume, --overwrite, --dry-run, --json and --timings.
     #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite"])]
     watch: bool,
 
     /// Go by the ledger of what was done, and not by the times of the outputs
     ///
     /// A picture is skipped if it was done as it is now and with these settings. The ledger is --watch's, in the folder
-    /// .histeqd of the output folder unless --state names another.
+    /// .histeqd of the output folder unless --state names another. Not together with --watch, --overwrite and --dry-run.
     #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite"])]
     resume: bool,
 
@@ -259,10 +264,13 @@ impl Cli {
     /// The command line of this process. Where that makes no sense, or asks for help, the process ends with clap's words.
     ///
     /// # Errors
-    /// Where it makes no sense because the name of a command is mistyped.
+    /// Where it makes no sense because of a slip that is easily named.
     pub fn read() -> Result<Self, Error> {
         let words: Vec<_> = env::args_os().collect();
-        Self::try_parse_from(&words).or_else(|error| match words.get(1).and_then(|word| meant(word)) {
+        if let Some(why) = long_flag_with_one_dash(&words) {
+            return Err(Error::Usage(why));
+        }
+        Self::try_parse_from(&words).or_else(|error| match slip(&words) {
             Some(why) if error.use_stderr() => Err(Error::Usage(why)),
             _ => error.exit(),
         })
@@ -279,8 +287,7 @@ impl Cli {
         if self.deterministic {
             written.jpeg = Some(JpegChoice::Cpu);
         }
-        let method = written.method.unwrap_or(MethodName::Global);
-        self.written.check_effects(method, kind).map_err(Error::Usage)?;
+        self.written.check_effects(&written, kind).map_err(Error::Usage)?;
         if self.timings && self.quiet && !self.json {
             return Err(Error::Usage("--timings has no effect with --quiet, but in --json".to_owned()));
         }
@@ -314,6 +321,29 @@ impl Cli {
             (false, false) => RunKind::Batch,
         }
     }
+}
+
+/// What `-out` means to whoever reads flags letter by letter is never what it was to mean.
+fn long_flag_with_one_dash(words: &[OsString]) -> Option<String> {
+    let mut flags = words.iter().skip(1).take_while(|word| *word != "--");
+    flags.any(|word| word == "-out").then(|| "-out means `ut`, by -o; write --out".to_owned())
+}
+
+/// What was most likely meant by a command line that makes no sense, as a sentence.
+fn slip(words: &[OsString]) -> Option<String> {
+    let word = words.get(1)?;
+    let has_output = words.iter().any(|word| word == "--out" || word == "-o");
+    if has_output { called_like_a_command(word) } else { None }.or_else(|| meant(word))
+}
+
+/// Of a first word that is a command without an output folder, and a folder too: that it was meant so.
+fn called_like_a_command(word: &OsStr) -> Option<String> {
+    let word = word.to_str().filter(|word| Path::new(word).is_dir())?;
+    let cli = Cli::command();
+    let command = cli.find_subcommand(word)?;
+    let takes_output = command.get_arguments().any(|flag| flag.get_long() == Some("out"));
+    let why = || format!("{word} is a command here; to do the pictures of the folder, write ./{word}");
+    (!takes_output).then(why)
 }
 
 /// The command that a first word is most likely a slip of, as a sentence, if it is no file or folder.

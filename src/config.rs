@@ -19,7 +19,7 @@ pub use choice::{
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
-pub use quantity::{Bytes, Count, OrAuto, Pixels, Rest, Wait};
+pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OrNone, Service};
 pub use written::{RunKind, Written};
 
@@ -72,6 +72,8 @@ pub struct Settings {
     pub resume: bool,
     /// How they are watched, and where the ledger is.
     pub service: Service,
+    /// The keys that all this was made of, to tell which of them are others when they are read again.
+    pub written: Written,
 }
 
 /// How the output of a picture is named.
@@ -154,7 +156,7 @@ impl Settings {
     /// Resolves what was written, with defaults for what was not. Fails, with a sentence for the user, on a glob that
     /// is none, and on choices that exclude each other.
     pub fn resolve(written: Written, request: Request) -> Result<Self, String> {
-        let written = written.resolved();
+        let (as_written, written) = (written.clone(), written.resolved());
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
             return Err("--jpeg gpu needs a GPU, and --devices cpu uses none".to_owned());
         }
@@ -198,6 +200,7 @@ impl Settings {
             watch: request.watch,
             resume: request.resume,
             service,
+            written: as_written,
         })
     }
 

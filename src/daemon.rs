@@ -17,6 +17,7 @@ mod hold;
 mod inputs;
 mod log;
 mod metrics;
+mod retried;
 mod server;
 
 use std::collections::HashMap;
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use tracing::{error, info, warn};
 
-use crate::config::{After, Service, Settings};
+use crate::config::{After, Existing, Service, Settings};
 use crate::equalize::Order;
 use crate::error::Error;
 use crate::ledger::{self, Ledger, LedgerError, Lock, LockError, Pruned};
@@ -48,6 +49,7 @@ use away::Away;
 use health::Health;
 use hold::Hold;
 use metrics::Metrics;
+use retried::Retried;
 
 /// Events that may wait for the loop.
 const WAITING: usize = 4096;
@@ -60,6 +62,11 @@ const PRUNE: Duration = Duration::from_secs(24 * 3600);
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How many rows are looked at in one turn, so that nothing waits for a slow file system.
 const PRUNED_A_TURN: u32 = 1000;
+
+/// The keys that are taken from a configuration that is read again.
+const RELOADED: [&str; 8] = ["include", "exclude", "follow", "settle", "rescan", "poll", "after", "failed"];
+/// The key that a service has no use for.
+const OVERWRITE: &str = "overwrite";
 
 /// What the outside asks of a service that runs.
 pub struct Control {
@@ -77,6 +84,7 @@ pub struct Control {
 /// When it cannot work at all.
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style);
+    warn_of_overwrite(settings);
     let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
     // Nothing is made in folders that cannot be what they are to be. Once the output folder is there, its other names are known too.
     Folders::of(settings)?;
@@ -220,6 +228,7 @@ struct Watching<'a> {
     /// None when no more jobs are given.
     jobs: Option<Sender<Job>>,
     running: HashMap<PathBuf, Begun>,
+    retried: Retried,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     machine: Arc<Machine>,
@@ -249,6 +258,7 @@ impl<'a> Watching<'a> {
             away,
             jobs: Some(jobs),
             running: HashMap::new(),
+            retried: Retried::default(),
             next_say: now,
             next_prune: now,
             pruned: Pruned::default(),
@@ -317,8 +327,7 @@ impl<'a> Watching<'a> {
         if self.next_say <= now {
             self.say(now);
         }
-        // What is not there may only be away with its folder.
-        if self.next_prune <= now && self.watch.missing().next().is_none() {
+        if self.next_prune <= now {
             self.prune(now);
         }
     }
@@ -326,7 +335,8 @@ impl<'a> Watching<'a> {
     /// Goes on to look for old rows of the ledger.
     fn prune(&mut self, now: Instant) {
         let so_far = std::mem::take(&mut self.pruned);
-        match self.ledger.prune(OLD, &so_far.last.unwrap_or_default(), PRUNED_A_TURN) {
+        let away: Vec<&Path> = self.watch.missing().collect();
+        match self.ledger.prune(OLD, &away, &so_far.last.unwrap_or_default(), PRUNED_A_TURN) {
             Ok(Pruned { forgotten, last }) => {
                 let forgotten = so_far.forgotten + forgotten;
                 if last.is_some() {
@@ -411,8 +421,9 @@ impl<'a> Watching<'a> {
         // Everything is listed again, and put away as it is now to be.
         self.away.forget();
         self.watch.reconfigure(options, now);
-        self.service = new.service;
+        self.service = new.service.clone();
         info!("the configuration is reloaded");
+        warn_of_overwrite(&new);
         if !fixed.is_empty() {
             warn!("a restart is needed for the changes to {}", fixed.join(", "));
         }
@@ -441,18 +452,19 @@ fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
 }
 
 /// The keys that differ and that a running service cannot change.
-fn fixed_keys(old: &Settings, new: &Settings) -> Vec<&'static str> {
-    let differ = [
-        ("what pictures look like", old.fingerprint() != new.fingerprint()),
-        ("threads", old.threads != new.threads),
-        ("memory", old.memory != new.memory),
-        ("devices", format!("{:?}", old.devices) != format!("{:?}", new.devices)),
-        ("device-timeout", old.device_timeout != new.device_timeout),
-        ("durability", old.durability != new.durability),
-        ("state", old.service.state != new.service.state),
-        ("listen", old.service.listen != new.service.listen),
-    ];
-    differ.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+fn fixed_keys(old: &Settings, new: &Settings) -> Vec<String> {
+    let mut keys = old.written.differing(&new.written);
+    keys.retain(|key| !RELOADED.contains(&key.as_str()) && key != OVERWRITE);
+    keys
+}
+
+/// Says what is wanted and cannot be: the ledger, and no time of an output, says what is to be done.
+fn warn_of_overwrite(settings: &Settings) {
+    if settings.existing == Existing::Overwrite {
+        warn!(
+            "{OVERWRITE} = true has no effect in a service; to have everything done again, delete its ledger"
+        );
+    }
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Error> {

@@ -5,6 +5,7 @@
 
 mod lock;
 mod report;
+mod schema;
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,6 +21,7 @@ use rustix::io::Errno;
 
 pub use lock::{Lock, LockError};
 pub use report::{Daemon, FailedPicture, Report, folder};
+use schema::VERSION;
 
 use crate::paths::Shown;
 use crate::source::stamp::{Stamp, mtime_ns};
@@ -28,13 +30,6 @@ use crate::source::stamp::{Stamp, mtime_ns};
 pub const FOLDER: &str = ".histeqd";
 /// The database's name in its folder.
 const FILE: &str = "ledger.sqlite";
-const SCHEMA: &str = include_str!("ledger/schema.sql");
-/// Goes up with every change of the schema. A ledger of another version is begun anew, unless [`UPDATE`] makes it this one.
-const VERSION: i32 = 2;
-/// What makes a ledger of the version before one of this.
-const UPDATE: &str = "ALTER TABLE picture ADD COLUMN again INTEGER;";
-/// The version of a database without tables.
-const NONE: i32 = 0;
 /// How long a writer waits for another, and who only wants to know how things are.
 const BUSY: Duration = Duration::from_secs(10);
 const BUSY_READING: Duration = Duration::from_secs(2);
@@ -67,6 +62,17 @@ pub enum LedgerError {
     /// It is read by who wrote it.
     #[error("the ledger {} is another version's; ask the histeqd that keeps it", Shown(.0))]
     OtherVersion(PathBuf),
+    /// Who only reads it does not mend it.
+    #[error(
+        "the ledger {} is damaged ({source}); the next --watch or --resume sets it aside and begins another",
+        Shown(path)
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the database said.
+        source: rusqlite::Error,
+    },
     /// The database said no.
     #[error("the ledger: {0}")]
     Database(#[from] rusqlite::Error),
@@ -161,25 +167,30 @@ impl Ledger {
     /// Opens the ledger in `folder` to read it; none where there is none, or one is just being made.
     pub fn read(folder: &Path) -> Result<Option<Self>, LedgerError> {
         let file = folder.join(FILE);
+        Self::read_file(&file).map_err(|why| why.for_reader_of(&file))
+    }
+
+    fn read_file(file: &Path) -> Result<Option<Self>, LedgerError> {
+        let path = || file.to_owned();
         // Not by opening it: to close a file ends all locks that this process has on it, and a service asks here too.
-        match access(&file, Access::READ_OK) {
+        match access(file, Access::READ_OK) {
             Ok(()) => {}
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-            Err(errno) => return Err(LedgerError::Unreadable { path: file, source: errno.into() }),
+            Err(errno) => return Err(LedgerError::Unreadable { path: path(), source: errno.into() }),
         }
-        let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)
-            .or_else(|_| Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
+        let db = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .or_else(|_| Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
         db.busy_timeout(BUSY_READING)?;
         db.pragma_update(None, "query_only", true)?;
-        match probe(&db) {
-            Ok(true) => match version(&db)? {
-                VERSION => Ok(Some(Self { db, inode: inode(&file), file })),
-                version if version == VERSION - 1 => Err(LedgerError::OlderVersion(file)),
-                _ => Err(LedgerError::OtherVersion(file)),
+        match schema::probe(&db) {
+            Ok(true) => match schema::version(&db)? {
+                VERSION => Ok(Some(Self { db, inode: inode(file), file: path() })),
+                version if schema::is_older(version) => Err(LedgerError::OlderVersion(path())),
+                _ => Err(LedgerError::OtherVersion(path())),
             },
             Ok(false) => Ok(None),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
-                Err(LedgerError::NotOurs(file))
+                Err(LedgerError::NotOurs(path()))
             }
             Err(error) => Err(error.into()),
         }
@@ -192,13 +203,12 @@ impl Ledger {
         // takes is done again.
         db.pragma_update(None, "journal_mode", "wal")?;
         db.pragma_update(None, "synchronous", "normal")?;
-        match version(&db)? {
-            VERSION => {}
-            NONE => change(&db, SCHEMA)?,
-            other if other == VERSION - 1 => change(&db, UPDATE)?,
-            other => return Err(unusable(format!("its version is {other}, and histeqd's {VERSION}")).into()),
+        // Else what a REPLACE takes away would stay in the sums.
+        db.pragma_update(None, "recursive_triggers", true)?;
+        if let Err(other) = schema::prepare(&db)? {
+            return Err(unusable(format!("its version is {other}, and histeqd's {VERSION}")).into());
         }
-        probe(&db)?;
+        schema::probe(&db)?;
         Ok(Self { db, inode: inode(file), file: file.to_owned() })
     }
 
@@ -219,7 +229,7 @@ impl Ledger {
         let mut query = self.db.prepare_cached(
             "SELECT state, coalesce(reason, ''), before_inode, before_mtime FROM picture
              WHERE input = :input AND size = :size AND mtime = :mtime AND inode = :inode
-               AND settings = :settings AND output = :output",
+               AND settings = (SELECT CAST(id AS TEXT) FROM settings WHERE text = :settings) AND output = :output",
         )?;
         let row = query.query_row(
             named_params! {
@@ -260,10 +270,12 @@ impl Ledger {
 
     fn insert(&self, entry: &Entry<'_>, state: &str) -> Result<(), LedgerError> {
         let before = identity(entry.output);
+        let mut settings = self.db.prepare_cached("INSERT OR IGNORE INTO settings (text) VALUES (?1)")?;
+        settings.execute([entry.settings])?;
         let mut insert = self.db.prepare_cached(
             "INSERT OR REPLACE INTO picture
                  (input, size, mtime, inode, settings, output, state, started, before_inode, before_mtime)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?10, ?7, ?8, ?9)",
+             VALUES (?1, ?2, ?3, ?4, (SELECT id FROM settings WHERE text = ?5), ?6, ?10, ?7, ?8, ?9)",
         )?;
         insert.execute(params![
             bytes(entry.input),
@@ -372,8 +384,15 @@ impl Ledger {
     }
 
     /// Forgets pictures whose inputs are gone and that ended longer than `age` ago, so that the ledger does not grow for ever, or
-    /// never came to an end. A step looks at the `most` pictures that come next `after` a path, for a look at a file may take long.
-    pub fn prune(&self, age: Duration, after: &Path, most: u32) -> Result<Pruned, LedgerError> {
+    /// never came to an end. Those below folders that are `away` may only be away with them. A step looks at the `most` pictures that
+    /// come next `after` a path, for a look at a file may take long.
+    pub fn prune(
+        &self,
+        age: Duration,
+        away: &[&Path],
+        after: &Path,
+        most: u32,
+    ) -> Result<Pruned, LedgerError> {
         let before = now_ns().saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
         let mut query = self.db.prepare_cached(
             "SELECT input, state IN ('running', 'retry') OR coalesce(finished, started) < ?2 FROM picture
@@ -385,7 +404,8 @@ impl Ledger {
         let rows: Vec<(PathBuf, bool)> = rows.collect::<Result<_, _>>()?;
         let mut forgotten = 0;
         let transaction = self.db.unchecked_transaction()?;
-        for (input, _) in rows.iter().filter(|(input, is_old)| *is_old && is_gone(input)) {
+        let is_away = |input: &Path| away.iter().any(|folder| input.starts_with(folder));
+        for (input, _) in rows.iter().filter(|(input, is_old)| *is_old && !is_away(input) && is_gone(input)) {
             self.forget(input)?;
             forgotten += 1;
         }
@@ -444,23 +464,6 @@ fn bytes(path: &Path) -> &[u8] {
 
 fn path(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
-}
-
-fn version(db: &Connection) -> rusqlite::Result<i32> {
-    db.pragma_query_value(None, "user_version", |row| row.get(0))
-}
-
-/// Makes a database one of this version.
-fn change(db: &Connection, how: &str) -> rusqlite::Result<()> {
-    db.execute_batch(&format!("BEGIN; {how} PRAGMA user_version = {VERSION}; COMMIT;"))
-}
-
-/// Asks what any ledger can answer; false is the answer of one that has no tables yet.
-fn probe(db: &Connection) -> rusqlite::Result<bool> {
-    if version(db)? == NONE {
-        return Ok(false);
-    }
-    db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(true))
 }
 
 fn unusable(message: String) -> rusqlite::Error {

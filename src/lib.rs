@@ -14,7 +14,7 @@
 //!
 //! [`run`] is this picture. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds the only large
 //! memory, [`device`] has the lanes (a GPU's are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
-//! [`cores`] has idle cores help to encode, [`publish`] writes the outputs, [`progress`] tells the user.
+//! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, [`progress`] tells the user.
 
 pub mod bench;
 pub mod cli;
@@ -102,7 +102,8 @@ fn run_into(
     let told = reporter.finish();
     done?;
     let summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
-    Ok(Summary { resumed: settings.resume, selective: settings.selective, ..summary })
+    let (selective, commas) = (settings.selective, settings.selection.commas);
+    Ok(Summary { resumed: settings.resume, selective, commas, ..summary })
 }
 
 /// Tells that the user stopped the scan; a plan that is not complete is no plan.

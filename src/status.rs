@@ -58,11 +58,14 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(to, "failed    {} for good, {} to be tried again", report.failed, report.retrying)?;
     writeln!(to, "skipped   {} that are no pictures", report.skipped)?;
     if let Some(daemon) = &report.daemon {
-        writeln!(
+        write!(
             to,
             "waiting   {} ready, {} incomplete, {} pausing after a failure, {} under way, {} to be put away",
             daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running, daemon.leaving
         )?;
+        // The ledger knows all else as it is now.
+        let age = daemon.seconds_ago;
+        writeln!(to, "{}", if age > 0 { format!("; as of {} ago", time(age)) } else { String::new() })?;
     }
     let there = report.daemon.as_ref().filter(|daemon| !is_gone(daemon));
     if let Some(why) = there.and_then(|daemon| daemon.staying.as_ref()) {
@@ -191,6 +194,17 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line:?} in {text}");
         }
+    }
+
+    #[test]
+    fn what_a_daemon_said_is_told_with_its_age() {
+        let mut report = report();
+        assert!(text(&report).contains(" 0 to be put away\n"));
+        report.daemon.as_mut().unwrap().seconds_ago = 12;
+        assert!(text(&report).contains("process 5, running\n"));
+        assert!(text(&report).contains(" 0 to be put away; as of 12 s ago\n"));
+        let value: serde_json::Value = serde_json::from_str(&json(&report)).unwrap();
+        assert_eq!(value["daemon"]["seconds_ago"], 12);
     }
 
     #[test]

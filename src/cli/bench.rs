@@ -22,7 +22,7 @@ of some rounds. Without a GPU the rungs on the CPU are measured alone.";
 
 pub(super) const AFTER: &str = "\
 Examples:
-  histeqd bench                        the table, in about half a minute
+  histeqd bench                        the table, in some seconds
   histeqd bench --explain              with a sentence for every rung
   histeqd bench --plot ladder.svg      and bars
   histeqd bench --only clahe           only rungs with this in their name or section

@@ -6,8 +6,8 @@ use clap::{Args, value_parser};
 
 use super::configuration;
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, MethodName, Naming, OrAuto, Pixels,
-    Report, RunKind, Settings, Style, TileSize, Wait, Written,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, Memory, MethodName, Naming, OrAuto,
+    Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
@@ -37,7 +37,7 @@ pub struct HistogramCommand {
     #[arg(value_name = "PICTURE", required = true)]
     inputs: Vec<PathBuf>,
 
-    /// Bins of every histogram: 1 to 256, to 65536 for 16-bit pictures [default: 256]
+    /// Bins of the table's histograms: 1 to 256, to 65536 for 16-bit pictures [default: 256]
     #[arg(long, value_name = "N", default_value_t = 256, hide_default_value = true, value_parser = value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     bins: u32,
 
@@ -60,7 +60,7 @@ pub struct HistogramCommand {
 
     /// Draw the histograms too, as FILE.png or FILE.svg
     ///
-    /// The channels lie over each other. For several pictures the name needs a "{}", which stands for the picture's path
+    /// The channels lie over each other, each in 256 bins. For several pictures the name needs a "{}", which stands for the picture's path
     /// below the folder that was given: "plots/{}.svg".
     #[arg(long, value_name = "FILE", value_parser = plot_name)]
     plot: Option<String>,
@@ -147,7 +147,7 @@ pub struct HistogramCommand {
 
     /// How much memory pictures may take at once [default: auto]
     #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
-    memory: Option<OrAuto<Bytes>>,
+    memory: Option<OrAuto<Memory>>,
 
     /// What counts: auto, cpu, all, or GPUs by number or UUID [default: auto]
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
@@ -191,8 +191,7 @@ impl HistogramCommand {
         self.check_plot()?;
         let flags = self.written();
         let written = flags.clone().over(configuration(self.config, self.no_config)?);
-        let method = written.method.unwrap_or(MethodName::Global);
-        flags.check_effects(method, RunKind::Batch).map_err(Error::Usage)?;
+        flags.check_effects(&written, RunKind::Batch).map_err(Error::Usage)?;
         let scale = if self.log { Scale::Logarithmic } else { Scale::Linear };
         let request = Request {
             bins: self.bins as usize,

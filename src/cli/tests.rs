@@ -147,6 +147,20 @@ fn clahes_flags_need_clahe() {
 }
 
 #[test]
+fn flags_of_a_format_need_that_format() {
+    let refused = |line: &str| parse(&format!("a -o b --no-config {line}")).unwrap().resolve().unwrap_err();
+    let why = refused("--quality 80 --format png").to_string();
+    assert_eq!(why, "--quality has no effect without --format keep or jpeg");
+    let why = refused("--png-level small --format jpeg").to_string();
+    assert_eq!(why, "--png-level has no effect without --format keep or png");
+    for line in
+        ["--quality 80", "--quality 80 --format jpg", "--png-level small", "--format png --png-level small"]
+    {
+        settings(&format!("a -o b {line}"));
+    }
+}
+
+#[test]
 fn commands_stand_alone() {
     let devices = parse("devices").unwrap().resolve().unwrap();
     assert!(matches!(devices, Invocation::Command(Command::Devices)));
@@ -171,6 +185,18 @@ fn a_mistyped_command_is_guessed() {
     }
     for word in ["histogram", "inbox", "worke", "src", "--out"] {
         assert_eq!(meant(word), None);
+    }
+}
+
+#[test]
+fn a_long_flag_with_one_dash_is_refused() {
+    let refused = |line: &str| {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        long_flag_with_one_dash(&words)
+    };
+    assert_eq!(refused("histeqd in -out done").unwrap(), "-out means `ut`, by -o; write --out");
+    for line in ["histeqd in --out done", "histeqd in -o ut", "histeqd -o done -- -out"] {
+        assert_eq!(refused(line), None, "{line}");
     }
 }
 

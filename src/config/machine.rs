@@ -2,30 +2,33 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::thread;
 
-use super::{Bytes, Count, OrAuto};
+use super::{Count, Memory, OrAuto};
+use crate::files::Enough;
 
 /// What pictures may take where there is enough: so much, or so much for each thread if that is more.
 const MEMORY: u64 = 4 << 30;
 const MEMORY_OF_A_THREAD: u64 = 256 << 20;
 
-/// The number of threads: as many as the process may run on, as far as they can be written.
+/// The number of threads: as many as the process may run on, as far as they can be written; and no more than it may open files for.
 pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
-    match wanted {
-        OrAuto::Fixed(number) => number,
-        OrAuto::Auto => Count(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).min(Count::MOST)),
-    }
+    let threads = match wanted {
+        OrAuto::Fixed(Count(number)) => number,
+        OrAuto::Auto => thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).min(Count::MOST),
+    };
+    Count(threads.min(Enough::allowed().threads()))
 }
 
 /// The bytes that pictures may take at once: 4 GiB, or 256 MiB for each thread where that is more; no more than half of what the machine or
 /// the control group has.
-pub(super) fn memory(wanted: OrAuto<Bytes>, Count(threads): Count) -> Bytes {
+pub(super) fn memory(wanted: OrAuto<Memory>, Count(threads): Count) -> Memory {
     match wanted {
         OrAuto::Fixed(bytes) => bytes,
         OrAuto::Auto => {
-            let known = [physical_memory(), group_memory()].into_iter().flatten();
-            Bytes(known.fold(enough_for(threads.get()), |least, bytes| least.min(bytes / 2)))
+            let known = [physical_memory(), group_memory(Path::new("/"))].into_iter().flatten();
+            Memory(known.fold(enough_for(threads.get()), |least, bytes| least.min(bytes / 2)))
         }
     }
 }
@@ -46,18 +49,27 @@ fn total(meminfo: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// The limit of the control group that a container sees as its root, versions 2 and 1; a service under systemd sits
-/// deeper and is found by its path in `/proc/self/cgroup`.
-fn group_memory() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    [
-        format!("/sys/fs/cgroup/{own}/memory.max"),
-        "/sys/fs/cgroup/memory.max".into(),
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes".into(),
-    ]
-    .iter()
-    .find_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
+/// The smallest limit of the control groups that the process is in, of versions 2 and 1, and of the groups above them. A container may
+/// see its own group as the root, whatever the path below it says.
+fn group_memory(root: &Path) -> Option<u64> {
+    let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let versions = [
+        ("sys/fs/cgroup", "memory.max", group(&own, "")),
+        ("sys/fs/cgroup/memory", "memory.limit_in_bytes", group(&own, "memory")),
+    ];
+    let files = versions.into_iter().flat_map(|(mount, file, group)| {
+        group.ancestors().map(move |group| root.join(mount).join(group).join(file))
+    });
+    files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
+}
+
+/// The path of the process's group in the hierarchy that has the controller; that of version 2 names none.
+fn group<'a>(own: &'a str, controller: &str) -> &'a Path {
+    let path = own.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|name| name == controller).then_some(path)
+    });
+    Path::new(path.unwrap_or_default().trim_start_matches('/'))
 }
 
 #[cfg(test)]
@@ -85,8 +97,37 @@ mod tests {
     }
 
     #[test]
+    fn the_smallest_limit_of_all_groups_above_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, content: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        let limit = || group_memory(root.path());
+        assert_eq!(limit(), None);
+        write("proc/self/cgroup", "0::/a.slice/b.service\n");
+        write("sys/fs/cgroup/a.slice/b.service/memory.max", "max\n");
+        assert_eq!(limit(), None);
+        write("sys/fs/cgroup/a.slice/memory.max", "300\n");
+        assert_eq!(limit(), Some(300));
+        write("sys/fs/cgroup/a.slice/b.service/memory.max", "400\n");
+        assert_eq!(limit(), Some(300));
+        write("proc/self/cgroup", "4:cpu,memory:/c/d\n1:name=systemd:/e\n0::/\n");
+        write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+        write("sys/fs/cgroup/memory/e/memory.limit_in_bytes", "100\n");
+        assert_eq!(limit(), Some(9_223_372_036_854_771_712));
+        write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "600\n");
+        assert_eq!(limit(), Some(600));
+        write("sys/fs/cgroup/memory/c/d/memory.limit_in_bytes", "500\n");
+        assert_eq!(limit(), Some(500));
+        write("sys/fs/cgroup/memory.max", "200\n");
+        assert_eq!(limit(), Some(200), "the root of a container");
+    }
+
+    #[test]
     fn what_is_written_is_used_as_it_is() {
         assert_eq!(threads(OrAuto::Fixed(count(7))), count(7));
-        assert_eq!(memory(OrAuto::Fixed(Bytes(7)), count(64)), Bytes(7));
+        assert_eq!(memory(OrAuto::Fixed(Memory(7)), count(64)), Memory(7));
     }
 }

@@ -126,6 +126,26 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Memory for pictures, as much as the smallest of them take with what belongs to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory(pub u64);
+
+impl FromStr for Memory {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match BYTES.read_some(text)? {
+            0..MIB => Err(format!("{:?} is not at least 1MiB (a bare number means bytes)", text.trim())),
+            bytes => Ok(Self(bytes)),
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        BYTES.write(self.0, f)
+    }
+}
+
 impl FromStr for Pixels {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -340,6 +360,13 @@ mod tests {
         }
         assert_eq!("0".parse::<Pixels>(), Err("\"0\" is not at least 1px".into()));
         assert_eq!("0.1ms".parse::<Wait>(), Err("\"0.1ms\" is not at least 1ms".into()));
+    }
+
+    #[test]
+    fn memory_is_enough_for_a_picture() {
+        assert_eq!("1MiB".parse(), Ok(Memory(1 << 20)));
+        let why = "12".parse::<OrAuto<Memory>>().unwrap_err();
+        assert_eq!(why, "\"12\" is not at least 1MiB (a bare number means bytes), nor auto");
     }
 
     #[test]

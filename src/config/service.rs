@@ -136,7 +136,7 @@ impl fmt::Display for Folder {
     }
 }
 
-/// Where to listen: an address and a port.
+/// Where to listen: an IP address and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen(pub SocketAddr);
 
@@ -145,7 +145,7 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, String> {
         text.parse()
             .map(Self)
-            .map_err(|_| format!("{text:?} is no address with a port, such as 127.0.0.1:9464"))
+            .map_err(|_| format!("{text:?} is no IP address with a port, such as 127.0.0.1:9464"))
     }
 }
 
@@ -173,6 +173,6 @@ mod tests {
         assert_eq!("none".parse::<OrNone<Listen>>(), Ok(OrNone::None));
         assert!("127.0.0.1:9464".parse::<OrNone<Listen>>().is_ok());
         let why = "9464".parse::<OrNone<Listen>>().unwrap_err();
-        assert_eq!(why, "\"9464\" is no address with a port, such as 127.0.0.1:9464, nor none");
+        assert_eq!(why, "\"9464\" is no IP address with a port, such as 127.0.0.1:9464, nor none");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::quantity::{Bytes, Count, OrAuto, Pixels, Rest, Wait, as_text};
+use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, Folder, Listen, OrNone};
 use super::{
     ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName, PngLevelName,
@@ -28,20 +28,22 @@ pub struct Written {
 
     /// With clahe: how much contrast a tile may gain; 0 for no limit [default: 2]
     ///
-    /// The height that a peak of a tile's histogram may have, as a multiple of the mean. OpenCV's clipLimit. 16-bit pictures, of 65536
-    /// levels, want 100 and more.
+    /// The height that a peak of a tile's histogram may have, as a multiple of the mean: 0 to 1000000. OpenCV's clipLimit. 16-bit
+    /// pictures, of 65536 levels, want 100 and more.
     #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub clip_limit: Option<ClipLimit>,
 
     /// With clahe: how many tiles, across and down [default: 8x8]
+    ///
+    /// Each from 1 to 1024.
     #[arg(long, value_name = "XxY", help_heading = "Picture", conflicts_with = "tile_size")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub tiles: Option<Grid>,
 
     /// With clahe: tiles of about this many pixels a side, instead of a number of tiles [default: off]
     ///
-    /// So that pictures of different sizes are enhanced alike. "off" leaves it to --tiles.
+    /// So that pictures of different sizes are enhanced alike: 4 pixels or more. "off" leaves it to --tiles.
     #[arg(long, value_name = "PIXELS", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub tile_size: Option<TileSize>,
@@ -68,8 +70,8 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub quality: Option<JpegQuality>,
 
-    /// How small PNGs are made: fast, balanced (a filter for each row), small (a tenth smaller, five times
-    /// the work) [default: fast]
+    /// How small PNGs are made: fast, balanced (half again the work, a twentieth smaller, graphics often by a
+    /// half), small (five times the work, a tenth smaller) [default: fast]
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Output", hide_possible_values = true)]
     pub png_level: Option<PngLevelName>,
 
@@ -125,18 +127,18 @@ pub struct Written {
 
     /// How many processor threads to use [default: auto]
     ///
-    /// A number from 1 to 1024. "auto" uses as many as the process may run on.
+    /// A number from 1 to 1024. "auto" uses as many as the process may run on. Fewer where few files may be open (ulimit -n).
     #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub threads: Option<OrAuto<Count>>,
 
     /// How much memory pictures may take at once [default: auto]
     ///
-    /// A size such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB for each thread if that is more, but at most half of the machine's
+    /// A size from 1MiB, such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB for each thread if that is more, but at most half of the machine's
     /// memory.
     #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
-    pub memory: Option<OrAuto<Bytes>>,
+    pub memory: Option<OrAuto<Memory>>,
 
     /// What equalizes: auto, cpu, all, or GPUs by number or UUID [default: auto]
     ///
@@ -189,7 +191,8 @@ pub struct Written {
 
     /// What becomes of an input once its output is safe: keep, delete, move:DIR [default: keep]
     ///
-    /// Safe means on the disk, whatever --durability says. "move:DIR" mirrors the input tree below DIR.
+    /// Safe means on the disk, whatever --durability says. "move:DIR" mirrors the input tree below DIR; where a name is taken
+    /// there, the input gets a number: cat.2.png.
     #[arg(long, value_name = "WHAT", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub after: Option<After>,
@@ -210,7 +213,7 @@ pub struct Written {
 
     /// Serve /metrics, /healthz, /readyz and /status there [default: none]
     ///
-    /// An address and a port, such as 127.0.0.1:9464.
+    /// An IP address and a port, such as 127.0.0.1:9464.
     #[arg(long, value_name = "ADDR", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub listen: Option<OrNone<Listen>>,
@@ -318,11 +321,20 @@ impl Written {
         file.lines().zip(here.lines()).map(line).collect()
     }
 
-    /// Checks that what was typed has an effect, with the method that comes out of it and in a run of that kind.
+    /// The keys that have another value in `other`.
+    pub fn differing(&self, other: &Self) -> Vec<String> {
+        let [these, those] = [self, other].map(|written| table(&written.clone().over(Self::defaults())));
+        these.into_iter().filter(|(key, value)| those.get(key) != Some(value)).map(|(key, _)| key).collect()
+    }
+
+    /// Checks that what was typed has an effect, with all that is used and in a run of that kind.
     ///
     /// # Errors
     /// A sentence that names a flag without one, and what it needs.
-    pub fn check_effects(&self, method: MethodName, run: RunKind) -> Result<(), String> {
+    pub fn check_effects(&self, used: &Self, run: RunKind) -> Result<(), String> {
+        let writes = |format| used.format.is_none_or(|used| used == FormatName::Keep || used == format);
+        let jpegs = [("--quality", self.quality.is_some())];
+        let pngs = [("--png-level", self.png_level.is_some())];
         let clahes = [
             ("--clip-limit", self.clip_limit.is_some()),
             ("--tiles", self.tiles.is_some()),
@@ -338,7 +350,9 @@ impl Written {
         ];
         let ledgers = [("--state", self.state.is_some())];
         let rules = [
-            (&clahes[..], method == MethodName::Clahe, "--method clahe"),
+            (&clahes[..], used.method == Some(MethodName::Clahe), "--method clahe"),
+            (&jpegs[..], writes(FormatName::Jpeg), "--format keep or jpeg"),
+            (&pngs[..], writes(FormatName::Png), "--format keep or png"),
             (&watching[..], run == RunKind::Watch, "--watch"),
             (&ledgers[..], run != RunKind::Batch, "--watch or --resume"),
         ];
@@ -355,16 +369,18 @@ impl Written {
     }
 }
 
+fn table(written: &Written) -> toml::Table {
+    toml::Table::try_from(written).expect("keys and values are a table")
+}
+
 /// The names of all keys.
 pub(super) fn keys() -> Vec<String> {
-    let table = toml::Table::try_from(Written::defaults()).expect("the defaults are a table");
-    table.keys().cloned().collect()
+    table(&Written::defaults()).keys().cloned().collect()
 }
 
 /// The default of a key, as a file has it.
 pub(super) fn default(key: &str) -> Option<toml::Value> {
-    let mut table = toml::Table::try_from(Written::defaults()).expect("the defaults are a table");
-    table.remove(key)
+    table(&Written::defaults()).remove(key)
 }
 
 /// The values that a key can have, as a file has them; none where they cannot be listed.

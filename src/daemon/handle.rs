@@ -1,7 +1,7 @@
 //! What the loop does with single files: from ready to begun, and from ended to settled.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
@@ -40,6 +40,7 @@ impl Watching<'_> {
         watch.turn(signal, settle, &mut known, now);
         let gone = self.settle.take_gone();
         if !gone.is_empty() {
+            gone.iter().for_each(|path| self.retried.forget(path));
             self.note(|ledger| ledger.not_retried(&gone));
         }
         for note in self.watch.take_notes() {
@@ -216,17 +217,16 @@ impl Watching<'_> {
     }
 
     fn failed(&mut self, input: &Path, stamp: Stamp, error: &PictureError) {
-        let concerns_all = error.concerns_all_outputs();
+        let (concerns_all, reason) = (error.concerns_all_outputs(), error.in_service());
         if concerns_all {
             if self.hold.why().is_none() {
-                warn!("nothing more is begun until this has passed: {error}");
+                warn!("nothing more is begun until this has passed: {reason}");
             }
-            self.hold.close(error.to_string(), Instant::now());
+            self.hold.close(reason.clone(), Instant::now());
         } else {
             self.hold.no_answer();
         }
         let ending = if error.can_pass() { Ending::Passing } else { Ending::Broken };
-        let reason = error.to_string();
         match self.finish(input, ending) {
             Verdict::Settled => {
                 self.metrics.failed();
@@ -239,7 +239,7 @@ impl Watching<'_> {
                     debug!("not whole yet: {}: {reason}", Shown(input));
                 } else {
                     self.metrics.retried();
-                    info!("failed, and tried again in {} s: {}: {reason}", pause.as_secs(), Shown(input));
+                    self.tell_of_retry(input, &reason, pause);
                 }
                 self.note(|ledger| ledger.retried(input, &reason, pause));
             }
@@ -247,9 +247,23 @@ impl Watching<'_> {
         }
     }
 
+    /// Says it aloud once: some are tried again for ever.
+    fn tell_of_retry(&mut self, input: &Path, reason: &str, pause: Duration) {
+        let seconds = pause.as_secs();
+        if self.retried.is_news(input, reason) {
+            info!("failed, and tried again in {seconds} s: {}: {reason}", Shown(input));
+        } else {
+            debug!("failed once more, and tried again in {seconds} s: {}: {reason}", Shown(input));
+        }
+    }
+
     fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
         let seen: Option<Seen> = self.watch.look(input);
-        self.settle.finished(input, ending, seen, Instant::now())
+        let verdict = self.settle.finished(input, ending, seen, Instant::now());
+        if !matches!(verdict, Verdict::Retry(_)) {
+            self.retried.forget(input);
+        }
+        verdict
     }
 
     fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {

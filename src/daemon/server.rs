@@ -31,7 +31,7 @@ const UNAVAILABLE: &str = "503 Service Unavailable";
 
 /// How often it is looked whether the server is to end, and whether it can let somebody in who had to wait.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a connection may last.
+/// How long the other end may take to ask, and how long to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How many connections there may be at once. Others wait until the system lets them in.
 const READERS: usize = 64;
@@ -47,6 +47,9 @@ pub(super) struct Server {
     #[cfg(test)]
     address: SocketAddr,
 }
+
+/// The status, the kind of the body, and the body.
+type Answer = (&'static str, &'static str, String);
 
 struct Answering {
     ledger: PathBuf,
@@ -105,7 +108,7 @@ impl Answering {
             let this = Arc::clone(self);
             let stream = InTime { stream, until: Instant::now() + PATIENCE };
             let answer = move || {
-                if let Err(error) = this.answer(stream) {
+                if let Err(error) = answer(stream, |url| this.get(url)) {
                     debug!("a reader of health or metrics went away: {error}");
                 }
             };
@@ -114,29 +117,7 @@ impl Answering {
         }
     }
 
-    fn answer(&self, mut stream: InTime) -> io::Result<()> {
-        let question = question(&mut stream)?;
-        let mut words = question.split_ascii_whitespace();
-        let method = words.next();
-        let (status, kind, body) = match (method, words.next(), words.next()) {
-            (Some("GET" | "HEAD"), Some(url), Some(_)) => self.get(url),
-            (Some(_), Some(_), Some(_)) => (NOT_ALLOWED, TEXT, "only GET\n".into()),
-            _ => (BAD_REQUEST, TEXT, "only HTTP\n".into()),
-        };
-        let length = body.len();
-        let mut answer = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-        );
-        if method != Some("HEAD") {
-            answer.push_str(&body);
-        }
-        stream.write_all(answer.as_bytes())?;
-        stream.stream.shutdown(Shutdown::Write)?;
-        // What is not read when a connection is closed may cost the other end the answer.
-        io::copy(&mut stream, &mut io::sink()).map(drop)
-    }
-
-    fn get(&self, url: &str) -> (&'static str, &'static str, String) {
+    fn get(&self, url: &str) -> Answer {
         match url.split('?').next().unwrap_or(url) {
             "/metrics" => (OK, PROMETHEUS, self.metrics.text()),
             "/healthz" => verdict(self.health.alive()),
@@ -146,7 +127,7 @@ impl Answering {
         }
     }
 
-    fn status(&self) -> (&'static str, &'static str, String) {
+    fn status(&self) -> Answer {
         match Ledger::read(&self.ledger).and_then(|ledger| ledger.map(|ledger| ledger.report()).transpose()) {
             Ok(Some(report)) => (OK, JSON, status::json(&report)),
             Ok(None) => (UNAVAILABLE, TEXT, "there is no ledger\n".into()),
@@ -155,7 +136,32 @@ impl Answering {
     }
 }
 
-fn verdict(health: Result<(), String>) -> (&'static str, &'static str, String) {
+/// Answers one question; `get` knows what there is at a path.
+fn answer(mut stream: InTime, get: impl FnOnce(&str) -> Answer) -> io::Result<()> {
+    let question = question(&mut stream)?;
+    let mut words = question.split_ascii_whitespace();
+    let method = words.next();
+    let (status, kind, body) = match (method, words.next(), words.next()) {
+        (Some("GET" | "HEAD"), Some(url), Some(_)) => get(url),
+        (Some(_), Some(_), Some(_)) => (NOT_ALLOWED, TEXT, "only GET\n".into()),
+        _ => (BAD_REQUEST, TEXT, "only HTTP\n".into()),
+    };
+    // What took long to find out is not lost for that.
+    stream.until = Instant::now() + PATIENCE;
+    let length = body.len();
+    let mut answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    if method != Some("HEAD") {
+        answer.push_str(&body);
+    }
+    stream.write_all(answer.as_bytes())?;
+    stream.stream.shutdown(Shutdown::Write)?;
+    // What is not read when a connection is closed may cost the other end the answer.
+    io::copy(&mut stream, &mut io::sink()).map(drop)
+}
+
+fn verdict(health: Result<(), String>) -> Answer {
     match health {
         Ok(()) => (OK, TEXT, "ok\n".into()),
         Err(why) => (UNAVAILABLE, TEXT, why + "\n"),
@@ -290,6 +296,25 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         drop(silent);
         assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn an_answer_that_took_long_is_given() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut asking = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        asking.write_all(b"GET /status HTTP/1.1\r\n\r\n").unwrap();
+        let until = Instant::now() + Duration::from_millis(500);
+        let stream = InTime { stream: listener.accept().unwrap().0, until };
+        let slow = move |_: &str| -> Answer {
+            thread::sleep(until.saturating_duration_since(Instant::now()));
+            (OK, TEXT, "late\n".into())
+        };
+        let answering = thread::spawn(move || answer(stream, slow));
+        let mut given = String::new();
+        asking.read_to_string(&mut given).unwrap();
+        assert!(given.ends_with("\r\n\r\nlate\n"), "{given:?}");
+        drop(asking);
+        answering.join().unwrap().unwrap();
     }
 
     #[test]

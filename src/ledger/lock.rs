@@ -75,6 +75,10 @@ pub struct Lock {
 impl Lock {
     /// Takes the locks of the output folder `out` and of the folder of its ledger, or says at once who has one.
     pub fn take(out: &Path, ledger: &Path) -> Result<Self, LockError> {
+        // Who is refused for the ledger's sake leaves nothing in an output folder that was nobody's.
+        if !out.join(super::FOLDER).join(FILE).exists() {
+            must_be_free(ledger)?;
+        }
         let of_out = of_out(out)?;
         let is_same = of_out.is_at(&ledger.join(FILE)).unwrap_or(false);
         let of_ledger = if is_same { None } else { Some(of_ledger(ledger, out)?) };
@@ -101,8 +105,24 @@ fn of_out(out: &Path) -> Result<LockFile, LockError> {
 }
 
 fn of_ledger(folder: &Path, out: &Path) -> Result<LockFile, LockError> {
-    let taken = |Holder { pid, out }| LockError::LedgerTaken { folder: folder.into(), pid, out };
-    LockFile::take(folder, out, taken)
+    LockFile::take(folder, out, |holder| ledger_taken(folder, holder))
+}
+
+fn ledger_taken(folder: &Path, Holder { pid, out }: Holder) -> LockError {
+    LockError::LedgerTaken { folder: folder.into(), pid, out }
+}
+
+/// Says who keeps a ledger in a folder, without making anything there.
+fn must_be_free(folder: &Path) -> Result<(), LockError> {
+    // What else is wrong with it, who takes the lock is told.
+    let Ok(file) = File::open(folder.join(FILE)) else { return Ok(()) };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let failed = |source| LockError::File { path: folder.join(FILE), source };
+            Err(ledger_taken(folder, Holder::read(&file).map_err(failed)?))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Who has a lock, as it wrote into its file.
@@ -224,6 +244,7 @@ mod tests {
         let why = Lock::take(&one, &state).unwrap_err();
         let LockError::LedgerTaken { folder, pid, out } = &why else { panic!("{why}") };
         assert_eq!((folder, pid, out), (&state, &std::process::id().to_string(), &two));
+        assert!(!one.exists(), "nothing is made for who is refused");
         fs::remove_dir_all(&state).unwrap();
         first.retake_if_lost().unwrap();
         assert!(matches!(Lock::take(&one, &state), Err(LockError::LedgerTaken { .. })));

@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::DeviceState;
 
-use super::{Ledger, LedgerError, now_ns, path};
+use super::{Ledger, LedgerError, is_unusable, now_ns, path};
 
 /// Failures of either kind that a report names.
 const NAMED: u32 = 10;
+pub(super) const LAST_DONE: &str = "SELECT max(finished) FROM picture WHERE state = 'done'";
+pub(super) const DONE_SINCE: &str =
+    "SELECT count(*), coalesce(sum(pixels), 0) FROM picture WHERE state = 'done' AND finished >= ?1";
 
 /// Counts, rates and last failures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -91,18 +94,37 @@ pub struct Daemon {
     pub devices: Vec<DeviceState>,
 }
 
+impl LedgerError {
+    /// The same, said to somebody who reads the ledger `file`, and cannot mend it.
+    pub(super) fn for_reader_of(self, file: &Path) -> Self {
+        match self {
+            Self::Database(source) if is_unusable(&source) => Self::Damaged { path: file.to_owned(), source },
+            other => other,
+        }
+    }
+}
+
 impl Ledger {
     /// Counts, rates and last failures.
     pub fn report(&self) -> Result<Report, LedgerError> {
+        self.collect().map_err(|why| why.for_reader_of(&self.file))
+    }
+
+    fn collect(&self) -> Result<Report, LedgerError> {
         let (failures, retries) =
             (self.named("failed", "finished DESC")?, self.named("retry", "again IS NULL, again")?);
         let mut report = Report { failures, retries, daemon: self.daemon()?, ..Report::default() };
-        let mut counts = self.db.prepare("SELECT state, count(*) FROM picture GROUP BY state")?;
-        let counts = counts.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
-        for count in counts {
-            let (state, count) = count?;
+        let mut totals = self.db.prepare("SELECT state, pictures, bytes_out FROM total")?;
+        let totals = totals.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        })?;
+        for total in totals {
+            let (state, count, bytes) = total?;
             *match state.as_str() {
-                "done" => &mut report.done,
+                "done" => {
+                    report.bytes_out = bytes.unsigned_abs();
+                    &mut report.done
+                }
                 "failed" => &mut report.failed,
                 "skipped" => &mut report.skipped,
                 "retry" => &mut report.retrying,
@@ -111,12 +133,7 @@ impl Ledger {
         }
         report.last_minute = self.done_since(Duration::from_secs(60))?.0;
         (report.last_hour, report.last_hour_pixels) = self.done_since(Duration::from_secs(3600))?;
-        let (bytes, last): (i64, Option<i64>) = self.db.query_row(
-            "SELECT coalesce(sum(bytes_out), 0), max(finished) FROM picture WHERE state = 'done'",
-            [],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-        report.bytes_out = bytes.unsigned_abs();
+        let last: Option<i64> = self.db.query_row(LAST_DONE, [], |row| row.get(0))?;
         report.last_done_seconds_ago = last.map(seconds_ago);
         Ok(report)
     }
@@ -145,11 +162,8 @@ impl Ledger {
 
     fn done_since(&self, age: Duration) -> Result<(u64, u64), LedgerError> {
         let since = now_ns() - i64::try_from(age.as_nanos()).expect("an hour");
-        let (count, pixels): (i64, i64) = self.db.query_row(
-            "SELECT count(*), coalesce(sum(pixels), 0) FROM picture WHERE state = 'done' AND finished >= ?1",
-            [since],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
+        let (count, pixels): (i64, i64) =
+            self.db.query_row(DONE_SINCE, [since], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok((count.unsigned_abs(), pixels.unsigned_abs()))
     }
 

@@ -4,6 +4,7 @@ CREATE TABLE picture (
     size            INTEGER NOT NULL,
     mtime           INTEGER NOT NULL,
     inode           INTEGER NOT NULL,
+    -- the number of a row of the table of this name
     settings        TEXT    NOT NULL,
     output          BLOB    NOT NULL,
     -- 'running', 'done', 'skipped', 'failed', or 'retry': failed for a cause that can pass
@@ -21,7 +22,6 @@ CREATE TABLE picture (
     again           INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX picture_by_output ON picture (output);
-CREATE INDEX picture_by_end ON picture (state, finished);
 
 -- One row: what the daemon that has the lock said last about itself, as JSON.
 CREATE TABLE daemon (

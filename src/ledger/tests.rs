@@ -51,6 +51,21 @@ fn a_picture_is_done_for_one_stamp_one_output_and_one_set_of_settings() {
 }
 
 #[test]
+fn a_text_of_settings_is_kept_once() {
+    let case = Case::new();
+    for (name, settings) in [("a", "global"), ("b", "clahe"), ("c", "global"), ("a", "clahe")] {
+        let input = case.at(name);
+        let entry = Entry { settings, ..entry(&input, &input) };
+        case.ledger.begin(&entry).unwrap();
+        case.ledger.done(&input, &OUTCOME).unwrap();
+        assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Done);
+    }
+    let kept: Vec<_> = rows(&case.ledger.db, "SELECT settings FROM picture ORDER BY input");
+    assert_eq!(kept, [r#"Text("2")"#, r#"Text("2")"#, r#"Text("1")"#]);
+    assert_eq!(rows(&case.ledger.db, "SELECT text FROM settings").len(), 2);
+}
+
+#[test]
 fn failures_are_known_for_good_or_tried_again() {
     let case = Case::new();
     let (input, output) = (case.at("a.png"), case.at("out.png"));
@@ -189,6 +204,17 @@ fn a_ledger_that_is_none_or_of_another_version_is_set_aside() {
 }
 
 #[test]
+fn who_reads_a_damaged_ledger_is_told_which_and_what_mends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(FILE);
+    fs::write(&file, [7; 5000]).unwrap();
+    let why = Ledger::read(folder.path()).unwrap_err().to_string();
+    assert!(why.starts_with(&format!("the ledger {} is damaged (", file.display())), "{why}");
+    assert!(why.ends_with("the next --watch or --resume sets it aside and begins another"), "{why}");
+    assert!(file.exists());
+}
+
+#[test]
 fn a_ledger_whose_damage_is_found_later_is_set_aside_too() {
     let Case { folder, ledger } = Case::new();
     let (input, output) = (folder.path().join("a.png"), folder.path().join("out.png"));
@@ -225,7 +251,7 @@ fn old_pictures_are_forgotten_when_their_inputs_are_gone() {
         case.ledger.done(input, &OUTCOME).unwrap();
     }
     let prune = |age, after: &Path, most| {
-        let Pruned { forgotten, last } = case.ledger.prune(age, after, most).unwrap();
+        let Pruned { forgotten, last } = case.ledger.prune(age, &[], after, most).unwrap();
         (forgotten, last)
     };
     let start = Path::new("");
@@ -236,6 +262,20 @@ fn old_pictures_are_forgotten_when_their_inputs_are_gone() {
     assert_eq!(prune(Duration::ZERO, &kept, 1), (0, None));
     assert_eq!(case.ledger.standing(&entry(&gone, &gone)).unwrap(), Standing::Unknown);
     assert_eq!(case.ledger.standing(&entry(&kept, &kept)).unwrap(), Standing::Done);
+}
+
+#[test]
+fn what_may_be_away_with_its_folder_is_not_forgotten() {
+    let case = Case::new();
+    let [away, there, like] = ["away/a.png", "there/a.png", "away.png"].map(|name| case.at(name));
+    for input in [&away, &there, &like] {
+        case.ledger.begin(&entry(input, input)).unwrap();
+    }
+    let folder = case.at("away");
+    let pruned = case.ledger.prune(Duration::ZERO, &[&folder], Path::new(""), 10).unwrap();
+    assert_eq!(pruned.forgotten, 2);
+    assert_eq!(case.ledger.report().unwrap().running, 1);
+    assert_eq!(case.ledger.prune(Duration::ZERO, &[], Path::new(""), 10).unwrap().forgotten, 1);
 }
 
 #[test]
@@ -251,7 +291,7 @@ fn what_never_ended_is_forgotten_when_its_input_is_gone() {
     case.ledger.not_retried(std::slice::from_ref(&retried)).unwrap();
     assert_eq!(case.ledger.report().unwrap().retrying, 0);
     case.ledger.refuse(&entry(&retried, &retried)).unwrap();
-    case.ledger.prune(Duration::from_secs(60), Path::new(""), 10).unwrap();
+    case.ledger.prune(Duration::from_secs(60), &[], Path::new(""), 10).unwrap();
     let report = case.ledger.report().unwrap();
     assert_eq!((report.done, report.retrying, report.running), (1, 0, 0));
 }
@@ -298,19 +338,86 @@ fn the_retries_that_are_next_are_named_first_and_not_all() {
 }
 
 #[test]
-fn a_ledger_of_the_version_before_is_brought_up_to_date_and_keeps_what_it_knows() {
-    let Case { folder, ledger } = Case::new();
-    let (input, state) = (folder.path().join("a.png"), folder.path().join("state"));
-    ledger.begin(&entry(&input, &input)).unwrap();
-    ledger.done(&input, &OUTCOME).unwrap();
-    let back = "ALTER TABLE picture DROP COLUMN again; PRAGMA user_version = 1;";
-    ledger.db.execute_batch(back).unwrap();
-    drop(ledger);
-    assert!(matches!(Ledger::read(&state), Err(LedgerError::OlderVersion(_))));
-    let (ledger, note) = Ledger::open(&state).unwrap();
-    assert_eq!(note, None);
-    assert_eq!(ledger.standing(&entry(&input, &input)).unwrap(), Standing::Done);
-    assert_eq!(Ledger::read(&state).unwrap().unwrap().report().unwrap().done, 1);
+fn the_sums_follow_every_change() {
+    let case = Case::new();
+    let [first, second, output] = ["a.jpg", "a.png", "a.out.png"].map(|name| case.at(name));
+    let of_rows = "SELECT state, count(*), coalesce(sum(bytes_out), 0) FROM picture GROUP BY state";
+    let kept = "SELECT * FROM total WHERE pictures <> 0 OR bytes_out <> 0";
+    let check =
+        |step: &str| assert_eq!(rows(&case.ledger.db, kept), rows(&case.ledger.db, of_rows), "{step}");
+    let does = |input: &PathBuf| {
+        case.ledger.begin(&entry(input, &output)).unwrap();
+        check("begun");
+        case.ledger.done(input, &OUTCOME).unwrap();
+        check("done");
+    };
+    does(&first);
+    does(&first);
+    does(&second);
+    case.ledger.begin(&entry(&first, &first)).unwrap();
+    check("begun again");
+    case.ledger.failed(&first, "broken", true).unwrap();
+    case.ledger.retried(&second, "no room", Duration::ZERO).unwrap();
+    check("failed");
+    case.ledger.not_retried(&[second]).unwrap();
+    check("not to be tried again");
+    case.ledger.forget(&first).unwrap();
+    check("forgotten");
+    assert!(rows(&case.ledger.db, kept).is_empty());
+}
+
+/// What a query finds, as texts.
+fn rows(db: &Connection, query: &str) -> Vec<String> {
+    let mut query = db.prepare(query).unwrap();
+    let columns = query.column_count();
+    let text = |row: &Row<'_>| {
+        let values = (0..columns).map(|column| row.get::<_, rusqlite::types::Value>(column));
+        values.map(|value| value.map(|value| format!("{value:?}"))).collect::<Result<String, _>>()
+    };
+    query.query_map([], text).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn a_report_looks_at_no_more_pictures_than_it_has_to() {
+    let case = Case::new();
+    let plan = |query: &str| rows(&case.ledger.db, &format!("EXPLAIN QUERY PLAN {query}")).concat();
+    let last = plan(report::LAST_DONE);
+    assert!(last.contains("SEARCH picture USING COVERING INDEX picture_by_end (state=?)"), "{last}");
+    let since = plan(&report::DONE_SINCE.replace("?1", "0"));
+    assert!(since.contains("COVERING INDEX picture_by_end (state=? AND finished>?)"), "{since}");
+}
+
+#[test]
+fn a_ledger_of_an_older_version_is_brought_up_to_date_and_keeps_what_it_knows() {
+    let second = "DROP TRIGGER picture_comes; DROP TRIGGER picture_goes; DROP TRIGGER picture_changes; DROP TABLE total;
+                  DROP INDEX picture_by_end; CREATE INDEX picture_by_end ON picture (state, finished);
+                  UPDATE picture SET settings = 'global'; DROP TABLE settings;";
+    let first = format!("{second} ALTER TABLE picture DROP COLUMN again;");
+    let made = "SELECT name, sql FROM sqlite_schema WHERE name <> 'picture' ORDER BY name";
+    for (version, back) in [(1, first.as_str()), (2, second)] {
+        let Case { folder, ledger } = Case::new();
+        let (input, state) = (folder.path().join("a.png"), folder.path().join("state"));
+        let new = rows(&ledger.db, made);
+        ledger.begin(&entry(&input, &input)).unwrap();
+        ledger.done(&input, &OUTCOME).unwrap();
+        ledger.db.execute_batch(&format!("{back} PRAGMA user_version = {version};")).unwrap();
+        drop(ledger);
+        assert!(matches!(Ledger::read(&state), Err(LedgerError::OlderVersion(_))));
+        let (ledger, note) = Ledger::open(&state).unwrap();
+        assert_eq!(note, None);
+        assert_eq!(rows(&ledger.db, made), new);
+        assert_eq!(
+            rows(&ledger.db, "SELECT text FROM settings WHERE id = (SELECT settings FROM picture)").len(),
+            1
+        );
+        let done = entry(&input, &input);
+        assert_eq!(ledger.standing(&done).unwrap(), Standing::Done);
+        assert_eq!(ledger.standing(&Entry { settings: "clahe", ..done }).unwrap(), Standing::Unknown);
+        ledger.retried(&input, "no room", Duration::from_secs(9)).unwrap();
+        ledger.done(&input, &OUTCOME).unwrap();
+        let report = Ledger::read(&state).unwrap().unwrap().report().unwrap();
+        assert_eq!((report.done, report.bytes_out, report.retrying), (1, 50, 0));
+    }
 }
 
 #[test]

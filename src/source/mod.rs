@@ -1,6 +1,7 @@
 //! Where pictures come from.
 
 pub mod filesystem;
+mod mounts;
 mod names;
 pub mod notifier;
 pub mod scan;

@@ -1,15 +1,32 @@
 //! The kernel's messages about watched folders, in the few words that matter here.
 
+mod watches;
+
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
-use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use self::watches::Watches;
 
 /// Messages that may wait. When more come, all of them count as lost, and the folders are listed instead.
 const WAITING: usize = 16 * 1024;
+/// What is read at once: some hundred messages, each up to a name's length and 17 bytes.
+const BUFFER: usize = 32 * 1024;
+/// How long nothing is read after the kernel refused to be.
+const REFUSED: Duration = Duration::from_secs(1);
 
 /// What happened to a path in a watched folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,32 +59,51 @@ pub enum NotWatched {
     /// The folder is no more.
     #[error("it is gone")]
     Gone,
+    /// The folder may not be read.
+    #[error("it may not be read")]
+    Denied,
     /// Something else.
     #[error("{0}")]
-    Other(notify::Error),
+    Other(io::Error),
+}
+
+impl From<Errno> for NotWatched {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::NOSPC => Self::Limit,
+            Errno::NOENT | Errno::NOTDIR => Self::Gone,
+            Errno::ACCESS => Self::Denied,
+            error => Self::Other(error.into()),
+        }
+    }
 }
 
 /// Watches single folders, not what is below them.
 #[derive(Debug)]
 pub struct Notifier {
-    watcher: RecommendedWatcher,
+    shared: Arc<Shared>,
     signals: Receiver<Signal>,
-    lost: Arc<AtomicBool>,
+    /// Its thread ends when this is closed.
+    _end: OwnedFd,
 }
 
 impl Notifier {
     /// Watches nothing yet. Fails with a sentence that names the remedy.
     pub fn new() -> Result<Self, String> {
-        let (sender, signals) = bounded(WAITING);
-        let lost = Arc::new(AtomicBool::new(false));
-        let mut listener = Listener { signals: sender, lost: Arc::clone(&lost), left: None };
-        let watcher = notify::recommended_watcher(move |event| listener.hear(event));
-        let watcher = watcher.map_err(|error| {
+        let kernel = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|error| {
             format!(
                 "the kernel gives no inotify instance ({error}); raise the limit: sysctl fs.inotify.max_user_instances=1024"
             )
         })?;
-        Ok(Self { watcher, signals, lost })
+        let (sender, signals) = bounded(WAITING);
+        let shared = Arc::new(Shared::new(kernel));
+        let mut listener = Listener { shared: Arc::clone(&shared), signals: sender, left: None };
+        let (ended, end) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| error.to_string())?;
+        thread::Builder::new()
+            .name("inotify".into())
+            .spawn(move || listener.listen(&ended))
+            .map_err(|error| format!("the system gives no thread ({error})"))?;
+        Ok(Self { shared, signals, _end: end })
     }
 
     /// The messages.
@@ -77,118 +113,179 @@ impl Notifier {
 
     /// Whether messages were lost since this was last asked.
     pub fn take_lost(&self) -> bool {
-        self.lost.swap(false, Ordering::Relaxed)
+        self.shared.lost.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether a file system with watched folders was unmounted since this was last asked.
+    pub fn take_unmounted(&self) -> bool {
+        self.shared.unmounted.swap(false, Ordering::Relaxed)
     }
 
     /// Watches a folder. One that is watched already is watched anew: it may be another folder by now.
-    pub fn watch(&mut self, folder: &Path) -> Result<(), NotWatched> {
-        let watched = self.watcher.watch(folder, RecursiveMode::NonRecursive);
-        watched.map_err(|error| match &error.kind {
-            ErrorKind::MaxFilesWatch => NotWatched::Limit,
-            ErrorKind::PathNotFound => NotWatched::Gone,
-            ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::NotFound => NotWatched::Gone,
-            _ => NotWatched::Other(error),
-        })
+    pub fn watch(&self, folder: &Path) -> Result<(), NotWatched> {
+        // What the kernel says of it waits until it has its name.
+        let mut watches = self.shared.watches();
+        let number = inotify::add_watch(&self.shared.kernel, folder, wanted())?;
+        if let Some(other) = watches.insert(number, folder) {
+            self.shared.end(other);
+        }
+        Ok(())
     }
+
+    /// Watches a folder and all below it no more.
+    pub fn leave(&self, folder: &Path) {
+        self.shared.leave(folder);
+    }
+}
+
+/// What the kernel is to tell: nothing of those who only open and read.
+fn wanted() -> WatchFlags {
+    let writing = WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
+    writing | WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ONLYDIR
+}
+
+/// What the thread that listens has in common with its owner.
+#[derive(Debug)]
+struct Shared {
+    kernel: OwnedFd,
+    watches: Mutex<Watches>,
+    lost: AtomicBool,
+    unmounted: AtomicBool,
+}
+
+impl Shared {
+    fn new(kernel: OwnedFd) -> Self {
+        let watches = Mutex::default();
+        Self { kernel, watches, lost: AtomicBool::new(false), unmounted: AtomicBool::new(false) }
+    }
+
+    fn watches(&self) -> MutexGuard<'_, Watches> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, number: i32) {
+        // The kernel may have ended it already.
+        let _ = inotify::remove_watch(&self.kernel, number);
+    }
+
+    /// Ends the watches of a folder and of all below it. Nobody else gets a watch meanwhile: the kernel would give the same
+    /// one to a folder that was moved, and it would be ended here.
+    fn leave(&self, folder: &Path) {
+        let mut watches = self.watches();
+        watches.remove_all(folder).into_iter().for_each(|number| self.end(number));
+    }
+}
+
+/// What the kernel says of a watch, or of a name in its folder.
+struct Told<'a> {
+    number: i32,
+    what: ReadFlags,
+    /// Connects the two names of a move.
+    cookie: u32,
+    name: Option<&'a OsStr>,
 }
 
 /// Passes on what the kernel says.
 struct Listener {
+    shared: Arc<Shared>,
     signals: Sender<Signal>,
-    lost: Arc<AtomicBool>,
-    /// The last name that was left, by the number of its move.
-    left: Option<(usize, PathBuf)>,
+    /// The last name that was left, by its move's cookie.
+    left: Option<(u32, PathBuf)>,
 }
 
 impl Listener {
-    fn hear(&mut self, event: notify::Result<Event>) {
-        let signal = match event {
-            Ok(event) if !event.need_rescan() => self.signal(event),
-            // The kernel's queue was full, or cannot be read.
-            _ => return self.lost.store(true, Ordering::Relaxed),
-        };
-        if let Some(signal) = signal
-            && let Err(TrySendError::Full(_)) = self.signals.try_send(signal)
-        {
-            // Waiting here would block the thread that `watch` waits for.
-            self.lost.store(true, Ordering::Relaxed);
+    /// Listens until the other end of a pipe is closed.
+    fn listen(&mut self, ended: &OwnedFd) {
+        let shared = Arc::clone(&self.shared);
+        let mut buffer = [MaybeUninit::uninit(); BUFFER];
+        let mut reader = inotify::Reader::new(&shared.kernel, &mut buffer);
+        while waits(&shared.kernel, ended) {
+            loop {
+                match reader.next() {
+                    Ok(event) => self.hear(&Told {
+                        number: event.wd(),
+                        what: event.events(),
+                        cookie: event.cookie(),
+                        name: event.file_name().map(|name| OsStr::from_bytes(name.to_bytes())),
+                    }),
+                    Err(Errno::AGAIN | Errno::INTR) => break,
+                    Err(_) => {
+                        self.lost();
+                        thread::sleep(REFUSED);
+                        break;
+                    }
+                }
+                if reader.is_buffer_empty() {
+                    break;
+                }
+            }
         }
     }
 
-    fn signal(&mut self, event: Event) -> Option<Signal> {
-        let number = event.tracker();
-        let path = event.paths.into_iter().next()?;
-        Some(match event.kind {
-            EventKind::Access(AccessKind::Close(AccessMode::Write)) => Signal::Closed(path),
-            EventKind::Create(CreateKind::Folder) => Signal::Folder(path),
-            EventKind::Create(_) => Signal::Created(path),
-            EventKind::Modify(ModifyKind::Data(_)) => Signal::Written(path),
-            EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
-                let left = self.left.take().filter(|(left, _)| Some(*left) == number);
-                Signal::Moved { to: path, from: left.map(|(_, from)| from) }
-            }
-            EventKind::Modify(ModifyKind::Name(RenameMode::From)) => {
-                self.left = number.map(|number| (number, path.clone()));
-                Signal::Gone(path)
-            }
-            EventKind::Remove(_) => Signal::Gone(path),
-            _ => return None,
+    fn lost(&self) {
+        self.shared.lost.store(true, Ordering::Relaxed);
+    }
+
+    fn hear(&mut self, told: &Told<'_>) {
+        if told.what.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return self.lost();
+        }
+        if let Some(signal) = self.signal(told)
+            && let Err(TrySendError::Full(_)) = self.signals.try_send(signal)
+        {
+            // Waiting here would have the kernel's queue be full instead.
+            self.lost();
+        }
+    }
+
+    fn signal(&mut self, told: &Told<'_>) -> Option<Signal> {
+        let is = |what| told.what.contains(what);
+        // The kernel has ended the watch, or is about to.
+        if is(ReadFlags::UNMOUNT) {
+            self.shared.watches().remove(told.number)?;
+            self.shared.unmounted.store(true, Ordering::Relaxed);
+            return None;
+        }
+        if is(ReadFlags::IGNORED) {
+            return self.shared.watches().remove(told.number).map(Signal::Gone);
+        }
+        let path = self.shared.watches().folder(told.number)?.join(told.name?);
+        let is_folder = is(ReadFlags::ISDIR);
+        if is(ReadFlags::DELETE) || is(ReadFlags::MOVED_FROM) {
+            // A folder, or a link that led to one. Whatever is there by now is watched when the kernel has told of it.
+            self.shared.leave(&path);
+        }
+        Some(if is(ReadFlags::CLOSE_WRITE) {
+            Signal::Closed(path)
+        } else if is(ReadFlags::CREATE) {
+            if is_folder { Signal::Folder(path) } else { Signal::Created(path) }
+        } else if is(ReadFlags::MODIFY) {
+            Signal::Written(path)
+        } else if is(ReadFlags::MOVED_TO) {
+            let left = self.left.take().filter(|(cookie, _)| *cookie == told.cookie);
+            Signal::Moved { to: path, from: left.map(|(_, from)| from) }
+        } else if is(ReadFlags::MOVED_FROM) {
+            self.left = Some((told.cookie, path.clone()));
+            Signal::Gone(path)
+        } else if is(ReadFlags::DELETE) {
+            Signal::Gone(path)
+        } else {
+            return None;
         })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::time::Duration;
-
-    fn next(notifier: &Notifier) -> Signal {
-        notifier.signals().recv_timeout(Duration::from_secs(5)).unwrap()
-    }
-
-    #[test]
-    fn what_happens_to_files_and_folders_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join("watched").join(name);
-        let elsewhere = folder.path().join("elsewhere");
-        fs::create_dir(at("")).unwrap();
-        let mut notifier = Notifier::new().unwrap();
-        notifier.watch(&folder.path().join("watched")).unwrap();
-        fs::write(at("a"), "x").unwrap();
-        assert_eq!(next(&notifier), Signal::Created(at("a")));
-        assert_eq!(next(&notifier), Signal::Written(at("a")));
-        assert_eq!(next(&notifier), Signal::Closed(at("a")));
-        fs::rename(at("a"), at("b")).unwrap();
-        assert_eq!(next(&notifier), Signal::Gone(at("a")));
-        assert_eq!(next(&notifier), Signal::Moved { to: at("b"), from: Some(at("a")) });
-        fs::rename(at("b"), &elsewhere).unwrap();
-        assert_eq!(next(&notifier), Signal::Gone(at("b")));
-        fs::rename(&elsewhere, at("b")).unwrap();
-        assert_eq!(next(&notifier), Signal::Moved { to: at("b"), from: None });
-        fs::read(at("b")).unwrap();
-        fs::create_dir(at("c")).unwrap();
-        assert_eq!(next(&notifier), Signal::Folder(at("c")));
-        fs::remove_file(at("b")).unwrap();
-        assert_eq!(next(&notifier), Signal::Gone(at("b")));
-        assert!(!notifier.take_lost());
-    }
-
-    #[test]
-    fn messages_beyond_the_queue_count_as_lost() {
-        let (signals, _signals) = bounded(1);
-        let lost = Arc::new(AtomicBool::new(false));
-        let mut listener = Listener { signals, lost: Arc::clone(&lost), left: None };
-        let event = || Event::new(EventKind::Create(CreateKind::File)).add_path("a".into());
-        listener.hear(Ok(event()));
-        assert!(!lost.load(Ordering::Relaxed));
-        listener.hear(Ok(event()));
-        assert!(lost.load(Ordering::Relaxed));
-    }
-
-    #[test]
-    fn a_folder_that_is_not_there_is_told_from_other_trouble() {
-        let mut notifier = Notifier::new().unwrap();
-        assert!(matches!(notifier.watch(Path::new("/nowhere/at/all")), Err(NotWatched::Gone)));
+/// Waits for messages. Returns whether there are any, and nobody ended it.
+fn waits(kernel: &OwnedFd, ended: &OwnedFd) -> bool {
+    loop {
+        let mut both = [PollFd::new(kernel, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+        match poll(&mut both, None) {
+            Err(Errno::INTR) => {}
+            // Nothing ever comes through the pipe.
+            _ => return both[1].revents().is_empty(),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
@@ -115,6 +116,13 @@ type Modified = (i64, i64);
 
 fn modified(metadata: &Metadata) -> Modified {
     (metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// When an input was changed last. Where it bears a time to come, that is when the system saw the last change of the file.
+fn changed(metadata: &Metadata) -> Modified {
+    let is_to_come = metadata.modified().is_ok_and(|time| time > SystemTime::now());
+    let seen = (metadata.ctime(), metadata.ctime_nsec());
+    if is_to_come { seen.min(modified(metadata)) } else { modified(metadata) }
 }
 
 fn identity(metadata: &Metadata) -> Identity {
@@ -233,7 +241,7 @@ impl Search<'_> {
             below: below.to_owned(),
             named,
             identity: identity(metadata),
-            modified: modified(metadata),
+            modified: changed(metadata),
         });
     }
 
@@ -274,6 +282,16 @@ struct Candidate {
     output: PathBuf,
 }
 
+impl Candidate {
+    /// What tells it from other ways to its file: its output; where it has none, its own path, however that was written.
+    fn place(&self) -> PathBuf {
+        if !self.output.as_os_str().is_empty() {
+            return self.output.clone();
+        }
+        std::path::absolute(&self.found.input).unwrap_or_else(|_| self.found.input.clone())
+    }
+}
+
 /// Turns candidates into jobs, skips and refusals.
 fn settle(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mut Plan) {
     let candidates = without_repeats(candidates);
@@ -300,12 +318,13 @@ fn settle(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mu
 }
 
 /// Keeps the first of several ways to the same file with the same output: `inbox inbox/a.png` means each picture once.
-/// A file that is named in any of them stays named.
+/// Where there are no outputs, links to one file are pictures of their own, as they are where each has its output. A file that
+/// is named in any of the ways stays named.
 fn without_repeats(candidates: Vec<Candidate>) -> Vec<Candidate> {
     let mut seen: HashMap<(Identity, PathBuf), usize> = HashMap::with_capacity(candidates.len());
     let mut kept: Vec<Candidate> = Vec::with_capacity(candidates.len());
     for candidate in candidates {
-        let key = (candidate.found.identity, candidate.output.clone());
+        let key = (candidate.found.identity, candidate.place());
         match seen.get(&key) {
             Some(&first) => kept[first].found.named |= candidate.found.named,
             None => {

@@ -13,13 +13,16 @@ pub struct Selection {
     exclude: GlobSet,
     /// Whether links to folders are entered.
     pub follow_links: bool,
+    /// Whether a glob of `include` looks like a list: it has a comma, not between braces.
+    pub commas: bool,
 }
 
 impl Selection {
     /// Builds the matchers. An empty `include` includes everything. Fails with a sentence that names the glob.
     pub fn new(include: &[String], exclude: &[String], follow_links: bool) -> Result<Self, String> {
         let included = if include.is_empty() { None } else { Some(globs(include)?) };
-        Ok(Self { include: included, exclude: globs(exclude)?, follow_links })
+        let commas = include.iter().any(|glob| is_list(glob));
+        Ok(Self { include: included, exclude: globs(exclude)?, follow_links, commas })
     }
 
     /// Whether a file below an input folder is taken, as far as its own path goes.
@@ -31,6 +34,14 @@ impl Selection {
     pub fn enters_folder(&self, below: &Path) -> bool {
         !self.exclude.is_match(below)
     }
+}
+
+fn is_list(glob: &str) -> bool {
+    let mut depth = 0_i32;
+    glob.chars().any(|char| {
+        depth += i32::from(char == '{') - i32::from(char == '}');
+        char == ',' && depth == 0
+    })
 }
 
 fn globs(patterns: &[String]) -> Result<GlobSet, String> {
@@ -95,6 +106,16 @@ mod tests {
         assert!(!both.enters_folder(Path::new("a/cache")));
         assert!(both.enters_folder(Path::new("a/caches")));
         assert!(both.takes_file(Path::new("a/b.png")));
+    }
+
+    #[test]
+    fn a_glob_with_commas_looks_like_a_list_but_not_between_braces() {
+        for (glob, commas) in
+            [("*.png,*.jpg", true), ("*.{png,jpg}", false), ("*.{a,b},c", true), ("*", false)]
+        {
+            assert_eq!(selection(&[glob], &[]).commas, commas, "{glob}");
+        }
+        assert!(!selection(&[], &["a,b"]).commas);
     }
 
     #[test]

@@ -4,8 +4,11 @@
 //! when a folder comes back, and at an interval. On file systems that other machines write to there are listings alone.
 //! A folder is watched first and listed after, so that nothing can fall between.
 
+mod root;
+
 use std::collections::VecDeque;
 use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,15 +17,14 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam_channel::{Receiver, never};
 use walkdir::WalkDir;
 
+use self::root::{NO_FOLDER, POLL, Root, identity};
 use super::Selection;
-use super::filesystem::FileSystem;
+use super::mounts::Mounts;
 use super::notifier::{NotWatched, Notifier, Signal};
 use super::settle::{Seen, Settle};
 use super::stamp::Stamp;
 use crate::paths::Shown;
 
-/// How often a folder on a shared file system is listed, unless the user says.
-const POLL: Duration = Duration::from_secs(5);
 /// How often it is looked whether the watched folders themselves are there.
 const CHECK: Duration = Duration::from_secs(1);
 /// What is done in one turn, so that messages never wait for a long listing.
@@ -40,24 +42,6 @@ pub struct Options {
     pub rescan: Duration,
     /// List at this interval and do without messages.
     pub poll: Option<Duration>,
-}
-
-/// Device and inode number: which folder a name leads to.
-type Identity = (u64, u64);
-
-/// A folder that the user wants watched.
-#[derive(Debug)]
-struct Root {
-    path: PathBuf,
-    /// Which folder was listed last; none while there is none.
-    identity: Option<Identity>,
-    file_system: FileSystem,
-    polled: bool,
-    next_listing: Instant,
-    /// A listing is under way or waits to be.
-    listing: bool,
-    /// Another one has to follow it.
-    again: bool,
 }
 
 /// A listing of a folder and all below.
@@ -90,9 +74,9 @@ pub struct Watch {
     options: Options,
     roots: Vec<Root>,
     notifier: Option<Notifier>,
+    mounts: Mounts,
     walks: VecDeque<Walk>,
     next_check: Instant,
-    short_of_watches: bool,
     notes: Vec<Note>,
     leftovers: Vec<PathBuf>,
 }
@@ -111,9 +95,9 @@ impl Watch {
             options,
             roots,
             notifier,
+            mounts: Mounts::new(),
             walks: VecDeque::new(),
             next_check: now,
-            short_of_watches: false,
             notes,
             leftovers: Vec::new(),
         }
@@ -251,6 +235,11 @@ impl Watch {
             Err(_) => {
                 settle.gone(&path);
                 settle.gone_below(&path);
+                // One that is made anew may have the number of the one that went, but has no watch.
+                for root in self.roots.iter_mut().filter(|root| root.path == path && root.identity.is_some())
+                {
+                    root.identity = Some(NO_FOLDER);
+                }
             }
         }
     }
@@ -275,15 +264,42 @@ impl Watch {
 
     /// Lists a folder that appeared below a watched one.
     fn enter(&mut self, folder: PathBuf) {
+        // Watched folders below it lost their watches with the one that had its name, and no listing of another may come to them.
+        for number in 0..self.roots.len() {
+            if self.roots[number].path.starts_with(&folder) && self.roots[number].path != folder {
+                self.list(number);
+            }
+        }
         let Some(root) = self.way_to(&folder) else { return };
         if folder == self.roots[root].path {
             return self.list(root);
         }
+        self.queue(root, folder);
+    }
+
+    /// Has a folder listed after those that wait, unless the listing of one of them will come to it anyway.
+    fn queue(&mut self, root: usize, folder: PathBuf) {
+        if self.roots[root].awaits(&folder) {
+            return;
+        }
+        self.roots[root].waiting.insert(folder.clone());
         self.walks.push_back(Walk { root, folder, entries: None });
+    }
+
+    fn has_other_mounts(&mut self) -> bool {
+        let Some(notifier) = &self.notifier else { return false };
+        let folders = self.roots.iter().map(|root| root.path.as_path());
+        // Either can be told first.
+        self.mounts.changed(folders) | notifier.take_unmounted()
     }
 
     /// Looks whether the watched folders are there, and which are to be listed.
     fn check(&mut self, settle: &mut Settle, now: Instant) {
+        if self.has_other_mounts() {
+            self.notes
+                .push(Note::Fine("file systems were mounted or unmounted; all folders are listed".into()));
+            self.roots.iter_mut().for_each(|root| root.next_listing = now);
+        }
         for number in 0..self.roots.len() {
             let root = &mut self.roots[number];
             let found =
@@ -295,6 +311,7 @@ impl Watch {
                         Shown(&root.path)
                     )));
                     settle.gone_below(&root.path);
+                    self.notifier.iter().for_each(|notifier| notifier.leave(&root.path));
                 }
                 root.identity = found;
                 root.next_listing = now;
@@ -305,7 +322,7 @@ impl Watch {
                 }
             }
             if root.identity.is_some() && root.next_listing <= now {
-                root.next_listing = now + interval(&self.options, root.polled, self.short_of_watches);
+                root.next_listing = now + root.interval(&self.options);
                 self.list(number);
             }
         }
@@ -314,10 +331,11 @@ impl Watch {
     fn list(&mut self, number: usize) {
         let root = &mut self.roots[number];
         if root.listing {
-            root.again = true;
+            root.again |= !root.awaits(&root.path);
         } else {
             root.listing = true;
-            self.walks.push_back(Walk { root: number, folder: root.path.clone(), entries: None });
+            let folder = root.path.clone();
+            self.queue(number, folder);
         }
     }
 
@@ -325,22 +343,22 @@ impl Watch {
     fn walk(&mut self, settle: &mut Settle, known: Known<'_>, now: Instant) {
         let Some(mut walk) = self.walks.pop_front() else { return };
         let follow = self.options.selection.follow_links;
-        let mut entries = walk
-            .entries
-            .take()
-            .unwrap_or_else(|| WalkDir::new(&walk.folder).follow_links(follow).into_iter());
+        let mut entries = walk.entries.take().unwrap_or_else(|| {
+            self.begun(&walk);
+            WalkDir::new(&walk.folder).follow_links(follow).into_iter()
+        });
         for _ in 0..ENTRIES_A_TURN {
             match entries.next() {
                 // A watched folder can itself be a link, and is one to walkdir.
                 Some(Ok(entry)) if entry.file_type().is_dir() || entry.depth() == 0 => {
                     if self.enters(entry.path(), &self.roots[walk.root].path) {
-                        self.watch(entry.path(), walk.root);
+                        self.watch(entry.path(), walk.root, now);
                     } else {
                         entries.skip_current_dir();
                     }
                 }
                 Some(Ok(entry)) => self.found(entry.path(), settle, known, now),
-                Some(Err(error)) => self.unreadable(&error),
+                Some(Err(error)) => self.not_listed(&error, &walk),
                 None => return self.walked(&walk),
             }
         }
@@ -348,10 +366,21 @@ impl Watch {
         self.walks.push_front(walk);
     }
 
+    fn begun(&mut self, walk: &Walk) {
+        let root = &mut self.roots[walk.root];
+        root.waiting.remove(&walk.folder);
+        if walk.folder == root.path {
+            root.begin();
+        }
+    }
+
     fn walked(&mut self, walk: &Walk) {
         let root = &mut self.roots[walk.root];
         if walk.folder == root.path {
-            root.listing = false;
+            if root.end() {
+                let note = format!("all folders in {} are watched again", Shown(&root.path));
+                self.notes.push(Note::Fine(note));
+            }
             if std::mem::take(&mut root.again) {
                 self.list(walk.root);
             }
@@ -384,44 +413,39 @@ impl Watch {
             && !self.options.excluded.iter().any(|excluded| same_folder(excluded, folder))
     }
 
-    fn watch(&mut self, folder: &Path, root: usize) {
-        let Some(notifier) = self.notifier.as_mut().filter(|_| !self.roots[root].polled) else { return };
+    fn watch(&mut self, folder: &Path, root: usize, now: Instant) {
+        let Some(notifier) = self.notifier.as_ref().filter(|_| !self.roots[root].polled) else { return };
         match notifier.watch(folder) {
-            Ok(()) | Err(NotWatched::Gone) => {}
-            Err(NotWatched::Limit) if self.short_of_watches => {}
-            Err(why) => {
-                self.short_of_watches |= matches!(why, NotWatched::Limit);
-                let often = interval(&self.options, false, self.short_of_watches).as_secs();
-                let note = format!("{}: {why}; it is listed every {often} s instead", Shown(folder));
-                self.notes.push(Note::Trouble(note));
-            }
+            // Its listing says what cannot be read.
+            Ok(()) | Err(NotWatched::Gone | NotWatched::Denied) => {}
+            Err(why) => self.not_watched(folder, root, &why, now),
         }
     }
 
-    fn unreadable(&mut self, error: &walkdir::Error) {
-        let gone = error.io_error().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-        if !gone && error.loop_ancestor().is_none() {
-            self.notes.push(Note::Trouble(format!("not listed: {error}")));
-        }
-    }
-}
-
-impl Root {
-    fn new(path: PathBuf, now: Instant) -> Self {
-        Self {
-            path,
-            identity: None,
-            file_system: FileSystem { shared: false, lasting_inodes: true },
-            polled: false,
-            next_listing: now,
-            listing: false,
-            again: false,
+    fn not_watched(&mut self, folder: &Path, root: usize, why: &NotWatched, now: Instant) {
+        // The limit is one for all folders, and said once.
+        let is_known = self.roots.iter().any(Root::is_short_of_watches);
+        let root = &mut self.roots[root];
+        let is_news = if matches!(why, NotWatched::Limit) {
+            root.met_limit(&self.options, now);
+            !is_known
+        } else {
+            root.met_closed(folder)
+        };
+        if is_news {
+            let often = root.interval(&self.options).as_secs();
+            let note = format!("{}: {why}; it is listed every {often} s instead", Shown(folder));
+            self.notes.push(Note::Trouble(note));
         }
     }
 
-    fn get_to_know(&mut self, without_messages: bool) {
-        self.file_system = FileSystem::of(&self.path).unwrap_or(self.file_system);
-        self.polled = without_messages || self.file_system.shared;
+    fn not_listed(&mut self, error: &walkdir::Error, walk: &Walk) {
+        // Links that lead back have no such error.
+        let Some(why) = error.io_error().filter(|why| why.kind() != ErrorKind::NotFound) else { return };
+        let path = error.path().unwrap_or(&walk.folder);
+        if self.roots[walk.root].met_closed(path) {
+            self.notes.push(Note::Trouble(format!("not listed: {}: {why}", Shown(path))));
+        }
     }
 }
 
@@ -430,26 +454,12 @@ fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
     Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
 }
 
-/// How often a folder is listed.
-fn interval(options: &Options, polled: bool, short_of_watches: bool) -> Duration {
-    match options.poll {
-        Some(poll) => poll,
-        None if polled => POLL,
-        None if short_of_watches => options.rescan.min(POLL * 6),
-        None => options.rescan,
-    }
-}
-
 fn seen(metadata: &Metadata, root: &Root) -> Seen {
     let stamp = Stamp::of(metadata, root.file_system.lasting_inodes);
     let own_clock = !root.file_system.shared;
     let age = metadata.modified().ok().filter(|_| own_clock);
     let age = age.map(|modified| SystemTime::now().duration_since(modified).unwrap_or_default());
     Seen { stamp, age }
-}
-
-fn identity(metadata: &Metadata) -> Identity {
-    (metadata.dev(), metadata.ino())
 }
 
 /// Whether a link leads to a folder that it lies in, as a walk that starts below that cannot know.

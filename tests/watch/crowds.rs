@@ -57,6 +57,34 @@ fn what_the_kernel_forgot_to_tell_is_found() {
     assert_eq!(times_done(&service.log(), "folder/last.pgm"), 1);
 }
 
+/// How many folders a process watches.
+fn watches(pid: u32) -> usize {
+    let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let told = files.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
+    told.map(|told| told.lines().filter(|line| line.starts_with("inotify ")).count()).sum()
+}
+
+#[test]
+fn many_folders_that_go_at_once_keep_nothing_waiting() {
+    const FOLDERS: usize = 5_000;
+    let place = Place::new();
+    for number in 0..FOLDERS {
+        fs::create_dir_all(place.path(format!("in/{}/{number}", number / 500))).unwrap();
+    }
+    let service = Service::start(&place, "");
+    wait("all watches", || watches(service.pid()) > FOLDERS);
+    for entry in fs::read_dir(place.path("in")).unwrap() {
+        fs::remove_dir_all(entry.unwrap().path()).unwrap();
+    }
+    let gone = Instant::now();
+    drop_in(&place, "new/a.pgm", DULL);
+    wait("the picture that came after", || place.path("out/new/a.pgm").exists());
+    // It takes a second; minutes where each folder is looked for among all.
+    assert!(gone.elapsed() < Duration::from_secs(20), "{:?}", gone.elapsed());
+    wait("the watches to end", || watches(service.pid()) == 2);
+    assert_eq!(service.stop(), Some(0));
+}
+
 /// Memory in kB, file descriptors and threads of a process.
 fn takes(pid: u32) -> (u64, usize, usize) {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -247,8 +247,14 @@ fn the_configuration_can_be_reloaded() {
     wait("the output", || is_bright(&place, "a.pgm"));
     place.file("my.toml", "after = 'delete'\nthreads = 7\n");
     service.signal(Signal::HUP);
-    wait("the reload", || service.log().contains("a restart is needed for the changes to threads"));
+    wait("the reload", || service.log().contains("a restart is needed for the changes to threads\n"));
     wait("the input to be removed", || !place.path("in/a.pgm").exists());
+    place
+        .file("my.toml", "quality = 50\nmax-pixels = 100\ntile-size = 64\noverwrite = true\nsettle = '1s'\n");
+    service.signal(Signal::HUP);
+    let all = "a restart is needed for the changes to max-pixels, quality, tile-size\n";
+    wait("every key to be named", || service.log().contains(all));
+    assert!(service.log().contains("overwrite = true has no effect in a service"));
     place.file("my.toml", "after = 'burn'\n");
     service.signal(Signal::HUP);
     wait("the mistake to be named", || service.log().contains("is not reloaded"));

@@ -36,6 +36,21 @@ fn an_input_that_comes_back_does_not_count_as_done_by_anothers_output() {
 }
 
 #[test]
+fn what_never_passes_is_said_aloud_once() {
+    let place = Place::with(&["in/a.pgm", "in/a.pnm"]);
+    let service = Service::start(&place, "--format png");
+    let tries = || {
+        let log = service.log();
+        let tries = log.lines().filter(|line| line.contains("tried again in "));
+        tries.map(str::to_owned).collect::<Vec<_>>()
+    };
+    wait("two refusals", || tries().len() >= 2);
+    let is_loud = |line: &String| line.contains(" INFO ");
+    assert!(tries().iter().take(2).map(is_loud).eq([true, false]), "{:?}", tries());
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn work_goes_on_with_a_new_ledger_where_one_turns_out_to_be_damaged() {
     let place = Place::with(&["in/a.pgm"]);
     let damage = || {
@@ -53,6 +68,28 @@ fn work_goes_on_with_a_new_ledger_where_one_turns_out_to_be_damaged() {
     assert!(service.log().contains("ledger.broken-"), "{}", service.log());
     assert_eq!(service.stop(), Some(0));
     assert_eq!(run().exits(0).json()["done"], 0);
+}
+
+#[test]
+fn what_is_long_gone_is_forgotten_although_another_folder_is_missing() {
+    let place = Place::with(&["in/a.pgm", "other/b.pgm"]);
+    place.run("in other --out out --resume").exits(0);
+    let ledger = rusqlite::Connection::open(place.path("out/.histeqd/ledger.sqlite")).unwrap();
+    ledger.execute("UPDATE picture SET started = 1, finished = 1", []).unwrap();
+    drop(ledger);
+    fs::remove_file(place.path("in/a.pgm")).unwrap();
+    fs::rename(place.path("other"), place.path("away")).unwrap();
+    let service = Service::spawn(&place, &mut place.histeqd("--watch in other --out out"));
+    wait("the gone one to be forgotten", || service.log().contains("forgot 1 pictures"));
+    fs::rename(place.path("away"), place.path("other")).unwrap();
+    wait("the folder to be back", || service.log().matches("INFO watching ").count() == 2);
+    assert_eq!(service.stop(), Some(0));
+    let told = place.run("status out --json").exits(0).json();
+    assert_eq!(
+        (&told["done"], &told["last_hour"]),
+        (&1.into(), &0.into()),
+        "known, and not done again: {told}"
+    );
 }
 
 #[test]
@@ -95,6 +132,54 @@ fn an_archive_that_takes_nothing_is_tried_again() {
     assert_eq!(service.stop(), Some(0));
 }
 
+/// A service in a mount namespace of its own; `first` is run before it, and `then` once there is a file `go`.
+fn with_mounts(place: &Place, first: &str, then: &str) -> Option<Service> {
+    fs::create_dir_all(place.path("in/card")).unwrap();
+    let script = format!(
+        "{first} || exit 99; (while [ ! -e go ]; do kill -0 $$ || exit; sleep 0.05; done; {then}) & \
+         exec '{}' --watch in --out out --verbose",
+        binary()
+    );
+    let service = Service::spawn(place, &mut place.with_mounts(&script));
+    let log = || service.log();
+    wait("the mount", || {
+        log().contains("watching ") || log().contains("unshare:") || log().contains("mount:")
+    });
+    if !log().contains("watching ") {
+        skipped(format_args!("no mounts of our own here: {}", log()));
+        return None;
+    }
+    Some(service)
+}
+
+#[test]
+fn what_is_mounted_below_a_watched_folder_is_found() {
+    let place = Place::with(&["a.pgm"]);
+    let then = "mount -t tmpfs none in/card && cp a.pgm in/card/a.pgm";
+    let Some(service) = with_mounts(&place, "mount -t tmpfs none in/card && umount in/card", then) else {
+        return;
+    };
+    place.file("go", "");
+    wait("the output", || place.path("out/card/a.pgm").exists());
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn a_watched_folder_that_is_mounted_anew_at_once_is_watched_on() {
+    let place = Place::with(&["a.pgm"]);
+    let first = "mount -t tmpfs none in";
+    let then = format!(
+        "until umount in; do sleep 0.05; done; {first} && touch gone && while [ -e gone ]; do sleep 0.05; done; cp a.pgm in"
+    );
+    let Some(service) = with_mounts(&place, first, &then) else { return };
+    place.file("go", "");
+    wait("the other mount", || place.path("gone").exists());
+    wait("it to be noticed", || service.log().contains("mounted or unmounted"));
+    fs::remove_file(place.path("gone")).unwrap();
+    wait("the output", || place.path("out/a.pgm").exists());
+    assert_eq!(service.stop(), Some(0));
+}
+
 #[test]
 fn a_full_disk_is_waited_for() {
     let place = Place::new();
@@ -120,6 +205,7 @@ fn a_full_disk_is_waited_for() {
         drop_in(&place, name, content);
     }
     wait("the full disk to be noticed", || log().contains("nothing more is begun until this has passed"));
+    assert!(log().contains("; make room\n") && !log().contains("same command"), "{}", log());
     // The mount is seen by nobody else, but through the process.
     let out = PathBuf::from(format!("/proc/{}/root", service.pid()))
         .join(place.path("out").strip_prefix("/").unwrap());

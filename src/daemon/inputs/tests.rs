@@ -76,7 +76,7 @@ fn an_input_that_is_another_by_now_stays() {
 fn what_is_put_back_comes_from_the_name_that_the_watch_knows() {
     let case = Case::new();
     fs::write(case.at("a.png"), "another input").unwrap();
-    let mut notifier = Notifier::new().unwrap();
+    let notifier = Notifier::new().unwrap();
     notifier.watch(case.folder.path()).unwrap();
     let back = Signal::Moved { to: case.at("a.png"), from: Some(case.at(".histeqd-done-a.png")) };
     let next = || notifier.signals().recv_timeout(Duration::from_secs(5)).ok();

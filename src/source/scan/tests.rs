@@ -188,6 +188,17 @@ fn what_is_done_is_skipped_until_the_input_is_newer() {
 }
 
 #[test]
+fn an_input_of_a_time_to_come_is_done_until_it_changes() {
+    let case = Case::new(&["in/a.png"]);
+    let open = |name| fs::File::options().write(true).open(case.path(name)).unwrap();
+    open("in/a.png").set_modified(SystemTime::now() + Duration::from_secs(10_000)).unwrap();
+    case.file("out/a.png");
+    assert_eq!(case.scan(&["in"], "out").skipped, ["in/a.png: AlreadyDone"]);
+    open("out/a.png").set_modified(SystemTime::now() - Duration::from_secs(10)).unwrap();
+    assert_eq!(case.scan(&["in"], "out").only_jobs().len(), 1, "it was changed since");
+}
+
+#[test]
 fn links_to_files_are_taken_and_links_to_folders_only_when_followed() {
     let mut case = Case::new(&["in/a.png", "more/b.png"]);
     case.link("more", "in/folder");

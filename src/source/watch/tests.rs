@@ -1,8 +1,10 @@
 use super::*;
 use crate::source::settle::{Counts, Ending, Ready};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 const REST: Duration = Duration::from_millis(50);
@@ -250,6 +252,21 @@ fn a_watched_folder_may_go_and_come_back() {
     assert_eq!(case.done(), ["c.png"]);
 }
 
+/// Some file systems give a new folder the number of the one that went.
+#[test]
+fn a_watched_folder_that_went_is_another_when_it_is_back() {
+    let mut case = Case::new();
+    case.run();
+    let before = case.watch.roots[0].identity;
+    assert!(before.is_some());
+    let (signals, inbox) = (case.watch.signals().clone(), case.at(""));
+    fs::remove_dir(&inbox).unwrap();
+    let gone = signals.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert!(matches!(gone, Signal::Gone(_)), "{gone:?}");
+    case.watch.turn(Some(gone), &mut case.settle, &mut |_, _, _| false, Instant::now());
+    assert_ne!(case.watch.roots[0].identity, before);
+}
+
 #[test]
 fn lost_messages_lead_to_a_listing() {
     let mut case = Case::new();
@@ -307,4 +324,93 @@ fn leftovers_of_a_removal_are_named_and_not_taken() {
     case.write(".histeqd-done-a.png");
     assert_eq!(case.done(), [""; 0]);
     assert_eq!(case.watch.take_leftovers(), [case.at(".histeqd-done-a.png")]);
+}
+
+#[test]
+fn folders_without_a_watch_are_listed_soon_and_until_they_have_one() {
+    let mut case = Case::new();
+    case.write("a.png");
+    assert_eq!(case.done(), ["a.png"]);
+    let (begin, seconds) = (Instant::now(), Duration::from_secs);
+    let limit = NotWatched::Limit;
+    case.watch.not_watched(&case.at("deep"), 0, &limit, begin);
+    case.watch.not_watched(&case.at("deeper"), 0, &limit, begin);
+    let listed_at = |case: &mut Case, at| {
+        case.watch.check(&mut case.settle, begin + seconds(at));
+        let is_listed = !case.watch.is_listed();
+        while !case.watch.is_listed() {
+            case.watch.walk(&mut case.settle, &mut |_, _, _| false, begin + seconds(at));
+        }
+        is_listed
+    };
+    let notes = case.watch.take_notes();
+    let about_limit = |note: &&Note| matches!(note, Note::Trouble(why) if why.contains("max_user_watches"));
+    assert_eq!(notes.iter().filter(about_limit).count(), 1, "{notes:?}");
+    assert_eq!(
+        [29, 30, 59, 60, 89, 3659, 3660].map(|at| listed_at(&mut case, at)),
+        [false, true, false, true, false, false, true]
+    );
+    let again = format!("all folders in {} are watched again", case.at("").display());
+    assert_eq!(case.watch.take_notes(), [Note::Fine(again.replace("/ ", " "))]);
+}
+
+/// Has permissions mean something to this thread, whoever runs it.
+fn without_privileges() {
+    let mut sets = capabilities(None).unwrap();
+    sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+    set_capabilities(None, sets).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_listed_is_named_once_until_it_can_be() {
+    without_privileges();
+    let mut case = Case::new();
+    let closed = case.at("lost\nfound");
+    case.write("lost\nfound/a.png");
+    let allow = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
+    let list = |case: &mut Case| {
+        case.watch.list_all(Instant::now());
+        case.run();
+        let notes = case.watch.take_notes().into_iter();
+        let troubles = notes.filter_map(|note| if let Note::Trouble(why) = note { Some(why) } else { None });
+        troubles.collect::<Vec<_>>()
+    };
+    let named = format!("not listed: {}: Permission denied (os error 13)", Shown(&closed));
+    assert!(named.contains("/lost\\nfound\": "), "{named}");
+    allow(0o000);
+    assert_eq!(list(&mut case).concat(), named);
+    assert_eq!(list(&mut case), [""; 0]);
+    allow(0o700);
+    assert_eq!(list(&mut case), [""; 0]);
+    assert_eq!(case.done(), ["lost\nfound/a.png"]);
+    allow(0o000);
+    assert_eq!(list(&mut case), [named]);
+    allow(0o700);
+}
+
+#[test]
+fn a_folder_that_is_renamed_to_and_fro_is_listed_once_more() {
+    let mut case = Case::new();
+    for number in 0..=ENTRIES_A_TURN {
+        case.write(&format!("a/{number}.png"));
+    }
+    case.write("a/b/c.png");
+    assert_eq!(case.done().len(), ENTRIES_A_TURN + 2);
+    let rename = |case: &mut Case| {
+        for _ in 0..100 {
+            case.watch.enter(case.at("a"));
+            case.watch.enter(case.at("a/b"));
+        }
+        case.watch.walks.len()
+    };
+    assert_eq!(rename(&mut case), 1);
+    case.turn();
+    assert_eq!(rename(&mut case), 2, "one is under way, and may have passed what was renamed");
+    case.watch.list_all(Instant::now());
+    case.turn();
+    case.watch.enter(case.at("d"));
+    assert_eq!(case.watch.walks.iter().filter(|walk| walk.folder == case.at("")).count(), 1);
+    assert!(!case.watch.walks.iter().any(|walk| walk.folder == case.at("d")));
+    case.run();
+    assert!(case.watch.is_listed() && case.watch.roots[0].waiting.is_empty());
 }

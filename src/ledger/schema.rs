@@ -1,0 +1,43 @@
+//! The ledger's tables, and how those of older versions become ones of this.
+
+use rusqlite::Connection;
+
+/// Goes up with every change of the tables.
+pub(super) const VERSION: i32 = 3;
+/// The version of a database without tables.
+const NONE: i32 = 0;
+const TABLES: &str =
+    concat!(include_str!("schema.sql"), include_str!("settings.sql"), include_str!("report.sql"));
+/// What makes a ledger of version 1 one of version 2, and so on.
+const UPDATES: [&str; VERSION as usize - 1] = [
+    "ALTER TABLE picture ADD COLUMN again INTEGER;",
+    concat!("DROP INDEX picture_by_end;", include_str!("settings.sql"), include_str!("report.sql")),
+];
+
+/// Makes the tables where there are none, or brings them up to date. Returns the version of a ledger with which neither can be done.
+pub(super) fn prepare(db: &Connection) -> rusqlite::Result<Result<(), i32>> {
+    let how = match version(db)? {
+        VERSION => return Ok(Ok(())),
+        NONE => TABLES.into(),
+        version if is_older(version) => UPDATES[version as usize - 1..].concat(),
+        other => return Ok(Err(other)),
+    };
+    db.execute_batch(&format!("BEGIN; {how} PRAGMA user_version = {VERSION}; COMMIT;")).map(Ok)
+}
+
+/// Whether a ledger of that version can be brought up to date.
+pub(super) fn is_older(version: i32) -> bool {
+    (NONE + 1..VERSION).contains(&version)
+}
+
+pub(super) fn version(db: &Connection) -> rusqlite::Result<i32> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Asks what any ledger can answer; false is the answer of one that has no tables yet.
+pub(super) fn probe(db: &Connection) -> rusqlite::Result<bool> {
+    if version(db)? == NONE {
+        return Ok(false);
+    }
+    db.query_row("SELECT count(*) FROM picture WHERE state = 'running'", [], |_| Ok(true))
+}
