@@ -286,6 +286,17 @@ fn the_same_picture_is_counted_once_and_pictures_of_one_name_each() {
 }
 
 #[test]
+fn links_to_one_picture_are_counted_each_under_its_name() {
+    let place = Place::with(&["in/a.pgm"]);
+    fs::hard_link(place.path("in/a.pgm"), place.path("in/b.pgm")).unwrap();
+    place.link("a.pgm", "in/d.pgm");
+    let ran = place.run("histogram in ./in/a.pgm in/b.pgm --bins 1");
+    let table = ran.exits(0).stdout();
+    let named: Vec<_> = table.lines().skip(1).filter_map(|row| row.split(',').next()).collect();
+    assert_eq!(named, ["in/a.pgm", "in/b.pgm", "in/d.pgm"]);
+}
+
+#[test]
 fn a_plot_is_a_picture() {
     let place = place();
     place.run("histogram in/4-256.pam --plot one.png --log").exits(0);
@@ -367,6 +378,8 @@ fn a_device_that_fails_in_the_middle_of_a_split_picture_costs_nothing() {
         ("fail@5", "a test asked for this failure"),
         ("hang@3", "overran its deadline"),
         ("exit@1*", "given up"),
+        // Which is nothing to be said aloud.
+        ("decline@2", ""),
     ] {
         let workers = "cpu-workers:3 --split-channels --device-timeout 1s";
         let mut command = place.histeqd(&format!("{count} {workers}"));

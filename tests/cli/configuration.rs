@@ -75,7 +75,14 @@ fn a_wrong_value_is_refused_with_its_line() {
 #[test]
 fn a_value_out_of_range_is_refused_from_the_file_too() {
     let place = Place::new();
-    for line in ["threads = 99999", "max-pixels = 0", "memory = '0GiB'", "device-timeout = 0", "poll = 0"] {
+    for line in [
+        "threads = 99999",
+        "max-pixels = 0",
+        "memory = '0GiB'",
+        "memory = 12",
+        "device-timeout = 0",
+        "poll = 0",
+    ] {
         place.file("my.toml", format!("\n{line}\n"));
         place.run("--print-config --config my.toml").exits(2).says("error: my.toml:2: ");
     }

@@ -103,7 +103,18 @@ fn globs_select() {
     assert_eq!(place.tree("more"), ["b.PGM", "raw/c.pgm", "raw/d.ppm"]);
     let none = "Nothing to do: no files found that --include and --exclude leave\n";
     place.run("in --out none --include *.png").exits(0).says(none);
+    let list = "several globs are several --include, not one with commas\n";
+    place.run("in --out none --include *.png,*.pgm").exits(0).says(list);
     place.run("in --out none --exclude *").exits(0).says(none);
+}
+
+#[test]
+fn a_folder_that_is_called_like_a_command_is_named_with_its_place() {
+    let place = Place::with(&["devices/a.pgm"]);
+    place.run("devices --out done").exits(2).says("write ./devices\n");
+    place.run("./devices --out done").exits(0);
+    place.run("in -out done").exits(2).says("write --out\n");
+    assert_eq!(place.tree("done"), ["a.pgm"]);
 }
 
 #[test]
