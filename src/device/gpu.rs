@@ -37,6 +37,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// So many failures without a picture in between, and nothing waits for the device any more.
 const MOST_FAILURES: u32 = 5;
+/// So many pictures in a row left to other devices, each decoded in vain, and the worker is treated as one that failed.
+const MOST_DECLINED: u32 = 16;
 /// Slower than any bus and kernel that works; what is queued on a device gets time in proportion.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
 /// JPEGs for each lane that decodes them: what it works on, as much again that waits for it, and as much that waits for being
@@ -289,7 +291,10 @@ impl GpuDevice {
                 FromWorker::Equalized { slot, reason } => {
                     self.done(slot, Content::Pixels, Some(&reason), equalized)
                 }
-                FromWorker::Declined { slot, reason } => self.declined(slot, &reason),
+                FromWorker::Declined { slot, reason } => match self.declined(slot, &reason) {
+                    Ok(()) => continue,
+                    Err(end) => return end,
+                },
                 FromWorker::Failed { slot, reason } => return End::Failed(self.at_picture(slot, &reason)),
             };
             if let Err(end) = through {

@@ -33,10 +33,18 @@ fn picture(number: usize) -> Vec<u8> {
 }
 
 fn run_with_fault(fault: &str, workers: u32) -> Value {
-    let batch = batch();
+    run(&batch(), fault, workers)
+}
+
+fn run(batch: &Batch, fault: &str, workers: u32) -> Value {
     let mut command = batch.histeqd(&format!("cpu-workers:{workers}"), "out");
-    let output = command.args(["--device-timeout", "1s"]).env("HISTEQD_FAULT", fault).output().unwrap();
+    let output = command.args(timeout(fault)).env("HISTEQD_FAULT", fault).output().unwrap();
     batch.assert_done(&output, "out")
+}
+
+/// A worker that is only kept waiting is none that hangs.
+fn timeout(fault: &str) -> [&'static str; 2] {
+    ["--device-timeout", if fault.starts_with("hang") { "1s" } else { "60s" }]
 }
 
 #[test]
@@ -97,17 +105,25 @@ const LEFT_TO_OTHERS: &str = "are left to other devices: a test asked for this";
 
 #[test]
 fn what_a_worker_declines_the_processor_does_and_that_is_told_once() {
-    let summary = run_with_fault("decline@3", 1);
-    assert_eq!([by(&summary, "cpu-worker0"), by(&summary, "cpu")], [2, PICTURES as u64 - 2], "{summary}");
+    let summary = run(&pictures(12, &[]), "decline@3", 1);
+    assert_eq!([by(&summary, "cpu-worker0"), by(&summary, "cpu")], [2, 10], "{summary}");
     assert_eq!(notes(&summary).matches(LEFT_TO_OTHERS).count(), 1, "{summary}");
     assert!(!notes(&summary).contains("failure"), "{summary}");
 }
 
 #[test]
 fn what_every_worker_declines_the_processor_does() {
-    let summary = run_with_fault("decline@1", 3);
+    let summary = run_with_fault("decline@1*", 3);
     assert_eq!(by(&summary, "cpu"), PICTURES as u64, "{summary}");
     assert!(notes(&summary).contains(LEFT_TO_OTHERS), "{summary}");
+}
+
+#[test]
+fn a_worker_that_declines_one_after_another_is_given_a_rest() {
+    let summary = run_with_fault("decline@1*", 1);
+    assert_eq!(by(&summary, "cpu"), PICTURES as u64, "{summary}");
+    let rest = "it left 16 pictures in a row to other devices: a test asked for this";
+    assert!(notes(&summary).contains(rest), "{summary}");
 }
 
 #[test]
@@ -170,15 +186,19 @@ fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_kil
 
 /// A batch of JPEGs of which any decoder could do all.
 fn jpegs() -> Batch {
+    some_jpegs(PICTURES)
+}
+
+fn some_jpegs(count: usize) -> Batch {
     let names = ["gray.jpg", "444.jpg", "420.jpg", "metadata.jpg"];
     let picture = |number: usize| (format!("{number}.jpg"), data(names[number % names.len()]));
-    Batch::new((0..PICTURES).map(picture), &[])
+    Batch::new((0..count).map(picture), &[])
 }
 
 fn run_jpegs_with_fault(fault: &str) -> Value {
     let batch = jpegs();
     let mut command = batch.histeqd("cpu-workers:1", "out");
-    let command = command.args(["--jpeg", "gpu", "--device-timeout", "1s"]).env("HISTEQD_FAULT", fault);
+    let command = command.args(["--jpeg", "gpu"]).args(timeout(fault)).env("HISTEQD_FAULT", fault);
     batch.assert_done(&command.output().unwrap(), "out")
 }
 
@@ -229,9 +249,9 @@ fn what_a_worker_encoded_wrongly_is_encoded_by_the_processor() {
 
 #[test]
 fn planes_that_a_worker_declines_are_equalized_and_encoded_by_the_processor() {
-    let batch = jpegs();
+    let batch = some_jpegs(12);
     let summary = batch.assert_done(&run_planes_with_fault(&batch, "decline@3"), "out");
-    assert_eq!([by(&summary, "cpu-worker0"), by(&summary, "cpu")], [2, PICTURES as u64 - 2], "{summary}");
+    assert_eq!([by(&summary, "cpu-worker0"), by(&summary, "cpu")], [2, 10], "{summary}");
 }
 
 #[test]
@@ -253,7 +273,7 @@ fn workers_that_fail_at_jpegs_lose_none() {
 
 #[test]
 fn jpegs_that_are_declined_at_every_step_are_the_processor_s() {
-    let summary = run_jpegs_with_fault("decline@1");
+    let summary = run_jpegs_with_fault("decline@1*");
     assert_eq!(by(&summary, "cpu"), PICTURES as u64, "{summary}");
 }
 

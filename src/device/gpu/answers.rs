@@ -3,7 +3,7 @@
 use crossbeam_channel::Sender;
 
 use super::worker::Worker;
-use super::{End, GpuDevice};
+use super::{End, GpuDevice, MOST_DECLINED};
 use crate::paths::Shown;
 use crate::pipeline::{Content, Task};
 use crate::slot::SlotId;
@@ -19,6 +19,7 @@ impl GpuDevice {
         equalized: &Sender<Task>,
     ) -> Result<(), End> {
         let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
+        self.has_declined(|_| 0);
         if let Some(reason) = unencoded {
             self.tell_once(&task, "encoded by the processor", reason);
         }
@@ -48,10 +49,23 @@ impl GpuDevice {
         }
         if is_file {
             task.decline();
-        } else {
-            task.redo(self.id);
+            return Ok(());
         }
-        Ok(())
+        task.redo(self.id);
+        match self.has_declined(|so_far| so_far + 1) {
+            MOST_DECLINED.. => Err(End::Failed(format!(
+                "it left {MOST_DECLINED} pictures in a row to other devices: {reason}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts what the worker declines, one after the other.
+    fn has_declined(&self, count: impl FnOnce(u32) -> u32) -> u32 {
+        let mut state = self.link.lock();
+        let Some(worker) = &mut state.worker else { return 0 };
+        worker.declined = count(worker.declined);
+        worker.declined
     }
 
     /// Says of the first picture with which the worker leaves something to others what, and why.
