@@ -335,7 +335,11 @@ impl<'a> Watching<'a> {
     /// Goes on to look for old rows of the ledger.
     fn prune(&mut self, now: Instant) {
         let so_far = std::mem::take(&mut self.pruned);
-        let away: Vec<&Path> = self.watch.missing().collect();
+        let mut away: Vec<&Path> = self.watch.missing().collect();
+        // Where inputs are taken away, an empty folder is the usual one.
+        if self.service.after == After::Keep {
+            away.extend(self.watch.empty());
+        }
         match self.ledger.prune(OLD, &away, &so_far.last.unwrap_or_default(), PRUNED_A_TURN) {
             Ok(Pruned { forgotten, last }) => {
                 let forgotten = so_far.forgotten + forgotten;

@@ -1,7 +1,7 @@
 //! Watches folders: the kernel's messages, listings and looks at single files go into a [`Settle`] machine.
 //!
 //! Messages are an accelerator and never the only way: everything is listed at the start, whenever messages were lost,
-//! when a folder comes back, and at an interval. On file systems that other machines write to there are listings alone.
+//! when a folder comes back, when something is mounted or unmounted, and at an interval. On file systems that other machines write to there are listings alone.
 //! A folder is watched first and listed after, so that nothing can fall between.
 
 mod root;
@@ -132,6 +132,12 @@ impl Watch {
     /// The watched folders that are not there.
     pub fn missing(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().filter(|root| root.identity.is_none()).map(|root| root.path.as_path())
+    }
+
+    /// The watched folders that have nothing in them: it may be elsewhere, as long as nothing is mounted there.
+    pub fn empty(&self) -> impl Iterator<Item = &Path> {
+        let is_empty = |path: &&Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        self.roots.iter().map(|root| root.path.as_path()).filter(is_empty)
     }
 
     /// Whether no listing is under way.

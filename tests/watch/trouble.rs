@@ -71,23 +71,24 @@ fn work_goes_on_with_a_new_ledger_where_one_turns_out_to_be_damaged() {
 }
 
 #[test]
-fn what_is_long_gone_is_forgotten_although_another_folder_is_missing() {
-    let place = Place::with(&["in/a.pgm", "other/b.pgm"]);
-    place.run("in other --out out --resume").exits(0);
+fn what_is_long_gone_is_forgotten_although_other_folders_are_missing_or_not_mounted() {
+    let place = Place::with(&["in/a.pgm", "in/d.pgm", "other/b.pgm", "mount/c.pgm"]);
+    place.run("in other mount --out out --resume").exits(0);
     let ledger = rusqlite::Connection::open(place.path("out/.histeqd/ledger.sqlite")).unwrap();
     ledger.execute("UPDATE picture SET started = 1, finished = 1", []).unwrap();
     drop(ledger);
     fs::remove_file(place.path("in/a.pgm")).unwrap();
     fs::rename(place.path("other"), place.path("away")).unwrap();
-    let service = Service::spawn(&place, &mut place.histeqd("--watch in other --out out"));
+    fs::remove_file(place.path("mount/c.pgm")).unwrap();
+    let service = Service::spawn(&place, &mut place.histeqd("--watch in other mount --out out"));
     wait("the gone one to be forgotten", || service.log().contains("forgot 1 pictures"));
     fs::rename(place.path("away"), place.path("other")).unwrap();
-    wait("the folder to be back", || service.log().matches("INFO watching ").count() == 2);
+    wait("the folder to be back", || service.log().matches("INFO watching ").count() == 3);
     assert_eq!(service.stop(), Some(0));
     let told = place.run("status out --json").exits(0).json();
     assert_eq!(
         (&told["done"], &told["last_hour"]),
-        (&1.into(), &0.into()),
+        (&3.into(), &0.into()),
         "known, and not done again: {told}"
     );
 }
