@@ -14,7 +14,7 @@ const ALWAYS: u64 = 16;
 const OF_A_THREAD: u64 = 2;
 
 /// Has the system allow as many open files as it may. A GPU's slots are one each: eight GPUs would pass the usual 1,024.
-pub fn raise_limit() {
+fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Where it is refused, a picture that finds no descriptor says so.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -28,9 +28,10 @@ pub struct Enough {
 }
 
 impl Enough {
-    /// What this process is allowed, once [`raise_limit`] was called.
+    /// What this process is allowed, at most.
     pub fn allowed() -> Self {
-        Self::of(getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX))
+        raise_limit();
+        Self::of(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
     }
 
     fn of(limit: u64) -> Self {

@@ -26,7 +26,6 @@ pub struct Machine {
 impl Machine {
     /// A machine without devices, whose slots will take no more than `memory` bytes, with cores for so many `threads`.
     pub fn new(memory: u64, threads: usize) -> Self {
-        files::raise_limit();
         bound_heaps(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
         pool.bound_files(files::Enough::allowed().slots());

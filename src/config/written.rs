@@ -134,8 +134,8 @@ pub struct Written {
 
     /// How much memory pictures may take at once [default: auto]
     ///
-    /// A size from 1MiB, such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB for each thread if that is more, but at most half of the machine's
-    /// memory.
+    /// A size from 1MiB, such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB for each thread if that is more, but at most half of the memory of
+    /// the machine, or of its control group.
     #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub memory: Option<OrAuto<Memory>>,
