@@ -303,7 +303,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut asking = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         asking.write_all(b"GET /status HTTP/1.1\r\n\r\n").unwrap();
-        let until = Instant::now() + Duration::from_millis(500);
+        let until = Instant::now() + Duration::from_secs(2);
         let stream = InTime { stream: listener.accept().unwrap().0, until };
         let slow = move |_: &str| -> Answer {
             thread::sleep(until.saturating_duration_since(Instant::now()));

@@ -67,6 +67,11 @@ fn watches(pid: u32) -> usize {
 #[test]
 fn many_folders_that_go_at_once_keep_nothing_waiting() {
     const FOLDERS: usize = 5_000;
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").unwrap();
+    if limit.trim().parse::<usize>().unwrap() < 4 * FOLDERS {
+        skipped(format_args!("too few folders may be watched here: {limit}"));
+        return;
+    }
     let place = Place::new();
     for number in 0..FOLDERS {
         fs::create_dir_all(place.path(format!("in/{}/{number}", number / 500))).unwrap();
@@ -76,11 +81,9 @@ fn many_folders_that_go_at_once_keep_nothing_waiting() {
     for entry in fs::read_dir(place.path("in")).unwrap() {
         fs::remove_dir_all(entry.unwrap().path()).unwrap();
     }
-    let gone = Instant::now();
     drop_in(&place, "new/a.pgm", DULL);
+    // It takes a second; longer than is waited for where each folder is looked for among all.
     wait("the picture that came after", || place.path("out/new/a.pgm").exists());
-    // It takes a second; minutes where each folder is looked for among all.
-    assert!(gone.elapsed() < Duration::from_secs(20), "{:?}", gone.elapsed());
     wait("the watches to end", || watches(service.pid()) == 2);
     assert_eq!(service.stop(), Some(0));
 }
