@@ -160,13 +160,13 @@ fn tidy(mut places: Vec<PathBuf>, stop: &Stop) {
 }
 
 /// The jobs; the pipeline asks for the first one when all of it stands.
-fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Job> {
+fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Job>> {
     let mut ready = false;
     iter::from_fn(move || {
         if !std::mem::replace(&mut ready, true) {
             health.ready();
         }
-        jobs.recv().ok()
+        jobs.recv().ok().map(|job| vec![job])
     })
 }
 

@@ -56,7 +56,7 @@ use crate::pipeline::{Encoder, Outlet, Stages, Stop};
 use crate::progress::{Event, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
-use crate::source::{Job, Plan};
+use crate::source::{Batches, Job, Plan};
 use crate::timings::Meter;
 
 /// Equalizes the pictures that the settings name, until all are through or `stop` is asked.
@@ -92,10 +92,10 @@ fn run_into(
     let machine = Machine::new(settings.memory, settings.threads);
     let done = match &resume {
         _ if jobs.is_empty() => Ok(()),
-        None => process(jobs, outlet, order, settings, &machine, stop, &events),
+        None => process(Batches::of(jobs), outlet, order, settings, &machine, stop, &events),
         Some(resume) => resume.keep(&events, |events| {
-            let jobs = jobs.into_iter().map(|job| resume.begin(job));
-            process(jobs, outlet, order, settings, &machine, stop, events)
+            let begin = |batch: Vec<Job>| batch.into_iter().map(|job| resume.begin(job)).collect();
+            process(Batches::of(jobs).map(begin), outlet, order, settings, &machine, stop, events)
         })?,
     };
     drop(events);
@@ -131,9 +131,9 @@ fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
     plan.jobs
 }
 
-/// The pipeline, from jobs to the outlet. The first job is asked for when everything stands.
+/// The pipeline, from jobs to the outlet. The first ones are asked for when everything stands.
 fn process(
-    jobs: impl IntoIterator<Item = Job>,
+    batches: impl Iterator<Item = Vec<Job>>,
     outlet: &dyn Outlet,
     order: Order,
     settings: &Settings,
@@ -143,8 +143,7 @@ fn process(
 ) -> Result<(), Error> {
     outlet.check()?;
     let Machine { pool, cores, devices } = machine;
-    let jobs = jobs.into_iter();
-    let pictures = jobs.size_hint().1.unwrap_or(usize::MAX);
+    let pictures = batches.size_hint().1.unwrap_or(usize::MAX);
     // Whoever listens to events waits for the last sender, and the devices have some, however this ends.
     let _ending = devices.until_dropped();
     let meter = Meter::start();
@@ -158,7 +157,7 @@ fn process(
         let fed = devices.start(scope, &around).and_then(|()| {
             stages.start_encoders(scope, &finished)?;
             let (intake, decoders) = stages.start_decoders(scope)?;
-            jobs.take_while(|_| !stop.asked()).for_each(|job| intake.give(job));
+            batches.take_while(|_| !stop.asked()).for_each(|batch| intake.give(batch));
             if stop.asked() && insist.broken().is_none() && !outlet.is_broken() {
                 // The listener ends after the last sender.
                 let _ = events.send(Event::Stopping);

@@ -7,6 +7,7 @@
 mod load;
 
 use std::any::Any;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -317,18 +318,18 @@ fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, Pic
 /// The decoders' two queues.
 #[derive(Clone)]
 struct Queues {
-    fresh: Receiver<Work>,
+    fresh: Receiver<Vec<Work>>,
     redo: Receiver<Work>,
 }
 
 impl Queues {
     /// The next work; none when all pictures are through.
-    fn next(&mut self) -> Option<Work> {
+    fn next(&mut self) -> Option<Vec<Work>> {
         loop {
             select! {
-                recv(self.redo) -> work => return work.ok(),
-                recv(self.fresh) -> work => match work {
-                    Ok(work) => return Some(work),
+                recv(self.redo) -> work => return work.ok().map(|work| vec![work]),
+                recv(self.fresh) -> batch => match batch {
+                    Ok(batch) => return Some(batch),
                     Err(_) => self.fresh = never(),
                 },
             }
@@ -338,16 +339,16 @@ impl Queues {
 
 /// The way into the pipeline. While it lives the decoders wait for work.
 pub struct Intake {
-    fresh: Sender<Work>,
+    fresh: Sender<Vec<Work>>,
     redo: Sender<Work>,
 }
 
 impl Intake {
-    /// Hands a job to the decoders; waits while they are busy.
-    pub fn give(&self, job: Job) {
-        let work = Work { job, claim: Claim::default(), redo: self.redo.clone() };
+    /// Hands jobs to one of the decoders; waits while they are busy.
+    pub fn give(&self, batch: Vec<Job>) {
+        let work = |job| Work { job, claim: Claim::default(), redo: self.redo.clone() };
         // Only decoders that panicked close this way; the panic is then what ends the run.
-        let _ = self.fresh.send(work);
+        let _ = self.fresh.send(batch.into_iter().map(work).collect());
     }
 }
 
@@ -405,7 +406,7 @@ impl Stages<'_> {
 
     fn decode_all(&self, mut queues: Queues) {
         let (mut buffer, mut courtesy) = (Vec::new(), Courtesy::default());
-        while let Some(mut work) = queues.next() {
+        for mut work in iter::from_fn(|| queues.next()).flatten() {
             let mut clock = Clock::start();
             let loaded = contained(|| self.load(&mut work, &mut buffer, &mut clock));
             if buffer.capacity() > BUFFER_KEPT {

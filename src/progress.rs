@@ -291,6 +291,7 @@ mod tests {
             input: input.into(),
             output: input.replacen("in", "out", 1).into(),
             named,
+            bytes: 0,
             stamp: None,
         }
     }

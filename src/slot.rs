@@ -35,10 +35,17 @@ struct Buffer {
     id: SlotId,
     /// Whether it is for compressed pictures.
     compressed: bool,
+    /// Whether it is for [`SMALL`] pictures.
+    small: bool,
     memory: Option<Memory>,
 }
 
 impl Buffer {
+    /// One for decoded pictures of any size.
+    fn new(device: DeviceId, id: usize) -> Self {
+        Self { device, id: id as SlotId, compressed: false, small: false, memory: None }
+    }
+
     fn capacity(&self) -> u64 {
         self.memory.as_ref().map_or(0, |memory| memory.bytes().len() as u64)
     }
@@ -201,6 +208,8 @@ struct State {
     slots: u64,
     /// Those of them that are for compressed pictures.
     compressed: u64,
+    /// Those of them that are for small pictures.
+    small: u64,
     /// Whether a picture has come that could go into one of those.
     decoders_wanted: bool,
     largest: u64,
@@ -225,6 +234,8 @@ pub struct SlotPool {
 
 /// Slots grow in steps, so that a folder of nearly equal pictures settles at once.
 const STEP: u64 = 256 * 1024;
+/// Bytes of a small picture: a slot of one step has room for it.
+const SMALL: u64 = 192 * 1024;
 /// The steps of the CPU's slots larger than a quarter of this: private memory of whole huge pages gets them, and keeps them when it grows.
 const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
@@ -236,6 +247,7 @@ impl SlotPool {
             memory_left: memory,
             slots: 0,
             compressed: 0,
+            small: 0,
             decoders_wanted: false,
             largest: 0,
             free: Vec::new(),
@@ -262,10 +274,23 @@ impl SlotPool {
                 release,
             });
             state.slots += slots as u64;
-            let buffer = |id| Buffer { device, id: id as SlotId, compressed: false, memory: None };
-            state.free.extend((0..slots).map(buffer));
+            state.free.extend((0..slots).map(|id| Buffer::new(device, id)));
             device
         })
+    }
+
+    /// Gives a device so many slots more, for pictures alone that take next to no memory. To hand one of those on costs as much as
+    /// what is done to it, so it pays to have many under way.
+    pub fn add_small(&self, device: DeviceId, slots: usize) {
+        self.change(|state| {
+            let member = &mut state.members[device];
+            let first = member.slots;
+            member.slots += slots;
+            state.slots += slots as u64;
+            state.small += slots as u64;
+            let small = |id| Buffer { small: true, ..Buffer::new(device, id) };
+            state.free.extend((first..first + slots).map(small));
+        });
     }
 
     /// The CPU takes no first tries while an accelerator is up or may still come up.
@@ -386,7 +411,8 @@ impl State {
         fit: Fit,
     ) -> Option<io::Result<Buffer>> {
         let suits = |bytes: u64| bytes == needed || (bytes > needed && fit == Fit::Loose);
-        let admits = |slot: &Buffer| !slot.compressed && admitted[slot.device];
+        let is_small = needed <= SMALL;
+        let admits = |slot: &Buffer| !slot.compressed && (is_small || !slot.small) && admitted[slot.device];
         let fits = |slot: &Buffer| admits(slot) && suits(slot.capacity());
         let taken = if let Some(at) = self.free.iter().rposition(fits)
             && self.make_room(at, self.free[at].capacity() + aside)
@@ -396,7 +422,8 @@ impl State {
             let at = self.free.iter().rposition(admits).filter(|&at| self.make_file(at))?;
             let rounded = (needed + needed / 8).next_multiple_of(self.step(at, needed));
             self.largest = self.largest.max(rounded);
-            let sizes = [self.fair_share(), rounded, needed];
+            let fair = if self.free[at].small { rounded } else { self.fair_share() };
+            let sizes = [fair, rounded, needed];
             let mut sizes = sizes.into_iter().filter(|&bytes| suits(bytes));
             let bytes = sizes.find(|bytes| self.make_room(at, bytes + aside))?;
             self.grow(at, bytes)

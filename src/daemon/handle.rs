@@ -127,7 +127,8 @@ impl Watching<'_> {
         }
         self.running
             .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
-        let job = Job { number: 0, input, output, named: false, stamp: Some(entry.stamp) };
+        let job =
+            Job { number: 0, input, output, named: false, bytes: entry.stamp.size, stamp: Some(entry.stamp) };
         // Only a pipeline that ended closes this way, and its reason is what the user is told.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }

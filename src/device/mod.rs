@@ -105,6 +105,11 @@ const JPEG_WORKERS: u32 = 2;
 /// How many lanes such a worker has. One decodes while others equalize and encode; more were measured to gain nothing.
 const JPEG_LANES: usize = 3;
 
+/// How many slots more the CPU has for each lane, of small pictures, and how many at most. Measured with two cores on 100,000 gray pictures
+/// of 64x64: none, 2.9 s; 14 for each lane, 2.5; 30, 2.1.
+const SMALL_SLOTS: usize = 30;
+const MOST_SMALL_SLOTS: usize = 256;
+
 /// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and cores from the first pictures: a
 /// batch that is through by then is better off without. So often it is also looked whether GPUs have come to pay.
 const HEAD_START: Duration = Duration::from_millis(300);
@@ -160,8 +165,10 @@ impl Devices {
         // One that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more pages.
         let slots = (2 * lanes).max(if split { split::SLOTS } else { 1 });
         let id = around.pool.join(false, slots, Box::new(|_| ()));
-        let cpu =
-            CpuDevice::start(scope, lanes, slots, around.cores, around.equalized).map_err(Error::thread)?;
+        let small = if split { 0 } else { (SMALL_SLOTS * lanes).min(MOST_SMALL_SLOTS) };
+        around.pool.add_small(id, small);
+        let cpu = CpuDevice::start(scope, lanes, slots + small, around.cores, around.equalized)
+            .map_err(Error::thread)?;
         let cpu = Arc::new(cpu);
         self.add(id, Arc::clone(&cpu) as Arc<dyn Device>);
         let jpeg = around.settings.jpeg;

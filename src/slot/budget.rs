@@ -23,7 +23,7 @@ impl State {
 
     /// A slot's part of the bound.
     fn share(&self) -> u64 {
-        self.memory / (self.slots - self.compressed).max(1)
+        self.memory / (self.slots - self.compressed - self.small).max(1)
     }
 
     /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
@@ -36,6 +36,9 @@ impl State {
     /// if that makes it so.
     pub(super) fn make_room(&mut self, at: usize, bytes: u64) -> bool {
         let own = self.free[at].capacity();
+        if bytes <= self.memory_left + own && self.workspaces.is_empty() {
+            return true;
+        }
         let idle: u64 = self.free.iter().map(Buffer::capacity).sum();
         let workspaces: u64 = self.workspaces.iter().map(|memory| memory.bytes().len() as u64).sum();
         if bytes > self.memory_left + idle + workspaces {

@@ -45,8 +45,8 @@ impl SlotPool {
             member.compressed += slots;
             state.slots += slots as u64;
             state.compressed += slots as u64;
-            let ids = first..first + slots;
-            state.free.extend(ids.map(|id| Buffer { device, id: id as u32, compressed: true, memory: None }));
+            let compressed = |id| Buffer { compressed: true, ..Buffer::new(device, id) };
+            state.free.extend((first..first + slots).map(compressed));
         });
     }
 

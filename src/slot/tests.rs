@@ -44,6 +44,31 @@ fn a_slot_that_grows_is_accounted_for_once() {
 }
 
 #[test]
+fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
+    let pool = Arc::new(SlotPool::new(1 << 30));
+    let cpu = pool.join(false, 2, nothing());
+    pool.add_small(cpu, 3);
+    let claim = Claim::default();
+    let large = pool.take(SMALL + 1, 0, &claim).unwrap();
+    let mut small: Vec<_> = (0..4).map(|_| pool.take(SMALL, 0, &claim).unwrap()).collect();
+    let ids: std::collections::BTreeSet<_> = small.iter().chain([&large]).map(Slot::id).collect();
+    assert_eq!(ids, (0..5).collect());
+    // Those of the small ones take no part of the large one's room.
+    assert_eq!(pool.memory().0, large.bytes().len() as u64 + 4 * STEP);
+    assert_eq!(pool.slots()[0], SlotUse { all: 5, taken: 5 });
+    let at = small.iter().position(|slot| slot.id() >= 2).unwrap();
+    drop(small.swap_remove(at));
+    let waiting = {
+        let pool = Arc::clone(&pool);
+        std::thread::spawn(move || pool.take(SMALL + 1, 0, &Claim::default()).unwrap().id())
+    };
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished(), "a large picture took a small one's slot");
+    drop(large);
+    assert!(waiting.join().unwrap() < 2);
+}
+
+#[test]
 fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 1, nothing());

@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
+use std::iter::Peekable;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::vec;
 
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
@@ -31,6 +33,8 @@ pub struct Job {
     pub output: PathBuf,
     /// Whether the user named this very file, instead of a folder above it.
     pub named: bool,
+    /// Length of the file when it was found.
+    pub bytes: u64,
     /// The state in which the input was taken, if that is known. No output of another state is published.
     pub stamp: Option<Stamp>,
 }
@@ -82,8 +86,49 @@ const EVENED: usize = 8;
 /// while the others have nothing to do (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
 pub fn even_the_end(jobs: &mut [Job], threads: usize) {
     let end = jobs.len().saturating_sub(EVENED.saturating_mul(threads));
-    jobs[end..]
-        .sort_by_cached_key(|job| Reverse(fs::metadata(&job.input).map_or(0, |metadata| metadata.len())));
+    jobs[end..].sort_by_key(|job| Reverse(job.bytes));
+}
+
+/// Jobs in the order in which they are, small ones that follow each other together: to hand one over costs as much as doing it.
+pub struct Batches {
+    jobs: Peekable<vec::IntoIter<Job>>,
+}
+
+impl Batches {
+    /// The most bytes of several files together. Stages work on a few batches at a time, so it is also what a stop waits for.
+    const MOST_BYTES: u64 = 256 * 1024;
+    /// The most files.
+    const MOST: usize = 32;
+
+    /// Those of a list.
+    pub fn of(jobs: Vec<Job>) -> Self {
+        Self { jobs: jobs.into_iter().peekable() }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Vec<Job>;
+
+    fn next(&mut self) -> Option<Vec<Job>> {
+        let first = self.jobs.next()?;
+        let mut bytes = first.bytes;
+        let mut batch = vec![first];
+        let mut fits = |job: &Job| {
+            bytes += job.bytes;
+            bytes <= Self::MOST_BYTES
+        };
+        while batch.len() < Self::MOST
+            && let Some(job) = self.jobs.next_if(&mut fits)
+        {
+            batch.push(job);
+        }
+        Some(batch)
+    }
+
+    /// No batch is empty, so there are no more of them than jobs.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::from(self.jobs.len() > 0), Some(self.jobs.len()))
+    }
 }
 
 /// Lists what there is to do.
@@ -146,6 +191,7 @@ struct Found {
     named: bool,
     identity: Identity,
     modified: Modified,
+    bytes: u64,
 }
 
 impl Found {
@@ -242,6 +288,7 @@ impl Search<'_> {
             named,
             identity: identity(metadata),
             modified: changed(metadata),
+            bytes: metadata.len(),
         });
     }
 
@@ -311,6 +358,7 @@ fn settle(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mu
                 input: found.input,
                 output,
                 named: found.named,
+                bytes: found.bytes,
                 stamp: None,
             });
         }
