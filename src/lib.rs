@@ -90,12 +90,13 @@ fn run_into(
     let mut jobs = if stop.asked() { give_up(&events) } else { announce(plan, settings.dry_run, &events) };
     source::even_the_end(&mut jobs, settings.threads);
     let machine = Machine::new(settings.memory, settings.threads);
+    let (is_empty, batches) = (jobs.is_empty(), Batches::of(jobs, settings.threads));
     let done = match &resume {
-        _ if jobs.is_empty() => Ok(()),
-        None => process(Batches::of(jobs), outlet, order, settings, &machine, stop, &events),
+        _ if is_empty => Ok(()),
+        None => process(batches, outlet, order, settings, &machine, stop, &events),
         Some(resume) => resume.keep(&events, |events| {
             let begin = |batch: Vec<Job>| batch.into_iter().map(|job| resume.begin(job)).collect();
-            process(Batches::of(jobs).map(begin), outlet, order, settings, &machine, stop, events)
+            process(batches.map(begin), outlet, order, settings, &machine, stop, events)
         })?,
     };
     drop(events);

@@ -90,8 +90,11 @@ pub fn even_the_end(jobs: &mut [Job], threads: usize) {
 }
 
 /// Jobs in the order in which they are, small ones that follow each other together: to hand one over costs as much as doing it.
+/// A small file may be a large picture, so that the batches are the smaller the fewer jobs are left for each thread (guided
+/// self-scheduling: C. D. Polychronopoulos and D. J. Kuck, 1987).
 pub struct Batches {
     jobs: Peekable<vec::IntoIter<Job>>,
+    threads: usize,
 }
 
 impl Batches {
@@ -99,10 +102,12 @@ impl Batches {
     const MOST_BYTES: u64 = 256 * 1024;
     /// The most files.
     const MOST: usize = 32;
+    /// Into how many batches for each thread what is left goes at least.
+    const SHARES: usize = 4;
 
-    /// Those of a list.
-    pub fn of(jobs: Vec<Job>) -> Self {
-        Self { jobs: jobs.into_iter().peekable() }
+    /// Those of a list, for so many threads.
+    pub fn of(jobs: Vec<Job>, threads: usize) -> Self {
+        Self { jobs: jobs.into_iter().peekable(), threads }
     }
 }
 
@@ -110,6 +115,8 @@ impl Iterator for Batches {
     type Item = Vec<Job>;
 
     fn next(&mut self) -> Option<Vec<Job>> {
+        let most = self.jobs.len() / self.threads.saturating_mul(Self::SHARES).max(1);
+        let most = most.min(Self::MOST);
         let first = self.jobs.next()?;
         let mut bytes = first.bytes;
         let mut batch = vec![first];
@@ -117,7 +124,7 @@ impl Iterator for Batches {
             bytes += job.bytes;
             bytes <= Self::MOST_BYTES
         };
-        while batch.len() < Self::MOST
+        while batch.len() < most
             && let Some(job) = self.jobs.next_if(&mut fits)
         {
             batch.push(job);
