@@ -264,6 +264,7 @@ impl GpuDevice {
     /// Reads the worker's messages until it ends or must be ended.
     fn serve(&self, channel: &Channel, equalized: &Sender<Task>, failures: &mut u32) -> End {
         let start = Instant::now();
+        let mut declined = 0;
         loop {
             if let Some(end) = self.overdue(start) {
                 return end;
@@ -291,7 +292,7 @@ impl GpuDevice {
                 FromWorker::Equalized { slot, reason } => {
                     self.done(slot, Content::Pixels, Some(&reason), equalized)
                 }
-                FromWorker::Declined { slot, reason } => match self.declined(slot, &reason) {
+                FromWorker::Declined { slot, reason } => match self.declined(slot, &reason, &mut declined) {
                     Ok(()) => continue,
                     Err(end) => return end,
                 },
@@ -300,7 +301,7 @@ impl GpuDevice {
             if let Err(end) = through {
                 return end;
             }
-            *failures = 0;
+            (*failures, declined) = (0, 0);
         }
     }
 

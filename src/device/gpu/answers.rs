@@ -19,7 +19,6 @@ impl GpuDevice {
         equalized: &Sender<Task>,
     ) -> Result<(), End> {
         let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
-        self.has_declined(|_| 0);
         if let Some(reason) = unencoded {
             self.tell_once(&task, "encoded by the processor", reason);
         }
@@ -39,8 +38,8 @@ impl GpuDevice {
         equalized.send(task).map_err(|_| End::Closed)
     }
 
-    /// The worker leaves what is in a slot to others.
-    pub(super) fn declined(&self, slot: SlotId, reason: &str) -> Result<(), End> {
+    /// The worker leaves what is in a slot to others; `in_a_row`: how often it did so with pixels since it did a picture.
+    pub(super) fn declined(&self, slot: SlotId, reason: &str, in_a_row: &mut u32) -> Result<(), End> {
         let Some(task) = self.returned(slot) else { return Err(not_lent(slot)) };
         let is_file = matches!(task.content, Content::Compressed(_));
         if !reason.is_empty() {
@@ -52,20 +51,11 @@ impl GpuDevice {
             return Ok(());
         }
         task.redo(self.id);
-        match self.has_declined(|so_far| so_far + 1) {
-            MOST_DECLINED.. => Err(End::Failed(format!(
-                "it left {MOST_DECLINED} pictures in a row to other devices: {reason}"
-            ))),
-            _ => Ok(()),
+        *in_a_row += 1;
+        if *in_a_row < MOST_DECLINED {
+            return Ok(());
         }
-    }
-
-    /// Counts what the worker declines, one after the other.
-    fn has_declined(&self, count: impl FnOnce(u32) -> u32) -> u32 {
-        let mut state = self.link.lock();
-        let Some(worker) = &mut state.worker else { return 0 };
-        worker.declined = count(worker.declined);
-        worker.declined
+        Err(End::Failed(format!("it left {in_a_row} pictures in a row to other devices: {reason}")))
     }
 
     /// Says of the first picture with which the worker leaves something to others what, and why.

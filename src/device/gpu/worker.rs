@@ -24,8 +24,6 @@ pub(super) struct Worker {
     pub(super) lent: HashMap<SlotId, Lent>,
     /// What it has left to others, and that was told.
     pub(super) told: HashSet<&'static str>,
-    /// How many pictures it has left to other devices since it did one.
-    pub(super) declined: u32,
 }
 
 /// A task in a worker's hands.
@@ -37,7 +35,7 @@ pub(super) struct Lent {
 impl Worker {
     pub(super) fn new(channel: Channel) -> Self {
         let (mapped, lent) = (HashMap::new(), HashMap::new());
-        Self { channel, ready: false, deaf: false, mapped, lent, told: HashSet::new(), declined: 0 }
+        Self { channel, ready: false, deaf: false, mapped, lent, told: HashSet::new() }
     }
 
     pub(super) fn send(&mut self, message: &ToWorker, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
