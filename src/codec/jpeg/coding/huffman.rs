@@ -71,15 +71,16 @@ impl Decoder {
     /// From the number of codes by length, 1 to 16, and their symbols. `None` if there can be no such code.
     pub(super) fn new(counts: &[u8; LONGEST], symbols: &[u8]) -> Option<Self> {
         let mut short = Box::new([0; 1 << SHORT]);
+        let mut valued = Box::new([Valued(0); 1 << VALUED]);
         let (mut end, mut place) = ([0; LONGEST + 1], [0; LONGEST + 1]);
         let (mut code, mut next) = (0u32, 0usize);
         for (length, &count) in (1..).zip(counts) {
             place[length as usize] = next as i32 - code as i32;
             for &symbol in symbols.get(next..next + usize::from(count))? {
                 if length <= SHORT {
-                    let (first, spare) = (code << (SHORT - length), 1 << (SHORT - length));
-                    let entries = short.get_mut(first as usize..first as usize + spare)?;
-                    entries.fill((length as u16) << 8 | u16::from(symbol));
+                    beginning_with(code, SHORT - length, &mut *short)?
+                        .fill((length as u16) << 8 | u16::from(symbol));
+                    Valued::fill(beginning_with(code, VALUED - length, &mut *valued)?, length, symbol);
                 }
                 code += 1;
             }
@@ -91,8 +92,6 @@ impl Decoder {
             next += usize::from(count);
             code <<= 1;
         }
-        let entry = |next: usize| Valued::new(next as u32, short[next >> (VALUED - SHORT)]);
-        let valued = Box::new(std::array::from_fn(entry));
         Some(Self { short, valued, end, place, symbols: symbols[..next].to_vec() })
     }
 
@@ -155,6 +154,12 @@ impl Decoder {
     }
 }
 
+/// The entries of a table whose places begin with a code, with so many bits behind it. `None` if the table has not so many.
+fn beginning_with<T>(code: u32, spare: u32, table: &mut [T]) -> Option<&mut [T]> {
+    let first = (code << spare) as usize;
+    table.get_mut(first..first + (1 << spare))
+}
+
 /// A symbol and its value: in the lowest byte the bits of both, in the next the zeros before it, above them the value. 0 if it is
 /// longer, or means no value.
 #[derive(Clone, Copy, Debug)]
@@ -164,18 +169,17 @@ impl Valued {
     /// In place of zeros: there is no value any more in the block.
     pub(super) const END: u32 = 128;
 
-    /// Of [`VALUED`] bits that begin with the code in this entry of the short codes.
-    fn new(bits: u32, short: u16) -> Self {
-        let (length, zeros, size) =
-            (u32::from(short >> 8), u32::from(short >> 4 & 15), u32::from(short & 15));
-        if (zeros, size) == (0, 0) && length > 0 {
-            return Self(Self::END << 8 | length);
+    /// The entries of all bits that begin with a symbol's code, which is so long.
+    fn fill(entries: &mut [Self], length: u32, symbol: u8) {
+        let (zeros, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
+        if symbol == 0 {
+            entries.fill(Self(Self::END << 8 | length));
+        } else if size > 0 && length + size <= VALUED {
+            let same_value = entries.len() >> size;
+            for (bits, entries) in (0..).zip(entries.chunks_exact_mut(same_value)) {
+                entries.fill(Self((extended(bits, size) as u32) << 16 | zeros << 8 | (length + size)));
+            }
         }
-        if size == 0 || length + size > VALUED {
-            return Self(0);
-        }
-        let value = extended(bits >> (VALUED - length - size) & ((1 << size) - 1), size);
-        Self((value as u32) << 16 | zeros << 8 | (length + size))
     }
 
     #[inline(always)]
