@@ -42,6 +42,7 @@ use crate::pipeline::{Encoder, Stop};
 use crate::progress::Event;
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::source::Job;
+use crate::source::mounts::Home;
 use crate::source::settle::Settle;
 use crate::source::stamp::Stamp;
 use crate::source::watch::{Options, Watch};
@@ -216,6 +217,9 @@ struct Watching<'a> {
     service: Service,
     control: Control,
     out: PathBuf,
+    home: Home,
+    /// What to say of [`Self::home`] while it is gone.
+    unmounted: Option<String>,
     fingerprint: String,
     watch: Watch,
     settle: Settle,
@@ -264,6 +268,8 @@ impl<'a> Watching<'a> {
             pruned: Pruned::default(),
             settings,
             control,
+            home: Home::of(&out),
+            unmounted: None,
             out,
             watch: Watch::start(watched, options, now),
             lock,
@@ -371,7 +377,7 @@ impl<'a> Watching<'a> {
             pausing: counts.pausing,
             leaving: self.away.waiting(),
             staying: self.away.staying(),
-            held: self.hold.why().map(str::to_owned),
+            held: self.unmounted.as_deref().or(self.hold.why()).map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.machine.devices.states(),
         };
@@ -395,6 +401,9 @@ impl<'a> Watching<'a> {
 
     /// Takes the lock and the ledger again if somebody removed them, or moved them away with their folder.
     fn hold_on(&mut self, now: Instant) {
+        if self.is_unmounted() {
+            return;
+        }
         match self.lock.retake_if_lost() {
             Ok(()) => {}
             Err(why @ LockError::File { .. }) => return warn!("{why}"),
@@ -411,6 +420,25 @@ impl<'a> Watching<'a> {
             }
             Err(why) => self.ledger_failed(why, now),
         }
+    }
+
+    /// Whether the output folder's file system is gone. What is in its place now must not get outputs, nor a ledger.
+    fn is_unmounted(&mut self) -> bool {
+        let place = Shown(self.home.place()).to_string();
+        match (self.home.is_mounted(), &self.unmounted) {
+            (false, None) => {
+                let why = format!("{place}, where the output folder is, is not mounted");
+                warn!("{why}; nothing more is started until it is");
+                self.unmounted = Some(why);
+            }
+            (true, Some(_)) => {
+                info!("{place} is mounted again");
+                self.unmounted = None;
+                self.watch.list_all(Instant::now());
+            }
+            (true, None) | (false, Some(_)) => {}
+        }
+        self.unmounted.is_some()
     }
 
     /// Reads the configuration again, and takes from it what a running service can.

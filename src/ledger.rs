@@ -178,8 +178,8 @@ impl Ledger {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(errno) => return Err(LedgerError::Unreadable { path: path(), source: errno.into() }),
         }
-        let db = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
-            .or_else(|_| Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
+        let db = open(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .or_else(|_| open(file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
         db.busy_timeout(BUSY_READING)?;
         db.pragma_update(None, "query_only", true)?;
         match schema::probe(&db) {
@@ -197,7 +197,7 @@ impl Ledger {
     }
 
     fn open_file(file: &Path) -> Result<Self, LedgerError> {
-        let db = Connection::open(file)?;
+        let db = open(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         db.busy_timeout(BUSY)?;
         // In WAL mode "normal" survives a kill without loss, and a power failure without damage; what a power failure
         // takes is done again.
@@ -425,6 +425,12 @@ pub struct Pruned {
     pub forgotten: usize,
     /// The last path that it looked at; none if that was all.
     pub last: Option<PathBuf>,
+}
+
+/// Opens a database. By its absolute path, for SQLite takes one that starts with "file:" for a URI.
+fn open(file: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    Connection::open_with_flags(file, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
 /// Whether there is no such file, and not only no way to it.

@@ -83,11 +83,12 @@ fn run_into(
     settings: &Settings,
     stop: &Stop,
 ) -> Result<Summary, Error> {
-    let reporter = Reporter::start(settings.report, &settings.out).map_err(Error::thread)?;
+    let reporter = Reporter::start(settings.report, &settings.out, stop).map_err(Error::thread)?;
     let events = reporter.events();
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
-    let mut jobs = if stop.asked() { give_up(&events) } else { announce(plan, settings.dry_run, &events) };
+    // A plan that is not complete is no plan.
+    let mut jobs = if stop.asked() { Vec::new() } else { announce(plan, settings.dry_run, &events) };
     source::even_the_end(&mut jobs, settings.threads);
     let machine = Machine::new(settings.memory, settings.threads);
     let (is_empty, batches) = (jobs.is_empty(), Batches::of(jobs, settings.threads));
@@ -105,13 +106,6 @@ fn run_into(
     let summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
     let (selective, commas) = (settings.selective, settings.selection.commas);
     Ok(Summary { resumed: settings.resume, selective, commas, ..summary })
-}
-
-/// Tells that the user stopped the scan; a plan that is not complete is no plan.
-fn give_up(events: &Sender<Event>) -> Vec<Job> {
-    // The listener ends after the last sender.
-    let _ = events.send(Event::Stopping);
-    Vec::new()
 }
 
 /// Tells what the scan found, and leaves what is to be done now.
@@ -151,7 +145,8 @@ fn process(
     let insist = Insist::new(stop.clone());
     // Every task in it has a slot, so there are never more than slots.
     let (equalized, finished) = crossbeam_channel::unbounded();
-    let stages = Stages { settings, pictures, pool, cores, devices, order, outlet, events: events.clone() };
+    let stages =
+        Stages { settings, stop, pictures, pool, cores, devices, order, outlet, events: events.clone() };
     thread::scope(|scope| {
         let insist = &insist;
         let around = Surroundings { settings, pictures, pool, cores, equalized: &equalized, events, insist };
@@ -159,10 +154,6 @@ fn process(
             stages.start_encoders(scope, &finished)?;
             let (intake, decoders) = stages.start_decoders(scope)?;
             batches.take_while(|_| !stop.asked()).for_each(|batch| intake.give(batch));
-            if stop.asked() && insist.broken().is_none() && !outlet.is_broken() {
-                // The listener ends after the last sender.
-                let _ = events.send(Event::Stopping);
-            }
             drop(intake);
             Ok(decoders.into_iter().filter_map(|decoder| decoder.join().err()).next())
         });

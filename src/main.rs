@@ -9,6 +9,7 @@ use clap::Parser;
 use histeqd::cli::{Cli, Command, HistogramCommand, Invocation};
 use histeqd::config::Settings;
 use histeqd::error::{Error, Exit};
+use histeqd::files::WithRemedy;
 use histeqd::pipeline::Stop;
 use histeqd::progress::Summary;
 use histeqd::publish::Publisher;
@@ -100,21 +101,30 @@ fn reread() -> Result<Settings, Error> {
 
 /// Like [`on_signals`]; SIGHUP has the configuration read again.
 fn on_service_signals(control: &daemon::Control, publisher: &Arc<Publisher>) -> Result<(), Error> {
-    let cannot = |error: io::Error| Error::CannotRun(format!("signals cannot be handled: {error}"));
     let (stop, reload, publisher) =
         (control.stop.clone(), Arc::clone(&control.reload), Arc::clone(publisher));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(cannot)?;
-    let listen = move || {
-        for signal in signals.forever() {
-            match signal {
-                SIGHUP => reload.store(true, Ordering::Relaxed),
-                _ if stop.asked() => leave(&publisher),
-                _ => stop.ask(),
-            }
-        }
-    };
+    listen(&[SIGINT, SIGTERM, SIGHUP], move |signal| match signal {
+        SIGHUP => reload.store(true, Ordering::Relaxed),
+        _ if stop.asked() => leave(&publisher),
+        _ => stop.ask(),
+    })
+}
+
+/// Has a thread of its own call `hear` for each of these signals.
+fn listen(signals: &[i32], hear: impl Fn(i32) + Send + 'static) -> Result<(), Error> {
+    let mut signals = Signals::new(signals)
+        .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {}", WithRemedy(&error))))?;
+    let listen = move || signals.forever().for_each(hear);
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(Error::thread)?;
     Ok(())
+}
+
+/// Whether this process was started with the signal ignored, as `nohup` does with SIGHUP (proc_pid_status(5), SigIgn).
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 fn leave(publisher: &Publisher) -> ! {
@@ -125,12 +135,9 @@ fn leave(publisher: &Publisher) -> ! {
 /// The first signal drains, the second leaves at once; no partial file either way.
 fn on_signals(stop: &Stop, publisher: &Arc<Publisher>) -> Result<(), Error> {
     let (stop, publisher) = (stop.clone(), Arc::clone(publisher));
-    let handler = move || {
-        if stop.asked() {
-            leave(&publisher);
-        }
-        stop.ask();
-    };
-    ctrlc::set_handler(handler)
-        .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {error}")))
+    let mut signals = vec![SIGINT, SIGTERM];
+    if !is_ignored(SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    listen(&signals, move |_| if stop.asked() { leave(&publisher) } else { stop.ask() })
 }

@@ -11,7 +11,7 @@ use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
@@ -31,19 +31,32 @@ use crate::split::{self, Join};
 use crate::timings::{Clock, Stage};
 use load::Loaded;
 
-/// Asks a run to end early: pictures under way are finished, no new ones are begun.
+/// Asks a run to end early: pictures in progress are finished, no new ones are started.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicU8>);
 
 impl Stop {
-    /// Asks.
+    const BY_USER: u8 = 1;
+    const ABORTED: u8 = 2;
+
+    /// Asks on the user's behalf.
     pub fn ask(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.store(Self::BY_USER, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Asks because the run cannot go on, unless the user was faster.
+    pub fn abort(&self) {
+        let _ = self.0.compare_exchange(0, Self::ABORTED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether anybody asked.
     pub fn asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether the user asked.
+    pub fn asked_by_user(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Self::BY_USER
     }
 }
 
@@ -54,6 +67,13 @@ pub struct Work {
     /// The devices that may still have it.
     pub claim: Claim,
     redo: Sender<Work>,
+}
+
+impl Work {
+    /// Whether a device already had the picture.
+    fn was_started(&self) -> bool {
+        self.claim != Claim::default()
+    }
 }
 
 /// A picture that is decoded, or will be by a device, apart from its pixels.
@@ -247,13 +267,8 @@ pub trait Outlet: Sync {
         cores: &Cores,
     ) -> Result<Option<Unpublished<'_>>, PictureError>;
 
-    /// The picture of this job failed.
+    /// The picture of this job will not arrive.
     fn miss(&self, _job: &Job) {}
-
-    /// Whether it ended the run because it can take no more. It says why when all is over.
-    fn is_broken(&self) -> bool {
-        false
-    }
 }
 
 /// Encodes pictures into the output tree.
@@ -293,6 +308,8 @@ impl Outlet for Encoder<'_> {
 pub struct Stages<'a> {
     /// The run's settings.
     pub settings: &'a Settings,
+    /// Once asked, pictures that were handed over but not started are left.
+    pub stop: &'a Stop,
     /// How many pictures there are at most: no stage needs more threads.
     pub pictures: usize,
     /// The slots of all devices.
@@ -407,6 +424,10 @@ impl Stages<'_> {
     fn decode_all(&self, mut queues: Queues) {
         let (mut buffer, mut courtesy) = (Vec::new(), Courtesy::default());
         for mut work in iter::from_fn(|| queues.next()).flatten() {
+            if self.stop.asked() && !work.was_started() {
+                self.outlet.miss(&work.job);
+                continue;
+            }
             let mut clock = Clock::start();
             let loaded = contained(|| self.load(&mut work, &mut buffer, &mut clock));
             if buffer.capacity() > BUFFER_KEPT {

@@ -15,6 +15,7 @@ use crate::codec::Remark;
 use crate::config::{Report, Style};
 use crate::error::PictureError;
 use crate::paths::Shown;
+use crate::pipeline::Stop;
 use crate::source::{Job, Skip};
 use crate::timings::{Load, Times};
 pub use summary::{Failure, Summary};
@@ -120,10 +121,11 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Starts to listen. `out` is what the summary names as the place to look. Fails when no thread can be started.
-    pub fn start(report: Report, out: &Path) -> io::Result<Self> {
+    /// Starts to listen to events, and for the user to ask for a stop. `out` is what the summary names as the place to look. Fails when
+    /// no thread can be started.
+    pub fn start(report: Report, out: &Path, stop: &Stop) -> io::Result<Self> {
         let (events, incoming) = bounded(WAITING);
-        let voice = Voice::new(report, Summary::new(out, report.timings));
+        let voice = Voice::new(report, Summary::new(out, report.timings), stop.clone());
         let thread = thread::Builder::new().name("progress".into()).spawn(move || voice.listen(&incoming))?;
         Ok(Self { events, thread })
     }
@@ -146,6 +148,7 @@ struct Voice {
     report: Report,
     bar: Option<ProgressBar>,
     summary: Summary,
+    stop: Stop,
     /// Whether the list of a dry run is written so far.
     list: io::Result<()>,
     started: Instant,
@@ -153,23 +156,24 @@ struct Voice {
 }
 
 impl Voice {
-    fn new(report: Report, summary: Summary) -> Self {
+    fn new(report: Report, summary: Summary, stop: Stop) -> Self {
         let bar = (report.style != Style::Quiet && io::stderr().is_terminal()).then(bar);
         let now = Instant::now();
-        Self { report, bar, summary, list: Ok(()), started: now, last: now }
+        Self { report, bar, summary, stop, list: Ok(()), started: now, last: now }
     }
 
     fn listen(mut self, events: &Receiver<Event>) -> io::Result<Summary> {
         loop {
             match events.recv_timeout(FRAME) {
-                Ok(event) => {
-                    self.hear(event);
-                }
+                Ok(event) => self.hear(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.notice_stop();
             self.show_progress();
         }
+        self.notice_stop();
+        self.summary.forget_idle_stop();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -185,6 +189,12 @@ impl Voice {
             self.list = self.say(io::stdout(), &format!("{} -> {}", Shown(input), Shown(output)));
         }
         self.summary.count(event);
+    }
+
+    fn notice_stop(&mut self) {
+        if self.stop.asked_by_user() && !self.summary.stopped {
+            self.hear(Event::Stopping);
+        }
     }
 
     fn show_progress(&mut self) {
@@ -375,7 +385,7 @@ mod tests {
     #[test]
     fn the_reporter_returns_what_was_counted_when_all_senders_are_gone() {
         let report = Report { style: Style::Quiet, ..Report::default() };
-        let reporter = Reporter::start(report, Path::new("out")).unwrap();
+        let reporter = Reporter::start(report, Path::new("out"), &Stop::default()).unwrap();
         let events = reporter.events();
         let sender = thread::spawn(move || {
             events.send(Event::Planned { count: 2 }).unwrap();
@@ -385,5 +395,23 @@ mod tests {
         sender.join().unwrap();
         let summary = reporter.finish().unwrap();
         assert_eq!((summary.planned, summary.settled, summary.done), (2, 2, 2));
+    }
+
+    #[test]
+    fn a_stop_counts_when_it_left_something() {
+        let stopped = |stop: &Stop, pictures| {
+            let report = Report { style: Style::Quiet, ..Report::default() };
+            let reporter = Reporter::start(report, Path::new("out"), stop).unwrap();
+            let events = reporter.events();
+            events.send(Event::Planned { count: 2 }).unwrap();
+            (0..pictures).for_each(|_| events.send(done()).unwrap());
+            drop(events);
+            reporter.finish().unwrap().stopped
+        };
+        let (asked, aborted) = (Stop::default(), Stop::default());
+        asked.ask();
+        aborted.abort();
+        assert_eq!([1, 2].map(|pictures| stopped(&asked, pictures)), [true, false]);
+        assert!(!stopped(&aborted, 1) && !stopped(&Stop::default(), 1));
     }
 }

@@ -115,7 +115,7 @@ impl Publisher {
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         match self.durability {
-            Durability::Full => File::open(folder)?.sync_all(),
+            Durability::Full => sync_folder(folder),
             Durability::Fast => Ok(()),
         }
     }
@@ -125,8 +125,22 @@ impl Publisher {
     }
 }
 
+/// Brings the names in a folder to the disk, as far as that is possible. Folders that may be written to but not read cannot be opened,
+/// and some file systems cannot sync folders (they answer "invalid argument" or "not supported"); that says nothing about the files.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    use io::ErrorKind as Kind;
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error)
+            if matches!(error.kind(), Kind::PermissionDenied | Kind::InvalidInput | Kind::Unsupported) =>
+        {
+            Ok(())
+        }
+        done => done,
+    }
+}
+
 /// The folder that a file lies in, never empty.
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

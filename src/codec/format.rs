@@ -58,7 +58,7 @@ impl Format {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
             [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
             [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Self::Tiff),
-            [b'P', b'1'..=b'7', b' ' | b'\t' | b'\r' | b'\n' | b'#', ..] => Some(Self::Pnm),
+            [b'P', kind @ b'1'..=b'7', header @ ..] => is_pnm(*kind, header).then_some(Self::Pnm),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
             // "BM" alone begins many a text; the size of the header that follows the file header tells a bitmap.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
@@ -113,6 +113,26 @@ impl Format {
     }
 }
 
+/// Whether a PNM's header goes on like this behind its magic, as far as it is there. Texts begin with "P1 " too, so width and height
+/// have to follow, or the first keyword of a PAM, or a comment.
+fn is_pnm(kind: u8, header: &[u8]) -> bool {
+    const KEYWORDS: [&[u8]; 6] = [b"WIDTH", b"HEIGHT", b"DEPTH", b"MAXVAL", b"TUPLTYPE", b"ENDHDR"];
+    let mut rest = header;
+    for _ in 0..2 {
+        let field = rest.trim_ascii_start();
+        if matches!(field, [] | [b'#', ..]) {
+            return true;
+        }
+        let length = field.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let is_apart = field.len() < rest.len();
+        if !is_apart || kind == b'7' || length == 0 {
+            return is_apart && kind == b'7' && KEYWORDS.iter().any(|word| field.starts_with(word));
+        }
+        rest = &field[length..];
+    }
+    true
+}
+
 /// Tells by the first bytes of a file that it is a picture of a format that is not read here, and which.
 pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
     match head {
@@ -132,5 +152,33 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_begins_like_a_pnm_is_none() {
+        let is_pnm = |head: &[u8]| Format::sniff(head) == Some(Format::Pnm);
+        for text in
+            ["P1 is urgent", "P5\tone", "P2 5 things", "P3 4:2:0", "P7 is", "P7\n1 2", "P5x", "P512 512 255 "]
+        {
+            assert!(!is_pnm(text.as_bytes()), "{text}");
+        }
+        let pnms = [
+            "P5 1 1 255 ",
+            "P5\r\n# by hand\n1 1\n255\n",
+            "P4\n12#12\n3 4\n",
+            "P7\nWIDTH 4",
+            "P7\n#\n",
+            "P5",
+            "P6\n",
+            "P2\n3",
+        ];
+        for pnm in pnms {
+            assert!(is_pnm(pnm.as_bytes()), "{pnm}");
+        }
     }
 }

@@ -120,7 +120,7 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub max_pixels: Option<Pixels>,
 
-    /// Refuse pictures that need more memory than this when decoded [default: 2GiB]
+    /// Refuse pictures that need more memory than this when decoded, and longer files [default: 2GiB]
     #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<Bytes>,

@@ -63,7 +63,7 @@ impl Watching<'_> {
     /// Begins what is ready, as far as the pipeline has room.
     pub(super) fn feed(&mut self) {
         while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full()) && self.settle.has_ready() {
-            if !self.hold.lets_one_through(Instant::now()) {
+            if self.is_unmounted() || !self.hold.lets_one_through(Instant::now()) {
                 return;
             }
             let begun = self.settle.take().is_some_and(|ready| self.begin(ready));
@@ -88,10 +88,7 @@ impl Watching<'_> {
         match self.ledger.standing(&entry) {
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
-                    // Its output was on the disk before the ledger knew of it, and may have been taken away since.
-                    let is_gone = matches!(output.try_exists(), Ok(false));
-                    let durable = self.settings.durability == Durability::Full && is_gone;
-                    self.settle_input(&path, stamp, &output, durable);
+                    self.settle_known(&path, stamp, &output);
                 }
                 false
             }
@@ -166,6 +163,11 @@ impl Watching<'_> {
             Event::Done { input, output, pixels, bytes_in, bytes_out, device, times } => {
                 let Some(begun) = self.running.remove(&input) else { return };
                 self.health.moved();
+                if self.is_unmounted() {
+                    // It may have gone to what is in the place of the output folder now.
+                    self.finish(&input, Ending::Passing);
+                    return self.note(|ledger| ledger.forget(&input));
+                }
                 let seconds = begun.at.elapsed().as_secs_f64();
                 self.metrics.done(&device, bytes_in, bytes_out, pixels, seconds, &times);
                 if self.hold.open() {
@@ -265,6 +267,18 @@ impl Watching<'_> {
             self.retried.forget(input);
         }
         verdict
+    }
+
+    /// As [`Self::settle_input`], of a picture that was done before. Whoever wants the output may have taken it away since; but the input
+    /// may as well have been put back because the output was lost, so it is not touched then.
+    fn settle_known(&self, input: &Path, stamp: Stamp, output: &Path) {
+        if self.service.after != After::Keep && matches!(output.try_exists(), Ok(false)) {
+            let (input, output) = (Shown(input), Shown(output));
+            return info!(
+                "{input} stays: it was done before, and {output} is gone; touch it to have it done again"
+            );
+        }
+        self.settle_input(input, stamp, output, false);
     }
 
     fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {

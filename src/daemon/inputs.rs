@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use tempfile::Builder;
 
 use crate::config::After;
-use crate::publish::affixes;
+use crate::publish::{affixes, folder_of, sync_folder};
 use crate::source::stamp::Stamp;
 use crate::source::watch::REMOVING;
 
@@ -151,7 +151,7 @@ fn link_new(from: &Path, to: &Path) -> Result<(), Errno> {
 
 fn make_durable(output: &Path) -> io::Result<()> {
     File::open(output)?.sync_all()?;
-    File::open(output.parent().unwrap_or(Path::new(".")))?.sync_all()
+    sync_folder(folder_of(output))
 }
 
 fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {

@@ -40,7 +40,7 @@ impl Insist {
     pub(super) fn refused(&self, reason: &str) {
         let mut insistence = self.lock();
         if insistence.on {
-            insistence.stop.ask();
+            insistence.stop.abort();
             insistence.broken.get_or_insert_with(|| reason.to_owned());
         }
     }

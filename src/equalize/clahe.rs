@@ -136,6 +136,9 @@ struct Run {
     second: usize,
 }
 
+/// Bytes of LUTs that are kept from picture to picture: 32 tiles across of 16 bits.
+const LUTS_KEPT: usize = 8 << 20;
+
 /// Buffers that are reused from picture to picture.
 pub(super) struct Buffers<S> {
     /// Two rows of tile LUTs: row `j` of tiles is in half `j % 2`.
@@ -184,6 +187,9 @@ pub(super) fn equalize<S: Sample>(
             counted += 1;
         }
         buffers.interpolate(&mut view, &tiles, y, down);
+    }
+    if size_of_val(&*buffers.luts) > LUTS_KEPT {
+        buffers.luts = Vec::new();
     }
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Operation, count};
+use super::clahe::Geometry;
+use super::{Method, Operation, count};
 use crate::picture::Layout;
 
 /// What a lane does with the picture in a slot.
@@ -26,6 +27,17 @@ impl Order {
         match self.counts(layout) {
             0 => layout.bytes(),
             counts => (start(layout) + counts * size_of::<u64>()) as u64,
+        }
+    }
+
+    /// Bytes of other memory that a lane of the CPU needs for a picture of this layout, where that is not fixed and small.
+    pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
+        match self {
+            Self::Equalize(operation) | Self::Count { equalize: Some(operation) } => match operation.method {
+                Method::Clahe(clahe) => Geometry::new(layout, &clahe).scratch_bytes(layout),
+                Method::Global => 0,
+            },
+            Self::Count { equalize: None } => 0,
         }
     }
 

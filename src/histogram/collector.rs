@@ -85,7 +85,7 @@ impl<'a> Collector<'a> {
         table.note(added);
         table.write_due(self.request);
         if table.failed.is_some() {
-            self.stop.ask();
+            self.stop.abort();
         }
     }
 
@@ -149,10 +149,6 @@ impl Outlet for Collector<'_> {
 
     fn miss(&self, job: &Job) {
         self.add(job, Vec::new());
-    }
-
-    fn is_broken(&self) -> bool {
-        self.table().failed.is_some()
     }
 }
 

@@ -59,7 +59,7 @@ impl Stages<'_> {
         let needs = Needs {
             pixels: self.bytes_of_pixels(opened),
             behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
-            aside: opened.heap_bytes(),
+            aside: self.bytes_aside(opened),
             compressed: jpeg.slot_bytes(),
             // The file in the decoder's buffer.
             compressed_aside: jpeg.bytes,
@@ -74,16 +74,21 @@ impl Stages<'_> {
 
     /// Waits for slots for the pixels of a picture.
     fn take_slots(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Slots, SlotError> {
-        let (bytes, heap) = (self.bytes_of_pixels(opened), opened.heap_bytes());
+        let (bytes, aside) = (self.bytes_of_pixels(opened), self.bytes_aside(opened));
         match planes::layout(&opened.layout()).filter(|_| self.settings.split_channels) {
-            Some(plane) => self.pool.take_split(bytes, heap, self.order.slot_bytes(&plane), claim),
-            None => self.pool.take(bytes, heap, claim).map(|whole| Slots { whole, planes: Vec::new() }),
+            Some(plane) => self.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), claim),
+            None => self.pool.take(bytes, aside, claim).map(|whole| Slots { whole, planes: Vec::new() }),
         }
     }
 
     /// Bytes that decoder and devices need in the slot of a picture.
     fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
         self.order.slot_bytes(&opened.layout()).max((self.lead(opened) + opened.slot_bytes()) as u64)
+    }
+
+    /// Bytes that decoder and lane need beside the slot.
+    fn bytes_aside(&self, opened: &Opened<'_>) -> u64 {
+        opened.heap_bytes() + self.order.scratch_bytes(&opened.layout())
     }
 
     /// Where in a line of the cache the pixels best begin. Counts want an address of their own behind the pixels.
@@ -142,7 +147,8 @@ impl Stages<'_> {
             _ => opened.decode(slot, workspace, self.cores)?,
         };
         clock.mark(Stage::Decode);
-        slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target));
+        let scratch = self.order.scratch_bytes(&decoded.layout);
+        slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok(Loaded { slots, content, decoded, bytes_in })
     }
 }

@@ -161,6 +161,11 @@ impl Summary {
         self.left = self.planned.saturating_sub(self.settled);
     }
 
+    /// A stop that came when every picture was through stopped nothing.
+    pub(super) fn forget_idle_stop(&mut self) {
+        self.stopped &= self.planned == 0 || self.left > 0;
+    }
+
     /// How the process should end.
     pub fn exit(&self) -> Exit {
         if self.stopped {

@@ -1,7 +1,7 @@
 //! Where pictures come from.
 
 pub mod filesystem;
-mod mounts;
+pub(crate) mod mounts;
 mod names;
 pub mod notifier;
 pub mod scan;

@@ -54,6 +54,41 @@ fn is_news(told: &File) -> bool {
     poll(&mut asked, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
+/// The file system that a folder lies on, by the place where it is mounted.
+#[derive(Debug)]
+pub(crate) struct Home {
+    mounts: Mounts,
+    place: Option<PathBuf>,
+    is_mounted: bool,
+}
+
+impl Home {
+    /// The one of an existing folder.
+    pub(crate) fn of(folder: &Path) -> Self {
+        let (mounts, folder) = (Mounts::new(), real(folder));
+        let told = mounts.read().unwrap_or_default();
+        let place = places(&told)
+            .filter(|place| folder.starts_with(place))
+            .max_by_key(|place| place.as_os_str().len());
+        Self { mounts, place, is_mounted: true }
+    }
+
+    /// Whether a file system is mounted in that place. Where the kernel does not tell, it counts as mounted.
+    pub(crate) fn is_mounted(&mut self) -> bool {
+        if self.mounts.told.as_ref().is_some_and(is_news)
+            && let (Ok(told), Some(place)) = (self.mounts.read(), &self.place)
+        {
+            self.is_mounted = places(&told).any(|other| other == *place);
+        }
+        self.is_mounted
+    }
+
+    /// The place.
+    pub(crate) fn place(&self) -> &Path {
+        self.place.as_deref().unwrap_or(Path::new("/"))
+    }
+}
+
 fn real(folder: &Path) -> PathBuf {
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
@@ -61,11 +96,20 @@ fn real(folder: &Path) -> PathBuf {
 /// The lines about file systems on which folders lie, but for the root's own, or which are mounted below them.
 fn near(mounts: &[u8], folders: &[PathBuf]) -> Vec<Vec<u8>> {
     let is_near = |line: &&[u8]| {
-        let Some(place) = line.split(|byte| *byte == b' ').nth(PLACE).map(unescaped) else { return false };
+        let Some(place) = place(line) else { return false };
         let is_root = place == Path::new("/");
         folders.iter().any(|folder| place.starts_with(folder) || !is_root && folder.starts_with(&place))
     };
     mounts.split(|byte| *byte == b'\n').filter(is_near).map(<[u8]>::to_vec).collect()
+}
+
+/// Where the file systems are mounted.
+fn places(mounts: &[u8]) -> impl Iterator<Item = PathBuf> {
+    mounts.split(|byte| *byte == b'\n').filter_map(place)
+}
+
+fn place(line: &[u8]) -> Option<PathBuf> {
+    line.split(|byte| *byte == b' ').nth(PLACE).map(unescaped)
 }
 
 /// A path in which blanks, line breaks and backslashes are written as three octal digits.

@@ -207,6 +207,16 @@ fn an_output_folder_that_cannot_be_made_is_an_error() {
 }
 
 #[test]
+fn an_output_folder_that_cannot_be_read_can_be_written_to() {
+    let place = Place::with(&["in/a.pgm"]);
+    fs::create_dir(place.path("done")).unwrap();
+    fs::set_permissions(place.path("done"), Permissions::from_mode(0o333)).unwrap();
+    place.run("in --out done").exits(0);
+    fs::set_permissions(place.path("done"), Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
 fn new_outputs_can_be_read_by_whom_the_umask_lets() {
     let place = Place::with(&["in/a.pgm"]);
     let script = format!("umask 027; '{}' in --out done --quiet", crate::harness::binary());

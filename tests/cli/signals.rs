@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Place, Ran, wait};
+use crate::harness::{Place, Ran, binary, wait};
 
 const PICTURES: usize = 300;
 const SIDE: usize = 1000;
@@ -63,6 +63,40 @@ fn the_first_signal_finishes_what_was_begun() {
 
     let rest = place.run("in --out done --devices cpu --json").exits(0).json();
     assert_eq!(rest["done"], PICTURES - done);
+    assert_eq!(assert_whole(&place), PICTURES);
+}
+
+#[test]
+fn the_first_signal_leaves_pictures_that_wait_for_a_thread() {
+    // Files so small are handed to the only decoder all together.
+    const FILES: usize = 8;
+    let place = Place::new();
+    let side = 5000_usize;
+    let mut picture = format!("P5\n{side} {side}\n255\n").into_bytes();
+    picture.resize(picture.len() + side * side, 7);
+    place.file("plain/0.pgm", picture);
+    place.run("plain --out in --format png --png-level small").exits(0);
+    assert!(fs::metadata(place.path("in/0.png")).unwrap().len() * (FILES as u64) < 256 << 10);
+    (1..FILES).for_each(|number| {
+        fs::hard_link(place.path("in/0.png"), place.path(format!("in/{number}.png"))).unwrap();
+    });
+    let mut command = place.histeqd("in --out done --devices cpu --threads 1 --png-level small");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait("the first picture to be started", || !place.tree("done").is_empty());
+    interrupt(&child);
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.exits(130).says("stopping: ").says("pictures not begun");
+}
+
+#[test]
+fn an_ignored_hangup_stays_ignored() {
+    let place = busy();
+    let run = format!("trap '' HUP; exec '{}' in --out done --devices cpu --threads 2", binary());
+    let mut command = place.command("sh", ["-c", &run]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait("the first output", || place.tree("done").iter().any(|name| name.ends_with(".pgm")));
+    signal(&child, Signal::HUP);
+    Ran::from(child.wait_with_output().unwrap()).exits(0);
     assert_eq!(assert_whole(&place), PICTURES);
 }
 

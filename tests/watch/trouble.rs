@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use super::service::{Service, drop_in, expected, picture, times_done};
 use crate::harness::{DULL, Place, binary, skipped, wait};
@@ -135,10 +137,14 @@ fn an_archive_that_takes_nothing_is_tried_again() {
 
 /// A service in a mount namespace of its own; `first` is run before it, and `then` once there is a file `go`.
 fn with_mounts(place: &Place, first: &str, then: &str) -> Option<Service> {
+    with_mounts_and(place, first, then, "")
+}
+
+fn with_mounts_and(place: &Place, first: &str, then: &str, flags: &str) -> Option<Service> {
     fs::create_dir_all(place.path("in/card")).unwrap();
     let script = format!(
         "{first} || exit 99; (while [ ! -e go ]; do kill -0 $$ || exit; sleep 0.05; done; {then}) & \
-         exec '{}' --watch in --out out --verbose",
+         exec '{}' --watch in --out out --verbose {flags}",
         binary()
     );
     let service = Service::spawn(place, &mut place.with_mounts(&script));
@@ -179,6 +185,46 @@ fn a_watched_folder_that_is_mounted_anew_at_once_is_watched_on() {
     fs::remove_file(place.path("gone")).unwrap();
     wait("the output", || place.path("out/a.pgm").exists());
     assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn an_output_folder_that_is_unmounted_is_waited_for() {
+    let place = Place::with(&["a.pgm", "in/b.pgm"]);
+    fs::create_dir_all(place.path("out")).unwrap();
+    let mount = "mount -t tmpfs none out";
+    let then = format!(
+        "umount -l out && touch gone && while [ -e gone ]; do sleep 0.05; done; ls -A out > there; {mount} && touch back && \
+         while [ ! -e out/c.pgm ]; do sleep 0.05; done; touch through"
+    );
+    let Some(service) = with_mounts_and(&place, mount, &then, "--after delete") else { return };
+    wait("the first output", || !place.path("in/b.pgm").exists());
+    place.file("go", "");
+    wait("the loss", || place.path("gone").exists());
+    drop_in(&place, "c.pgm", DULL);
+    wait("it to be noticed", || service.log().contains("/out, where the output folder is, is not mounted"));
+    // Some looks at the lock and the ledger, which are made anew where they are only lost.
+    thread::sleep(Duration::from_secs(5));
+    assert!(place.path("in/c.pgm").exists());
+    fs::remove_file(place.path("gone")).unwrap();
+    wait("the other mount", || place.path("back").exists());
+    assert_eq!(fs::read_to_string(place.path("there")).unwrap(), "", "nothing is made in its place");
+    wait("the output", || place.path("through").exists());
+    wait("the input to go", || !place.path("in/c.pgm").exists());
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn an_input_that_was_put_back_is_not_deleted_without_its_output() {
+    let place = Place::with(&["a.pgm", "in/0.pgm"]);
+    fs::remove_file(place.path("in/0.pgm")).unwrap();
+    fs::hard_link(place.path("a.pgm"), place.path("in/a.pgm")).unwrap();
+    let service = Service::start(&place, "--after delete");
+    wait("the input to go", || !place.path("in/a.pgm").exists());
+    fs::remove_file(place.path("out/a.pgm")).unwrap();
+    fs::hard_link(place.path("a.pgm"), place.path("in/a.pgm")).unwrap();
+    wait("it to be said", || service.log().contains("/in/a.pgm stays: it was done before, and "));
+    assert_eq!(service.stop(), Some(0));
+    assert!(place.path("in/a.pgm").exists());
 }
 
 #[test]
