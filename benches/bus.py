@@ -17,7 +17,7 @@ def copy(gpu, a, barrier, results):
 
         def enqueue(turn):
             lane, slot = turn % a.streams, host[turn % len(host)]
-            # At most two pictures wait on a stream, as on a lane.
+            # At most two pictures are queued on a stream.
             if events[lane] is not None and len(events[lane]) == 2:
                 events[lane].pop(0).synchronize()
             device[lane].set(slot, stream=streams[lane])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""CLAHE of one picture alone, from pinned memory to pinned memory: uploaded whole before its tiles are counted, and uploaded in
-strips, one for each row of tiles, each counted on a second stream while the next is on its way.
+"""Times CLAHE of a single picture, from pinned memory to pinned memory: uploaded whole before its tiles are counted, and uploaded in
+strips, one per row of tiles, each counted on a second stream while the next strip is uploaded.
 
 usage, from the project's folder: clahe_strips.py        needs: numpy, cupy
 """
@@ -27,7 +27,7 @@ def pinned(samples):
 
 
 class Picture:
-    """A gray picture of even tiles, and a lane to equalize it on."""
+    """A gray picture that divides into tiles without padding, and a lane to equalize it on."""
 
     def __init__(self, width, height):
         self.width, self.height, self.size = width, height, width * height
@@ -39,7 +39,7 @@ class Picture:
         self.lane = kernels.Lane(kernels.Module(kernels.PTX))
         self.upload = cupy.cuda.Stream(non_blocking=True)
         self.tiling = kernels.tiling(width, height, TILES, TILES, 2.0, 8)
-        self.lane.clahe(self.plane.data.ptr, self.tiling, 8)  # makes the lane's buffers
+        self.lane.clahe(self.plane.data.ptr, self.tiling, 8)  # allocates the lane's buffers
         cupy.cuda.Device().synchronize()
 
     def copy(self, to, source, size, way, stream):

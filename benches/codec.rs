@@ -1,8 +1,8 @@
-//! Decoding and encoding by format, on one core, in pixels a second: from a file in the page cache to a slot, and back to a file.
-//! `cargo bench --bench codec [-- FILTER]`.
+//! Measures decoding and encoding by format, on one core, in pixels per second: from a file in the page cache to a slot, and back to
+//! a file. `cargo bench --bench codec [-- FILTER]`.
 //!
-//! The picture is made: smooth colours with the noise of a camera, 2048 x 1536. What compresses differently is coded at another speed,
-//! so figures about photographs are taken from photographs.
+//! The picture is synthetic: 2048 x 1536 pixels of smooth colours with camera-like noise. Pictures that compress differently are coded
+//! at a different speed, so figures about photographs have to be measured on photographs.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ const TARGET: Target = Target {
     per_channel: false,
 };
 
-/// The picture as PPM, or as PGM.
+/// Makes the picture as a PPM file (3 channels) or a PGM file (1).
 fn pnm(channels: usize) -> Vec<u8> {
     let mut file = format!("P{} {WIDTH} {HEIGHT} 255\n", if channels == 3 { 6 } else { 5 }).into_bytes();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -72,7 +72,7 @@ fn codecs(criterion: &mut Criterion) {
     ];
     let (mut buffer, mut slot, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
     let mut out = tempfile::tempfile().expect("a temporary file");
-    // No help: the time of one thread.
+    // No helper threads, so that the time is that of one thread.
     let cores = Cores::new(0);
     let mut group = criterion.benchmark_group("codec");
     group.throughput(Throughput::Elements((WIDTH * HEIGHT) as u64)).sample_size(10);

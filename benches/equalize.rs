@@ -1,8 +1,8 @@
-//! The arithmetic on one core, in pixels a second, beside a copy of the same bytes: the ceiling of anything that reads and writes
-//! them once. `cargo bench --bench equalize [-- FILTER]`.
+//! Measures the arithmetic on one core, in pixels per second, beside a copy of the same bytes: the ceiling for anything that reads and
+//! writes them once. `cargo bench --bench equalize [-- FILTER]`.
 //!
-//! The picture has 8192 x 6144 pixels, so no cache holds it. Its content matters to a histogram: equal neighbours wait for each
-//! other's counts, and unrelated ones spread over more of the tables.
+//! The picture has 8192 x 6144 pixels, too many for any cache. Its content affects the speed of counting: equal neighbours wait for
+//! each other's increments, and unrelated ones touch more of the tables.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -16,17 +16,17 @@ const HEIGHT: u32 = 6144;
 const PIXELS: usize = WIDTH as usize * HEIGHT as usize;
 const CLAHE: Method = Method::Clahe(Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 8, y: 8 } });
 
-/// What the samples of a picture are like.
+/// The content of a picture.
 #[derive(Clone, Copy)]
 enum Content {
-    /// All levels alike, without order.
+    /// Uniform noise over all levels.
     Noise,
-    /// A ramp across the picture with a little noise: nearly what photographs are.
+    /// A ramp across the picture with a little noise, much like a photograph.
     Smooth,
     Constant,
 }
 
-/// Samples of the given number of bits.
+/// Makes samples of `bits` bits.
 fn samples(count: usize, content: Content, bits: u32) -> Vec<u16> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut noise = move || {
@@ -50,7 +50,7 @@ fn bytes(count: usize, content: Content) -> Vec<u8> {
     samples(count, content, 8).into_iter().map(|sample| sample as u8).collect()
 }
 
-/// The ceilings: the bytes of a gray and of an RGB picture, copied.
+/// The ceilings: copies of as many bytes as an 8-bit gray, a 16-bit gray and an 8-bit RGB picture have.
 fn copies(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("copy");
     group.throughput(Throughput::Elements(PIXELS as u64));
@@ -61,7 +61,7 @@ fn copies(criterion: &mut Criterion) {
     }
 }
 
-/// The steps of global equalization.
+/// The steps of global equalization, separately.
 fn steps(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("step");
     group.throughput(Throughput::Elements(PIXELS as u64));
@@ -92,7 +92,7 @@ fn steps(criterion: &mut Criterion) {
     });
 }
 
-/// What a lane does.
+/// Whole equalizations, as a lane runs them.
 fn whole(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("equalize");
     group.throughput(Throughput::Elements(PIXELS as u64)).sample_size(10);

@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 4096, 3072
 
 
 def make(folder, count, depth):
-    """`count` names of four different pictures."""
+    """Makes `count` files: four different pictures, and hard links to them."""
     rng = numpy.random.default_rng(0)
     y, x = numpy.mgrid[:HEIGHT, :WIDTH]
     wave = 90 + 50 * numpy.sin(x / 97) * numpy.cos(y / 61)
@@ -32,7 +32,7 @@ def make(folder, count, depth):
 
 
 def touch(folder, size):
-    """Takes so much memory once and gives it back: a virtual machine gets its pages when they are first touched."""
+    """Allocates `size` bytes once and frees them: a virtual machine only gets its pages when they are first touched."""
     block = numpy.ones(1 << 28, numpy.uint8)
     with open(folder / 'touch', 'wb', buffering=0) as file:
         for _ in range(0, size, len(block)):
@@ -66,7 +66,7 @@ BUFFER = bytearray(WIDTH * HEIGHT * 2 + 100)
 
 
 def one_copied(job):
-    """What no program that reads and writes files can do without: into a buffer that is used again, and from there to another file."""
+    """Does the least that any program does that reads and writes files: reads into a reused buffer, and writes that to another file."""
     with open(job[0], 'rb', buffering=0) as file:
         length = file.readinto(BUFFER)
         assert length == os.fstat(file.fileno()).st_size
@@ -75,7 +75,7 @@ def one_copied(job):
 
 
 def a_process_a_core(one):
-    """Each does one job after the other; their start does not count."""
+    """A run with one process per core, each doing one job after the other. Their start is not timed."""
     def run(inbox, out):
         jobs = [(str(path), str(out / path.name)) for path in inbox.iterdir()]
         out.mkdir()

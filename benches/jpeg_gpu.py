@@ -13,7 +13,7 @@ QUALITY = 90
 
 
 def make(photos, folder, count):
-    """So many files of the photographs; their megapixels."""
+    """Makes `count` files of the photographs; returns their megapixels."""
     import cv2
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -63,7 +63,7 @@ def opencv(inbox, out):
 
 
 def torchvision(inbox, out):
-    """RGB, each channel by itself: luma would cost it more."""
+    """Equalizes each channel of RGB separately, since luma would cost torchvision more."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg, encode_jpeg, read_file
     from torchvision.transforms.functional import equalize
@@ -109,7 +109,7 @@ def main():
     for _ in range(given.runs):
         for name in list(times):
             shutil.rmtree(out, ignore_errors=True)
-            # The driver takes apart what a run had a little later than that ends.
+            # The driver releases the resources of a run only some time after it has ended.
             time.sleep(3)
             try:
                 times[name].append(runners[name](inbox, out))

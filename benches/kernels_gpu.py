@@ -39,12 +39,12 @@ class Tiling(ctypes.Structure):
 
 
 class Module:
-    """A folder of PTX files, each loaded by the driver when one of its kernels is wanted."""
+    """A folder of PTX files, each loaded by the driver when one of its kernels is first used."""
     FILES = (("clahe_.*16", "clahe16"), ("clahe_.*8", "clahe8"), ("extract|insert", "planes"), (".*16_|lut16", "global16"),
              (".*8_", "global8"))
 
     def __init__(self, folder):
-        cupy.zeros(1)  # makes the context
+        cupy.zeros(1)  # creates the context
         self.folder, self.modules, self.functions, self.load_seconds = pathlib.Path(folder), {}, {}, {}
 
     def module(self, kernel):
@@ -70,20 +70,20 @@ class Module:
 
 
 class Tuning:
-    """How work is spread over the GPU."""
-    histogram8 = (1024, 1)  # threads a block, blocks a multiprocessor
-    apply8 = (256, 4)      # each thread makes a level of the LUT, so no fewer
+    """How work is distributed over the GPU."""
+    histogram8 = (1024, 1)  # threads per block, blocks per multiprocessor
+    apply8 = (256, 4)      # no fewer threads, because each makes one level of the LUT
     apply8_rgb = (512, 2)
     histogram8_large = (1024, 2)
-    large8 = 24_000_000     # fewest pixels of a gray plane whose tiles are handed out one by one
+    large8 = 24_000_000     # the fewest pixels of a gray plane whose tiles are handed out one by one
     apply16 = (1024, 2)
-    pixels16 = 5 << 16      # pixels a block that holds 65536 counters or LUT entries in shared memory
-    shared_lut16 = 5 << 18  # fewest pixels for which the LUT is taken into shared memory
-    cells_band = 6          # blocks a cell
-    tile_blocks = 1         # blocks a multiprocessor for tile histograms
+    pixels16 = 5 << 16      # pixels per block that holds 65536 counters or LUT entries in shared memory
+    shared_lut16 = 5 << 18  # the fewest pixels for which the LUT is copied to shared memory
+    cells_band = 6          # blocks per cell
+    tile_blocks = 1         # blocks per multiprocessor for tile histograms
     tile_threads = 512
     cell_pixels = 2048
-    cell_tables = 400       # most cells for which 16-bit LUTs are laid side by side
+    cell_tables = 400       # the most cells for which 16-bit LUTs are interleaved
 
 
 def tuned(**values):
@@ -91,14 +91,14 @@ def tuned(**values):
 
 
 class Lane:
-    """One stream with its device buffers, and the launches of one picture."""
+    """One stream with its device buffers, and the launches for one picture."""
 
     def __init__(self, module, tuning=Tuning):
         self.module, self.tuning = module, tuning
         self.sms = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.counts = cupy.zeros(3 * 65536, np.uint32)
-        self.counts8 = [cupy.zeros(3 * 256, np.uint32) for _ in range(2)]  # this picture's, and the next one's
+        self.counts8 = [cupy.zeros(3 * 256, np.uint32) for _ in range(2)]  # for this picture, and for the next one
         self.luts = cupy.zeros(3 * 65536, np.uint16)
         self.handed_out = cupy.zeros(1, np.uint32)
         self.tile_counts = cupy.zeros(0, np.uint32)
@@ -208,7 +208,7 @@ class Lane:
             self.launch(f"clahe_{kind}{depth}", (-(-t.width // 32), min(-(-t.height // 128), 65535)), (32, 8), u64(at), t, u64(tables))
 
     def clahe_colour(self, name, at, pixels, channel, tiling, depth, **options):
-        """By way of a plane of its own: extract, CLAHE, insert."""
+        """Equalizes one channel, or luma, through a separate plane: extract, CLAHE, insert."""
         plane = self.room("plane", pixels * depth // 8 + 16, np.uint8)
         grid = (min(-(-pixels // 4096), 4 * self.sms),)
         for step in ("extract", "insert"):
@@ -254,7 +254,7 @@ def relit(a, y, new_y):
 
 
 def reference_equalize(a, by_channel):
-    """`a`: (pixels, channels)."""
+    """The shape of `a` is (pixels, channels)."""
     channels, levels = a.shape[1], np.iinfo(a.dtype).max + 1
     seen = a[:, -1] > 0 if channels in (2, 4) else slice(None)
     lut = lambda plane: reference_lut(np.bincount(plane[seen], minlength=levels))
@@ -311,7 +311,7 @@ DATA = ["random", "natural", "constant", "two", "hot"]
 
 
 def picture(rng, height, width, channels, kind, dtype, gpu=False):
-    """Random samples of one kind; the last of an even number of channels is an alpha with many zeros."""
+    """Makes random samples of one kind. The last of an even number of channels is alpha, with many zeros."""
     top = np.iinfo(dtype).max
     shape = (height, width, channels)
     if kind == "random":
@@ -334,7 +334,7 @@ def picture(rng, height, width, channels, kind, dtype, gpu=False):
 
 
 class Guarded:
-    """A picture in device memory at some offset from an aligned address, with bytes around it that nobody may change."""
+    """A picture in device memory at some offset from an aligned address, surrounded by guard bytes that must not change."""
 
     def __init__(self, a, offset=0):
         self.a, self.offset = a, offset
@@ -449,8 +449,8 @@ class Timer:
         self.at = [self.work.data.ptr + i * picture_bytes for i in range(pictures)]
 
     def run(self, lanes, one, repeats=9):
-        """Median milliseconds of `one(lane, address)` for all pictures, dealt over the lanes."""
-        for lane in lanes:  # makes the lane's buffers
+        """Returns the median milliseconds of `one(lane, address)` for all pictures, dealt out to the lanes."""
+        for lane in lanes:  # allocates the lane's buffers
             one(lane, self.at[0])
         cupy.cuda.Device().synchronize()
         main = cupy.cuda.Stream(non_blocking=True)
@@ -486,7 +486,7 @@ class Timer:
         return self.median(lambda: runtime.memcpyAsync(self.copy_to.data.ptr, self.work.data.ptr, self.work.nbytes, 3, s.ptr), s)
 
     def read(self):
-        """The fewest milliseconds for a bare read, over some numbers of blocks."""
+        """Returns the fewest milliseconds that a bare read takes with various numbers of blocks."""
         s, kernel, out = cupy.cuda.Stream(non_blocking=True), cupy.RawKernel(READ, "read_all"), cupy.zeros(1, np.uint32)
         sms = cupy.cuda.Device().attributes["MultiProcessorCount"]
 
@@ -499,7 +499,7 @@ class Timer:
 
 
 def device_picture(height, width, channels, data, dtype, count=1):
-    """`count` pictures one after the other in device memory, made there."""
+    """Returns `count` consecutive pictures in device memory."""
     rng = np.random.default_rng(1)
     if data == "random":
         return cupy.random.randint(0, np.iinfo(dtype).max + 1, height * width * channels * count, dtype=dtype)
@@ -555,7 +555,7 @@ def show_times(options):
 
 
 def show_bus(size=64 << 20, count=16):
-    """What the bus carries between pinned host memory and the device: each way alone, and both at once."""
+    """Prints the throughput of the bus between pinned host memory and the device: each way alone, and both at once."""
     up, down = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
     host = [cupy.cuda.alloc_pinned_memory(size) for _ in range(2)]
     device = [cupy.zeros(size, np.uint8) for _ in range(2)]

@@ -1,7 +1,7 @@
-//! Pictures from pinned host memory through a GPU's lanes and back, as a worker does it: `cargo bench --bench lanes`.
+//! Sends pictures from pinned host memory through a GPU's lanes and back, as a worker does: `cargo bench --bench lanes`.
 //!
-//! Each lane has two slots and always one queued. Prints what each way of the bus carried, and pictures a second. Skips aloud
-//! without a GPU.
+//! Each lane processes two slots in turn, one picture at a time. Prints the throughput of the bus in each direction, and pictures per
+//! second. Without a GPU it only prints that it was skipped.
 
 use std::sync::Barrier;
 use std::thread;
@@ -42,7 +42,7 @@ fn main() {
     measure(engine.as_ref(), "16384x16384 gray, CLAHE", large, clahe, 1, 12);
 }
 
-/// So many pictures in all, dealt over the lanes.
+/// Measures how fast `pictures` pictures, divided among the lanes, go through.
 fn measure(
     engine: &dyn Engine,
     name: &str,

@@ -1,6 +1,6 @@
-/* One JPEG at a time: the whole of `histeqd FILE --out DIR --quality 90 --devices cpu` beside libjpeg alone, which reads the file,
- * decodes it to planes, encodes them again (progressive if the file was) and writes the file: in a process of its own, and again in
- * this one, whose memory is warm. In turns; the least milliseconds of RUNS.
+/* Times one JPEG at a time: a whole run of `histeqd FILE --out DIR --quality 90 --devices cpu` beside libjpeg alone, which reads the
+ * file, decodes it to planes, encodes them again (progressive if the file was) and writes the result: once in a process of its own, and
+ * once in this process, whose memory is warm. They take turns; prints the fewest milliseconds of RUNS runs.
  *
  *     cc -O2 -o /tmp/one_jpeg benches/one_jpeg.c -ljpeg      (libjpeg62-turbo-dev)
  *     chrt -r 1 /tmp/one_jpeg target/release/histeqd /dev/shm/out RUNS FILE.jpg...
@@ -27,7 +27,7 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* The encoder's settings: the decoder's components and sampling, quality 90. */
+/* Sets the encoder up with the decoder's components and sampling factors, and quality 90. */
 static void set_up(struct jpeg_compress_struct *to, const struct jpeg_decompress_struct *from) {
     to->image_width = from->image_width;
     to->image_height = from->image_height;
@@ -43,7 +43,7 @@ static void set_up(struct jpeg_compress_struct *to, const struct jpeg_decompress
     }
 }
 
-/* Decodes and encodes; the megapixels. */
+/* Decodes and encodes a file; returns its megapixels. */
 static double through_libjpeg(const char *path, const char *out, int *progressive) {
     struct jpeg_decompress_struct from;
     struct jpeg_compress_struct to;
@@ -87,7 +87,7 @@ static double through_libjpeg(const char *path, const char *out, int *progressiv
     return megapixels;
 }
 
-/* Milliseconds that a program takes from its start to its end. */
+/* Runs a program; returns the milliseconds from its start to its end. */
 static double timed(char *const *command) {
     const double begin = now();
     const pid_t child = fork();

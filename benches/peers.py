@@ -64,7 +64,7 @@ def imagemagick(source, target, op):
 
 
 def pooled(peer):
-    """A run of a peer that does one picture a call, on a process a core."""
+    """A run with one process per core, for a peer that processes one picture per call."""
     def run(paths, out, op):
         jobs = [(str(path), str(out / path.name), op) for path in paths]
         with multiprocessing.get_context('spawn').Pool() as pool:
@@ -86,7 +86,7 @@ def ours(binary, folder, flags):
 
 
 def measure(runners, paths, scratch, op, runs):
-    """Seconds by name, of those that can do it."""
+    """Returns the seconds by name, for the runners that succeed."""
     times = {name: [] for name in runners}
     for _ in range(runs):
         for name in list(times):

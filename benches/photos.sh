@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Photographs to measure on: the JPEGs of two Debian packages of wallpapers (37 pictures, 2 to 18 MP, about 60 MB), and from
-# them gray PGMs, RGB PNGs, and RGB TIFFs by LZW and by deflate. Their licences keep them out of this project's tree. Downloads and unpacks, installs nothing.
+# Gets photographs to measure on: the JPEGs of two Debian wallpaper packages (37 pictures, 2 to 18 MP, about 60 MB), and makes gray
+# PGMs, RGB PNGs, and RGB TIFFs compressed with LZW and with deflate from them. Their licences keep them out of this project's tree.
+# Downloads and unpacks the packages, but installs nothing.
 # usage: benches/photos.sh DIR        needs: apt-get, dpkg, python3 with Pillow
 set -euo pipefail
 mkdir -p "$1"/{jpg,pgm,png,lzw,deflate}

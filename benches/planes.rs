@@ -1,4 +1,4 @@
-//! How fast one thread takes interleaved colour apart and puts it together again, as `--split-channels` does.
+//! Measures how fast one thread splits interleaved colour into planes and merges it again, as `--split-channels` does.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use histeqd::equalize::histogram::Tally;

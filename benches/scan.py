@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes one large picture, as a scanner does: benches/scan.py FOLDER OUT.png
+"""Makes one large picture, like a scan: benches/scan.py FOLDER OUT.png
 
-Pictures of the folder (the parts of them that fit 1920x1088) side by side as RGB until there are 100 megapixels, with a little noise.
+Tiles the pictures of the folder (PNG, each cropped to 1920x1088) as RGB until there are 100 megapixels, with a little noise.
 Needs numpy and Pillow."""
 
 import itertools

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Fuzzes every decoder for so many seconds each, from the files of tests/data and those of other folders:
+# Fuzzes every decoder for SECONDS each, starting from the files of tests/data and of any further folders:
 #
 #   fuzz/run.sh SECONDS [FOLDER…]
 #
-# Needs cargo-fuzz (`cargo install cargo-fuzz`) and a nightly compiler. What is found lies in fuzz/artifacts; the cases that grew,
-# in fuzz/corpus.
+# Needs cargo-fuzz (`cargo install cargo-fuzz`) and a nightly compiler. Failing inputs go to fuzz/artifacts, the growing corpus to
+# fuzz/corpus.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=$1
 shift
-# SQLite, which comes along with the library, has two tables of one name in its one file.
+# SQLite, which is linked in with the library, has two tables of the same name in its single source file.
 export ASAN_OPTIONS="detect_odr_violation=0:${ASAN_OPTIONS:-}"
 for target in png jpeg pnm tiff bmp webp; do
     echo "== $target"

@@ -1,17 +1,17 @@
 #!/bin/sh
-# Remakes kernels/prebuilt/*.ptx, one for each .cu file; needs no GPU and no CUDA toolkit, only python3 with pip and venv.
+# Rebuilds kernels/prebuilt/*.ptx, one for each .cu file. Needs no GPU and no CUDA toolkit, only python3 with pip and venv.
 #
 #   build.sh           compile and write the files
 #   build.sh --check   compile, compare with the committed files, and assemble them for an old, a middle and a new GPU
 #
-# NVRTC 11.8 is the last that compiles for compute capability 3.7. The PTX it writes names version 7.8 of the language but
-# uses nothing newer than 6.0: with that in its header, all drivers from 384 on (the last for those GPUs is 470) accept it.
-# Several files, so that a GPU's driver compiles only what a run needs.
+# NVRTC 11.8 is the last that compiles for compute capability 3.7. The PTX it writes declares version 7.8 of the language but
+# uses nothing newer than 6.0: with 6.0 in the header, all drivers from 384 on (the last for those GPUs is 470) accept it.
+# There are several files so that a GPU's driver compiles only what a run needs.
 set -eu
 cd "$(dirname "$0")"
 tools="${HISTEQD_KERNEL_TOOLS:-../target/kernel-tools}"
 
-# install VENV PACKAGE…: a virtual environment with these packages, made once.
+# install VENV PACKAGE…: creates a virtual environment with these packages, unless it is there already.
 install() {
     venv="$tools/$1"
     shift
@@ -37,7 +37,7 @@ assemble() {
     echo "$2, $("$1" --version | grep -o 'release [0-9.]*')"
     for ptx in prebuilt/*.ptx; do
         "$1" --gpu-name "$2" --output-file "$made/cubin" "$ptx" 2>"$made/said" || { cat "$made/said" >&2; exit 1; }
-        # A wish for more blocks than this GPU can hold is one for newer GPUs.
+        # ptxas warns where .minnctapersm asks for more blocks than this GPU can hold; such values are meant for newer GPUs.
         if grep -v minnctapersm "$made/said" | grep . >&2; then exit 1; fi
     done
 }

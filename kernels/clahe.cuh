@@ -1,22 +1,23 @@
-// What CLAHE of both depths needs: tiles, clipping, interpolation. As OpenCV does it, of one plane.
+// What CLAHE needs at both depths: tiles, clipping, interpolation. Like OpenCV's, for one plane.
 //
-// Products and sums are `__fmul_rn` and `__fadd_rn`, which the compiler may not contract into fused multiply-adds.
+// Products and sums use `__fmul_rn` and `__fadd_rn`, which the compiler may not contract into fused multiply-adds.
 
 #pragma once
 #include "counting.cuh"
 
-// The plane and its tiles. The tiles cover the plane and, right and below, what reflection adds to make them equal in size.
+// The plane and its tiles. The tiles cover the plane and the padding by reflection, on the right and at the bottom, that makes them equal
+// in size.
 struct Tiling {
     u32 width, height;
     u32 tiles_x, tiles_y;
     u32 tile_width, tile_height;
-    // The largest count of a bin; 0 means any.
+    // The largest count of a bin; 0 for no limit.
     u32 clip;
     // (levels - 1) / (tile_width * tile_height), and 1 / tile_width, 1 / tile_height.
     float lut_scale, inverse_width, inverse_height;
 };
 
-// Where the picture continues beyond its edge: mirrored about the last pixel, which is not repeated (BORDER_REFLECT_101).
+// Maps a position beyond the edge into the picture: mirrored about the last pixel, which is not repeated (BORDER_REFLECT_101).
 __device__ __forceinline__ u32 reflected(u32 i, u32 size) {
     if (i < size) return i;
     if (size == 1) return 0;
@@ -24,7 +25,8 @@ __device__ __forceinline__ u32 reflected(u32 i, u32 size) {
     return i < size ? i : 2 * size - 2 - i;
 }
 
-// What is cut off above `clip` goes to all bins alike, and the rest of that division to bins at equal steps. No second clip.
+// Spreads what is clipped above `clip` evenly over all bins, and the remainder of that division over bins at equal steps. There is no
+// second clipping.
 struct Redistribution {
     u32 clip, batch, residual, step;
 
@@ -41,8 +43,8 @@ __device__ __forceinline__ u32 tile_level(u32 running, float scale, u32 top) {
     return min(u32(__float2int_rn(__fmul_rn(__uint2float_rn(running), scale))), top);
 }
 
-// Calls `count(sample)` for all samples of rows `from` to `to` of a tile, the whole block together. Rows are read in aligned
-// 16-byte words, of which the ends may belong to the neighbours: the plane's memory must be readable in whole words.
+// Calls `count(sample)` for all samples in rows `from` to `to` of a tile, by the whole block. Rows are read in aligned 16-byte words whose
+// ends may belong to neighbours: the plane's memory must be readable in whole words.
 template <typename S, typename Count>
 __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 tile, u32 from, u32 to, Count count) {
     typedef Pack<S, 1> P;
@@ -56,7 +58,7 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
     const u32 rows_on = blockDim.x / packs, columns_on = blockDim.x % packs;
     while (inside && row < to) {
         P here[AT_ONCE];
-        // Which samples of a pack are the tile's: from `low` (perhaps below 0) to before `high`.
+        // The samples of a pack that belong to the tile: from `low` (possibly negative) to just before `high`.
         int low[AT_ONCE], high[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
@@ -92,23 +94,23 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
     }
 }
 
-// Position `i` in tiles, counted from the first tile's middle.
+// Converts position `i` to tiles, measured from the middle of the first tile.
 __device__ __forceinline__ float in_tiles(u32 i, float inverse) { return __fsub_rn(__fmul_rn(__uint2float_rn(i), inverse), 0.5f); }
 
-// The four neighbours' levels, weighted: first along x, then along y.
+// Returns the weighted levels of the four neighbours: first along x, then along y.
 __device__ __forceinline__ float between(float l00, float l01, float l10, float l11, float xa, float xb, float ya, float yb) {
     const float upper = __fadd_rn(__fmul_rn(l00, xb), __fmul_rn(l01, xa));
     const float lower = __fadd_rn(__fmul_rn(l10, xb), __fmul_rn(l11, xa));
     return __fadd_rn(__fmul_rn(upper, yb), __fmul_rn(lower, ya));
 }
 
-// Rounds half to even, into the low bits: for 0 <= value < 2^16, 1.5 * 2^23 leaves no place for a fraction.
+// Rounds half to even, into the low bits: for 0 <= value < 2^16, adding 1.5 * 2^23 leaves no bits for a fraction.
 __device__ __forceinline__ u32 rounded(float value) { return __float_as_uint(__fadd_rn(value, 12582912.0f)); }
 
-// Between which two tiles a position lies, and its weights.
+// The two tiles that a position lies between along one axis, and their weights.
 struct Between {
     u32 first, second;
-    // The cell between those tiles' middles: 0 is before the first.
+    // The cell between the middles of those tiles; cell 0 is before the first middle.
     u32 cell;
     float a, b;
 
@@ -123,7 +125,7 @@ struct Between {
     }
 };
 
-// Levels by the tiles' own LUTs.
+// Maps levels by the tiles' own LUTs.
 template <typename S> struct TileLuts {
     const S* luts;
 
@@ -137,7 +139,7 @@ template <typename S> struct TileLuts {
     }
 };
 
-// A block takes 32 columns and `ROWS_A_BLOCK` rows, so that what it needs of the LUTs is found in the L1 cache again.
+// A block takes 32 columns and `ROWS_A_BLOCK` rows, so that the LUT entries that it needs are found in the L1 cache again.
 // Block: x = 32, y = rows. Grid: x, y.
 constexpr u32 ROWS_A_BLOCK = 128;
 

@@ -2,8 +2,8 @@
 
 #include "clahe.cuh"
 
-// A LUT a tile. A block takes tile after tile. The first `capacity` levels (a multiple of 8) are counted in shared memory; what
-// does not fit there is added to this block's own 65536 counts in `spill`, zero before and after.
+// Makes one LUT per tile; a block takes tile after tile. The first `capacity` levels (a multiple of 8) are counted in shared memory; what
+// does not fit there is added to this block's own 65536 counts in `spill`, which are zero before and after.
 extern "C" __global__ void __launch_bounds__(1024)
     clahe_tiles16(const u16* plane, Tiling t, u32 capacity, u32* spill, u16* luts) {
     constexpr u32 BINS_A_WARP = 65536 / WARP;
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(1024)
         __threadfence_block();
         spilled = __syncthreads_or(spilled);
 
-        // Every warp owns 2048 levels in a row, and a lane four at a time. Three passes: excess, the warp's sum, running sum.
+        // Each warp owns 2048 consecutive levels, of which a lane takes four at a time. Three passes: excess, the warp's sum, running sum.
         auto counted = [=](u32 bin) {
             uint4 n = counters.counts(bin);
             if (spilled) {
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     }
 }
 
-// Levels by a table that holds a cell's four LUTs side by side: one access instead of four far from each other.
+// Maps levels by a table that holds a cell's four LUTs side by side: one access instead of four that are far apart.
 struct CellTables16 {
     const uint2* tables;
 
@@ -84,7 +84,8 @@ struct CellTables16 {
     }
 };
 
-// Grid: x = 32 blocks of 1024 threads, two levels a thread; y = cells of a row; z = rows of cells.
+// Lays the LUTs of each cell side by side. Grid: x = 32 blocks of 1024 threads, two levels per thread; y = cells in a row; z = rows of
+// cells.
 extern "C" __global__ void __launch_bounds__(1024) clahe_tables16(Tiling t, const u16* luts, uint4* tables) {
     const u32 x = blockIdx.y, y = blockIdx.z, pair = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 x1 = max(x, 1u) - 1, x2 = min(x, t.tiles_x - 1);

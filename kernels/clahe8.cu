@@ -2,8 +2,8 @@
 
 #include "clahe.cuh"
 
-// A LUT a tile. Grid: x = tiles * parts; the blocks of a tile share its rows, and the last of them makes the LUT.
-// `histograms` (256 a tile) and `arrived` (1 a tile) are zero before and after.
+// Makes one LUT per tile. Grid: x = tiles * parts; the blocks of a tile share its rows, and the last to finish makes the LUT. `histograms`
+// (256 counts per tile) and `arrived` (one per tile) are zero before and after.
 extern "C" __global__ void __launch_bounds__(1024)
     clahe_tiles8(const u8* plane, Tiling t, u32 parts, u32* histograms, u32* arrived, u8* luts) {
     constexpr u32 COPIES = Counters8<1, false>::COPIES;
@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(256) clahe_direct8(u8* plane, Tilin
     interpolate(plane, t, TileLuts<u8>{luts});
 }
 
-// The first position in cell `cell`: where `in_tiles` reaches `cell - 1`. Rounding may move it from where it should be.
+// Returns the first position in cell `cell`: where `in_tiles` reaches `cell - 1`. Rounding may move it from the exact position.
 __device__ __forceinline__ u32 cell_start(u32 cell, u32 tile, float inverse, u32 size) {
     if (cell == 0) return 0;
     u32 at = u32(min(u64(cell - 1) * tile + (tile + 1) / 2, u64(size)));
@@ -47,7 +47,7 @@ __device__ __forceinline__ u32 cell_start(u32 cell, u32 tile, float inverse, u32
     return at;
 }
 
-// The LUTs of a cell's four tiles, level by level: two `float`s' upper halves a word, which is all that 0 to 255 need.
+// The LUTs of a cell's four tiles, level by level: the upper halves of two `float`s per word, which suffice for 0 to 255.
 struct CellTable {
     const uint2* entries;
 
@@ -61,8 +61,8 @@ struct CellTable {
     }
 };
 
-// For tiles of some size. A cell is the pixels between the same four tile middles; there the four LUTs are one table in
-// shared memory. Block: x = 32, y = 8. Grid: x = (tiles_x + 1) * (tiles_y + 1) * bands; the blocks of a cell share its rows.
+// For tiles that are not small. A cell is the pixels between the same four tile middles; there the four LUTs are one table in shared
+// memory. Block: x = 32, y = 8. Grid: x = (tiles_x + 1) * (tiles_y + 1) * bands; the blocks of a cell share its rows.
 extern "C" __global__ void __launch_bounds__(256, 5) clahe_cells8(u8* plane, Tiling t, const u8* luts, u32 bands) {
     constexpr int ROWS = 4;
     __shared__ uint2 entries[256];
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(256, 5) clahe_cells8(u8* plane, Til
     const u8* lower = luts + u64(min(cell_y, t.tiles_y - 1)) * t.tiles_x * 256 + level;
     const u32 l00 = upper[x1 * 256], l01 = upper[x2 * 256], l10 = lower[x1 * 256], l11 = lower[x2 * 256];
 
-    // The cell's four sides, each found by one lane in four.
+    // The cell's four sides, found by four lanes and shuffled to all.
     const u32 lane = threadIdx.x;
     const u32 side = lane & 2 ? cell_start(cell_y + (lane & 1), t.tile_height, t.inverse_height, t.height)
                               : cell_start(cell_x + (lane & 1), t.tile_width, t.inverse_width, t.width);
@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(256, 5) clahe_cells8(u8* plane, Til
     entries[level] = make_uint2(CellTable::pair(l00, l01), CellTable::pair(l10, l11));
     __syncthreads();
 
-    // Four pixels a word where the rows are aligned; what is left at the sides, or all of it, one by one.
+    // Four pixels per word if the rows are aligned; the rest at the sides, or everything, one by one.
     const u32 word_left = t.width % 4 ? left : min((left + 3) / 4 * 4, right);
     const u32 word_right = t.width % 4 ? left : max(right / 4 * 4, word_left);
     for (u32 column = word_left + 4 * threadIdx.x; column < word_right; column += 4 * WARP) {

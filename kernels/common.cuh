@@ -1,7 +1,7 @@
 // What the kernels share: sample types, 16-byte packs of pixels, luma, and block-wide sums.
 //
-// Everything is integer arithmetic or single IEEE operations in a stated order, so that every GPU gives the bytes that the
-// CPU gives. Written for compute capability 3.7 and newer; NVRTC compiles it without headers, hence the types of our own.
+// Everything is integer arithmetic or single IEEE operations in a fixed order, so that every GPU produces the same bytes as the CPU.
+// Written for compute capability 3.7 and newer; NVRTC compiles it without headers, hence our own types.
 
 #pragma once
 
@@ -15,18 +15,18 @@ constexpr u32 WARP = 32;
 
 template <typename S> __device__ constexpr u32 levels() { return 1u << (8 * sizeof(S)); }
 
-// Which channels hold colour, and what is equalized by itself: each of them, or one value a pixel (gray or luma).
+// The number of values per pixel that are equalized by themselves: each colour, or one value (gray or luma); and whether there is alpha.
 template <int CHANNELS> __device__ constexpr int colours() { return CHANNELS < 3 ? 1 : 3; }
 template <int CHANNELS> __device__ constexpr bool has_alpha() { return CHANNELS == 2 || CHANNELS == 4; }
 
 // Y of BT.601 in 16-bit fixed point. The weights add up to 2^16, so that even 16-bit white stays below 2^32.
 __device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) { return (19595u * r + 38470u * g + 7471u * b + 32768u) >> 16; }
 
-// The fewest whole pixels that fill whole 16-byte words: 16 bytes, or 48 for three channels. What one thread handles at a time.
+// The fewest whole pixels that fill whole 16-byte words: 16 bytes, or 48 for three channels. One thread handles a pack at a time.
 //
-// Lanes whose packs follow each other would read and write 48-byte packs at steps of 48 bytes, a third of each memory line at a
-// time. So a warp moves its packs as whole lines, "raw": the words of a lane are then not those of its own pixels, until
-// `in_order` exchanges them through shared memory. For 16-byte packs both are the same.
+// If each lane accessed its own 48-byte pack, a warp would touch memory at a stride of 48 bytes, a third of each memory line at a time.
+// Instead, a warp moves its packs as whole lines, "raw": the words that a lane holds are then not those of its own pixels, until `in_order`
+// exchanges them through shared memory. For 16-byte packs both are the same.
 template <typename S, int CHANNELS> struct Pack {
     static constexpr int VECTORS = CHANNELS == 3 ? 3 : 1;
     static constexpr int BYTES = 16 * VECTORS;
@@ -34,12 +34,12 @@ template <typename S, int CHANNELS> struct Pack {
 
     uint4 vector[VECTORS];
 
-    // Sample `i` of the pack. Only for an `i` known when compiling, so that the words stay in registers.
+    // Returns sample `i` of the pack. `i` must be known at compile time, so that the words stay in registers.
     __device__ __forceinline__ u32 get(int i) const {
         constexpr int PER_WORD = 4 / sizeof(S);
         return (word(i / PER_WORD) >> (8 * sizeof(S) * (i % PER_WORD))) & (levels<S>() - 1);
     }
-    // Puts a value into its place. Samples of a word are put in rising order.
+    // Stores a value as sample `i`. The samples of a word must be stored in ascending order.
     __device__ __forceinline__ void put(int i, u32 value) {
         constexpr int PER_WORD = 4 / sizeof(S);
         const u32 shifted = value << (8 * sizeof(S) * (i % PER_WORD));
@@ -53,8 +53,8 @@ template <typename S, int CHANNELS> struct Pack {
         uint4& v = vector[i / 4];
         return i % 4 == 0 ? v.x : i % 4 == 1 ? v.y : i % 4 == 2 ? v.z : v.w;
     }
-    // Loads raw packs: of the `packs` at `pixels`, the one at `index`. The lanes of a warp ask for neighbours, all together.
-    // `once`: nobody reads it again, so that the L2 cache had better keep something else.
+    // Loads the raw pack with this index of the `packs` at `pixels`. The lanes of a warp must load neighbouring packs, all together.
+    // `once`: nothing reads the data again, so the L2 cache should rather keep something else.
     __device__ __forceinline__ void load(const S* pixels, u64 index, u64 packs, bool once = false) {
         const uint4* from = reinterpret_cast<const uint4*>(pixels);
 #pragma unroll
@@ -63,7 +63,7 @@ template <typename S, int CHANNELS> struct Pack {
             if (at < packs * VECTORS) vector[v] = once ? __ldcs(from + at) : from[at];
         }
     }
-    // Stores raw packs, as `load` loads them.
+    // Stores a raw pack, with the same arguments as `load`.
     __device__ __forceinline__ void store(S* pixels, u64 index, u64 packs) const {
         uint4* to = reinterpret_cast<uint4*>(pixels);
 #pragma unroll
@@ -71,15 +71,15 @@ template <typename S, int CHANNELS> struct Pack {
             const u64 at = place(index, v);
             if (at >= packs * VECTORS) continue;
             if (VECTORS == 1) {
-                __stcs(to + at, vector[v]);  // nobody reads it again, as with `once`
+                __stcs(to + at, vector[v]);  // nothing reads it again, as with `once`
             } else {
                 to[at] = vector[v];
             }
         }
     }
-    // From raw to the pixels' order. `stage`: `VECTORS * 32` vectors for each warp of the block.
+    // Reorders from raw to pixel order. `stage`: `VECTORS * 32` vectors for each warp of the block.
     __device__ __forceinline__ void in_order(uint4* stage) { exchange(stage, WARP, 1, 1, VECTORS); }
-    // And back.
+    // Reorders from pixel order back to raw.
     __device__ __forceinline__ void in_lines(uint4* stage) { exchange(stage, 1, VECTORS, WARP, 1); }
 
 private:
@@ -99,11 +99,11 @@ private:
     }
 };
 
-// Threads a block of the kernels that work on packs; and the shared memory that their exchange takes.
+// Threads per block of the kernels that work on packs, and the vectors of shared memory that exchanging their packs takes.
 template <int CHANNELS> __device__ constexpr u32 block_threads() { return CHANNELS == 3 ? 512 : 1024; }
 template <int CHANNELS> __device__ constexpr u32 stage_vectors() { return CHANNELS == 3 ? 3 * block_threads<CHANNELS>() : 1; }
 
-// How many whole packs lie at `pixels`: none if it is not aligned to 16 bytes, and then the pixels are taken one by one.
+// Returns the number of whole packs at `pixels`: none if it is not aligned to 16 bytes; the pixels are then processed one by one.
 template <typename S, int CHANNELS> __device__ __forceinline__ u64 whole_packs(const S* pixels, u64 count) {
     return reinterpret_cast<u64>(pixels) % 16 ? 0 : count / Pack<S, CHANNELS>::PIXELS;
 }
@@ -111,7 +111,7 @@ template <typename S, int CHANNELS> __device__ __forceinline__ u64 whole_packs(c
 __device__ __forceinline__ u64 thread_of_grid() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ u64 threads_of_grid() { return u64(gridDim.x) * blockDim.x; }
 
-// How often the grid's threads must take a pack each.
+// Returns the number of rounds in which every thread of the grid takes one pack.
 __device__ __forceinline__ u64 rounds_of_grid(u64 packs) { return (packs + threads_of_grid() - 1) / threads_of_grid(); }
 
 __device__ __forceinline__ u32 warp_sum(u32 value) {
@@ -120,7 +120,7 @@ __device__ __forceinline__ u32 warp_sum(u32 value) {
     return value;
 }
 
-// The sum of the values of this lane and all lanes before it.
+// Returns the sum of the values of this lane and all lanes before it.
 __device__ __forceinline__ u32 warp_scan(u32 value) {
     const u32 lane = threadIdx.x % WARP;
 #pragma unroll
@@ -131,7 +131,7 @@ __device__ __forceinline__ u32 warp_scan(u32 value) {
     return value;
 }
 
-// The sum over the block, in every thread. `scratch`: 32 words that nothing else uses meanwhile. blockDim.x: whole warps.
+// Returns the sum over the block to every thread. `scratch`: 32 words that nothing else uses meanwhile. blockDim.x: whole warps.
 __device__ __forceinline__ u32 block_sum(u32 value, u32* scratch) {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     __syncthreads();
@@ -141,7 +141,7 @@ __device__ __forceinline__ u32 block_sum(u32 value, u32* scratch) {
     return warp_sum(lane < blockDim.x / WARP ? scratch[lane] : 0);
 }
 
-// The sum of the values of this thread and all threads before it. Like `block_sum` else.
+// Returns the sum of the values of this thread and all threads before it. Otherwise like `block_sum`.
 __device__ __forceinline__ u32 block_scan(u32 value, u32* scratch) {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     __syncthreads();
@@ -152,8 +152,8 @@ __device__ __forceinline__ u32 block_scan(u32 value, u32* scratch) {
     return value + (warp ? __shfl_sync(FULL_WARP, warps_before, warp - 1) : __shfl_sync(FULL_WARP, 0, 0));
 }
 
-// Of the blocks that share `arrived`, whether this one comes last: then it sees all that the others wrote before.
-// It also puts `arrived` back to 0. All threads of the block take part.
+// Returns whether this block is the last to arrive of those that share `arrived`; if so, it sees everything that the others wrote before,
+// and `arrived` is reset to 0. Called by all threads of the block.
 __device__ __forceinline__ bool last_of(u32 blocks, u32* arrived) {
     __shared__ bool last;
     __threadfence();

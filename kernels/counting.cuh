@@ -1,9 +1,9 @@
-// Counting: what is counted, and counters in shared memory. Pixels whose alpha is 0 do not count.
+// Counting: which values are counted, and counters in shared memory. Pixels whose alpha is 0 are not counted.
 
 #pragma once
 #include "common.cuh"
 
-// The value of pixel `p` of a pack that is counted in plane `plane`: that channel, or gray, or luma.
+// Returns the value of pixel `p` of a pack that is counted in plane `plane`: that channel, or gray, or luma.
 template <int CHANNELS, bool BY_CHANNEL, typename S>
 __device__ __forceinline__ u32 key(const Pack<S, CHANNELS>& pack, int p, int plane) {
     const int at = p * CHANNELS;
@@ -18,8 +18,8 @@ template <int CHANNELS, bool BY_CHANNEL, typename S> __device__ __forceinline__ 
     return pixel[plane];
 }
 
-// Depth 8: a block's counters in shared memory, several copies of them interleaved by lane. With 32 copies no two lanes of a
-// warp ever touch the same bank, whatever the data; where shared memory has no room for as many, a few may.
+// Depth 8: a block's counters in shared memory, in several copies interleaved by lane. With 32 copies, no two lanes of a warp ever access
+// the same bank, whatever the data; where shared memory has no room for that many, a few lanes may.
 template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
     typedef Pack<u8, CHANNELS> P;
     static constexpr int PLANES = BY_CHANNEL ? 3 : 1;
@@ -44,7 +44,7 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
             for (int plane = 0; plane < PLANES; ++plane) add(plane, key<CHANNELS, BY_CHANNEL>(pack, p, plane));
         }
     }
-    // Those of the grid's pixels from `from` on that are not in packs.
+    // Counts the pixels from `from` on, which are not in packs, over the whole grid.
     __device__ __forceinline__ void add_singles(const u8* pixels, u64 from, u64 count) const {
         for (u64 i = from + thread_of_grid(); i < count; i += threads_of_grid()) {
             const u8* pixel = pixels + i * CHANNELS;
@@ -53,7 +53,7 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
             for (int plane = 0; plane < PLANES; ++plane) add(plane, key<CHANNELS, BY_CHANNEL>(pixel, plane));
         }
     }
-    // A bin's copies lie in one row of banks: each thread starts at another of them.
+    // The copies of a bin lie in consecutive banks: each thread starts at a different copy.
     __device__ __forceinline__ void add_to(u32* histograms) const {
         __syncthreads();
         for (u32 bin = threadIdx.x; bin < PLANES * 256; bin += blockDim.x) {
@@ -65,9 +65,9 @@ template <int CHANNELS, bool BY_CHANNEL> struct Counters8 {
     }
 };
 
-// 16-bit counters, two neighbours a word, of `range` levels from `from` on: 65536 of them fit into 128 KiB of shared memory.
-// `settle`, by the whole block, moves what is 2^13 or more to `histogram`; so between two of them the block may add
-// `BETWEEN` before a half could reach 2^16.
+// 16-bit counters, two to a word, for `range` levels from `from` on: 65536 of them fit into 128 KiB of shared memory. `settle`, called by
+// the whole block, moves counts of 2^13 or more to `histogram`; so between two calls the block may add `BETWEEN` before a counter could
+// reach 2^16.
 struct HalfCounters {
     static constexpr u32 BETWEEN = 65535 - 8191;
     u32* words;
@@ -82,7 +82,7 @@ struct HalfCounters {
         const u32 at = level - from;
         if (at < range) atomicAdd(words + at / 2, at % 2 ? times << 16 : times);
     }
-    // Pixels of one level are added at once, so that flat regions do not queue for one counter.
+    // A pack with pixels of only one level is added at once, so that flat regions do not queue for one counter.
     template <int CHANNELS, bool BY_CHANNEL>
     __device__ __forceinline__ void add_pack(const Pack<u16, CHANNELS>& pack, int plane) const {
         constexpr int PIXELS = Pack<u16, CHANNELS>::PIXELS;
@@ -99,13 +99,13 @@ struct HalfCounters {
             if (!has_alpha<CHANNELS>() || pack.get(p * CHANNELS + CHANNELS - 1)) add(level[p], 1);
         }
     }
-    // The counts of four levels from `at` on, a multiple of 4.
+    // Returns the counts of four levels from `at` on, a multiple of 4.
     __device__ __forceinline__ uint4 counts(u32 at) const {
         if (at >= range) return make_uint4(0, 0, 0, 0);
         const uint2 v = *reinterpret_cast<const uint2*>(words + at / 2);
         return make_uint4(v.x & 0xffff, v.x >> 16, v.y & 0xffff, v.y >> 16);
     }
-    // Whether this thread moved any.
+    // Returns whether this thread moved any.
     __device__ __forceinline__ bool settle() const {
         bool moved = false;
         __syncthreads();
@@ -124,7 +124,8 @@ struct HalfCounters {
         __syncthreads();
         return moved;
     }
-    // Adds all to `histogram`; 32 words of a warp as twice 32 neighbours. Blocks that end together start at different places.
+    // Adds all counts to `histogram`; the 32 words of a warp go out as two runs of 32 neighbouring counts. Blocks that finish together
+    // start at different places.
     __device__ __forceinline__ void move_all() const {
         __syncthreads();
         const u32 lane = threadIdx.x % WARP, size = range / 2, turn = blockIdx.x * blockDim.x % size;

@@ -1,15 +1,15 @@
-// Global equalization, depth 16: 65536 counters or LUT entries take 128 KiB of shared memory, where a GPU has as much.
+// Global equalization, depth 16: 65536 counters or LUT entries take 128 KiB of shared memory, on GPUs that have as much.
 
 #include "counting.cuh"
 #include "levels.cuh"
 
-// Adds to what is in `histograms`. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many
-// as shared memory holds); z = planes.
+// Adds to the counts in `histograms`. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many as
+// shared memory holds); z = planes.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* histograms, u32 range) {
     typedef Pack<u16, CHANNELS> P;
     constexpr u32 AHEAD = CHANNELS == 3 ? 1 : 4;
-    // Rounds of the loop between two `settle`s.
+    // Rounds of the loop between two calls of `settle`.
     constexpr u32 ROUNDS = HalfCounters::BETWEEN / block_threads<CHANNELS>() / P::PIXELS / AHEAD;
     extern __shared__ u32 words[];
     __shared__ uint4 stage[stage_vectors<CHANNELS>()];
@@ -50,8 +50,8 @@ __device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* h
 
 constexpr u32 LUT16_BLOCK = 1024;
 
-// 65536 counts to their LUT. Grid: x = 64 blocks of 1024 threads, a level a thread; y = planes.
-// Each block sums up the whole histogram by itself: reading 256 KiB from the L2 cache costs less than another launch.
+// Turns 65536 counts into their LUT. Grid: x = 64 blocks of 1024 threads, one level per thread; y = planes. Each block sums up the whole
+// histogram itself: reading 256 KiB from the L2 cache costs less than another launch.
 extern "C" __global__ void __launch_bounds__(LUT16_BLOCK) lut16(const u32* histograms, u16* luts) {
     __shared__ u32 scratch[WARP];
     __shared__ u32 lowest;
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(LUT16_BLOCK) lut16(const u32* histo
     luts[65536u * blockIdx.y + i] = u16(equalized_level(i, running, first, total, 65535));
 }
 
-// `apply16_shared` holds the one LUT in 128 KiB of shared memory, for many pixels a block on GPUs that have as much.
+// `apply16_shared` holds the only LUT in 128 KiB of shared memory, for many pixels per block on GPUs that have as much.
 #define GLOBAL16(NAME, CHANNELS, BY_CHANNEL)                                                                                 \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
         histogram16_##NAME(const u16* pixels, u64 count, u32* histograms, u32 range) {                                       \

@@ -1,11 +1,11 @@
-// Global equalization, depth 8. Two launches, so that a picture may come in chunks. Blocks: `block_threads` at most, whole warps.
+// Global equalization, depth 8, in two kernels, so that a picture may come in chunks. Blocks: `block_threads` at most, whole warps.
 
 #include "counting.cuh"
 #include "levels.cuh"
 
-// Packs at a gray plane's end that had better stay in the L2 cache until they go through the LUT: of each of the few planes that
-// are under way together (less what the grid takes in one round), and of a large one. The cache of an H100 holds 50 MB, results that
-// wait to be written back among them.
+// The number of packs at the end of a gray plane that should stay in the L2 cache until they go through the LUT: for each of the few planes
+// that are processed together (less what the grid takes in one round), and for a large plane. The cache of an H100 holds 50 MB, including
+// results that wait to be written back.
 constexpr u64 KEPT_OF_SEVERAL = (u64(10) << 20) / Pack<u8, 1>::BYTES;
 constexpr u64 KEPT_OF_LARGE = (u64(24) << 20) / Pack<u8, 1>::BYTES;
 
@@ -14,7 +14,7 @@ __device__ __forceinline__ void clear_next(u32* next) {
     for (u32 i = threadIdx.x; i < 3 * 256; i += blockDim.x) next[i] = 0;
 }
 
-// Each block, of 256 threads at least, makes the LUTs by itself, which takes no longer than to read them.
+// Each block, of at least 256 threads, computes the LUTs itself, which takes no longer than reading them.
 template <int PLANES> __device__ __forceinline__ void make_luts(const u32* histograms, u8* luts) {
 #pragma unroll 1
     for (u32 plane = 0; plane < PLANES * 256; plane += 256) {
@@ -25,7 +25,7 @@ template <int PLANES> __device__ __forceinline__ void make_luts(const u32* histo
     __syncthreads();
 }
 
-// Adds to what is in `histograms`. `next`: null, or the histograms of the next picture, which are zeroed.
+// Adds to the counts in `histograms`. `next`: null, or the histograms of the next picture, which are zeroed.
 template <int CHANNELS, bool BY_CHANNEL>
 __device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* histograms, u32* next) {
     typedef Counters8<CHANNELS, BY_CHANNEL> Counters;
@@ -50,7 +50,7 @@ __device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* his
     clear_next(next);
 }
 
-// Each block makes the LUTs while its first packs are on their way.
+// Each block computes the LUTs while its first packs are being loaded.
 template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void apply8(u8* pixels, u64 count, const u32* histograms) {
     typedef Pack<u8, CHANNELS> P;
     constexpr int PLANES = BY_CHANNEL ? 3 : 1;
@@ -65,24 +65,24 @@ template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void apply8(
     apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, before, luts, stage);
 }
 
-// A large gray plane. Blocks that each have a fixed share of it do not end together, since some multiprocessors come by the memory
-// sooner than others; so they take one tile after the other, whoever has time. A plane of a few megabytes has too few tiles for that.
+// Large gray planes. Blocks with a fixed share each would not finish together, since some multiprocessors get at memory faster than others;
+// so each block takes another tile whenever it is free. A plane of a few megabytes has too few tiles for that.
 
-// Hands out tiles to the blocks of a grid. Each begins with the one of its own number. `handed_out`: 0 before the launch and after.
+// Hands out tiles to the blocks of a grid. Each block begins with the tile of its own index. `handed_out`: 0 before and after the launch.
 struct Tiles {
     u32* handed_out;
     u32 count;
     u32* box;  // two words of shared memory
     u32 side;
 
-    // Asks for the block's next tile. All blocks ask when they begin and again for each tile they get, so the last to ask is known.
+    // Asks for the block's next tile. Every block asks once at the start and again for each tile it gets, so the last request is known.
     __device__ __forceinline__ void ask() {
         if (threadIdx.x) return;
         const u32 before = atomicAdd(handed_out, 1);
         if (before == max(count, gridDim.x) - 1) *handed_out = 0;
         box[side] = gridDim.x + before;
     }
-    // The tile asked for, or one that does not exist: then there are no more. All threads of the block take part.
+    // Returns the tile asked for, or one that does not exist if there are none left. Called by all threads of the block.
     __device__ __forceinline__ u32 take() {
         __syncthreads();
         const u32 tile = box[side];
@@ -99,7 +99,7 @@ struct Tile {
     P pack[PACKS];
 
     __device__ __forceinline__ static u32 count(u64 packs) { return u32((packs + PACKS * blockDim.x - 1) / (PACKS * blockDim.x)); }
-    // The index of this thread's pack `k`.
+    // Returns the index of this thread's pack `k`.
     __device__ __forceinline__ static u64 place(u32 tile, int k) { return (u64(tile) * PACKS + k) * blockDim.x + threadIdx.x; }
     __device__ __forceinline__ void load(const u8* pixels, u32 tile, u64 packs, bool once) {
 #pragma unroll
@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2)
     clear_next(next);
 }
 
-// From the last tile to the first, as `apply`.
+// From the last tile to the first, like `apply`.
 extern "C" __global__ void __launch_bounds__(1024, 1) apply8_large(u8* pixels, u64 count, const u32* histogram, u32* handed_out) {
     __shared__ u8 lut[256];
     __shared__ u32 box[2];

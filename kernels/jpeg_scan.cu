@@ -1,62 +1,63 @@
-// Whether the entropy-coded data of baseline JPEGs without restart markers are whole: every code is one of its tables', the blocks are
-// as many as the frame wants, and nothing is left behind them. `src/codec/jpeg/coding/walk.rs` says the same of one picture after the
-// other.
+// Checks whether the entropy-coded data of baseline JPEGs without restart markers are intact: every code is one of its table's, there are
+// as many blocks as the frame requires, and nothing is left after them. `src/codec/jpeg/coding/walk.rs` checks the same on the CPU, one
+// picture after the other.
 //
 // After A. Weißenberger and B. Schmidt, Accelerating JPEG Decompression on GPUs (HiPC 2021): the data are cut into pieces, and a thread
-// begins at each as if an MCU began there. Huffman codes fall into step by themselves, so most threads end where one that came from the
-// front would. Then, round by round, each whose predecessor ended elsewhere than it began goes through its piece again.
+// begins at each as if an MCU began there. Huffman codes synchronize by themselves, so most threads end where one that came from the front
+// would. Then, in rounds, each thread whose predecessor ended elsewhere than this one began walks its piece again.
 
 #include "common.cuh"
 
-// Bytes of a piece, stuffing among them. `PIECE` of `src/worker/kernels/jpeg_scan.rs`.
+// Bytes of a piece, including stuffing. `PIECE` in `src/worker/kernels/jpeg_scan.rs`.
 constexpr u32 PIECE = 256;
 
-// `THREADS` there.
+// Threads per block. `THREADS` there.
 constexpr u32 THREADS = 256;
 
-// Codes up to this length are looked up.
+// Codes up to this length are looked up in a table.
 constexpr u32 SHORT = 10;
 
 constexpr u32 LONGEST = 16;
 
-// Three components with two codes each. `MOST_CODES` there.
+// Three components with two codes each (DC and AC). `MOST_CODES` there.
 constexpr u32 MOST_CODES = 6;
 
-// A Huffman code (T.81, annex C). `Code` of `src/worker/kernels/jpeg_scan.rs`.
+// A Huffman code (T.81, annex C). Mirrored by `Code` in `src/worker/kernels/jpeg_scan.rs`.
 struct Code {
-    // By length: where, in 16 bits, the codes end that are no longer.
+    // By length: the exclusive upper bound, left-aligned in 16 bits, of the codes that are no longer.
     u32 end[LONGEST + 1];
-    // By length: what has to be added to a code to get its symbol's place.
+    // By length: what to add to a code to get the index of its symbol.
     int place[LONGEST + 1];
     u8 symbols[256];
 };
 
-// A picture's scan. `Scan` of `src/worker/kernels/jpeg_scan.rs`.
+// A picture's scan. Mirrored by `Scan` in `src/worker/kernels/jpeg_scan.rs`.
 struct Scan {
     const u8* data;
-    // The codes of each block of a period, four bits for each, the first block's lowest: of its mean, and of its other coefficients.
+    // The numbers of the codes of a period's blocks, four bits each, the first block's lowest: `means` for DC, `details` for AC
+    // coefficients.
     u64 means, details;
-    // Bytes of the data, up to the marker behind them.
+    // Bytes of the data, up to the marker that follows.
     u32 bytes;
-    // How many blocks they hold, if they are whole.
+    // The number of blocks that intact data hold.
     u32 blocks;
-    // Blocks after which the codes repeat.
+    // The number of blocks after which the codes repeat.
     u32 period;
-    // Where its pieces begin among those of all pictures.
+    // The index of its first piece among those of all pictures.
     u32 first_piece;
-    // How many codes there are, and how many of them, the first ones, are for means.
+    // The number of codes, and how many of them, the first ones, are for DC.
     u32 codes, mean_codes;
     Code code[MOST_CODES];
 };
 static_assert(sizeof(Scan) == 2400, "as it is there");
 
-// Whether it stands behind a data byte of all ones only so that there is no marker (T.81, F.1.2.3).
+// Returns whether this byte was stuffed after a data byte of all ones so that there is no marker (T.81, F.1.2.3).
 __device__ __forceinline__ bool is_stuffing(const u8* data, u32 bytes, u32 byte) {
     return byte > 0 && byte < bytes && data[byte] == 0 && data[byte - 1] == 0xff;
 }
 
-// What a symbol does: the bits that it takes with its value, how many coefficients it leads on, and whether the block ends there. 0 is
-// no symbol.
+// Returns what a symbol does: the bits that it takes with its value (5 bits), by how many coefficients it advances (7 bits), and whether
+// the block ends there (1 bit). 0 is no symbol.
 __device__ __forceinline__ u16 step(u32 symbol, u32 length, bool mean) {
     const u32 run = symbol >> 4, size = symbol & 15;
     if (mean) return (length + symbol) | 1 << 5;
@@ -67,7 +68,7 @@ __device__ __forceinline__ u32 bits_of(u32 step) { return step & 31; }
 __device__ __forceinline__ u32 coefficients_of(u32 step) { return step >> 5 & 127; }
 __device__ __forceinline__ bool ends_block(u32 step) { return step >> 12; }
 
-// The step of the symbol that 16 bits begin with, if its code is no longer than `most`.
+// Returns the step of the symbol that these 16 bits begin with; 0 if there is no code of at most `most` bits.
 __device__ u16 find_step(const Code& code, u32 next, u32 most, bool mean) {
     for (u32 length = 1; length <= most; ++length) {
         if (next < code.end[length]) {
@@ -78,8 +79,8 @@ __device__ u16 find_step(const Code& code, u32 next, u32 most, bool mean) {
     return 0;
 }
 
-// Where a walk is: before bit `position`, counted with the stuffing, in the data; that many coefficients of a block are known, which is
-// the one of that number in its period. A stuffed byte is never what is next.
+// Where a walk is: before bit `position` of the data, counting stuffing; in the block with index `block` in its period, of which `known`
+// coefficients have been passed. The next byte is never a stuffed one.
 struct Place {
     u32 position, block, known;
 
@@ -89,10 +90,10 @@ struct Place {
     }
 };
 
-// The step of the symbol that so many bits begin with; 0 where its code is longer.
+// By `SHORT` bits, the step of the symbol that they begin with; 0 if its code is longer or there is none.
 typedef u16 Steps[1 << SHORT];
 
-// A walk along the data. Behind them there are zeros.
+// A walk along the data. Past their end it reads zeros.
 struct Walk {
     const u8* data;
     const Code* codes;
@@ -121,7 +122,7 @@ struct Walk {
         held -= bits;
     }
 
-    // Where it is: back from the next byte over those that are held.
+    // Returns the position: back from the next byte to read, over the bits that are held.
     __device__ u32 position() const {
         u32 byte = at;
         for (u32 i = 0; i < held; i += 8) {
@@ -131,12 +132,13 @@ struct Walk {
         return byte * 8 + (8 - held % 8) % 8;
     }
 
-    // Whether it is before a byte. Without stuffing among the bits that are held it would be further.
+    // Returns whether the walk is before this byte. Stuffing among the held bits, which the first test ignores, only moves the position
+    // back.
     __device__ __forceinline__ bool is_before(u32 byte) const {
         return at * 8 - held < byte * 8 || position() < byte * 8;
     }
 
-    // Goes past a symbol; returns how many blocks that ends. What is no symbol is passed by as if an MCU began behind its first bit.
+    // Passes a symbol; returns how many blocks that ends. If there is no symbol, one bit is skipped as if an MCU began after it.
     __device__ __forceinline__ u32 next(bool& wrong) {
         fill();
         const bool mean = known == 0;
@@ -158,7 +160,7 @@ struct Walk {
     }
 };
 
-// Fills the steps of each code. Threads that share them wait then.
+// Fills the steps of each code. The threads that share them must then synchronize.
 __device__ void make_steps(const Scan& scan, Steps* steps) {
     for (u32 i = threadIdx.x; i < scan.codes << SHORT; i += blockDim.x) {
         const u32 number = i >> SHORT, bits = i % (1 << SHORT);
@@ -166,11 +168,10 @@ __device__ void make_steps(const Scan& scan, Steps* steps) {
     }
 }
 
-// The highest bit of a piece's count of blocks: something in it is no code.
+// The highest bit of a piece's block count: something in the piece is no code.
 constexpr u32 WRONG = 1u << 31;
 
-// A round: a block's threads have a piece each of picture `blockIdx.y`. `starts` and `ends` are places, packed; in round 0 there are
-// none yet.
+// One round: each thread has one piece of picture `blockIdx.y`. `starts` and `ends` are packed places; in round 0 there are none yet.
 extern "C" __global__ void __launch_bounds__(THREADS)
 jpeg_scan_round(const Scan* scans, u64* starts, u64* ends, u32* counts, u32 round) {
     __shared__ Steps steps[MOST_CODES];
@@ -198,11 +199,11 @@ jpeg_scan_round(const Scan* scans, u64* starts, u64* ends, u32* counts, u32 roun
     counts[at] = blocks | (wrong ? WRONG : 0);
 }
 
-// What is said of a picture. UNCLEAR: there were too few rounds. `Verdict` of `src/worker/kernels/jpeg_scan.rs`.
+// The verdict on a picture. UNCLEAR: there were too few rounds. Mirrored by `Verdict` in `src/worker/kernels/jpeg_scan.rs`.
 enum Verdict : u32 { WHOLE = 1, DAMAGED = 2, UNCLEAR = 3 };
 
-// What the rounds have shown of picture `blockIdx.x`. The piece of its last data byte, in which padding may look like symbols, is gone
-// through only now, for as many blocks as are left.
+// Turns what the rounds have shown of picture `blockIdx.x` into a verdict. The piece with its last data byte, in which padding may look
+// like symbols, is walked only here, for as many blocks as are left.
 extern "C" __global__ void __launch_bounds__(THREADS)
 jpeg_scan_verdict(const Scan* scans, const u64* starts, const u64* ends, const u32* counts, u32* verdicts) {
     __shared__ Steps steps[MOST_CODES];
@@ -229,7 +230,8 @@ jpeg_scan_verdict(const Scan* scans, const u64* starts, const u64* ends, const u
         damaged = !walk.is_before(scan.bytes);
         left -= walk.next(damaged);
     }
-    // A block may have begun before the last piece. What is left of the last byte is padding; of what stands behind it nothing was taken.
+    // A block that began before the last piece may be incomplete. The walk must end within the last byte, whose remaining bits are padding,
+    // without having taken bits from behind it.
     const u32 position = walk.position();
     damaged = damaged || walk.known > 0 || position <= byte * 8 || position > scan.bytes * 8;
     verdicts[blockIdx.x] = unclear ? UNCLEAR : damaged ? DAMAGED : WHOLE;

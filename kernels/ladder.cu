@@ -1,17 +1,17 @@
-// The ladder of `histeqd bench`: the ways in which others have equalized pictures on GPUs, each as it was published, with the
-// races taken out. Only the bench runs these; histeqd's own kernels are in the other files.
+// The ladder of `histeqd bench`: the ways in which others have equalized pictures on GPUs, each as published, but without the data races.
+// Only the bench runs these; histeqd's own kernels are in the other files.
 //
-// Unless a kernel says otherwise: depth 8, one pixel a thread, blocks of 256 threads in a line.
+// Unless a kernel says otherwise: depth 8, one pixel per thread, one-dimensional blocks of 256 threads.
 
 #include "clahe.cuh"
 
 constexpr u32 BINS = 256;
 constexpr u32 TILE_BLOCK = 256;
 
-// The pixel of this thread.
+// The index of this thread's pixel.
 __device__ __forceinline__ u32 here() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// ---- Histograms. `counts` begin zeroed.
+// ---- Histograms. `counts` must begin zeroed.
 
 extern "C" __global__ void ladder_count_global(const u8* pixels, u32 count, u32* counts) {
     if (here() < count) atomicAdd(&counts[pixels[here()]], 1);
@@ -26,7 +26,7 @@ extern "C" __global__ void ladder_count_shared(const u8* pixels, u32 count, u32*
     atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);
 }
 
-// Few blocks, whose threads go on by the grid's size.
+// Few blocks, in a grid-stride loop.
 extern "C" __global__ void ladder_count_strided(const u8* pixels, u32 count, u32* counts) {
     __shared__ u32 own[BINS];
     own[threadIdx.x] = 0;
@@ -38,7 +38,7 @@ extern "C" __global__ void ladder_count_strided(const u8* pixels, u32 count, u32
 
 constexpr u32 WARPS = TILE_BLOCK / WARP;
 
-// A histogram for each warp of the block: cleared, and added up.
+// A histogram for each warp of the block: clearing them, and adding them up.
 __device__ __forceinline__ void clear_copies(u32 (*copies)[BINS]) {
     for (u32 copy = 0; copy < WARPS; ++copy) copies[copy][threadIdx.x] = 0;
     __syncthreads();
@@ -59,7 +59,7 @@ extern "C" __global__ void ladder_count_replicated(const u8* pixels, u32 count, 
     atomicAdd(&counts[threadIdx.x], sum_of_copies(copies));
 }
 
-// ---- The LUT, by one block. The running sum as published: each level adds the one 1, 2, 4, ... levels below.
+// ---- The LUT, by one block. The running sum as published: each level adds the sum that stands 1, 2, 4, ... levels below.
 
 extern "C" __global__ void ladder_lut(const u32* counts, u32* lut) {
     __shared__ u32 running[BINS];
@@ -108,9 +108,9 @@ extern "C" __global__ void ladder_apply_texture(const u8* pixels, u8* out, u32 c
     if (here() < count) out[here()] = u8(tex1Dfetch<u32>(lut, int(pixels[here()])));
 }
 
-// ---- CLAHE of pictures that the tiles divide evenly. A block a tile; for the interpolation 16 x 16 threads, one pixel each.
+// ---- CLAHE of pictures that the tiles divide evenly. One block per tile; for the interpolation, 16 x 16 threads with one pixel each.
 
-// Counts the block's tile, a histogram a warp. Returns the count of the level that is this thread's number.
+// Counts the block's tile, in one histogram per warp. Returns the count of the level with this thread's index.
 __device__ __forceinline__ u32 count_tile(const u8* pixels, const Tiling& t, u32 (*copies)[BINS]) {
     clear_copies(copies);
     u32* own = copies[threadIdx.x / WARP];
@@ -126,8 +126,8 @@ extern "C" __global__ void ladder_tile_counts(const u8* pixels, Tiling t, u32* c
     counts[blockIdx.x * BINS + threadIdx.x] = count_tile(pixels, t, copies);
 }
 
-// Histogram, clipping, running sum and LUT in one kernel. `luts`: a LUT a tile. `layers`: the same, all tiles for level 0, then
-// for level 1, and so on.
+// Histogram, clipping, running sum and LUT in one kernel. `luts`: one LUT per tile. `layers`: the same entries, those of all tiles for
+// level 0, then for level 1, and so on.
 extern "C" __global__ void ladder_tile_luts(const u8* pixels, Tiling t, u8* luts, u8* layers) {
     __shared__ u32 copies[WARPS][BINS];
     __shared__ u32 scratch[WARP];
@@ -140,7 +140,7 @@ extern "C" __global__ void ladder_tile_luts(const u8* pixels, Tiling t, u8* luts
     layers[level * gridDim.x + blockIdx.x] = entry;
 }
 
-// The pixel of this thread in a grid over the picture.
+// The pixel of this thread in a two-dimensional grid over the picture.
 struct At {
     u32 x, y;
 
@@ -170,8 +170,8 @@ extern "C" __global__ void ladder_interpolate_texture(const u8* pixels, u8* out,
                                           entry(lower + x.second), x.a, 1.0f - x.a, y.a, 1.0f - y.a)));
 }
 
-// The texture unit weighs the tiles, in steps of 1/256: a layer holds all tiles' entries for one level, and the middle of a tile
-// is the middle of a texel. What it returns is a share of the highest level.
+// The texture unit interpolates between the tiles, in steps of 1/256: a layer holds the entries of all tiles for one level, and the middle
+// of a tile is the middle of a texel. It returns a fraction of the highest level.
 extern "C" __global__ void ladder_interpolate_filtered(const u8* pixels, u8* out, Tiling t, u64 layers) {
     const At at;
     if (!at.within(t)) return;
@@ -180,12 +180,12 @@ extern "C" __global__ void ladder_interpolate_filtered(const u8* pixels, u8* out
     out[at.index(t)] = u8(rounded(share * 255.0f));
 }
 
-// ---- Histograms of the channels `first`, `first + step`, ... of RGB pixels, as published for several GPUs: each block counts into
-// a histogram of its own in global memory, and a second kernel adds those up.
+// ---- Histograms of the channels `first`, `first + step`, ... of RGB pixels, as published for several GPUs: each block counts into a
+// histogram of its own in global memory, and a second kernel adds these up.
 
 constexpr u32 CHANNELS = 3;
 
-// Block: 32 x 4 threads, in a grid of two dimensions.
+// Block: 32 x 4 threads. Grid: two-dimensional.
 extern "C" __global__ void ladder_partial(const u8* pixels, u32 width, u32 height, u32* partials, u32 first, u32 step) {
     u32* own = partials + (blockIdx.y * gridDim.x + blockIdx.x) * CHANNELS * BINS;
     for (u32 i = threadIdx.y * blockDim.x + threadIdx.x; i < CHANNELS * BINS; i += blockDim.x * blockDim.y) own[i] = 0;

@@ -1,9 +1,9 @@
-// From counts to levels in exact integers, and pixels through a LUT.
+// Counts to levels in exact integer arithmetic, and pixels through a LUT.
 
 #pragma once
 #include "common.cuh"
 
-// Where level `i` goes, of a histogram whose running sum up to and with `i` is `running`: the textbook's
+// Returns the level that level `i` maps to, given the histogram's running sum up to and including `i`: the textbook's
 // round((c - c_min) / (N - c_min) * (L - 1)), halves up. `first`: the count of the lowest level that occurs (c_min).
 // A constant picture stays as it is.
 __device__ __forceinline__ u32 equalized_level(u32 i, u32 running, u32 first, u32 total, u32 top) {
@@ -13,12 +13,12 @@ __device__ __forceinline__ u32 equalized_level(u32 i, u32 running, u32 first, u3
     return u32((2 * u64(running - first) * top + spread) / (2 * spread));
 }
 
-// Depth 8: thread `i` below 256 brings the count of level `i` and gets where it goes. All threads of the block take part.
+// Depth 8: thread `i` < 256 passes the count of level `i` and gets the level that it maps to. Called by all threads of the block.
 __device__ __forceinline__ u32 equalized_level8(u32 count) {
     __shared__ u32 scratch[WARP];
     __shared__ u32 first, total;
     const u32 i = threadIdx.x;
-    __syncthreads();  // the last call's values have been read
+    __syncthreads();  // the values of the previous call have been read
     if (i == 0) first = 0;
     const u32 running = block_scan(i < 256 ? count : 0, scratch);
     if (i < 256 && count && running == count) first = count;
@@ -31,8 +31,8 @@ template <typename S> __device__ __forceinline__ u32 clamped(int value) {
     return u32(min(max(value, 0), int(levels<S>() - 1)));
 }
 
-// One pixel through the LUTs: its gray; each colour its own LUT; or, for luma, the same step for all three, which changes the
-// luma and keeps the chroma. Alpha stays.
+// Sends one pixel through the LUTs: gray; each colour through its own LUT; or, for luma, all three colours by the same step, which changes
+// luma and keeps the chroma. Alpha is unchanged.
 template <int CHANNELS, bool BY_CHANNEL, typename S>
 __device__ __forceinline__ void equalized_pixel(const u32 (&in)[CHANNELS], u32 (&out)[CHANNELS], const S* lut) {
     if (has_alpha<CHANNELS>()) out[CHANNELS - 1] = in[CHANNELS - 1];
@@ -49,7 +49,7 @@ __device__ __forceinline__ void equalized_pixel(const u32 (&in)[CHANNELS], u32 (
     }
 }
 
-// A raw pack through the LUTs.
+// Sends a raw pack through the LUTs; returns it raw.
 template <int CHANNELS, bool BY_CHANNEL, typename S>
 __device__ __forceinline__ Pack<S, CHANNELS> equalized_pack(Pack<S, CHANNELS> from, const S* lut, uint4* stage) {
     typedef Pack<S, CHANNELS> P;
@@ -68,7 +68,7 @@ __device__ __forceinline__ Pack<S, CHANNELS> equalized_pack(Pack<S, CHANNELS> fr
     return to;
 }
 
-// The grid's pixels from `from` on that are not in packs.
+// Sends the pixels from `from` on, which are not in packs, through the LUTs, over the whole grid.
 template <int CHANNELS, bool BY_CHANNEL, typename S>
 __device__ __forceinline__ void apply_singles(S* pixels, u64 from, u64 count, const S* lut) {
     for (u64 i = from + thread_of_grid(); i < count; i += threads_of_grid()) {
@@ -82,8 +82,8 @@ __device__ __forceinline__ void apply_singles(S* pixels, u64 from, u64 count, co
     }
 }
 
-// In place, from the end to the beginning: the histogram has read the end last, so that is what the L2 cache still holds.
-// The packs that the grid takes in its first `rounds`, and the pixels that are not in packs. `AT_ONCE`: loads on their way at a time.
+// Sends pixels through the LUTs in place, from the end to the beginning: the histogram has read the end last, so that is what the L2 cache
+// still holds. Covers the packs of the grid's first `rounds` and the pixels that are not in packs. `AT_ONCE`: loads in flight at a time.
 template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S>
 __device__ __forceinline__ void apply(S* pixels, u64 count, u64 rounds, const S* lut, uint4* stage) {
     typedef Pack<S, CHANNELS> P;
@@ -111,7 +111,7 @@ __device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut, uint4*
     apply<CHANNELS, BY_CHANNEL, AT_ONCE>(pixels, count, rounds_of_grid(whole_packs<S, CHANNELS>(pixels, count)), lut, stage);
 }
 
-// `words` 16-byte words from global to shared memory, by the whole block.
+// Copies `words` 16-byte words from global to shared memory, by the whole block.
 __device__ __forceinline__ void share(const void* from, void* to, u32 words) {
     for (u32 i = threadIdx.x; i < words; i += blockDim.x) static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
     __syncthreads();

@@ -1,14 +1,14 @@
-// Luma or one channel of an interleaved picture as a plane of its own, and back (alpha only out): what CLAHE works on.
+// Copies luma or one channel of an interleaved picture into a plane of its own, for CLAHE, and back (alpha is only copied out).
 
 #include "levels.cuh"
 
-// The samples of one pack's pixels in a plane of their own: 4, 8 or 16 bytes, moved at once.
+// A type for the samples of one pack's pixels in a plane: 4, 8 or 16 bytes, moved at once.
 template <int BYTES> struct Few;
 template <> struct Few<4> { typedef u32 Type; };
 template <> struct Few<8> { typedef uint2 Type; };
 template <> struct Few<16> { typedef uint4 Type; };
 
-// `LUMA`, or the index of a channel, as the kernels' argument `channel`.
+// The kernels' argument `channel` is `LUMA` or the index of a channel.
 constexpr u32 LUMA = ~0u;
 
 template <int CHANNELS> __device__ __forceinline__ u32 value_of(const u32 (&in)[CHANNELS], u32 channel) {
@@ -33,7 +33,7 @@ __device__ __forceinline__ void with_value(u32 (&pixel)[CHANNELS], u32 channel, 
     }
 }
 
-// Copies luma or a channel into a plane of its own, or (`BACK`) brings such a plane's new values into the picture.
+// Copies luma or a channel into a plane, or (`BACK`) writes such a plane's new values back into the picture.
 template <typename S, int CHANNELS, bool BACK>
 __device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 channel) {
     typedef Pack<S, CHANNELS> P;

@@ -1,3 +1,3 @@
-// A kernel that fails, for the tests of what becomes of the pictures then.
+// A kernel that fails, to test what happens to the pictures then.
 
 extern "C" __global__ void trap() { __trap(); }

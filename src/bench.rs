@@ -1,8 +1,9 @@
-//! What this machine can do: `histeqd bench`, the ladder, and `histeqd bench lanes`.
+//! Benchmarks of this machine: the ladder (`histeqd bench`) and `histeqd bench lanes`.
 //!
-//! The ladder puts the published ways of equalizing a picture side by side with histeqd's own. It is a process of its own that does
-//! nothing else, and so it loads CUDA itself. `rungs` is the list, and how each rung runs; `scene` the picture and its right
-//! results; `gpu` and `kernels` a GPU and the kernels of `kernels/ladder.cu`; `ladder` climbs; `table` and `plot` show.
+//! The ladder compares published ways of equalizing a picture with histeqd's own, one rung each. Its process does nothing else, so it
+//! loads CUDA itself, without worker processes. `rungs` has the list of rungs and runs each; `scene` is the picture with its expected
+//! results; `gpu` and `kernels` are a GPU and the kernels of `kernels/ladder.cu`; `ladder` measures all rungs; `table` and `plot`
+//! show the results.
 
 mod cuda;
 mod gpu;
@@ -22,10 +23,10 @@ use crate::error::Error;
 use crate::paths::Shown;
 use ladder::Climbed;
 
-/// What `histeqd bench` prints.
+/// Runs `histeqd bench` and returns what it prints.
 ///
 /// # Errors
-/// When the command makes no sense, the plot cannot be written, or as [`lanes::report`]. A rung that fails says so in its row.
+/// When the command is invalid or the plot cannot be written, and those of [`lanes::report`]. A rung that fails is reported in its row.
 pub fn report(command: &BenchCommand) -> Result<String, Error> {
     match &command.part {
         Some(BenchPart::Lanes(command)) => lanes::report(command),
@@ -60,7 +61,7 @@ fn draw(climbed: &Climbed, command: &LadderCommand) -> Result<(), Error> {
 /// Pixels of the largest picture that is measured with. Many are held at a time, in several forms.
 const MOST_PIXELS: u64 = 1 << 28;
 
-/// Width and height, neither of them 0.
+/// Parses a width and a height, neither of them 0.
 fn size(text: &str) -> Result<(u32, u32), Error> {
     let (width, height) = text
         .split_once(['x', 'X'])

@@ -190,7 +190,7 @@ pub struct Cli {
     command: Option<Command>,
 }
 
-/// What is asked for other than doing pictures.
+/// The subcommands: everything other than equalizing pictures.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Count the levels of pictures, channel by channel, as a table and as plots
@@ -212,7 +212,7 @@ pub enum Command {
     Worker(WorkerCommand),
 }
 
-/// What `histeqd status` is asked.
+/// The arguments of `histeqd status`.
 #[derive(Debug, Args)]
 pub struct StatusCommand {
     /// The output folder
@@ -249,22 +249,22 @@ pub struct WorkerCommand {
     pub life: u32,
 }
 
-/// What the command line asks for, resolved.
+/// What the command line asks for, with all settings resolved.
 #[derive(Debug)]
 pub enum Invocation {
-    /// Do pictures.
+    /// Equalize pictures.
     Run(Box<Settings>),
     /// Print this text on standard output.
     Print(String),
-    /// Another command.
+    /// Run a subcommand.
     Command(Command),
 }
 
 impl Cli {
-    /// The command line of this process. Where that makes no sense, or asks for help, the process ends with clap's words.
+    /// Parses the command line of this process. If it is invalid or asks for help, clap prints its message and the process exits.
     ///
     /// # Errors
-    /// Where it makes no sense because of a slip that is easily named.
+    /// If the command line contains a mistake that can be explained better than clap does.
     pub fn read() -> Result<Self, Error> {
         let words: Vec<_> = env::args_os().collect();
         if let Some(why) = long_flag_with_one_dash(&words) {
@@ -276,7 +276,7 @@ impl Cli {
         })
     }
 
-    /// Reads the configuration file and resolves everything.
+    /// Reads the configuration file and resolves all settings.
     pub fn resolve(self) -> Result<Invocation, Error> {
         let kind = self.kind();
         if let Some(command) = self.command {
@@ -313,7 +313,8 @@ impl Cli {
         Ok(Invocation::Run(Box::new(settings)))
     }
 
-    /// What flags are meant for: a configuration that is only printed may be a service's.
+    /// Returns the kind of run that the flags are for. `--print-config` counts as a service, because it may print a service's
+    /// configuration.
     fn kind(&self) -> RunKind {
         match (self.watch || self.print_config, self.resume) {
             (true, _) => RunKind::Watch,
@@ -323,20 +324,20 @@ impl Cli {
     }
 }
 
-/// What `-out` means to whoever reads flags letter by letter is never what it was to mean.
+/// Returns an error message if there is a `-out`, which clap reads as `-o ut` and nobody means that way.
 fn long_flag_with_one_dash(words: &[OsString]) -> Option<String> {
     let mut flags = words.iter().skip(1).take_while(|word| *word != "--");
     flags.any(|word| word == "-out").then(|| "-out means `ut`, by -o; write --out".to_owned())
 }
 
-/// What was most likely meant by a command line that makes no sense, as a sentence.
+/// Returns a sentence that says what an invalid command line was most likely meant to be.
 fn slip(words: &[OsString]) -> Option<String> {
     let word = words.get(1)?;
     let has_output = words.iter().any(|word| word == "--out" || word == "-o");
     if has_output { called_like_a_command(word) } else { None }.or_else(|| meant(word))
 }
 
-/// Of a first word that is a command without an output folder, and a folder too: that it was meant so.
+/// Returns a sentence that tells how to name a folder, if the first word is a folder and also a command that takes no `--out`.
 fn called_like_a_command(word: &OsStr) -> Option<String> {
     let word = word.to_str().filter(|word| Path::new(word).is_dir())?;
     let cli = Cli::command();
@@ -346,7 +347,7 @@ fn called_like_a_command(word: &OsStr) -> Option<String> {
     (!takes_output).then(why)
 }
 
-/// The command that a first word is most likely a slip of, as a sentence, if it is no file or folder.
+/// Returns a sentence with the command that the first word is most likely a typo of, unless there is a file or folder of that name.
 fn meant(word: &OsStr) -> Option<String> {
     let word = word.to_str().filter(|word| !Path::new(word).exists())?;
     let cli = Cli::command();

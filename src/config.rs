@@ -1,7 +1,7 @@
-//! Settings: flags over the configuration file over the defaults, resolved once, before anything starts.
+//! Settings: flags override the configuration file, which overrides the defaults. They are resolved before anything starts.
 //!
-//! [`Written`] is the one list of keys. The flags and the file are read into the same type, so that a key has the same
-//! name, the same spelling of its values and the same default wherever it is written.
+//! [`Written`] is the single list of keys. The flags and the file are read into the same type, so that a key has the same name, the same
+//! spelling of its values and the same default wherever it is written.
 
 mod choice;
 mod file;
@@ -34,61 +34,61 @@ pub struct Settings {
     pub inputs: Vec<PathBuf>,
     /// The folder that receives the outputs.
     pub out: PathBuf,
-    /// Which outputs there are.
+    /// How outputs are named.
     pub naming: Naming,
     /// What the devices do with the samples.
     pub operation: Operation,
-    /// What is written.
+    /// What outputs contain: their format, quality and channels.
     pub target: Target,
     /// The largest picture that is decoded.
     pub limits: Limits,
     /// Threads that may compute at the same time, at least 1.
     pub threads: usize,
-    /// Bytes that pictures may take at once.
+    /// Bytes of memory that pictures may take at once.
     pub memory: u64,
-    /// What equalizes.
+    /// Which devices equalize.
     pub devices: DeviceChoice,
-    /// What decodes and encodes JPEGs.
+    /// Whether the CPU, GPUs or both decode and encode JPEGs.
     pub jpeg: JpegChoice,
     /// Whether the channels of a picture go to different devices.
     pub split_channels: bool,
     /// How long a device may take for one picture.
     pub device_timeout: Duration,
-    /// What becomes of outputs that exist.
+    /// What happens to outputs that already exist.
     pub existing: Existing,
     /// Which files of the input folders are taken.
     pub selection: Selection,
-    /// Whether that leaves files out by their names.
+    /// Whether `selection` leaves files out by their names.
     pub selective: bool,
-    /// Say what would be done, and write nothing.
+    /// Whether to say what would be done, and write nothing.
     pub dry_run: bool,
     /// When an output counts as written.
     pub durability: Durability,
-    /// What the user wants to hear.
+    /// What is reported to the user.
     pub report: Report,
-    /// Whether the inputs are folders to be watched until the user stops it.
+    /// Whether the inputs are folders that are watched until the user stops the run.
     pub watch: bool,
-    /// Whether the ledger says what was done, in a single run.
+    /// Whether a batch run goes by the ledger of what was done.
     pub resume: bool,
-    /// How they are watched, and where the ledger is.
+    /// How the folders are watched, and where the ledger is.
     pub service: Service,
-    /// The keys that all this was made of, to tell which of them are others when they are read again.
+    /// The keys that the settings were resolved from, to tell which of them changed when they are read again.
     pub written: Written,
 }
 
 /// How the output of a picture is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// As the input below its input folder, in the output folder.
+    /// The input's path below its input folder, taken below the output folder.
     #[default]
     Mirror,
-    /// By this text, with `{}` in it for the input's path below its input folder.
+    /// This text, in which `{}` stands for the input's path below its input folder.
     Pattern(String),
     /// Pictures have no outputs of their own.
     Nothing,
 }
 
-/// What becomes of outputs that exist.
+/// What happens to outputs that already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// An output that is not older than its input is left as it is.
@@ -97,10 +97,10 @@ pub enum Existing {
     Overwrite,
 }
 
-/// What the user wants to hear.
+/// What is reported to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How much is said while the run goes on, on standard error.
+    /// How much is written to standard error during the run.
     pub style: Style,
     /// Whether the summary is one JSON object on standard output.
     pub json: bool,
@@ -108,20 +108,20 @@ pub struct Report {
     pub timings: bool,
 }
 
-/// How much is said while the run goes on.
+/// How much is reported during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// Failures and nothing else.
+    /// Only failures.
     Quiet,
     /// Progress, failures, and a summary.
     #[default]
     Normal,
-    /// A line a picture too.
+    /// Also a line per picture.
     Verbose,
 }
 
 impl Style {
-    /// What `--quiet` and `--verbose` mean.
+    /// Returns the style that `--quiet` and `--verbose` ask for.
     pub const fn of(quiet: bool, verbose: bool) -> Self {
         match (quiet, verbose) {
             (true, _) => Self::Quiet,
@@ -131,30 +131,32 @@ impl Style {
     }
 }
 
-/// What one invocation says beside the keys of [`Written`].
+/// What one invocation specifies besides the keys of [`Written`].
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Files and folders to read.
     pub inputs: Vec<PathBuf>,
     /// The folder that receives the outputs.
     pub out: PathBuf,
-    /// Which outputs there are.
+    /// How outputs are named.
     pub naming: Naming,
     /// Whether the channels of a picture go to different devices.
     pub split_channels: bool,
-    /// Say what would be done, and write nothing.
+    /// Whether to say what would be done, and write nothing.
     pub dry_run: bool,
-    /// What the user wants to hear.
+    /// What is reported to the user.
     pub report: Report,
-    /// Watch the inputs, which are folders.
+    /// Whether to watch the inputs, which are folders.
     pub watch: bool,
-    /// Go by the ledger.
+    /// Whether a batch run goes by the ledger of what was done.
     pub resume: bool,
 }
 
 impl Settings {
-    /// Resolves what was written, with defaults for what was not. Fails, with a sentence for the user, on a glob that
-    /// is none, and on choices that exclude each other.
+    /// Resolves the keys that were written, with defaults for the others.
+    ///
+    /// # Errors
+    /// A sentence for the user, about an invalid glob or choices that exclude each other.
     pub fn resolve(written: Written, request: Request) -> Result<Self, String> {
         let (as_written, written) = (written.clone(), written.resolved());
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
@@ -204,8 +206,8 @@ impl Settings {
         })
     }
 
-    /// All that decides what an output looks like, and which pictures have one, as a text to compare. Another spelling
-    /// of it costs rework and nothing else.
+    /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
+    /// differently costs only rework.
     pub fn fingerprint(&self) -> String {
         format!("{:?} {:?} {:?} {:?}", self.operation, self.target, self.limits, self.jpeg)
     }
@@ -230,7 +232,7 @@ fn service(resolved: &Written) -> Service {
     }
 }
 
-/// The value of a key of [`Written::resolved`].
+/// Returns the value of a key of [`Written::resolved`], where every key has one.
 fn key<T>(value: Option<T>) -> T {
     value.expect("resolved keys all have a value")
 }

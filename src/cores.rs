@@ -1,7 +1,7 @@
-//! The processor's cores: how many have nothing to do, and how they help with work that can be cut into pieces.
+//! The processor's cores: how many are idle, and how idle ones help with work that can be cut into pieces.
 //!
-//! Every thread that decodes, equalizes or encodes holds a [`Core`] while it does so. In a full folder no core is left over. With one
-//! large picture, or at the end of a folder, some are; [`Cores::in_order`] has them help, and lets them go when others want them.
+//! Every thread that decodes, equalizes or encodes holds a [`Core`] while it does so. With a full folder no core is idle. With one large
+//! picture, or at the end of a folder, some are; [`Cores::in_order`] has them help, and lets them go when other threads want them.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,49 +10,48 @@ use std::thread::{self, Builder, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-/// How many help with one piece of work at most: more gain little beside what one thread has to do, and each needs tools.
+/// The most helpers for one piece of work: more gain little, given what one thread has to do alone, and each needs tools.
 const MOST_HELPERS: usize = 15;
 
 /// A count of idle cores.
 #[derive(Debug)]
 pub struct Cores {
-    /// Below zero, so many threads work that have no core of their own.
+    /// If negative, that many threads work without a core of their own.
     idle: AtomicIsize,
 }
 
-/// A core that is at work until this is dropped.
+/// A core that is busy until this is dropped.
 #[derive(Debug)]
 pub struct Core<'c>(&'c Cores);
 
 impl Cores {
-    /// So many cores, all of them idle.
+    /// Creates a count of `count` cores, all of them idle.
     pub fn new(count: usize) -> Self {
         Self { idle: AtomicIsize::new(isize::try_from(count).unwrap_or(isize::MAX)) }
     }
 
-    /// None that could help.
+    /// Creates a count of no cores, so that none can help.
     pub fn none() -> Self {
         Self::new(0)
     }
 
-    /// A core for a thread that works in any case, be there an idle one or not.
+    /// Takes a core for a thread that works in any case, whether one is idle or not.
     pub fn work(&self) -> Core<'_> {
         self.idle.fetch_sub(1, Ordering::Relaxed);
         Core(self)
     }
 
-    /// An idle core, if there is one.
+    /// Takes an idle core, if there is one.
     fn help(&self) -> Option<Core<'_>> {
         let take = |idle| (idle > 0).then_some(idle - 1);
         self.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Core(self))
     }
 
-    /// Does `work` on every piece, on this thread and on helpers for which there are idle cores, and gives the results to `take`, on
-    /// this thread and in the order of the pieces. Results are put into tools, which are used again; of these there are at most one
-    /// and two for each helper.
+    /// Does `work` on every piece, on this thread and on helpers for which there are idle cores, and passes the results to `take`, on this
+    /// thread and in the order of the pieces. Results are put into tools, which are reused; there are at most one plus two per helper.
     ///
     /// # Errors
-    /// The first of `take`, after which it takes nothing more.
+    /// The first error of `take`, which is not called again after it.
     ///
     /// # Panics
     /// If `work` does.
@@ -76,7 +75,7 @@ impl Cores {
                 {
                     let (given, done) = (bench.given.clone(), bench.done.clone());
                     let help = move || core.help_with(work, &given, &done);
-                    // Without a thread there is no help, nothing worse.
+                    // Without a thread there is merely no help.
                     let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
                         break;
                     };
@@ -94,36 +93,36 @@ impl Cores {
     }
 }
 
-/// What lies between a thread and its helpers: pieces to be worked on, and results that wait for their turn.
+/// What a thread shares with its helpers: pieces to be worked on, and results that wait for their turn.
 struct Bench<P, T> {
     give: Sender<(usize, P, T)>,
     given: Receiver<(usize, P, T)>,
     done: Sender<Done<T>>,
     results: Receiver<Done<T>>,
-    /// Results, by the numbers of their pieces.
+    /// Results by the numbers of their pieces.
     finished: BTreeMap<usize, thread::Result<T>>,
-    /// Whose turn it is.
+    /// The number of the piece whose result is next.
     next: usize,
-    /// Tools that nobody uses.
+    /// Tools that are not in use.
     tools: Vec<T>,
-    /// How many tools there are besides.
+    /// How many other tools there are.
     in_use: usize,
-    /// How many tools there should be.
+    /// The most tools that there should be.
     at_most: usize,
 }
 
-/// A piece's number and its result, or the panic that it came to.
+/// A piece's number and its result, or the panic that it ended in.
 type Done<T> = (usize, thread::Result<T>);
 
 impl<P, T> Bench<P, T> {
     fn new() -> Self {
-        // No more is in them than there are tools.
+        // Unbounded, but they never hold more than there are tools.
         let ((give, given), (done, results)) = (unbounded(), unbounded());
         let (finished, tools) = (BTreeMap::new(), Vec::new());
         Self { give, given, done, results, finished, next: 0, tools, in_use: 0, at_most: 0 }
     }
 
-    /// Puts as many pieces there as there may be tools.
+    /// Hands out pieces until as many tools are in use as there may be.
     fn fill(
         &mut self,
         pieces: &mut impl Iterator<Item = (usize, P)>,
@@ -140,7 +139,7 @@ impl<P, T> Bench<P, T> {
         }
     }
 
-    /// The result whose turn it is, if it is there.
+    /// Returns the result whose turn it is, if it is there.
     fn next_result(&mut self) -> Option<T> {
         self.finished.extend(self.results.try_iter());
         let result = self.finished.remove(&self.next)?;
@@ -148,7 +147,7 @@ impl<P, T> Bench<P, T> {
         Some(result.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
-    /// Keeps a tool to be used again, unless there are too many.
+    /// Keeps a tool for reuse, unless there are too many.
     fn put_back(&mut self, tool: T) {
         self.in_use -= 1;
         if self.in_use + self.tools.len() < self.at_most {
@@ -156,7 +155,7 @@ impl<P, T> Bench<P, T> {
         }
     }
 
-    /// Works on a piece, or waits for a helper who does if none is left; false if nobody works any more.
+    /// Works on a piece or, if none is left, waits for a helper that still does. Returns `false` if nobody works any more.
     fn do_one(&mut self, work: impl Fn(&mut T, P)) -> bool {
         if let Ok((number, piece, mut tool)) = self.given.try_recv() {
             work(&mut tool, piece);
@@ -169,7 +168,7 @@ impl<P, T> Bench<P, T> {
 }
 
 impl Core<'_> {
-    /// Works on what is given until there will be no more, or until a thread works that has no core.
+    /// Works on pieces until there will be no more, or until some thread works without a core.
     fn help_with<P, T>(
         self,
         work: impl Fn(&mut T, P),
@@ -180,15 +179,15 @@ impl Core<'_> {
         while core.is_some()
             && let Ok((number, piece, mut tool)) = given.recv()
         {
-            // Of a tool that a panic left half changed only the panic goes on.
+            // A tool that a panic left half changed is dropped; only the panic is passed on.
             let result = catch_unwind(AssertUnwindSafe(|| work(&mut tool, piece))).map(|()| tool);
-            // Who gives up work in the middle wants no more results.
+            // A thread that gave up the work halfway wants no more results.
             let _ = done.send((number, result));
             core = core.and_then(Core::unless_wanted);
         }
     }
 
-    /// Gives the core to a thread that works and has none, if there is one.
+    /// Gives the core to a thread that works without one, if there is any; otherwise keeps it.
     fn unless_wanted(self) -> Option<Self> {
         let give = |idle| (idle < 0).then_some(idle + 1);
         let given = self.0.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, give).is_ok();
@@ -214,7 +213,7 @@ mod tests {
     use std::thread::ThreadId;
     use std::time::Duration;
 
-    /// Squares numbers, some of them slowly; returns the squares as they came, and the threads that did it.
+    /// Squares numbers, some of them slowly; returns the squares in the order in which they came, and the threads that made them.
     fn squares(cores: &Cores, count: usize) -> (Vec<usize>, HashSet<ThreadId>) {
         let (mut squares, threads) = (Vec::new(), Mutex::new(HashSet::new()));
         let work = |square: &mut usize, number: usize| {
@@ -271,7 +270,7 @@ mod tests {
         let late = Mutex::new(HashSet::new());
         let wanted = Mutex::new(None);
         let work = |_: &mut (), number: usize| match number {
-            // The first two pieces are on two threads, and then a third one wants its core.
+            // The first two pieces are on two threads, and then a third thread wants its core.
             0 | 1 => {
                 both.wait();
                 wanted.lock().unwrap().get_or_insert_with(|| cores.work());

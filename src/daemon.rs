@@ -1,13 +1,12 @@
 //! The watching service: `histeqd --watch`.
 //!
-//! One thread, this one's loop, owns everything that is not pixels: the watched folders, the settling machine, the ledger.
-//! It gives jobs to the pipeline and hears how they end. It never waits for a picture, nor for an input that is copied elsewhere, so it
-//! always answers.
+//! A single thread, the main loop, owns everything but pixels: the watched folders, the settle state machine, the ledger. It hands jobs to
+//! the pipeline and hears how they end. It never waits for a picture, nor for an input being copied elsewhere, so it always responds.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ away: the input goes, moves, or is set aside
+//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ away: the input is removed, moved or set aside
 //!              ▲                                                   │
-//!              └──── changed meanwhile, or the cause can pass ─────┘
+//!              └──── changed meanwhile, or failed for now ─────────┘
 //! ```
 
 mod away;
@@ -52,42 +51,43 @@ use hold::Hold;
 use metrics::Metrics;
 use retried::Retried;
 
-/// Events that may wait for the loop.
+/// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;
-/// How often the loop looks at what nobody tells it: a stop, the time, the watchdog.
+/// How often the loop checks what no message announces: a stop request, timers, the watchdog.
 const TICK: Duration = Duration::from_millis(200);
-/// How often the ledger is told how things are.
+/// How often the service's state is reported to the ledger, the metrics and the service manager.
 const SAY: Duration = Duration::from_secs(2);
-/// How often old rows of the ledger are looked for, and how old they are.
+/// How often the ledger is searched for old rows.
 const PRUNE: Duration = Duration::from_secs(24 * 3600);
+/// The age from which a row is forgotten if its input is gone.
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How many rows are looked at in one turn, so that nothing waits for a slow file system.
+/// The most rows checked in one turn, so that a slow file system does not hold up the loop.
 const PRUNED_A_TURN: u32 = 1000;
 
-/// The keys that are taken from a configuration that is read again.
+/// The configuration keys that a reload applies to the running service.
 const RELOADED: [&str; 8] = ["include", "exclude", "follow", "settle", "rescan", "poll", "after", "failed"];
-/// The key that a service has no use for.
+/// The configuration key that has no effect in a service.
 const OVERWRITE: &str = "overwrite";
 
-/// What the outside asks of a service that runs.
+/// How the rest of the program controls a running service.
 pub struct Control {
-    /// Ask it to finish what was begun.
+    /// Ask it to stop: pictures in progress are finished, no new ones are begun.
     pub stop: Stop,
-    /// Set it to have the configuration read again.
+    /// Set to have the configuration reread.
     pub reload: Arc<AtomicBool>,
     /// Reads the configuration.
     pub read: Box<dyn Fn() -> Result<Settings, Error> + Send>,
 }
 
-/// Watches and does pictures until it is asked to stop.
+/// Watches folders and processes their pictures until asked to stop.
 ///
 /// # Errors
-/// When it cannot work at all.
+/// When the service cannot start or cannot go on, for example because another process took over its output folder.
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style);
     warn_of_overwrite(settings);
     let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
-    // Nothing is made in folders that cannot be what they are to be. Once the output folder is there, its other names are known too.
+    // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
     Folders::of(settings)?;
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
     let lock = Lock::take(&settings.out, &folder).map_err(|error| cannot(&error))?;
@@ -120,7 +120,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
         let jobs = starting(given, &health);
         let done = crate::process(jobs, &encoder, order, settings, &machine, &stop, &events);
         drop(events);
-        // Whatever ended it, nobody is to tidy on.
+        // Whatever ended the pipeline, the tidy thread has to end too.
         stop.ask();
         let watched = watching.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
         done.and(watched.map_err(|error| cannot(&error)))
@@ -129,7 +129,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     done
 }
 
-/// The folders that a kill may have left temporary files in.
+/// Returns the folders in which a killed process may have left temporary files.
 fn written_to(settings: &Settings) -> Vec<PathBuf> {
     let archive = match &settings.service.after {
         After::Move(folder) => Some(folder),
@@ -138,7 +138,7 @@ fn written_to(settings: &Settings) -> Vec<PathBuf> {
     [Some(&settings.out), archive, settings.service.failed.as_ref()].into_iter().flatten().cloned().collect()
 }
 
-/// Removes what processes that were killed have left in these places.
+/// Removes the temporary files of killed processes from `places`, the young ones once they are older than [`YOUNG`].
 fn tidy(mut places: Vec<PathBuf>, stop: &Stop) {
     while !places.is_empty() {
         let mut removed = 0;
@@ -160,7 +160,7 @@ fn tidy(mut places: Vec<PathBuf>, stop: &Stop) {
     }
 }
 
-/// The jobs; the pipeline asks for the first one when all of it stands.
+/// Returns the jobs, and reports the service as ready when the pipeline asks for the first one: by then all of the pipeline is up.
 fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Job>> {
     let mut ready = false;
     iter::from_fn(move || {
@@ -178,7 +178,7 @@ struct Begun {
     at: Instant,
 }
 
-/// Where the pictures are, and where they go, by absolute paths.
+/// The watched folders and the output folder, as absolute paths.
 struct Folders {
     watched: Vec<PathBuf>,
     out: PathBuf,
@@ -186,8 +186,10 @@ struct Folders {
 }
 
 impl Folders {
+    /// Resolves the folders, and checks that the watched ones are not files and serve no other purpose.
+    ///
     /// # Errors
-    /// When they cannot be what the settings make of them.
+    /// When a folder cannot be used for what the settings say.
     fn of(settings: &Settings) -> Result<Self, Error> {
         let out = absolute(&settings.out)?;
         let watched: Vec<_> =
@@ -203,17 +205,17 @@ impl Folders {
     }
 }
 
-/// Those who are told how things are, and whom that is asked.
+/// What the loop reports to, and the machine whose state it reports.
 struct Outside {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     machine: Arc<Machine>,
 }
 
-/// The loop's belongings.
+/// The main loop's state.
 struct Watching<'a> {
     settings: &'a Settings,
-    /// As the configuration says it now.
+    /// The service's settings as of the last reload.
     service: Service,
     control: Control,
     out: PathBuf,
@@ -224,12 +226,12 @@ struct Watching<'a> {
     watch: Watch,
     settle: Settle,
     lock: Lock,
-    /// Why another writes the ledger now.
+    /// Set once another process has taken over the output folder or the ledger.
     superseded: Option<LockError>,
     ledger: Ledger,
     hold: Hold,
     away: Away,
-    /// None when no more jobs are given.
+    /// `None` once no more jobs are handed out.
     jobs: Option<Sender<Job>>,
     running: HashMap<PathBuf, Begun>,
     retried: Retried,
@@ -238,7 +240,7 @@ struct Watching<'a> {
     machine: Arc<Machine>,
     next_say: Instant,
     next_prune: Instant,
-    /// How far the search for old rows has come.
+    /// Progress of the search for old rows.
     pruned: Pruned,
 }
 
@@ -281,8 +283,10 @@ impl<'a> Watching<'a> {
         }
     }
 
+    /// Runs the loop until the pipeline has ended.
+    ///
     /// # Errors
-    /// When the output folder or the ledger is another service's by now.
+    /// When another process has taken over the output folder or the ledger.
     fn run(mut self, events: &Receiver<Event>) -> Result<(), LockError> {
         loop {
             let signals = self.watch.signals();
@@ -305,13 +309,13 @@ impl<'a> Watching<'a> {
             self.tick(Instant::now());
         }
         self.away.end();
-        // What a stop found on the way into the pipeline was not begun.
+        // Jobs that a stop found on their way into the pipeline were never begun.
         self.running.clear();
         self.say(Instant::now());
         self.superseded.map_or(Ok(()), Err)
     }
 
-    /// How long there is nothing to do if nobody says anything.
+    /// Returns how long there is nothing to do unless a message arrives.
     fn pause(&self) -> Duration {
         if self.jobs.is_none() {
             return TICK;
@@ -338,11 +342,11 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Goes on to look for old rows of the ledger.
+    /// Continues the search for old rows of the ledger.
     fn prune(&mut self, now: Instant) {
         let so_far = std::mem::take(&mut self.pruned);
         let mut away: Vec<&Path> = self.watch.missing().collect();
-        // Where inputs are taken away, an empty folder is the usual one.
+        // Where inputs are removed or moved, an empty folder is normal, and no sign of a missing mount.
         if self.service.after == After::Keep {
             away.extend(self.watch.empty());
         }
@@ -362,7 +366,7 @@ impl<'a> Watching<'a> {
         self.next_prune = now + PRUNE;
     }
 
-    /// Tells the ledger, the metrics and the service manager how things are.
+    /// Reports the service's state to the ledger, the metrics and the service manager.
     fn say(&mut self, now: Instant) {
         self.next_say = now + SAY;
         self.hold_on(now);
@@ -388,7 +392,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Says what the ledger refused a call with. One that is damaged is begun anew, and what it is to know is done again.
+    /// Logs why a call of the ledger failed. A damaged ledger is replaced by an empty one, and the pictures it should know are done again.
     fn ledger_failed(&mut self, why: LedgerError, now: Instant) {
         match self.ledger.mend(why) {
             Ok(note) => {
@@ -399,7 +403,8 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Takes the lock and the ledger again if somebody removed them, or moved them away with their folder.
+    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder. If another process was faster,
+    /// asks the service to stop.
     fn hold_on(&mut self, now: Instant) {
         if self.is_unmounted() {
             return;
@@ -441,7 +446,7 @@ impl<'a> Watching<'a> {
         self.unmounted.is_some()
     }
 
-    /// Reads the configuration again, and takes from it what a running service can.
+    /// Rereads the configuration and applies the keys that a running service can change.
     fn reload(&mut self, now: Instant) {
         let new = match (self.control.read)().and_then(|new| Ok((options(&new, &self.out)?, new))) {
             Ok(new) => new,
@@ -450,7 +455,7 @@ impl<'a> Watching<'a> {
         let (options, new) = new;
         let fixed = fixed_keys(self.settings, &new);
         self.settle.set_rest(new.service.settle);
-        // Everything is listed again, and put away as it is now to be.
+        // The listing that follows finds these inputs again, and they are put away as the new settings say.
         self.away.forget();
         self.watch.reconfigure(options, now);
         self.service = new.service.clone();
@@ -483,14 +488,14 @@ fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
     Ok(Options { selection: settings.selection.clone(), excluded, rescan, poll })
 }
 
-/// The keys that differ and that a running service cannot change.
+/// Returns the keys that differ and that a running service cannot change.
 fn fixed_keys(old: &Settings, new: &Settings) -> Vec<String> {
     let mut keys = old.written.differing(&new.written);
     keys.retain(|key| !RELOADED.contains(&key.as_str()) && key != OVERWRITE);
     keys
 }
 
-/// Says what is wanted and cannot be: the ledger, and no time of an output, says what is to be done.
+/// Warns if `overwrite` is set, which has no effect: the ledger decides what is processed, not the modification times of outputs.
 fn warn_of_overwrite(settings: &Settings) {
     if settings.existing == Existing::Overwrite {
         warn!(

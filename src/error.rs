@@ -1,4 +1,4 @@
-//! What can go wrong: for one picture, and for the whole run; and the exit codes.
+//! What can go wrong, for one picture and for the whole run; and the exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ pub enum PictureError {
     /// Its file could not be read.
     #[error("cannot be read: {}", WithRemedy(.0))]
     Read(#[source] io::Error),
-    /// Its file was written to, replaced or removed while it was read.
+    /// Its file was written to, replaced or removed before its output was published.
     #[error("it changed while it was being read")]
     Changed,
-    /// Its content could not be understood, or not be written in the format that was asked for.
+    /// Its content could not be decoded, or not be encoded in the requested format.
     #[error(transparent)]
     Codec(CodecError),
     /// There was no memory for it.
@@ -28,12 +28,12 @@ pub enum PictureError {
     /// Its output could not be written.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// It has fewer levels than its histogram is to have bins.
+    /// It has fewer levels than bins were requested for its histogram.
     #[error("its samples have {levels} levels, which make no {bins} bins; lower --bins")]
     TooManyBins {
         /// Levels of its samples.
         levels: usize,
-        /// Bins that were asked for.
+        /// Bins that were requested.
         bins: usize,
     },
     /// Its plot could not be drawn.
@@ -42,18 +42,18 @@ pub enum PictureError {
     /// It was not attempted, so that nothing is lost.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The code that handled it broke one of its own promises.
+    /// A bug: the code that processed it panicked.
     #[error("histeqd has a bug here, please report it: {0}")]
     Bug(String),
 }
 
 impl PictureError {
-    /// Whether the content, and nothing else, says that the file is no picture.
+    /// Whether the only thing wrong is that the file's content is not a picture.
     pub fn is_no_picture(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
-    /// Whether the same file may do at another time, or with more memory: what is in the way is not in the picture.
+    /// Whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
     pub fn can_pass(&self) -> bool {
         match self {
             Self::Read(error) => {
@@ -66,7 +66,7 @@ impl PictureError {
         }
     }
 
-    /// What it says in a service, which tries again by itself.
+    /// Returns the message for a service, which tries again by itself.
     pub fn in_service(&self) -> String {
         match self {
             Self::Publish(error) => error.in_service(),
@@ -74,13 +74,13 @@ impl PictureError {
         }
     }
 
-    /// Whether no other picture's output could be written either.
+    /// Whether no output of any other picture could be written either.
     pub fn concerns_all_outputs(&self) -> bool {
         matches!(self, Self::Publish(error) if error.concerns_all())
     }
 }
 
-/// Of a decoder: its input is what it could not read. An encoder's error becomes one by [`Unpublished::failed`].
+/// For errors of decoders: what they could not read is the input. Errors of encoders are converted by [`Unpublished::failed`].
 ///
 /// [`Unpublished::failed`]: crate::publish::Unpublished::failed
 impl From<CodecError> for PictureError {
@@ -113,35 +113,35 @@ pub enum Refusal {
         /// The output.
         output: PathBuf,
     },
-    /// It is something that has no content to read: a socket, a pipe, a device.
+    /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,
 }
 
-/// Why nothing, or nothing more, could be done at all.
+/// Why a run or a command could not start, or not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line makes no sense.
+    /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
     /// The configuration file cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The command is right, but the machine cannot do it.
+    /// The command is valid, but the machine cannot carry it out.
     #[error("{0}")]
     CannotRun(String),
-    /// What was asked for cannot be written to where it was to go.
+    /// The requested output cannot be written.
     #[error("{what} cannot be written: {source}")]
     Unwritten {
-        /// What was asked for, or the file that it was to be.
+        /// What could not be written: the output, or its file.
         what: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// The system gives no thread.
+    /// Converts the error of a thread that could not be started.
     #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
     pub fn thread(error: io::Error) -> Self {
         Self::CannotRun(format!(
@@ -154,7 +154,7 @@ impl Error {
         matches!(self, Self::Unwritten { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// The exit code that tells the shell.
+    /// Returns the exit code for the shell.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) | Self::Config(_) => Exit::Usage,
@@ -164,7 +164,7 @@ impl Error {
     }
 }
 
-/// How the process ends. The numbers are a promise to scripts.
+/// How the process ends. Scripts may rely on the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {

@@ -1,4 +1,4 @@
-//! How many files may be open at a time: what a run makes of that, and what helps where it is too little.
+//! The limit on open files: what a run makes of it, and what helps if it is too low.
 
 use std::fmt;
 use std::io;
@@ -7,28 +7,28 @@ use std::num::NonZeroUsize;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that are open however little is done at a time: standard streams, locks, the ledger, outputs that are on their way to the disk.
+/// Files that are open however few threads there are: standard streams, locks, the ledger, outputs that publishers bring to the disk.
 const ALWAYS: u64 = 16;
 
-/// A picture's input is open while it is decoded, and its output until it is published.
+/// Open files of a thread: a picture's input while it is decoded, and its output until it is published.
 const OF_A_THREAD: u64 = 2;
 
-/// Has the system allow as many open files as it may. A GPU's slots are one each: eight GPUs would pass the usual 1,024.
+/// Raises the limit on open files as far as the system allows. Every slot of a GPU takes one file: eight GPUs would exceed the usual 1,024.
 fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused, a picture that finds no descriptor says so.
+    // If this is refused, a picture that gets no descriptor says so.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// What the files that may be open are enough for. Where they are few, a third is for threads, a third for slots that workers map, and
-/// a third for all else: the workers' sockets, folders, those who ask a service.
+/// What the limit on open files is enough for. A third of the files is for threads, a third for slots that workers map, and a third for
+/// everything else: the workers' sockets, folders, the clients of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Enough {
     third: u64,
 }
 
 impl Enough {
-    /// What this process is allowed, at most.
+    /// Raises this process's limit as far as it may be, and returns what that is enough for.
     pub fn allowed() -> Self {
         raise_limit();
         Self::of(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
@@ -38,19 +38,19 @@ impl Enough {
         Self { third: limit.saturating_sub(ALWAYS) / 3 }
     }
 
-    /// The most threads of each stage.
+    /// Returns the most threads per stage.
     pub fn threads(self) -> NonZeroUsize {
         let threads = usize::try_from(self.third / OF_A_THREAD).unwrap_or(usize::MAX);
         NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// The most slots that workers map.
+    /// Returns the most slots that workers may map.
     pub fn slots(self) -> u64 {
         self.third
     }
 }
 
-/// What can be done about an error of the system, where it is that no more files can be opened.
+/// Returns what the user can do about a system error, if the error is that no more files can be opened.
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => {
@@ -61,7 +61,7 @@ pub fn remedy(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// An error of the system, with what can be done about it where that is known.
+/// A system error, with what the user can do about it if that is known.
 pub struct WithRemedy<'e>(pub &'e io::Error);
 
 impl fmt::Display for WithRemedy<'_> {

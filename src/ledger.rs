@@ -1,7 +1,7 @@
-//! What was done: one row a picture, in an embedded database that survives kills and power failures.
+//! The record of processed pictures: one row per picture, in an embedded database that survives kills and power failures.
 //!
-//! The ledger makes a restart cheap and exact. It is never needed: a picture that it does not know is done again, so it can
-//! be deleted at any time, and one that cannot be read is set aside and begun anew.
+//! The ledger makes a restart cheap and exact, but is never essential: a picture that it does not know is done again. So it can be deleted
+//! at any time, and an unreadable ledger is set aside and replaced by an empty one.
 
 mod lock;
 mod report;
@@ -26,43 +26,44 @@ use schema::VERSION;
 use crate::paths::Shown;
 use crate::source::stamp::{Stamp, mtime_ns};
 
-/// The folder below the output folder that is histeqd's own.
+/// The name of histeqd's own folder in the output folder.
 pub const FOLDER: &str = ".histeqd";
-/// The database's name in its folder.
+/// The database's file name.
 const FILE: &str = "ledger.sqlite";
-/// How long a writer waits for another, and who only wants to know how things are.
+/// How long a writer waits while the database is locked.
 const BUSY: Duration = Duration::from_secs(10);
+/// How long a reader waits while the database is locked.
 const BUSY_READING: Duration = Duration::from_secs(2);
 
 /// Why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// Its folder or file cannot be made or moved.
+    /// Its folder or file cannot be created or moved.
     #[error("the ledger {}: {source}", Shown(path))]
     File {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// Who may not write cannot read a ledger that no service has open.
+    /// A user who may not write to it cannot read it while no service has it open.
     #[error("the ledger {} can be read only by who may write it, while no service runs; ask as that user", Shown(.0))]
     NotOurs(PathBuf),
-    /// Somebody else may read it.
+    /// The user may not read it.
     #[error("the ledger {} cannot be read: {source}; ask as the user that the service runs as", Shown(path))]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// Who only reads it does not change it.
+    /// It is an older version's, and a reader does not update it.
     #[error("the ledger {} is an older version's; a service or a --resume of this one brings it up to date", Shown(.0))]
     OlderVersion(PathBuf),
-    /// It is read by who wrote it.
+    /// It is another version's, and only that version can read it.
     #[error("the ledger {} is another version's; ask the histeqd that keeps it", Shown(.0))]
     OtherVersion(PathBuf),
-    /// Who only reads it does not mend it.
+    /// It is damaged, and a reader does not replace it.
     #[error(
         "the ledger {} is damaged ({source}); the next --watch or --resume sets it aside and begins another",
         Shown(path)
@@ -70,47 +71,47 @@ pub enum LedgerError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What the database said.
+        /// The database's error.
         source: rusqlite::Error,
     },
-    /// The database said no.
+    /// A call of the database failed.
     #[error("the ledger: {0}")]
     Database(#[from] rusqlite::Error),
 }
 
-/// An input in a certain state, and what is to be made of it.
+/// An input in a certain state, and the output to be made from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// The file to read.
     pub input: &'a Path,
-    /// Its content's state.
+    /// The state of its content.
     pub stamp: Stamp,
-    /// All that decides what the output looks like.
+    /// All settings that determine what the output looks like.
     pub settings: &'a str,
     /// The file to write.
     pub output: &'a Path,
 }
 
-/// What the ledger knows of an input.
+/// What the ledger knows about an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing that is still true: it is to be done.
+    /// Nothing that still applies: it is to be done.
     Unknown,
-    /// It was done, as it is now and with these settings.
+    /// It was done in its current state and with these settings.
     Done,
-    /// It is no picture.
+    /// It is not a picture.
     Skipped,
-    /// It cannot be done as it is now, with these settings.
+    /// It failed for good in its current state and with these settings.
     Failed {
         /// Why.
         reason: String,
     },
 }
 
-/// A picture that was done.
+/// The result of a picture that was done.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome<'a> {
-    /// What equalized it.
+    /// The device that equalized it.
     pub device: &'a str,
     /// Width times height.
     pub pixels: u64,
@@ -118,7 +119,7 @@ pub struct Outcome<'a> {
     pub bytes_out: u64,
 }
 
-/// The open ledger. One process writes to it, the one that has the [`Lock`]; any number may read.
+/// An open ledger. Only the process that holds the [`Lock`] writes to it; any number may read it.
 #[derive(Debug)]
 pub struct Ledger {
     db: Connection,
@@ -127,8 +128,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger in `folder`, which is made if need be, as is the ledger. One that cannot be read is set aside under
-    /// another name; the second value is then a sentence that says so.
+    /// Opens the ledger in `folder`, creating both if necessary. An unreadable ledger is set aside under another name and replaced by an
+    /// empty one; the second value is then a sentence that says so.
     pub fn open(folder: &Path) -> Result<(Self, Option<String>), LedgerError> {
         fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
         let file = folder.join(FILE);
@@ -138,10 +139,10 @@ impl Ledger {
         }
     }
 
-    /// Begins the ledger anew if `why`, which one of its calls ended with, says that it is damaged: that may be found out only where
-    /// the damage is. Returns a sentence that says so; else `why` again.
+    /// Replaces the ledger by an empty one if `why`, the error of one of its calls, says that it is damaged: damage may show only once the
+    /// damaged part is read. Returns a sentence that says so; any other error is returned as it is.
     pub fn mend(&mut self, why: LedgerError) -> Result<String, LedgerError> {
-        // Another's may have its place.
+        // Another ledger may have taken its place.
         if inode(&self.file) != self.inode {
             return Err(why);
         }
@@ -164,7 +165,7 @@ impl Ledger {
         }
     }
 
-    /// Opens the ledger in `folder` to read it; none where there is none, or one is just being made.
+    /// Opens the ledger in `folder` for reading; `None` if there is none, or it is only just being created.
     pub fn read(folder: &Path) -> Result<Option<Self>, LedgerError> {
         let file = folder.join(FILE);
         Self::read_file(&file).map_err(|why| why.for_reader_of(&file))
@@ -172,7 +173,7 @@ impl Ledger {
 
     fn read_file(file: &Path) -> Result<Option<Self>, LedgerError> {
         let path = || file.to_owned();
-        // Not by opening it: to close a file ends all locks that this process has on it, and a service asks here too.
+        // Not by opening it: closing a file releases all locks that this process has on it, and a service reads its own ledger here too.
         match access(file, Access::READ_OK) {
             Ok(()) => {}
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
@@ -199,11 +200,10 @@ impl Ledger {
     fn open_file(file: &Path) -> Result<Self, LedgerError> {
         let db = open(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         db.busy_timeout(BUSY)?;
-        // In WAL mode "normal" survives a kill without loss, and a power failure without damage; what a power failure
-        // takes is done again.
+        // In WAL mode "normal" survives a kill without loss, and a power failure without damage; what a power failure loses is done again.
         db.pragma_update(None, "journal_mode", "wal")?;
         db.pragma_update(None, "synchronous", "normal")?;
-        // Else what a REPLACE takes away would stay in the sums.
+        // Without this, REPLACE would not run the delete trigger, and the rows it removes would stay in the sums.
         db.pragma_update(None, "recursive_triggers", true)?;
         if let Err(other) = schema::prepare(&db)? {
             return Err(unusable(format!("its version is {other}, and histeqd's {VERSION}")).into());
@@ -212,7 +212,7 @@ impl Ledger {
         Ok(Self { db, inode: inode(file), file: file.to_owned() })
     }
 
-    /// Opens the ledger again, new and empty, if somebody deleted it meanwhile. Returns whether that was so.
+    /// Opens the ledger again if its file was deleted or replaced; a deleted one is then new and empty. Returns whether it was.
     pub fn reopen_if_deleted(&mut self) -> Result<bool, LedgerError> {
         if inode(&self.file) == self.inode {
             return Ok(false);
@@ -223,8 +223,8 @@ impl Ledger {
         Ok(true)
     }
 
-    /// What is known of an input. A picture that was under way when its process was killed counts as done if its output
-    /// appeared since it was begun: outputs appear whole.
+    /// Returns what is known about an input. A picture that was in progress when its process was killed counts as done if its output has
+    /// appeared since it was begun: outputs appear complete.
     pub fn standing(&self, entry: &Entry<'_>) -> Result<Standing, LedgerError> {
         let mut query = self.db.prepare_cached(
             "SELECT state, coalesce(reason, ''), before_inode, before_mtime FROM picture
@@ -258,12 +258,12 @@ impl Ledger {
         self.done(entry.input, &Outcome { device: "", pixels: 0, bytes_out })
     }
 
-    /// A picture is about to be done.
+    /// Records that a picture is begun.
     pub fn begin(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
         self.insert(entry, "running")
     }
 
-    /// A picture is not begun, for now.
+    /// Records that a picture is not begun for now.
     pub fn refuse(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
         self.insert(entry, "retry")
     }
@@ -292,9 +292,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// A picture that was begun has its output, and no other input has that: who had it before lost it, or had it taken away.
+    /// Records that a picture that was begun has its output. Any other input that had this output is forgotten: its output was replaced or
+    /// taken away.
     pub fn done(&self, input: &Path, outcome: &Outcome<'_>) -> Result<(), LedgerError> {
-        // First, so that a kill in between leaves nobody done whose output is another's.
+        // First, so that a kill in between does not leave an input recorded as done whose output is another's.
         self.own_output(input)?;
         let mut update = self.db.prepare_cached(
             "UPDATE picture SET state = 'done', finished = ?2, device = ?3, pixels = ?4, bytes_out = ?5, reason = NULL
@@ -310,17 +311,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// A file that was begun turned out to be no picture.
+    /// Records that a file that was begun turned out not to be a picture.
     pub fn skipped(&self, input: &Path) -> Result<(), LedgerError> {
         self.end(input, "skipped", None, None)
     }
 
-    /// A picture that was begun failed: for good, or for a cause that can pass.
+    /// Records that a picture that was begun failed, for good or for a cause that can pass.
     pub fn failed(&self, input: &Path, reason: &str, for_good: bool) -> Result<(), LedgerError> {
         self.end(input, if for_good { "failed" } else { "retry" }, Some(reason), None)
     }
 
-    /// A picture that was begun failed, and is tried again after a pause.
+    /// Records that a picture that was begun failed, and is tried again after `pause`.
     pub fn retried(&self, input: &Path, reason: &str, pause: Duration) -> Result<(), LedgerError> {
         let again = now_ns().saturating_add(i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX));
         self.end(input, "retry", Some(reason), Some(again))
@@ -340,7 +341,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Inputs that failed for a cause that can pass, those that did, are not there to be tried again.
+    /// Forgets those of `inputs` that were to be tried again: they are gone.
     pub fn not_retried(&self, inputs: &[PathBuf]) -> Result<(), LedgerError> {
         let transaction = self.db.unchecked_transaction()?;
         let mut delete =
@@ -351,14 +352,14 @@ impl Ledger {
         Ok(transaction.commit()?)
     }
 
-    /// What is known of an input is not true any more.
+    /// Forgets an input: what is known about it does not apply any more.
     pub fn forget(&self, input: &Path) -> Result<(), LedgerError> {
         self.db.prepare_cached("DELETE FROM picture WHERE input = ?1")?.execute([bytes(input)])?;
         Ok(())
     }
 
-    /// Other inputs that have the same output, or are about to: those that still exist, and, where inputs go when they are done, those
-    /// whose output still stands.
+    /// Returns the other inputs that have the same output or are about to: those that still exist and, if inputs are removed or moved when
+    /// they are done (`inputs_go`), the done ones as long as the output exists.
     pub fn rivals(&self, entry: &Entry<'_>, inputs_go: bool) -> Result<Vec<PathBuf>, LedgerError> {
         let mut query = self.db.prepare_cached(
             "SELECT input, state = 'done' FROM picture
@@ -374,7 +375,7 @@ impl Ledger {
     }
 
     fn own_output(&self, input: &Path) -> Result<(), LedgerError> {
-        // The plus keeps it from looking through all that is done instead of the few that have the output.
+        // The plus rules out the index by state, which would search all pictures done instead of the few that have this output.
         let mut delete = self.db.prepare_cached(
             "DELETE FROM picture WHERE +state = 'done' AND input <> ?1
                  AND output = (SELECT output FROM picture WHERE input = ?1)",
@@ -383,9 +384,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets pictures whose inputs are gone and that ended longer than `age` ago, so that the ledger does not grow for ever, or
-    /// never came to an end. Those below folders that are `away` may only be away with them. A step looks at the `most` pictures that
-    /// come next `after` a path, for a look at a file may take long.
+    /// Forgets pictures whose inputs are gone and that ended longer than `age` ago or never ended, so that the ledger does not grow
+    /// forever. Inputs in the folders `away` are kept: they may be gone only because their folder is. One call checks the next `most`
+    /// pictures after the path `after`, because checking a file may take long.
     pub fn prune(
         &self,
         age: Duration,
@@ -418,12 +419,12 @@ impl Ledger {
     }
 }
 
-/// What a step of [`Ledger::prune`] did.
+/// The result of a call of [`Ledger::prune`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many pictures it forgot.
+    /// How many pictures were forgotten.
     pub forgotten: usize,
-    /// The last path that it looked at; none if that was all.
+    /// The last path that was checked; `None` if there are no more.
     pub last: Option<PathBuf>,
 }
 
@@ -433,12 +434,12 @@ fn open(file: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(file, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
-/// Whether there is no such file, and not only no way to it.
+/// Returns whether a file does not exist, as opposed to being inaccessible.
 fn is_gone(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Which file stands at a path, by inode and mtime.
+/// Inode and mtime, which tell whether a path still leads to the same file.
 type Identity = (i64, i64);
 
 fn identity(path: &Path) -> Option<Identity> {
@@ -476,11 +477,11 @@ fn unusable(message: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB), Some(message))
 }
 
-/// Whether the file, and not the system around it, is what is wrong.
+/// Returns whether the file itself is what is wrong, not the system around it.
 fn is_unusable(error: &rusqlite::Error) -> bool {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => true,
-        // Another schema under our version.
+        // A different schema under our version number.
         Some(ErrorCode::Unknown) => error.to_string().contains("no such"),
         _ => false,
     }
@@ -490,7 +491,7 @@ fn set_aside(file: &Path) -> Result<PathBuf, LedgerError> {
     let aside = file.with_extension(format!("broken-{}", now_ns() / 1_000_000_000));
     fs::rename(file, &aside).map_err(|source| LedgerError::File { path: file.into(), source })?;
     for companion in ["sqlite-wal", "sqlite-shm"] {
-        // They belong to the file that is gone; most often there are none.
+        // They belong to the file that was set aside; usually there are none.
         let _ = fs::remove_file(file.with_extension(companion));
     }
     Ok(aside)

@@ -1,5 +1,5 @@
-//! Contrast enhancement for folders of pictures, on the CPU and on GPUs, with the same pixels to the bit (but for JPEGs that a GPU
-//! decodes or encodes).
+//! Contrast enhancement for folders of pictures, on CPUs and GPUs, with bit-identical pixels on every device (except for JPEGs that a
+//! GPU decodes or encodes).
 //!
 //! ```text
 //!  source            decode (CPU pool)           lane (4 per GPU, or 1 per core)       encode + publish (CPU pool)
@@ -9,12 +9,12 @@
 //!                         └───────────────────────── free slots come back ◀───────────────────────┘
 //! ```
 //!
-//! JPEGs may also stay compressed in their slot: a GPU's worker then decodes and encodes them itself, and what comes out is published.
-//! Those that the CPU decodes, the GPU's lane may encode.
+//! JPEGs may also stay compressed in their slots: a GPU's worker then decodes, equalizes and encodes them itself, and its output is
+//! published. JPEGs that the CPU decodes may still be encoded by a GPU's lane.
 //!
-//! [`run`] is this picture. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds the only large
-//! memory, [`device`] has the lanes (a GPU's are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
-//! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, [`progress`] tells the user.
+//! [`run`] drives this pipeline. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds the only large
+//! memory, [`device`] has the lanes (those of a GPU are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
+//! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
 
 pub mod bench;
 pub mod cli;
@@ -59,10 +59,10 @@ use crate::resume::Resume;
 use crate::source::{Batches, Job, Plan};
 use crate::timings::Meter;
 
-/// Equalizes the pictures that the settings name, until all are through or `stop` is asked.
+/// Equalizes the pictures that the settings name, until all are done or `stop` is requested.
 ///
 /// # Errors
-/// When nothing, or nothing more, could be done at all. What goes wrong with single pictures is in the summary.
+/// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
     let work = || {
@@ -108,9 +108,9 @@ fn run_into(
     Ok(Summary { resumed: settings.resume, selective, commas, ..summary })
 }
 
-/// Tells what the scan found, and leaves what is to be done now.
+/// Reports what the scan found, and returns the jobs to do: none in a dry run.
 fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
-    // The listener ends after the last sender.
+    // The listener outlives every sender, so this cannot fail.
     let tell = |event| drop(events.send(event));
     for (input, error) in plan.failed {
         tell(Event::Failed { input, error, planned: false });
@@ -126,7 +126,7 @@ fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
     plan.jobs
 }
 
-/// The pipeline, from jobs to the outlet. The first ones are asked for when everything stands.
+/// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
 fn process(
     batches: impl Iterator<Item = Vec<Job>>,
     outlet: &dyn Outlet,
@@ -139,11 +139,11 @@ fn process(
     outlet.check()?;
     let Machine { pool, cores, devices } = machine;
     let pictures = batches.size_hint().1.unwrap_or(usize::MAX);
-    // Whoever listens to events waits for the last sender, and the devices have some, however this ends.
+    // The listener waits for the last sender, and the devices hold some: they have to be dropped however this function ends.
     let _ending = devices.until_dropped();
     let meter = Meter::start();
     let insist = Insist::new(stop.clone());
-    // Every task in it has a slot, so there are never more than slots.
+    // Unbounded, but never longer than the number of slots: every task in it holds one.
     let (equalized, finished) = crossbeam_channel::unbounded();
     let stages =
         Stages { settings, stop, pictures, pool, cores, devices, order, outlet, events: events.clone() };
@@ -159,10 +159,10 @@ fn process(
         });
         devices.close();
         drop(equalized);
-        // Only now: whoever still waits for work has been told that none will come.
+        // A decoder's panic is resumed only after every waiting thread has been told that no more work will come: the scope joins them.
         fed.map(|panicked| panicked.map_or((), |panic| std::panic::resume_unwind(panic)))
     })?;
-    // The listener ends after the last sender.
+    // The listener outlives every sender, so this cannot fail.
     let _ = events.send(Event::Load(machine.load(&meter, settings.threads)));
     insist.broken().map_or(Ok(()), Err)
 }

@@ -1,4 +1,4 @@
-//! What a run computes with: its memory, its cores and its devices, for those who do the work and those who watch it.
+//! What a run computes with: its memory, cores and devices, for the pipeline and for those who monitor it.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -24,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine without devices, whose slots will take no more than `memory` bytes, with cores for so many `threads`.
+    /// Creates a machine without devices, whose slots take at most `memory` bytes, with cores for `threads` threads.
     pub fn new(memory: u64, threads: usize) -> Self {
         bound_heaps(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
@@ -32,12 +32,12 @@ impl Machine {
         Self { pool, cores, devices: Devices::default() }
     }
 
-    /// Each device with the use of its slots.
+    /// Returns the state of each device with the use of its slots.
     pub fn devices(&self) -> impl Iterator<Item = (DeviceState, SlotUse)> {
         self.devices.states().into_iter().zip(self.pool.slots())
     }
 
-    /// How busy it was since the meter was started, with so many threads; to be asked when the workers have ended.
+    /// Returns how busy the machine was since the meter was started, with `threads` threads. To be called once the workers have ended.
     pub(crate) fn load(&self, meter: &Meter, threads: usize) -> Load {
         let (seconds, processor) = meter.read();
         let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);

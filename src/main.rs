@@ -45,7 +45,7 @@ fn run() -> Result<Exit, Error> {
     }
 }
 
-/// Prints what was asked for, on standard output.
+/// Writes the requested text to standard output.
 fn print(text: &str) -> Result<Exit, Error> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
@@ -62,7 +62,7 @@ fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
     tell(&summary, settings)
 }
 
-/// Like [`run_pictures`], to histograms instead of pictures.
+/// Like [`run_pictures`], but makes histograms instead of pictures.
 fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
     let (settings, request) = command.resolve()?;
     let stop = Stop::default();
@@ -77,12 +77,12 @@ fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::Unwritten { what: "the summary".into(), source })
         }
-        // Failed pictures count also where nobody reads of them.
+        // The exit code tells of failed pictures even if nobody reads the summary.
         _ => Ok(summary.exit()),
     }
 }
 
-/// Watches until a signal ends it. Being stopped is how a service ends well.
+/// Watches the input folders until a signal ends it. Being stopped is how a service ends normally, so the exit code is 0.
 fn watch(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     let control = daemon::Control { stop: Stop::default(), reload: Arc::default(), read: Box::new(reread) };
@@ -91,7 +91,7 @@ fn watch(settings: &Settings) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// The settings as the same command line and the configuration file give them now.
+/// Resolves the settings again, from the same command line and the configuration file as it is now.
 fn reread() -> Result<Settings, Error> {
     match Cli::try_parse().map_err(|error| Error::Usage(error.to_string()))?.resolve()? {
         Invocation::Run(settings) => Ok(*settings),
@@ -99,7 +99,7 @@ fn reread() -> Result<Settings, Error> {
     }
 }
 
-/// Like [`on_signals`]; SIGHUP has the configuration read again.
+/// Like [`on_signals`], but SIGHUP has the configuration read again.
 fn on_service_signals(control: &daemon::Control, publisher: &Arc<Publisher>) -> Result<(), Error> {
     let (stop, reload, publisher) =
         (control.stop.clone(), Arc::clone(&control.reload), Arc::clone(publisher));
@@ -132,7 +132,7 @@ fn leave(publisher: &Publisher) -> ! {
     std::process::exit(Exit::Stopped as i32)
 }
 
-/// The first signal drains, the second leaves at once; no partial file either way.
+/// Installs the signal handler: the first signal drains the pipeline, the second exits at once; neither leaves a partial file.
 fn on_signals(stop: &Stop, publisher: &Arc<Publisher>) -> Result<(), Error> {
     let (stop, publisher) = (stop.clone(), Arc::clone(publisher));
     let mut signals = vec![SIGINT, SIGTERM];

@@ -1,4 +1,4 @@
-//! Paths as people and programs are shown them: no name is ever lost or misleading.
+//! How paths are shown to people and programs: no name is ever lost or misleading.
 
 use std::fmt;
 use std::io;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-/// A path for people: as it is where it is plain text, else quoted with escapes, so that a name with a line break, a
-/// terminal's control codes or bytes that are no UTF-8 can neither mislead nor get lost.
+/// A path for people: as it is if it is plain text, otherwise quoted with escapes, so that a name with a line break, a terminal's control
+/// codes or bytes that are not UTF-8 can neither mislead nor get lost.
 pub struct Shown<'a, P: AsRef<Path> + ?Sized>(pub &'a P);
 
 impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
@@ -21,7 +21,7 @@ impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
     }
 }
 
-/// Whether two names lead to the same place, which need not be there yet.
+/// Whether two paths lead to the same place, which need not exist yet.
 pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
     let agree = |of: fn(&Path) -> io::Result<PathBuf>| {
         of(one).is_ok_and(|one| of(other).is_ok_and(|other| one == other))
@@ -29,8 +29,7 @@ pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
     agree(|path| std::path::absolute(path)) || agree(Path::canonicalize)
 }
 
-/// Serializes a path for programs: a string where it is UTF-8, else an object with its bytes as numbers,
-/// `{"bytes": [99, 97, 102, 233]}`.
+/// Serializes a path for programs: a string if it is UTF-8, otherwise an object with its bytes as numbers, `{"bytes": [99, 97, 102, 233]}`.
 pub(crate) fn as_json<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Bytes<'a> {

@@ -1,18 +1,18 @@
-//! What a decoded picture is: its size, its samples and how they lie in memory.
+//! The layout of a decoded picture: its size, its samples and how they are arranged in memory.
 
 use serde::{Deserialize, Serialize};
 
-/// Bits a sample.
+/// Bits per sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Depth {
-    /// One byte a sample, levels 0 to 255.
+    /// One byte per sample, levels 0 to 255.
     Eight,
-    /// Two bytes a sample in the machine's byte order, levels 0 to 65535.
+    /// Two bytes per sample in the machine's byte order, levels 0 to 65535.
     Sixteen,
 }
 
 impl Depth {
-    /// Bytes of one sample.
+    /// Returns the bytes per sample.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Eight => 1,
@@ -20,7 +20,7 @@ impl Depth {
         }
     }
 
-    /// How many levels a sample can have: the length of a histogram and of a LUT.
+    /// Returns the number of levels a sample can have, which is the length of a histogram and of a LUT.
     pub const fn levels(self) -> usize {
         match self {
             Self::Eight => 256,
@@ -29,10 +29,10 @@ impl Depth {
     }
 }
 
-/// Which channels a pixel has, in the order in which they are interleaved.
+/// The channels of a pixel, in the order in which they are interleaved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pixel {
-    /// One sample.
+    /// Gray alone.
     Gray,
     /// Gray, then alpha.
     GrayAlpha,
@@ -43,7 +43,7 @@ pub enum Pixel {
 }
 
 impl Pixel {
-    /// Samples of one pixel, alpha included.
+    /// Returns the samples per pixel, including alpha.
     pub const fn channels(self) -> usize {
         match self {
             Self::Gray => 1,
@@ -53,7 +53,7 @@ impl Pixel {
         }
     }
 
-    /// Samples of one pixel that carry colour: 1 or 3.
+    /// Returns the samples per pixel without alpha: 1 or 3.
     pub const fn colour_channels(self) -> usize {
         match self {
             Self::Gray | Self::GrayAlpha => 1,
@@ -61,37 +61,37 @@ impl Pixel {
         }
     }
 
-    /// Whether the last sample of a pixel is its alpha.
+    /// Returns whether a pixel has alpha, which is then its last sample.
     pub const fn has_alpha(self) -> bool {
         matches!(self, Self::GrayAlpha | Self::Rgba)
     }
 }
 
-/// Size and sample layout of a picture: rows top to bottom without padding, pixels left to right, channels interleaved.
+/// The size and sample layout of a picture: rows from top to bottom without padding, pixels from left to right, channels interleaved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Layout {
-    /// Pixels a row, at least 1.
+    /// Pixels per row, at least 1.
     pub width: u32,
     /// Rows, at least 1.
     pub height: u32,
-    /// The channels.
+    /// The channels of a pixel.
     pub pixel: Pixel,
-    /// The samples.
+    /// The depth of a sample.
     pub depth: Depth,
 }
 
 impl Layout {
-    /// Width times height.
+    /// Returns the number of pixels.
     pub const fn pixels(&self) -> u64 {
         self.width as u64 * self.height as u64
     }
 
-    /// Bytes of one pixel.
+    /// Returns the bytes per pixel.
     pub const fn pixel_bytes(&self) -> usize {
         self.pixel.channels() * self.depth.bytes()
     }
 
-    /// Bytes of the whole picture. Saturates instead of overflowing; the limits refuse such sizes.
+    /// Returns the bytes of the whole picture. Saturates instead of overflowing; the decoding limits reject such sizes.
     pub const fn bytes(&self) -> u64 {
         self.pixels().saturating_mul(self.pixel_bytes() as u64)
     }

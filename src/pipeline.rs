@@ -1,8 +1,7 @@
 //! The stages between the source and the output tree, and what travels between them.
 //!
-//! Work goes one way: jobs → decode → device → encode. Only a device that fails, or declines, sends something back: the job, to be
-//! decoded again. A piece of work holds a sender of that way back for as long as it lives, so the decoders' queue closes by itself when
-//! the last picture is through.
+//! Work flows one way: jobs → decode → device → encode. Only a job whose device failed, declined it or encoded it badly goes back, to be
+//! decoded again. Every piece of work holds a sender of the queue that leads back, so this queue closes by itself after the last picture.
 
 mod load;
 
@@ -31,7 +30,7 @@ use crate::split::{self, Join};
 use crate::timings::{Clock, Stage};
 use load::Loaded;
 
-/// Asks a run to end early: pictures in progress are finished, no new ones are started.
+/// A shared request to end a run early: pictures under way are finished, no new ones are begun.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicU8>);
 
@@ -39,7 +38,7 @@ impl Stop {
     const BY_USER: u8 = 1;
     const ABORTED: u8 = 2;
 
-    /// Asks on the user's behalf.
+    /// Requests the stop.
     pub fn ask(&self) {
         self.0.store(Self::BY_USER, Ordering::Relaxed);
     }
@@ -49,7 +48,7 @@ impl Stop {
         let _ = self.0.compare_exchange(0, Self::ABORTED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether anybody asked.
+    /// Whether the stop was requested.
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
@@ -60,11 +59,11 @@ impl Stop {
     }
 }
 
-/// A job on its way, with what it went through so far.
+/// A job in the pipeline, with its history so far.
 pub struct Work {
-    /// The picture's files.
+    /// The picture's input and output.
     pub job: Job,
-    /// The devices that may still have it.
+    /// Which devices may still take it.
     pub claim: Claim,
     redo: Sender<Work>,
 }
@@ -76,25 +75,25 @@ impl Work {
     }
 }
 
-/// A picture that is decoded, or will be by a device, apart from its pixels.
+/// A picture without its pixels, decoded or to be decoded by a device.
 pub struct Picture {
     /// What the pixels are, and what the encoder will need.
     pub decoded: Decoded,
-    /// Where it came from.
+    /// The job that it belongs to.
     pub work: Work,
-    /// Bytes of its file.
+    /// Size of its input file in bytes.
     pub bytes_in: u64,
-    /// Where its time went, since it was last begun.
+    /// Time spent in each stage since its decoding was last begun.
     pub clock: Clock,
 }
 
 impl Picture {
-    /// The job is to be decoded again, for whom the changed claim admits.
+    /// Sends the job back to be decoded again, for the devices that the changed claim admits.
     fn redo(self, change: impl FnOnce(&mut Claim)) {
         let mut work = self.work;
         change(&mut work.claim);
         let back = work.redo.clone();
-        // Only a decoder that panicked closes this way; the panic is then what ends the run.
+        // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = back.send(work);
     }
 }
@@ -103,49 +102,49 @@ impl Picture {
 pub struct Task {
     /// The slot.
     pub slot: Slot,
-    /// What is at its start.
+    /// What the slot holds at its start.
     pub content: Content,
-    /// The pixels, also if they are compressed.
+    /// The layout of the pixels, even while they are compressed.
     pub layout: Layout,
-    /// What a device does with them.
+    /// What a device does with the pixels.
     pub order: Order,
     part: Part,
 }
 
-/// What is at the start of a task's slot.
+/// What a task's slot holds at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Pixels, to be worked on or done.
+    /// Pixels, before or after the device's work.
     Pixels,
-    /// The planes of a JPEG, and behind so many bytes of them its file: a device that can may encode them too.
+    /// The planes of a JPEG, in this many bytes, and its file behind them, for a device that may encode the picture too.
     Planes(CompressedJpeg, u64),
     /// A file that a device decodes, equalizes and encodes.
     Compressed(CompressedJpeg),
-    /// So many bytes of what a device encoded.
+    /// What a device encoded, in this many bytes.
     Encoded(u64),
 }
 
-/// Lets a thread that decodes or encodes step back, for good, once a device does so too: the device's threads do little and often, and
-/// what they wait for a core the device waits for them. Measured with 16 cores and an H100: a seventh more pictures.
+/// Lowers the priority of a thread that decodes or encodes, for good, once a device does such work too: the device's threads need a core
+/// briefly but often, and while they wait for one, the device waits for them. Measured with 16 cores and an H100: a seventh more pictures.
 #[derive(Default)]
 struct Courtesy {
     shown: bool,
 }
 
 impl Courtesy {
-    /// How much nicer than the process, which was perhaps started to be nice, such a thread is.
+    /// What is added to the niceness of the process, which may itself have been started with `nice`.
     const STEP: i32 = 10;
 
     fn show_for(&mut self, content: Content) {
         if content != Content::Pixels && !self.shown {
             self.shown = true;
-            // Linux gives each thread a niceness of its own. Where it is refused, nothing is lost but the courtesy.
+            // On Linux every thread has a niceness of its own. If the call is refused, only the courtesy is lost.
             let _ = rustix::process::nice(Self::STEP);
         }
     }
 }
 
-/// What of a picture a task is.
+/// The part of a picture that a task processes.
 enum Part {
     /// All of it.
     Whole(Box<Picture>),
@@ -158,12 +157,12 @@ impl Task {
         Self { slot, content, layout: picture.decoded.layout, order, part: Part::Whole(picture) }
     }
 
-    /// The plane of that number of a picture that is put together by `join`.
+    /// Creates the task for plane `number` of a picture that `join` puts back together.
     pub fn plane(slot: Slot, layout: Layout, order: Order, number: usize, join: Arc<Join>) -> Self {
         Self { slot, content: Content::Pixels, layout, order, part: Part::Plane { number, join } }
     }
 
-    /// The picture's file.
+    /// Returns the path of the picture's input.
     pub fn input(&self) -> &Path {
         match &self.part {
             Part::Whole(picture) => &picture.work.job.input,
@@ -171,20 +170,20 @@ impl Task {
         }
     }
 
-    /// All the time since the last mark was this stage's. Planes are several at once, and their picture's clock is read when it
-    /// is put together.
+    /// Adds the time since the last mark to this stage. Does nothing for planes, several of which are under way at once: the clock of their
+    /// picture is marked when it is put together.
     pub fn mark(&mut self, stage: Stage) {
         if let Part::Whole(picture) = &mut self.part {
             picture.clock.mark(stage);
         }
     }
 
-    /// The device failed, or does not do this picture: the slot goes back, the job to be decoded again for another device.
+    /// Gives the slot back, and has the job decoded again for another device, because this one failed or does not do this picture.
     pub fn redo(self, device: DeviceId) {
         self.give_back(|claim| claim.failed_on.push(device));
     }
 
-    /// The device does not decode this picture: the slot goes back, the job to be decoded by the processor.
+    /// Gives the slot back, and has the job decoded by the processor, because the device does not decode this picture.
     pub fn decline(self) {
         self.give_back(|claim| claim.declined = true);
     }
@@ -200,7 +199,7 @@ impl Task {
         }
     }
 
-    /// The device is through: the picture, if all of it is there now.
+    /// Returns the picture that the device is done with, if all of its parts are.
     fn finish(self) -> Option<Finished> {
         let Self { slot, content, order, part, .. } = self;
         match part {
@@ -212,31 +211,31 @@ impl Task {
     }
 }
 
-/// A picture that the devices are through with.
+/// A picture that the devices are done with.
 pub struct Finished {
-    /// Where its pixels and counts are, or what a device made of them.
+    /// Its pixels and counts, or what a device encoded.
     pub slot: Slot,
-    /// Which of these.
+    /// Which of these the slot holds.
     pub content: Content,
-    /// What was done.
+    /// What the devices did.
     pub order: Order,
-    /// All the rest of it.
+    /// The rest of the picture.
     pub picture: Box<Picture>,
-    /// Which devices did it.
+    /// The devices that processed it.
     pub devices: Vec<DeviceId>,
 }
 
-/// Threads that wait for the disk, so that no encoder does. More gained nothing on a fast disk; a slow one commits what several
-/// of them wait for at once.
+/// Threads that wait for the disk, so that encoders need not. More gained nothing on a fast disk; a slow one commits what several of them
+/// wait for at once.
 pub const PUBLISHERS: usize = 4;
 
-/// Capacity that a decoder's buffer for files may keep from one picture to the next: a camera's JPEG.
+/// Bytes of capacity that a decoder's file buffer may keep from one picture to the next: enough for a camera's JPEG.
 const BUFFER_KEPT: usize = 16 << 20;
 
-/// Capacity that an encoder's scratch may keep from one picture to the next.
+/// Bytes of capacity that an encoder's scratch buffer may keep from one picture to the next.
 const SCRATCH_KEPT: usize = 4 << 20;
 
-/// A picture that an outlet took; its output, if it has one, is written, but not yet on the disk under its name.
+/// A picture that an outlet has taken. Its output, if it has one, is written but not yet synced and renamed.
 struct Taken<'a> {
     output: Option<Unpublished<'a>>,
     job: Job,
@@ -247,19 +246,19 @@ struct Taken<'a> {
     clock: Clock,
 }
 
-/// Where pictures go that the devices are through with. All encode threads share it.
+/// The destination of the pictures that the devices are done with, shared by all encode threads.
 pub trait Outlet: Sync {
-    /// Finds out, before anything is decoded, whether there is a place for what comes out.
+    /// Checks, before anything is decoded, that there is a place for the outputs.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     fn check(&self) -> Result<(), Error>;
 
-    /// Takes what the devices left in the slot; returns the output that is to be published, if there is one. `scratch` is
-    /// worth reusing. Idle `cores` may help.
+    /// Takes what the devices left in the slot, and returns the output to publish, if there is one. `scratch` is reused from picture to
+    /// picture. Idle `cores` may help.
     ///
     /// # Errors
-    /// When this picture cannot be taken. The others may still come.
+    /// If this picture cannot be taken. Others may still be.
     fn take(
         &self,
         finished: &mut Finished,
@@ -267,17 +266,17 @@ pub trait Outlet: Sync {
         cores: &Cores,
     ) -> Result<Option<Unpublished<'_>>, PictureError>;
 
-    /// The picture of this job will not arrive.
+    /// Notes that the picture of this job will not come: it failed, or the run is stopping.
     fn miss(&self, _job: &Job) {}
 }
 
-/// Encodes pictures into the output tree.
+/// An outlet that encodes pictures into the output tree.
 pub struct Encoder<'a> {
-    /// The folder of the output tree.
+    /// The root of the output tree.
     pub out: &'a Path,
-    /// What is written.
+    /// The format, quality and channels of the outputs.
     pub target: &'a Target,
-    /// Writes it.
+    /// Writes the outputs.
     pub publisher: &'a Publisher,
 }
 
@@ -304,7 +303,7 @@ impl Outlet for Encoder<'_> {
     }
 }
 
-/// What the stages share.
+/// What all stages share.
 pub struct Stages<'a> {
     /// The run's settings.
     pub settings: &'a Settings,
@@ -320,13 +319,14 @@ pub struct Stages<'a> {
     pub devices: &'a Devices,
     /// What the devices do.
     pub order: Order,
-    /// Where the pictures go then.
+    /// Where the pictures go after the devices.
     pub outlet: &'a dyn Outlet,
-    /// Where everything that happens is told.
+    /// Where all events are sent.
     pub events: Sender<Event>,
 }
 
-/// Has a panic fail its picture, and not the thread, which other pictures need. The next one clears the buffers that it left half filled.
+/// Turns a panic into the failure of its picture, so that the thread survives for other pictures. Buffers that a panic leaves half filled
+/// are cleared by the next picture.
 fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
     let text = |panic: Box<dyn Any + Send>| PictureError::Bug(codec::panic_message(&*panic).to_owned());
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text(panic)))
@@ -340,7 +340,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// The next work; none when all pictures are through.
+    /// Returns the next work, or `None` when all pictures are done.
     fn next(&mut self) -> Option<Vec<Work>> {
         loop {
             select! {
@@ -354,33 +354,34 @@ impl Queues {
     }
 }
 
-/// The way into the pipeline. While it lives the decoders wait for work.
+/// The entrance of the pipeline. As long as it exists, the decoders wait for work.
 pub struct Intake {
     fresh: Sender<Vec<Work>>,
     redo: Sender<Work>,
 }
 
 impl Intake {
-    /// Hands jobs to one of the decoders; waits while they are busy.
+    /// Queues a batch of jobs for the decoders; blocks while the queue is full.
     pub fn give(&self, batch: Vec<Job>) {
         let work = |job| Work { job, claim: Claim::default(), redo: self.redo.clone() };
-        // Only decoders that panicked close this way; the panic is then what ends the run.
+        // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = self.fresh.send(batch.into_iter().map(work).collect());
     }
 }
 
 impl Stages<'_> {
-    /// Starts the decode threads; their handles end when the intake is dropped and all its work is through.
+    /// Starts the decode threads, which end when the intake is dropped and all its work is done.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// If the system provides no thread.
     pub fn start_decoders<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
     ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error> {
         let threads = self.settings.threads.min(self.pictures);
         let (fresh, fresh_work) = bounded(threads);
-        // Redone work is in no other queue meanwhile, so there is never more of it than of slots.
+        // Unbounded, because a device that sends work back must not wait for the decoders, which may be waiting for its slots. The entries
+        // are small: work that is sent back holds no slot.
         let (redo, redo_work) = crossbeam_channel::unbounded();
         let queues = Queues { fresh: fresh_work, redo: redo_work };
         let spawn = |number| {
@@ -394,10 +395,10 @@ impl Stages<'_> {
         Ok((Intake { fresh, redo }, handles))
     }
 
-    /// Starts the encode threads and those that publish; they end with the devices.
+    /// Starts the encode and publish threads, which end after the devices.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// If the system provides no thread.
     pub fn start_encoders<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -460,7 +461,7 @@ impl Stages<'_> {
             let working = self.cores.work();
             let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, self.cores));
             drop(working);
-            // It is counted only while its picture has a slot.
+            // The scratch buffer counts towards the memory bound only while its picture has a slot.
             if scratch.capacity() > SCRATCH_KEPT {
                 scratch = Vec::new();
             }
@@ -469,7 +470,7 @@ impl Stages<'_> {
             if let (Content::Encoded(_), Err(PictureError::Codec(CodecError::Encoder { .. }))) =
                 (content, &taken)
             {
-                // What a device made of it is no picture; the processor makes one.
+                // What the device encoded is not a valid picture; the processor does it instead.
                 picture.redo(|claim| claim.declined = true);
                 continue;
             }
@@ -488,11 +489,11 @@ impl Stages<'_> {
         }
     }
 
-    /// Waiting for the disk is for the publishers; a rename alone is sooner done than handed over.
+    /// Leaves waiting for the disk to the publishers; a rename alone is done sooner than handed over.
     fn pass_on<'p>(&'p self, taken: Taken<'p>, publishers: &Sender<Taken<'p>>) {
         match (&taken.output, self.settings.durability) {
             (None, _) | (_, Durability::Fast) => self.publish(taken),
-            // Only publishers that panicked close this way; the panic is then what ends the run.
+            // The queue is closed only if the publishers panicked; that panic then ends the run.
             (Some(_), Durability::Full) => drop(publishers.send(taken)),
         }
     }
@@ -523,7 +524,7 @@ impl Stages<'_> {
     }
 
     fn tell(&self, event: Event) {
-        // The listener ends after the last sender.
+        // The listener outlives every sender, so this cannot fail.
         let _ = self.events.send(event);
     }
 }

@@ -1,4 +1,4 @@
-//! What plots have in common: the page that is drawn on, its colours and font, and the files that it becomes.
+//! What all plots share: the page they are drawn on, its colours and font, and the file formats.
 
 mod png;
 
@@ -11,20 +11,20 @@ use plotters::prelude::*;
 use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The font of the plots, so that none needs to be installed. See the README beside it.
+/// The font of the plots, built in so that none needs to be installed. See the README beside it.
 const FONT: &[u8] = include_bytes!("plot/font/Roboto-Latin.ttf");
 
-/// What a plot is written as.
+/// The file format of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlotFormat {
-    /// Pixels.
+    /// A raster image.
     Png,
-    /// Lines and areas.
+    /// Vector graphics.
     Svg,
 }
 
 impl PlotFormat {
-    /// The format that the name of a plot says, if it is one.
+    /// Returns the format that the extension of a plot's name stands for, if any.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension().and_then(OsStr::to_str)?.to_ascii_lowercase();
         match extension.as_str() {
@@ -40,23 +40,23 @@ pub(crate) const INK: RGBColor = RGBColor(28, 32, 36);
 pub(crate) const FAINT_INK: RGBColor = RGBColor(104, 112, 122);
 pub(crate) const GRID: RGBColor = RGBColor(226, 229, 234);
 
-/// Sizes of text.
+// Text sizes, in the units of `Drawing::size`.
 pub(crate) const TITLE: f64 = 19.0;
 pub(crate) const LABEL: f64 = 13.0;
 pub(crate) const SMALL: f64 = 11.5;
 
 pub(crate) type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-/// What is to be drawn.
+/// Something that can be drawn on a page.
 pub(crate) trait Drawing {
-    /// Width and height, in units of about a screen's pixel.
+    /// Returns the width and height, in units of about one screen pixel.
     fn size(&self) -> (u32, u32);
 
     /// Draws on a page of that size.
     fn draw<B: DrawingBackend>(&self, page: &Page<'_, B>) -> Drawn<B>;
 }
 
-/// Draws; returns the content of a file with the name `path`.
+/// Draws. Returns the content of the plot's file, in the format that the extension of `path` names.
 pub(crate) fn draw(drawing: &impl Drawing, path: &Path) -> Result<Vec<u8>, String> {
     register();
     let drawn = match PlotFormat::of(path) {
@@ -73,7 +73,7 @@ fn draw_svg(drawing: &impl Drawing) -> Result<Vec<u8>, Box<dyn std::error::Error
     Ok(text.into_bytes())
 }
 
-/// Draws on any backend, every length `zoom` times.
+/// Draws on any backend, with all lengths scaled by `zoom`.
 fn draw_on<B: DrawingBackend>(
     backend: B,
     drawing: &impl Drawing,
@@ -85,16 +85,16 @@ fn draw_on<B: DrawingBackend>(
     area.present()
 }
 
-/// Makes the font known, once.
+/// Registers the font, once.
 fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // It fails only for what is no font.
+        // It fails only if the data is not a font.
         let _ = register_font("sans-serif", FontStyle::Normal, FONT);
     });
 }
 
-/// The drawing area, with lengths in the chart's units.
+/// The drawing area, with lengths in the drawing's units.
 pub(crate) struct Page<'a, B: DrawingBackend> {
     area: &'a DrawingArea<B, Shift>,
     zoom: f64,
@@ -109,18 +109,18 @@ impl<B: DrawingBackend> Page<'_, B> {
         points.iter().map(|&point| self.place(point)).collect()
     }
 
-    /// A line through some points.
+    /// Draws a line through some points.
     pub(crate) fn line(&self, points: &[(f64, f64)], colour: RGBAColor, width: f64) -> Drawn<B> {
         let style = colour.stroke_width((width * self.zoom).round() as u32);
         self.area.draw(&PathElement::new(self.places(points), style))
     }
 
-    /// A filled polygon.
+    /// Draws a filled polygon.
     pub(crate) fn area(&self, points: &[(f64, f64)], colour: RGBAColor) -> Drawn<B> {
         self.area.draw(&Polygon::new(self.places(points), colour.filled()))
     }
 
-    /// Text whose middle is as high as `at`.
+    /// Draws text that is vertically centred on `at`; `side` says which end of it, or its middle, is at that point horizontally.
     pub(crate) fn text(
         &self,
         text: &str,

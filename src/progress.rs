@@ -1,4 +1,4 @@
-//! What the user hears while a run goes on: events come in, lines or a bar go out on standard error, a [`Summary`] is left.
+//! Progress reports: events come in, lines or a bar go out on standard error, and a [`Summary`] is left.
 
 mod summary;
 
@@ -22,29 +22,29 @@ pub use summary::{Failure, Summary};
 
 /// How often the bar is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-/// Columns of the bar, where there is room for it beside the message, and of the shortest that is worth drawing.
+/// Columns of the bar, if there is room for it beside the message, and of the shortest bar that is worth drawing.
 const BAR: usize = 30;
 const SHORT_BAR: usize = 10;
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
-/// How often a line is written where there is no terminal for a bar.
+/// How often a line is written if there is no terminal for a bar.
 const LINE: Duration = Duration::from_secs(10);
-/// Events that may wait: enough that a picture hardly ever waits for a terminal, and few enough that a run starts at once.
+/// Capacity of the queue of events: enough that a picture hardly ever waits for the terminal, and little enough that a run starts at once.
 const WAITING: usize = 512;
 
 /// Something that happened.
 #[derive(Debug)]
 pub enum Event {
-    /// So many more pictures are going to be done.
+    /// More pictures are going to be done.
     Planned {
         /// How many.
         count: usize,
     },
-    /// A picture's output is there.
+    /// A picture is done.
     Done {
         /// The file that was read.
         input: PathBuf,
-        /// The file that was written; empty where nothing is written for each picture.
+        /// The file that was written; empty if pictures have no outputs of their own.
         output: PathBuf,
         /// Width times height.
         pixels: u64,
@@ -52,16 +52,16 @@ pub enum Event {
         bytes_in: u64,
         /// Bytes of the file that was written.
         bytes_out: u64,
-        /// What equalized it, as the user knows it: `cpu`, `gpu0`.
+        /// The devices that equalized it, as the user knows them: `cpu`, `gpu0`.
         device: Arc<str>,
-        /// Where its time went.
+        /// The time that it spent in each stage.
         times: Times,
     },
-    /// There is something to tell about a picture that is done.
+    /// There is a remark about a picture that is done.
     Remarked {
         /// The file that was read.
         input: PathBuf,
-        /// What.
+        /// The remark.
         remark: Remark,
     },
     /// A file or folder was passed over.
@@ -70,7 +70,7 @@ pub enum Event {
         input: PathBuf,
         /// Why.
         why: Skip,
-        /// Whether it was among the planned.
+        /// Whether it was among the planned pictures.
         planned: bool,
     },
     /// A picture, or a folder that could hold some, failed.
@@ -79,7 +79,7 @@ pub enum Event {
         input: PathBuf,
         /// Why.
         error: PictureError,
-        /// Whether it was among the planned.
+        /// Whether it was among the planned pictures.
         planned: bool,
     },
     /// In a dry run: a picture that would be done.
@@ -91,19 +91,19 @@ pub enum Event {
     },
     /// Something about a device that the user should know.
     Device {
-        /// What, as a sentence.
+        /// The note, as a sentence.
         note: String,
         /// Whether something is wrong with it.
         trouble: bool,
     },
-    /// The pipeline has come to its end; so busy was everything.
+    /// The pipeline has ended; this is how busy everything was.
     Load(Load),
-    /// The user wants to stop: what was begun is finished, nothing more is begun.
+    /// The user has stopped the run: what was begun is finished, nothing more is begun.
     Stopping,
 }
 
 impl Event {
-    /// A job that failed; or that turned out to be nothing to do, a file in a folder that is no picture.
+    /// Returns the event for a job that failed: a failure, or a skip if it is a file in a folder that turned out to be no picture.
     pub fn failure(job: Job, error: PictureError) -> Self {
         if error.is_no_picture() && !job.must_be_a_picture() {
             Self::Skipped { input: job.input, why: Skip::NotAPicture, planned: true }
@@ -121,8 +121,10 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Starts to listen to events, and for the user to ask for a stop. `out` is what the summary names as the place to look. Fails when
-    /// no thread can be started.
+    /// Starts to listen to events, and for the user's request to stop. `out` is the folder that the summary tells the user to look in.
+    ///
+    /// # Errors
+    /// The system's error, if no thread can be started.
     pub fn start(report: Report, out: &Path, stop: &Stop) -> io::Result<Self> {
         let (events, incoming) = bounded(WAITING);
         let voice = Voice::new(report, Summary::new(out, report.timings), stop.clone());
@@ -130,26 +132,28 @@ impl Reporter {
         Ok(Self { events, thread })
     }
 
-    /// Where to send events.
+    /// Returns a sender for events.
     pub fn events(&self) -> Sender<Event> {
         self.events.clone()
     }
 
-    /// Waits until every other sender is gone and everything was said, and returns what it came to. Fails when the list
-    /// of a dry run could not be written, which somebody is waiting for.
+    /// Waits until every other sender is gone and everything is reported, and returns the summary.
+    ///
+    /// # Errors
+    /// If the list of a dry run could not be written, which somebody is waiting for.
     pub fn finish(self) -> io::Result<Summary> {
         drop(self.events);
         self.thread.join().expect("the progress thread does not panic")
     }
 }
 
-/// How the reporter speaks.
+/// The output of the reporter.
 struct Voice {
     report: Report,
     bar: Option<ProgressBar>,
     summary: Summary,
     stop: Stop,
-    /// Whether the list of a dry run is written so far.
+    /// The outcome so far of writing the list of a dry run.
     list: io::Result<()>,
     started: Instant,
     last: Instant,
@@ -217,12 +221,12 @@ impl Voice {
         }
     }
 
-    /// Writes a line on standard error. Nobody may be reading; that is no reason to stop.
+    /// Writes a line to standard error. Nobody may be reading; that is no reason to stop.
     fn tell(&self, line: &str) {
         let _ = self.say(io::stderr(), line);
     }
 
-    /// Writes a line.
+    /// Writes a line, with the bar hidden meanwhile.
     fn say(&self, mut to: impl Write, line: &str) -> io::Result<()> {
         let mut write = || writeln!(to, "{line}");
         match &self.bar {
@@ -236,7 +240,7 @@ fn bar() -> ProgressBar {
     ProgressBar::new(0).with_style(style(columns(), ""))
 }
 
-/// Columns of the terminal that the bar is drawn in.
+/// Returns the columns of the terminal that the bar is drawn in.
 fn columns() -> usize {
     match rustix::termios::tcgetwinsize(io::stderr()) {
         Ok(size) if size.ws_col > 0 => size.ws_col.into(),
@@ -248,17 +252,17 @@ fn style(columns: usize, message: &str) -> ProgressStyle {
     ProgressStyle::with_template(&template(columns, message)).expect("the template is a right one")
 }
 
-/// The bar and the message on one line, for one that wraps cannot be taken back: a bar as long as there is room, or none, and
-/// then as much of the message.
+/// Returns a template with the bar and the message on one line, because a line that wraps cannot be erased: a bar as long as there is room,
+/// or none and as much of the message as fits.
 fn template(columns: usize, message: &str) -> String {
-    // Between them is a space, and a line that fills the last column wraps in some terminals.
+    // One column is for the space between them; the other stays free, because some terminals wrap a line that fills the last column.
     match columns.saturating_sub(message.chars().count() + 2).min(BAR) {
         room @ SHORT_BAR.. => format!("{{bar:{room}}} {{msg}}"),
         _ => "{wide_msg}".to_owned(),
     }
 }
 
-/// The line that an event is worth, if any.
+/// Returns the line to report for an event, if any.
 fn line(event: &Event, style: Style) -> Option<String> {
     let verbose = style == Style::Verbose;
     match event {

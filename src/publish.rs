@@ -1,4 +1,4 @@
-//! The only place that writes into the output tree. An output appears whole, by a rename, or not at all.
+//! The only place that writes to the output tree. An output appears complete, by a rename, or not at all.
 
 mod leftovers;
 
@@ -20,7 +20,7 @@ use crate::paths::Shown;
 pub(crate) use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 
-/// What a new output may be read and written by, before the process's umask takes some of it away.
+/// The permissions of a new output, before the process's umask removes some of them.
 const MODE: u32 = 0o644;
 
 /// Writes outputs. Shared by all threads.
@@ -28,13 +28,13 @@ const MODE: u32 = 0o644;
 pub struct Publisher {
     durability: Durability,
     next: AtomicU64,
-    /// Set by [`Publisher::abandon_all`]. Temporary files are made under the read lock, so that none can be made after it.
+    /// Set by [`Publisher::abandon_all`]. Temporary files are created under the read lock, so that none can be created after that.
     closed: RwLock<bool>,
     live: Mutex<HashSet<PathBuf>>,
 }
 
 impl Publisher {
-    /// A publisher whose outputs count as written when `durability` says so.
+    /// Creates a publisher; `durability` says when its outputs count as written.
     pub fn new(durability: Durability) -> Self {
         Self {
             durability,
@@ -44,13 +44,12 @@ impl Publisher {
         }
     }
 
-    /// Finds out whether outputs can be made in the folder `out`, by making the folder and an empty file that is removed
-    /// at once.
+    /// Checks that outputs can be created in the folder `out`, by creating the folder and an empty file that is removed at once.
     pub fn check(&self, out: &Path) -> Result<(), PublishError> {
         self.begin(&out.join("any")).map(drop)
     }
 
-    /// Starts the output `output`: makes its folder where that is missing, and a temporary file in it.
+    /// Starts the output `output`: creates its folder if that is missing, and a temporary file in it.
     pub fn begin(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
         match self.create(output) {
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
@@ -62,8 +61,7 @@ impl Publisher {
         }
     }
 
-    /// Removes every temporary file and refuses to make another: for a process that is about to exit. Outputs that were
-    /// published stay.
+    /// Removes all temporary files and refuses to create more, for a process that is about to exit. Published outputs stay.
     pub fn abandon_all(&self) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
         for temporary in self.live().drain() {
@@ -86,14 +84,14 @@ impl Publisher {
                     self.live().insert(temporary.clone());
                     return Ok(Unpublished { publisher: self, file, temporary, output: output.to_owned() });
                 }
-                // Left by a process that had our number before us, and was killed.
+                // Left by an earlier process with our process ID, which was killed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(PublishError::new(folder, source)),
             }
         }
     }
 
-    /// Makes a folder and what is missing above it, each one as durable as an output.
+    /// Creates a folder and its missing parents, each as durable as an output.
     fn make_folder(&self, folder: &Path) -> io::Result<()> {
         match self.make_one_folder(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && folder_of(folder) != folder => {
@@ -125,8 +123,8 @@ impl Publisher {
     }
 }
 
-/// Brings the names in a folder to the disk, as far as that is possible. Folders that may be written to but not read cannot be opened,
-/// and some file systems cannot sync folders (they answer "invalid argument" or "not supported"); that says nothing about the files.
+/// Brings the entries of a folder to the disk, as far as possible. A folder that may be written to but not read cannot be opened, and some
+/// file systems cannot sync folders (they answer EINVAL or ENOTSUP); neither says anything about the files.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     use io::ErrorKind as Kind;
     match File::open(folder).and_then(|folder| folder.sync_all()) {
@@ -139,7 +137,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The folder that a file lies in, never empty.
+/// Returns the folder that a file lies in, never an empty path.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -147,7 +145,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Removes a file as far as that is possible: there is nobody left to tell, and a leftover is hidden and named as ours.
+/// Removes a file if possible. There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
 fn remove(temporary: &Path) {
     let _ = fs::remove_file(temporary);
 }
@@ -162,17 +160,17 @@ pub struct Unpublished<'a> {
 }
 
 impl Unpublished<'_> {
-    /// The file to write the output's content to; at the start it is empty.
+    /// Returns the file to write the output's content to, which is empty at first.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Makes the output appear under its name, and replaces what was there. Returns its length in bytes.
+    /// Makes the output appear under its name, replacing a file that was there. Returns its length in bytes.
     pub fn publish(self) -> Result<u64, PublishError> {
         self.finish().map_err(|source| self.explain(source))
     }
 
-    /// What an encoder's error means for the picture: where writing failed, the output is to blame.
+    /// Returns what an encoder's error means for the picture: if writing failed, the output is to blame.
     pub fn failed(&self, error: CodecError) -> PictureError {
         match error {
             CodecError::Io(source) => self.explain(source).into(),
@@ -204,7 +202,7 @@ impl Drop for Unpublished<'_> {
     }
 }
 
-/// Why an output could not be written, with what the user can do about it.
+/// Why an output could not be written, and what the user can do about it.
 #[derive(Debug, thiserror::Error)]
 pub struct PublishError {
     path: PathBuf,
@@ -216,24 +214,24 @@ impl PublishError {
         Self { path: path.to_owned(), source }
     }
 
-    /// Whether there was no room, so that every other output will fail too until there is.
+    /// Returns whether there was no space, so that every other output will fail too until there is some.
     fn is_full(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// Whether every other output would fail too until this has passed: no room, or nothing can be written at all.
+    /// Returns whether every other output would fail too until this has passed: no space, or nothing can be written at all.
     pub fn concerns_all(&self) -> bool {
         use io::ErrorKind as Kind;
         self.is_full()
             || matches!(self.source.kind(), Kind::ReadOnlyFilesystem | Kind::StaleNetworkFileHandle)
     }
 
-    /// Whether the same output may do at another time.
+    /// Returns whether the same output may succeed at another time.
     pub fn can_pass(&self) -> bool {
         self.source.kind() != io::ErrorKind::InvalidFilename
     }
 
-    /// What it says in a service, which goes on by itself.
+    /// Returns the message for a service, which goes on by itself.
     pub fn in_service(&self) -> String {
         if self.is_full() { format!("{}; make room", self.fault()) } else { self.to_string() }
     }

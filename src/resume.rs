@@ -1,6 +1,6 @@
-//! `--resume`: a single run that goes by the ledger, and not by the times of the outputs.
+//! `--resume`: a single run that goes by the ledger instead of the modification times of the outputs.
 //!
-//! The ledger is the watching service's, so that the two can take turns in one output folder.
+//! It is the same ledger as the watching service's, so that the two can take turns on one output folder.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::source::filesystem::FileSystem;
 use crate::source::stamp::Stamp;
 use crate::source::{Job, Plan, Skip};
 
-/// Events that may wait for the ledger.
+/// Capacity of the queue of events to the ledger.
 const WAITING: usize = 1024;
 
 /// The ledger of a single run.
@@ -28,20 +28,20 @@ pub(crate) struct Resume {
 }
 
 impl Resume {
-    /// Takes the locks of the output folder and its ledger, and opens that. What is to be said about that goes to `events`.
+    /// Takes the locks of the output folder and its ledger, and opens the ledger. Any note about it goes to `events`.
     pub(crate) fn open(settings: &Settings, events: &Sender<Event>) -> Result<Self, Error> {
         let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
         let lock = Lock::take(&settings.out, &folder).map_err(|error| Error::CannotRun(error.to_string()))?;
         let (ledger, note) = Ledger::open(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
         if let Some(note) = note {
-            // The listener ends after the last sender.
+            // Cannot fail: the listener outlives all senders.
             let _ = events.send(Event::Device { note, trouble: true });
         }
         Ok(Self { ledger: Mutex::new(ledger), settings: settings.fingerprint(), _lock: lock })
     }
 
-    /// Moves what was done from the plan's jobs to what it skips. The plan is not complete if `stop` was asked meanwhile.
-    /// What is to be said of the ledger goes to `events`.
+    /// Moves the jobs that the ledger knows to be done, or not to be pictures, from the plan's jobs to its skipped files. The plan is
+    /// incomplete if a stop is requested meanwhile. Any note about the ledger goes to `events`.
     pub(crate) fn leave_out_done(
         &self,
         plan: &mut Plan,
@@ -62,15 +62,15 @@ impl Resume {
         Ok(())
     }
 
-    /// A ledger that is begun anew because it was damaged knows of nothing.
+    /// Replaces a damaged ledger by an empty one, which knows nothing about any picture.
     fn mend(&self, why: LedgerError, events: &Sender<Event>) -> Result<Option<Standing>, LedgerError> {
         let note = self.ledger().mend(why)?;
-        // The listener ends after the last sender.
+        // Cannot fail: the listener outlives all senders.
         let _ = events.send(Event::Device { note, trouble: true });
         Ok(None)
     }
 
-    /// Runs `work` and keeps the ledger of what it tells, which goes on to `events`.
+    /// Runs `work`, and records its events in the ledger before they go on to `events`.
     pub(crate) fn keep<T>(
         &self,
         events: &Sender<Event>,
@@ -81,7 +81,7 @@ impl Resume {
             let listen = move || {
                 for event in told {
                     self.note(&event);
-                    // The listener ends after the last sender.
+                    // Cannot fail: the listener outlives all senders.
                     let _ = events.send(event);
                 }
             };
@@ -95,9 +95,9 @@ impl Resume {
         })
     }
 
-    /// A job is about to be given to the pipeline. What the ledger misses is done again, and nothing worse.
+    /// Records that a job is about to be given to the pipeline. An error of the ledger only means that the picture may be done again.
     pub(crate) fn begin(&self, job: Job) -> Job {
-        // It may have been replaced since the plan was made.
+        // The input may have been replaced since the plan was made.
         let job = Job { stamp: stamp(&job), ..job };
         let _ = self.with_entry(&job, Ledger::begin);
         job
@@ -115,11 +115,11 @@ impl Resume {
             }
             _ => Ok(()),
         };
-        // What the ledger misses is done again, and nothing worse.
+        // An error only means that the picture may be done again.
         drop(noted);
     }
 
-    /// None if the input went away meanwhile.
+    /// Calls `ask` with the ledger and the job's entry. Returns `None` if the input is gone.
     fn with_entry<T>(
         &self,
         job: &Job,
@@ -141,7 +141,7 @@ fn stamp(job: &Job) -> Option<Stamp> {
     std::fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, lasting_inodes))
 }
 
-/// As the service names it.
+/// Returns the absolute path, by which the service records it too.
 fn absolute(path: &PathBuf) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.clone())
 }

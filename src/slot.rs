@@ -1,8 +1,8 @@
-//! Slots: the only large memory, but for the decoders' workspaces. A slot is one reusable buffer that carries one picture through
-//! the pipeline; the pool of them is both the memory bound and the back-pressure.
+//! Slots: the only large memory, apart from the decoders' workspaces. A slot is one reusable buffer that carries one picture through the
+//! pipeline; the pool of slots is both the memory bound and the back-pressure.
 //!
-//! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and
-//! pin them. The CPU's slots are private memory, which can have huge pages.
+//! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and pin them. The
+//! CPU's slots are private memory, which can have huge pages.
 
 mod budget;
 mod compressed;
@@ -23,25 +23,25 @@ pub use memory::Memory;
 pub use split::Slots;
 pub use workspace::Workspace;
 
-/// Which device a slot belongs to: its place in the pipeline's list of devices.
+/// The index of a device in the pipeline's list of devices.
 pub type DeviceId = usize;
 
-/// Which slot of its device.
+/// The number of a slot among those of its device.
 pub type SlotId = u32;
 
 /// A slot as the pool keeps it.
 struct Buffer {
     device: DeviceId,
     id: SlotId,
-    /// Whether it is for compressed pictures.
+    /// Whether it is for compressed pictures alone.
     compressed: bool,
-    /// Whether it is for [`SMALL`] pictures.
+    /// Whether it is for small pictures alone, of at most [`SMALL`] bytes.
     small: bool,
     memory: Option<Memory>,
 }
 
 impl Buffer {
-    /// One for decoded pictures of any size.
+    /// Creates a buffer for decoded pictures of any size.
     fn new(device: DeviceId, id: usize) -> Self {
         Self { device, id: id as SlotId, compressed: false, small: false, memory: None }
     }
@@ -51,10 +51,10 @@ impl Buffer {
     }
 }
 
-/// One reusable buffer. Whoever holds the value holds the bytes; dropped, it goes back to its pool.
+/// One reusable buffer. Whoever holds the value owns the bytes; when dropped, it goes back to its pool.
 pub struct Slot {
     buffer: Option<Buffer>,
-    /// Bytes of its memory that are left out at the front.
+    /// Bytes to skip at the front of its memory.
     lead: usize,
     aside: u64,
     pool: Arc<SlotPool>,
@@ -65,39 +65,39 @@ impl Slot {
         self.buffer.as_ref().expect("only drop takes the buffer")
     }
 
-    /// The device it belongs to.
+    /// Returns the device that the slot belongs to.
     pub fn device(&self) -> DeviceId {
         self.buffer().device
     }
 
-    /// Its number among its device's slots.
+    /// Returns the slot's number among its device's slots.
     pub fn id(&self) -> SlotId {
         self.buffer().id
     }
 
-    /// The memory behind it.
+    /// Returns the memory behind the slot.
     pub fn memory(&self) -> &Memory {
         self.buffer().memory.as_ref().expect("a taken slot has memory")
     }
 
-    /// The bytes, at least as many as were asked for.
+    /// Returns the bytes, at least as many as were requested.
     pub fn bytes(&self) -> &[u8] {
         &self.memory().bytes()[self.lead..]
     }
 
-    /// The bytes, to be written.
+    /// Returns the bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let memory = self.buffer.as_mut().and_then(|buffer| buffer.memory.as_mut());
         &mut memory.expect("a taken slot has memory").bytes_mut()[self.lead..]
     }
 
-    /// Lets the bytes begin at an address that is `lead` above a page's, unless a worker is to find them at the front of its
-    /// memory. So many bytes fewer are left.
+    /// Has the bytes begin `lead` bytes after the start of a page, so that there are `lead` fewer. Shared memory stays as it is, because a
+    /// worker expects the bytes at its front.
     pub fn begin_at(&mut self, lead: usize) {
         self.lead = if self.memory().is_private() { lead } else { 0 };
     }
 
-    /// Of the memory that was taken aside no more than `bytes` bytes are needed any longer.
+    /// Keeps at most `bytes` of the bytes that were taken aside, and releases the rest.
     pub fn keep_aside(&mut self, bytes: u64) {
         let released = self.aside.saturating_sub(bytes);
         if released > 0 {
@@ -120,16 +120,16 @@ impl Drop for Slot {
 /// Which devices may take a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// Devices on which it failed before, or that declined it. After two of them only the CPU remains.
+    /// Devices on which it failed, or that declined it. After two of them only the CPU remains.
     pub failed_on: Vec<DeviceId>,
-    /// A device would not decode it, so that the processor has to.
+    /// Whether a device refused to decode it, so that the processor has to.
     pub declined: bool,
 }
 
-/// Why no slot can be had.
+/// Why there is no slot for a picture.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
-    /// More than the whole bound.
+    /// The picture needs more than the whole memory bound.
     #[error(
         "the picture needs {needed} bytes of memory, more than --memory allows ({allowed} bytes); raise --memory"
     )]
@@ -139,7 +139,7 @@ pub enum SlotError {
         /// Bytes that `--memory` allows.
         allowed: u64,
     },
-    /// The system gave no memory.
+    /// The system provided no memory.
     #[error(
         "the system gave no memory for the picture ({needed} bytes): {source}; {}",
         files::remedy(source).unwrap_or("lower --memory or --threads")
@@ -147,20 +147,20 @@ pub enum SlotError {
     System {
         /// Bytes that the picture needs.
         needed: u64,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// What a device does when the memory of one of its free slots is given up.
+/// What a device does when one of its free slots gives up its memory.
 pub type Release = Box<dyn Fn(SlotId) + Send + Sync>;
 
 /// How many slots a device has, and how many of them hold pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotUse {
-    /// All that it has.
+    /// All slots of the device.
     pub all: usize,
-    /// Those that are taken.
+    /// The slots that are taken.
     pub taken: usize,
 }
 
@@ -168,35 +168,35 @@ pub struct SlotUse {
 enum Standing {
     /// Works: its slots are handed out.
     Up,
-    /// Restarting: may work again.
+    /// Starting or restarting: may work later.
     Down,
-    /// May not work again: nobody waits for it.
+    /// May never work again: nobody waits for it.
     Retired,
 }
 
-/// How large a slot may be.
+/// How large a slot may be, compared to what is requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// As large as it is, and with room to spare if it has to grow.
+    /// At least as large; one that has to grow gets room to spare.
     Loose,
-    /// Just as large as what is asked for.
+    /// Exactly as large.
     Tight,
 }
 
 struct Member {
     accelerator: bool,
-    /// All its slots.
+    /// The number of all its slots.
     slots: usize,
-    /// Those for compressed pictures.
+    /// The number of its slots for compressed pictures.
     compressed: usize,
-    /// Whether it can encode the pixels that it is given.
+    /// Whether it can encode the pixels that it gets.
     encodes: bool,
     standing: Standing,
     release: Release,
 }
 
 impl Member {
-    /// Whether it is one that pixels may go to instead of the CPU.
+    /// Whether pixels may go to it instead of the CPU.
     fn is_accelerator_of_pixels(&self) -> bool {
         self.accelerator && self.slots > self.compressed
     }
@@ -206,41 +206,42 @@ struct State {
     memory: u64,
     memory_left: u64,
     slots: u64,
-    /// Those of them that are for compressed pictures.
+    /// The number of slots for compressed pictures.
     compressed: u64,
-    /// Those of them that are for small pictures.
+    /// The number of slots for small pictures.
     small: u64,
-    /// Whether a picture has come that could go into one of those.
+    /// Whether a picture has come that could stay compressed.
     decoders_wanted: bool,
     largest: u64,
     free: Vec<Buffer>,
-    /// How many more slots may get memory that workers map.
+    /// How many more slots may get memory that workers map, each of which takes an open file.
     files_left: u64,
-    /// Those that no decoder has.
+    /// The free workspaces.
     workspaces: Vec<Memory>,
     members: Vec<Member>,
     wait_for_accelerators: bool,
-    /// Those who wait for slots, in the order of their turns. Each has a condition of its own: a change concerns the first alone, and
-    /// 64 decoders that all woke for it would wait for each other.
+    /// The threads that wait for slots, in the order of their turns. Each has a condition variable of its own: a change concerns the first
+    /// thread alone, and 64 decoders that all woke up for it would wait for each other.
     takers: VecDeque<Arc<Condvar>>,
 }
 
 /// The free slots of all devices, within one bound on memory.
 pub struct SlotPool {
     state: Mutex<State>,
-    /// Signalled when decoders are wanted, or no longer waited for.
+    /// Signalled when decoders become wanted, and by [`SlotPool::look_again`].
     wanted: Condvar,
 }
 
-/// Slots grow in steps, so that a folder of nearly equal pictures settles at once.
+/// The step in which slots grow, in bytes, so that a folder of nearly equal pictures settles at once.
 const STEP: u64 = 256 * 1024;
-/// Bytes of a small picture: a slot of one step has room for it.
+/// The most bytes of a small picture: a slot of one step has room for it.
 const SMALL: u64 = 192 * 1024;
-/// The steps of the CPU's slots larger than a quarter of this: private memory of whole huge pages gets them, and keeps them when it grows.
+/// The step for slots of the CPU larger than a quarter of this: private memory of a multiple of the size of huge pages gets huge pages, and
+/// keeps them when it grows.
 const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
 impl SlotPool {
-    /// A pool that will never hold more than `memory` bytes.
+    /// Creates a pool that never holds more than `memory` bytes.
     pub fn new(memory: u64) -> Self {
         let state = State {
             memory,
@@ -260,7 +261,7 @@ impl SlotPool {
         Self { state: Mutex::new(state), wanted: Condvar::new() }
     }
 
-    /// Adds a device with so many slots. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
+    /// Adds a device with this many slots. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
     pub fn join(&self, accelerator: bool, slots: usize, release: Release) -> DeviceId {
         let standing = if accelerator { Standing::Down } else { Standing::Up };
         self.change(|state| {
@@ -279,8 +280,8 @@ impl SlotPool {
         })
     }
 
-    /// Gives a device so many slots more, for pictures alone that take next to no memory. To hand one of those on costs as much as
-    /// what is done to it, so it pays to have many under way.
+    /// Gives a device this many more slots, for small pictures alone, which take next to no memory. Handing such a picture on costs as much
+    /// as processing it, so it pays to have many under way.
     pub fn add_small(&self, device: DeviceId, slots: usize) {
         self.change(|state| {
             let member = &mut state.members[device];
@@ -293,27 +294,28 @@ impl SlotPool {
         });
     }
 
-    /// The CPU takes no first tries while an accelerator is up or may still come up.
+    /// Sets whether the CPU leaves the first attempt at every picture to accelerators while one is up or may still come up.
     pub fn wait_for_accelerators(&self, wait: bool) {
         self.change(|state| state.wait_for_accelerators = wait);
     }
 
-    /// The device works.
+    /// Marks the device as working.
     pub fn up(&self, device: DeviceId) {
         self.stand(device, Standing::Up);
     }
 
-    /// The device does not work for now.
+    /// Marks the device as not working for now.
     pub fn down(&self, device: DeviceId) {
         self.stand(device, Standing::Down);
     }
 
-    /// The device may not work again; no picture waits for it. Should it work after all, [`SlotPool::up`] says so.
+    /// Marks the device as one that may never work again, so that no picture waits for it. Should it work after all, [`SlotPool::up`] says
+    /// so.
     pub fn retire(&self, device: DeviceId) {
         self.stand(device, Standing::Retired);
     }
 
-    /// How the slots of each device are used, in the order in which the devices joined.
+    /// Returns how the slots of each device are used, in the order in which the devices joined.
     pub fn slots(&self) -> Vec<SlotUse> {
         let state = self.lock();
         let count = |(device, member): (DeviceId, &Member)| {
@@ -323,7 +325,7 @@ impl SlotPool {
         state.members.iter().enumerate().map(count).collect()
     }
 
-    /// Bytes that slots and workspaces have, taken or free, with what their takers use aside; and how many there may be.
+    /// Returns the bytes that slots and workspaces have, taken or free, including what their takers use aside; and the bound on them.
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
@@ -333,9 +335,8 @@ impl SlotPool {
         self.change(|state| state.members[device].standing = standing);
     }
 
-    /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits, and for `aside` bytes more that its
-    /// taker uses elsewhere until [`Slot::keep_aside`]. Takers are served in order, so a large picture is not
-    /// overtaken for ever by small ones.
+    /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits, and for `aside` more bytes that its taker uses
+    /// elsewhere until [`Slot::keep_aside`]. Takers are served in order, so small pictures cannot overtake a large one forever.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -347,7 +348,7 @@ impl SlotPool {
         Ok(Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) })
     }
 
-    /// Waits for this taker's turn and then until it gets what it wants, `total` bytes in all.
+    /// Waits for this taker's turn, and then until `take` succeeds. `total` is all that it needs, in bytes.
     fn in_turn<T>(
         &self,
         total: u64,
@@ -378,7 +379,7 @@ impl SlotPool {
         taken.map_err(refused)
     }
 
-    /// Changes the state, and has the first of those who wait look again.
+    /// Changes the state, and wakes the first waiting taker to try again.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let value = change(&mut state);
@@ -391,7 +392,7 @@ impl SlotPool {
     }
 }
 
-/// Unlocks the state first: who wakes needs it.
+/// Wakes the first waiting taker, after unlocking the state, which the taker needs.
 fn wake_first(state: MutexGuard<'_, State>) {
     let first = state.takers.front().cloned();
     drop(state);
@@ -401,8 +402,8 @@ fn wake_first(state: MutexGuard<'_, State>) {
 }
 
 impl State {
-    /// A slot if one can be had now: of those that came back last, whose pages are still warm, the first that is large
-    /// enough, else the first, grown.
+    /// Takes a slot if one is available now: the last that came back and is large enough, because its pages are still warm; otherwise the
+    /// last that came back, grown.
     fn try_take(
         &mut self,
         needed: u64,
@@ -434,13 +435,13 @@ impl State {
         Some(taken)
     }
 
-    /// Whether the CPU is to wait for an accelerator that is not up yet.
+    /// Whether the CPU has to wait for an accelerator that is not up yet.
     fn accelerators_may_come(&self) -> bool {
         let may_come = |m: &Member| m.is_accelerator_of_pixels() && m.standing == Standing::Down;
         self.wait_for_accelerators && self.members.iter().any(may_come)
     }
 
-    /// By device: whether its slots may be taken for this claim.
+    /// Returns, by device, whether its slots may be taken for this claim.
     fn admitted(&self, claim: &Claim) -> Vec<bool> {
         let usable = |device: DeviceId, member: &Member| {
             member.is_accelerator_of_pixels()

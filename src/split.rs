@@ -1,10 +1,9 @@
 //! `--split-channels`: one picture on several devices, a channel on each.
 //!
-//! A picture of colour is decoded into a slot of the main process, as ever. From there all threads at once take it apart into
-//! planes, each in a slot of its own on a device of its own, so that every device sees its planes alone and over its own bus. The
-//! planes are [`Task`]s like any other picture's pixels. Whichever comes back last completes the [`Join`], and the results are put
-//! together in the picture's own slot, where the rest of the pipeline finds them as if nothing had happened. Luma, which needs all
-//! channels, is counted here on the way.
+//! A colour picture is decoded into a slot of the main process, as usual. Several threads then split it into planes, each in a slot of its
+//! own on a device of its own, so that every device sees only its planes, over its own bus. The planes are [`Task`]s like any other
+//! picture's pixels. Whichever comes back last completes the [`Join`], and the results are merged into the picture's own slot, where the
+//! rest of the pipeline finds them as usual. Luma, which needs all channels, is counted here along the way.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,34 +17,34 @@ use crate::pipeline::{Content, Finished, Picture, Task};
 use crate::slot::Slot;
 use crate::timings::Stage;
 
-/// Slots that a split picture takes at once: its own, and one a plane.
+/// The slots that a split picture takes at once: its own, and one for each plane.
 pub const SLOTS: usize = 1 + PLANES;
 
-/// Threads are worth their start from so many pixels each.
+/// The fewest pixels that are worth starting a thread for.
 const LEAST_PIXELS: usize = 1 << 19;
 
-/// A picture whose planes are on their way.
+/// A picture whose planes are on devices.
 pub struct Join {
     input: PathBuf,
     /// How many threads may work on the picture.
     threads: usize,
-    /// None once it is complete, or given up.
+    /// `None` once the picture is complete or given up.
     state: Mutex<Option<Parts>>,
 }
 
-/// What is there of a picture.
+/// The parts of a picture that are back.
 struct Parts {
     picture: Box<Picture>,
     order: Order,
-    /// The picture itself.
+    /// The picture's own slot.
     whole: Slot,
     planes: [Option<Slot>; PLANES],
 }
 
-/// Takes apart the picture in the slot `whole`, one plane into each of `slots`.
+/// Splits the picture in the slot `whole` into planes, one in each of `slots`; returns their tasks.
 ///
 /// # Panics
-/// If the picture has no colour, or not as many slots as planes.
+/// If the picture has no colour, or there are not as many slots as planes.
 pub fn tasks(
     picture: Box<Picture>,
     order: Order,
@@ -70,12 +69,12 @@ pub fn tasks(
 }
 
 impl Join {
-    /// The picture's file.
+    /// Returns the path of the picture's file.
     pub fn input(&self) -> &Path {
         &self.input
     }
 
-    /// A plane is done; the picture, if that was the last.
+    /// Takes back a finished plane; returns the picture if that was the last one.
     pub fn arrive(&self, number: usize, slot: Slot) -> Option<Finished> {
         let mut state = self.lock();
         let parts = state.as_mut()?;
@@ -88,7 +87,7 @@ impl Join {
         Some(parts.put_together(self.threads))
     }
 
-    /// A plane is lost, and with it the picture: it has to be done again. None if it was given up before.
+    /// Gives up the picture because a plane is lost; returns it to be done again, or `None` if it was given up before.
     pub fn give_up(&self) -> Option<Box<Picture>> {
         self.lock().take().map(|parts| parts.picture)
     }
@@ -126,10 +125,10 @@ impl Parts {
     }
 }
 
-/// Copies the planes' counts of a stage to where those of the whole picture belong.
+/// Copies the planes' counts of a stage (0: before equalization, 1: after) to their places among those of the whole picture.
 fn collect(counts: &mut [u64], planes: [&[u64]; PLANES], layout: &Layout, stage: usize) {
     let levels = layout.depth.levels();
-    // What a plane counts: itself, and alpha where there is one.
+    // A plane counts itself, and alpha if there is one.
     let each = levels * (1 + usize::from(layout.pixel.has_alpha()));
     for (to, plane) in counts.chunks_mut(levels).zip(planes) {
         to.copy_from_slice(&plane[stage * each..][..levels]);
@@ -139,13 +138,13 @@ fn collect(counts: &mut [u64], planes: [&[u64]; PLANES], layout: &Layout, stage:
     }
 }
 
-/// The counts of luma, the last of a stage.
+/// Returns the counts of luma, which are the last of a stage.
 fn luma_of<'c>(counts: &'c mut [u64], layout: &Layout) -> &'c mut [u64] {
     let start = counts.len() - layout.depth.levels();
     &mut counts[start..]
 }
 
-/// Takes pixels apart; returns the counts of their luma if those are wanted.
+/// Splits pixels into planes; returns the counts of their luma if `luma` is set.
 fn separate(
     pixels: &[u8],
     layout: &Layout,
@@ -176,7 +175,7 @@ fn separate(
     }
 }
 
-/// Puts planes back into their pixels; returns the counts of the new luma if those are wanted.
+/// Merges planes back into their pixels; returns the counts of the new luma if `luma` is set.
 fn merge(
     planes: [&[u8]; PLANES],
     layout: &Layout,
@@ -207,18 +206,18 @@ fn merge(
     }
 }
 
-/// Samples of one pixel of a plane.
+/// Returns the number of samples per pixel of a plane.
 fn plane_samples(layout: &Layout) -> usize {
     1 + usize::from(layout.pixel.has_alpha())
 }
 
-/// How many pixels each thread gets.
+/// Returns the number of pixels in each thread's band.
 fn band(layout: &Layout, threads: usize) -> usize {
     (layout.pixels() as usize).div_ceil(threads).max(LEAST_PIXELS)
 }
 
-/// Works on all bands, on this thread and on as many more as there are bands, or as the system gives; returns the sums of the
-/// tallies, of so many levels, that it gave to the bands, if any.
+/// Works on all bands, on this thread and on one more for each further band, as far as the system provides threads. With `levels`, each
+/// thread counts into a tally of that many levels; returns the sums of these tallies.
 fn in_bands<B: Send>(
     bands: impl ExactSizeIterator<Item = B> + Send,
     levels: Option<usize>,

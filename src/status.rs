@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::ledger::{self, Daemon, FailedPicture, Ledger, Report};
 use crate::paths::Shown;
 
-/// A daemon says how it is every few seconds; one that was silent for so long is not there.
+/// How many seconds a daemon, which reports every few seconds, may be silent before it counts as gone.
 const SILENT: u64 = 15;
 
-/// The answer to `histeqd status`.
+/// Returns the answer to `histeqd status`.
 ///
 /// # Errors
 /// When there is no ledger, or it cannot be read.
@@ -30,7 +30,7 @@ pub fn describe(command: &StatusCommand) -> Result<String, Error> {
     Ok(text(&report))
 }
 
-/// A report as one JSON object.
+/// Returns a report as one JSON object.
 pub fn json(report: &Report) -> String {
     serde_json::to_string(report).expect("numbers and texts")
 }
@@ -63,7 +63,7 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
             "waiting   {} ready, {} incomplete, {} pausing after a failure, {} under way, {} to be put away",
             daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running, daemon.leaving
         )?;
-        // The ledger knows all else as it is now.
+        // The counts above come from the ledger itself and are current; these are as old as the daemon's report.
         let age = daemon.seconds_ago;
         writeln!(to, "{}", if age > 0 { format!("; as of {} ago", time(age)) } else { String::new() })?;
     }
@@ -91,7 +91,7 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-/// When a picture is tried again, by those who do so.
+/// Says when a picture is tried again, depending on who does it: this daemon, its next start, or a later run.
 fn again(retry: &FailedPicture, daemon: Option<&Daemon>) -> String {
     match retry.again_in_seconds {
         _ if daemon.is_none_or(is_gone) => "at the next start".into(),

@@ -1,7 +1,7 @@
-//! Where the time goes: what each picture spent in which stage, and what was busy meanwhile.
+//! Where the time goes: how long each picture was in which stage, and what was busy meanwhile.
 //!
-//! One [`Clock`] travels with a picture and is read where one stage ends and the next begins, so that no moment is counted twice
-//! and none is missed. The sums, and how busy processor and devices were, say what limits a run: [`Timings::limit`].
+//! One [`Clock`] travels with a picture and is read where one stage ends and the next begins, so that no moment is counted twice and none
+//! is missed. The sums, and how busy the processor and the devices were, tell what limits a run: [`Timings::limit`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,24 +17,24 @@ use serde::{Serialize, Serializer};
 pub enum Stage {
     /// Its file is read and decoded.
     Decode,
-    /// It waits for a free slot: for memory, or for those who have it.
+    /// It waits for a free slot: for memory, or for pictures that hold all slots.
     Slot,
     /// A device has it: queued behind others, on the bus, being equalized.
     Device,
-    /// It waits for a thread, of whichever stage comes next.
+    /// It waits for a thread of the next stage.
     Queue,
-    /// It is encoded, and written as far as the system wants it at once.
+    /// It is encoded, and written to a file that is not synced yet.
     Encode,
-    /// Its output is brought to the disk, and renamed.
+    /// Its output is synced to the disk, if that is wanted, and renamed.
     Publish,
 }
 
 impl Stage {
-    /// All of them, as a picture comes by.
+    /// All stages, in the order in which a picture goes through them.
     pub const ALL: [Self; 6] =
         [Self::Decode, Self::Slot, Self::Device, Self::Queue, Self::Encode, Self::Publish];
 
-    /// As summaries and metrics name it.
+    /// Returns the name in summaries and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",
@@ -52,12 +52,12 @@ impl Stage {
 pub struct Times([Duration; Stage::ALL.len()]);
 
 impl Times {
-    /// The time in one stage.
+    /// Returns the time in one stage.
     pub const fn of(&self, stage: Stage) -> Duration {
         self.0[stage as usize]
     }
 
-    /// Each stage with its time.
+    /// Returns each stage with its time.
     pub fn each(&self) -> impl Iterator<Item = (Stage, Duration)> {
         Stage::ALL.into_iter().zip(self.0)
     }
@@ -73,14 +73,14 @@ impl Times {
     }
 }
 
-/// As seconds, by the stages' names.
+/// A map from the names of the stages to seconds.
 impl Serialize for Times {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.each().map(|(stage, time)| (stage.name(), time.as_secs_f64())))
     }
 }
 
-/// Travels with a picture.
+/// A stopwatch that travels with a picture.
 #[derive(Clone, Debug)]
 pub struct Clock {
     times: Times,
@@ -88,25 +88,25 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// From now on time counts.
+    /// Starts the clock.
     pub fn start() -> Self {
         Self { times: Times::default(), last: Instant::now() }
     }
 
-    /// All the time since the last mark was this stage's.
+    /// Adds the time since the last mark to this stage.
     pub fn mark(&mut self, stage: Stage) {
         let now = Instant::now();
         self.times.add(stage, now - self.last);
         self.last = now;
     }
 
-    /// What was marked so far.
+    /// Returns the times of all stages so far.
     pub const fn times(&self) -> Times {
         self.times
     }
 }
 
-/// How long something had something to do.
+/// How long something was busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Occupancy {
     before: Duration,
@@ -114,7 +114,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// From now on it has something to do, or has not.
+    /// Notes that it is busy from now on, or idle.
     pub fn set(&mut self, occupied: bool) {
         match (self.since, occupied) {
             (None, true) => self.since = Some(Instant::now()),
@@ -126,51 +126,51 @@ impl Occupancy {
         }
     }
 
-    /// All the time until now.
+    /// Returns the time that it was busy until now.
     pub fn total(&self) -> Duration {
         self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
-/// How busy processor and devices were during a run.
+/// How busy the processor and the devices were during a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Load {
     /// Seconds that the pipeline ran.
     pub seconds: f64,
-    /// How many threads each of decoding and encoding may have: so many cores can be busy.
+    /// The most threads for each of decoding and encoding, and so the most cores that this process should keep busy.
     pub threads: usize,
-    /// How many cores there are for the workers of devices as well.
+    /// How many cores this process and the workers of devices have together.
     pub cores: usize,
     /// How many threads publish.
     pub publishers: usize,
-    /// Seconds of processor time that this process had, all cores together.
+    /// Seconds of processor time that this process took, on all cores together.
     pub processor: f64,
-    /// Seconds of processor time that the workers of devices had.
+    /// Seconds of processor time that the workers of devices took.
     pub workers: f64,
-    /// Seconds in which each device beside the processor had at least one picture in its hands.
+    /// Seconds during which each device other than the processor had at least one picture.
     pub devices: BTreeMap<String, f64>,
 }
 
 impl Load {
-    /// Cores that were busy, on average; of how many.
+    /// Returns how many cores were busy on average, and of how many.
     fn cores(&self) -> (f64, usize) {
         let of = if self.workers > 0.0 { self.cores } else { self.threads };
         ((self.processor + self.workers) / self.seconds.max(f64::MIN_POSITIVE), of)
     }
 
-    /// Whether no core was left: to this process's threads, or to them and the workers.
+    /// Whether all cores were busy: those for this process's threads, or those for them and the workers.
     fn has_no_core_left(&self) -> bool {
         self.share(self.processor, self.threads) >= BUSY
             || self.share(self.processor + self.workers, self.cores) >= BUSY
     }
 
-    /// The share of the run, 0 to 1, that was spent in so much time by so many at once.
+    /// Returns the average utilization, 0 to 1, of `of` threads, cores or devices that were busy for `time` seconds in all.
     fn share(&self, time: f64, of: usize) -> f64 {
         time / (self.seconds.max(f64::MIN_POSITIVE) * of.max(1) as f64)
     }
 }
 
-/// Measures a [`Load`].
+/// Measures elapsed and processor time for a [`Load`].
 #[derive(Debug)]
 pub struct Meter {
     start: Instant,
@@ -178,12 +178,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// From now on.
+    /// Starts measuring.
     pub fn start() -> Self {
         Self { start: Instant::now(), processor: process_time() }
     }
 
-    /// Seconds since then, and seconds of processor time.
+    /// Returns the seconds since the start, and the seconds of processor time that this process took since.
     pub fn read(&self) -> (f64, f64) {
         (self.start.elapsed().as_secs_f64(), (process_time() - self.processor).as_secs_f64())
     }
@@ -193,9 +193,9 @@ fn process_time() -> Duration {
     time(ClockId::ProcessCPUTime)
 }
 
-/// Processor time of a child so far. One that has ended has it too, until it is waited for.
+/// Returns the processor time of a child process so far. One that has ended still has it, until it is waited for.
 pub fn time_of_child(process: u32) -> Duration {
-    // Fields 14 and 15 (proc_pid_stat(5)), of those behind the name, which begin with the third.
+    // User and system time are fields 14 and 15 (proc_pid_stat(5)); those after the name begin with field 3.
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks: u64 =
@@ -203,7 +203,7 @@ pub fn time_of_child(process: u32) -> Duration {
     Duration::from_millis(1000 * ticks / clock_ticks_per_second().max(1))
 }
 
-/// Processor time of this thread so far.
+/// Returns the processor time of this thread so far.
 pub fn thread_time() -> Duration {
     time(ClockId::ThreadCPUTime)
 }
@@ -212,30 +212,30 @@ fn time(clock: ClockId) -> Duration {
     clock_gettime(clock).try_into().unwrap_or_default()
 }
 
-/// What kept a run from being faster.
+/// What limited the speed of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// All cores were busy, most of all decoding.
+    /// All cores were busy, mostly with decoding.
     Decoding,
-    /// All cores were busy, most of all equalizing.
+    /// All cores were busy, mostly with equalizing.
     Equalizing,
-    /// All cores were busy, most of all encoding.
+    /// All cores were busy, mostly with encoding.
     Encoding,
     /// A GPU or its bus was always busy.
     Gpu,
-    /// Those who publish waited for the disk.
+    /// Publishers waited for the disk.
     OutputDisk,
     /// Decoders waited for slots, and nobody else was busy.
     Memory,
-    /// Decoders were always at work, and cores were not: they wait for their files.
+    /// Decoders were always at work, but cores were not: decoders waited for their files.
     Reading,
     /// Nothing was busy throughout.
     Nothing,
 }
 
 impl Limit {
-    /// What is the limit, and what would help.
+    /// Returns what the limit is, and what would help.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Decoding => ("decoding is the limit", "more cores would help"),
@@ -254,7 +254,7 @@ impl Limit {
     }
 }
 
-/// So busy is busy throughout.
+/// The share of the run from which something counts as busy throughout.
 const BUSY: f64 = 0.75;
 
 /// The same for a GPU, whose workers take seconds to start.
@@ -270,7 +270,7 @@ pub struct Timings {
 }
 
 impl Timings {
-    /// What kept the run from being faster.
+    /// Returns what limited the speed of the run.
     pub fn limit(&self) -> Limit {
         let load = &self.load;
         let share = |stage, of| load.share(self.stages.of(stage).as_secs_f64(), of);
@@ -290,7 +290,7 @@ impl Timings {
         }
     }
 
-    /// What the cores were busy with most.
+    /// Returns what the cores were busy with most.
     fn busiest(&self) -> Limit {
         let equalizing =
             if self.load.devices.is_empty() { self.stages.of(Stage::Device) } else { Duration::ZERO };
@@ -305,7 +305,7 @@ impl Timings {
     }
 }
 
-/// Its fields, and the limit.
+/// The fields, and the limit.
 impl Serialize for Timings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Timings", 3)?;

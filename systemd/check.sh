@@ -1,15 +1,16 @@
 #!/bin/sh
-# Checks the installation without touching the system: the steps work, the units are right and exposed to at most 2.0 of 10.
+# Checks the installation without touching the system: that its steps work, that the units are valid, and that their exposure level
+# (systemd-analyze security) is at most 2.0 of 10.
 set -eu
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# A stand-in for the program, which need not be built here.
+# A stand-in for the binary, which need not be built here.
 HISTEQD=/bin/true DESTDIR=$folder ./install.sh --prefix /opt/histeqd
 echo 'threads = 3' >"$folder/etc/histeqd/config.toml"
 HISTEQD=/bin/true DESTDIR=$folder ./install.sh --prefix /opt/histeqd
 grep -q '^threads = 3$' "$folder/etc/histeqd/config.toml"
-# Every link between the documents leads to a file that is installed too.
+# Every link in the documents leads to a file that is installed too.
 (
     cd "$folder/opt/histeqd/share/doc/histeqd"
     for page in *.md docs/*.md examples/*.md; do

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Installs histeqd as a service. As root, in a checkout, after `cargo build --release --locked`:
 #
-#   systemd/install.sh [--prefix DIR]        DIR is /usr/local unless said otherwise
+#   systemd/install.sh [--prefix DIR]        DIR defaults to /usr/local
 #
-# HISTEQD names another binary than target/release/histeqd. With DESTDIR everything goes below that folder and the running system
-# is left alone, as packagers want it; but the program has to run here, to write its manual. A configuration that exists is never
-# replaced. To uninstall: remove the files below.
+# HISTEQD overrides the binary to install, target/release/histeqd. With DESTDIR, everything goes below that folder and the running
+# system is left alone, as packagers want it; but the binary has to run here, to write its manual and its completions. An existing
+# configuration is never replaced. To uninstall, remove the files named below.
 set -eu
 prefix=/usr/local
 case $#:${1-} in
@@ -27,7 +27,7 @@ completions() {
 completions bash bash-completion/completions/histeqd
 completions zsh zsh/site-functions/_histeqd
 completions fish fish/vendor_completions.d/histeqd.fish
-# As they lie here, with all that they name, so that their links lead to each other.
+# The documents keep their places relative to each other, and come with every file that they link to, so that their links work.
 for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/* examples/README.md systemd/install.sh systemd/*.service; do
     install -Dm644 "$page" "$share/doc/histeqd/$page"
 done

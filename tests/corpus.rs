@@ -1,7 +1,7 @@
-//! The binary over folders of broken and of unusual files, as a user would meet them: all at once, in bounded time and
-//! memory, with every file accounted for and nothing half written.
+//! The binary run over folders of broken and unusual files, as a user would run it: all files at once, in bounded time and
+//! memory, with every file accounted for and no partial output.
 //!
-//! A part of the files is kept in `tests/data/bad`. A larger collection is tried as well where there is one.
+//! Some of the files are kept in `tests/data/bad`. A larger collection is tested too where there is one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,11 +15,11 @@ use walkdir::WalkDir;
 
 use crate::harness::{collection, histeqd};
 
-/// What the binary is told to keep to.
+/// The memory limit that the binary is given, in bytes.
 const MEMORY: u64 = 64 << 20;
-/// What the process may take beside the pictures: code, stacks, the codecs' tables.
+/// What the process may use beyond [`MEMORY`], in bytes: code, stacks, the codecs' tables.
 const BESIDE: u64 = 64 << 20;
-/// Far more than it needs, and far less than a hang.
+/// How long a run may take, which is far longer than it needs; after that it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A finished run of the binary.
@@ -30,8 +30,8 @@ struct Run {
 }
 
 impl Run {
-    /// Does all of `inbox` into `out`, and checks what holds for every run: it ends by itself and in time, without a
-    /// panic, within its memory.
+    /// Processes all of `inbox` into `out`, and asserts that the run ends by itself, in time, without a panic and within its
+    /// memory.
     fn over(inbox: &Path, out: &Path) -> Self {
         let said = tempfile::tempdir().unwrap();
         let (answer, messages) = (said.path().join("answer"), said.path().join("messages"));
@@ -74,7 +74,7 @@ impl Run {
         usize::try_from(self.summary["skipped"][why].as_u64().unwrap_or(0)).unwrap()
     }
 
-    /// The reasons of the failures, by input.
+    /// Returns the reasons for the failures, by input.
     fn failed(&self) -> BTreeMap<PathBuf, &str> {
         let failures = self.summary["failed"].as_array().unwrap();
         let reason = |failure: &Value| PathBuf::from(failure["input"].as_str().expect("names are UTF-8"));
@@ -84,7 +84,7 @@ impl Run {
         failed
     }
 
-    /// Every one of `inputs` is done, failed with a reason, or no picture.
+    /// Asserts that each of `inputs` was done, failed with a reason or was skipped as no picture, and that the exit code agrees.
     fn accounts_for(&self, inputs: &[PathBuf]) {
         let failed = self.failed();
         for (input, reason) in &failed {
@@ -97,14 +97,14 @@ impl Run {
     }
 }
 
-/// The most memory that the process ever had, in bytes, while it lives.
+/// Returns the peak resident memory of a process that is still running, in bytes.
 fn peak_memory(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     peak.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
-/// Every file below `folder`, hidden ones too, so that a temporary file that was left behind is seen.
+/// Returns every file below `folder`, including hidden ones, so that temporary files left behind are found.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = WalkDir::new(folder).into_iter().filter_map(Result::ok);
     entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
@@ -114,7 +114,7 @@ fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Does the whole folder; then does its outputs again, which must all be whole pictures.
+/// Processes the whole folder, then its outputs, all of which must be readable pictures.
 fn survives(inbox: &Path) -> Run {
     let out = tempfile::tempdir().unwrap();
     let inputs = files(inbox);

@@ -1,4 +1,4 @@
-//! What the documents promise to programs.
+//! The documentation for programs that read the JSON output: it must name everything that is printed.
 
 use histeqd::source::Skip;
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize, equalize_gray8};
 use histeqd::picture::{Depth, Layout, Pixel};
 
-/// The committed golden files, or those in the folder that HISTEQD_GOLDEN names (`make.py SOURCES OUT`).
+/// Returns the folder of the golden files: the committed one, or the one that HISTEQD_GOLDEN names (from `make.py SOURCES OUT`).
 fn golden() -> PathBuf {
     std::env::var_os("HISTEQD_GOLDEN")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"), PathBuf::from)
 }
 
-/// A picture with samples of either depth in memory that is aligned for both.
+/// A picture with 8-bit or 16-bit samples, in memory that is aligned for both.
 struct Picture {
     layout: Layout,
     words: Vec<u16>,
@@ -23,7 +23,7 @@ impl Picture {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.layout.bytes() as usize]
     }
 
-    /// Reads the PGM, PPM and PAM files that `make.py` writes (each header line is complete, there are no comments).
+    /// Reads a PGM, PPM or PAM file as `make.py` writes it, with a fixed number of header lines and no comments.
     fn read(path: &Path) -> Self {
         let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let (magic, _) = file.split_at(2);
@@ -55,7 +55,7 @@ impl Picture {
         picture
     }
 
-    /// The 64-bit FNV-1a hash of the samples, little-endian.
+    /// Returns the 64-bit FNV-1a hash of the samples in little-endian order, in hexadecimal.
     fn hash(&mut self) -> String {
         if self.layout.depth == Depth::Sixteen {
             self.words.iter_mut().for_each(|word| *word = word.to_le());

@@ -1,4 +1,4 @@
-//! What must hold of equalization for every picture.
+//! Properties that equalization must have for every picture.
 
 use histeqd::equalize::colour::{Plane, to_gray};
 use histeqd::equalize::histogram::{Counted, of_plane};
@@ -22,12 +22,12 @@ fn row(pixels: usize, pixel: Pixel, depth: Depth) -> Layout {
     Layout { width: pixels as u32, height: 1, pixel, depth }
 }
 
-/// Samples that crowd some part of the range, as real ones do.
+/// Samples that crowd into part of the range, as real ones do.
 fn crowded() -> impl Strategy<Value = Vec<u8>> {
     (0..200_u8, 1..=56_u8).prop_flat_map(|(low, span)| prop::collection::vec(low..low + span, 1..3000))
 }
 
-/// Each channel of interleaved samples by itself.
+/// Returns one channel of interleaved samples.
 fn channel<S: Sample>(samples: &[S], channels: usize, number: usize) -> Vec<S> {
     samples.iter().skip(number).step_by(channels).copied().collect()
 }
@@ -152,7 +152,7 @@ fn a_constant_picture_is_unchanged() {
     }
 }
 
-/// A picture's buffers may have served any other before.
+/// Scratch buffers may have served any other picture before.
 #[test]
 fn scratch_carries_nothing_over() {
     let mut scratch = Scratch::default();
@@ -180,7 +180,7 @@ fn scratch_carries_nothing_over() {
     }
 }
 
-/// Counts times levels pass 2³¹ at 8.42 megapixels, where an implementation in 32-bit integers breaks.
+/// Counts times levels exceed 2³¹ from 8.42 megapixels on, where an implementation in 32-bit integers breaks.
 #[test]
 fn sixteen_megapixels_overflow_nothing() {
     let mut samples: Vec<u8> = (0..16_777_216_u32).map(|at| (((at >> 8) * (at >> 16)) >> 16) as u8).collect();
@@ -198,7 +198,7 @@ fn sixteen_megapixels_overflow_nothing() {
     );
 }
 
-/// The formula again, in 128-bit integers.
+/// Computes the LUT by the same formula, in 128-bit integers.
 fn wide_lut(counts: &[u64]) -> Vec<u128> {
     let darkest = counts.iter().position(|&n| n > 0).unwrap();
     let above = u128::from(counts[darkest + 1..].iter().sum::<u64>());

@@ -1,4 +1,5 @@
-//! Every GPU gives the CPU's bytes: through the worker's own engine and lanes, over random sizes, layouts, operations and data.
+//! The first GPU against the CPU, byte for byte: through the worker's own engine and lanes, over random sizes, layouts,
+//! operations and data.
 
 use std::sync::Mutex;
 
@@ -11,10 +12,10 @@ use histeqd::worker::{Engine, Trouble, Unit, open};
 use crate::harness::gpu_or_skip;
 use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, samples};
 
-/// One test at a time: they share the GPU.
+/// Held by each test, so that they use the GPU one at a time.
 static GPU: Mutex<()> = Mutex::new(());
 
-/// The first GPU, or `None` after saying that there is none.
+/// Opens the first GPU, or returns `None` after reporting that there is none.
 fn gpu() -> Option<Box<dyn Engine>> {
     gpu_with(None)
 }
@@ -38,7 +39,8 @@ fn fill(memory: &mut Memory, layout: &Layout, data: Data, random: &mut Random) {
     }
 }
 
-/// Does one picture on both and compares. What lies behind the picture's bytes must stay.
+/// Equalizes each layout by each operation and with each kind of data on the GPU and on the CPU, and compares the bytes. What
+/// lies behind the picture in memory must stay as it is.
 fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], data: &[Data], seed: u64) {
     let mut random = Random(seed);
     let mut lane = engine.lane().unwrap();
@@ -65,7 +67,7 @@ fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], da
     engine.unpin(&mut memory);
 }
 
-/// Counts one picture on both and compares.
+/// Counts a picture of each layout on the GPU and on the CPU, and compares the histograms.
 fn compare_counts(engine: &dyn Engine, layouts: &[Layout], seed: u64) {
     let mut random = Random(seed);
     let mut lane = engine.lane().unwrap();

@@ -1,4 +1,4 @@
-//! A place to run the real binary in: a temporary folder that is its working folder, and expectations of what it did.
+//! The test harness: temporary folders to run the real binary in, and assertions about what it did.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,26 +11,26 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// On a machine that does much else, everything that a test waits for happens within so long.
+/// How long a test waits for anything before it fails: enough on a machine under load.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// The binary under test; HISTEQD_BIN names another one, where the tests run without the tree that they were built in.
+/// Returns the path of the binary under test. HISTEQD_BIN overrides it, for tests that run without the tree they were built in.
 pub(crate) fn binary() -> String {
     std::env::var("HISTEQD_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_histeqd").to_owned())
 }
 
-/// The binary, on the devices that there are.
+/// Returns a command for the binary. Unlike [`Place::histeqd`], it can use the machine's GPUs.
 pub(crate) fn histeqd() -> Command {
     Command::new(binary())
 }
 
-/// Says that a test, or a part of it, is not done here. Past libtest, which keeps to itself what a test prints that passes.
+/// Reports that a test, or a part of it, is skipped: directly on standard error, since libtest captures what passing tests print.
 pub(crate) fn skipped(why: impl std::fmt::Display) {
     let test = std::thread::current();
     let _ = writeln!(std::io::stderr(), "SKIPPED in {}: {why}", test.name().unwrap_or("a test"));
 }
 
-/// Waits for something that has to come true.
+/// Waits until `is_so` returns true, and panics if it does not within [`LONG`].
 pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -39,8 +39,8 @@ pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The folder `name` of a larger collection of pictures than `tests/data`, if there is one: below the folder that `HISTEQD_CORPUS`
-/// names, else below `../shared/corpus`.
+/// Returns the folder `name` of a larger collection of pictures than `tests/data`: below the folder that `HISTEQD_CORPUS` names, or
+/// else below `../shared/corpus`. Reports a skip and returns `None` where there is no such folder.
 pub(crate) fn collection(name: &str) -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus");
     let folder = std::env::var_os("HISTEQD_CORPUS").map_or_else(beside, PathBuf::from).join(name);
@@ -51,7 +51,7 @@ pub(crate) fn collection(name: &str) -> Option<PathBuf> {
     Some(folder.canonicalize().unwrap())
 }
 
-/// Whether a test has what it needs of a GPU. Where it has not, it is skipped aloud, or fails with `HISTEQD_REQUIRE_CUDA=1`.
+/// Returns `has`, which says whether a test has the GPU that it needs. If not, reports a skip, or panics with `HISTEQD_REQUIRE_CUDA=1`.
 pub(crate) fn gpu_or_skip(has: bool, told: &str) -> bool {
     let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
     assert!(has || !required, "HISTEQD_REQUIRE_CUDA=1, but: {told}");
@@ -61,14 +61,14 @@ pub(crate) fn gpu_or_skip(has: bool, told: &str) -> bool {
     has
 }
 
-/// What `histeqd devices` prints.
+/// Returns what `histeqd devices` prints.
 pub(crate) fn devices() -> String {
     let mut command = histeqd();
     command.arg("devices");
     Ran::from(command).stdout()
 }
 
-/// How many GPUs can be used here; none skips the test that asks.
+/// Returns the number of usable GPUs; if there are none, reports a skip or panics (see [`gpu_or_skip`]).
 pub(crate) fn gpus() -> usize {
     let told = devices();
     let found = told.lines().filter(|line| line.starts_with("gpu")).count();
@@ -79,10 +79,10 @@ pub(crate) fn gpus() -> usize {
 /// A picture whose four gray levels become 0, 85, 170 and 255.
 pub(crate) const DULL: &[u8] = b"P5\n4 1\n255\n\x64\x65\x66\x67";
 
-/// What becomes of [`DULL`].
+/// [`DULL`], equalized.
 pub(crate) const BRIGHT: &[u8] = b"P5\n4 1\n255\n\x00\x55\xaa\xff";
 
-/// A folder of its own for one test.
+/// A temporary folder for one test, in which its commands run.
 pub(crate) struct Place {
     folder: TempDir,
 }
@@ -93,7 +93,7 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A place with a dull picture under each of these names.
+    /// A place with [`DULL`] under each of these names.
     pub(crate) fn with(pictures: &[&str]) -> Self {
         let place = Self::new();
         pictures.iter().for_each(|picture| place.file(picture, DULL));
@@ -105,25 +105,25 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// Writes a file, and the folders above it.
+    /// Writes a file, and creates the folders above it.
     pub(crate) fn file(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    /// Makes a symbolic link; `target` is meant from the link's own folder.
+    /// Creates a symbolic link; `target` is relative to the link's own folder.
     pub(crate) fn link(&self, target: impl AsRef<Path>, name: &str) {
         symlink(target, self.path(name)).unwrap();
     }
 
-    /// What a file holds.
+    /// Reads a file.
     pub(crate) fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
         let path = self.path(name);
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// The names of all files below a folder, hidden ones too, sorted; empty where there is no such folder.
+    /// Returns the names of all files below a folder, including hidden ones, sorted; empty if there is no such folder.
     pub(crate) fn tree(&self, folder: &str) -> Vec<String> {
         let root = self.path(folder);
         let mut names = Vec::new();
@@ -142,12 +142,12 @@ impl Place {
         names
     }
 
-    /// The binary with these arguments, separated by spaces, in this place, out of reach of the user's configuration.
+    /// Returns a command for the binary in this place, with these arguments, separated by spaces.
     pub(crate) fn histeqd(&self, arguments: &str) -> Command {
         self.command(&binary(), arguments.split_whitespace())
     }
 
-    /// Any program with any arguments, in this place.
+    /// Returns a command for any program in this place, out of reach of the user's configuration and of GPUs.
     pub(crate) fn command(
         &self,
         program: &str,
@@ -164,7 +164,8 @@ impl Place {
         Ran::from(self.histeqd(arguments))
     }
 
-    /// Runs the binary as somebody to whom permissions mean something. `None`, aloud, where that cannot be done.
+    /// Runs the binary as a user whom file permissions restrict, so not as root. Reports a skip and returns `None` where that cannot
+    /// be done.
     pub(crate) fn run_without_privileges(&self, arguments: &str) -> Option<Ran> {
         const NOBODY: u32 = 65534;
         let mut command = self.histeqd(arguments);
@@ -181,7 +182,7 @@ impl Place {
         }
     }
 
-    /// Runs the binary with a small file system of its own mounted at `out`. `None`, aloud, where that is not allowed.
+    /// Runs the binary with a tmpfs of its own mounted at `out`. Reports a skip and returns `None` where that is not allowed.
     pub(crate) fn run_with_mount(&self, options: &str, arguments: &str) -> Option<Ran> {
         fs::create_dir_all(self.path("out")).unwrap();
         let script = format!("mount -t tmpfs -o {options} none out || exit 99; '{}' {arguments}", binary());
@@ -194,7 +195,7 @@ impl Place {
         }
     }
 
-    /// A shell that may mount what nobody else sees, in this place.
+    /// Returns a command for a shell script in this place, in a mount namespace of its own.
     pub(crate) fn with_mounts(&self, script: &str) -> Command {
         let mut flags = vec!["--mount"];
         if !rustix::process::geteuid().is_root() {
@@ -211,7 +212,7 @@ fn denied(output: &Output) -> bool {
     String::from_utf8_lossy(&output.stderr).starts_with("unshare:")
 }
 
-/// What a run left: its exit code and its words.
+/// A finished run: its exit code and its output.
 #[derive(Debug)]
 pub(crate) struct Ran {
     output: Output,
@@ -240,7 +241,7 @@ impl Ran {
         String::from_utf8(self.output.stderr.clone()).unwrap()
     }
 
-    /// The summary that `--json` printed.
+    /// Standard output, parsed as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout()).unwrap_or_else(|error| panic!("{error}: {self}"))
     }

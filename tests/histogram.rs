@@ -1,4 +1,4 @@
-//! `histeqd histogram`: its tables against a count that is as simple as can be, its plots, its words.
+//! `histeqd histogram`: its tables against a count that is as simple as can be, its plots, its messages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::harness::{DULL, Place, Ran};
 use crate::samples::{PIXELS, Random, layout, pam};
 
-/// A picture that the tests know the samples of.
+/// A picture whose samples the tests know.
 #[derive(Clone)]
 struct Picture {
     width: usize,
@@ -21,7 +21,7 @@ struct Picture {
 }
 
 impl Picture {
-    /// Noise; every third pixel of one with alpha is transparent.
+    /// A picture of noise; with alpha, every third pixel is transparent.
     fn new(width: usize, height: usize, channels: usize, levels: u64) -> Self {
         let mut random = Random((width * channels) as u64);
         let sample = || random.below(levels) * random.below(5) / 4;
@@ -32,7 +32,7 @@ impl Picture {
         Self { width, height, channels, levels, samples }
     }
 
-    /// As PAM (netpbm).
+    /// Returns the picture as a PAM file (netpbm).
     fn pam(&self) -> Vec<u8> {
         let depth = if self.levels == 256 { Depth::Eight } else { Depth::Sixteen };
         let layout = layout(self.width as u32, self.height as u32, PIXELS[self.channels - 1], depth);
@@ -40,7 +40,7 @@ impl Picture {
         pam(&layout, &samples)
     }
 
-    /// The counts that the table must have.
+    /// Returns the counts that the table must have, by channel.
     fn counts(&self, bins: u64) -> BTreeMap<&'static str, Vec<u64>> {
         let names: &[&str] = match self.channels {
             1 => &["gray"],
@@ -68,7 +68,7 @@ impl Picture {
     }
 }
 
-/// Every kind of picture there is.
+/// Pictures of every depth and number of channels, by file name.
 fn pictures() -> impl Iterator<Item = (String, Picture)> {
     [256, 65536].into_iter().flat_map(|levels| {
         (1..=4)
@@ -114,7 +114,7 @@ fn from_csv(text: &str) -> BTreeMap<String, Channels> {
     pictures
 }
 
-/// What the tests count themselves.
+/// Returns the counts of [`pictures`] as the tests themselves make them.
 fn expected(bins: u64) -> BTreeMap<String, Channels> {
     let original = |(name, counts): (&str, Vec<u64>)| (("original".to_owned(), name.to_owned()), counts);
     pictures()
@@ -325,7 +325,7 @@ fn several_plots_need_names_of_their_own() {
     ran.exits(1).says("would have the same output");
 }
 
-/// A picture that several threads take apart.
+/// A picture large enough that several threads split it into its channels.
 fn large() -> Vec<u8> {
     Picture::new(1201, 901, 3, 256).pam()
 }
@@ -378,7 +378,7 @@ fn a_device_that_fails_in_the_middle_of_a_split_picture_costs_nothing() {
         ("fail@5", "a test asked for this failure"),
         ("hang@3", "overran its deadline"),
         ("exit@1*", "given up"),
-        // Which is nothing to be said aloud.
+        // This is no failure, so nothing need be reported.
         ("decline@2", ""),
     ] {
         let workers = "cpu-workers:3 --split-channels --device-timeout 1s";

@@ -1,7 +1,7 @@
-//! The fuzz targets' check (fuzz/), for a short while and with any compiler: every small file of tests/data, damaged at random.
+//! The check that the fuzz targets (`fuzz/`) make, in short and for any compiler: every small file of `tests/data`, damaged at random.
 //!
-//! `HISTEQD_MUTATIONS` is the number of damaged copies of each file, instead of the usual few. A failure names the file and the
-//! copy; the same numbers give the same damage.
+//! `HISTEQD_MUTATIONS` sets the number of damaged copies of each file, instead of the usual 500. A failure names the file and the
+//! number of the copy; the same copy always gets the same damage.
 
 #[allow(dead_code, unreachable_pub, reason = "it is a library of its own")]
 #[path = "../fuzz/src/lib.rs"]
@@ -17,7 +17,7 @@ use crate::samples::Random;
 /// Files above this many bytes are left to the fuzzer.
 const LARGEST: u64 = 64 << 10;
 
-/// A few bytes changed, mostly near the beginning, where the headers are; sometimes a piece is missing, doubled or cut off.
+/// Changes a few bytes, mostly near the beginning, where the headers are; sometimes removes or doubles a piece, or truncates the file.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(6) {
         let header = if random.below(3) > 0 { 256 } else { usize::MAX };

@@ -1,8 +1,8 @@
-//! Pictures for tests: numbers that are the same every time, and the kinds of data that histograms meet.
+//! Pictures for tests: reproducible random numbers, and the kinds of data that histograms have to cope with.
 
 use histeqd::picture::{Depth, Layout, Pixel};
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// The SplitMix64 generator (Steele, Lea, Flood 2014), with its seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -20,12 +20,12 @@ impl Random {
         self.next() % bound
     }
 
-    /// An index of a list of that length.
+    /// An index into a list of this length.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
 
-    /// One of them.
+    /// One element.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.index(from.len())]
     }
@@ -41,27 +41,27 @@ pub(crate) enum Data {
     OneHotBin,
 }
 
-/// All kinds.
+/// All kinds of data.
 pub(crate) const DATA: [Data; 5] =
     [Data::Random, Data::Natural, Data::Constant, Data::TwoValued, Data::OneHotBin];
 
-/// The kinds of pixel.
+/// All kinds of pixel.
 pub(crate) const PIXELS: [Pixel; 4] = [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba];
 
-/// The bits of a sample.
+/// All depths.
 pub(crate) const DEPTHS: [Depth; 2] = [Depth::Eight, Depth::Sixteen];
 
-/// A layout.
+/// Shorthand for a [`Layout`].
 pub(crate) fn layout(width: u32, height: u32, pixel: Pixel, depth: Depth) -> Layout {
     Layout { width, height, pixel, depth }
 }
 
-/// Every kind of pixel in every depth.
+/// Layouts of this size with every kind of pixel in every depth.
 pub(crate) fn every_layout(width: u32, height: u32) -> impl Iterator<Item = Layout> {
     PIXELS.into_iter().flat_map(move |pixel| DEPTHS.map(|depth| layout(width, height, pixel, depth)))
 }
 
-/// A picture's samples, with those of its channels side by side; half of the pixels of one with alpha are fully transparent.
+/// Returns a picture's interleaved samples; with alpha, about half of the pixels are fully transparent.
 pub(crate) fn samples(layout: &Layout, data: Data, random: &mut Random) -> Vec<u16> {
     let top = layout.depth.levels() as u64;
     let (a, b) = (random.below(top), random.below(top));
@@ -98,7 +98,7 @@ pub(crate) fn samples(layout: &Layout, data: Data, random: &mut Random) -> Vec<u
         .collect()
 }
 
-/// A file of them, as PAM (netpbm).
+/// Returns a PAM file (netpbm) of these samples.
 pub(crate) fn pam(layout: &Layout, samples: &[u16]) -> Vec<u8> {
     let Layout { width, height, pixel, depth } = layout;
     let (channels, maximum) = (pixel.channels(), depth.levels() - 1);

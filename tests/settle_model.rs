@@ -1,5 +1,5 @@
-//! The settling machine against a simulated folder: writers of every habit, messages that get lost, jobs that fail, and
-//! hours that pass in no time.
+//! The [`Settle`] state machine against a simulated folder: writers of every habit, lost messages, failing jobs, and hours of
+//! simulated time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,29 +10,29 @@ use histeqd::source::stamp::Stamp;
 use proptest::prelude::*;
 
 const REST: Duration = Duration::from_millis(500);
-/// A broken picture may only be given up when it was not written to for so long.
+/// How long a broken picture must have gone without a write before it may be given up.
 const CERTAIN: Duration = Duration::from_secs(120);
 const NAMES: [&str; 4] = ["a", "b", "c/d", "c/e"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A program makes the file and keeps it open.
+    /// A program creates the file, or opens the existing one, and keeps it open.
     Open(usize),
     /// It writes a piece.
     Write(usize),
-    /// It closes the file: the picture is whole, or it will come back for more.
+    /// It closes the file, with the picture complete (`true`) or perhaps not yet (`false`).
     Close(usize, bool),
-    /// A whole picture is moved over whatever was there.
+    /// A complete picture is moved into place, over whatever was there.
     MoveIn(usize),
     Remove(usize),
-    /// Messages are lost from here on, until it is noticed.
+    /// From here on messages are lost, until a [`Step::Notice`].
     GoDeaf,
     Notice,
     List,
     Pass(u64),
-    /// The pipeline reads the next file.
+    /// The pipeline takes and reads the next file.
     Take,
-    /// It ends its oldest job, well unless the machine has a bad day.
+    /// It finishes its oldest job; with `false`, the job fails for a cause that can pass.
     Finish(bool),
 }
 
@@ -61,7 +61,7 @@ struct File {
     whole: bool,
 }
 
-/// What the pipeline read.
+/// A job of the pipeline, with the file as it was when it was read, if it still existed.
 struct Job {
     path: PathBuf,
     read: Option<File>,
@@ -75,7 +75,7 @@ struct World {
     inodes: u64,
     deaf: bool,
     jobs: Vec<Job>,
-    /// The ledger: what was settled, and whether well.
+    /// The ledger: for each settled file its stamp, and whether its picture was good.
     settled: BTreeMap<PathBuf, (Stamp, bool)>,
 }
 
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// Another piece; the last one makes the picture whole.
+    /// Writes another piece to an open file; the last one completes the picture.
     fn write(&mut self, path: &Path, last: bool) {
         let Some(file) = self.files.get_mut(path).filter(|file| file.open) else { return };
         file.stamp.size += 1;
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Everybody goes home: writers close, losses are noticed, and the service has an hour.
+    /// Lets everything come to rest: writers complete and close their files, lost messages are noticed, and the service gets an hour.
     fn come_to_rest(&mut self) {
         NAMES.iter().for_each(|name| self.close(Path::new(name), true));
         self.notice();

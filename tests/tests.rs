@@ -1,7 +1,7 @@
-//! What a user, or a program that uses the library, can see of histeqd: one program of tests, so that it is linked once.
+//! Black-box tests of the binary and the library, in a single test program, so that it is linked only once.
 //!
-//! `HISTEQD_BIN` names another binary to test; tests that need a GPU skip aloud where there is none, and fail there with
-//! `HISTEQD_REQUIRE_CUDA=1`.
+//! `HISTEQD_BIN` overrides the binary under test. Tests that need a GPU report that they are skipped where there is none, or fail
+//! there with `HISTEQD_REQUIRE_CUDA=1`.
 
 #![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 

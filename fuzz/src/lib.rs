@@ -1,4 +1,4 @@
-//! What every fuzz target does with its bytes.
+//! What every fuzz target does with its input.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -10,24 +10,24 @@ use histeqd::cores::Cores;
 use histeqd::picture::Layout;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// Small, so that time goes into the decoders and not into pixels.
+/// Small limits, so that the time goes into the decoders and not into pixels.
 const LIMITS: Limits = Limits { max_pixels: 1 << 18, max_bytes: 1 << 24 };
 
-/// libFuzzer's hook ends the process at every panic; but the library contains those of other people's decoders, as errors. Those that
-/// it does not contain still end the process.
+/// Lets panics pass that the library catches in other people's decoders and turns into errors. libFuzzer's panic hook would end the
+/// process at every panic; it still does at all others.
 pub fn let_contained_panics_be() {
     codec::keep_quiet_about_contained_panics();
 }
 
-/// Reads the bytes as a picture of that format. What can be read must be written, and read back as the same picture.
+/// Reads the bytes as a picture of this format. What can be read must also be written, and be read back as the same picture.
 ///
 /// # Panics
-/// When it is not so.
+/// If it is not.
 pub fn picture(data: &[u8], format: Format) {
     if Format::sniff(data) != Some(format) {
         return;
     }
-    // The first bytes choose among the ways through the codec, so that a case stays one file.
+    // The bytes themselves, by their sum, choose the way through the codec, so that a case stays a single file.
     let choice = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     let target = Target {
         format: None,
@@ -48,10 +48,10 @@ pub fn picture(data: &[u8], format: Format) {
         Err(CodecError::CannotRepresent { .. }) => return,
         Err(error) => panic!("it was read, but cannot be written: {error}"),
     }
-    // Where gray is wanted, it is wanted again: BMP and WebP store it as colours.
+    // The same target again: BMP and WebP store gray as colour, so gray has to be asked for once more.
     let again = read(&mut out, &target, &mut slot, 0).expect("what was written can be read");
     if format == Format::Jpeg {
-        // One of unusual sampling is read as colours, and what is written of it as luma and chroma.
+        // A JPEG of unusual sampling is read as RGB, but what is written of it is read as luma and chroma.
         let size = |layout: Layout| (layout.width, layout.height);
         assert_eq!(size(again.layout), size(decoded.layout), "the size stays");
     } else {
@@ -60,7 +60,7 @@ pub fn picture(data: &[u8], format: Format) {
     }
 }
 
-/// What may go to a GPU as it is must be readable once more when it comes back unchanged.
+/// Checks that a file that may go to a GPU as it is can be read again if it comes back unchanged.
 fn pass_through(data: &[u8], target: &Target) {
     let (mut file, mut buffer) = (file_of(data), Vec::new());
     file.rewind().expect("a file can be rewound");
@@ -74,7 +74,7 @@ fn pass_through(data: &[u8], target: &Target) {
     let mut out = file_of(&[]);
     match codec::write_encoded(&decoded, &slot[..data.len()], &mut out) {
         Ok(_) => {}
-        // No GPU writes anything behind a picture's end.
+        // The input goes on behind the picture's end, which no stream from a GPU does.
         Err(CodecError::Encoder { .. }) => return,
         Err(error) => panic!("it was read, but cannot be written: {error}"),
     }
@@ -90,7 +90,7 @@ fn file_of(data: &[u8]) -> File {
     file
 }
 
-/// Decodes into a slot that is full of `before`.
+/// Decodes into a slot that is filled with `before`.
 fn read(file: &mut File, target: &Target, slot: &mut Vec<u8>, before: u8) -> Result<Decoded, CodecError> {
     file.rewind().expect("a file can be rewound");
     let mut buffer = Vec::new();

@@ -1,7 +1,7 @@
-//! What the ladder needs of the CUDA driver beyond what the workers do: time, every kind of memory, textures.
+//! What the ladder needs of the CUDA driver beyond what the workers use: timing, every kind of memory, and textures.
 //!
-//! All of it is safe to call, for memory is never freed (a ladder is soon over) and never lent out as a slice: the host reads and
-//! writes it by copying, when the device rests.
+//! All of it is safe to call, because memory is never freed (the ladder is a short-lived process) and never exposed as a slice: the
+//! host reads and writes it by copying, when the device is idle.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -17,22 +17,22 @@ use cudarc::driver::sys::{
 
 use crate::worker::cuda::{Address, Module, Result, Stream};
 
-/// Bytes of a page that managed memory moves as a whole, at the least.
+/// The size of a host page in bytes: managed memory migrates in units of at least that.
 const PAGE: usize = 4096;
 
-/// Waits until the current GPU has nothing left to do.
+/// Waits until the current GPU is idle.
 pub(super) fn rest() -> Result<()> {
     // SAFETY: waits for the current context.
     Ok(unsafe { sys::cuCtxSynchronize() }.result()?)
 }
 
-/// Waits until a stream has nothing left to do.
+/// Waits until all work in a stream is done.
 pub(super) fn finish(stream: &Stream) -> Result<()> {
     // SAFETY: the stream lives.
     Ok(unsafe { result::stream::synchronize(stream.0) }?)
 }
 
-/// Takes the time on the device.
+/// Measures time on the device.
 pub(super) struct Timer {
     start: sys::CUevent,
     stop: sys::CUevent,
@@ -44,12 +44,12 @@ impl Timer {
         Ok(Self { start: event()?, stop: event()? })
     }
 
-    /// Seconds that the device takes for what `work` puts into the stream.
+    /// Returns the seconds that the device takes for what `work` enqueues in the stream.
     pub(super) fn time(&self, stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         // SAFETY: the events and the stream live, in one context.
         unsafe { result::event::record(self.start, stream.0) }?;
         work()?;
-        // SAFETY: as above; the time is asked when both events are reached.
+        // SAFETY: as above; the elapsed time is queried once both events have completed.
         let milliseconds = unsafe {
             result::event::record(self.stop, stream.0)?;
             result::event::synchronize(self.stop)?;
@@ -64,32 +64,32 @@ impl Timer {
 pub(super) enum Place {
     /// On the device.
     Device,
-    /// On the host, locked in its place.
+    /// On the host, page-locked.
     Pinned,
-    /// On the host, and kernels reach it over the bus.
+    /// On the host, page-locked, and accessed by kernels over the bus.
     Mapped,
-    /// Wherever it was touched last.
+    /// Wherever it was last touched: the driver migrates its pages.
     Managed,
 }
 
-/// Some memory, or a part of it. It lives until the process ends.
+/// A block of memory, or a part of one. It lives until the process ends.
 #[derive(Clone, Copy)]
 pub(super) struct Memory {
-    /// What copies and, unless it is only pinned, kernels know it by.
+    /// The address for copies and, unless the memory is only pinned, for kernels.
     address: Address,
-    /// What the host knows it by; null on the device.
+    /// The host's address; null for device memory.
     host: *mut u8,
     bytes: usize,
 }
 
 impl Memory {
-    /// New memory, of undefined content on the device and zeroed elsewhere.
+    /// Allocates memory; its content is undefined on the device and zero elsewhere.
     pub(super) fn new(place: Place, bytes: usize) -> Result<Self> {
         // Not every GPU lets the host touch managed memory while a kernel runs.
         rest()?;
         let mut address: Address = 0;
         let mut host = ptr::null_mut();
-        // SAFETY: plain allocations in the current context, which write one or two addresses to the places given.
+        // SAFETY: plain allocations in the current context, which write one or two addresses to the pointers given.
         unsafe {
             match place {
                 Place::Device => sys::cuMemAlloc_v2(&raw mut address, bytes).result()?,
@@ -111,13 +111,13 @@ impl Memory {
         }
         let memory = Self { address, host: host.cast(), bytes };
         if !memory.host.is_null() {
-            // SAFETY: so many bytes were just allocated, and nobody else knows of them.
+            // SAFETY: `bytes` bytes were just allocated, and nothing else refers to them yet.
             unsafe { ptr::write_bytes(memory.host, 0, bytes) };
         }
         Ok(memory)
     }
 
-    /// Where the device finds it.
+    /// Returns the address for the device.
     pub(super) fn address(self) -> Address {
         self.address
     }
@@ -126,99 +126,99 @@ impl Memory {
         self.bytes
     }
 
-    /// So many bytes of it from `first` on.
+    /// Returns the part of `bytes` bytes from offset `first` on.
     pub(super) fn part(self, first: usize, bytes: usize) -> Self {
         assert!(first <= self.bytes && bytes <= self.bytes - first, "a part lies within the whole");
         let host = if self.host.is_null() { self.host } else { self.host.wrapping_add(first) };
         Self { address: self.address + first as Address, host, bytes }
     }
 
-    /// Has a stream copy it to memory of the same size, wherever both are.
+    /// Enqueues a copy to memory of the same size, wherever both are.
     pub(super) fn copy_to(self, to: Self, stream: &Stream) -> Result<()> {
         assert_eq!(self.bytes, to.bytes, "copies fill what they are made to");
-        // SAFETY: both live for ever, are as long, and no slice of them exists.
+        // SAFETY: both live until the process ends, have the same length, and no slice of them exists.
         Ok(unsafe { sys::cuMemcpyAsync(to.address, self.address, self.bytes, stream.0) }.result()?)
     }
 
-    /// Has a stream zero it.
+    /// Enqueues zeroing the memory.
     pub(super) fn zero(self, stream: &Stream) -> Result<()> {
-        // SAFETY: it lives for ever, and no slice of it exists.
+        // SAFETY: it lives until the process ends, and no slice of it exists.
         Ok(unsafe { result::memset_d8_async(self.address, 0, self.bytes, stream.0) }?)
     }
 
-    /// Has a stream upload pageable memory, and waits for it.
+    /// Uploads pageable memory on a stream, and waits for it.
     pub(super) fn upload(self, from: &[u8], stream: &Stream) -> Result<()> {
         assert_eq!(self.bytes, from.len(), "copies fill what they are made to");
-        // SAFETY: as long; `from` is lent until the copy is over.
+        // SAFETY: the lengths are equal, and `from` is borrowed until the copy is done.
         unsafe { result::memcpy_htod_async(self.address, from, stream.0) }?;
         finish(stream)
     }
 
-    /// Has a stream download it to pageable memory, and waits for it.
+    /// Downloads to pageable memory on a stream, and waits for it.
     pub(super) fn download(self, to: &mut [u8], stream: &Stream) -> Result<()> {
         assert_eq!(self.bytes, to.len(), "copies fill what they are made to");
-        // SAFETY: as long; `to` is lent until the copy is over.
+        // SAFETY: the lengths are equal, and `to` is borrowed until the copy is done.
         unsafe { result::memcpy_dtoh_async(to, self.address, stream.0) }?;
         finish(stream)
     }
 
-    /// Copies bytes into it, when the device rests.
+    /// Waits until the device is idle, and copies bytes into the memory.
     pub(super) fn write(self, from: &[u8], stream: &Stream) -> Result<()> {
         rest()?;
         if self.host.is_null() {
             return self.upload(from, stream);
         }
         assert_eq!(self.bytes, from.len(), "copies fill what they are made to");
-        // SAFETY: it is host memory of that size, which nothing uses while the device rests; `from` is a slice, so it is elsewhere.
+        // SAFETY: it is host memory of that size, unused while the device is idle; `from` is a slice, so it lies elsewhere.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.host, self.bytes) };
         Ok(())
     }
 
-    /// A copy of its bytes, taken when the device rests.
+    /// Waits until the device is idle, and returns a copy of the memory.
     pub(super) fn read(self, stream: &Stream) -> Result<Vec<u8>> {
         rest()?;
         let mut bytes = vec![0; self.bytes];
         if self.host.is_null() {
             self.download(&mut bytes, stream)?;
         } else {
-            // SAFETY: it is host memory of that size, which nothing uses while the device rests; the slice ends with the statement.
+            // SAFETY: it is host memory of that size, unused while the device is idle; the slice ends with the statement.
             bytes.copy_from_slice(unsafe { slice::from_raw_parts(self.host, self.bytes) });
         }
         Ok(bytes)
     }
 
-    /// [`Memory::read`] as counts or LUT entries.
+    /// [`Memory::read`], as 32-bit counts or LUT entries.
     pub(super) fn read_words(self, stream: &Stream) -> Result<Vec<u32>> {
         Ok(bytemuck::pod_collect_to_vec(&self.read(stream)?))
     }
 
-    /// Has the host touch every page of it, so that managed memory comes home. The device rests.
+    /// Waits until the device is idle, and has the host touch every page, so that managed memory migrates back to it.
     pub(super) fn touch(self) -> Result<()> {
         rest()?;
         for at in (0..self.bytes).step_by(PAGE) {
-            // SAFETY: `host` is so many bytes of host memory, or null, and then there is nothing to touch.
+            // SAFETY: unless it is null, in which case nothing is read, `host` points to `bytes` bytes of host memory.
             unsafe { (!self.host.is_null()).then(|| ptr::read_volatile(self.host.add(at))) };
         }
         Ok(())
     }
 }
 
-/// The memory of a variable of loaded code.
+/// Returns the memory of a variable of a loaded module.
 pub(super) fn variable(module: Module, name: &str) -> Result<Memory> {
     let name = CString::new(name).expect("names of variables have no zeros");
     let (mut address, mut bytes) = (0, 0);
-    // SAFETY: writes address and size to the places given; modules are never unloaded.
+    // SAFETY: writes address and size to the pointers given; modules are never unloaded.
     unsafe { sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, module.0, name.as_ptr()) }
         .result()?;
     Ok(Memory { address, host: ptr::null_mut(), bytes })
 }
 
-/// A texture object, as kernels get it. It lives until the process ends.
+/// A texture object, as passed to kernels. It lives until the process ends.
 #[derive(Clone, Copy)]
 pub(super) struct Texture(pub(super) sys::CUtexObject);
 
 impl Texture {
-    /// Device memory as a line of texels: bytes, or words of 32 bits.
+    /// Makes a texture of linear device memory, to be read as integers.
     pub(super) fn line(memory: Memory, texel: Texel) -> Result<Self> {
         // SAFETY: plain data, for which zeros are "none".
         let mut resource: sys::CUDA_RESOURCE_DESC = unsafe { mem::zeroed() };
@@ -234,13 +234,13 @@ impl Texture {
 
     fn new(resource: &sys::CUDA_RESOURCE_DESC, sampling: &sys::CUDA_TEXTURE_DESC) -> Result<Self> {
         let mut texture = 0;
-        // SAFETY: both are filled in for their kind, and what they name lives for ever.
+        // SAFETY: both are filled in for their kind, and the memory they refer to lives until the process ends.
         unsafe { sys::cuTexObjectCreate(&raw mut texture, resource, sampling, ptr::null()) }.result()?;
         Ok(Self(texture))
     }
 }
 
-/// What a line of texels holds.
+/// The texels of a linear texture: bytes, or words of 32 bits.
 #[derive(Clone, Copy)]
 pub(super) enum Texel {
     Byte,
@@ -256,7 +256,7 @@ impl Texel {
     }
 }
 
-/// Sampling at whole positions, the edge continued.
+/// Returns a description of point sampling, with coordinates clamped to the edge.
 fn nearest() -> sys::CUDA_TEXTURE_DESC {
     // SAFETY: plain data, for which zeros are the defaults.
     let mut sampling: sys::CUDA_TEXTURE_DESC = unsafe { mem::zeroed() };
@@ -265,10 +265,10 @@ fn nearest() -> sys::CUDA_TEXTURE_DESC {
     sampling
 }
 
-/// Layers of bytes, between which the texture unit interpolates within a layer.
+/// A layered texture of bytes. The texture unit interpolates between the texels of a layer, but not between layers.
 pub(super) struct Layers {
     array: sys::CUarray,
-    /// Width, height, and how many.
+    /// Width, height, and number of layers.
     size: (usize, usize, usize),
     pub(super) texture: Texture,
 }
@@ -284,7 +284,7 @@ impl Layers {
             Flags: sys::CUDA_ARRAY3D_LAYERED,
         };
         let mut array = ptr::null_mut();
-        // SAFETY: writes a handle to the place given.
+        // SAFETY: writes a handle to the pointer given.
         unsafe { sys::cuArray3DCreate_v2(&raw mut array, &raw const shape) }.result()?;
         // SAFETY: plain data, for which zeros are "none".
         let mut resource: sys::CUDA_RESOURCE_DESC = unsafe { mem::zeroed() };
@@ -295,7 +295,7 @@ impl Layers {
         Ok(Self { array, size, texture: Texture::new(&resource, &sampling)? })
     }
 
-    /// Has a stream fill all layers from device memory, in which they follow each other.
+    /// Enqueues filling all layers from device memory, where they are consecutive.
     pub(super) fn fill(&self, from: Memory, stream: &Stream) -> Result<()> {
         let (width, height, layers) = self.size;
         assert_eq!(from.bytes, width * height * layers, "all layers");
@@ -326,7 +326,7 @@ impl Layers {
             Height: height,
             Depth: layers,
         };
-        // SAFETY: source and destination live for ever and are as large as the copy says.
+        // SAFETY: source and destination live until the process ends and are as large as the copy says.
         Ok(unsafe { sys::cuMemcpy3DAsync_v2(&raw const copy, stream.0) }.result()?)
     }
 }

@@ -1,4 +1,4 @@
-//! A GPU of the ladder: its kernels, histeqd's own, and the picture in its memory.
+//! A GPU of the ladder: the ladder's kernels, histeqd's own, and the picture in device memory.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -14,39 +14,39 @@ use crate::worker::cuda::{self, Context, Device, Stream};
 use crate::worker::kernels::{Kernels, Kind, Span, Tables, Tiles, Tiling};
 use crate::worker::{Engine, Unit, open};
 
-/// Kernels go round so many copies of the picture, so that it comes from the device's memory and not from its cache.
+/// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
 pub(super) const COPIES: usize = 8;
 
-/// One GPU. Everything is done from one thread, to which [`Gpu::bind`] gives it.
+/// One GPU. It is used from a single thread, and only while it is that thread's current GPU ([`Gpu::bind`]).
 pub(super) struct Gpu {
     context: Context,
     pub(super) kernels: LadderKernels,
     pub(super) own: Own,
-    /// Opens histeqd's own lanes.
+    /// The engine that opens histeqd's own lanes.
     pub(super) engine: Box<dyn Engine>,
     pub(super) stream: Stream,
     pub(super) timer: Timer,
-    /// All copies of the gray picture, and room for as many results.
+    /// All copies of the gray picture, and room for a result of each.
     pictures: Memory,
     results: Memory,
-    /// 256 counts, and 256 LUT entries.
+    /// 256 counts, and 256 LUT entries, each of 32 bits.
     pub(super) counts: Memory,
     pub(super) lut: Memory,
-    /// Host memory, pinned: the gray picture, a result, and counts.
+    /// Pinned host memory: the gray picture, a result, and counts.
     pub(super) host_picture: Memory,
     pub(super) host_result: Memory,
     pub(super) host_counts: Memory,
     bytes: usize,
 }
 
-/// What there is to open: how many GPUs, or why none.
+/// Returns the number of GPUs, or why there is none to open.
 pub(super) fn count() -> std::result::Result<u32, String> {
     cuda::load()?;
     Device::count().map_err(|error| error.to_string())
 }
 
 impl Gpu {
-    /// Opens the GPU at this place in CUDA's order, brings the picture there, and makes it the thread's.
+    /// Opens the GPU with this CUDA ordinal, copies the picture to it, and makes it the thread's current GPU.
     pub(super) fn open(ordinal: u32, scene: &Scene) -> Result<Self> {
         let engine = open(Unit::Gpu(ordinal), None)?;
         let device = Device::get(ordinal)?;
@@ -75,7 +75,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Makes it this thread's.
+    /// Makes it this thread's current GPU.
     pub(super) fn bind(&self) -> Result<()> {
         Ok(self.context.bind()?)
     }
@@ -84,28 +84,28 @@ impl Gpu {
         self.engine.info()
     }
 
-    /// A copy of the gray picture.
+    /// Returns a copy of the gray picture in device memory.
     pub(super) fn picture(&self, copy: usize) -> Memory {
         self.pictures.part(copy * self.bytes, self.bytes)
     }
 
-    /// Room for what becomes of it.
+    /// Returns the room for the result of a copy.
     pub(super) fn result(&self, copy: usize) -> Memory {
         self.results.part(copy * self.bytes, self.bytes)
     }
 
-    /// The device copies all pictures to the results, for kernels that work in place.
+    /// Enqueues copying all pictures over the results, for kernels that work in place.
     pub(super) fn refresh(&self) -> cuda::Result<()> {
         self.pictures.copy_to(self.results, &self.stream)
     }
 
-    /// Seconds of the device for one copy of the picture, of what `launch` starts for each of them.
+    /// Returns the device's seconds per picture for what `launch` starts for each of the copies.
     pub(super) fn kernel_time(&self, launch: impl Fn(usize) -> cuda::Result<()>) -> Result<f64> {
         let all = || (0..COPIES).try_for_each(&launch);
         Ok(rounds(|| Ok(self.timer.time(&self.stream, all)?))? / COPIES as f64)
     }
 
-    /// [`Gpu::kernel_time`] for kernels that work in place on [`Gpu::result`].
+    /// [`Gpu::kernel_time`] for kernels that work in place on [`Gpu::result`], which is restored before each round.
     pub(super) fn kernel_time_in_place(&self, launch: impl Fn(usize) -> cuda::Result<()>) -> Result<f64> {
         let all = || (0..COPIES).try_for_each(&launch);
         let round = || {
@@ -115,23 +115,23 @@ impl Gpu {
         Ok(rounds(round)? / COPIES as f64)
     }
 
-    /// Seconds until all is over that `start` puts into the stream.
+    /// Returns the seconds until everything that `start` enqueues in the stream is done.
     pub(super) fn whole_time(&self, start: impl Fn() -> cuda::Result<()>) -> Result<f64> {
         rounds(|| wall(|| Ok(start().and_then(|()| finish(&self.stream))?)))
     }
 
-    /// Runs it once and waits.
+    /// Runs `start` once and waits until everything in the stream is done.
     pub(super) fn once(&self, start: impl FnOnce() -> cuda::Result<()>) -> Result<()> {
         start()?;
         Ok(finish(&self.stream)?)
     }
 
-    /// Expects these counts.
+    /// Checks that the counts are right.
     pub(super) fn same_counts(&self, counts: Memory, right: &[u32]) -> Result<measure::Measured> {
         measure::same_counts(&counts.read_words(&self.stream)?, right)
     }
 
-    /// Expects these pixels.
+    /// Checks that the pixels are right.
     pub(super) fn same_pixels(&self, pixels: Memory, right: &[u8]) -> Result<measure::Measured> {
         measure::same_pixels(&pixels.read(&self.stream)?, right)
     }
@@ -151,7 +151,7 @@ impl Own {
         Ok(Self { kernels: Kernels::new(device)?, tables })
     }
 
-    /// Adds the histogram of gray pixels, or those of the channels of RGB pixels, to `counts`.
+    /// Adds the histogram of gray pixels, or the histograms of the channels of RGB pixels, to `counts`.
     pub(super) fn count(
         &self,
         stream: &Stream,
@@ -161,7 +161,7 @@ impl Own {
     ) -> cuda::Result<()> {
         assert_eq!(counts.bytes(), kind.planes() as usize * TABLE_BYTES);
         let (what, span) = ((kind, Depth::Eight), span(kind, pixels));
-        // SAFETY: pixels and counts live for ever, and are of the sizes for this kind.
+        // SAFETY: pixels and counts live until the process ends, and have the sizes for this kind.
         unsafe { self.kernels.count(stream, what, span, counts.address()) }
     }
 
@@ -169,25 +169,25 @@ impl Own {
     pub(super) fn count_for_lut(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
         let what = (Kind::Gray, Depth::Eight);
         self.tables.set(self.tables.get().next());
-        // SAFETY: pixels and tables live for ever.
+        // SAFETY: pixels and tables live until the process ends.
         unsafe {
             self.kernels.count_for_luts(stream, what, span(Kind::Gray, pixels), &self.tables.get(), true)
         }
     }
 
-    /// Sends gray pixels through the LUT of those that were counted last, in place.
+    /// Applies the LUT of the pixels counted last by [`Own::count_for_lut`] to gray pixels, in place.
     pub(super) fn apply(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
         let what = (Kind::Gray, Depth::Eight);
-        // SAFETY: pixels and tables live for ever.
+        // SAFETY: pixels and tables live until the process ends.
         unsafe { self.kernels.apply(stream, what, span(Kind::Gray, pixels), &self.tables.get()) }
     }
 
-    /// How CLAHE divides a gray picture, as kernels get it.
+    /// Returns how CLAHE divides a gray picture into tiles, as passed to kernels.
     pub(super) fn tiling(&self, layout: &Layout, geometry: &Geometry) -> Tiling {
         Tiles::new(layout, geometry, &self.kernels.limits).tiling
     }
 
-    /// What CLAHE needs for a gray picture.
+    /// Allocates what CLAHE needs for gray pictures of one size.
     pub(super) fn clahe_of(&self, layout: &Layout, geometry: &Geometry) -> Result<OwnClahe<'_>> {
         let tiles = Tiles::new(layout, geometry, &self.kernels.limits);
         let counts = Memory::new(Place::Device, tiles.counts_bytes() as usize)?;
@@ -205,17 +205,17 @@ pub(super) struct OwnClahe<'o> {
 }
 
 impl OwnClahe<'_> {
-    /// Zeroes the counts, as they must be before the first picture.
+    /// Enqueues zeroing the counts, which the kernels expect before the first picture.
     pub(super) fn prepare(&self, stream: &Stream) -> cuda::Result<()> {
         self.counts.zero(stream)
     }
 
-    /// In place.
+    /// Equalizes a picture in place.
     pub(super) fn run(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
         let tiling = self.tiles.tiling;
         assert_eq!(pixels.bytes(), tiling.width as usize * tiling.height as usize);
         let (counts, luts) = (self.counts.address(), self.luts.address());
-        // SAFETY: all live for ever and are as large as the tiles say; the picture's bytes are a multiple of 16.
+        // SAFETY: all live until the process ends and are as large as the tiles say; the picture's bytes are a multiple of 16.
         unsafe { self.own.kernels.clahe(stream, pixels.address(), &self.tiles, counts, luts) }
     }
 }

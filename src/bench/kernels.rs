@@ -1,6 +1,6 @@
-//! The kernels of `kernels/ladder.cu`, each with a typed launch that checks sizes.
+//! The kernels of `kernels/ladder.cu`, each with a typed launch function that checks sizes.
 //!
-//! The launches are safe, for [`Memory`] lives until the process ends and is never lent out as a slice.
+//! The launches are safe because [`Memory`] lives until the process ends and is never exposed as a slice.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use super::cuda::{Memory, Texture, variable};
 use crate::worker::cuda::{Function, Launch, Module, Result, Stream};
 use crate::worker::kernels::Tiling;
 
-/// Pointers to a kernel's arguments.
+/// Makes the array of pointers to a kernel's arguments.
 macro_rules! arguments {
     ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<c_void>()),*] };
 }
@@ -21,13 +21,13 @@ const PTX: &str = include_str!("../../kernels/prebuilt/ladder.ptx");
 /// Bytes of 256 counts or LUT entries.
 pub(super) const TABLE_BYTES: usize = 256 * 4;
 
-/// Threads of a block.
+/// Threads per block.
 const BLOCK: u32 = 256;
 
-/// Blocks of the strided kernels for each multiprocessor: with 256 threads, as many as are resident at once.
+/// Blocks of the strided kernels per multiprocessor: with 256 threads each, as many as are resident at once.
 const BLOCKS_A_MULTIPROCESSOR: u32 = 8;
 
-/// Blocks of the partial histograms, across and down, as published.
+/// The grid of the partial histograms: blocks across and down, as published.
 const PARTIAL_GRID: (u32, u32, u32) = (16, 16, 1);
 
 /// Bytes of all partial histograms of three channels.
@@ -47,9 +47,9 @@ pub(super) enum Counting {
 pub(super) enum LutIn {
     Global(Memory),
     Shared(Memory),
-    /// In the module's own variable.
+    /// In constant memory, in the module's own variable.
     Constant,
-    /// Of words.
+    /// In a linear texture of words.
     Texture(Texture),
 }
 
@@ -57,9 +57,9 @@ pub(super) enum LutIn {
 #[derive(Clone, Copy)]
 pub(super) enum TileLutsIn {
     Global(Memory),
-    /// As a line of bytes, read at whole positions.
+    /// In a linear texture of bytes, point-sampled.
     Texture(Texture),
-    /// As layers, one a level, between whose texels the texture unit interpolates.
+    /// In a layered texture, one layer per level, between whose texels the texture unit interpolates.
     Layers(Texture),
 }
 
@@ -71,12 +71,12 @@ pub(super) struct LadderKernels {
 }
 
 impl LadderKernels {
-    /// For the current GPU.
+    /// Loads the kernels for the current GPU.
     pub(super) fn new(multiprocessors: u32) -> Result<Self> {
         Ok(Self { module: Module::from_ptx(PTX)?, functions: RefCell::default(), multiprocessors })
     }
 
-    /// The LUT in constant memory.
+    /// Returns the memory of the LUT in constant memory.
     pub(super) fn constant_lut(&self) -> Result<Memory> {
         Ok(variable(self.module, "ladder_constant_lut")?.part(0, TABLE_BYTES))
     }
@@ -91,7 +91,7 @@ impl LadderKernels {
     }
 
     /// # Safety
-    /// The arguments are the kernel's, and what they point to is as large as it takes.
+    /// The arguments must be those of the kernel, and the memory they point to as large as the kernel expects.
     unsafe fn launch(
         &self,
         stream: &Stream,
@@ -100,11 +100,11 @@ impl LadderKernels {
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let function = self.function(name)?;
-        // SAFETY: the caller's promise; the memory lives for ever and is nobody's slice.
+        // SAFETY: the caller's promise; the memory lives until the process ends, and no slice of it exists.
         unsafe { function.launch(stream, launch, arguments) }
     }
 
-    /// Adds the histogram of some pixels to 256 counts.
+    /// Adds the histogram of pixels to 256 counts.
     pub(super) fn count(
         &self,
         stream: &Stream,
@@ -126,7 +126,7 @@ impl LadderKernels {
         unsafe { self.launch(stream, name, launch, arguments![pixels, count, counts]) }
     }
 
-    /// Makes the LUT of 256 counts.
+    /// Makes a LUT from 256 counts.
     pub(super) fn lut(&self, stream: &Stream, counts: Memory, lut: Memory) -> Result<()> {
         assert_eq!((counts.bytes(), lut.bytes()), (TABLE_BYTES, TABLE_BYTES));
         let (counts, lut) = (counts.address(), lut.address());
@@ -134,7 +134,7 @@ impl LadderKernels {
         unsafe { self.launch(stream, "ladder_lut", line(1), arguments![counts, lut]) }
     }
 
-    /// Sends pixels through the LUT.
+    /// Applies the LUT to pixels.
     pub(super) fn apply(&self, stream: &Stream, lut: LutIn, pixels: Memory, out: Memory) -> Result<()> {
         assert_eq!(pixels.bytes(), out.bytes());
         let count = count_of(pixels);
@@ -149,12 +149,12 @@ impl LadderKernels {
             LutIn::Shared(lut) => ("ladder_apply_shared", whole_table(lut)),
             LutIn::Texture(texture) => ("ladder_apply_texture", texture.0),
         };
-        // SAFETY: the parameters of the other ladder_apply_*; `count` pixels are there, and 256 entries or a texture, which
-        // answers at any position.
+        // SAFETY: the parameters of the other ladder_apply_*; `count` pixels are there, and 256 entries or a texture, which may be
+        // read at any position.
         unsafe { self.launch(stream, name, launch, arguments![pixels, out, count, lut]) }
     }
 
-    /// Counts each tile: 256 counts each.
+    /// Counts each tile: 256 counts per tile.
     pub(super) fn tile_counts(
         &self,
         stream: &Stream,
@@ -170,7 +170,7 @@ impl LadderKernels {
         unsafe { self.launch(stream, "ladder_tile_counts", line(tiles), arguments) }
     }
 
-    /// Makes the LUT of each tile, of 256 bytes, tile after tile into `luts`, and level after level into `layers`.
+    /// Makes the LUT of each tile, of 256 bytes. `luts` gets the entries tile by tile, `layers` level by level.
     pub(super) fn tile_luts(
         &self,
         stream: &Stream,
@@ -186,7 +186,7 @@ impl LadderKernels {
         unsafe { self.launch(stream, "ladder_tile_luts", line(tiles), arguments) }
     }
 
-    /// Sends pixels through the LUTs of the tiles around them.
+    /// Applies the LUTs of the surrounding tiles to pixels.
     pub(super) fn interpolate(
         &self,
         stream: &Stream,
@@ -207,12 +207,12 @@ impl LadderKernels {
         let grid = (tiling.width.div_ceil(16), tiling.height.div_ceil(16), 1);
         let launch = Launch { grid, block: (16, 16, 1), shared: 0 };
         let (pixels, out) = (pixels.address(), out.address());
-        // SAFETY: the parameters of ladder_interpolate_*; the pixels are there, and the LUTs or a texture, which answers at any
+        // SAFETY: the parameters of ladder_interpolate_*; the pixels are there, and the LUTs or a texture, which may be read at any
         // position.
         unsafe { self.launch(stream, name, launch, arguments![pixels, out, tiling, luts]) }
     }
 
-    /// Counts channels `first`, `first + step`, … of interleaved RGB pixels: partial histograms, and their sums as 3 x 256 counts.
+    /// Counts channels `first`, `first + step`, … of interleaved RGB pixels into partial histograms, and adds those up in 3 x 256 counts.
     pub(super) fn count_channels(
         &self,
         stream: &Stream,
@@ -236,7 +236,7 @@ impl LadderKernels {
     }
 }
 
-/// Blocks in a line.
+/// Returns the launch of a one-dimensional grid of blocks.
 fn line(blocks: u32) -> Launch {
     Launch { grid: (blocks, 1, 1), block: (BLOCK, 1, 1), shared: 0 }
 }
@@ -250,7 +250,7 @@ fn whole_table(lut: Memory) -> u64 {
     lut.address()
 }
 
-/// How many tiles there are; they must make up the picture, without padding.
+/// Returns the number of tiles, after checking that they make up the picture without padding.
 fn tiles_of(tiling: &Tiling, pixels: Memory) -> u32 {
     assert_eq!(
         (tiling.tile_width * tiling.tiles_x, tiling.tile_height * tiling.tiles_y),

@@ -1,4 +1,4 @@
-//! Climbing the ladder: every rung is measured, and one that fails says so and lets the others go on.
+//! Climbing the ladder: every rung is measured, and one that fails is reported without stopping the others.
 
 use serde::Serialize;
 
@@ -18,13 +18,13 @@ pub(super) struct Climbed {
     /// Width and height of the picture.
     pub(super) size: (u32, u32),
     pub(super) gpu: Option<GpuInfo>,
-    /// Why the rungs on the GPU are absent.
+    /// Why there are no results from a GPU.
     pub(super) no_gpu: Option<String>,
     pub(super) sections: Vec<ClimbedSection>,
 }
 
 impl Climbed {
-    /// The sections and those of their rungs that are worth showing: not those that are absent for want of a GPU.
+    /// Returns the sections and their rungs, except the rungs skipped because there is no GPU, and sections without any others.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&ClimbedSection, Vec<&ClimbedRung>)> {
         self.sections.iter().filter_map(|section| {
             let rungs: Vec<_> = section.rungs.iter().filter(|rung| !self.is_absent(rung)).collect();
@@ -54,18 +54,18 @@ pub(super) struct ClimbedRung {
     pub(super) outcome: Outcome,
 }
 
-/// What became of a rung.
+/// The outcome of a rung.
 #[derive(Debug, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub(super) enum Outcome {
     /// It ran.
     Measured(Figures),
-    /// It could not be tried here.
+    /// It cannot run on this machine.
     Skipped {
         /// Why.
         reason: String,
     },
-    /// It was tried, and failed or gave a wrong result.
+    /// It failed or gave a wrong result.
     Failed {
         /// What went wrong.
         reason: String,
@@ -75,17 +75,17 @@ pub(super) enum Outcome {
 /// The times of a rung.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures {
-    /// Of the kernels alone, for one picture.
+    /// The seconds per picture for the kernels alone.
     pub(super) kernel_seconds: Option<f64>,
-    /// From host memory to host memory, for one picture.
+    /// The seconds per picture from host memory to host memory.
     pub(super) whole_seconds: Option<f64>,
-    /// Whether the result is the CPU's.
+    /// Whether the result is exactly the CPU's.
     pub(super) exact: bool,
-    /// Levels by which the worst pixel is off.
+    /// The difference of the worst pixel from the CPU's, in levels.
     pub(super) largest_difference: u8,
-    /// The part of all pixels that is off.
+    /// The share of the pixels that differ from the CPU's, from 0 to 1.
     pub(super) different: f64,
-    /// Of a ceiling: bytes read and written a second.
+    /// For a ceiling, the bytes moved per second.
     pub(super) bytes_per_second: Option<f64>,
 }
 
@@ -119,7 +119,7 @@ impl From<measure::Result<Measured>> for Outcome {
 /// A GPU, or why there is none.
 type Found = Result<Gpu, String>;
 
-/// What the rungs are run with. GPUs are opened when the first rung wants them.
+/// What the rungs run with. The first GPU is opened before the first rung, the second before the first rung that needs two.
 struct Stage<'c> {
     scene: Scene,
     command: &'c LadderCommand,
@@ -127,10 +127,10 @@ struct Stage<'c> {
     second: Option<Found>,
 }
 
-/// Measures the rungs that the command names, with a picture of this size.
+/// Measures the rungs that the command selects, on a picture of this size.
 ///
 /// # Errors
-/// When there is no such rung.
+/// When no rung is selected.
 pub(super) fn climb((width, height): (u32, u32), command: &LadderCommand) -> Result<Climbed, Error> {
     let wanted: Vec<_> = LADDER.iter().map(|section| (section, wanted(section, command))).collect();
     if wanted.iter().all(|(_, rungs)| rungs.is_empty()) {
@@ -186,7 +186,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Opens the GPU, and the `second` one after it if that is wanted. Where that is in vain, the reason is kept.
+    /// Opens the GPU and, if a `second` one is needed, the next one too, unless they are open already. Keeps the reason of a failure.
     fn open(&mut self, second: bool) {
         let ordinal = self.command.gpu;
         if self.first.is_none() {
@@ -194,7 +194,7 @@ impl Stage<'_> {
         }
         if second && self.second.is_none() {
             self.second = Some(open(ordinal.saturating_add(1), &self.scene));
-            // The one opened last is the thread's; a failing bind shows in the next rung.
+            // The GPU opened last has become the thread's current one. If binding the first fails, the next rung will show it.
             let _ = self.first.as_ref().and_then(|found| found.as_ref().ok()).map(Gpu::bind);
         }
     }

@@ -1,7 +1,7 @@
 //! What this machine's buses and devices can do in a batch: `histeqd bench lanes`.
 //!
-//! Pictures are made once in pinned slots and sent round and round through real worker processes and their lanes, so what is
-//! measured is upload, kernels and download as a batch has them, without files and codecs.
+//! Pictures are made once in pinned slots and sent repeatedly through real worker processes and their lanes. This measures upload,
+//! kernels and download as in a batch, without files and codecs.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,32 +20,32 @@ use crate::slot::{Memory, SlotId};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{Unit, WorkerArgs};
 
-/// What goes round.
+/// The work that is sent through the workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// The pictures.
+    /// The layout of the pictures.
     pub layout: Layout,
-    /// What is done with them.
+    /// What the lanes do with them.
     pub order: Order,
-    /// How many pictures a worker has at once.
+    /// The number of pictures that a worker has at a time.
     pub slots: u32,
-    /// How long it is measured.
+    /// How long to measure.
     pub time: Duration,
 }
 
-/// What came out.
+/// The measured throughput.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Rate {
-    /// Pictures a second, all workers together.
+    /// Pictures per second, all workers together.
     pub pictures: f64,
-    /// Bytes a second from host memory to the devices, and as many back.
+    /// Bytes of pixels per second from host memory to the devices and, if pictures are equalized, as many back.
     pub bytes: f64,
 }
 
-/// What `histeqd bench lanes` prints.
+/// Runs `histeqd bench lanes` and returns what it prints.
 ///
 /// # Errors
-/// When the command makes no sense, or as [`lanes`].
+/// When the command is invalid, and those of [`lanes`].
 pub fn report(command: &LanesCommand) -> Result<String, Error> {
     let (layout, lanes_each) = (layout(command)?, command.lanes);
     let units: Vec<Unit> = match command.cpu_workers {
@@ -70,7 +70,7 @@ fn layout(command: &LanesCommand) -> Result<Layout, Error> {
     Ok(Layout { width, height, pixel, depth })
 }
 
-/// Sends pictures through the workers, all at the same time, and measures how many come back.
+/// Sends pictures through all workers at the same time, and measures how many come back.
 ///
 /// # Errors
 /// When a worker cannot be started or fails.
@@ -89,7 +89,7 @@ pub fn lanes(workers: &[WorkerArgs], load: &Load) -> Result<Rate, Error> {
     Ok(Rate { pictures, bytes: pictures * load.layout.bytes() as f64 })
 }
 
-/// Pictures a second through one worker.
+/// Returns the pictures per second through one worker.
 fn measure(args: &WorkerArgs, load: &Load, start: &Barrier) -> io::Result<f64> {
     let begun = Worker::start(args, load);
     start.wait();
@@ -102,7 +102,7 @@ fn measure(args: &WorkerArgs, load: &Load, start: &Barrier) -> io::Result<f64> {
 struct Worker {
     child: std::process::Child,
     channel: Channel,
-    /// Kept, so that the pages stay.
+    /// Kept so that the pages stay allocated.
     _slots: HashMap<SlotId, Memory>,
 }
 
@@ -122,7 +122,7 @@ impl Worker {
             slots.insert(slot, memory);
         }
         let worker = Self { child, channel, _slots: slots };
-        // The first round maps, pins and allocates.
+        // The first round warms up: it maps, pins and allocates.
         (0..load.slots).try_for_each(|slot| worker.give(slot, load))?;
         (0..load.slots).try_for_each(|_| worker.take().map(drop))?;
         Ok(worker)
@@ -156,7 +156,7 @@ impl Worker {
 
     fn end(mut self) {
         self.channel.shut_down();
-        // Nothing of value is in it any more.
+        // The worker holds nothing worth waiting for, so failures do not matter.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -176,7 +176,7 @@ fn unexpected(message: FromWorker) -> io::Error {
     }
 }
 
-/// Noise over a ramp: a histogram that is neither flat nor narrow, and different in every slot.
+/// Fills a slot with noise over a ramp, so that its histogram is neither flat nor narrow, and differs from slot to slot.
 fn fill(bytes: &mut [u8], seed: u32) {
     let mut state = u64::from(seed) + 1;
     for (at, byte) in bytes.iter_mut().enumerate() {

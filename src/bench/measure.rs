@@ -1,4 +1,4 @@
-//! How a rung is measured and judged.
+//! How a rung is measured, and how its result is checked.
 
 use std::io;
 use std::time::Instant;
@@ -6,11 +6,11 @@ use std::time::Instant;
 use crate::worker::cuda::CudaError;
 use crate::worker::{EngineError, Trouble};
 
-/// Rounds of a measurement go on for so many seconds,
+/// Seconds for which a measurement is repeated, within the limits below.
 const SECONDS: f64 = 0.2;
-/// but there are so many at least,
+/// The fewest rounds of a measurement.
 const LEAST_ROUNDS: usize = 5;
-/// and at most.
+/// The most rounds of a measurement.
 const MOST_ROUNDS: usize = 100;
 
 /// Why a rung has no time.
@@ -22,27 +22,27 @@ pub(super) enum RungError {
     /// The device cannot be used.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A lane did not do a picture.
+    /// A lane did not process a picture.
     #[error(transparent)]
     Lane(#[from] Trouble),
-    /// The host has no memory for it.
+    /// The host is out of memory.
     #[error("no memory: {0}")]
     Memory(#[from] io::Error),
-    /// It is fast or slow, but wrong.
+    /// The result is wrong, so its speed does not matter.
     #[error("WRONG: {0}")]
     Wrong(String),
 }
 
-/// How the result of a rung stands to the CPU's.
+/// How the result of a rung compares with the CPU's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// The same, to the last count or byte.
+    /// Identical, in every count or byte.
     Same,
-    /// Not the same, as was to be expected.
+    /// Different, as expected of the method.
     Near {
-        /// Levels by which the worst pixel is off.
+        /// The difference of the worst pixel, in levels.
         largest: u8,
-        /// The part of all pixels that is off.
+        /// The share of the pixels that differ, from 0 to 1.
         share: f64,
     },
 }
@@ -50,18 +50,18 @@ pub(super) enum Verdict {
 /// What was measured of a rung.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
-    /// Seconds that the kernels take for one picture in the memory that they read.
+    /// Seconds that the kernels take for one picture that is already in the memory they read.
     pub(super) kernels: Option<f64>,
     /// Seconds from the picture in host memory to the result in host memory.
     pub(super) whole: Option<f64>,
-    /// The result.
+    /// How the result compares with the CPU's.
     pub(super) verdict: Verdict,
-    /// Bytes moved within [`Measured::kernels`] or else [`Measured::whole`], where they are what is measured.
+    /// Bytes moved in [`Measured::kernels`] seconds or, without those, in [`Measured::whole`]; for rungs that measure bandwidth.
     pub(super) moved: Option<usize>,
 }
 
 impl Measured {
-    /// A right result, without its times yet.
+    /// Returns a right result, without times.
     pub(super) const fn same() -> Self {
         Self { kernels: None, whole: None, verdict: Verdict::Same, moved: None }
     }
@@ -81,7 +81,7 @@ impl Measured {
 
 pub(super) type Result<T> = std::result::Result<T, RungError>;
 
-/// The median of what so many rounds measure, after one that does not count.
+/// Returns the median of what several rounds measure, after one to warm up.
 pub(super) fn rounds(mut round: impl FnMut() -> Result<f64>) -> Result<f64> {
     round()?;
     let begin = Instant::now();
@@ -95,14 +95,14 @@ pub(super) fn rounds(mut round: impl FnMut() -> Result<f64>) -> Result<f64> {
     Ok(seconds[seconds.len() / 2])
 }
 
-/// Seconds that some work of the host takes.
+/// Returns the seconds that some work takes, by the host's clock.
 pub(super) fn wall(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let begin = Instant::now();
     work()?;
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// Expects the same counts.
+/// Checks that the counts are right.
 pub(super) fn same_counts(counts: &[u32], right: &[u32]) -> Result<Measured> {
     let wrong = counts.iter().zip(right).filter(|(count, right)| count != right).count();
     if counts.len() != right.len() || wrong > 0 {
@@ -111,7 +111,7 @@ pub(super) fn same_counts(counts: &[u32], right: &[u32]) -> Result<Measured> {
     Ok(Measured::same())
 }
 
-/// Expects the same pixels.
+/// Checks that the pixels are right.
 pub(super) fn same_pixels(pixels: &[u8], right: &[u8]) -> Result<Measured> {
     match compare(pixels, right)? {
         Verdict::Same => Ok(Measured::same()),
@@ -122,7 +122,7 @@ pub(super) fn same_pixels(pixels: &[u8], right: &[u8]) -> Result<Measured> {
     }
 }
 
-/// Says how near the pixels are.
+/// Records how close the pixels are to the right ones.
 pub(super) fn near_pixels(pixels: &[u8], right: &[u8]) -> Result<Measured> {
     Ok(Measured { verdict: compare(pixels, right)?, ..Measured::same() })
 }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_median_of_the_rounds_after_the_first_counts() {
-        // A hundred of them after the first: 1, 2, 4 and 5 are there 17 times, 3 and 9 are there 16 times.
+        // Of the hundred rounds after the first, 1, 2, 4 and 5 come up 17 times each, 3 and 9 come up 16 times.
         let mut times = [9.0, 5.0, 1.0, 4.0, 2.0, 3.0].into_iter().cycle();
         let mut called = 0;
         let median = rounds(|| {

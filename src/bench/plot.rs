@@ -1,4 +1,4 @@
-//! The ladder as bars, on a logarithmic axis: the rungs are thousands of times apart.
+//! The ladder as a bar chart, on a logarithmic axis because times differ by factors of thousands.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -7,7 +7,7 @@ use super::ladder::{Climbed, ClimbedRung, Figures, Outcome};
 use super::table::time;
 use crate::plot::{Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
 
-/// The drawing's width, in units of about a screen's pixel.
+/// The width of the drawing, in units of about one screen pixel.
 const WIDTH: f64 = 900.0;
 /// Height of the title and the legend.
 const HEAD: f64 = 70.0;
@@ -17,20 +17,20 @@ const SECTION: f64 = 34.0;
 const RUNG: f64 = 28.0;
 /// Height of a bar.
 const BAR: f64 = 10.0;
-/// Height of the axis below.
+/// Height of the axis labels at the bottom.
 const FOOT: f64 = 36.0;
-/// Where the bars begin and end; the names are left of them.
+/// Where the bars begin and end; the rungs' names are to the left of them.
 const LEFT: f64 = 250.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const MARGIN: f64 = 24.0;
 
-/// Room right of the longest bar, for its time: as a factor of the time.
+/// Room to the right of the longest bar, for the label with its time: the end of the axis as a multiple of that time.
 const HEADROOM: f64 = 4.0;
 
-/// Characters of a reason that fit beside the names.
+/// The most characters of a reason that fit beside the names.
 const REASON_FITS: usize = 90;
 
-/// Which of its two times a bar shows.
+/// The kind of time that a bar shows.
 #[derive(Clone, Copy)]
 enum Kind {
     Kernels,
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// What is to be drawn.
+/// The ladder to draw.
 pub(super) struct Bars<'a> {
     climbed: &'a Climbed,
     /// Seconds at the left and at the right end of the axis.
@@ -87,7 +87,7 @@ impl<'a> Bars<'a> {
     }
 
     fn decades(&self) -> impl Iterator<Item = f64> + '_ {
-        // The exponents are whole, so that labels are "1.00 ms" and not what a product leaves of it.
+        // Each power is computed from its integer exponent, so that labels are round, without the error of repeated multiplication.
         let first = self.from.log10().round() as i32;
         (first..).map(|exponent| 10_f64.powi(exponent)).take_while(|&seconds| seconds < self.to)
     }
@@ -134,7 +134,7 @@ impl<'a> Bars<'a> {
     fn draw_bars<B: DrawingBackend>(&self, page: &Page<'_, B>, figures: &Figures, y: f64) -> Drawn<B> {
         let known: Vec<_> =
             Kind::ALL.into_iter().filter_map(|kind| Some((kind, kind.of(figures)?))).collect();
-        // A bar that is alone stands in the middle.
+        // A single bar is centred.
         let mut y = if known.len() == 1 { y + BAR / 2.0 } else { y };
         for (kind, seconds) in known {
             let end = self.x(seconds);
@@ -182,7 +182,7 @@ fn times(rung: &ClimbedRung) -> impl Iterator<Item = f64> {
     Kind::ALL.into_iter().filter_map(move |kind| kind.of(figures?))
 }
 
-/// A power of ten, in seconds.
+/// Formats a power of ten, in seconds.
 fn decade(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 0.9e-3 => format!("{:.0} µs", seconds * 1e6),
@@ -202,7 +202,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// How many filled shapes of a colour there are.
+    /// Returns the number of filled shapes of a colour.
     fn shapes(svg: &str, RGBColor(r, g, b): RGBColor) -> usize {
         svg.matches(&format!("fill=\"#{r:02X}{g:02X}{b:02X}\"")).count()
     }

@@ -1,4 +1,4 @@
-//! The ladder: its sections and rungs, in the order in which the field climbed it.
+//! The ladder: its sections and rungs, roughly in the order in which these methods were developed.
 
 mod apply;
 mod ceilings;
@@ -13,7 +13,7 @@ use super::gpu::Gpu;
 use super::measure::{Measured, Result};
 use super::scene::Scene;
 
-/// Rungs that do the same.
+/// A section of the ladder: rungs that compute the same thing.
 pub(super) struct Section {
     pub(super) title: &'static str,
     /// What all of its rungs do.
@@ -21,15 +21,15 @@ pub(super) struct Section {
     pub(super) rungs: &'static [Rung],
 }
 
-/// One way of doing it.
+/// A rung: one way of computing what its section is about.
 pub(super) struct Rung {
     pub(super) name: &'static str,
-    /// What it is, in a sentence.
+    /// What the rung does, in a sentence.
     pub(super) shows: &'static str,
     pub(super) run: Run,
 }
 
-/// On what a rung runs.
+/// What a rung runs on, and the function that measures it.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
     Cpu(fn(&Scene) -> Result<Measured>),
@@ -41,7 +41,7 @@ const fn rung(name: &'static str, run: Run, shows: &'static str) -> Rung {
     Rung { name, shows, run }
 }
 
-/// All of it.
+/// All sections of the ladder.
 pub(super) const LADDER: &[Section] = &[
     Section {
         title: "Ceilings",

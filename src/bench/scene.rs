@@ -1,4 +1,4 @@
-//! What all rungs do: one picture, gray and in colour, and what the CPU makes of it.
+//! What all rungs work on: one picture, gray and in colour, and the CPU's results for it.
 
 use crate::equalize::clahe::Geometry;
 use crate::equalize::colour::Plane;
@@ -6,13 +6,13 @@ use crate::equalize::histogram::{Counted, of_plane};
 use crate::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize, lut};
 use crate::picture::{Depth, Layout, Pixel};
 
-/// The CLAHE of the ladder: OpenCV's defaults but for a usual clip limit.
+/// The settings of CLAHE: OpenCV's defaults, except for a more usual clip limit.
 pub(super) const CLAHE: Clahe = Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 8, y: 8 } };
 
-/// Sides of the picture are multiples of this, so that tiles and halves come out even.
+/// Width and height of the picture are multiples of this, so that it divides evenly into tiles and halves.
 pub(super) const GRAIN: u32 = 16;
 
-/// The picture and its right results.
+/// The picture and its expected results.
 pub(super) struct Scene {
     pub(super) layout: Layout,
     pub(super) gray: Vec<u8>,
@@ -22,14 +22,14 @@ pub(super) struct Scene {
     pub(super) lut: Vec<u32>,
     pub(super) equalized: Vec<u8>,
     pub(super) clahe: Vec<u8>,
-    /// The same in colour: red, green and blue differ from gray by their brightness and noise.
+    /// The picture in colour: its red, green and blue differ from gray in brightness and noise.
     pub(super) colour: Vec<u8>,
     /// 256 counts of red, then of green, then of blue.
     pub(super) colour_counts: Vec<u32>,
 }
 
 impl Scene {
-    /// A picture of that size, of multiples of [`GRAIN`].
+    /// Makes a picture whose width and height are multiples of [`GRAIN`], and computes its results.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
         let colour_layout = Layout { pixel: Pixel::Rgb, ..layout };
@@ -69,7 +69,8 @@ fn words(counts: &[u64]) -> Vec<u32> {
     counts.iter().map(|&count| u32::try_from(count).expect("fewer pixels than 2^32")).collect()
 }
 
-/// Noise over a slow slope across and down: neighbours are near each other as in a photograph, and no level is rare.
+/// Paints noise over a gentle slope across and down: as in a photograph, neighbouring pixels have similar levels, and the histogram is
+/// broad.
 fn paint(layout: &Layout, channels: u32) -> Vec<u8> {
     let mut state = 2026_u64;
     let mut bytes = Vec::with_capacity(layout.pixels() as usize * channels as usize);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::ladder::{Climbed, ClimbedRung, Figures, Outcome};
 
-/// One line a rung, section by section; with a sentence below each if they are to be explained.
+/// Renders one line per rung, section by section, with a sentence of explanation below each if `explain` is set.
 pub(super) fn render(climbed: &Climbed, explain: bool) -> String {
     let mut text = head(climbed);
     let names = climbed.sections.iter().flat_map(|section| &section.rungs);
@@ -49,7 +49,7 @@ fn head(climbed: &Climbed) -> String {
     text
 }
 
-/// What became of a rung, its name filled up to `width`, in a picture of so many pixels.
+/// Renders the outcome of a rung for a picture of `pixels` pixels, with its name padded to `width`.
 pub(super) fn row(rung: &ClimbedRung, width: usize, pixels: f64) -> String {
     let name = rung.name;
     match &rung.outcome {
@@ -78,7 +78,7 @@ fn result(figures: &Figures) -> String {
     }
 }
 
-/// A time in milliseconds or microseconds.
+/// Formats a time in milliseconds or microseconds.
 pub(super) fn time(seconds: f64) -> String {
     if seconds < 1e-3 {
         format!("{} µs", digits(seconds * 1e6))
@@ -87,7 +87,7 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// Three digits, unless there are more before the point.
+/// Formats a number with three digits, including a leading zero, or more if its integer part has more.
 fn digits(value: f64) -> String {
     let before = if value >= 1.0 { value.log10().floor() as usize + 1 } else { 1 };
     format!("{value:.*}", 3_usize.saturating_sub(before))
@@ -114,7 +114,7 @@ pub(super) mod tests {
         ClimbedRung { name, shows: "It is shown.", outcome }
     }
 
-    /// One of each kind of outcome, for a picture of 2 megapixels.
+    /// Returns made-up results with every kind of outcome, for a picture of 2 megapixels.
     pub(in crate::bench) fn made_up() -> Climbed {
         let ceiling = Figures { bytes_per_second: Some(55.4e9), ..figures(None, Some(36e-6)) };
         let near = Figures {

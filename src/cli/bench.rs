@@ -40,14 +40,14 @@ pub struct BenchCommand {
     pub ladder: LadderCommand,
 }
 
-/// What can be measured other than the ladder.
+/// What `histeqd bench` can measure besides the ladder.
 #[derive(Debug, Subcommand)]
 pub enum BenchPart {
     /// Send pictures through real worker processes and their lanes, without files and codecs
     Lanes(LanesCommand),
 }
 
-/// What is measured for the ladder, and how it is shown.
+/// What the ladder measures, and how the results are shown.
 #[derive(Debug, Args)]
 pub struct LadderCommand {
     /// The GPU to measure, by number; the rung for two takes the next one too

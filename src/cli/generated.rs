@@ -1,4 +1,4 @@
-//! What is made of the definition of the command line: what completes it in shells, and the manual pages.
+//! What is generated from the definition of the command line: shell completions and manual pages.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,9 @@ use super::Cli;
 use crate::error::Error;
 use crate::paths::Shown;
 
-/// The program.
 const NAME: &str = "histeqd";
 
-/// What `histeqd completions` is asked.
+/// The arguments of `histeqd completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsCommand {
     /// The shell
@@ -23,7 +22,7 @@ pub struct CompletionsCommand {
     pub shell: Shell,
 }
 
-/// What `histeqd man` is asked.
+/// The arguments of `histeqd man`.
 #[derive(Debug, Args)]
 pub struct ManCommand {
     /// The folder that receives the pages; it is made if need be
@@ -31,10 +30,10 @@ pub struct ManCommand {
     pub folder: PathBuf,
 }
 
-/// The script that completes the command line in a shell.
+/// Returns the script that completes the command line in a shell.
 pub fn completions(command: &CompletionsCommand) -> String {
     let all = Cli::command();
-    // Without those that are hidden, which the scripts would show.
+    // Without the hidden subcommands, which the scripts would offer.
     let mut shown = Command::new(NAME)
         .version(env!("CARGO_PKG_VERSION"))
         .args(all.get_arguments().cloned())
@@ -44,10 +43,10 @@ pub fn completions(command: &CompletionsCommand) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Writes the manual pages, one a command.
+/// Writes the manual pages, one per command.
 ///
 /// # Errors
-/// When the folder cannot be made, or a page not be written.
+/// If the folder cannot be created, or a page cannot be written.
 pub fn write_manual(command: &ManCommand) -> Result<(), Error> {
     let folder = &command.folder;
     let mut all = Cli::command().disable_help_subcommand(true);
@@ -62,7 +61,7 @@ fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
     let page = Man::new(command.clone());
     let mut text = Vec::new();
     page.render(&mut text)?;
-    // The examples and tables below the help have their lines already.
+    // The examples and tables after the help are broken into lines already, which `.nf` keeps.
     let text = String::from_utf8_lossy(&text).replace(".SH EXTRA\n", ".SH NOTES\n.nf\n.in 1\n");
     fs::write(folder.join(page.get_filename()), text)
 }

@@ -183,10 +183,10 @@ pub struct HistogramCommand {
 }
 
 impl HistogramCommand {
-    /// Reads the configuration file and resolves everything.
+    /// Reads the configuration file and resolves all settings.
     ///
     /// # Errors
-    /// When the command line or the file makes no sense.
+    /// If the command line or the configuration file cannot be used.
     pub fn resolve(self) -> Result<(Settings, Request), Error> {
         self.check_plot()?;
         let flags = self.written();
@@ -213,13 +213,13 @@ impl HistogramCommand {
                 "--split-channels needs --color per-channel where it equalizes".to_owned(),
             ));
         }
-        // Samples are counted as they are, a JPEG's too: as RGB, not in its own planes.
+        // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
         settings.target.per_channel = true;
         settings.target.format = None;
         Ok((settings, request))
     }
 
-    /// A name without a place for the picture's is enough for one picture only.
+    /// Checks that the plot's name has a `{}` for the picture's path if there may be several pictures.
     fn check_plot(&self) -> Result<(), Error> {
         let several = self.inputs.len() > 1 || self.inputs.iter().any(|input| input.is_dir());
         match &self.plot {
@@ -247,7 +247,7 @@ impl HistogramCommand {
             threads: self.threads,
             memory: self.memory,
             devices: self.devices.clone(),
-            // What is counted is the processor's, as RGB.
+            // Pictures are counted as the RGB that the CPU decodes.
             jpeg: Some(JpegChoice::Cpu),
             device_timeout: self.device_timeout,
             ..Written::default()

@@ -1,6 +1,6 @@
-//! Windows bitmaps, decoded by the `image` crate: every depth, bit fields, run lengths, alpha. Palettes become RGB, or gray if all their
-//! colours are. Written: 8-bit gray (a palette of grays), 24-bit RGB and 32-bit RGBA, not compressed. An ICC profile is kept; a bitmap
-//! that names a profile in another file is refused.
+//! Windows bitmaps, decoded by the `image` crate: every depth, bit fields, run-length encoding, alpha. Palettes become RGB, or gray if all
+//! their colours are gray. Output is uncompressed: 8-bit gray (with a palette of grays), 24-bit RGB or 32-bit RGBA. An ICC profile is kept;
+//! a bitmap that refers to a profile in another file is refused.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -14,18 +14,17 @@ use super::metadata::{Metadata, Resolution};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use crate::picture::{Depth, Layout, Pixel};
 
-/// Pixels a metre that are written when the source says nothing: 72 a inch.
+/// Pixels per metre that are written when the source states none: 72 per inch.
 const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];
 
 const FILE_HEADER: usize = 14;
 
-/// The lengths of the headers that are written: BITMAPINFOHEADER; BITMAPV4HEADER, the first with a mask for alpha;
-/// BITMAPV5HEADER, the first with a profile.
+/// The lengths of the headers that are written: BITMAPINFOHEADER; BITMAPV4HEADER, with a mask for alpha; BITMAPV5HEADER, with a profile.
 const INFO: usize = 40;
 const V4: usize = 108;
 const V5: usize = 124;
 
-/// Values of a header's colour space: a profile that is in the file, one that is not, and none.
+/// Values of a header's colour space: a profile in the file, a profile in another file, and sRGB without a profile.
 const EMBEDDED: &[u8; 4] = b"DEBM";
 const LINKED: &[u8; 4] = b"KNIL";
 const SRGB: &[u8; 4] = b"BGRs";
@@ -33,7 +32,7 @@ const SRGB: &[u8; 4] = b"BGRs";
 /// What is remembered of a bitmap for writing it back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Native {
-    /// Pixels a metre in x and y, as in the file.
+    /// Pixels per metre in x and y, as in the file.
     density: Option<[u8; 8]>,
 }
 
@@ -53,7 +52,7 @@ impl std::fmt::Debug for Source<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the headers of a whole file.
+    /// Reads the headers; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let decoder = BmpDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
         let icc = profile(bytes)?;
@@ -89,7 +88,7 @@ impl<'a> Source<'a> {
         self.layout
     }
 
-    /// Whether the colours are a palette of grays, so that the picture should become one.
+    /// Whether the colours are a palette of grays, so that the picture should become gray.
     pub(super) fn is_gray(&self) -> bool {
         self.gray
     }
@@ -148,7 +147,7 @@ pub(super) fn encode(
             resolution.map(|resolution| bytemuck::cast(resolution.metres().map(u32::to_le_bytes)))
         }
     };
-    // Gray is written as a palette of RGB, so a profile has to be for that.
+    // Gray is written with a palette of RGB colours, so the profile has to be one for RGB.
     let icc = decoded.metadata.icc_for(Pixel::Rgb).unwrap_or_default();
     let pixels = stride as u64 * rows as u64;
     let header = headers(&layout, bytes, pixels, density.unwrap_or(DEFAULT_DENSITY), icc.len())?;
@@ -169,8 +168,8 @@ fn word(header: &mut Vec<u8>, value: u32) {
     header.extend(value.to_le_bytes());
 }
 
-/// The file header, the bitmap header and what belongs to it: a gray palette, or the masks of the channels. `bytes` are a pixel's,
-/// `pixels` the bytes of all; a profile of `profile` bytes follows these.
+/// Returns the file header, the bitmap header and what belongs to it: a gray palette, or the masks of the channels. `bytes` is the size of
+/// a pixel, `pixels` that of all pixels; a profile of `profile` bytes follows them.
 fn headers(
     layout: &Layout,
     bytes: usize,
@@ -222,7 +221,7 @@ fn headers(
     Ok(header)
 }
 
-/// Puts a row in the order of the file: blue, green, red, alpha.
+/// Arranges a row in the file's order: blue, green, red, alpha.
 fn arrange(row: &[u8], pixel: Pixel, into: &mut [u8]) {
     match pixel {
         Pixel::Gray => into[..row.len()].copy_from_slice(row),
@@ -257,7 +256,7 @@ fn decode_error(error: ImageError) -> CodecError {
             };
             CodecError::unsupported(format!("this kind of BMP ({what})"), "convert it to PNG first")
         }
-        // What is wrong, without the library's words before it.
+        // Only the cause, without the words that the library puts before it.
         other => malformed(other.source().map_or_else(|| other.to_string(), ToString::to_string)),
     }
 }

@@ -1,7 +1,7 @@
-//! Deflate (RFC 1951) for rows that are filtered or predicted: each block has Huffman codes of its own, and matches where they pay.
-//! What filters leave of a photograph is noise around zero, in which matches other than runs of zeros cost much and gain little (the
-//! idea is fdeflate's, which has one code for all pictures). Graphics and masks get several times shorter by matches. The beginning of
-//! a block tells what the rest of it is.
+//! Deflate (RFC 1951) for rows that are filtered or predicted. Each block has Huffman codes of its own, and matches where they pay off.
+//! What filters leave of a photograph is noise around zero, in which matches other than runs of zeros cost much and gain little (the idea
+//! is fdeflate's, which has one code for all pictures). Graphics and masks get several times smaller with matches. The beginning of a block
+//! tells what the rest of it is like.
 
 use std::ops::Range;
 
@@ -14,39 +14,38 @@ mod matches;
 use codes::Codes;
 use matches::{BIT, Finder, LONGEST_MATCH, Match, Trial};
 
-/// The longest code. Four of them, behind a byte begun, are what [`Bits::push`] can take, and so are a match's two with all that
-/// follows them.
+/// The longest code. Four such codes fit into one [`Bits::push`], and so do the two codes of a match with their extra bits.
 const LONGEST: usize = 12;
-/// The longest code of a code's length.
+/// The longest code in the alphabet of code lengths.
 const LONGEST_OF_LENGTH: usize = 7;
-/// The lengths of matches that have symbols: 257 + n stands for lengths from `LENGTH_BASES[n]` on.
+/// The shortest match length of each length symbol: 257 + n stands for lengths from `LENGTH_BASES[n]` on.
 const LENGTH_BASES: [u16; 29] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195,
     227, 258,
 ];
-/// Literals, the end of the block, and lengths of matches.
+/// The number of symbols for literals, the end of the block, and match lengths.
 const SYMBOLS: usize = 257 + LENGTH_BASES.len();
 const END_OF_BLOCK: usize = 256;
-/// Symbols of distances.
+/// The number of symbols for distances.
 const DISTANCES: usize = 30;
-/// More bytes than a block takes beside the codes of its own.
+/// More bytes than a block takes besides its encoded content.
 const BLOCK_OVERHEAD: usize = 512;
-/// Bytes at the beginning of a block in which matches have to pay.
+/// Bytes at the beginning of a block in which matches have to pay off.
 const SAMPLE: usize = 4 << 10;
-/// Where a byte takes less than this, nearly nothing happens, and matches are quick to find and always pay.
+/// A block whose bytes cost less than this on average is nearly flat: matches are quick to find and always pay off.
 const FLAT: u64 = BIT + BIT / 2;
 
-/// In which blocks matches are searched for.
+/// Which blocks are searched for matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// In flat ones.
+    /// Only nearly flat blocks.
     Flat,
-    /// In those whose beginning matches make shorter by an eighth too.
+    /// Also blocks whose beginning gets shorter by an eighth with matches.
     Matches,
 }
 
 impl Effort {
-    /// How matches are tried in a block with a byte of which costs so much; not at all where there is none.
+    /// Returns how matches are tried in a block in which a byte costs `literal` on average; `None` if they are not.
     fn trial(self, literal: u64) -> Option<Trial> {
         match self {
             _ if literal < FLAT => Some(Trial { bytes: 0, saved: 0 }),
@@ -59,9 +58,9 @@ impl Effort {
 /// Compresses a stream block by block.
 pub(super) struct Deflater {
     effort: Effort,
-    /// Bits that do not yet make a byte, the first one lowest.
+    /// Bits that do not fill a byte yet, the first one lowest.
     pending: u64,
-    /// How many; fewer than 8 between blocks.
+    /// The number of pending bits; fewer than 8 between blocks.
     count: u32,
     tally: Tally,
     finder: Finder,
@@ -72,8 +71,8 @@ impl Deflater {
         Self { effort, pending: 0, count: 0, tally: Tally::new(256), finder: Finder::default() }
     }
 
-    /// Compresses `data` in blocks of `length` bytes, the `last` ones of their stream or not. What was compressed before does not tell
-    /// in it.
+    /// Compresses `data` in blocks of `length` bytes; `last` tells whether the stream ends with them. What was compressed before has no
+    /// influence on the result.
     pub(super) fn blocks(&mut self, data: &[u8], length: usize, last: bool, out: &mut Output) {
         self.finder.clear();
         for start in (0..data.len()).step_by(length) {
@@ -82,7 +81,7 @@ impl Deflater {
         }
     }
 
-    /// Compresses a block of `data`, the `last` one of its stream or not.
+    /// Compresses a block of `data`; `last` tells whether the stream ends with it.
     fn block(&mut self, data: &[u8], range: Range<usize>, last: bool, out: &mut Output) {
         let block = &data[range.clone()];
         self.tally.clear();
@@ -98,8 +97,8 @@ impl Deflater {
             symbols: Codes::new(&frequencies, LONGEST),
             distances: Codes::new(&distances, LONGEST),
         };
-        // A byte takes at most 12 bits, a match no more than its bytes would (42 for four or more, 29 for a run of three), and every piece
-        // is stored as a whole word.
+        // A literal takes at most 12 bits, and a match no more than its bytes would as literals: at most 42 bits for four bytes or more, at
+        // most 29 for a run, which has three or more. Each push stores a whole word.
         let room = out.room(block.len() / 2 * 3 + BLOCK_OVERHEAD);
         let mut bits = Bits { out: room, at: 0, pending: self.pending, count: self.count };
         codes.write(last, &mut bits);
@@ -112,7 +111,7 @@ impl Deflater {
         out.advance(written);
     }
 
-    /// Has what comes next begin at a byte: behind an empty stored block, if need be.
+    /// Makes the next data begin on a byte boundary, behind an empty stored block if need be.
     pub(super) fn end_byte(&mut self, out: &mut Output) {
         if self.count > 0 {
             const STORED: u64 = 0;
@@ -120,7 +119,7 @@ impl Deflater {
             let mut bits = Bits { out: room, at: 0, pending: self.pending, count: self.count };
             bits.push(STORED << 1, 3);
             bits.end_byte();
-            // Its length, and that again with all bits turned.
+            // The length 0, and its complement.
             bits.push(0xffff_0000, 32);
             let written = bits.at;
             out.advance(written);
@@ -129,23 +128,24 @@ impl Deflater {
     }
 }
 
-/// What a byte costs on average where each costs what its share says.
+/// Returns the average cost of a byte as a literal, in units of 1/[`BIT`] of a bit: what the frequencies of bytes suggest, but at least a
+/// bit for each.
 fn literal_cost(counts: &[u64], bytes: usize) -> u64 {
     let all = log(bytes as u64);
     let of = |&count: &u64| if count == 0 { 0 } else { count * (all - log(count)).max(BIT) };
     counts.iter().map(of).sum::<u64>() / bytes as u64
 }
 
-/// The logarithm to base 2 of a number above 0, in fractions of a bit; between powers of 2 on straight lines.
+/// Returns the base-2 logarithm of a number above 0, in units of 1/[`BIT`], interpolated linearly between powers of 2.
 fn log(number: u64) -> u64 {
     let whole = number.ilog2();
     u64::from(whole) * BIT + ((u128::from(number) * u128::from(BIT)) >> whole) as u64 - BIT
 }
 
-/// How often each symbol and each distance's symbol occurs in a block of bytes that occur so often.
+/// Counts how often each symbol and each distance symbol occurs in a block whose bytes occur `counts` times.
 fn frequencies(block: &[u8], matches: &[Match], counts: &[u64]) -> ([u32; SYMBOLS], [u32; DISTANCES]) {
     let (mut frequencies, mut distances) = ([0; SYMBOLS], [0; DISTANCES]);
-    // In two tables, so that a byte need not wait for the one before, which may be the same.
+    // Two tables, so that a byte does not have to wait for the one before, which may be the same.
     let mut covered = [[0_u32; 256]; 2];
     let mut at = 0;
     for found in matches {
@@ -167,12 +167,12 @@ fn frequencies(block: &[u8], matches: &[Match], counts: &[u64]) -> ([u32; SYMBOL
         *frequency = count as u32 - covered[0][byte] - covered[1][byte];
     }
     frequencies[END_OF_BLOCK] = 1;
-    // A complete code has two symbols at least.
+    // A complete code has at least two symbols.
     distances[..2].iter_mut().for_each(|frequency| *frequency = (*frequency).max(1));
     (frequencies, distances)
 }
 
-/// Bits on their way into `out`, whose end is far enough off.
+/// Writes bits to `out`, which must have room for a whole word each time.
 struct Bits<'a> {
     out: &'a mut [u8],
     at: usize,
@@ -181,7 +181,7 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    /// Appends the lowest `count` bits, the rest being 0; at most 56.
+    /// Appends the lowest `count` bits of `bits`, the others being 0; at most 56.
     #[inline(always)]
     fn push(&mut self, bits: u64, count: u32) {
         self.pending |= bits << self.count;
@@ -193,10 +193,10 @@ impl Bits<'_> {
         self.count %= 8;
     }
 
-    /// Appends bits and their numbers, at most 56 in all.
+    /// Appends four groups of bits, each with its count; at most 56 in all.
     #[inline(always)]
     fn push_four(&mut self, [a, b, c, d]: [(u64, u32); 4]) {
-        // In pairs, which need not wait for each other.
+        // Combined in pairs, which do not have to wait for each other.
         let both = |(low, low_bits): (u64, u32), (high, high_bits): (u64, u32)| {
             (low | high << low_bits, low_bits + high_bits)
         };
@@ -204,25 +204,25 @@ impl Bits<'_> {
         self.push(bits, count);
     }
 
-    /// The same bits, to be gone on with.
+    /// Returns a copy that continues writing to the same output.
     fn reborrow(&mut self) -> Bits<'_> {
         Bits { out: self.out, at: self.at, pending: self.pending, count: self.count }
     }
 
-    /// Fills the byte that is begun.
+    /// Fills up the byte that was begun.
     fn end_byte(&mut self) {
         self.push(0, (8 - self.count) % 8);
     }
 }
 
-/// The symbol of a length or of a distance, and what follows it.
+/// The symbol of a length or of a distance, and the extra bits that follow it.
 struct Symbol {
     symbol: usize,
     extra: u64,
     extra_bits: u32,
 }
 
-/// By match length: which of [`LENGTH_BASES`] it belongs to.
+/// By match length: the index of its base in [`LENGTH_BASES`].
 const LENGTH_NUMBERS: [u8; LONGEST_MATCH + 1] = {
     let (mut numbers, mut length, mut number) = ([0; LONGEST_MATCH + 1], 3, 0);
     while length <= LONGEST_MATCH {
@@ -246,20 +246,20 @@ fn distance_symbol(distance: u16) -> Symbol {
     if before < 4 {
         return Symbol { symbol: before as usize, extra: 0, extra_bits: 0 };
     }
-    // The highest bit but one is the symbol's, those below follow it.
+    // The symbol holds the two highest bits; those below follow it.
     let extra_bits = before.ilog2() - 1;
     let extra = u64::from(before) & ((1 << extra_bits) - 1);
     Symbol { symbol: (2 * extra_bits + (before >> extra_bits)) as usize, extra, extra_bits }
 }
 
-/// The codes of a block.
+/// The Huffman codes of a block.
 struct BlockCodes {
     symbols: Codes<SYMBOLS>,
     distances: Codes<DISTANCES>,
 }
 
 impl BlockCodes {
-    /// The head of a block: its kind, and the lengths of its codes.
+    /// Writes the head of a block: its type, and the lengths of its codes.
     fn write(&self, last: bool, bits: &mut Bits<'_>) {
         const DYNAMIC: u64 = 2;
         bits.push(u64::from(last) | DYNAMIC << 1, 3);
@@ -279,7 +279,7 @@ impl BlockCodes {
         }
     }
 
-    /// What a block is of, and its end.
+    /// Writes the content of a block, and its end.
     fn write_content(&self, block: &[u8], matches: &[Match], bits: &mut Bits<'_>) {
         let mut at = 0;
         for found in matches {
@@ -302,17 +302,17 @@ impl BlockCodes {
     fn write_literals(&self, data: &[u8], bits: &mut Bits<'_>) {
         let code = |byte: u8| self.symbols.of(byte.into());
         let (fours, rest) = data.as_chunks::<4>();
-        // In a copy of its own, which no store into the output can concern.
+        // In a local copy, which no store to the output can alias.
         let mut own = bits.reborrow();
         fours.iter().for_each(|four| own.push_four(four.map(code)));
-        // As many as there are, without asking how many.
+        // The remaining bytes. Missing ones add no bits, so their number does not matter.
         let code = |at: usize| rest.get(at).map_or((0, 0), |&byte| code(byte));
         own.push_four([code(0), code(1), code(2), (0, 0)]);
         (bits.at, bits.pending, bits.count) = (own.at, own.pending, own.count);
     }
 }
 
-/// Lengths of codes as symbols of their own (section 3.2.7), some of which stand for several zeros.
+/// Returns code lengths as symbols (section 3.2.7), some of which stand for several zeros.
 fn pack(lengths: &[u8]) -> Vec<Symbol> {
     let zeros = |count: usize| match count {
         ..11 => Symbol { symbol: 17, extra: count as u64 - 3, extra_bits: 3 },
@@ -340,8 +340,8 @@ mod tests {
 
     const EFFORTS: [Effort; 2] = [Effort::Flat, Effort::Matches];
 
-    /// Compresses pieces in blocks, has them decompressed by another's hand, and says to how many bytes; `each_ends` says whether each
-    /// piece ends with a byte.
+    /// Compresses pieces in blocks, checks that another implementation decompresses them, and returns their compressed size; `each_ends`
+    /// tells whether each piece ends on a byte boundary.
     fn comes_back(pieces: &[&[u8]], effort: Effort, block: usize, each_ends: bool) -> usize {
         let (mut deflater, mut out) = (Deflater::new(effort), Output::default());
         for (number, piece) in pieces.iter().enumerate() {
@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    /// To how many bytes data are compressed.
+    /// Returns the compressed size of data.
     fn size(data: &[u8], effort: Effort) -> usize {
         comes_back(&[data], effort, 128 << 10, false)
     }
@@ -406,7 +406,7 @@ mod tests {
             (0..length).for_each(|_| data.push(data[data.len() - distance]));
             data.extend(noise(length % 5, length as u32));
         }
-        // As far back as can be, and one further.
+        // As far back as possible, and one byte further.
         for distance in [WINDOW, WINDOW + 1, 1, 2, 3] {
             (0..40_000).for_each(|_| data.push(data[data.len() - distance]));
         }
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn likely_bytes_take_few_bits() {
         let data: Vec<u8> = noise(80_000, 1).into_iter().map(|byte| byte & 3).collect();
-        // Two bits for three of the four, three for the fourth, which shares a prefix with the end of the block.
+        // Two bits for three of the four values, three for the fourth, which shares a prefix with the end of the block.
         let length = size(&data, Effort::Flat);
         assert!((22_400..22_900).contains(&length), "{length} bytes for 180,000 bits");
     }
@@ -442,7 +442,7 @@ mod tests {
     fn what_is_repeated_gets_as_short_as_by_zlib() {
         let rows = noise(1000, 1).repeat(260);
         let masks = [vec![0; 700], vec![255], vec![0; 299], vec![1]].concat().repeat(200);
-        // Beside noise in the middle nearly nothing, but that repeated.
+        // Hardly anything but repetitions, around noise in the middle.
         let pattern = [vec![0; 90], noise(10, 1)].concat().repeat(1200);
         let island = [&pattern[..], &noise(SAMPLE, 2), &pattern[..]].concat();
         for data in [rows, masks, island] {

@@ -2,10 +2,10 @@
 
 use super::Format;
 
-/// Why a picture could not be read or written, in words for the person whose picture it is. The path is added by whoever knows it.
+/// Why a picture could not be read or written, in words for the user. The caller adds the path.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
-    /// The content is of no kind that is read here.
+    /// The content is in none of the supported formats.
     #[error("not a picture: its content is none of PNG, JPEG, TIFF, PNM, BMP or WebP")]
     NotAPicture,
     /// The file is empty.
@@ -14,12 +14,12 @@ pub enum CodecError {
     /// The file is damaged, cut short, or breaks the rules of its format.
     #[error("damaged {format}: {reason}")]
     Malformed {
-        /// What the file is by its content.
+        /// The format of the file, by its content.
         format: Format,
         /// What is wrong with it.
         reason: String,
     },
-    /// The file is valid, but holds something that could not be written back whole.
+    /// The file is valid, but holds something that could not be written back in full.
     #[error("{what} is not supported; {remedy}")]
     Unsupported {
         /// What is not supported, with its article: "a multi-page TIFF".
@@ -27,7 +27,7 @@ pub enum CodecError {
         /// What the user can do about it.
         remedy: String,
     },
-    /// The picture is over one of the limits.
+    /// The picture exceeds one of the limits.
     #[error("too large: {what} exceeds the limit of {limit}; raise it with {flag}")]
     TooLarge {
         /// What is too large, with its size: "60000x60000 pixels".
@@ -50,18 +50,18 @@ pub enum CodecError {
     /// Reading or writing the file failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The machine could not give the memory.
+    /// Memory could not be allocated.
     #[error("out of memory{}; lower --memory or --threads", .bytes.map_or_else(String::new, |bytes| format!(": {bytes} bytes were not to be had")))]
     OutOfMemory {
-        /// How many bytes were asked for, where that is known.
+        /// How many bytes were asked for, where known.
         bytes: Option<u64>,
     },
-    /// A coding library refused valid pixels: a fault of this program, not of the picture.
+    /// An encoding library refused valid pixels: a fault of this program, not of the picture.
     #[error("encoding {format} failed: {reason}")]
     Encoder {
         /// The output format.
         format: Format,
-        /// What the library said.
+        /// What the library reported.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Which formats there are, and what each can hold.
+//! The file formats, and what each of them can hold.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Format {
     Pnm,
     /// Windows bitmap.
     Bmp,
-    /// WebP; written without loss.
+    /// WebP; always written losslessly.
     WebP,
 }
 
@@ -25,7 +25,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 6] = [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP];
 
-    /// The name as users know it.
+    /// Returns the name that users know.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Png => "PNG",
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// The usual file name extensions in lower case; the first is the one for new files.
+    /// Returns the usual file name extensions in lower case; new files get the first.
     pub const fn extensions(self) -> &'static [&'static str] {
         match self {
             Self::Png => &["png"],
@@ -49,10 +49,10 @@ impl Format {
         }
     }
 
-    /// As many first bytes tell a format.
+    /// How many bytes at the start of a file are enough to detect its format.
     pub const HEAD: usize = 18;
 
-    /// Tells a format by the first bytes of a file, [`Format::HEAD`] or more.
+    /// Detects the format from the first bytes of a file, [`Format::HEAD`] or more.
     pub fn sniff(head: &[u8]) -> Option<Self> {
         match head {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
@@ -60,16 +60,16 @@ impl Format {
             [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Self::Tiff),
             [b'P', kind @ b'1'..=b'7', header @ ..] => is_pnm(*kind, header).then_some(Self::Pnm),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
-            // "BM" alone begins many a text; the size of the header that follows the file header tells a bitmap.
+            // Plain text may begin with "BM" too, so the size of the bitmap header, which follows the file header, must also be plausible.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
             _ => None,
         }
     }
 
-    /// Whether the format can hold pixels of this layout.
+    /// Checks that the format can hold pixels of this layout.
     ///
     /// # Errors
-    /// [`CodecError::CannotRepresent`], with the formats that can.
+    /// [`CodecError::CannotRepresent`], which names formats that can.
     pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
         let refuse = |what: String, others| {
             Err(CodecError::cannot_represent(self, what, format!("use --format {others}")))
@@ -87,22 +87,22 @@ impl Format {
         Ok(())
     }
 
-    /// Whether it has a place for ICC profiles.
+    /// Whether the format has a place for ICC profiles.
     pub(super) const fn has_room_for_profile(self) -> bool {
         !matches!(self, Self::Pnm)
     }
 
-    /// Whether it has a place for XMP, and for EXIF.
+    /// Whether the format has a place for XMP and for EXIF.
     pub(super) const fn has_room_for_xmp(self) -> bool {
         !matches!(self, Self::Pnm | Self::Bmp)
     }
 
-    /// Whether it has a place for the resolution, beside EXIF.
+    /// Whether the format has a place for the resolution besides EXIF.
     pub(super) const fn has_room_for_resolution(self) -> bool {
         !matches!(self, Self::Pnm | Self::WebP)
     }
 
-    /// The most pixels that a row or column can have.
+    /// Returns the largest width and height, in pixels.
     const fn max_side(self) -> u32 {
         match self {
             Self::Jpeg => 65500, // libjpeg's limit, a little below the standard's
@@ -133,7 +133,7 @@ fn is_pnm(kind: u8, header: &[u8]) -> bool {
     true
 }
 
-/// Tells by the first bytes of a file that it is a picture of a format that is not read here, and which.
+/// Returns the name of a picture format that the first bytes of a file belong to, but that is not supported here.
 pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
     match head {
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("a GIF"),

@@ -1,6 +1,6 @@
-//! Image file directories, the tagged structure of TIFF and EXIF (TIFF 6.0, section 2; BigTIFF; EXIF 3.0, section 4.6), read and
-//! written whole. Values are kept as they stand but in little-endian order; the few tags that point to further directories of
-//! metadata are followed, so that these can be moved from one file to another.
+//! Image file directories, the tagged structure of TIFF and EXIF (TIFF 6.0, section 2; BigTIFF; EXIF 3.0, section 4.6), read and written as
+//! a whole. Values are kept as they are, but in little-endian order. The few tags that point to further directories of metadata are
+//! followed, so that these can be moved from one file to another.
 
 use std::io::{self, ErrorKind};
 
@@ -9,13 +9,13 @@ use super::samples::swap_bytes;
 /// Tags whose value is the offset of a directory of metadata: EXIF, GPS and interoperability.
 pub(super) const SUB_DIRECTORIES: [u16; 3] = [34665, 34853, 40965];
 
-/// How deep directories of metadata are nested at most: EXIF in the main one, interoperability in EXIF.
+/// How deep directories of metadata may be nested: EXIF in the main one, interoperability in EXIF.
 const DEPTH: usize = 3;
 
-/// More entries than any file has a use for; keeps damaged ones from costing time.
+/// More entries than any file has a use for; keeps damaged files from costing time.
 const MOST_ENTRIES: u64 = 4096;
 
-/// The frame of a TIFF structure.
+/// The byte order and offset size of a TIFF structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     pub(super) big_endian: bool,
@@ -24,27 +24,27 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// What is written: little-endian.
+    /// The form that is written: little-endian.
     pub(super) const fn written(big: bool) -> Self {
         Self { big_endian: false, big }
     }
 
-    /// Bytes of an offset.
+    /// Returns the size of an offset in bytes.
     const fn offset_bytes(self) -> usize {
         if self.big { 8 } else { 4 }
     }
 
-    /// Bytes of the count of entries that begins a directory.
+    /// Returns the size of a directory's entry count in bytes.
     const fn count_bytes(self) -> usize {
         if self.big { 8 } else { 2 }
     }
 
-    /// Bytes of a directory's entry.
+    /// Returns the size of a directory entry in bytes.
     const fn entry_bytes(self) -> usize {
         4 + 2 * self.offset_bytes()
     }
 
-    /// An unsigned number of up to 8 bytes.
+    /// Reads an unsigned number of up to 8 bytes.
     pub(super) fn number(self, bytes: &[u8]) -> u64 {
         let fold = |n: u64, byte: &u8| n << 8 | u64::from(*byte);
         if self.big_endian { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) }
@@ -72,7 +72,7 @@ struct Place {
     length: usize,
 }
 
-/// Bytes of an element of a type, and of the numbers that it consists of.
+/// Returns the size in bytes of an element of a type, and of each of the numbers that the element consists of.
 fn sizes(kind: u16) -> Option<(usize, usize)> {
     match kind {
         1 | 2 | 6 | 7 => Some((1, 1)),     // BYTE, ASCII, SBYTE, UNDEFINED
@@ -85,12 +85,12 @@ fn sizes(kind: u16) -> Option<(usize, usize)> {
 }
 
 impl Value {
-    /// SHORTs.
+    /// Makes a value of SHORTs.
     pub(super) fn shorts(values: &[u16]) -> Self {
         Self::Data { kind: 3, bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
     }
 
-    /// LONGs, or LONG8s if one of them needs it.
+    /// Makes a value of LONGs, or of LONG8s if a number needs it.
     pub(super) fn longs(values: &[u64]) -> Self {
         if values.iter().all(|&v| u32::try_from(v).is_ok()) {
             Self::Data { kind: 4, bytes: values.iter().flat_map(|&v| (v as u32).to_le_bytes()).collect() }
@@ -99,7 +99,7 @@ impl Value {
         }
     }
 
-    /// The elements as unsigned numbers; `None` for other types.
+    /// Returns the elements as unsigned numbers; `None` for other types.
     pub(super) fn numbers(&self) -> Option<Numbers<'_>> {
         let Self::Data { kind: kind @ (1 | 3 | 4 | 16), bytes } = self else { return None };
         let (size, _) = sizes(*kind)?;
@@ -107,11 +107,11 @@ impl Value {
     }
 }
 
-/// Unsigned numbers, little-endian as they are kept.
+/// Unsigned numbers, in little-endian order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers<'v> {
     bytes: &'v [u8],
-    /// Bytes of one.
+    /// Bytes per number.
     size: usize,
 }
 
@@ -135,22 +135,22 @@ impl Directory {
         self.entries.iter().find_map(|(other, value)| (*other == tag).then_some(value))
     }
 
-    /// The numbers of a tag.
+    /// Returns the numbers of a tag.
     pub(super) fn numbers(&self, tag: u16) -> Option<Numbers<'_>> {
         self.get(tag)?.numbers()
     }
 
-    /// The first number of a tag.
+    /// Returns the first number of a tag.
     pub(super) fn number(&self, tag: u16) -> Option<u64> {
         self.numbers(tag)?.get(0)
     }
 
-    /// The bytes of a tag, whatever its type.
+    /// Returns the bytes of a tag, whatever its type.
     pub(super) fn bytes(&self, tag: u16) -> Option<&[u8]> {
         if let Some(Value::Data { bytes, .. }) = self.get(tag) { Some(bytes) } else { None }
     }
 
-    /// Bytes of all values.
+    /// Returns the total bytes of all values.
     pub(super) fn bytes_of_values(&self) -> u64 {
         let bytes = |value: &Value| match value {
             Value::Data { bytes, .. } => bytes.len() as u64,
@@ -184,15 +184,15 @@ pub(super) fn header(bytes: &[u8]) -> Option<(Form, usize)> {
     }
 }
 
-/// Bytes that are looked at here and there: what is in memory, or a file.
+/// Bytes with random access, in memory or in a file.
 pub(super) trait Bytes {
-    /// How many there are.
+    /// Returns the number of bytes.
     fn length(&self) -> usize;
 
-    /// `length` bytes from `offset` on.
+    /// Returns `length` bytes from `offset` on.
     ///
     /// # Errors
-    /// `UnexpectedEof` where they are not all there; else the system's.
+    /// `UnexpectedEof` if they are not all there; otherwise the system's.
     fn at(&mut self, offset: usize, length: usize) -> io::Result<&[u8]>;
 }
 
@@ -207,30 +207,30 @@ impl Bytes for &[u8] {
     }
 }
 
-/// Reads the directory at an offset; returns it with the offset of the next one, 0 if there is none. Entries that do not fit into the
-/// file or have unknown types are left out.
+/// Reads the directory at an offset; returns it with the offset of the next one, 0 if there is none. Entries that lie outside the file or
+/// have unknown types are left out.
 pub(super) fn read(mut bytes: &[u8], form: Form, offset: usize) -> Option<(Directory, u64)> {
     read_from(&mut bytes, form, offset).ok()
 }
 
-/// [`read`] from wherever the bytes are.
+/// Like [`read`], wherever the bytes are.
 ///
 /// # Errors
-/// The system's, or one of other kinds when there is no directory.
+/// The system's, or one of another kind if there is no valid directory.
 pub(super) fn read_from(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<(Directory, u64)> {
     let length = bytes.length();
     read_nested(bytes, form, offset, DEPTH, &mut Room { values: length, tables: length })
 }
 
-/// The offset of the directory behind the one at `offset`, 0 if there is none.
+/// Returns the offset of the directory that follows the one at `offset`, 0 if there is none.
 ///
 /// # Errors
-/// As [`read_from`].
+/// As for [`read_from`].
 pub(super) fn next(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<u64> {
     Table::read(bytes, form, offset).map(|table| table.next)
 }
 
-/// Bytes that are left for values and for tables: neither overlap, so all of them are no longer than the file.
+/// The bytes that are left for values and for tables. Neither overlap, so the total of each is at most the length of the file.
 struct Room {
     values: usize,
     tables: usize,
@@ -269,7 +269,7 @@ fn read_nested(
     Ok((directory, table.next))
 }
 
-/// A directory as it stands in the file.
+/// The entries of a directory, as in the file.
 struct Table {
     /// Where its entries begin.
     start: usize,
@@ -288,21 +288,22 @@ impl Table {
         let entries = bytes.at(start, count as usize * form.entry_bytes())?.to_vec();
         let next = match bytes.at(start + entries.len(), form.offset_bytes()) {
             Ok(next) => form.number(next),
-            // A file that ends right behind its only directory lacks the offset; readers take that for none.
+            // A file that ends right behind its only directory lacks the offset; readers take that as none.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
             Err(error) => return Err(error),
         };
         Ok(Self { start, bytes: entries, next })
     }
 
-    /// The entries, and where they stand.
+    /// Returns the entries, each with its offset.
     fn entries(&self, form: Form) -> impl Iterator<Item = (usize, &[u8])> {
         let places = (self.start..).step_by(form.entry_bytes());
         places.zip(self.bytes.chunks_exact(form.entry_bytes()))
     }
 }
 
-/// Where the value of an entry that stands at `at` lies in so many bytes: in the entry if there is room, else elsewhere.
+/// Returns where the value of the entry at the offset `at` lies in a file of `bytes` bytes: in the entry if it fits there, else elsewhere.
+/// `None` if it does not lie in the file or has no known type or length.
 fn place_of(entry: &[u8], at: usize, form: Form, bytes: usize) -> Option<Place> {
     let room = form.offset_bytes();
     let (size, _) = sizes(form.number(&entry[2..4]) as u16)?;
@@ -314,7 +315,8 @@ fn place_of(entry: &[u8], at: usize, form: Form, bytes: usize) -> Option<Place> 
     (offset.checked_add(length)? <= bytes).then_some(Place { offset, length })
 }
 
-/// As what kind of value a tag's bytes are to be turned: IPTC's are bytes, also where a writer calls them numbers of four.
+/// Returns the type by which a tag's bytes are put into little-endian order: IPTC data are bytes, even where a writer declares them as
+/// LONGs.
 fn unit_kind(tag: u16, kind: u16) -> u16 {
     const IPTC: u16 = 33723;
     const UNDEFINED: u16 = 7;
@@ -332,7 +334,7 @@ fn little_endian(data: &[u8], kind: u16, form: Form) -> Vec<u8> {
     data
 }
 
-/// Serializes a directory, little-endian, to stand at the file offset `at` (even), with all that belongs to it behind it.
+/// Serializes a directory, little-endian, for the file offset `at` (even), with everything that belongs to it behind it.
 pub(super) fn write(directory: &Directory, big: bool, at: u64) -> Vec<u8> {
     let form = Form::written(big);
     let room = form.offset_bytes();
@@ -417,7 +419,8 @@ mod tests {
     #[test]
     fn values_that_lie_in_each_other_are_refused() {
         let entry = |tag: u8, count: u8| [tag, 1, 1, 0, count, 0, 0, 0, 8, 0, 0, 0];
-        // Two BYTEs of 8 bytes to the end of the file, and of 20.
+        // Two BYTE values at the same offset, of 8 bytes each, which would fit into the file one after the other, and of 20 each, which
+        // would not.
         for (count, fits) in [(8, true), (20, false)] {
             let file = [&[0; 8][..], &[2, 0], &entry(2, count), &entry(3, count)].concat();
             assert_eq!(read(&file, Form::written(false), 8).is_some(), fits, "{count}");

@@ -1,17 +1,17 @@
-//! Reading files into the reused buffer, with the limits in view.
+//! Reading files into the reused buffer, within the limits.
 
 use std::fs::File;
 use std::io::{self, Read};
 
 use super::{CodecError, Limits};
 
-/// How much is read to tell the format; also the longest header that a PNM may have.
+/// Bytes that are read to detect the format; also the longest header that a PNM may have.
 pub(super) const HEAD: u64 = 16 << 10;
 
-/// Capacity that a buffer may keep however small the next file is.
+/// Capacity that the buffer keeps however small the next file is.
 const KEPT: usize = 1 << 20;
 
-/// Reads the first [`HEAD`] bytes (all of a shorter file) into `buffer`, after refusing a file that is over the limit.
+/// Reads the first [`HEAD`] bytes (or all of a shorter file) into `buffer`. Refuses a file that is over the limit.
 pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>, limits: &Limits) -> Result<(), CodecError> {
     let length = file.metadata()?.len();
     if length > limits.max_bytes {
@@ -23,13 +23,13 @@ pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>, limits: &Limits) 
     if buffer.capacity() / 2 > wanted {
         buffer.shrink_to(wanted);
     }
-    // Without room it would be read in small pieces first.
+    // Without spare capacity, the first reads would be small ones.
     buffer.try_reserve(HEAD as usize).map_err(|_| CodecError::OutOfMemory { bytes: Some(HEAD) })?;
     file.take(HEAD).read_to_end(buffer)?;
     Ok(())
 }
 
-/// Reads the rest of the file behind its head, and lends the whole.
+/// Reads the rest of the file behind its head; returns all of it.
 pub(super) fn read_rest<'b>(
     file: &mut File,
     buffer: &'b mut Vec<u8>,
@@ -38,7 +38,7 @@ pub(super) fn read_rest<'b>(
     let length = file.metadata()?.len();
     let left = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(buffer.len());
     buffer.try_reserve_exact(left).map_err(|_| CodecError::OutOfMemory { bytes: Some(length) })?;
-    // What is no regular file has no length to check beforehand.
+    // Only a regular file has a length that could be checked beforehand.
     let most = limits.max_bytes.saturating_add(1).saturating_sub(buffer.len() as u64);
     file.take(most).read_to_end(buffer)?;
     if buffer.len() as u64 > limits.max_bytes {
@@ -47,7 +47,7 @@ pub(super) fn read_rest<'b>(
     Ok(buffer)
 }
 
-/// Reads on until `into` is full or the file ends; returns how many bytes came.
+/// Reads until `into` is full or the file ends; returns the number of bytes read.
 pub(super) fn read_full(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < into.len() {

@@ -1,11 +1,13 @@
-//! JPEG, by coders of our own, and by libjpeg-turbo what is unusual, damaged, or RGB.
+//! JPEG, with a coder of our own for the usual files, and libjpeg-turbo for unusual, damaged and RGB ones.
 //!
-//! A YCbCr JPEG that becomes a JPEG again stays in its own planes: only Y is decoded to the samples that get equalized. Cb and Cr are not
-//! decoded at all: their quantized coefficients wait for the encoder, and where the source's tables are kept they are written back as
-//! they were, without loss. (For a GPU that encodes, and in a picture that only libjpeg reads, they are planes of samples.)
-//! Nothing is converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept. Arithmetic-coded, lossless, 12-bit
-//! and CMYK files are refused, and so are files of several views. Previews, gain maps and whatever else lies behind the picture in
-//! its file belong to the old contrast and are left out, which is remarked. EXIF stays as it is, with the preview in it.
+//! A YCbCr JPEG that becomes a JPEG again stays in its own planes: only Y is decoded to samples, which are equalized. Cb and Cr are not
+//! decoded at all: their quantized coefficients are kept for the encoder, and if the source's quantization tables are kept too, they are
+//! written back without loss. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes of samples.) Nothing is
+//! converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept.
+//!
+//! Arithmetic-coded, lossless, 12-bit and CMYK files are refused, and so are files with several views. Previews, gain maps and anything
+//! else that follows the picture in its file match the old contrast; they are left out, and a remark says so. EXIF stays as it is,
+//! including any preview in it.
 
 use std::ops::Range;
 
@@ -32,13 +34,13 @@ use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
 use markers::{APP1, Component, Density, EXTENDED_XMP, MOST_BLOCKS, Markers, Segment, icc_part};
 pub(super) use part::Part;
 
-/// The sides of chroma planes in a slot are padded to multiples of so many samples.
+/// The width and height of chroma planes in a slot are padded to multiples of this many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;
 
-/// The most content that a segment can have, by its 16-bit length.
+/// The most bytes of content that a segment's 16-bit length allows.
 const MOST_SEGMENT: usize = 65533;
 
-/// What is remembered of a JPEG for writing it back.
+/// What is kept of a source JPEG for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
     chroma: Option<Chroma>,
@@ -49,19 +51,19 @@ pub(super) struct Native {
     restart_interval: u16,
     density: Option<Density>,
     kept: Vec<(u8, Vec<u8>)>,
-    /// Bytes that the encoder collects coefficients in.
+    /// Bytes of memory that the encoder needs for coefficients.
     encoder_bytes: u64,
-    /// Whether the file had more than its picture.
+    /// Whether the file held more than the picture itself.
     pub(super) had_more: bool,
 }
 
 impl Native {
-    /// Whether the XMP goes on in segments that no other format has.
+    /// Returns whether the XMP continues in extended segments, which only JPEG has.
     pub(super) fn has_extended_xmp(&self) -> bool {
         self.kept.iter().any(|(marker, content)| *marker == APP1 && content.starts_with(EXTENDED_XMP))
     }
 
-    /// What waits for the encoder, and what it takes.
+    /// Returns the bytes of the chroma kept for the encoder, plus those that the encoder needs.
     pub(super) fn heap_bytes(&self) -> u64 {
         let waiting = match &self.chroma {
             Some(Chroma::Coefficients(components)) => components.iter().map(Coefficients::heap_bytes).sum(),
@@ -72,17 +74,17 @@ impl Native {
     }
 }
 
-/// Where the chroma of a picture in its own planes waits for the encoder.
+/// Where the chroma of a picture in its own planes is kept for the encoder.
 #[derive(Debug)]
 enum Chroma {
-    /// Quantized as it will be written.
+    /// Coefficients, already quantized for the output.
     Coefficients(Vec<Coefficients>),
     Samples(ChromaSize, Vec<u8>),
-    /// Samples, behind those of Y, and then the file of so many bytes, which has the coefficients.
+    /// Samples in the slot, after those of Y. The source file, of this many bytes, follows them: it still has the coefficients.
     InSlot(ChromaSize, usize),
 }
 
-/// The sizes of chroma planes in whole blocks: of Cb, and of Cr behind it.
+/// The sizes of the chroma planes, padded to whole blocks. Cr follows Cb in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ChromaSize {
     blue: PlaneSize,
@@ -96,7 +98,7 @@ struct PlaneSize {
 }
 
 impl PlaneSize {
-    /// Of a plane with a sample for every pixel.
+    /// Returns the size of a plane with one sample per pixel.
     fn of_pixels(layout: &Layout) -> Self {
         Self { width: layout.width as usize, rows: layout.height as usize }
     }
@@ -133,14 +135,14 @@ pub(super) struct Source<'a> {
     markers: Markers<'a>,
     reader: Reader<'a>,
     space: Space,
-    /// How it is going to be decoded.
+    /// How it is decoded.
     form: Form,
-    /// Whether what is written will be gray.
+    /// Whether the output is gray.
     gray: bool,
     quality: JpegQuality,
 }
 
-/// What pixels are taken from a file.
+/// The pixels that a file is decoded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Gray,
@@ -149,7 +151,7 @@ enum Form {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the structure of a whole file; decodes nothing.
+    /// Reads the structure of a whole file, without decoding it.
     pub(super) fn open(bytes: &'a [u8], target: &Target) -> Result<Self, CodecError> {
         let markers = Markers::scan(bytes)?;
         let reader = Reader::new(bytes).map_err(decode_error)?;
@@ -175,7 +177,8 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, markers, reader, space, form, gray, quality: target.jpeg_quality })
     }
 
-    /// What a GPU has to know to do it alone, if one can: a picture in its own planes, of a usual kind.
+    /// Describes the picture for a GPU that does everything itself. `None` unless the picture stays in its own planes and is of a common
+    /// kind.
     pub(super) fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
         if !in_planes || target.format_for(Format::Jpeg) != Format::Jpeg {
@@ -184,12 +187,13 @@ impl<'a> Source<'a> {
         Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
     }
 
-    /// Whether its codes are codes, and its data end; of a picture that a GPU can do.
+    /// Returns whether the Huffman codes are valid and the entropy-coded data end with the picture. Asked only of pictures that a GPU can
+    /// do.
     pub(super) fn has_scan(&self) -> bool {
         BaselineScan::read(self.bytes).is_some()
     }
 
-    /// Copies the file into the front of `slot` as it is, for a GPU.
+    /// Copies the file as it is to the start of `slot`, for a GPU.
     pub(super) fn pass_on(self, slot: &mut [u8]) -> Payload {
         slot[..self.bytes.len()].copy_from_slice(self.bytes);
         Payload {
@@ -204,18 +208,19 @@ impl<'a> Source<'a> {
         Layout { width: self.markers.width, height: self.markers.height, pixel, depth: Depth::Eight }
     }
 
-    /// Bytes of its chroma planes in a slot.
+    /// Returns the bytes of the chroma planes in a slot.
     pub(super) fn chroma_bytes(&self) -> u64 {
         if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
     }
 
-    /// A scan is copied without its stuffing; a progressive picture's coefficients are collected in memory, and so is the chroma.
+    /// Returns the most bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, for the chroma, and for all
+    /// coefficients of a picture in several scans.
     pub(super) fn heap_bytes(&self) -> u64 {
         self.in_memory(self.wanted()) + self.bytes.len() as u64
     }
 
-    /// A workspace for a progressive picture's coefficients. The wanted ones are taken from it while it is still there, where memory
-    /// of the reader's own would be free as soon as a component is through.
+    /// Returns the workspace for a progressive picture's coefficients. The wanted ones are copied out while the whole workspace is still in
+    /// use, whereas memory of the reader's own would be freed after each component.
     pub(super) fn workspace(&self) -> WorkspaceNeeds {
         let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
         match self.markers.progressive && self.form != Form::Rgb {
@@ -227,24 +232,24 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The components whose coefficients wait for the encoder.
+    /// Returns the components whose coefficients are kept for the encoder.
     fn wanted(&self) -> Range<usize> {
         if let Form::Planes(_) = self.form { 1..self.markers.components.len() } else { 0..0 }
     }
 
-    /// What coefficients take at most while they are read, of which these components' are wanted: those of a picture in several scans
-    /// are collected all together.
+    /// Returns the most bytes that coefficients take during reading, if those of the `wanted` components are kept. A picture in several
+    /// scans needs room for the coefficients of all components.
     fn in_memory(&self, wanted: Range<usize>) -> u64 {
         let whole = self.markers.progressive || self.markers.scans > 1;
         self.collected_bytes(if whole { 0..self.markers.components.len() } else { wanted })
     }
 
-    /// What coefficients of these components take at most.
+    /// Returns the most bytes that the coefficients of these components take.
     fn collected_bytes(&self, components: Range<usize>) -> u64 {
         coding::heap_bytes(components.map(|i| self.markers.plane_size(i)))
     }
 
-    /// Decodes into `slot`, which is as long as pixels.
+    /// Decodes into `slot`, which is exactly as long as the pixels.
     pub(super) fn decode(
         mut self,
         slot: &mut [u8],
@@ -274,7 +279,7 @@ impl<'a> Source<'a> {
         Ok(self.payload(tables, chroma))
     }
 
-    /// Decodes into `slot`, which is as long as pixels, chroma and file, for a GPU that encodes it. The file lies last.
+    /// Decodes into `slot` for a GPU that encodes. The slot is exactly as long as the pixels, the chroma and the file, in this order.
     pub(super) fn decode_planes(
         mut self,
         slot: &mut [u8],
@@ -295,7 +300,7 @@ impl<'a> Source<'a> {
         Ok(self.payload(tables, Some(in_slot)))
     }
 
-    /// Decodes Y by our own reader, and takes the coefficients of the others, quantized as they are going to be written.
+    /// Decodes Y with our own reader, and takes the coefficients of Cb and Cr, quantized for the output.
     fn read_luma(
         &self,
         plane: Plane<&mut [u8]>,
@@ -305,7 +310,7 @@ impl<'a> Source<'a> {
         Ok(self.read(&mut [plane], Rest::Coefficients(tables.as_deref()), workspace))
     }
 
-    /// Decodes by our own reader. Libjpeg, should it have to, takes as much memory of its own, so the workspace is given back first.
+    /// Decodes with our own reader. Takes the workspace by value so that it is released before libjpeg, as the fallback, allocates as much.
     fn read(
         &self,
         planes: &mut [Plane<&mut [u8]>],
@@ -315,7 +320,7 @@ impl<'a> Source<'a> {
         coding::read(self.bytes, planes, rest, workspace.as_mut())
     }
 
-    /// Decodes gray or RGB by libjpeg.
+    /// Decodes to gray or RGB with libjpeg.
     fn read_packed(&mut self, slot: &mut [u8]) -> Result<Vec<QuantTable>, CodecError> {
         let space = if self.form == Form::Rgb { Space::Rgb } else { Space::Gray };
         self.reader.read_packed(space, slot).map_err(decode_error)
@@ -329,10 +334,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What to write back, for the components that have been taken.
+    /// Returns what is kept for writing the picture back.
     fn native(self, mut tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Native {
         let encoder_bytes = match &chroma {
-            // Its coefficients are read again.
+            // The encoder reads the coefficients from the file again.
             Some(Chroma::InSlot(_, bytes)) => {
                 self.in_memory(1..self.markers.components.len()) + *bytes as u64
             }
@@ -346,11 +351,11 @@ impl<'a> Source<'a> {
                 tables.truncate(1);
                 (Space::Gray, vec![Component::FULL])
             }
-            // Sampling that no encoder would choose is not repeated.
+            // Sampling factors that no encoder would choose are not kept.
             Form::Rgb if !markers.is_usual() => (self.space, vec![Component::FULL; 3]),
             _ => (self.space, markers.components),
         };
-        // A profile for colour means nothing on what has become gray.
+        // A colour profile does not apply to a picture that has become gray.
         let obsolete = self.gray && self.space != Space::Gray && has_colour_profile(&markers.kept);
         let kept = markers.kept.iter().filter(|segment| !obsolete || icc_part(segment).is_none());
         Native {
@@ -369,7 +374,7 @@ impl<'a> Source<'a> {
 }
 
 impl Markers<'_> {
-    /// Whether Y has a sample for every pixel, and the components can be written interleaved with their sampling factors.
+    /// Returns whether Y has one sample per pixel, and the components can be interleaved in one scan with their sampling factors.
     fn is_usual(&self) -> bool {
         let blocks: u32 =
             self.components.iter().map(|c| u32::from(c.horizontal) * u32::from(c.vertical)).sum();
@@ -386,7 +391,7 @@ impl Markers<'_> {
     }
 }
 
-/// The size of a component's plane in whole blocks (T.81, A.1.1 and A.2.4), among all components of a picture.
+/// Returns the size of the plane of one of a picture's components, padded to whole blocks (T.81, A.1.1 and A.2.4).
 fn plane_size(width: u32, height: u32, all: &[Component], component: Component) -> PlaneSize {
     let (most_h, most_v) = largest_factors(all);
     let padded = |side: u32, factor: u8, most: u8| {
@@ -404,11 +409,11 @@ fn largest_factors(components: &[Component]) -> (u8, u8) {
 }
 
 impl Component {
-    /// A sample for every pixel.
+    /// Factors of 1 each way: one sample per pixel, unless another component has larger factors.
     const FULL: Self = Self { horizontal: 1, vertical: 1 };
 }
 
-/// Whether the profile in these segments, if there is one, is for colour.
+/// Returns whether these segments have an ICC profile, and one for colour.
 fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
     let first = segments.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
     first.is_some_and(|(.., data)| icc_fits(data, Pixel::Rgb))
@@ -418,7 +423,7 @@ fn decode_error(fault: Fault) -> CodecError {
     if fault.out_of_memory {
         return CodecError::OutOfMemory { bytes: None };
     }
-    // libjpeg's words for luma whose factors are no multiples of chroma's.
+    // What libjpeg says if the luma's sampling factors are not multiples of the chroma's.
     if fault.message.starts_with("Fractional sampling") {
         let remedy = "leave out --format and --color, or convert it to 4:4:4 or 4:2:0 first";
         return CodecError::unsupported(

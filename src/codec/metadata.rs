@@ -2,30 +2,30 @@
 
 use crate::picture::Pixel;
 
-/// The metadata that every format with a place for it takes over.
+/// The metadata that is carried over into every format with a place for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// An ICC profile, as it stands in an `.icc` file.
+    /// An ICC profile, as in an `.icc` file.
     pub icc: Option<Vec<u8>>,
     /// EXIF as a TIFF structure: it begins with `II*\0` or `MM\0*`, without JPEG's `Exif\0\0`.
     pub exif: Option<Vec<u8>>,
     /// An XMP packet in UTF-8.
     pub xmp: Option<Vec<u8>>,
-    /// How large a pixel is, where the format itself says so, and not its EXIF alone.
+    /// The resolution that the format itself states, rather than its EXIF.
     pub resolution: Option<Resolution>,
 }
 
-/// Hundredths of pixels an inch. So whole numbers of pixels an inch and a metre both come back as they were.
+/// A resolution in hundredths of a pixel per inch, so that whole numbers of pixels per inch and per metre both come back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
-    /// Across.
+    /// Horizontal.
     pub x: u32,
-    /// Down.
+    /// Vertical.
     pub y: u32,
 }
 
 impl Resolution {
-    /// From pixels in an inch, which has 2.54 cm; `None` where these are nothing, or beyond any picture.
+    /// Makes a resolution from pixels per inch (2.54 cm); `None` if these are zero, or beyond any picture.
     pub(super) fn per_inch([x, y]: [f64; 2]) -> Option<Self> {
         let hundredths = |count: f64| Some((count * 100.0).round() as u32).filter(|&n| n > 0 && n < u32::MAX);
         Some(Self { x: hundredths(x)?, y: hundredths(y)? })
@@ -39,20 +39,20 @@ impl Resolution {
         Self::per_inch(counts.map(|count| f64::from(count) * 0.0254))
     }
 
-    /// Pixels in an inch, in whole numbers.
+    /// Returns the pixels per inch, in whole numbers.
     pub(super) fn inches(self) -> [u32; 2] {
         [self.x, self.y].map(|hundredths| hundredths.saturating_add(50) / 100)
     }
 
-    /// Pixels in a metre, in whole numbers.
+    /// Returns the pixels per metre, in whole numbers.
     pub(super) fn metres(self) -> [u32; 2] {
         [self.x, self.y].map(|hundredths| (f64::from(hundredths) / 2.54).round() as u32)
     }
 }
 
 impl Metadata {
-    /// The ICC profile if it describes pixels of this kind. A profile says in its header which colour space it is for; one for RGB
-    /// means nothing on a picture that was turned into gray.
+    /// Returns the ICC profile if it describes pixels of this kind. A profile says in its header which colour space it is for; one for RGB
+    /// means nothing for a picture that was turned into gray.
     pub fn icc_for(&self, pixel: Pixel) -> Option<&[u8]> {
         self.icc.as_deref().filter(|icc| icc_fits(icc, pixel))
     }
@@ -64,7 +64,7 @@ pub(super) fn icc_fits(icc: &[u8], pixel: Pixel) -> bool {
     icc.get(16..20) == Some(space)
 }
 
-/// Strips what some writers put before the TIFF structure of EXIF; `None` if it is no such structure then.
+/// Strips the prefix that some writers put before EXIF's TIFF structure; `None` if the rest is not such a structure.
 pub(super) fn exif_body(exif: &[u8]) -> Option<&[u8]> {
     let body = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
     (body.starts_with(b"II*\0") || body.starts_with(b"MM\0*")).then_some(body)

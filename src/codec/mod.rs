@@ -1,10 +1,10 @@
 //! Files to pixels and back: the only place that knows picture formats.
 //!
-//! [`open`] reads a file's header and checks it against the limits and the output format; [`Opened::decode`] puts the pixels at the
-//! front of a slot; [`encode`] writes what then stands in the slot. What a format has to carry besides (a JPEG's chroma) is in
-//! [`Decoded`], and nobody else's business; for a device that encodes, [`Opened::decode_planes`] puts it behind the pixels.
+//! [`open`] reads a file's header and checks it against the limits and the output format; [`Opened::decode`] puts the pixels at the front
+//! of a slot; [`encode`] writes what is in the slot by then. Anything else a format has to carry along (a JPEG's chroma) is in [`Decoded`]
+//! and is nobody else's business; for a device that encodes, [`Opened::decode_planes`] puts it behind the pixels.
 //!
-//! What could not be written back whole is refused here, by name: several pages, animations, float or signed samples, CMYK.
+//! Anything that could not be written back in full is refused here, by name: several pages, animations, float or signed samples, CMYK.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -40,10 +40,10 @@ pub use jpeg::{BaselineScan, CHROMA_PADDING, CompressedJpeg, Sampling};
 pub use metadata::{Metadata, Resolution};
 pub use remark::Remark;
 
-/// Bytes of a line of the cache.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// What a picture may cost. Checked from its header, before any memory is taken for its pixels.
+/// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Width times height (`--max-pixels`).
@@ -52,43 +52,43 @@ pub struct Limits {
     pub max_bytes: u64,
 }
 
-/// How a JPEG is quantized.
+/// How JPEG output is quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JpegQuality {
-    /// By the source's own tables. For a source that is no JPEG, [`JpegQuality::DEFAULT`].
+    /// With the source's own quantization tables. If the source is not a JPEG, [`JpegQuality::DEFAULT`] applies.
     Keep,
-    /// By the standard's example tables, scaled as libjpeg does: 1 to 100.
+    /// With the standard's example tables, scaled as in libjpeg: 1 to 100.
     Value(u8),
 }
 
 impl JpegQuality {
-    /// The quality of a JPEG whose source is none.
+    /// The quality of a JPEG whose source is not one.
     pub const DEFAULT: u8 = 90;
 }
 
 /// How hard a PNG is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PngLevel {
-    /// Paeth's filter, Huffman codes made for every strip, and matches where nearly nothing happens.
+    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only where hardly anything happens.
     Fast,
-    /// Filters chosen row by row, and matches where they pay.
+    /// Filters chosen row by row, and matches where they pay off.
     Balanced,
-    /// As small as zlib's kind of compression gets.
+    /// Filters chosen row by row, and zlib: the smallest files.
     Small,
 }
 
-/// What is to be written.
+/// What to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The output format; `None` is the source's.
+    /// The output format; `None` for the source's.
     pub format: Option<Format>,
     /// Quality of JPEG output.
     pub jpeg_quality: JpegQuality,
     /// Effort of PNG output.
     pub png_level: PngLevel,
-    /// Whether the picture becomes gray: its luma.
+    /// Whether the picture is reduced to gray, its luma.
     pub gray: bool,
-    /// Whether every channel is equalized by itself, so that a JPEG is needed as RGB.
+    /// Whether each channel is equalized separately, so that a JPEG has to be decoded to RGB.
     pub per_channel: bool,
 }
 
@@ -98,22 +98,22 @@ impl Target {
     }
 }
 
-/// Memory to decode in, which is quicker to get when another picture has used it before.
+/// Working memory for a decoder, which is faster to get when another picture has used it before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkspaceNeeds {
-    /// Bytes, a part of [`Opened::heap_bytes`].
+    /// Bytes of the workspace, included in [`Opened::heap_bytes`].
     pub bytes: u64,
-    /// Bytes at most that a decoder who has it needs beyond those.
+    /// The most bytes that a decoder with the workspace needs beyond [`Opened::heap_bytes`].
     pub beside: u64,
 }
 
-/// A picture whose header has been read and found acceptable.
+/// A picture whose header has been read and accepted.
 #[derive(Debug)]
 pub struct Opened<'a> {
     format: Format,
     gray: bool,
     source: Source<'a>,
-    /// How much of the file is in memory.
+    /// Bytes of the file in memory.
     file_bytes: u64,
 }
 
@@ -127,23 +127,23 @@ enum Source<'a> {
     WebP(webp::Source<'a>),
 }
 
-/// What stays with a picture outside its slot: how its pixels lie there, and what its encoder needs besides them.
+/// What accompanies a picture outside its slot: the layout of its pixels there, and what its encoder needs besides them.
 #[derive(Debug)]
 pub struct Decoded {
-    /// The pixels at the front of the slot.
+    /// The layout of the pixels at the front of the slot.
     pub layout: Layout,
-    /// What the source is.
+    /// The format of the source.
     pub format: Format,
-    /// What travels with the pixels.
+    /// The metadata that travels with the pixels.
     pub metadata: Metadata,
     native: Native,
-    /// How much of its file was in memory.
+    /// Bytes of the file that were in memory.
     file_bytes: u64,
 }
 
 impl Decoded {
-    /// Bytes of heap until it is encoded, and by the encoder, beyond small change: a JPEG's coefficients, and an output about as long
-    /// as the input; some rows of a PNG or TIFF, which can be as long as the picture.
+    /// Returns the bytes of heap in use until the picture is encoded, the encoder's included, beyond small change: a JPEG's coefficients,
+    /// and an output about as long as the input; some rows of a PNG or TIFF, one of which can be as long as the picture.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         match (&self.native, target.format_for(self.format)) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
@@ -154,7 +154,7 @@ impl Decoded {
     }
 }
 
-/// What only the source's own format can say about a picture.
+/// What only the source's own format knows about a picture.
 #[derive(Debug)]
 enum Native {
     Png(png::Native),
@@ -165,7 +165,7 @@ enum Native {
     WebP(webp::Native),
 }
 
-/// What a format's decoder hands over beside the pixels.
+/// What a format's decoder returns besides the pixels.
 #[derive(Debug)]
 struct Payload {
     layout: Layout,
@@ -173,11 +173,11 @@ struct Payload {
     native: Native,
 }
 
-/// Opens a picture: tells what it is by its content, reads its header, and checks that it is within the limits and that the target
-/// can represent it. No memory is taken for pixels. `file` stands at its start; `buffer` is scratch that is worth reusing.
+/// Opens a picture: detects its format from its content, reads its header, and checks that it is within the limits and that the target can
+/// represent it. No memory is allocated for pixels. `file` must be at its start; `buffer` is scratch space worth reusing.
 ///
 /// # Errors
-/// Every [`CodecError`] but [`CodecError::Encoder`].
+/// Any [`CodecError`] except [`CodecError::Encoder`].
 pub fn open<'a>(
     file: &'a mut File,
     buffer: &'a mut Vec<u8>,
@@ -207,7 +207,7 @@ pub fn open<'a>(
     Ok(opened)
 }
 
-/// Opens a picture whose decoder wants the whole file in memory; returns its length too.
+/// Opens a picture whose decoder needs the whole file in memory; returns the file's length too.
 fn whole<'a>(
     file: &mut File,
     buffer: &'a mut Vec<u8>,
@@ -218,7 +218,7 @@ fn whole<'a>(
     Ok((open(bytes)?, bytes.len() as u64))
 }
 
-/// Why a file that begins so is of none of the formats.
+/// Returns the error for a file that begins with `head`, which is in none of the formats.
 fn no_format(head: &[u8]) -> CodecError {
     match format::foreign(head) {
         Some(name) => CodecError::unsupported(name, "convert it to PNG or TIFF first"),
@@ -228,12 +228,12 @@ fn no_format(head: &[u8]) -> CodecError {
 }
 
 impl Opened<'_> {
-    /// What the file is.
+    /// Returns the format of the file.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// How the pixels will lie in the slot.
+    /// Returns the layout that the pixels will have in the slot.
     pub fn layout(&self) -> Layout {
         let layout = self.source_layout();
         match (self.gray, layout.pixel) {
@@ -243,18 +243,18 @@ impl Opened<'_> {
         }
     }
 
-    /// Bytes of slot that [`Opened::decode`] needs: the pixels as the file has them.
+    /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file.
     pub fn slot_bytes(&self) -> usize {
         usize::try_from(self.source_layout().bytes()).expect("within the limits, so it has an address")
     }
 
-    /// Bytes of slot that pixels and chroma take.
+    /// Returns the bytes of slot that pixels and chroma take together.
     pub fn planes_bytes(&self) -> usize {
         self.slot_bytes() + self.chroma_bytes() as usize
     }
 
-    /// Where the pixels' address should stand beyond a multiple of a cache line's 64 bytes: as far as in the file, so that whole
-    /// lines can be copied between the two.
+    /// Returns how far past a multiple of a cache line's 64 bytes the pixels should start: as far as they do in the file, so that whole
+    /// lines can be copied from one to the other.
     pub fn lead(&self) -> usize {
         match &self.source {
             Source::Pnm(pnm) => pnm.lead() % LINE,
@@ -263,7 +263,7 @@ impl Opened<'_> {
         }
     }
 
-    /// Bytes of heap that decoding takes beyond small change: the file's, and a JPEG's coefficients and the like.
+    /// Returns the bytes of heap that decoding takes beyond small change: for the file, a JPEG's coefficients and the like.
     pub fn heap_bytes(&self) -> u64 {
         let decoder = match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
@@ -275,17 +275,17 @@ impl Opened<'_> {
         decoder + self.file_bytes
     }
 
-    /// The workspace that makes decoding quicker.
+    /// Returns the workspace that makes decoding faster.
     pub fn workspace(&self) -> WorkspaceNeeds {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.workspace() } else { WorkspaceNeeds::default() }
     }
 
-    /// Decodes into the front of `slot`, of which at least [`Opened::slot_bytes`] must be there. What it holds after an error is
-    /// anything. `workspace` is [`Opened::workspace`]'s, all zero; where it is shorter, the decoder takes memory of its own. It is
-    /// dropped as soon as it is no longer needed. Idle `cores` may help.
+    /// Decodes into the front of `slot`, which must have at least [`Opened::slot_bytes`] bytes. Its contents are unspecified after an
+    /// error. `workspace` is the memory that [`Opened::workspace`] asks for, all zero; if it is shorter, the decoder allocates memory of
+    /// its own. It is dropped as soon as it is not needed any more. Idle `cores` may help.
     ///
     /// # Errors
-    /// [`CodecError::Malformed`] above all: also a file that ends too early is one, never half a picture.
+    /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture is never returned.
     pub fn decode(
         self,
         slot: &mut [u8],
@@ -296,11 +296,11 @@ impl Opened<'_> {
         self.decode_as(false, &mut slot[..needed], workspace, cores)
     }
 
-    /// As [`Opened::decode`], for a device that encodes the picture, an [`Opened::compressed`] one: behind its pixels lie those of its
-    /// chroma, [`Opened::planes_bytes`] together, and behind them its file, all of which must fit into `slot`.
+    /// Like [`Opened::decode`], but for a device that encodes the picture, which must be an [`Opened::compressed`] one: the chroma planes
+    /// follow the pixels, [`Opened::planes_bytes`] in all, and the file itself follows them. `slot` must have room for all of it.
     ///
     /// # Errors
-    /// As [`Opened::decode`].
+    /// As for [`Opened::decode`].
     pub fn decode_planes(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
         let needed = self.planes_bytes() + self.file_bytes as usize;
         self.decode_as(true, &mut slot[..needed], workspace, &Cores::none())
@@ -337,16 +337,17 @@ impl Opened<'_> {
         })
     }
 
-    /// What a GPU has to know to decode, equalize and encode it alone, if one can and the target lets it.
+    /// Returns what a GPU has to know to decode, equalize and encode the picture alone, if it can and the target allows it.
     pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
     }
 
-    /// Copies the file as it is into the front of `slot`, which has room for it, for a GPU that decodes it. Gives itself back if
-    /// it is no [`Opened::compressed`] picture, or a GPU need not see it: codes that are none, data that do not end.
+    /// Copies the file unchanged into the front of `slot`, which must have room for it, for a GPU that decodes it. Gives `self` back if the
+    /// picture is not an [`Opened::compressed`] one, or is not worth showing to a GPU: its Huffman codes are invalid, or its entropy-coded
+    /// data has no end.
     ///
     /// # Errors
-    /// Itself.
+    /// Returns `self`.
     pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
         let Self { format, gray, source, file_bytes } = self;
         match source {
@@ -358,7 +359,7 @@ impl Opened<'_> {
         }
     }
 
-    /// The layout as the format's decoder delivers it.
+    /// Returns the layout that the format's decoder delivers.
     fn source_layout(&self) -> Layout {
         match &self.source {
             Source::Png(png) => png.layout(),
@@ -395,11 +396,12 @@ impl Opened<'_> {
     }
 }
 
-/// Encodes what stands in the slot, and writes it to `out` from its current position on. Returns how many bytes that is. The slot is
-/// working space of the encoder: its content is lost. `scratch` is worth reusing. Idle `cores` may help.
+/// Encodes the picture in the slot, and writes it to `out` from its current position on. Returns the number of bytes written. The encoder
+/// works in the slot, so its contents are lost. `scratch` is worth reusing. Idle `cores` may help.
 ///
 /// # Errors
-/// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the metadata has no room in the format, or [`CodecError::Encoder`].
+/// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the pixels or the metadata do not fit into the format, or
+/// [`CodecError::Encoder`].
 pub fn encode(
     decoded: &Decoded,
     slot: &mut [u8],
@@ -424,16 +426,16 @@ pub fn encode(
     )
 }
 
-/// Writes a JPEG that a GPU encoded, with what travels with the picture, to `out` from its current position on. Returns how many
-/// bytes that is.
+/// Writes a JPEG that a GPU encoded, together with the metadata of the picture, to `out` from its current position on. Returns the number
+/// of bytes written.
 ///
 /// # Errors
-/// [`CodecError::Io`], or [`CodecError::Encoder`] if the stream makes no sense.
+/// [`CodecError::Io`], or [`CodecError::Encoder`] if the stream is invalid.
 pub fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
     jpeg::write_encoded(decoded, stream, out)
 }
 
-/// The bytes of the pixels at the front of a slot.
+/// Returns the bytes of the pixels at the front of a slot.
 fn pixels_of<'s>(layout: &Layout, slot: &'s mut [u8]) -> &'s mut [u8] {
     let bytes = usize::try_from(layout.bytes()).expect("pixels in memory have an address");
     &mut slot[..bytes]
@@ -443,7 +445,7 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets panics that become an error of a codec, whose text tells of them, pass without the usual report on standard error.
+/// Suppresses the usual report on standard error for panics in a codec, which become a [`CodecError`] with their message.
 pub fn keep_quiet_about_contained_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -453,21 +455,21 @@ pub fn keep_quiet_about_contained_panics() {
     }));
 }
 
-/// Runs a codec, and turns a panic in it (other people's decoders have them, on files made to find them) into an error.
+/// Runs a codec, and turns a panic in it into an error. (Third-party decoders do panic, on files made to cause it.)
 fn guard<T>(
     format: Format,
     error: impl FnOnce(String) -> CodecError,
     codec: impl FnOnce() -> Result<T, CodecError>,
 ) -> Result<T, CodecError> {
     let before = GUARDED.replace(true);
-    // Nothing outlives a panic half changed: the slot's content is void after an error, and the buffers are cleared before use.
+    // No half-changed state outlives a panic: the slot's contents are void after an error, and the buffers are cleared before use.
     let result = catch_unwind(AssertUnwindSafe(codec));
     GUARDED.set(before);
     result
         .unwrap_or_else(|panic| Err(error(format!("the {format} codec gave up: {}", panic_message(&*panic)))))
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")

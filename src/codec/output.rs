@@ -1,20 +1,20 @@
-//! A compressor's output.
+//! The output buffer of a compressor.
 
-/// Bytes that are appended one after the other in memory that is not cleared in between.
+/// A buffer that bytes are appended to. It is reused without being zeroed again.
 #[derive(Default)]
 pub(super) struct Output {
-    /// What was appended, and room for more behind it.
+    /// The bytes that were appended, and spare room behind them.
     bytes: Vec<u8>,
     filled: usize,
 }
 
 impl Output {
-    /// Forgets what was appended.
+    /// Forgets what was appended, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.filled = 0;
     }
 
-    /// Room for `count` bytes more, or for more than these.
+    /// Returns room for at least `count` more bytes.
     pub(super) fn room(&mut self, count: usize) -> &mut [u8] {
         let needed = self.filled + count;
         if self.bytes.len() < needed {
@@ -23,7 +23,7 @@ impl Output {
         &mut self.bytes[self.filled..]
     }
 
-    /// The first `count` bytes of the room are appended.
+    /// Appends the first `count` bytes of the room.
     pub(super) fn advance(&mut self, count: usize) {
         self.filled += count;
     }
@@ -34,7 +34,7 @@ impl Output {
         self.advance(bytes.len());
     }
 
-    /// What was appended.
+    /// Returns what was appended.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.filled]
     }

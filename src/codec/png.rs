@@ -1,6 +1,6 @@
-//! PNG: the structure by the `png` crate, which also decodes what is interlaced or has to be expanded; rows by the modules here.
-//! Palettes become RGB, transparent colours become alpha, depths below 8 become 8; what is written is neither interlaced nor has a
-//! palette. The chunks of a PNG that still hold for the new pixels are passed on as they are.
+//! PNG. The `png` crate handles the chunk structure, and decodes pictures that are interlaced or have to be expanded; all other rows are
+//! decoded, and all rows encoded, by the modules here. Palettes become RGB, transparent colours become alpha, depths below 8 become 8;
+//! output is neither interlaced nor has a palette. Chunks that still hold for the new pixels are passed on unchanged.
 
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Seek, Write};
@@ -28,7 +28,7 @@ use chunks::Chunks;
 /// What is remembered of a PNG for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
-    /// Chunk types and contents, in the source's order.
+    /// The types and contents of the chunks to pass on, in the source's order.
     kept: Vec<([u8; 4], Vec<u8>)>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the structure of a whole file; decompresses nothing.
+    /// Reads the chunk structure, but decompresses nothing; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let chunks = Chunks::scan(bytes).map_err(malformed)?;
         if chunks.animated {
@@ -57,7 +57,7 @@ impl<'a> Source<'a> {
     pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         let layout = self.chunks.layout;
         let mut decoder = Decoder::new(Cursor::new(self.bytes));
-        // A few rows, and what chunks need that it has no use for.
+        // A few rows, and what the decoder needs for chunks that are not used here.
         let row = layout.width as usize * 8;
         decoder.set_limits(Limits { bytes: (16 << 20) + 4 * row });
         decoder.set_ignore_text_chunk(true);
@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
         }
         match self.chunks.rows {
             Some(data) if unfilter::is_fast() => {
-                // What is behind the pixels, and all checksums.
+                // Reads on to the end of the file, and verifies the checksums of all critical chunks.
                 reader.finish().map_err(decode_error)?;
                 let step = layout.pixel_bytes();
                 inflate::decode(data, layout.width as usize * step, step, slot).map_err(malformed)?;
@@ -92,8 +92,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The rows that a decoder or encoder keeps beside the pixels; an encoder that of two filters, a strip, what is above the first row,
-/// and output of up to one and a half. Its helpers have no more than small change.
+/// Returns the bytes of the rows that a decoder or encoder holds besides the pixels. For an encoder those are a row filtered in two ways, a
+/// strip, the zeros above the first row, and output of up to one and a half rows. Its helpers take no more than small change.
 pub(super) fn heap_bytes(layout: &Layout) -> u64 {
     const ROWS: u64 = 6;
     ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64
@@ -182,7 +182,7 @@ fn decode_error(error: DecodingError) -> CodecError {
         DecodingError::LimitsExceeded => malformed("its profile or texts are unreasonably large"),
         other => {
             let reason = other.to_string();
-            // The decoder's own words are for its developers: they list the chunk's flags.
+            // The decoder's own message is for its developers: it lists the chunk's flags.
             malformed(if reason.starts_with("CRC error") {
                 "a checksum does not match its data".into()
             } else {
@@ -203,7 +203,7 @@ fn malformed(reason: impl Into<String>) -> CodecError {
     CodecError::malformed(Format::Png, reason)
 }
 
-/// What the tests of the modules here work with.
+/// Shared by the tests of the modules here.
 #[cfg(test)]
 mod tests {
     use super::PngLevel;

@@ -1,8 +1,8 @@
 //! PBM, PGM, PPM and PAM (netpbm's formats; <https://netpbm.sourceforge.net/doc/>).
 //!
-//! Binary pixels are read from the file straight into the slot and written straight from it. Samples whose maxval is neither 255 nor
-//! 65535 are carried to the full range of their depth, halves up, so that distinct values stay distinct; what is written has maxval 255
-//! or 65535, in the binary form: P5, P6, or P7 for a source that is P7 or has alpha. A file of several pictures is refused.
+//! Binary pixels are read from the file straight into the slot and written straight from it. Samples whose maxval is neither 255 nor 65535
+//! are scaled to the full range of their depth, rounding halves up, so that distinct values stay distinct. Output has maxval 255 or 65535
+//! and the binary form: P5, P6, or P7 if the source is P7 or has alpha. A file of several pictures is refused.
 
 use std::fs::File;
 use std::io::Write;
@@ -26,9 +26,9 @@ pub(super) struct Native {
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     header: Header,
-    /// Where the raster begins.
+    /// The offset of the raster in the file.
     start: usize,
-    /// The bytes behind the header that have been read: of a text raster all, of a binary one the first.
+    /// The bytes behind the header that have been read: all of a text raster, the beginning of a binary one.
     body: &'a [u8],
     file: &'a mut File,
 }
@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
         if matches!(header.raster, Raster::Text | Raster::TextBits) {
             read_rest(file, buffer, limits)?;
         } else if buffer[start - 1..].starts_with(b"\r\n") {
-            // A header written in text mode on Windows ends with two bytes; the length of the file tells it from a
+            // A header written in text mode on Windows ends in two bytes. Only the length of the file tells it from a header before a
             // raster whose first byte is 10.
             let behind = file.metadata()?.len().saturating_sub(start as u64);
             start += usize::from(behind == header.raster_bytes() + 1);
@@ -63,8 +63,8 @@ impl<'a> Source<'a> {
         self.header.layout
     }
 
-    /// Where in the file its pixels begin as they will lie in the slot; 0 if they lie differently. What is written has most often
-    /// a header of the same length.
+    /// Returns the offset of the pixels in the file if they lie there as they will in the slot; otherwise 0. The header of the output
+    /// usually has the same length.
     pub(super) fn lead(&self) -> usize {
         let straight = self.header.raster == Raster::Binary
             && self.start.is_multiple_of(self.header.layout.depth.bytes());
@@ -93,7 +93,7 @@ impl<'a> Source<'a> {
         Ok(Payload { layout, metadata: Metadata::default(), native: AnyNative::Pnm(Native { pam }) })
     }
 
-    /// Fills `raster` from what has been read and from the file, and checks that nothing follows.
+    /// Fills `raster` from what has been read already and from the file, and checks that nothing follows.
     fn read_binary(self, raster: &mut [u8]) -> Result<(), CodecError> {
         let ready = self.body.len().min(raster.len());
         raster[..ready].copy_from_slice(&self.body[..ready]);
@@ -142,7 +142,7 @@ fn header_for(layout: &Layout, pam: bool) -> String {
     )
 }
 
-/// Judges what follows the pixels: white space and zeros are padding, anything else would be lost.
+/// Checks what follows the pixels: white space and zeros are padding; anything else would be lost, so it is an error.
 fn check_end(rest: &[u8]) -> Result<(), CodecError> {
     let rest = &rest[rest.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0).count()..];
     match rest {
@@ -155,12 +155,12 @@ fn check_end(rest: &[u8]) -> Result<(), CodecError> {
     }
 }
 
-/// [`check_end`] for text, where comments may follow too.
+/// Like [`check_end`], for text, where comments may follow too.
 fn check_text_end(rest: &[u8]) -> Result<(), CodecError> {
     check_end(&rest[blank(rest)..])
 }
 
-/// Carries samples of `0..=maxval` to all the levels of the depth, and binary 16-bit ones to the machine's byte order.
+/// Scales samples of `0..=maxval` to the full range of the depth, and converts 16-bit ones from big-endian to native byte order.
 fn to_full_range(samples: &mut [u8], depth: Depth, maxval: u16) -> Result<(), CodecError> {
     let mut highest = 0;
     match depth {
@@ -185,12 +185,12 @@ fn to_full_range(samples: &mut [u8], depth: Depth, maxval: u16) -> Result<(), Co
     if highest > maxval { Err(over_maxval(u32::from(highest), maxval)) } else { Ok(()) }
 }
 
-/// An 8-bit sample carried to the full range; what is above maxval saturates.
+/// Scales an 8-bit sample to the full range; values above maxval saturate.
 fn widen(sample: u8, maxval: u16) -> u8 {
     rescale(u32::from(sample), u32::from(maxval), 255).min(255) as u8
 }
 
-/// A 16-bit sample carried to the full range; what is above maxval saturates.
+/// Scales a 16-bit sample to the full range; values above maxval saturate.
 fn widen_16(sample: u16, maxval: u16) -> u16 {
     rescale(u32::from(sample), u32::from(maxval), 65535).min(65535) as u16
 }
@@ -229,7 +229,7 @@ fn read_numbers<'t>(
     Ok(text)
 }
 
-/// Reads the digits of a P1, which need no space between them; returns what follows.
+/// Reads the digits of a P1, which need no space between them; returns what follows them.
 fn read_digits<'t>(mut text: &'t [u8], slot: &mut [u8]) -> Result<&'t [u8], CodecError> {
     for sample in slot {
         text = &text[blank(text)..];

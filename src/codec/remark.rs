@@ -1,30 +1,30 @@
-//! What is told of a picture that was written, though nothing failed.
+//! Remarks on pictures that were written: nothing failed, but not everything is as it was.
 
 use serde::Serialize;
 
 use super::tiff::exif_has_resolution;
 use super::{Decoded, Format, Metadata, Native, Target};
 
-/// What is worth telling about a picture that was written: nothing failed, but not all is as it was.
+/// Something worth telling about a picture that was written: nothing failed, but not everything is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remark {
-    /// A JPEG's previews, gain map or video, made for the old contrast, were left out.
+    /// A JPEG's previews, gain map or video were left out, as they were made for the old contrast.
     PictureAlone,
-    /// A JPEG's XMP was longer than one segment, and only that went into another format.
+    /// A JPEG's XMP was longer than one segment, and only the first one went into the other format.
     PartOfXmp,
-    /// A profile, EXIF or XMP that the new format has no place for was left out.
+    /// A profile, EXIF or XMP was left out, because the new format has no place for it.
     WithoutMetadata,
-    /// How large a pixel is, for which the new format has no place, was left out.
+    /// The resolution was left out, because the new format has no place for it.
     WithoutResolution,
-    /// A TIFF's layers, made for the old contrast, were left out.
+    /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
-    /// A lossy WebP was written without loss, and is larger.
+    /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
 }
 
 impl Decoded {
-    /// What is worth telling once it is written.
+    /// Returns what is worth telling once the picture is written.
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
         let of_its_kind = match &self.native {
@@ -41,14 +41,14 @@ impl Decoded {
         of_its_kind.into_iter().chain([without, nowhere]).flatten().collect()
     }
 
-    /// Whether there is metadata that a format has no place for.
+    /// Whether the picture has metadata that a format has no place for.
     fn loses_metadata(&self, to: Format) -> bool {
         let Metadata { icc, exif, xmp, .. } = &self.metadata;
         icc.is_some() && !to.has_room_for_profile()
             || (exif.is_some() || xmp.is_some()) && !to.has_room_for_xmp()
     }
 
-    /// Whether a format has no place for the resolution, and the EXIF that goes into it does not say it either.
+    /// Whether the picture has a resolution that a format has no place for, and that the EXIF written there does not state either.
     fn loses_resolution(&self, to: Format) -> bool {
         let Metadata { exif, resolution, .. } = &self.metadata;
         let exif = exif.as_deref().filter(|_| to.has_room_for_xmp());

@@ -1,6 +1,6 @@
 //! Sample conversions between files and slots.
 
-/// Turns big-endian 16-bit samples into native ones, or back, in place.
+/// Converts 16-bit samples from big-endian to native byte order, or back, in place.
 pub(super) fn swap_big_endian(samples: &mut [u8]) {
     if cfg!(target_endian = "little") {
         swap_bytes(samples);
@@ -14,15 +14,16 @@ pub(super) fn swap_bytes(samples: &mut [u8]) {
     }
 }
 
-/// `value` of `0..=from` carried to the full range `0..=to`, halves up. Distinct values stay distinct when `to >= from`.
+/// Scales a `value` of `0..=from` to the range `0..=to`, rounding halves up. Distinct values stay distinct when `to >= from`.
 pub(super) const fn rescale(value: u32, from: u32, to: u32) -> u32 {
     ((2 * value as u64 * to as u64 + from as u64) / (2 * from as u64)) as u32
 }
 
-/// Unpacks rows of samples of `bits` bits (1 to 15, the first in the highest bits, every row beginning with a byte) that stand from `at`
-/// to the end of `samples` into the front of it, carried to the full range of 8 or, above 8 bits, 16 bits.
+/// Unpacks samples of `bits` bits, scaled to the full range of 8 bits or, where `bits` is above 8, of 16 bits. The packed samples (of 1 to
+/// 15 bits, most significant bit first, each row starting on a byte) occupy `samples` from `at` to its end; the unpacked ones go to its
+/// front.
 ///
-/// A packed row is never longer than an unpacked one, so the rows that are still to be unpacked lie behind the unpacked ones.
+/// A packed row is never longer than an unpacked one, so the rows still to be unpacked lie behind the unpacked ones.
 pub(super) fn unpack(samples: &mut [u8], at: usize, per_row: usize, bits: u32) {
     let bytes = if bits > 8 { 2 } else { 1 };
     let packed_bytes = (per_row * bits as usize).div_ceil(8);
@@ -51,7 +52,7 @@ pub(super) fn unpack(samples: &mut [u8], at: usize, per_row: usize, bits: u32) {
 pub(super) mod tests {
     use super::*;
 
-    /// Bytes that look random, other ones for each seed.
+    /// Bytes that look random, different for each seed.
     pub(in crate::codec) fn noise(length: usize, seed: u32) -> Vec<u8> {
         let mut state = seed;
         let next = |_| {
@@ -61,7 +62,7 @@ pub(super) mod tests {
         (0..length).map(next).collect()
     }
 
-    /// What TIFF's predictor leaves of a photograph: small numbers of either sign.
+    /// Bytes like those that TIFF's predictor leaves of a photograph: small numbers of either sign.
     pub(in crate::codec) fn differences(length: usize) -> Vec<u8> {
         let sum = |four: &[u8]| four.iter().map(|&byte| i32::from(byte) - 128).sum::<i32>() / 24;
         noise(4 * length, 1).chunks(4).map(|four| sum(four) as u8).collect()

@@ -1,13 +1,14 @@
 //! TIFF and BigTIFF.
 //!
-//! Read: unsigned samples of 1 to 16 bits; gray (either way round), RGB and palettes, with or without alpha; strips, tiles and planes;
-//! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become
-//! RGB, premultiplied alpha is divided out. Written: one picture in strips, compressed as the source or, where its compression does not
-//! suit (PackBits, JPEG, group 4), by LZW or deflate. Every tag that does not describe the storage of the pixels is kept. Files of several pages are
-//! refused.
+//! Read: unsigned samples of 1 to 16 bits; gray (of either polarity), RGB and palettes, with or without alpha; strips, tiles and planes;
+//! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become RGB,
+//! premultiplied alpha is divided out.
 //!
-//! No file is read as a whole first: its tags are read through a window on it, and its strips and tiles one by one, stored ones straight
-//! into the slot.
+//! Written: one picture in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, group 4), with LZW
+//! or deflate. Every tag that does not describe the storage of the pixels is kept. Files of several pages are refused.
+//!
+//! Regular files are not read as a whole: tags are read through a window on the file, strips and tiles one by one, uncompressed ones
+//! straight into the slot.
 
 use std::fs::File;
 use std::io;
@@ -40,7 +41,7 @@ pub(super) use write::{encode, heap_bytes};
 #[derive(Debug)]
 pub(super) struct Native {
     compression: write::Compression,
-    /// What the fourth (or second) channel is, by the tag ExtraSamples; 2 is alpha that was not multiplied in.
+    /// What the fourth (or second) channel is, as in the tag ExtraSamples; 2 is alpha that is not premultiplied.
     extra_sample: u16,
     big: bool,
     /// Whether layers were left out.
@@ -54,9 +55,9 @@ pub(super) struct Source<'a> {
     file: Reader<'a>,
     header: Header,
     directory: ifd::Directory,
-    /// Where the first strip or tile begins.
+    /// The offset of the first strip or tile.
     start: u64,
-    /// What it takes to read a strip or tile, in bytes.
+    /// Bytes of heap that reading a strip or tile takes.
     tool_bytes: u64,
 }
 
@@ -82,7 +83,7 @@ impl<'a> Source<'a> {
         self.header.layout
     }
 
-    /// How far beyond a line of the cache its pixels begin, if they lie in the file as they will in the slot.
+    /// Returns how far past the start of a cache line the pixels begin, if they lie in the file as they will in the slot; otherwise 0.
     pub(super) fn lead(&self) -> usize {
         let header = &self.header;
         let straight = header.method == Method::Stored && header.is_straight() && header.is_direct();
@@ -94,7 +95,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What is in memory of the file; the values of tags; what it takes to read a strip or tile.
+    /// Returns the bytes of heap for the part of the file that is in memory, the values of tags, and reading a strip or tile.
     pub(super) fn heap_bytes(&self) -> u64 {
         self.file.bytes_in_memory() + self.directory.bytes_of_values() + self.tool_bytes
     }
@@ -103,7 +104,7 @@ impl<'a> Source<'a> {
     pub(super) fn decode(self, slot: &mut [u8], cores: &Cores) -> Result<Payload, CodecError> {
         let header = &self.header;
         let layout = header.layout;
-        // The samples as they are stored go to the end of the slot; unpacking and expanding move them to its front.
+        // The stored samples go to the end of the slot; unpacking and expanding them moves them to its front.
         let samples = layout.pixels() as usize * header.samples;
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];

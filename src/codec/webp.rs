@@ -1,5 +1,5 @@
-//! WebP, by the `image-webp` crate. Written without loss, whatever the source was: nothing here writes lossy WebP, and equalizing a
-//! lossy picture to compress it again would lose twice. Animations are refused.
+//! WebP, by the `image-webp` crate. Output is lossless, whatever the source was: there is no lossy encoder here, and compressing an
+//! equalized lossy picture again would lose quality twice. Animations are refused.
 
 use std::fs::File;
 use std::io::{Cursor, Write};
@@ -10,7 +10,7 @@ use super::metadata::{Metadata, exif_body};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use crate::picture::{Depth, Layout, Pixel};
 
-/// What is remembered of a WebP.
+/// What is remembered of a WebP for remarks on the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Native {
     pub(super) lossy: bool,
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Source<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the chunks of a whole file.
+    /// Reads the chunks; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
         // A chunk may claim any length.
@@ -38,7 +38,7 @@ impl<'a> Source<'a> {
             return Err(CodecError::unsupported("an animated WebP", "extract the frames first"));
         }
         let (width, height) = decoder.dimensions();
-        // The decoder would take memory for the frame's sides before it compared them.
+        // The decoder would allocate memory for the frame's width and height before comparing them with the canvas's.
         if frame_sides(bytes).is_some_and(|sides| sides != (width, height)) {
             return Err(malformed("its picture has other sides than its canvas"));
         }
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
         self.layout
     }
 
-    /// The decoder's own planes or, of RGB, its RGBA.
+    /// Returns the bytes of the decoder's own buffers: planes or, for RGB, RGBA.
     pub(super) fn heap_bytes(&self) -> u64 {
         4 * self.layout.pixels()
     }
@@ -70,14 +70,14 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The width and height of the first lossy frame that is not of an animation (RFC 9649, section 2.5; RFC 6386, section 9.1).
+/// Returns the width and height of the first lossy frame that is not part of an animation (RFC 9649, section 2.5; RFC 6386, section 9.1).
 fn frame_sides(bytes: &[u8]) -> Option<(u32, u32)> {
-    // Behind the head of the file, chunks: type, length, content, and a byte more where that makes the length even.
+    // The file header is followed by chunks: type, length, content, and a padding byte if the length is odd.
     let mut rest = bytes.get(12..)?;
     loop {
         let (&[v, p, eight, space, ref length @ ..], content) = rest.split_first_chunk::<8>()?;
         if [v, p, eight, space] == *b"VP8 " {
-            // A tag and a start code of three bytes each, and 14 bits of each side.
+            // A tag and a start code of three bytes each, then 14 bits each of width and height.
             let &[_, _, _, _, _, _, w0, w1, h0, h1] = content.first_chunk()?;
             let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
             return Some((side([w0, w1]), side([h0, h1])));
@@ -103,7 +103,7 @@ pub(super) fn encode(
     };
     scratch.clear();
     let mut encoder = WebPEncoder::new(&mut *scratch);
-    // WebP knows no gray: what is written decodes to RGB, and a profile has to fit that.
+    // WebP has no gray: the output decodes to RGB, and the profile has to be one for RGB.
     if let Some(icc) = decoded.metadata.icc_for(Pixel::Rgb) {
         encoder.set_icc_profile(icc.to_vec());
     }
@@ -150,7 +150,7 @@ mod tests {
         chunk(b"RIFF", &[b"WEBP", chunks.concat().as_slice()].concat())
     }
 
-    /// The head of a frame.
+    /// The header of a frame.
     fn frame(width: u16, height: u16) -> Vec<u8> {
         let head = [&[0x10, 0, 0, 0x9d, 0x01, 0x2a], &width.to_le_bytes()[..], &height.to_le_bytes()[..]];
         chunk(b"VP8 ", &head.concat())
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_not_as_large_as_its_canvas_is_refused_when_opened() {
-        // No flags; sides of 4, less one.
+        // No flags; width and height of 4, each stored less one.
         let canvas = chunk(b"VP8X", &[0, 0, 0, 0, 3, 0, 0, 3, 0, 0]);
         let odd = chunk(b"what", &[1, 2, 3]);
         for (bytes, opens) in [

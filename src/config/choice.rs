@@ -1,4 +1,4 @@
-//! The closed choices behind the keys, and how they are spelled.
+//! The types of the keys that are choices or parameters of CLAHE, and how their values are spelled.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{Format, JpegQuality, PngLevel};
 
-/// How contrast is enhanced, without the method's numbers.
+/// A method of contrast enhancement, without its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MethodName {
@@ -18,7 +18,7 @@ pub enum MethodName {
     Clahe,
 }
 
-/// How high a peak of a tile's histogram may be, as a multiple of its mean; 0 for no limit. CLAHE's.
+/// CLAHE's clip limit: how high a peak of a tile's histogram may be, as a multiple of the mean; 0 for no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipLimit(pub f64);
 
@@ -38,7 +38,7 @@ impl fmt::Display for ClipLimit {
     }
 }
 
-/// Tiles across and down, at least one each. CLAHE's.
+/// CLAHE's grid of tiles, at least one across and one down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Tiles across.
@@ -73,17 +73,17 @@ impl fmt::Display for Grid {
     }
 }
 
-/// Tiles as squares of about so many pixels a side, whatever the picture's size; or off. CLAHE's.
+/// CLAHE's tile size: squares of about this many pixels a side, whatever the picture's size; or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TileSize {
-    /// Tiles are given by number.
+    /// The tiles are given by their number, as a [`Grid`].
     Off,
-    /// Tiles are squares of this side.
+    /// The tiles are squares of about this side.
     Pixels(u32),
 }
 
 impl TileSize {
-    /// Smaller tiles have too few pixels to make a histogram of.
+    /// Smaller tiles have too few pixels for a histogram.
     const LEAST: u32 = 4;
 }
 
@@ -159,7 +159,7 @@ impl From<FormatName> for Option<Format> {
     }
 }
 
-/// How small PNGs are made.
+/// How much work goes into making PNGs small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PngLevelName {
@@ -182,7 +182,7 @@ impl From<PngLevelName> for PngLevel {
     }
 }
 
-/// What decodes and encodes JPEGs.
+/// Whether the CPU, GPUs or both decode and encode JPEGs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JpegChoice {
@@ -224,16 +224,16 @@ impl fmt::Display for JpegQuality {
     }
 }
 
-/// What equalizes.
+/// Which devices equalize.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The GPUs that work, and the processor where there is none.
+    /// The GPUs that work, where they pay; otherwise the processor.
     Auto,
     /// The processor alone.
     Cpu,
     /// Every GPU; one that cannot be used is an error.
     All,
-    /// So many worker processes that compute on the processor (`cpu-workers:2`): what tests of the worker protocol use.
+    /// This many worker processes that compute on the processor (`cpu-workers:2`), for tests of the worker protocol.
     CpuWorkers(u32),
     /// These GPUs, at least one; one that cannot be used is an error.
     Listed(Vec<DeviceName>),

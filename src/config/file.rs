@@ -1,4 +1,4 @@
-//! The configuration file: which one is read, and what is said when it cannot be.
+//! The configuration file: which one is read, and the messages if it cannot be used.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{Written, written};
 use crate::paths::Shown;
 use crate::source::Selection;
 
-/// Why a configuration file could not be used. Every message names the file, and the line and the key where there are any.
+/// Why a configuration file could not be used. Every message names the file, and the line and the key if they are known.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read at all.
@@ -17,7 +17,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A key that histeqd does not know.
@@ -27,12 +27,12 @@ pub enum ConfigError {
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// The key as it stands there.
+        /// The key as written in the file.
         key: String,
-        /// The known key that it resembles.
+        /// The known key that it resembles, if any.
         nearest: Option<String>,
     },
-    /// Anything else: no TOML, a wrong type, a value that is not allowed.
+    /// Anything else: invalid TOML, a wrong type, a value that is not allowed.
     #[error("{}:{line}: {message}", Shown(path))]
     Wrong {
         /// The file.
@@ -53,8 +53,8 @@ fn suggestion(key: &str, nearest: Option<&str>) -> String {
     }
 }
 
-/// The file that is read when none is named: `$XDG_CONFIG_HOME/histeqd/config.toml`, or the same below `~/.config`.
-/// `None` when there is no such file.
+/// Returns the file that is read if none is named: `$XDG_CONFIG_HOME/histeqd/config.toml`, or the same below `~/.config`. `None` if there
+/// is no such file.
 pub fn default_path() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
@@ -68,7 +68,7 @@ pub fn read(path: &Path) -> Result<Written, ConfigError> {
     parse(path, &text)
 }
 
-/// Understands `text` as the content of the configuration file `path`.
+/// Parses `text` as the content of the configuration file `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
     let written: Written = toml::from_str(text).map_err(|error| explain(path, text, &error))?;
     for (key, globs) in [("include", &written.include), ("exclude", &written.exclude)] {
@@ -101,7 +101,7 @@ fn line_at(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// The key and the value that are at this place of the text. None where it is no TOML.
+/// Returns the key and the value at a byte offset of the text. `None` if there is no entry, or the text is not valid TOML.
 fn entry_at(text: &str, at: usize) -> Option<(String, DeValue<'_>)> {
     let table = DeTable::parse(text).ok()?.into_inner();
     let (key, value) =
@@ -109,14 +109,15 @@ fn entry_at(text: &str, at: usize) -> Option<(String, DeValue<'_>)> {
     Some((key.into_inner().into_owned(), value.into_inner()))
 }
 
-/// Where a key is in the text.
+/// Returns the byte offset of a key in the text; 0 if it cannot be found.
 fn place_of(key: &str, text: &str) -> usize {
     let table = DeTable::parse(text).ok();
     let known = table.and_then(|table| table.get_ref().get_key_value(key).map(|(key, _)| key.span().start));
     known.unwrap_or(0)
 }
 
-/// What a key takes, where its value is of another kind. Where it is not, the value's own words say what is wrong with it.
+/// Returns a description of what a key takes, if its value is of the wrong type or none of its choices. `None` if the parser's own message
+/// about the value says more.
 fn wanted(key: &str, value: &DeValue<'_>) -> Option<String> {
     let (default, choices) = (written::default(key)?, written::choices(key));
     let is_plain = matches!(value, DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_));
@@ -129,12 +130,12 @@ fn wanted(key: &str, value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// The known key that `key` is most likely a slip of, if any is likely.
+/// Returns the known key that `key` is most likely a typo of, if there is a likely one.
 fn nearest_key(key: &str) -> Option<String> {
     nearest(&key.to_lowercase().replace('_', "-"), written::keys())
 }
 
-/// The known word that `word` is most likely a slip of, if any is likely.
+/// Returns the known word that `word` is most likely a typo of, if there is a likely one.
 pub(crate) fn nearest(word: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
     const LIKELY: f64 = 0.75;
     let near = |known: &str| strsim::normalized_damerau_levenshtein(known, word).max(prefix(known, word));
@@ -146,7 +147,7 @@ pub(crate) fn nearest(word: &str, known: impl IntoIterator<Item = String>) -> Op
         .map(|(_, known)| known)
 }
 
-/// One cut short, or with a word too many, is as good as a match.
+/// Rates a word that is cut short or has something appended: it is as good as a match.
 fn prefix(known: &str, word: &str) -> f64 {
     let shortest = known.len().min(word.len());
     if shortest >= 3 && (known.starts_with(word) || word.starts_with(known)) { 0.8 } else { 0.0 }

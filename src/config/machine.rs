@@ -1,4 +1,4 @@
-//! What `auto` comes to on this machine.
+//! The values of `auto` on this machine.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -8,11 +8,12 @@ use std::thread;
 use super::{Count, Memory, OrAuto};
 use crate::files::Enough;
 
-/// What pictures may take where there is enough: so much, or so much for each thread if that is more.
+/// Bytes that pictures may take if the machine has enough: this, or [`MEMORY_OF_A_THREAD`] per thread if that is more.
 const MEMORY: u64 = 4 << 30;
 const MEMORY_OF_A_THREAD: u64 = 256 << 20;
 
-/// The number of threads: as many as the process may run on, as far as they can be written; and no more than it may open files for.
+/// Returns the number of threads. `auto` is as many as the process may run on, up to [`Count::MOST`]. Either way the limit on open files
+/// bounds it.
 pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
     let threads = match wanted {
         OrAuto::Fixed(Count(number)) => number,
@@ -21,8 +22,8 @@ pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
     Count(threads.min(Enough::allowed().threads()))
 }
 
-/// The bytes that pictures may take at once: 4 GiB, or 256 MiB for each thread where that is more; no more than half of what the machine or
-/// the control group has.
+/// Returns the bytes that pictures may take at once. `auto` is 4 GiB, or 256 MiB per thread if that is more, but at most half of the memory
+/// of the machine or of its control group.
 pub(super) fn memory(wanted: OrAuto<Memory>, Count(threads): Count) -> Memory {
     match wanted {
         OrAuto::Fixed(bytes) => bytes,
@@ -33,7 +34,7 @@ pub(super) fn memory(wanted: OrAuto<Memory>, Count(threads): Count) -> Memory {
     }
 }
 
-/// What so many threads make use of.
+/// Returns the bytes that this many threads can make use of.
 fn enough_for(threads: usize) -> u64 {
     MEMORY.max(MEMORY_OF_A_THREAD.saturating_mul(threads as u64))
 }
@@ -42,15 +43,15 @@ fn physical_memory() -> Option<u64> {
     total(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// The `MemTotal` line of `/proc/meminfo`, in bytes.
+/// Returns the `MemTotal` line of `/proc/meminfo`, in bytes.
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }
 
-/// The smallest limit of the control groups that the process is in, of versions 2 and 1, and of the groups above them. A container may
-/// see its own group as the root, whatever the path below it says.
+/// Returns the smallest memory limit, in bytes, of the control groups of the process (versions 2 and 1) and of the groups above them. A
+/// container may see its own group as the root, whatever path the kernel names.
 fn group_memory(root: &Path) -> Option<u64> {
     let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let versions = [
@@ -63,7 +64,7 @@ fn group_memory(root: &Path) -> Option<u64> {
     files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
 }
 
-/// The path of the process's group in the hierarchy that has the controller; that of version 2 names none.
+/// Returns the path of the process's group in the hierarchy of a controller. Version 2 names no controller: it is the empty string.
 fn group<'a>(own: &'a str, controller: &str) -> &'a Path {
     let path = own.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

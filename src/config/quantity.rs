@@ -5,15 +5,15 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The units of one kind of quantity, each with its size in the smallest of them.
+/// The units of one kind of quantity, each with its size in the smallest unit.
 struct Scale {
-    /// What is being said, for messages: "a size such as 4GiB".
+    /// A description of the quantity for messages: "a size such as 4GiB".
     what: &'static str,
-    /// One of the smallest of them, for messages.
+    /// One of the smallest unit, for messages.
     least: &'static str,
-    /// Every spelling that is read, without regard to case. The empty one is what a bare number means.
+    /// Every spelling that is accepted, ignoring case. The empty one is the unit of a bare number.
     read: &'static [(&'static str, u64)],
-    /// The spellings that are written, largest first; the last one divides everything.
+    /// The spellings for output, largest first; the last unit divides every value.
     written: &'static [(&'static str, u64)],
 }
 
@@ -81,7 +81,7 @@ impl Scale {
         if value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(refused()) }
     }
 
-    /// The same of a quantity that cannot be nothing.
+    /// Like [`Scale::read`], but refuses zero.
     fn read_some(&self, text: &str) -> Result<u64, String> {
         match self.read(text)? {
             0 => Err(format!("{:?} is not at least {}", text.trim(), self.least)),
@@ -105,11 +105,11 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pixels(pub u64);
 
-/// A time in whole milliseconds, at least one, written with a unit.
+/// A duration in whole milliseconds, at least one, written with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait(pub Duration);
 
-/// A [`Wait`] that may also be none.
+/// A [`Wait`] that may also be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest(pub Duration);
 
@@ -126,7 +126,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Memory for pictures, as much as the smallest of them take with what belongs to them.
+/// Memory for pictures in bytes: at least 1 MiB, which the smallest pictures take with all that belongs to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory(pub u64);
 
@@ -190,7 +190,7 @@ impl fmt::Display for Rest {
 pub struct Count(pub NonZeroUsize);
 
 impl Count {
-    /// More than any machine has a use for, and so few that the system gives them.
+    /// More than any machine can use, but few enough for the system to provide them.
     pub(super) const MOST: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
 }
 
@@ -213,7 +213,7 @@ impl fmt::Display for Count {
 pub enum OrAuto<T> {
     /// What suits the machine.
     Auto,
-    /// This and no other.
+    /// This value.
     Fixed(T),
 }
 
@@ -236,8 +236,8 @@ impl<T: fmt::Display> fmt::Display for OrAuto<T> {
     }
 }
 
-/// Serde for optional values that are written as text: read through [`FromStr`] from a string or a number, so that
-/// a file accepts what the flag of the same name accepts; written through [`fmt::Display`], a number where it is one.
+/// Serde for optional values that are written as text: read through [`FromStr`] from a string or a number, so that a file accepts what the
+/// flag of the same name accepts; written through [`fmt::Display`], as a number if the text is one.
 pub(super) mod as_text {
     use std::fmt;
     use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! What only a run with `--watch` needs.
+//! The settings of the watching service.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,24 +11,24 @@ use crate::paths::{self, Shown};
 /// The keys of the watching service, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// How long size and time of a file must rest where nothing else says that it is complete.
+    /// How long a file's size and modification time must stay the same where nothing else says that it is complete.
     pub settle: Duration,
-    /// How often everything is listed although the kernel tells of changes.
+    /// How often the folders are listed even though the kernel reports changes.
     pub rescan: Duration,
-    /// List this often and do not ask the kernel; none lets the file system decide.
+    /// How often the folders are listed instead of watched through the kernel; `None` lets the file system decide.
     pub poll: Option<Duration>,
-    /// What becomes of an input whose output is durable.
+    /// What happens to an input once its output is durable.
     pub after: After,
-    /// Where inputs go that cannot be done; none leaves them where they are.
+    /// The folder for inputs that cannot be processed; `None` leaves them where they are.
     pub failed: Option<PathBuf>,
-    /// Where the ledger is; none for the output folder.
+    /// The folder of the ledger; `None` for the default one in the output folder.
     pub state: Option<PathBuf>,
-    /// Where health and metrics are served.
+    /// The address at which health and metrics are served, if any.
     pub listen: Option<SocketAddr>,
 }
 
 impl Service {
-    /// Checks that no inputs are put aside among the outputs, in the folder `out`.
+    /// Checks that inputs are not put aside in the output folder, `out`.
     ///
     /// # Errors
     /// A sentence that names the folder.
@@ -47,7 +47,7 @@ impl Service {
     }
 }
 
-/// What becomes of an input whose output is durable.
+/// What happens to an input once its output is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
     /// It stays.
@@ -82,12 +82,12 @@ impl fmt::Display for After {
     }
 }
 
-/// Something, or `none`.
+/// A value, or `none`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrNone<T> {
-    /// Nothing.
+    /// No value.
     None,
-    /// This.
+    /// This value.
     Some(T),
 }
 

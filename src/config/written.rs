@@ -12,7 +12,7 @@ use super::{
 };
 use crate::codec::JpegQuality;
 
-/// What can be written in the configuration file or as a flag, and was: a key that was not written is `None`.
+/// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
 ///
 /// The doc comments of the fields are the help texts of the flags.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize)]
@@ -219,20 +219,20 @@ pub struct Written {
     pub listen: Option<OrNone<Listen>>,
 }
 
-/// What kind of run flags are meant for.
+/// The kind of run that flags are meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunKind {
-    /// One that keeps no ledger.
+    /// A batch run without a ledger.
     Batch,
-    /// A batch that goes by a ledger.
+    /// A batch run that goes by the ledger.
     Resume,
     /// A service.
     Watch,
 }
 
 impl Written {
-    /// Every key from here, or from `below` where it was not written here. A number of tiles from here also goes over a
-    /// size of tiles from below.
+    /// Returns every key of `self`, or of `below` if it was not written in `self`. A number of tiles in `self` also overrides a tile size
+    /// in `below`.
     #[must_use]
     pub fn over(self, below: Self) -> Self {
         Self {
@@ -266,7 +266,7 @@ impl Written {
         }
     }
 
-    /// Every key with its default value.
+    /// Returns every key with its default value.
     pub fn defaults() -> Self {
         Self {
             method: Some(MethodName::Global),
@@ -299,7 +299,8 @@ impl Written {
         }
     }
 
-    /// Every key with the value that this machine runs with: defaults for what was not written, numbers for `auto`.
+    /// Returns every key with a value: the default if it was not written, and for threads and memory this machine's number instead of
+    /// `auto`.
     #[must_use]
     pub fn resolved(self) -> Self {
         let mut all = self.over(Self::defaults());
@@ -309,8 +310,8 @@ impl Written {
         all
     }
 
-    /// Every key as a configuration file: what was written, and defaults for the rest. An `auto` stays one, so that the file is right on
-    /// another machine too, with what it comes to on this one in a comment.
+    /// Returns all keys as a configuration file: what was written, and defaults for the rest. `auto` stays `auto`, so that the file is
+    /// right on other machines too; its value on this machine is in a comment.
     pub fn explained(self) -> String {
         let all = self.over(Self::defaults());
         let (file, here) = (all.to_toml(), all.resolved().to_toml());
@@ -321,16 +322,16 @@ impl Written {
         file.lines().zip(here.lines()).map(line).collect()
     }
 
-    /// The keys that have another value in `other`.
+    /// Returns the names of the keys that have another value in `other`.
     pub fn differing(&self, other: &Self) -> Vec<String> {
         let [these, those] = [self, other].map(|written| table(&written.clone().over(Self::defaults())));
         these.into_iter().filter(|(key, value)| those.get(key) != Some(value)).map(|(key, _)| key).collect()
     }
 
-    /// Checks that what was typed has an effect, with all that is used and in a run of that kind.
+    /// Checks that every flag that was typed, in `self`, has an effect, given all keys that are `used` and the kind of run.
     ///
     /// # Errors
-    /// A sentence that names a flag without one, and what it needs.
+    /// A sentence that names a flag without an effect, and what it needs.
     pub fn check_effects(&self, used: &Self, run: RunKind) -> Result<(), String> {
         let writes = |format| used.format.is_none_or(|used| used == FormatName::Keep || used == format);
         let jpegs = [("--quality", self.quality.is_some())];
@@ -363,7 +364,7 @@ impl Written {
         rules.iter().find_map(idle).map_or(Ok(()), Err)
     }
 
-    /// The keys as a configuration file that can be read back.
+    /// Returns the keys as a configuration file that can be read back.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("every key is text, a number, a truth value or a list of texts")
     }
@@ -373,17 +374,17 @@ fn table(written: &Written) -> toml::Table {
     toml::Table::try_from(written).expect("keys and values are a table")
 }
 
-/// The names of all keys.
+/// Returns the names of all keys.
 pub(super) fn keys() -> Vec<String> {
     table(&Written::defaults()).keys().cloned().collect()
 }
 
-/// The default of a key, as a file has it.
+/// Returns the default of a key as it would stand in a file.
 pub(super) fn default(key: &str) -> Option<toml::Value> {
     table(&Written::defaults()).remove(key)
 }
 
-/// The values that a key can have, as a file has them; none where they cannot be listed.
+/// Returns the values of a key as they would stand in a file; empty if they cannot be listed.
 pub(super) fn choices(key: &str) -> Vec<String> {
     let flags = <Written as clap::Args>::augment_args(clap::Command::new("keys"));
     let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(key));

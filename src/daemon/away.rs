@@ -1,5 +1,5 @@
-//! Puts inputs away that are through, on a thread of its own: a copy to another file system may take longer than the loop may be
-//! silent, and than the pipeline may be without work.
+//! Puts finished inputs away, on a thread of its own: a copy to another file system may take longer than the loop may stay silent, or the
+//! pipeline go without work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -16,35 +16,35 @@ use crate::config::After;
 use crate::paths::Shown;
 use crate::source::stamp::Stamp;
 
-/// How long the end of the service waits for what is still to be put away. The next start does the rest.
+/// How long the end of the service waits for inputs still to be put away. The next start does the rest.
 const GRACE: Duration = Duration::from_secs(10);
-/// The first pause of an input that could not be put away; every further one is twice as long.
+/// The first pause after an input could not be put away; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// An input that is through.
+/// An input whose picture is finished: done, or failed for good.
 pub(super) struct Through {
     pub(super) input: PathBuf,
     /// Its path below the watched folder.
     pub(super) below: PathBuf,
-    /// Its state when it was begun.
+    /// Its state when its picture was begun.
     pub(super) stamp: Stamp,
     pub(super) fate: Fate,
 }
 
 /// What is to become of an input.
 pub(super) enum Fate {
-    /// It is done. `durable`: its output has reached the disk.
+    /// It is done. `durable` says whether its output has reached the disk.
     Done { after: After, output: PathBuf, durable: bool },
-    /// It failed for that reason, and goes below the folder.
+    /// It failed for `reason`, and is moved below `folder`.
     Failed { folder: PathBuf, reason: String },
 }
 
 impl Through {
     fn put_away(&self) -> io::Result<()> {
         let Self { input, below, stamp, fate } = self;
-        // Not even for a moment is a file renamed that somebody has put there since.
+        // A file that has replaced the input since must not be renamed, not even for a moment.
         if !stamp.is_still_of(input) {
             return Ok(());
         }
@@ -57,7 +57,7 @@ impl Through {
         .map(drop)
     }
 
-    /// What cannot be done with it, and why, as the rest of a sentence.
+    /// Returns what cannot be done with the input, and why, as the rest of a sentence.
     fn cannot(&self, why: &io::Error) -> String {
         match &self.fate {
             Fate::Done { after: After::Move(folder), .. } => {
@@ -78,16 +78,16 @@ impl Through {
     }
 }
 
-/// Inputs that are still to be put away.
+/// The inputs that are still to be put away.
 #[derive(Default)]
 struct Waiting(Mutex<Inputs>);
 
 #[derive(Default)]
 struct Inputs {
     leaving: HashMap<PathBuf, Arc<Through>>,
-    /// Those of them that could not be put away, by when they are tried again, with how often they were.
+    /// The inputs among `leaving` that could not be put away: when each is tried again, and how often it has been tried.
     pausing: BTreeMap<(Instant, PathBuf), u32>,
-    /// The last of them that was tried, and why it stays.
+    /// The last input that could not be put away, and why it stays.
     staying: Option<(PathBuf, String)>,
 }
 
@@ -96,7 +96,7 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts inputs away, and again those that could not be, until no more turns can come.
+    /// Puts inputs away, and retries those that could not be, until `turns` is closed.
     fn put_all_away(&self, turns: &Receiver<PathBuf>) {
         let mut attempts = 0;
         while let Some((input, before)) = self.next(turns, attempts > 0) {
@@ -105,8 +105,9 @@ impl Waiting {
         }
     }
 
-    /// The next input, and how often it was tried; none when no more turns can come. One whose pause is over goes before the turns,
-    /// but not after another one, so that an archive that takes long to take nothing costs no input more than one try.
+    /// Returns the next input and how often it has been tried; `None` once `turns` is closed and empty and no retry is due. A retry that is
+    /// due goes before new inputs, but not directly after another retry (`after_a_pause`): where every try takes long and fails, a new
+    /// input waits for one retry at most.
     fn next(&self, turns: &Receiver<PathBuf>, after_a_pause: bool) -> Option<(PathBuf, u32)> {
         if after_a_pause && let Ok(input) = turns.try_recv() {
             return Some((input, 0));
@@ -123,7 +124,7 @@ impl Waiting {
         }
     }
 
-    /// The input whose pause is over, and how often it was tried; or how long none is.
+    /// Takes an input whose pause is over, with how often it has been tried; otherwise returns how long to wait for one.
     fn next_due(&self, now: Instant) -> Result<(PathBuf, u32), Duration> {
         let mut inputs = self.lock();
         match inputs.pausing.first_entry() {
@@ -136,7 +137,7 @@ impl Waiting {
         }
     }
 
-    /// Puts an input away as is wanted now, and once more if something else is wanted by then.
+    /// Puts an input away as currently requested, and again if the request has changed by then.
     fn put_away(&self, input: &Path, attempts: u32) {
         let wanted = || self.lock().leaving.get(input).cloned();
         while let Some(one) = wanted() {
@@ -163,9 +164,9 @@ impl Waiting {
     }
 }
 
-/// The thread that puts inputs away, one after the other.
+/// The thread that puts inputs away, one after another.
 pub(super) struct Away {
-    /// None when it is to end.
+    /// `None` once the thread is to end.
     turns: Option<Sender<PathBuf>>,
     waiting: Arc<Waiting>,
     /// Closed when the thread has ended.
@@ -173,17 +174,17 @@ pub(super) struct Away {
 }
 
 impl Away {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the thread cannot be created.
     pub(super) fn start() -> io::Result<Self> {
-        // Paths are small; where inputs are put away more slowly than they are done, they are what fills the disk.
+        // Unbounded: paths are small. Where inputs are put away more slowly than they are done, it is the inputs that fill the disk.
         let (turns, to_put) = unbounded::<PathBuf>();
         let (alive, ended) = bounded(0);
         let waiting = Arc::new(Waiting::default());
         let put = Arc::clone(&waiting);
-        // Nobody waits for it in the end: a file system that hangs may hold it for ever.
+        // Never joined: a file system that hangs may block it forever.
         thread::Builder::new().name("put-away".into()).spawn(move || {
             let _alive: Sender<()> = alive;
             put.put_all_away(&to_put);
@@ -191,46 +192,46 @@ impl Away {
         Ok(Self { turns: Some(turns), waiting, ended })
     }
 
-    /// Has an input put away when its turn comes; one that waits already, in its old place.
+    /// Queues an input to be put away. One that is queued already keeps its place, and its request is replaced.
     pub(super) fn put(&self, one: Through) {
         let Some(turns) = &self.turns else { return };
         let input = one.input.clone();
         if self.waiting.lock().leaving.insert(input.clone(), Arc::new(one)).is_none() {
-            // Only a thread that panicked closes this way; its inputs stay where they are.
+            // Fails only if the thread has panicked; its inputs then stay where they are.
             let _ = turns.send(input);
         }
     }
 
-    /// Whether an input is still to be put away, or is just being.
+    /// Returns whether an input is still to be put away, or is being put away right now.
     pub(super) fn has(&self, input: &Path) -> bool {
         self.waiting.lock().leaving.contains_key(input)
     }
 
-    /// Whether that is so of an input in that state.
+    /// Returns the same as [`Away::has`], but only for the input in the state `stamp`.
     pub(super) fn has_in_state(&self, input: &Path, stamp: Stamp) -> bool {
         self.waiting.lock().leaving.get(input).is_some_and(|one| one.stamp == stamp)
     }
 
-    /// What is still to be put away stays, until it is put again.
+    /// Drops all requests: the inputs stay where they are until they are queued again.
     pub(super) fn forget(&self) {
         *self.waiting.lock() = Inputs::default();
     }
 
-    /// How many inputs are still to be put away.
+    /// Returns how many inputs are still to be put away.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.lock().leaving.len()
     }
 
-    /// Why inputs stay where they are, of one that does.
+    /// Returns the last input that could not be put away, and why, as a sentence.
     pub(super) fn staying(&self) -> Option<String> {
         let inputs = self.waiting.lock();
         inputs.staying.as_ref().map(|(input, cannot)| format!("{} {cannot}", Shown(input)))
     }
 
-    /// Waits until everything is put away, but not for long.
+    /// Waits until everything is put away, but for [`GRACE`] at most.
     pub(super) fn end(&mut self) {
         self.turns = None;
-        // Nothing is ever sent; it is closed in time, or not.
+        // Nothing is ever sent: the channel closes when the thread ends.
         let _ = self.ended.recv_timeout(GRACE);
         match self.waiting() {
             0 => {}
@@ -247,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// A thread, inputs, and an output that hangs whoever wants to make it durable, until somebody is there who writes.
+    /// A thread, inputs, and an output that is a FIFO: making it durable blocks until a writer opens it.
     struct Case {
         folder: tempfile::TempDir,
         away: Away,
@@ -275,7 +276,7 @@ mod tests {
             self.away.put(Through { input: input.to_owned(), below, stamp, fate });
         }
 
-        /// Has it removed; one whose output is not `durable` hangs.
+        /// Queues the removal of an input; unless its output is `durable`, the thread blocks.
         fn remove(&self, input: &Path, durable: bool) {
             self.put(input, Fate::Done { after: After::Delete, output: self.output(), durable });
         }
@@ -285,7 +286,7 @@ mod tests {
         Stamp::of(&fs::metadata(input).unwrap(), true)
     }
 
-    /// Lets the one go on who waits to read from a FIFO; whether there was one.
+    /// Unblocks the reader of a FIFO. Returns whether there was one.
     fn release(fifo: &Path) -> bool {
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         OpenOptions::new().write(true).custom_flags(flags).open(fifo).is_ok()
@@ -340,7 +341,7 @@ mod tests {
         case.away.forget();
         let folder = case.folder.path().join("archive");
         case.put(&kept, Fate::Failed { folder: folder.clone(), reason: "none".into() });
-        // The first may have been forgotten before it was looked at.
+        // The first input may have been forgotten before the thread came to it; then there is no reader to release.
         let is_through = || {
             release(&case.output());
             case.away.waiting() == 0

@@ -1,4 +1,4 @@
-//! What the loop does with single files: from ready to begun, and from ended to settled.
+//! How the loop handles single files: from ready to begun, and from ended to settled.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::source::watch::Note;
 use crate::source::{Job, output_below};
 
 impl Watching<'_> {
-    /// Looks at what the folders say.
+    /// Handles what the watched folders report.
     pub(super) fn look(&mut self, signal: Option<Signal>) {
         let now = Instant::now();
         let Self { watch, settle, ledger, settings, service, out, fingerprint, away, .. } = self;
@@ -50,7 +50,7 @@ impl Watching<'_> {
             }
         }
         for path in self.watch.take_leftovers() {
-            // What is just being removed is no leftover.
+            // An input that is being removed right now is not a leftover.
             if inputs::original(&path).is_some_and(|original| self.away.has(&original)) {
                 continue;
             }
@@ -60,7 +60,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Begins what is ready, as far as the pipeline has room.
+    /// Begins files that are ready, as far as the pipeline has room.
     pub(super) fn feed(&mut self) {
         while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full()) && self.settle.has_ready() {
             if self.is_unmounted() || !self.hold.lets_one_through(Instant::now()) {
@@ -73,10 +73,10 @@ impl Watching<'_> {
         }
     }
 
-    /// Whether the picture is in the pipeline now.
+    /// Begins a file that is ready. Returns whether it went into the pipeline.
     fn begin(&mut self, ready: Ready) -> bool {
         let Ready { path, stamp } = ready;
-        // It may have become one to leave out while it waited.
+        // It may have been excluded while it waited.
         let below = self.watch.below(&path).filter(|_| self.watch.takes(&path));
         let Some(below) = below.map(Path::to_owned) else {
             self.finish(&path, Ending::Good);
@@ -110,7 +110,7 @@ impl Watching<'_> {
     fn give(&mut self, entry: &Entry<'_>) -> bool {
         let (input, output) = (entry.input.to_owned(), entry.output.to_owned());
         let refusal = self.refusal(entry).and_then(|refusal| {
-            // What is refused is never under way, so that a kill cannot have another's output be its own.
+            // A refused picture is never recorded as running: after a kill, another input's output would be taken for its own.
             if refusal.is_some() { self.ledger.refuse(entry) } else { self.ledger.begin(entry) }
                 .map(|()| refusal)
         });
@@ -126,21 +126,21 @@ impl Watching<'_> {
             .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
         let job =
             Job { number: 0, input, output, named: false, bytes: entry.stamp.size, stamp: Some(entry.stamp) };
-        // Only a pipeline that ended closes this way, and its reason is what the user is told.
+        // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
 
     fn refusal(&self, entry: &Entry<'_>) -> Result<Option<Refusal>, LedgerError> {
         let output = entry.output.to_owned();
-        // The output folder may lie in a watched one, which leaves it out; not the other way about.
+        // The output folder may lie in a watched folder, which excludes it, but not the other way round.
         if self.watch.roots_of(&output).any(|root| root.starts_with(&self.out)) {
             return Ok(Some(Refusal::ReplacesInput { output }));
         }
         let inputs_go = self.service.after != After::Keep;
-        // One that waits to be put away is through: only its output can be in the way.
+        // An input that waits to be put away is finished: only its output can be in the way.
         let rivals = self.ledger.rivals(entry, inputs_go)?;
         let in_the_way = rivals.into_iter().find(|other| output.exists() || !self.away.has(other));
-        // A ledger that was begun anew does not know of those that are under way.
+        // A ledger that was begun anew does not know the pictures in progress.
         let under_way = || {
             let mut others = self.running.iter().filter(|(other, _)| *other != entry.input);
             others.find(|(_, begun)| begun.output == output).map(|(other, _)| other.clone())
@@ -157,7 +157,7 @@ impl Watching<'_> {
         false
     }
 
-    /// What the pipeline says.
+    /// Handles an event of the pipeline.
     pub(super) fn hear(&mut self, event: Event) {
         match event {
             Event::Done { input, output, pixels, bytes_in, bytes_out, device, times } => {
@@ -250,7 +250,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Says it aloud once: some are tried again for ever.
+    /// Logs a retry, at the info level only once per reason: some pictures are retried forever.
     fn tell_of_retry(&mut self, input: &Path, reason: &str, pause: Duration) {
         let seconds = pause.as_secs();
         if self.retried.is_news(input, reason) {
@@ -299,7 +299,7 @@ impl Watching<'_> {
         self.away.put(Through { input: input.to_owned(), below: below.to_owned(), stamp, fate });
     }
 
-    /// Writes to the ledger. What cannot be written is done again after a restart.
+    /// Writes to the ledger. A picture whose result cannot be written is processed again after a restart.
     fn note(&mut self, write: impl FnOnce(&crate::ledger::Ledger) -> Result<(), LedgerError>) {
         if let Err(why) = write(&self.ledger) {
             self.ledger_failed(why, Instant::now());

@@ -1,4 +1,4 @@
-//! Whether the service is alive and able to work, for the service manager and for whoever asks over HTTP.
+//! Whether the service is alive and able to work, for the service manager and for HTTP clients.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use sd_notify::NotifyState;
 
 use crate::ledger::Daemon;
 
-/// The loop comes round several times a second; after so long it hangs.
+/// How long the loop, which comes round several times a second, may be silent before it counts as hung.
 const HANGS: Duration = Duration::from_secs(30);
-/// The pipeline ends a picture, good or bad, within so many times what a device may take for one.
+/// The pipeline finishes a picture, successfully or not, within this many times the device timeout.
 const PICTURES: u32 = 10;
-/// And it gets at least this long: a huge picture on a small machine.
+/// The least time that the pipeline is given for a picture: it may be a huge one on a small machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The watchdog hears of life no more often than this; the loop comes round with every picture.
+/// The least interval between two signs of life to the watchdog: the loop comes round with every picture.
 const SIGN: Duration = Duration::from_millis(200);
 
-/// Written by the loop, read by everybody.
+/// The service's health. Written by the loop, read by everybody.
 #[derive(Debug)]
 pub(super) struct Health {
     patience: Duration,
@@ -27,9 +27,9 @@ pub(super) struct Health {
 #[derive(Debug)]
 struct State {
     beat: Instant,
-    /// The last time that a picture ended, or that there was none under way.
+    /// When a picture last ended, or none was in progress.
     moved: Instant,
-    /// When the watchdog is due to hear a sign of life.
+    /// When the watchdog's next sign of life is due.
     next_sign: Instant,
     ready: bool,
     stopping: bool,
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl Health {
-    /// Alive, and not ready.
+    /// Creates the health of a service that is alive and not ready yet.
     pub(super) fn new(device_timeout: Duration) -> Self {
         let now = Instant::now();
         let state =
@@ -45,19 +45,19 @@ impl Health {
         Self { patience: (device_timeout * PICTURES).max(PATIENCE), state: Mutex::new(state) }
     }
 
-    /// All of the pipeline stands.
+    /// Reports that all of the pipeline is up.
     pub(super) fn ready(&self) {
         self.lock().ready = true;
         notify(&[NotifyState::Ready]);
     }
 
-    /// No more pictures are begun.
+    /// Reports that no more pictures are begun.
     pub(super) fn stopping(&self) {
         self.lock().stopping = true;
         notify(&[NotifyState::Stopping]);
     }
 
-    /// The loop comes round. The watchdog hears of it only while the pipeline moves too.
+    /// Records that the loop came round. The watchdog is told only while the pipeline makes progress too.
     pub(super) fn beat(&self, pictures_under_way: bool) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -75,12 +75,12 @@ impl Health {
         }
     }
 
-    /// A picture came to an end.
+    /// Records that a picture ended.
     pub(super) fn moved(&self) {
         self.lock().moved = Instant::now();
     }
 
-    /// What the loop knows of itself.
+    /// Takes the loop's report about itself, and passes a summary on to the service manager.
     pub(super) fn say(&self, daemon: &Daemon) {
         let missing =
             (!daemon.missing.is_empty()).then(|| format!("not there: {}", daemon.missing.join(", ")));
@@ -93,7 +93,7 @@ impl Health {
         notify(&[NotifyState::Status(&status)]);
     }
 
-    /// Whether the loop and the pipeline move, or why not.
+    /// Checks that the loop and the pipeline make progress; the error says which does not.
     pub(super) fn alive(&self) -> Result<(), String> {
         let state = self.lock();
         if state.beat.elapsed() > HANGS {
@@ -105,7 +105,7 @@ impl Health {
         Ok(())
     }
 
-    /// Whether it can do pictures, or why not.
+    /// Checks that pictures can be processed; the error says why not.
     pub(super) fn able(&self) -> Result<(), String> {
         self.alive()?;
         let state = self.lock();
@@ -122,7 +122,7 @@ impl Health {
     }
 }
 
-/// What is done, and what does not help with it.
+/// Describes the work in progress, and what is in trouble without holding it up.
 fn work(daemon: &Daemon) -> String {
     let mut text = format!("{} under way, {} waiting", daemon.running, daemon.waiting + daemon.pausing);
     for device in &daemon.devices {
@@ -137,7 +137,7 @@ fn work(daemon: &Daemon) -> String {
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    // Without a service manager nobody listens, and one that does not hear draws its own conclusions.
+    // Without a service manager nobody listens; one that misses a message draws its own conclusions.
     let _ = sd_notify::notify(states);
 }
 

@@ -1,11 +1,11 @@
-//! Holds everything back while the output cannot take anything, instead of letting every picture find that out.
+//! Holds all pictures back while nothing can be written to the output, instead of letting each one find that out.
 
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Open, or closed for a while; after that one picture is let through to try.
+/// A gate for new pictures: open, or closed for a pause, after which one picture is let through to try.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     closed: Option<Closed>,
@@ -20,9 +20,9 @@ struct Closed {
 }
 
 impl Hold {
-    /// A picture could not be written for a cause that holds for all of them.
+    /// Closes the gate: a picture could not be written for a cause that concerns all of them.
     pub(super) fn close(&mut self, why: String, now: Instant) {
-        // Pictures that were under way when it was closed say the same once more.
+        // Pictures in progress when it was closed fail the same way; only a failed try lengthens the pause.
         let pause = match &self.closed {
             Some(closed) if closed.trying => (closed.pause * 2).min(LONGEST_PAUSE),
             Some(closed) => closed.pause,
@@ -31,19 +31,19 @@ impl Hold {
         self.closed = Some(Closed { why, pause, until: now + pause, trying: false });
     }
 
-    /// A picture was written. Returns whether that was news.
+    /// Opens the gate: a picture was written. Returns whether it was closed.
     pub(super) fn open(&mut self) -> bool {
         self.closed.take().is_some()
     }
 
-    /// The picture that was let through came to an end that says nothing about the output.
+    /// Allows another try: the picture that was let through ended in a way that says nothing about the output.
     pub(super) fn no_answer(&mut self) {
         if let Some(closed) = &mut self.closed {
             closed.trying = false;
         }
     }
 
-    /// Whether a picture may be begun now. The first after a pause is the one that tries.
+    /// Returns whether a picture may be begun now. The first one after a pause is the one that tries.
     pub(super) fn lets_one_through(&mut self, now: Instant) -> bool {
         match &mut self.closed {
             None => true,
@@ -55,7 +55,7 @@ impl Hold {
         }
     }
 
-    /// Why nothing is begun.
+    /// Returns why no pictures are begun, if the gate is closed.
     pub(super) fn why(&self) -> Option<&str> {
         self.closed.as_ref().map(|closed| closed.why.as_str())
     }

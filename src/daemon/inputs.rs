@@ -1,7 +1,7 @@
-//! What becomes of inputs when they are through: they stay, are removed, are moved, or are set aside with a reason.
+//! What happens to finished inputs: they stay, are removed, are moved, or are set aside with a reason.
 //!
-//! An input is only touched in the very state that was done. Where somebody replaces it at the last moment, the new file is
-//! left in its place: a file is moved first, looked at under its new name, and moved back if it is another.
+//! An input is touched only in the exact state that was processed. If it is replaced at the last moment, the new file is left in its place:
+//! a file is renamed first, checked under its new name, and renamed back if it turns out to be another.
 
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,11 +17,11 @@ use crate::publish::{affixes, folder_of, sync_folder};
 use crate::source::stamp::Stamp;
 use crate::source::watch::REMOVING;
 
-/// Does with an input, whose output is published, what the user wants. `below` is its path below the watched folder. `durable`: the
-/// output has reached the disk, and whoever wants it may have taken it away by now. Returns whether the input was still the same file.
+/// Keeps, removes or moves an input whose output is published, as `after` says. `below` is its path below the watched folder. `durable`
+/// says that the output has reached the disk, so it may have been taken away by now. Returns whether the input was still the same file.
 ///
 /// # Errors
-/// The system's; the input is then where it was.
+/// Any I/O error. The input is then where it was, or beside it under its temporary name, until [`put_back`] renames it back.
 pub(super) fn settle(
     after: &After,
     input: &Path,
@@ -40,10 +40,11 @@ pub(super) fn settle(
     }
 }
 
-/// Moves an input that cannot be done below `folder`, and writes the reason beside it.
+/// Moves an input that cannot be processed to the path `below` in `folder`, and writes the reason beside it. Returns whether the input was
+/// still the same file.
 ///
 /// # Errors
-/// The system's; the input is then where it was.
+/// As of [`settle`].
 pub(super) fn set_aside(
     folder: &Path,
     input: &Path,
@@ -52,11 +53,11 @@ pub(super) fn set_aside(
     reason: &str,
 ) -> io::Result<bool> {
     let text = format!("{reason}\n");
-    // A picture may have the name of another's note; and the reason of one that was taken away since may have stayed.
+    // The name of the note may be taken too: by a picture, or by the note of a file that was taken away since.
     let is_taken = |name: &Path| exists(name) || exists(&note_of(name)) && !holds(&note_of(name), &text);
     let target = name_for(input, &folder.join(below), is_taken)?;
     let note = note_of(&target);
-    // Before the file itself, so that no kill leaves it there without its reason.
+    // Written before the file is moved, so that a kill cannot leave the file there without its reason.
     let is_noted = write_note(&note, &text)?;
     let moved = move_to(input, &target, stamp);
     if is_noted && !exists(&target) {
@@ -65,29 +66,29 @@ pub(super) fn set_aside(
     moved
 }
 
-/// The text beside a file that was set aside.
+/// Returns the path of the note beside a file that is set aside.
 fn note_of(file: &Path) -> PathBuf {
     let mut note = file.to_owned().into_os_string();
     note.push(".reason.txt");
     note.into()
 }
 
-/// Writes a reason, and replaces nothing by it. Returns whether it is there.
+/// Writes a note without replacing any file. Returns whether the note is there.
 fn write_note(note: &Path, text: &str) -> io::Result<bool> {
     match File::create_new(note) {
         Ok(mut file) => {
             file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(note)))?;
             Ok(true)
         }
-        // A killed process wrote it already.
+        // A killed process may have written it already.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(holds(note, text)),
-        // A name that has no room for more goes without.
+        // A file whose name has no room for the suffix goes without a note.
         Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Whether a file is that text and nothing else.
+/// Returns whether a file contains exactly `text`.
 fn holds(file: &Path, text: &str) -> bool {
     let has_its_length = |metadata: Metadata| metadata.is_file() && metadata.len() == text.len() as u64;
     fs::symlink_metadata(file).is_ok_and(has_its_length)
@@ -98,27 +99,29 @@ fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// The name of an input while it is being removed; none where it could not be given its own back after a kill.
+/// Returns the temporary name of an input while it is being removed; `None` for a name that is not UTF-8, which [`original`] could not
+/// restore after a kill.
 fn aside(input: &Path) -> Option<PathBuf> {
     let name = input.file_name()?.to_str()?;
     Some(input.with_file_name(format!("{REMOVING}{name}")))
 }
 
-/// The name that an input has which is about to be removed, and has another name meanwhile.
+/// Returns the original name of an input that has the temporary name `path` while it is being removed.
 pub(super) fn original(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?.strip_prefix(REMOVING)?;
     Some(path.with_file_name(name))
 }
 
-/// Gives an input back its name that a killed process was about to remove.
+/// Renames an input that a killed process was about to remove back to its original name. Returns whether there was one.
 ///
 /// # Errors
-/// The system's.
+/// Any I/O error.
 pub(super) fn put_back(path: &Path) -> io::Result<bool> {
     original(path).map_or(Ok(false), |original| give_back(path, &original))
 }
 
-/// Renames a file to the name that it had, unless a newer one has that: then it was replaced. Returns whether it was there.
+/// Renames a file back to its original name. If a newer file has that name, the old one has been replaced, and is removed. Returns whether
+/// the file was there.
 fn give_back(path: &Path, original: &Path) -> io::Result<bool> {
     match rename_new(path, original) {
         Err(Errno::EXIST) => fs::remove_file(path)?,
@@ -129,22 +132,22 @@ fn give_back(path: &Path, original: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Renames a file unless there is one of the new name.
+/// Renames a file without replacing one that has the new name.
 fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // NFS and other file systems do not know the flag.
+        // NFS and other file systems do not support the flag.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from, to),
         done => done,
     }
 }
 
-/// The same in two steps: a killed process leaves the file with both names.
+/// Does the same as [`rename_new`] in two steps: a process that is killed in between leaves the file with both names.
 fn link_new(from: &Path, to: &Path) -> Result<(), Errno> {
     match rustix::fs::link(from, to) {
         Ok(()) => rustix::fs::unlink(from),
         Err(why @ (Errno::EXIST | Errno::XDEV)) => Err(why),
         Err(_) if exists(to) => Err(Errno::EXIST),
-        // No links there either.
+        // Hard links are not supported either.
         Err(_) => rustix::fs::rename(from, to),
     }
 }
@@ -172,14 +175,14 @@ fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Moves an input to a name from [`name_for`]; returns whether it was still the same file.
+/// Moves an input to a name from [`name_for`]. Returns whether it was still the same file.
 fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     if is_copy(input, target) {
         make_durable(target)?;
         return remove(input, stamp);
     }
     if fs::symlink_metadata(input)?.is_symlink() {
-        // From elsewhere it might lead nowhere.
+        // The link itself might lead nowhere from another folder, so its target is copied.
         return copy_to(input, target, stamp);
     }
     match rename_new(input, target) {
@@ -189,18 +192,18 @@ fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     if stamp.is_still_of(target) {
         return Ok(true);
     }
-    // From the name by which the watch tells what is put back from what is moved in whole.
+    // Renamed back from the temporary name, by which the watch can tell a file that is put back from a complete one that is moved in.
     let aside = aside(input).filter(|aside| fs::rename(target, aside).is_ok());
     give_back(aside.as_deref().unwrap_or(target), input)?;
     Ok(false)
 }
 
-/// To another file system: a whole and durable copy first, of the same time.
+/// Moves an input to another file system: first makes a complete and durable copy with the same times, then removes the input.
 fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     let folder = target.parent().unwrap_or(Path::new("."));
     let metadata = fs::metadata(input)?;
     let (before, after) = affixes();
-    // It goes however this ends: half a copy on a disk that is full would only make it fuller.
+    // Removed however this ends: half a copy would only fill up a full disk.
     let partial = Builder::new().prefix(&before).suffix(after).tempfile_in(folder)?.into_temp_path();
     fs::copy(input, &partial)?;
     let copy = File::open(&partial)?;
@@ -208,7 +211,7 @@ fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     if !stamp.is_still_of(input) {
         return Ok(false);
     }
-    // Only now: whoever tidies leaves what was written just before alone, and removes what looks old.
+    // Set only now: a process that tidies leaves temporary files alone that were written recently, and removes those that look old.
     copy.set_times(FileTimes::new().set_accessed(metadata.accessed()?).set_modified(metadata.modified()?))?;
     rename_new(&partial, target)?;
     copy.sync_all()?;
@@ -216,8 +219,8 @@ fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     remove(input, stamp)
 }
 
-/// The name that an input gets when it is moved: `target`, or the same with a number before the extension where that is taken by
-/// another file. A copy that a killed process made of it, and could not remove it afterwards, is no other.
+/// Returns the path to move an input to, and creates its folder: `target`, or the same with a number before the extension if another file
+/// has that name. A copy of the input left by a process that was killed before it removed the input does not count as another file.
 fn name_for(input: &Path, target: &Path, is_taken: impl Fn(&Path) -> bool) -> io::Result<PathBuf> {
     if let Some(folder) = target.parent() {
         fs::create_dir_all(folder)?;
@@ -225,7 +228,7 @@ fn name_for(input: &Path, target: &Path, is_taken: impl Fn(&Path) -> bool) -> io
     if !is_taken(target) || is_copy(input, target) {
         return Ok(target.to_owned());
     }
-    // A camera may always use one name: what comes last is found among a million in forty looks.
+    // A camera may use the same name every time: a binary search finds the last of a million numbers in forty checks.
     let (mut taken, mut free) = (1, 2);
     while is_taken(&numbered(target, free)) {
         (taken, free) = (free, 2 * free);
@@ -248,7 +251,7 @@ fn numbered(target: &Path, number: u64) -> PathBuf {
     target.with_file_name(name)
 }
 
-/// Whether a file is what [`copy_to`] makes of the input: another file, of its time and with its bytes.
+/// Returns whether a file is a copy as [`copy_to`] makes it: another file with the same modification time and bytes.
 fn is_copy(input: &Path, copy: &Path) -> bool {
     let (Ok(of_input), Ok(of_copy)) = (fs::metadata(input), fs::symlink_metadata(copy)) else { return false };
     let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());

@@ -1,4 +1,4 @@
-//! The service's log: lines on standard error, with the levels that the journal understands where it listens.
+//! The service's log: lines on standard error, with the journal's levels if the journal reads them.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::Style;
 
-/// Starts to log, as much as `style` wants; the environment's HISTEQD_LOG goes over it.
+/// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
 pub(super) fn start(style: Style) {
     let level = match style {
         Style::Quiet => "warn",
@@ -24,10 +24,10 @@ pub(super) fn start(style: Style) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // It would be told on standard error too, by a macro that panics where nobody listens.
+        // They would go to standard error too, by a macro that panics if writing there fails.
         .log_internal_errors(false)
         .event_format(lines);
-    // A second service in one process, as in tests, logs where the first does.
+    // A second service in the same process, as in tests, uses the first one's log.
     let _ = subscriber.try_init();
 }
 
@@ -58,7 +58,7 @@ where
     }
 }
 
-/// syslog's number for a level.
+/// Returns the syslog priority of a level.
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus.
+//! Metrics for Prometheus.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,12 +37,12 @@ struct InStage {
     stage: &'static str,
 }
 
-/// From 0.1 ms to 13 s, in doubling steps.
+/// Returns a histogram with buckets from 0.1 ms to 13 s, each twice as large as the one before.
 fn stage_seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 18))
 }
 
-/// All numbers. Shared by the loop, which writes, and the server, which reads; what the machine knows is asked when it is read.
+/// All metrics. The loop writes them and the HTTP server reads them; those of the machine are updated whenever they are read.
 pub(super) struct Metrics {
     registry: Registry,
     machine: Arc<Machine>,
@@ -66,7 +66,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// All at zero.
+    /// Creates all metrics, at zero.
     pub(super) fn new(machine: Arc<Machine>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("histeqd"),
@@ -144,7 +144,7 @@ impl Metrics {
         );
     }
 
-    /// A picture was done.
+    /// Counts a picture that was done.
     pub(super) fn done(
         &self,
         device: &str,
@@ -167,17 +167,17 @@ impl Metrics {
         self.last_success.set(now.as_secs_f64());
     }
 
-    /// A picture cannot be done.
+    /// Counts a picture that failed for good.
     pub(super) fn failed(&self) {
         self.without_device("failed");
     }
 
-    /// A file is no picture.
+    /// Counts a file that is not a picture.
     pub(super) fn skipped(&self) {
         self.without_device("skipped");
     }
 
-    /// A picture failed and will be tried again.
+    /// Counts a picture that failed and will be tried again.
     pub(super) fn retried(&self) {
         self.without_device("retried");
     }
@@ -186,7 +186,7 @@ impl Metrics {
         self.pictures.get_or_create(&Picture { result, device: String::new() }).inc();
     }
 
-    /// How things are.
+    /// Sets the gauges to the daemon's current state.
     pub(super) fn gauge(&self, daemon: &Daemon) {
         let phases = [
             ("incomplete", daemon.incomplete),
@@ -221,7 +221,7 @@ impl Metrics {
         self.memory.set(limit.cast_signed());
     }
 
-    /// The text that Prometheus reads.
+    /// Returns all metrics in the OpenMetrics text format.
     pub(super) fn text(self: &Arc<Self>) -> String {
         self.ask_machine();
         let mut text = String::new();

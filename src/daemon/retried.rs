@@ -1,14 +1,14 @@
-//! What the log said of pictures that are tried again, so that one which never passes does not fill it.
+//! Remembers what the log said about pictures that are retried, so that one that fails every time does not fill the log.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Pictures that are tried again, each with the reason that was told last.
+/// The pictures that are being retried, each with the reason that was logged last.
 #[derive(Default)]
 pub(super) struct Retried(HashMap<PathBuf, String>);
 
 impl Retried {
-    /// Whether that reason of that picture was not the one told last. It is by now.
+    /// Returns whether `reason` differs from the one that was logged last for the picture, and remembers it.
     pub(super) fn is_news(&mut self, picture: &Path, reason: &str) -> bool {
         match self.0.get_mut(picture) {
             Some(told) if told == reason => false,
@@ -20,7 +20,7 @@ impl Retried {
         }
     }
 
-    /// It is not tried again.
+    /// Forgets a picture that is not retried.
     pub(super) fn forget(&mut self, picture: &Path) {
         self.0.remove(picture);
     }

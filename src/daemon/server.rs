@@ -1,7 +1,7 @@
 //! Health and metrics over HTTP.
 //!
-//! Every connection has one answer, a thread of its own and a few seconds: who asks and does not read, or connects and does not
-//! ask, is in nobody's way. So small a part of HTTP needs no library, and the small libraries have no such limits.
+//! Every connection gets one answer, a thread of its own and a few seconds, so a client that does not read the answer, or connects and
+//! sends nothing, is in nobody's way. So small a part of HTTP needs no library, and the small libraries have no such limits.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -29,13 +29,13 @@ const NOT_FOUND: &str = "404 Not Found";
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
-/// How often it is looked whether the server is to end, and whether it can let somebody in who had to wait.
+/// How often the server checks whether it is to end, and whether there is room for another connection.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long the other end may take to ask, and how long to read the answer.
+/// How long a client may take to send its request, and how long to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many connections there may be at once. Others wait until the system lets them in.
+/// The most connections at once. Further ones wait to be accepted.
 const READERS: usize = 64;
-/// The longest question that is read, in bytes.
+/// The longest request that is read, in bytes.
 const LONGEST_QUESTION: u64 = 16 << 10;
 
 /// A server that answers until it is dropped.
@@ -43,12 +43,12 @@ const LONGEST_QUESTION: u64 = 16 << 10;
 pub(super) struct Server {
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Where it listens.
+    /// The address that it listens on.
     #[cfg(test)]
     address: SocketAddr,
 }
 
-/// The status, the kind of the body, and the body.
+/// The status, the content type, and the body.
 type Answer = (&'static str, &'static str, String);
 
 struct Answering {
@@ -57,7 +57,7 @@ struct Answering {
     metrics: Arc<Metrics>,
 }
 
-/// Starts to answer at `address`. Fails with a sentence.
+/// Starts a server at `address`. The error is a sentence for the user.
 pub(super) fn start(
     address: SocketAddr,
     ledger: &Path,
@@ -66,7 +66,7 @@ pub(super) fn start(
 ) -> Result<Server, String> {
     let cannot = |error: io::Error| format!("--listen {address} cannot be used: {error}");
     let listener = TcpListener::bind(address).map_err(cannot)?;
-    // Who is gone again before it is let in is not waited for.
+    // So that `accept` does not block if the client has gone away again.
     listener.set_nonblocking(true).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let answering =
@@ -90,7 +90,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic was reported where it happened; health is gone with it and nothing else.
+            // A panic was reported where it happened, and only ended this server.
             let _ = thread.join();
         }
     }
@@ -99,7 +99,7 @@ impl Drop for Server {
 impl Answering {
     fn answer_all(self: &Arc<Self>, listener: &TcpListener, ended: &AtomicBool) {
         while !ended.load(Ordering::Relaxed) {
-            // Every connection has one of its own.
+            // Every connection holds a reference of its own.
             if Arc::strong_count(self) > READERS {
                 thread::sleep(PAUSE);
                 continue;
@@ -112,7 +112,7 @@ impl Answering {
                     debug!("a reader of health or metrics went away: {error}");
                 }
             };
-            // Nobody waits for it in the end. Where there is no thread to be had, there is no answer.
+            // Never joined. If no thread can be created, there is no answer.
             let _ = thread::Builder::new().name("http".into()).spawn(answer);
         }
     }
@@ -136,7 +136,7 @@ impl Answering {
     }
 }
 
-/// Answers one question; `get` knows what there is at a path.
+/// Answers one request; `get` returns the answer for a URL.
 fn answer(mut stream: InTime, get: impl FnOnce(&str) -> Answer) -> io::Result<()> {
     let question = question(&mut stream)?;
     let mut words = question.split_ascii_whitespace();
@@ -146,7 +146,7 @@ fn answer(mut stream: InTime, get: impl FnOnce(&str) -> Answer) -> io::Result<()
         (Some(_), Some(_), Some(_)) => (NOT_ALLOWED, TEXT, "only GET\n".into()),
         _ => (BAD_REQUEST, TEXT, "only HTTP\n".into()),
     };
-    // What took long to find out is not lost for that.
+    // An answer that took long to prepare is sent all the same.
     stream.until = Instant::now() + PATIENCE;
     let length = body.len();
     let mut answer = format!(
@@ -157,7 +157,7 @@ fn answer(mut stream: InTime, get: impl FnOnce(&str) -> Answer) -> io::Result<()
     }
     stream.write_all(answer.as_bytes())?;
     stream.stream.shutdown(Shutdown::Write)?;
-    // What is not read when a connection is closed may cost the other end the answer.
+    // Closing a connection with unread data resets it, and the client may lose the answer.
     io::copy(&mut stream, &mut io::sink()).map(drop)
 }
 
@@ -168,7 +168,7 @@ fn verdict(health: Result<(), String>) -> Answer {
     }
 }
 
-/// The next connection, if there is one within a pause.
+/// Accepts the next connection, if there is one within [`PAUSE`].
 fn accept(listener: &TcpListener) -> Option<TcpStream> {
     let pause = Timespec::try_from(PAUSE).expect("it is short");
     let is_there =
@@ -176,7 +176,7 @@ fn accept(listener: &TcpListener) -> Option<TcpStream> {
     match listener.accept() {
         Ok((stream, _)) => Some(stream),
         Err(error) => {
-            // For want of file descriptors it goes on being there.
+            // If file descriptors have run out, the connection stays pending, and `poll` returns at once.
             if is_there {
                 debug!("a reader of health or metrics is not let in: {error}");
                 thread::sleep(PAUSE);
@@ -186,7 +186,7 @@ fn accept(listener: &TcpListener) -> Option<TcpStream> {
     }
 }
 
-/// The first line of what is asked; the others do not matter, but have to be there.
+/// Reads a request and returns its first line. The other lines do not matter, but have to be read.
 fn question(stream: impl Read) -> io::Result<String> {
     let mut lines = BufReader::new(stream.take(LONGEST_QUESTION)).split(b'\n');
     let first = lines.next().transpose()?.unwrap_or_default();
@@ -198,7 +198,7 @@ fn question(stream: impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&first).into_owned())
 }
 
-/// A connection that comes to an end, however slow the other end is.
+/// A connection with a deadline, which it keeps however slow the client is.
 struct InTime {
     stream: TcpStream,
     until: Instant,
@@ -248,7 +248,7 @@ mod tests {
         answer
     }
 
-    /// A server, its health, and where the ledger would be.
+    /// Starts a server. Returns the folder where its ledger would be, its health, and itself.
     fn serving() -> (tempfile::TempDir, Arc<Health>, Server) {
         let folder = tempfile::tempdir().unwrap();
         let health = Arc::new(Health::new(Duration::from_secs(1)));
@@ -285,7 +285,7 @@ mod tests {
         next.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
         next.set_read_timeout(Some(3 * PAUSE)).unwrap();
         let early = next.read(&mut [0; 1]);
-        // A machine that was busy for so long has ended some of them.
+        // On a machine that was busy for this long, some of them have timed out.
         if begun.elapsed() < PATIENCE / 2 {
             assert!(early.is_err(), "there was a place more than {READERS}");
         }
@@ -327,7 +327,7 @@ mod tests {
             until: Instant::now() + Duration::from_millis(patience),
         };
         assert!(question(in_time(10)).is_err());
-        // Every letter comes within the time that is left, and all of them do not.
+        // Every byte arrives within the time that is left, but the whole request does not.
         silent.write_all(b"GE").unwrap();
         assert!(question(in_time(10)).is_err());
         assert!(in_time(100).write_all(&[0; 1 << 26]).is_err());

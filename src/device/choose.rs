@@ -1,16 +1,16 @@
-//! Which of the GPUs that there are a run uses.
+//! The choice of the GPUs that a run uses.
 
 use super::{GpuInfo, WorkerStart};
 use crate::config::{DeviceName, JpegChoice};
 use crate::error::Error;
 use crate::worker::Unit;
 
-/// Whether nvJPEG is there, which is the same for all GPUs.
+/// Returns the version of nvJPEG or why it cannot be used, which is the same for all GPUs; `None` if that is unknown.
 pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {
     found.first()?.nvjpeg.as_ref()
 }
 
-/// What to say where a GPU could do JPEGs, but for nvJPEG.
+/// Returns a note for the user if only the lack of nvJPEG keeps a GPU from processing JPEGs.
 pub(super) fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<String> {
     let is_usable = |gpu: &GpuInfo| gpu.refused.is_none();
     match nvjpeg(found) {
@@ -21,14 +21,14 @@ pub(super) fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<Stri
     }
 }
 
-/// The GPUs that can be used; of the others it is said why not.
+/// Returns the GPUs that can be used, and notes why the others cannot.
 pub(super) fn usable(found: &[GpuInfo], start: &WorkerStart) -> Vec<Unit> {
     let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
     refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
     found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect()
 }
 
-/// At least one.
+/// Returns the units if there is at least one.
 pub(super) fn some(units: Vec<Unit>) -> Result<Vec<Unit>, Error> {
     if units.is_empty() {
         return Err(Error::CannotRun("no GPU can be used; --jpeg auto works without one".to_owned()));
@@ -36,7 +36,7 @@ pub(super) fn some(units: Vec<Unit>) -> Result<Vec<Unit>, Error> {
     Ok(units)
 }
 
-/// The GPUs that the names stand for, in the names' order.
+/// Returns the GPUs that the names stand for, in the names' order; all of them if there are no names.
 pub(super) fn choose(found: &[GpuInfo], names: Option<&[DeviceName]>) -> Result<Vec<Unit>, Error> {
     let all: Vec<&GpuInfo> = match names {
         None => found.iter().collect(),

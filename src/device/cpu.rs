@@ -1,4 +1,4 @@
-//! The CPU as a device: the reference that every other backend equals byte for byte.
+//! The CPU as a device: the reference that every other backend matches byte for byte.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +13,16 @@ use crate::pipeline::Task;
 use crate::timings::{Stage, thread_time};
 use crate::worker::{CpuLane, Lane};
 
-/// The CPU: one lane a core, each a thread of this process.
+/// The CPU: its lanes are threads of this process.
 pub struct CpuDevice {
     work: Mutex<Option<Sender<Task>>>,
-    /// Processor time that the lanes took, in nanoseconds.
+    /// Processor time that the lanes have taken, in nanoseconds.
     taken: Arc<AtomicU64>,
 }
 
 impl CpuDevice {
-    /// Starts `lanes` lanes; at most `slots` tasks can be under way at once. They keep `cores` busy. What they finish goes to `equalized`.
+    /// Starts `lanes` lanes, which keep `cores` busy and send what they finish to `equalized`. At most `slots` tasks can be under way at
+    /// once.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         lanes: usize,
@@ -41,7 +42,7 @@ impl CpuDevice {
         Ok(Self { work: Mutex::new(Some(work)), taken })
     }
 
-    /// Processor time that the lanes took so far.
+    /// Returns the processor time that the lanes have taken so far.
     pub fn time(&self) -> Duration {
         Duration::from_nanos(self.taken.load(Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! Which GPUs there are. CUDA is asked by a short-lived worker process, so that the main process never loads it.
+//! Finding the GPUs. CUDA is asked by a short-lived worker process, so that the main process never loads it.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,23 +13,23 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use super::{GpuInfo, GpuList};
 use crate::worker::{LIST_ARGS, PROGRAM};
 
-/// How long CUDA may take to answer: several times what it needs where there are many GPUs.
+/// How long CUDA may take to answer: several times what it needs on machines with many GPUs.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How long a process that was killed may take to end. In a driver that hangs it may take for ever.
+/// How long a killed process may take to end. In a driver that hangs, it may take forever.
 const END_DEADLINE: Duration = Duration::from_secs(5);
-/// NVIDIA's number on the PCI bus.
+/// NVIDIA's PCI vendor ID.
 const NVIDIA: &str = "0x10de";
-/// How often it is looked whether the question was called off.
+/// How often to check whether the query was called off.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What `histeqd devices` prints.
+/// Returns what `histeqd devices` prints.
 pub fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut text = format!("cpu    {cores} {}\n", if cores == 1 { "core" } else { "cores" });
     match Finder::default().gpus() {
         Ok(gpus) => {
             gpus.iter().for_each(|gpu| text.push_str(&line(gpu)));
-            // It is the same for all.
+            // nvJPEG is the same for all GPUs.
             let nvjpeg = gpus.first().and_then(|gpu| gpu.nvjpeg.as_ref());
             text.extend(nvjpeg.map(jpeg_line));
         }
@@ -38,24 +38,25 @@ pub fn describe() -> String {
     text
 }
 
-/// Whether there is something of NVIDIA's, whatever CUDA says, by the files below `root`.
+/// Whether there seems to be an NVIDIA GPU, whatever CUDA says, judging by the files below `root`.
 pub fn may_be_there(root: &Path) -> bool {
     is_on_the_bus(root) || is_behind_windows(root) || is_on_the_chip(root)
 }
 
-/// The kernel shows what is on the PCI bus, a folder a device.
+/// Looks at the PCI bus, on which the kernel shows a folder for each device.
 fn is_on_the_bus(root: &Path) -> bool {
     let devices = fs::read_dir(root.join("sys/bus/pci/devices")).into_iter().flatten().flatten();
     let mut vendors = devices.filter_map(|device| fs::read_to_string(device.path().join("vendor")).ok());
     vendors.any(|vendor| vendor.trim_end() == NVIDIA)
 }
 
-/// WSL shows any GPU as one device, and has this library of Windows where that has NVIDIA's driver.
+/// Looks for a GPU under WSL, which shows all GPUs as one device, and has this Windows library if Windows has NVIDIA's driver.
 fn is_behind_windows(root: &Path) -> bool {
     ["dev/dxg", "usr/lib/wsl/lib/libcuda.so"].iter().all(|file| root.join(file).exists())
 }
 
-/// Tegra, as on Jetson, has its GPU on the chip. What a board is compatible with are texts with a NUL at each end.
+/// Looks for a Tegra chip, as on Jetson, which has its GPU on the chip. `compatible` lists what the board is compatible with, as
+/// NUL-terminated strings.
 fn is_on_the_chip(root: &Path) -> bool {
     let names = fs::read(root.join("proc/device-tree/compatible")).unwrap_or_default();
     names.split(|byte| *byte == 0).any(|name| name.starts_with(b"nvidia,tegra"))
@@ -84,7 +85,7 @@ fn jpeg_line(nvjpeg: &Result<String, String>) -> String {
     }
 }
 
-/// A question that can be called off while it is being answered.
+/// A query for the GPUs that can be called off while it is running.
 #[derive(Default)]
 pub struct Finder {
     state: Mutex<State>,
@@ -100,18 +101,19 @@ struct State {
 impl State {
     fn kill(&mut self) {
         if let Some(child) = &mut self.asked {
-            // It can only fail where the child has ended already.
+            // This can only fail if the child has already ended.
             let _ = child.kill();
         }
     }
 }
 
 impl Finder {
-    /// The GPUs that CUDA shows, usable or not, or why there are none. Starting the driver can take a second.
+    /// Returns the GPUs that CUDA shows, usable or not, or why there are none; no GPUs if the query was called off. Starting the driver can
+    /// take a second.
     pub fn gpus(&self) -> GpuList {
         let found =
             self.ask().unwrap_or_else(|error| Err(format!("the process that asks CUDA failed: {error}")));
-        // One that was called off has been killed, which says nothing about the GPUs.
+        // A query that was called off has been killed, which says nothing about the GPUs.
         if self.lock().called_off { Ok(Vec::new()) } else { found }
     }
 
@@ -119,13 +121,13 @@ impl Finder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits; whether the question was called off meanwhile.
+    /// Waits for at most `time`; returns whether the query has been called off.
     pub fn called_off_within(&self, time: Duration) -> bool {
         let waited = self.called_off.wait_timeout_while(self.lock(), time, |state| !state.called_off);
         waited.unwrap_or_else(PoisonError::into_inner).0.called_off
     }
 
-    /// Ends the question; the answer is then that there are no GPUs.
+    /// Calls off the query, whose answer is then that there are no GPUs.
     pub fn call_off(&self) {
         let mut state = self.lock();
         state.called_off = true;
@@ -136,7 +138,7 @@ impl Finder {
     fn ask(&self) -> io::Result<GpuList> {
         let Some(mut stdout) = self.begin()? else { return Ok(Ok(Vec::new())) };
         let (tell, told) = crossbeam_channel::bounded(1);
-        // Nobody waits for it: in a driver that hangs it may never end.
+        // Nobody waits for this thread: in a driver that hangs, it may never end.
         thread::Builder::new().name("ask-cuda".to_owned()).spawn(move || {
             let mut answer = String::new();
             let read = stdout.read_to_string(&mut answer).map(|_| answer);
@@ -159,7 +161,7 @@ impl Finder {
         serde_json::from_str(&answer).map_err(io::Error::other)
     }
 
-    /// The answer, if it comes in time.
+    /// Returns the answer if it comes within [`DEADLINE`], or within [`END_DEADLINE`] of the query being called off.
     fn wait_for<T>(&self, told: &Receiver<T>) -> Option<T> {
         let mut until = Instant::now() + DEADLINE;
         while let Some(left) = until.checked_duration_since(Instant::now()) {

@@ -1,10 +1,9 @@
-//! A GPU as a device: supervises the worker process that owns it. No CUDA in here.
+//! A GPU as a device: the supervisor of the worker process that owns it. No CUDA in here.
 //!
-//! After an error a CUDA context, and with it its process, is of no more use; a driver call may also never return. So a
-//! worker that fails, dies or overruns its deadline is killed; what was lent to it is decoded again for another device,
-//! for its slots may be half written; and after a pause a new worker is started. A single run gives up a device that fails again and
-//! again; a service that is to run for months does not, but nothing waits for such a device any more. Both give up one whose worker
-//! cannot even be killed.
+//! After an error, a CUDA context and with it its process are unusable; a driver call may also never return. So a worker that fails, dies
+//! or overruns its deadline is killed; what was lent to it is decoded again for another device, because its slots may be half written; and
+//! after a pause a new worker is started. A single run gives up a device that keeps failing; a service that is to run for months does not,
+//! but no picture waits for such a device. Both give up a device whose worker cannot even be killed.
 
 mod answers;
 mod process;
@@ -31,31 +30,31 @@ use worker::{Lent, Worker, readable};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);
-/// The pause after a first failure; doubles with each further one in a row.
+/// The pause after a first failure; it doubles with each further failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// It grows to this.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// So many failures without a picture in between, and nothing waits for the device any more.
+/// After this many failures without a picture in between, no picture waits for the device any more.
 const MOST_FAILURES: u32 = 5;
-/// So many pictures in a row left to other devices, each decoded in vain, and the worker is treated as one that failed.
+/// After leaving this many pictures in a row to other devices, each decoded in vain, a worker is treated as failed.
 const MOST_DECLINED: u32 = 16;
-/// Slower than any bus and kernel that works; what is queued on a device gets time in proportion.
+/// Slower than any bus or kernel in working order: a task's deadline allows for everything queued on the device at this rate.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
-/// JPEGs for each lane that decodes them: what it works on, as much again that waits for it, and as much that waits for being
-/// written. More would keep the processor waiting for a GPU at the end of a batch.
+/// Slots per lane that decodes JPEGs: a batch that it works on, one that waits for it, and one that waits to be written. With more, the CPU
+/// would have to wait for a GPU at the end of a run.
 const COMPRESSED_EACH: usize = 3 * JPEG_BATCH;
-/// How long a worker that was killed may take to be gone. The driver ends it, and may hang in that too.
+/// How long a killed worker may take to be gone: the driver cleans up after it, and may hang in that too.
 const END_DEADLINE: Duration = Duration::from_secs(30);
-/// How often deadlines are looked at.
+/// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// One GPU and the process that works it.
+/// One GPU and its worker process.
 pub struct GpuDevice {
     name: Arc<str>,
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
-    /// Whether it is given up for good.
+    /// Whether a device that keeps failing is given up for good.
     for_good: bool,
     pool: Arc<SlotPool>,
     link: Arc<Link>,
@@ -81,17 +80,17 @@ struct State {
     processor: Duration,
 }
 
-/// How the device is, for those who ask.
+/// The condition of the device, as reported in its state.
 #[derive(Default)]
 enum Health {
-    /// It is started when it is wanted.
+    /// No worker is started until one is wanted.
     Asleep,
     /// A worker is being started.
     #[default]
     Starting,
     /// Its worker works.
     Up,
-    /// It failed, and is started again at that time.
+    /// It failed, and is started again at this time.
     Pausing { why: String, until: Instant },
     /// It was given up.
     GivenUp { why: String },
@@ -115,11 +114,11 @@ impl Health {
 enum End {
     /// The pipeline is done.
     Closed,
-    /// It said at its start that it cannot work.
+    /// It refused to work when it started.
     Refused(String),
     /// It failed.
     Failed(String),
-    /// It was killed, and did not end. It may still write into its slots, so nobody may have them any more.
+    /// It was killed but did not end. It may still write into its slots, so nobody else may use them.
     Lingers(String),
 }
 
@@ -157,10 +156,10 @@ impl GpuDevice {
         (id, Arc::new(device))
     }
 
-    /// Starts the thread that starts and watches the worker.
+    /// Starts the thread that starts and supervises the worker.
     ///
     /// # Errors
-    /// The system's, when it gives no thread.
+    /// If the system cannot start a thread.
     pub fn supervise_in<'scope>(
         self: Arc<Self>,
         scope: &'scope Scope<'scope, '_>,
@@ -182,7 +181,7 @@ impl GpuDevice {
             let reason = match end {
                 End::Closed => return,
                 End::Lingers(why) => return self.give_up(why),
-                // A worker that could work once may be able to again.
+                // Only the first worker's refusal is final: a device that could be started once may be able to start again.
                 End::Refused(reason) if life == 0 && (self.for_good || self.insist.is_on()) => {
                     self.insist.refused(&format!("{} cannot be used: {reason}", self.name));
                     return self.give_up(format!("not used: {reason}"));
@@ -202,7 +201,7 @@ impl GpuDevice {
         }
     }
 
-    /// Waits until there is something to decode; `false` if the pipeline ends before.
+    /// Waits until there is something to decode; returns `false` if the pipeline ends first.
     fn is_wanted(&self) -> bool {
         self.link.lock().health = Health::Asleep;
         self.pool.decoders_wanted(|| self.link.lock().closing)
@@ -220,7 +219,7 @@ impl GpuDevice {
         let _ = self.events.send(Event::Device { note, trouble });
     }
 
-    /// One worker from its start to its end, whichever way it ends.
+    /// Runs one worker from start to end, whichever way it ends.
     fn live(&self, life: u32, equalized: &Sender<Task>, failures: &mut u32) -> End {
         let (mut child, channel) = match self.args.spawn(life) {
             Ok(started) => started,
@@ -233,12 +232,12 @@ impl GpuDevice {
             Ok(()) => self.serve(&channel, equalized, failures),
             Err(end) => end,
         };
-        // A worker that is told to end may hang in the driver; nothing of value is in it any more.
+        // Even a worker that was told to end may hang in the driver; nothing of value is left in it.
         let _ = child.kill();
         self.link.lock().processor += time_of_child(child.id());
         if matches!(end, End::Closed) {
-            // It can do nothing any more, and its slots are nobody's from now on. The driver takes about a second to undo what it had
-            // pinned, or for ever where it hangs, and whoever takes over this process's children waits for that.
+            // The worker can do nothing any more, and its slots are free from here on. The driver takes about a second to undo the pinning,
+            // or forever if it hangs; that wait is left to whichever process inherits this process's children.
             return end;
         }
         match (ended_within(&mut child, END_DEADLINE), end) {
@@ -250,7 +249,7 @@ impl GpuDevice {
 
     fn begin(&self, channel: &Channel) -> Result<(), End> {
         let worker_end = channel.try_clone().map_err(|error| End::Failed(error.to_string()))?;
-        // A message waits for room under a lock that the supervisor needs, so it must not wait for ever.
+        // Sending waits for room under a lock that the supervisor needs, so it must not wait forever.
         worker_end.wait_at_most(self.timeout).map_err(|error| End::Failed(error.to_string()))?;
         let mut state = self.link.lock();
         if state.closing {
@@ -261,7 +260,7 @@ impl GpuDevice {
         Ok(())
     }
 
-    /// Reads the worker's messages until it ends or must be ended.
+    /// Handles the worker's messages until it ends or must be ended.
     fn serve(&self, channel: &Channel, equalized: &Sender<Task>, failures: &mut u32) -> End {
         let start = Instant::now();
         let mut declined = 0;
@@ -339,7 +338,7 @@ impl GpuDevice {
         Some(End::Failed(format!("it overran its deadline on {input}; its worker was killed")))
     }
 
-    /// Takes back what was lent to a worker that is no more.
+    /// Takes back what was lent to a worker that is gone.
     fn reclaim(&self) {
         let mut state = self.link.lock();
         state.busy.set(false);
@@ -350,7 +349,7 @@ impl GpuDevice {
         }
     }
 
-    /// Waits before the next try after a failure; true if the pipeline ended meanwhile.
+    /// Waits after a failure before the next attempt; returns true if the pipeline ended meanwhile.
     fn pause(&self, why: String, pause: Duration) -> bool {
         self.note(
             &format!("{why}; its pictures go to other devices, it is started again in {pause:?}"),
@@ -363,7 +362,7 @@ impl GpuDevice {
         waited.unwrap_or_else(PoisonError::into_inner).0.closing
     }
 
-    /// Lends the task to the worker; returns it if there is none.
+    /// Lends the task to the worker; returns it if there is no worker that is ready.
     fn lend(&self, task: Task) -> Option<Task> {
         let mut state = self.link.lock();
         let Some(worker) = state.worker.as_mut().filter(|worker| worker.ready) else { return Some(task) };
@@ -371,7 +370,7 @@ impl GpuDevice {
         let bytes = queued + task.layout.bytes();
         let deadline =
             Instant::now() + self.timeout + Duration::from_millis(bytes / (SLOWEST_BYTES_A_SECOND / 1000));
-        // A worker that cannot be reached is about to be found dead or deaf by its supervisor, which takes the task back.
+        // If the worker cannot be reached, its supervisor is about to find it dead or deaf, and takes the task back.
         let _ = worker.offer(&task);
         worker.lent.insert(task.slot.id(), Lent { task, deadline });
         state.busy.set(true);
@@ -384,7 +383,7 @@ impl Link {
         if let Some(worker) = &mut self.lock().worker
             && worker.mapped.remove(&slot).is_some()
         {
-            // If the worker is gone, or about to be, so is its mapping.
+            // If the worker is gone or about to be, so is its mapping.
             let _ = worker.send(&ToWorker::Unmap { slot }, None);
         }
     }
@@ -426,7 +425,7 @@ impl Device for GpuDevice {
     }
 }
 
-/// The pause after so many failures in a row.
+/// Returns the pause after this many failures in a row.
 fn pause_after(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     (FIRST_PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE)

@@ -1,11 +1,11 @@
-//! What becomes of a run whose devices cannot be used.
+//! What becomes of a run if a device cannot be used.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
 use crate::pipeline::Stop;
 
-/// Whether the run is to fail where a device cannot be used, and the reason once one could not.
+/// Whether the run must fail if a device cannot be used, and the reason once that has happened.
 #[derive(Clone, Default)]
 pub struct Insist(Arc<Mutex<Insistence>>);
 
@@ -17,7 +17,7 @@ struct Insistence {
 }
 
 impl Insist {
-    /// By default a device that cannot be used is only noted; `stop` is asked once the user insists.
+    /// Begins without insisting: a device that cannot be used is only noted. Once the user insists, such a device stops the run by `stop`.
     pub fn new(stop: Stop) -> Self {
         Self(Arc::new(Mutex::new(Insistence { stop, ..Insistence::default() })))
     }
@@ -26,17 +26,17 @@ impl Insist {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The user insists.
+    /// Makes the run insist on its devices.
     pub(super) fn on(&self) {
         self.lock().on = true;
     }
 
-    /// Whether the user insists.
+    /// Whether the run insists on its devices.
     pub(super) fn is_on(&self) -> bool {
         self.lock().on
     }
 
-    /// A device cannot be used.
+    /// Reports that a device cannot be used.
     pub(super) fn refused(&self, reason: &str) {
         let mut insistence = self.lock();
         if insistence.on {
@@ -45,7 +45,7 @@ impl Insist {
         }
     }
 
-    /// Why the run was ended, if it was.
+    /// Returns why the run was ended, if it was.
     pub fn broken(&self) -> Option<Error> {
         self.lock().broken.clone().map(Error::CannotRun)
     }

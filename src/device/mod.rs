@@ -1,4 +1,4 @@
-//! Devices: where slots are equalized. One small trait, the CPU and the GPUs behind it, and who there is to choose from.
+//! Devices: where slots are equalized. A small trait, its implementations for the CPU and for GPUs, and the choice among them.
 
 mod choose;
 pub mod cpu;
@@ -30,25 +30,25 @@ use find::Finder;
 use gpu::GpuDevice;
 pub use insist::Insist;
 
-/// A device takes filled slots and sends them on equalized.
+/// A device: takes filled slots and passes them on equalized.
 ///
-/// Whatever happens to the device, no task is lost: it comes out of the far end equalized, or its job goes back to be
-/// decoded again for another device, or its failure is reported.
+/// Whatever happens to the device, no task is lost: it comes out equalized, or its job goes back to be decoded again for another device, or
+/// its failure is reported.
 pub trait Device: Send + Sync {
-    /// The name that the summary and messages use.
+    /// Returns the name that the summary and messages use.
     fn name(&self) -> Arc<str>;
 
-    /// How it is now.
+    /// Returns its current state.
     fn state(&self) -> DeviceState;
 
-    /// Takes a task whose slot belongs to this device. Returns at once; never blocks on the device's work.
+    /// Takes a task whose slot belongs to this device. Returns at once: never blocks on the device's work.
     fn submit(&self, task: Task);
 
-    /// No more tasks will come: lets the device's threads and processes end.
+    /// Lets the device's threads and processes end, because no more tasks will come.
     fn close(&self);
 }
 
-/// How a device is.
+/// The state of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceState {
     /// Its name.
@@ -59,18 +59,18 @@ pub struct DeviceState {
     pub trouble: Option<String>,
     /// How often it failed.
     pub failures: u64,
-    /// How long it had pictures in its hands, where that is not told by the processor's load.
+    /// How long it has had pictures to work on; `None` where the processor's load tells that.
     #[serde(skip)]
     pub busy: Option<Duration>,
-    /// Processor time that its processes had, those that have ended.
+    /// Processor time of its worker processes that have ended.
     #[serde(skip)]
     pub processor: Duration,
 }
 
-/// What is known of a GPU that could be used.
+/// What is known about a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuInfo {
-    /// Place in CUDA's order, as CUDA_VISIBLE_DEVICES leaves it.
+    /// Index in CUDA's order, as CUDA_VISIBLE_DEVICES leaves it.
     pub ordinal: u32,
     /// The product's name.
     pub name: String,
@@ -80,42 +80,43 @@ pub struct GpuInfo {
     pub compute_capability: (u32, u32),
     /// Bytes of device memory.
     pub memory: u64,
-    /// Generation and lanes of the PCIe link as it is now, where the system tells.
+    /// Generation and width of the PCIe link at present, if the system tells.
     pub pcie: Option<(u32, u32)>,
-    /// The CUDA version that the driver offers, as it counts: 12040 is 12.4.
+    /// The CUDA version that the driver supports, in CUDA's encoding: 12040 is 12.4.
     pub driver_cuda: u32,
-    /// Version of the kernel driver, where the system tells.
+    /// Version of the kernel driver, if the system tells.
     pub driver: Option<String>,
-    /// The version of nvJPEG, which decodes and encodes JPEGs on it, or why there is none; where that was asked.
+    /// The version of nvJPEG, which decodes and encodes JPEGs on the GPU, or why it cannot be used; `None` if nobody asked for that.
     pub nvjpeg: Option<Result<String, String>>,
-    /// Why histeqd would not use it.
+    /// Why histeqd cannot use it, if so.
     pub refused: Option<String>,
 }
 
 /// The GPUs, or why there are none.
 pub type GpuList = Result<Vec<GpuInfo>, String>;
 
-/// How many lanes work one GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
+/// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
 const GPU_LANES: usize = 4;
 
-/// How many workers a GPU has that decode and encode JPEGs. nvJPEG keeps an H100's seven JPEG engines busy only from several processes:
-/// measured, 1,430 megapixels a second by one of them, 2,820 by two.
+/// Workers per GPU that decode and encode JPEGs. nvJPEG keeps an H100's seven JPEG engines busy only from several processes: measured,
+/// 1,430 megapixels a second from one, 2,820 from two.
 const JPEG_WORKERS: u32 = 2;
 
-/// How many lanes such a worker has. One decodes while others equalize and encode; more were measured to gain nothing.
+/// Lanes per such worker. While one decodes, others equalize and encode; more were measured to gain nothing.
 const JPEG_LANES: usize = 3;
 
-/// How many slots more the CPU has for each lane, of small pictures, and how many at most. Measured with two cores on 100,000 gray pictures
-/// of 64x64: none, 3.3 s; 6 for each lane, 2.7; 14, 2.2; 30, 2.0.
+/// Additional CPU slots for small pictures, per lane and in total at most. Measured with two cores on 100,000 gray pictures of 64x64: 3.3 s
+/// with none, 2.7 s with 6 per lane, 2.2 s with 14, 2.0 s with 30.
 const SMALL_SLOTS: usize = 30;
 const MOST_SMALL_SLOTS: usize = 256;
 
-/// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and cores from the first pictures: a
-/// batch that is through by then is better off without. So often it is also looked whether GPUs have come to pay.
+/// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and takes cores away from the first pictures, so a
+/// batch that is finished by then is better off without it. This is also the interval of checks whether GPUs pay.
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// A GPU pays where equalizing takes at least this part of the processor's time: what it is given and gives back costs as much as what
-/// it takes over. Measured with 16 cores and an H100 on PGMs: it made runs slower at a quarter, and no slower at two fifths.
+/// A GPU pays if equalizing takes at least this share of the processor time; otherwise handing pictures to it and taking them back costs as
+/// much as the work that it takes over. Measured with 16 cores and an H100 on PGMs: it made runs slower at a quarter, and no slower at two
+/// fifths.
 const WORTH_A_GPU: f64 = 1.0 / 3.0;
 
 /// The devices of a run, in the order in which they joined.
@@ -131,11 +132,11 @@ struct Members {
     devices: Vec<Arc<dyn Device>>,
 }
 
-/// What devices need of the pipeline.
+/// What devices need from the pipeline.
 pub struct Surroundings<'a> {
     /// The run's settings.
     pub settings: &'a Settings,
-    /// How many pictures there are at most.
+    /// The most pictures that there are.
     pub pictures: usize,
     /// Where slots come from.
     pub pool: &'a Arc<SlotPool>,
@@ -143,17 +144,17 @@ pub struct Surroundings<'a> {
     pub cores: &'a Arc<Cores>,
     /// Where equalized pictures go.
     pub equalized: &'a Sender<Task>,
-    /// Where the devices' news go.
+    /// Where notes about the devices go.
     pub events: &'a Sender<Event>,
     /// Ends the run early when a device that the user insists on cannot be used.
     pub insist: &'a Insist,
 }
 
 impl Devices {
-    /// Starts the CPU, which can work at once, and what else the user wants, which joins when it is ready.
+    /// Starts the CPU, which can work at once, and the other devices that the user wants, which join when they are ready.
     ///
     /// # Errors
-    /// When the user insists on a GPU that cannot be used, or the system gives no thread.
+    /// If the user insists on a GPU that cannot be used, or the system cannot start a thread.
     pub fn start<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -162,7 +163,8 @@ impl Devices {
         let split = around.settings.split_channels;
         let threads = around.settings.threads;
         let lanes = if split { threads } else { threads.min(around.pictures) };
-        // One that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more pages.
+        // Per lane, one slot that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more
+        // pages.
         let slots = (2 * lanes).max(if split { split::SLOTS } else { 1 });
         let id = around.pool.join(false, slots, Box::new(|_| ()));
         let small = if split { 0 } else { (SMALL_SLOTS * lanes).min(MOST_SMALL_SLOTS) };
@@ -188,7 +190,7 @@ impl Devices {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 around.pool.wait_for_accelerators(true);
                 start.insist.on();
-                // They decode no JPEG, and encode none of the planes that they get.
+                // These workers decline to decode JPEGs, and to encode planes.
                 starter.workers(scope, &units, jpeg != JpegChoice::Cpu, &start)?;
                 if jpeg == JpegChoice::Gpu { starter.decoders(scope, &units, &start) } else { Ok(()) }
             }
@@ -196,7 +198,7 @@ impl Devices {
                 starter.insisted(scope, &start, |found| some(usable(found, &start)))
             }
             DeviceChoice::Auto => {
-                // A service has them ready, whatever comes; channels that are to be split over devices need some.
+                // A service keeps GPUs ready, whatever comes; channels that are to be split over devices need some.
                 let (always, meter) = (around.settings.watch || split, Meter::start());
                 let pays = move || always || lanes_take_much(cpu.time(), meter.read().1);
                 Builder::new()
@@ -212,7 +214,7 @@ impl Devices {
         }
     }
 
-    /// Adds the next device. One that comes after the end is closed at once.
+    /// Adds the next device; one that comes after [`Devices::close`] is closed at once.
     fn add(&self, id: DeviceId, device: Arc<dyn Device>) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(id, members.devices.len(), "devices are added in the order in which they join the pool");
@@ -226,24 +228,24 @@ impl Devices {
         Arc::clone(&self.members.read().unwrap_or_else(PoisonError::into_inner).devices[id])
     }
 
-    /// Hands the task to the device that its slot belongs to.
+    /// Submits the task to the device that its slot belongs to.
     pub fn submit(&self, task: Task) {
         self.get(task.slot.device()).submit(task);
     }
 
-    /// The names of the devices that did a picture, each once: one, or several and a `+` between.
+    /// Returns the names of the devices that did a picture, each once, joined by `+`.
     pub fn names(&self, ids: &[DeviceId]) -> Arc<str> {
         let names: BTreeSet<Arc<str>> = ids.iter().map(|&id| self.get(id).name()).collect();
         names.into_iter().reduce(|all, name| format!("{all}+{name}").into()).expect("some device did it")
     }
 
-    /// How each device is.
+    /// Returns the state of each device.
     pub fn states(&self) -> Vec<DeviceState> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.devices.iter().map(|device| device.state()).collect()
     }
 
-    /// Lets all devices end; to be called when no task is under way any more.
+    /// Lets all devices end. To be called once no task is under way.
     pub fn close(&self) {
         self.finder.call_off();
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
@@ -251,7 +253,7 @@ impl Devices {
         members.devices.iter().for_each(|device| device.close());
     }
 
-    /// What is to be dropped when the run is over: it lets go of the devices, and with them of all that they hold of the run.
+    /// Returns a guard to be dropped when the run is over: it releases the devices, and with them everything of the run that they hold.
     pub fn until_dropped(&self) -> impl Drop {
         Ending(self)
     }
@@ -275,8 +277,8 @@ struct Starter<'a> {
 }
 
 impl<'scope> Starter<'scope> {
-    /// Every GPU that can be used, as soon as that pays, or JPEGs have come that it could decode, if there is still work then; what
-    /// cannot is said, and the CPU does the work.
+    /// Starts every usable GPU once that pays, or once JPEGs have come that it could decode, if there is still work by then. GPUs that
+    /// cannot be used are reported, and the CPU does the work.
     fn whatever_there_is(
         &self,
         scope: &'scope Scope<'scope, '_>,
@@ -288,7 +290,7 @@ impl<'scope> Starter<'scope> {
         }
         let found = match self.devices.finder.gpus() {
             Ok(found) => found,
-            // Most machines have none, and nobody asked.
+            // Most machines have no GPU, and the user did not ask for one.
             Err(_) if !self.verbose && !find::may_be_there(Path::new("/")) => return,
             Err(reason) => return start.note(format!("no GPU is used: {reason}")),
         };
@@ -301,7 +303,7 @@ impl<'scope> Starter<'scope> {
         }
     }
 
-    /// Looks from time to time whether something has come to be so; `false` if the work is through before.
+    /// Checks a condition at intervals of [`HEAD_START`] until it is true; `false` if the work is finished before.
     fn in_time(&self, so: impl Fn() -> bool) -> bool {
         loop {
             if self.devices.finder.called_off_within(HEAD_START) {
@@ -313,7 +315,7 @@ impl<'scope> Starter<'scope> {
         }
     }
 
-    /// The GPUs that are chosen; the CPU does not start before them.
+    /// Starts the GPUs that the user insists on; the CPU leaves all first tries to them.
     fn insisted(
         &self,
         scope: &'scope Scope<'scope, '_>,
@@ -335,7 +337,7 @@ impl<'scope> Starter<'scope> {
         self.with_decoders(scope, &chosen, &found, start)
     }
 
-    /// The GPUs' workers, and where it is wanted and nvJPEG is there, those for JPEGs.
+    /// Starts the GPUs' workers and, if that is wanted and nvJPEG can be used, those for JPEGs.
     fn with_decoders(
         &self,
         scope: &'scope Scope<'scope, '_>,
@@ -349,14 +351,14 @@ impl<'scope> Starter<'scope> {
         if with_jpegs { self.decoders(scope, units, start) } else { Ok(()) }
     }
 
-    /// Workers that decode and encode JPEGs. They start when the first JPEG comes.
+    /// Adds the workers that decode and encode JPEGs. Their processes start when the first JPEG comes.
     fn decoders(
         &self,
         scope: &'scope Scope<'scope, '_>,
         units: &[Unit],
         start: &WorkerStart,
     ) -> Result<(), Error> {
-        // Without them the processor decodes, and that is all right unless the user says otherwise.
+        // Without them the CPU decodes, which is fine unless the user says otherwise.
         let insist = if self.jpeg == JpegChoice::Gpu { start.insist.clone() } else { Insist::default() };
         let start = WorkerStart { insist, ..start.clone() };
         let each = units.iter().flat_map(|&unit| (0..JPEG_WORKERS).map(move |number| (unit, number)));
@@ -364,7 +366,7 @@ impl<'scope> Starter<'scope> {
             .try_for_each(|args| self.worker(scope, args, 0, &start).map(drop))
     }
 
-    /// The workers for pixels; `encode`: they may encode what they equalize.
+    /// Adds the workers for pixels; `encode`: whether they may encode what they equalize.
     fn workers(
         &self,
         scope: &'scope Scope<'scope, '_>,
@@ -372,7 +374,7 @@ impl<'scope> Starter<'scope> {
         encode: bool,
         start: &WorkerStart,
     ) -> Result<(), Error> {
-        // Every decoder and encoder may hold one, and each lane one that it works on and one that is queued behind it.
+        // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * self.threads).div_ceil(units.len().max(1)) + 1;
         units.iter().map(|&unit| WorkerArgs { unit, lanes: GPU_LANES, jpeg: None }).try_for_each(|args| {
             let id = self.worker(scope, args, slots, start)?;
@@ -397,23 +399,23 @@ impl<'scope> Starter<'scope> {
     }
 }
 
-/// Whether GPUs pay where the lanes took so much of so many seconds of processor time.
+/// Whether GPUs pay if the lanes took this much of `all` seconds of processor time.
 fn lanes_take_much(lanes: Duration, all: f64) -> bool {
     lanes.as_secs_f64() >= WORTH_A_GPU * all
 }
 
-/// What is the same for every worker of a run.
+/// What all workers of a run have in common.
 #[derive(Clone)]
 pub struct WorkerStart {
     /// How long a device may take for one picture.
     pub timeout: Duration,
-    /// Whether a device that fails again and again is given up for good, and not tried again after long pauses.
+    /// Whether a device that keeps failing is given up for good, instead of being tried again after long pauses.
     pub for_good: bool,
     /// Where equalized pictures go.
     pub equalized: Sender<Task>,
-    /// Where the devices' news go.
+    /// Where notes about the devices go.
     pub events: Sender<Event>,
-    /// What becomes of the run if it cannot start.
+    /// What becomes of the run if the device cannot start.
     pub insist: Insist,
 }
 

@@ -1,12 +1,12 @@
-//! Contrast-limited adaptive histogram equalization, byte for byte that of OpenCV's x86-64 builds.
+//! Contrast-limited adaptive histogram equalization, byte for byte the same as OpenCV's x86-64 builds.
 //!
-//! The picture is divided into tiles; each has its own LUT, from a histogram whose peaks are cut at the clip limit and spread over
-//! all levels; each pixel is interpolated between the LUTs of the four tiles whose centres surround it (K. Zuiderveld, *Contrast
-//! Limited Adaptive Histogram Equalization*, Graphics Gems IV, 1994). What differs between implementations (padding, clipping in one
-//! pass, float32 in this order, no fused multiply-add) is here as in `cv::CLAHE`.
+//! The picture is divided into tiles. Each has its own LUT, made from a histogram whose peaks are cut at the clip limit and spread
+//! over all levels; each pixel is interpolated between the LUTs of the four tiles whose centres surround it (K. Zuiderveld, *Contrast
+//! Limited Adaptive Histogram Equalization*, Graphics Gems IV, 1994). Where implementations differ (padding, clipping in a single
+//! pass, the order of the float32 operations, no fused multiply-add), this one follows `cv::CLAHE`.
 //!
-//! Works in place: two rows of tile LUTs are alive at a time, and the pixels of a row of tiles are counted before the interpolation
-//! reaches them.
+//! It works in place: only two rows of tile LUTs exist at a time, and the pixels of a row of tiles are counted before the
+//! interpolation reaches them.
 
 use std::ops::Range;
 
@@ -20,28 +20,28 @@ use crate::picture::{Layout, Pixel};
 /// The settings of CLAHE.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clahe {
-    /// How high a peak of a tile's histogram may be, as a multiple of its mean; 0 means no limit.
+    /// The highest count allowed in a tile's histogram, as a multiple of the histogram's mean; 0 means no limit.
     pub clip_limit: f64,
-    /// The tiles.
+    /// How the picture is divided into tiles.
     pub tiles: Tiles,
 }
 
 /// How a picture is divided into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tiles {
-    /// So many tiles across and down, whatever the picture's size.
+    /// A fixed number of tiles across and down, whatever the size of the picture.
     Grid {
         /// Tiles across; 0 counts as 1.
         x: u32,
         /// Tiles down; 0 counts as 1.
         y: u32,
     },
-    /// As many tiles as make them nearest to squares of so many pixels.
+    /// Tiles as close as possible to squares with sides of this many pixels; 0 counts as 1.
     Pixels(u32),
 }
 
 impl Tiles {
-    /// Tiles across and down a picture of this size.
+    /// Returns the number of tiles across and down a picture of this size.
     pub fn grid(self, width: u32, height: u32) -> (u32, u32) {
         match self {
             Self::Grid { x, y } => (x.max(1), y.max(1)),
@@ -54,26 +54,26 @@ impl Tiles {
     }
 }
 
-/// The tiles of one picture: what every backend derives from settings and layout before it touches a pixel.
+/// The tiles of one picture, as every backend derives them from the settings and the layout before it touches a pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Geometry {
     /// Tiles across.
     pub columns: usize,
     /// Tiles down.
     pub rows: usize,
-    /// Pixels across one tile.
+    /// Width of a tile in pixels.
     pub tile_width: usize,
-    /// Pixels down one tile.
+    /// Height of a tile in pixels.
     pub tile_height: usize,
-    /// The most that one bin of a tile's histogram keeps; `None`: all.
+    /// The count at which a bin of a tile's histogram is clipped; `None` means no limit.
     pub clip: Option<u64>,
-    /// What the running count of a tile is multiplied by to give a level.
+    /// The factor from a tile's cumulative count to a level.
     pub scale: f32,
 }
 
 impl Geometry {
-    /// The tiles of a picture. Unless the grid divides it in both directions, it is padded (on the right and at the bottom, by
-    /// reflection without repeating the edge) in both, by a whole grid's width where that one alone would have fitted.
+    /// Returns the tiles of a picture. Unless the grid divides both its width and its height, both are padded, on the right and at
+    /// the bottom, by reflection without repeating the edge. If the grid divides one of them, that one is padded by a pixel per tile.
     pub fn new(layout: &Layout, clahe: &Clahe) -> Self {
         let (columns, rows) = clahe.tiles.grid(layout.width, layout.height);
         let fits = layout.width.is_multiple_of(columns) && layout.height.is_multiple_of(rows);
@@ -87,7 +87,8 @@ impl Geometry {
         Self { columns: columns as usize, rows: rows as usize, tile_width, tile_height, clip, scale }
     }
 
-    /// Bytes that a [`super::Scratch`] grows to for this picture: two rows of tile LUTs and some rows of samples.
+    /// Bytes that a [`super::Scratch`] grows to for this picture: two rows of tile LUTs, the padding below, two rows of samples and a row
+    /// of weights.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
         let sample = layout.depth.bytes();
         let luts = 2 * self.columns * layout.depth.levels() * sample;
@@ -98,8 +99,8 @@ impl Geometry {
     }
 }
 
-/// Where a coordinate beyond the edge of `length` samples is taken from: reflected without repeating the edge, back and forth
-/// where the padding is longer than the picture.
+/// Maps a coordinate beyond the end of `length` samples to the sample it is padded with: reflected without repeating the edge, and
+/// back and forth if the padding is longer than the picture.
 pub fn reflect(at: usize, length: usize) -> usize {
     if length == 1 {
         return 0;
@@ -108,19 +109,19 @@ pub fn reflect(at: usize, length: usize) -> usize {
     if folded < length { folded } else { 2 * length - 2 - folded }
 }
 
-/// Two neighbouring tiles (the same one at the edges) and how far a pixel is on its way from one's centre to the other's.
+/// The two neighbouring tiles (at the edges, the same tile twice) between whose centres a pixel lies, and how far along it lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Between {
-    /// The tile before.
+    /// The tile to the left or above.
     pub first: usize,
-    /// The tile behind.
+    /// The tile to the right or below.
     pub second: usize,
-    /// The weight of the second, in `0.0..1.0`; the first has the rest.
+    /// The weight of the second tile, in `0.0..1.0`; the first has the rest.
     pub weight: f32,
 }
 
 impl Between {
-    /// The tiles around one coordinate, of `tiles` tiles of `side` pixels.
+    /// Returns the tiles around one coordinate, among `tiles` tiles of `side` pixels.
     pub fn new(at: usize, side: usize, tiles: usize) -> Self {
         let centred = at as f32 * (1.0 / side as f32) - 0.5;
         let floor = centred.floor();
@@ -129,7 +130,7 @@ impl Between {
     }
 }
 
-/// Neighbouring columns of pixels that lie between the same two columns of tiles.
+/// A range of pixel columns that lie between the centres of the same two columns of tiles.
 struct Run {
     pixels: Range<usize>,
     first: usize,
@@ -139,18 +140,18 @@ struct Run {
 /// Bytes of LUTs that are kept from picture to picture: 32 tiles across of 16 bits.
 const LUTS_KEPT: usize = 8 << 20;
 
-/// Buffers that are reused from picture to picture.
+/// The buffers that are reused from picture to picture.
 pub(super) struct Buffers<S> {
-    /// Two rows of tile LUTs: row `j` of tiles is in half `j % 2`.
+    /// Two rows of tile LUTs; those of tile row `j` are in half `j % 2`.
     luts: Vec<S>,
-    /// The weight of the second tile column, for each column of pixels.
+    /// For each pixel column, the weight of the right one of its two tile columns.
     weights: Vec<f32>,
     runs: Vec<Run>,
-    /// The rows of the plane below the picture's last.
+    /// The rows of the padded plane below the picture.
     padding: Vec<S>,
-    /// A row of the plane as it was.
+    /// A row of the plane before interpolation.
     before: Vec<S>,
-    /// A row of the plane as it becomes.
+    /// The same row after interpolation.
     after: Vec<S>,
 }
 
@@ -167,7 +168,7 @@ impl<S> Default for Buffers<S> {
     }
 }
 
-/// Equalizes one plane of a picture adaptively, in place.
+/// Equalizes one plane of a picture with CLAHE, in place.
 pub(super) fn equalize<S: Sample>(
     samples: &mut [S],
     layout: &Layout,
@@ -194,7 +195,7 @@ pub(super) fn equalize<S: Sample>(
 }
 
 impl<S: Sample> Buffers<S> {
-    /// Computes what does not change from row to row, and saves the padding before its originals are overwritten.
+    /// Computes what is the same for all rows, and saves the padding before the rows it is copied from are overwritten.
     fn prepare(&mut self, view: &View<'_, S>, tiles: &Geometry) {
         let (width, height) = (view.width, view.height());
         self.luts.resize(2 * tiles.columns * S::LEVELS, S::zeroed());
@@ -220,7 +221,7 @@ impl<S: Sample> Buffers<S> {
         }
     }
 
-    /// Counts the pixels of one row of tiles and makes its LUTs.
+    /// Counts the pixels of one row of tiles and makes their LUTs.
     fn fill_luts(&mut self, view: &View<'_, S>, tiles: &Geometry, row: usize, tally: &mut Tally) {
         let half = tiles.columns * S::LEVELS;
         let luts = &mut self.luts[row % 2 * half..][..half];
@@ -234,7 +235,7 @@ impl<S: Sample> Buffers<S> {
         }
     }
 
-    /// Sends one row of pixels through the LUTs of the tiles around them.
+    /// Applies the LUTs of the surrounding tiles to one row of pixels.
     fn interpolate(&mut self, view: &mut View<'_, S>, tiles: &Geometry, y: usize, down: Between) {
         let lut = |row: usize, column: usize| {
             &self.luts[(row % 2 * tiles.columns + column) * S::LEVELS..][..S::LEVELS]
@@ -308,14 +309,14 @@ impl<S: Sample> View<'_, S> {
         &mut self.samples[y * stride..][..stride]
     }
 
-    /// Copies the values of neighbouring pixels of one row, the first at `x`.
+    /// Copies the values of consecutive pixels of row `y`, from column `x` on.
     fn read(&self, y: usize, x: usize, values: &mut [S]) {
         let channels = self.pixel.channels();
         let from = &self.samples[y * self.stride() + x * channels..][..values.len() * channels];
         colour::read(from, self.pixel, self.plane, values);
     }
 
-    /// The values of neighbouring pixels of one row: themselves, or copied to the front of `buffer`.
+    /// Returns the values of consecutive pixels of one row: the samples themselves if gray, or a copy at the front of `buffer`.
     fn segment<'a>(&'a self, y: usize, pixels: Range<usize>, buffer: &'a mut [S]) -> &'a [S] {
         if self.pixel == Pixel::Gray {
             return &self.samples[y * self.width..][pixels];
@@ -326,15 +327,15 @@ impl<S: Sample> View<'_, S> {
     }
 }
 
-/// The LUTs of the four tiles around some pixels, left and right.
+/// The LUTs of the four tiles around some pixels, each pair from left to right.
 pub struct Corners<'a, S> {
-    /// Those of the tiles above.
+    /// The LUTs of the tiles above.
     pub top: [&'a [S]; 2],
-    /// Those of the tiles below.
+    /// The LUTs of the tiles below.
     pub bottom: [&'a [S]; 2],
 }
 
-/// Values that are looked up at a time. The lookups are scalar; kept apart from the arithmetic, they leave it to be vectorised.
+/// Values looked up at a time. The lookups are scalar; keeping them apart from the arithmetic lets the compiler vectorize the latter.
 const STEP: usize = 32;
 
 /// [`Sample::blend`] in plain Rust.
@@ -363,10 +364,10 @@ pub(super) fn blend_portable<S: Sample>(
     }
 }
 
-/// Values from which on it pays to put four LUTs into one.
+/// The fewest values for which packing four LUTs into one pays off.
 const WORTH_PACKING: usize = 64;
 
-/// [`blend_portable`] of 8-bit values: the four entries of a level lie in one word, and are found together.
+/// [`blend_portable`] for 8-bit values, with the four entries of a level packed into one word, so that one lookup finds them all.
 #[inline(always)]
 pub(super) fn blend_bytes(
     values: &mut [u8],
@@ -394,7 +395,7 @@ pub(super) fn blend_bytes(
     }
 }
 
-/// The entry between those of the corners: top left, top right, bottom left, bottom right.
+/// Interpolates between the corners' entries, numbered top left, top right, bottom left, bottom right.
 #[inline(always)]
 fn interpolate<S: Sample>(corner: impl Fn(usize) -> f32, right: f32, bottom_weight: f32) -> S {
     let top = corner(0) * (1.0 - right) + corner(1) * right;
@@ -402,13 +403,13 @@ fn interpolate<S: Sample>(corner: impl Fn(usize) -> f32, right: f32, bottom_weig
     quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight)
 }
 
-/// Makes the LUT of a tile from its counts: clips, spreads what was cut off in one pass, scales the running sum.
+/// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
 pub(crate) fn fill_lut<S: Sample>(counts: &[u64], tiles: &Geometry, lut: &mut [S]) {
     let levels = S::LEVELS as u64;
     let clip = tiles.clip.unwrap_or(u64::MAX);
     let excess: u64 = counts.iter().map(|&n| n.saturating_sub(clip)).sum();
     let (batch, residual) = (excess / levels, excess % levels);
-    // One more each for bins 0, step, 2 step, … until the rest is spent.
+    // Bins 0, step, 2 step, … get one more each until the residual is used up.
     let step = (levels / residual.max(1)).max(1);
     let mut extras = (0..residual).map(|n| n * step).peekable();
     let mut running = 0;
@@ -418,10 +419,10 @@ pub(crate) fn fill_lut<S: Sample>(counts: &[u64], tiles: &Geometry, lut: &mut [S
     }
 }
 
-/// Rounds to the nearest level, halves to even; `value` is not negative and less than 2²².
+/// Rounds to the nearest level, halves to even. `value` must not be negative, and must be less than 2²².
 #[inline(always)]
 fn quantize<S: Sample>(value: f32) -> S {
-    // From 2²³ on a float has no fraction left, so the addition itself rounds, and the lowest bits are the integer.
+    // From 2²³ on a float has no fraction bits, so the addition itself rounds and leaves the integer in the lowest bits.
     const ROUND: f32 = 8_388_608.0;
     let rounded = (value + ROUND).to_bits() - ROUND.to_bits();
     S::from_level(rounded.min(S::LEVELS as u32 - 1))

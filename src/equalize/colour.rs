@@ -1,4 +1,4 @@
-//! Luma, and what it makes of colour.
+//! Luma, and how a change of luma changes colour.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,17 @@ use super::sample::Sample;
 use super::simd;
 use crate::picture::{Depth, Layout, Pixel};
 
-/// One value a pixel.
+/// A plane of a picture: one value per pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Plane {
-    /// The samples of one channel, counted from 0 in their interleaving.
+    /// The samples of one channel, numbered from 0 in the order of their interleaving.
     Channel(usize),
     /// The luma of RGB or RGBA.
     Luma,
 }
 
 impl Plane {
-    /// The planes that are equalized, each by itself, to equalize a picture.
+    /// Returns the planes that are equalized, each separately, to equalize a picture.
     pub(super) const fn to_equalize(pixel: Pixel, per_channel: bool) -> &'static [Self] {
         match (pixel, per_channel) {
             (Pixel::Gray | Pixel::GrayAlpha, _) => &[Self::Channel(0)],
@@ -26,7 +26,8 @@ impl Plane {
     }
 }
 
-/// The luma of one pixel by the weights of ITU-R BT.601, which JPEG uses too: 0.299, 0.587 and 0.114 of 65536, halves up.
+/// Returns the luma of one pixel by the weights of ITU-R BT.601, which JPEG uses too: 0.299, 0.587 and 0.114, in units of 1/65536,
+/// halves rounded up.
 #[inline(always)]
 pub fn luma<S: Sample>(red: S, green: S, blue: S) -> S {
     // The weights add up to 65536, so even 16-bit white plus the half stays below 2³².
@@ -34,17 +35,17 @@ pub fn luma<S: Sample>(red: S, green: S, blue: S) -> S {
     S::from_level((sum + 32768) >> 16)
 }
 
-/// Adds `to - from` to a colour sample, within the levels: what changing only the luma does to R, G and B alike.
+/// Adds `to - from` to a colour sample, clamped to the levels: changing only a pixel's luma shifts R, G and B by the same amount.
 #[inline(always)]
 pub fn relight<S: Sample>(sample: S, from: S, to: S) -> S {
     let moved = sample.level() as i32 + to.level() as i32 - from.level() as i32;
     S::from_level(moved.clamp(0, S::LEVELS as i32 - 1) as u32)
 }
 
-/// [`Sample::relight`] of pixels of `C` channels, in plain Rust.
+/// [`Sample::relight`] for pixels of `C` channels, in plain Rust.
 #[inline(always)]
 pub(super) fn relight_portable<S: Sample, const C: usize>(pixels: &mut [S], from: &[S], to: &[S]) {
-    // Spread over the channels first, so that the arithmetic runs over neighbouring samples.
+    // The differences are first repeated for each channel, so that the arithmetic runs over consecutive samples.
     const STEP: usize = 64;
     let mut up = [[S::zeroed(); C]; STEP];
     let mut down = [[S::zeroed(); C]; STEP];
@@ -60,7 +61,7 @@ pub(super) fn relight_portable<S: Sample, const C: usize>(pixels: &mut [S], from
     }
 }
 
-/// [`Sample::luma`] of pixels of `C` channels, in plain Rust.
+/// [`luma`] for pixels of `C` channels, in plain Rust.
 #[inline(always)]
 pub(super) fn luma_portable<S: Sample, const C: usize>(pixels: &[S], values: &mut [S]) {
     for (value, pixel) in values.iter_mut().zip(pixels.as_chunks::<C>().0) {
@@ -68,7 +69,7 @@ pub(super) fn luma_portable<S: Sample, const C: usize>(pixels: &[S], values: &mu
     }
 }
 
-/// Takes one plane out of interleaved samples; `values` has one entry a pixel.
+/// Extracts one plane from interleaved samples; `values` has one entry per pixel.
 pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values: &mut [S]) {
     #[inline(always)]
     fn strided<S: Sample, const C: usize>(samples: &[S], channel: usize, values: &mut [S]) {
@@ -89,8 +90,8 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
     }
 }
 
-/// Puts one plane back into interleaved samples: a channel's new values themselves, a new luma by [`relight`] from the luma
-/// `before`, which is what [`read`] gave.
+/// Writes one plane back into interleaved samples: a channel's new values as they are, a new luma by [`relight`] from the old luma
+/// `before`, as [`read`] returned it.
 pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, before: &[S], values: &[S]) {
     #[inline(always)]
     fn strided<S: Sample, const C: usize>(samples: &mut [S], channel: usize, values: &[S]) {
@@ -111,11 +112,11 @@ pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, be
     }
 }
 
-/// Replaces colour by its luma, in place: the gray pixels (with their alpha, if there was one) come to lie at the front of
-/// `pixels`, and their layout is returned. Gray stays as it is.
+/// Replaces colour with its luma, in place: packs the gray pixels (with their alpha, if any) at the front of `pixels`, and returns
+/// their layout. A gray picture stays as it is.
 ///
 /// # Panics
-/// If `pixels` are fewer bytes than the layout says, or are 16-bit samples at an odd address.
+/// If `pixels` is shorter than [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
 pub fn to_gray(pixels: &mut [u8], layout: &Layout) -> Layout {
     let bytes = usize::try_from(layout.bytes()).expect("pixels in memory have an address");
     let pixels = &mut pixels[..bytes];
@@ -132,11 +133,11 @@ fn compact<S: Sample>(samples: &mut [S], pixel: Pixel) {
     if pixel.colour_channels() == 1 {
         return;
     }
-    let gray_channels = channels - 2; // three colours become one
+    let gray_channels = channels - 2; // three colour channels become one
     for at in 0..samples.len() / channels {
         let from = at * channels;
         let gray = luma(samples[from], samples[from + 1], samples[from + 2]);
-        // The target never lies behind the source, so what it overwrites has been read.
+        // The target never lies beyond the source, so whatever it overwrites has been read.
         samples[at * gray_channels] = gray;
         if pixel.has_alpha() {
             samples[at * gray_channels + 1] = samples[from + 3];

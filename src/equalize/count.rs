@@ -5,7 +5,7 @@ use super::histogram::{Counted, Tally, add_plane};
 use super::{Sample, Scratch};
 use crate::picture::{Depth, Layout, Pixel};
 
-/// What is counted of a pixel, in the order in which the counts stand: its channels, and of colour its luma too.
+/// Returns the planes that are counted, in the order of their counts: all channels and, for colour, luma.
 pub const fn planes(pixel: Pixel) -> &'static [Plane] {
     use Plane::{Channel, Luma};
     match pixel {
@@ -16,22 +16,22 @@ pub const fn planes(pixel: Pixel) -> &'static [Plane] {
     }
 }
 
-/// Which samples of a plane count: alpha's all, any other's where the pixel is visible, as for equalization.
+/// Returns which samples of a plane are counted: all of alpha, but of other planes only visible pixels, as for equalization.
 pub fn counted(pixel: Pixel, plane: Plane) -> Counted {
     let alpha = pixel.has_alpha() && plane == Plane::Channel(pixel.channels() - 1);
     if alpha { Counted::All } else { Counted::Visible }
 }
 
-/// How many counts a colour histogram of this layout has: one a level for each of its [`planes`].
+/// Returns the number of counts in a colour histogram of this layout: one per level for each of its [`planes`].
 pub fn length(layout: &Layout) -> usize {
     planes(layout.pixel).len() * layout.depth.levels()
 }
 
-/// Counts all planes of a picture into `counts`, one plane after another, each with one count a level. What was in `counts` is lost.
+/// Counts all planes of a picture into `counts`, one plane after another, each with one count per level. `counts` is overwritten.
 ///
 /// # Panics
-/// If `pixels` are not as many bytes as the layout says, or are 16-bit samples at an odd address, or if `counts` has another
-/// length than [`length`] says.
+/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the length of `counts` is
+/// not [`length`].
 pub fn count(pixels: &[u8], layout: &Layout, counts: &mut [u64], scratch: &mut Scratch) {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     assert_eq!(counts.len(), length(layout), "a count a level and plane");

@@ -7,20 +7,20 @@ use super::sample::Sample;
 use super::simd;
 use crate::picture::{Depth, Layout, Pixel};
 
-/// Pixels whose samples are taken out of their interleaving at a time: the block stays in the first-level cache.
+/// Pixels deinterleaved at a time, few enough for the block to stay in the L1 cache.
 pub(super) const BLOCK: usize = 2048;
 
-/// Which samples count.
+/// Which samples are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Counted {
     /// All of them.
     All,
-    /// Those of pixels that can be seen at all: alpha is not 0, or there is none.
+    /// The samples of visible pixels: those without alpha, or whose alpha is not 0.
     Visible,
 }
 
-/// How many tables take turns for a few 8-bit samples, so that a run of equal samples does not wait for its own last increment to be
-/// stored. With eight, noise, ramps and constants cost the same.
+/// How many tables take turns when a small number of 8-bit samples is counted, so that a run of equal samples does not wait for its own
+/// last increment to be stored. With eight, noise, ramps and constants cost the same.
 pub(super) const TABLES_8: usize = 8;
 
 /// The same for 16-bit samples, whose tables are 256 KiB each and cost time to clear and to add up.
@@ -28,16 +28,16 @@ pub(super) const TABLES_16: usize = 2;
 
 /// Running counts of samples that arrive in pieces.
 pub struct Tally {
-    /// Tables of `levels` counts one after another, each count below 2³² by `room`.
+    /// Tables of one count per level, one after another. No count exceeds `u32::MAX - room`.
     tables: Vec<u32>,
     /// How many samples the tables can take before one of their counts could overflow.
     room: usize,
-    /// What was in the tables whenever they were emptied.
+    /// The sums of what the tables held whenever they were emptied.
     counts: Vec<u64>,
 }
 
 impl Tally {
-    /// No samples yet, of so many levels.
+    /// Makes an empty tally for samples of 256 or 65536 levels.
     pub fn new(levels: usize) -> Self {
         let tables = if levels == u8::LEVELS { TABLES_8 } else { TABLES_16 };
         Self { tables: vec![0; tables * levels], room: u32::MAX as usize, counts: vec![0; levels] }
@@ -52,12 +52,19 @@ impl Tally {
         self.counts.fill(0);
     }
 
-    /// Counts more samples, whose depth has as many levels as this tally.
+    /// Counts more samples.
+    ///
+    /// # Panics
+    /// If the samples do not have as many levels as this tally.
     pub fn add<S: Sample>(&mut self, samples: &[S]) {
         self.add_rows(samples, 0);
     }
 
-    /// Counts samples that are rows of `width` one below the other: those of a few rows may be alike, which can be made use of.
+    /// Counts more samples, in rows of `width`; 0 if they are not in rows. Neighbouring rows tend to be alike, which some
+    /// implementations exploit.
+    ///
+    /// # Panics
+    /// If the samples do not have as many levels as this tally.
     pub fn add_rows<S: Sample>(&mut self, samples: &[S], width: usize) {
         assert_eq!(self.counts.len(), S::LEVELS, "a tally counts one depth");
         let mut rest = samples;
@@ -71,7 +78,7 @@ impl Tally {
         self.room -= rest.len();
     }
 
-    /// How often each level occurred.
+    /// Returns how often each level occurred.
     pub fn counts(&mut self) -> &[u64] {
         self.empty_tables();
         &self.counts
@@ -98,7 +105,7 @@ pub(super) fn count_16(samples: &[u16], tables: &mut [u32]) {
     rest.iter().for_each(|sample| tables[0][sample.level()] += 1);
 }
 
-/// Counts one plane of interleaved samples, whole rows of `width` pixels or (`width` 0) any.
+/// Counts one plane of interleaved samples: whole rows of `width` pixels, or any number of pixels if `width` is 0.
 pub(super) fn add_plane<S: Sample>(
     samples: &[S],
     width: usize,
@@ -120,12 +127,12 @@ pub(super) fn add_plane<S: Sample>(
     }
 }
 
-/// Moves the values of visible pixels to the front and says how many there are.
+/// Moves the values of visible pixels to the front and returns how many there are.
 fn keep_visible<S: Sample>(block: &[S], pixel: Pixel, values: &mut [S]) -> usize {
     let mut buffer = [S::zeroed(); BLOCK];
     let alphas = &mut buffer[..values.len()];
     colour::read(block, pixel, Plane::Channel(pixel.channels() - 1), alphas);
-    // Where nothing is transparent, as nearly everywhere, this is all.
+    // Almost always nothing is transparent, and all values stay where they are.
     if simd::vectorized!(alphas.iter().fold(true, |all, alpha| all & (alpha.level() != 0))) {
         return values.len();
     }
@@ -137,10 +144,10 @@ fn keep_visible<S: Sample>(block: &[S], pixel: Pixel, values: &mut [S]) -> usize
     kept
 }
 
-/// How often each level occurs in one plane of a picture: 256 or 65536 counts.
+/// Returns how often each level occurs in one plane of a picture: 256 or 65536 counts.
 ///
 /// # Panics
-/// If `pixels` are not as many bytes as the layout says, or are 16-bit samples at an odd address.
+/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
 pub fn of_plane(pixels: &[u8], layout: &Layout, plane: Plane, counted: Counted) -> Vec<u64> {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     let (mut tally, width) = (Tally::new(layout.depth.levels()), layout.width as usize);
@@ -153,12 +160,15 @@ pub fn of_plane(pixels: &[u8], layout: &Layout, plane: Plane, counted: Counted) 
     tally.counts().to_vec()
 }
 
-/// The bin of a level, of `bins` bins that share `levels` levels as evenly as integers allow.
+/// Returns the bin of a level when `levels` levels are divided among `bins` bins as evenly as integers allow.
 pub const fn bin(level: usize, bins: usize, levels: usize) -> usize {
     level * bins / levels
 }
 
-/// Merges the counts of all levels into `bins` bins, `1..=counts.len()`.
+/// Merges the counts of all levels into `bins` bins.
+///
+/// # Panics
+/// If `bins` is 0 or greater than the number of counts.
 pub fn rebin(counts: &[u64], bins: usize) -> Vec<u64> {
     assert!((1..=counts.len()).contains(&bins), "one bin at least, and no more than levels");
     let mut merged = vec![0; bins];

@@ -2,12 +2,15 @@
 
 use super::sample::Sample;
 
-/// Fills `lut` from `counts`, one entry a level in both.
+/// Fills `lut` from `counts`; both have one entry per level.
 ///
 /// With `c` the running sum of `counts`, `m` the first level that occurs and `d` the number of samples above it, level `i`
-/// becomes `round((c[i] - c[m]) / d * (LEVELS - 1))`, halves up; levels below `m` become 0. This is the textbook's
-/// formula (Gonzalez and Woods, *Digital Image Processing*, section 3.3, with the darkest level sent to 0), without a float.
-/// Where there is nothing to spread (one level, or no sample at all) the LUT changes nothing.
+/// becomes `round((c[i] - c[m]) / d * (LEVELS - 1))`, halves up; levels below `m` become 0. This is the textbook formula
+/// (Gonzalez and Woods, *Digital Image Processing*, section 3.3, with the darkest level mapped to 0), without floating point.
+/// If there is nothing to spread (a single level, or no samples at all), the LUT is the identity.
+///
+/// # Panics
+/// If `counts` or `lut` does not have one entry per level.
 pub fn fill<S: Sample>(counts: &[u64], lut: &mut [S]) {
     assert_eq!(counts.len(), S::LEVELS, "a histogram has one count a level");
     assert_eq!(lut.len(), S::LEVELS, "a LUT has one entry a level");
@@ -22,7 +25,7 @@ pub fn fill<S: Sample>(counts: &[u64], lut: &mut [S]) {
     let mut entry = S::from_level(0);
     lut[..=darkest].fill(entry);
     for (slot, &count) in lut.iter_mut().zip(counts).skip(darkest + 1) {
-        // A level that does not occur repeats its neighbour: most of 65,536 divisions are saved.
+        // A level that does not occur repeats its neighbour's entry, which saves most of 65,536 divisions.
         if count > 0 {
             running += count;
             entry = S::from_level(((2 * running * top + above) / (2 * above)) as u32);
@@ -31,7 +34,7 @@ pub fn fill<S: Sample>(counts: &[u64], lut: &mut [S]) {
     }
 }
 
-/// The LUT that changes nothing.
+/// Fills the LUT that changes nothing.
 fn fill_identity<S: Sample>(lut: &mut [S]) {
     for (level, entry) in lut.iter_mut().enumerate() {
         *entry = S::from_level(level as u32);

@@ -1,8 +1,8 @@
-//! The arithmetic: what equalization makes of samples. Pure functions on slices; no I/O, no threads.
+//! The arithmetic of equalization: pure functions on slices; no I/O, no threads.
 //!
-//! [`equalize`] is what a CPU lane does with a picture and the reference for every other backend, byte for byte. Its parts:
-//! [`histogram`] counts, [`lut`] makes the table, [`colour`] knows luma and what follows from it, [`clahe`]
-//! is the adaptive method. [`count`] counts alone, for colour histograms. An [`Order`] says which of all that a lane does.
+//! [`equalize`] is what a CPU lane runs on a picture, and the reference that every other backend matches byte for byte. Its parts:
+//! [`histogram`] counts, [`lut`] makes the look-up table, [`colour`] computes luma and applies its changes, [`clahe`] is the
+//! adaptive method. [`count`] only counts, for colour histograms. An [`Order`] says which of these a lane carries out.
 
 mod bytes;
 pub mod clahe;
@@ -33,16 +33,16 @@ pub enum Method {
     Clahe(Clahe),
 }
 
-/// How the samples of a picture are equalized. (Gray output is no case of its own: the decoder then delivers gray.)
+/// How the samples of a picture are equalized. (Gray output needs no case of its own: the decoder then delivers gray.)
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// How contrast is enhanced.
     pub method: Method,
-    /// For RGB: each channel by itself, instead of luma.
+    /// Whether each channel of a colour picture is equalized separately, instead of its luma.
     pub per_channel: bool,
 }
 
-/// Buffers that [`equalize`] reuses from picture to picture. For global equalization their size is fixed; for CLAHE see
+/// The buffers that [`equalize`] reuses from picture to picture. For global equalization their size is fixed; for CLAHE see
 /// [`clahe::Geometry::scratch_bytes`].
 #[derive(Default)]
 pub struct Scratch {
@@ -50,9 +50,9 @@ pub struct Scratch {
     sixteen: Buffers<u16>,
 }
 
-/// The [`Scratch`] of one depth.
+/// The part of a [`Scratch`] for pictures of one depth.
 pub struct Buffers<S> {
-    /// Made for the first picture of its depth.
+    /// Created for the first picture of this depth.
     tally: Option<Tally>,
     lut: Vec<S>,
     clahe: clahe::Buffers<S>,
@@ -64,12 +64,12 @@ impl<S> Default for Buffers<S> {
     }
 }
 
-/// Enhances a picture in place.
+/// Equalizes a picture in place.
 ///
 /// Alpha is left as it is. The result depends on nothing but the arguments.
 ///
 /// # Panics
-/// If `pixels` are not as many bytes as the layout says, or are 16-bit samples at an odd address.
+/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
 pub fn equalize(pixels: &mut [u8], layout: &Layout, operation: &Operation, scratch: &mut Scratch) {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     match layout.depth {
@@ -80,7 +80,7 @@ pub fn equalize(pixels: &mut [u8], layout: &Layout, operation: &Operation, scrat
     }
 }
 
-/// [`equalize`] for one 8-bit gray plane, globally.
+/// Equalizes one 8-bit gray plane globally, as [`equalize`] does.
 pub fn equalize_gray8(samples: &mut [u8]) {
     global(samples, 0, Pixel::Gray, Plane::Channel(0), &mut Buffers::default());
 }
@@ -103,7 +103,7 @@ fn equalize_samples<S: Sample>(
     }
 }
 
-/// Global equalization of one plane, whole rows of `width` pixels or (`width` 0) any.
+/// Equalizes one plane globally. `samples` are whole rows of `width` pixels, or any number of pixels if `width` is 0.
 fn global<S: Sample>(samples: &mut [S], width: usize, pixel: Pixel, plane: Plane, buffers: &mut Buffers<S>) {
     let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
     tally.clear();
@@ -113,7 +113,7 @@ fn global<S: Sample>(samples: &mut [S], width: usize, pixel: Pixel, plane: Plane
     map_plane(samples, pixel, plane, &buffers.lut);
 }
 
-/// Sends one plane of interleaved samples through a LUT.
+/// Applies a LUT to one plane of interleaved samples.
 fn map_plane<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, lut: &[S]) {
     if pixel == Pixel::Gray {
         return S::map(samples, lut);

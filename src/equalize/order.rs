@@ -1,4 +1,4 @@
-//! What a lane is told to do with a picture, and where in the picture's slot it leaves counts.
+//! What a lane is told to do with a picture, and where in the picture's slot it leaves the counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,18 @@ use crate::picture::Layout;
 pub enum Order {
     /// Equalizes the pixels in place.
     Equalize(Operation),
-    /// Counts the pixels, and leaves the counts in the slot behind them.
+    /// Counts the pixels, and leaves the counts after them in the slot.
     Count {
-        /// Then equalizes them in place, and counts once more.
+        /// If set, how to equalize the pixels in place afterwards; they are then counted again.
         equalize: Option<Operation>,
     },
 }
 
-/// Counts begin at a multiple of so many bytes: a line of the cache, and of a device's memory.
+/// The alignment of the counts within a slot, in bytes: a line of the CPU's cache and of device memory.
 const ALIGNMENT: usize = 64;
 
 impl Order {
-    /// Bytes at the start of a slot that a lane works on: the pixels, and room for the counts.
+    /// Returns how many bytes at the start of a slot a lane works on: the pixels, and room for the counts.
     pub fn slot_bytes(&self, layout: &Layout) -> u64 {
         match self.counts(layout) {
             0 => layout.bytes(),
@@ -41,11 +41,10 @@ impl Order {
         }
     }
 
-    /// The pixels and the counts of a slot. For a picture that is counted twice, the counts of the second time follow those of the
-    /// first.
+    /// Splits a slot into its pixels and its counts. If a picture is counted twice, the second counts follow the first.
     ///
     /// # Panics
-    /// If the slot is shorter than [`Order::slot_bytes`], or does not start at a multiple of 8 bytes.
+    /// If the slot is shorter than [`Order::slot_bytes`], or if it has counts and is not aligned to 8 bytes.
     pub fn parts<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> (&'s mut [u8], &'s mut [u64]) {
         let (pixels, behind) = slot.split_at_mut(layout.bytes() as usize);
         let counts = self.counts(layout);
@@ -56,12 +55,12 @@ impl Order {
         (pixels, bytemuck::cast_slice_mut(&mut behind[from..][..counts * size_of::<u64>()]))
     }
 
-    /// Whether the pixels change.
+    /// Returns whether the order changes the pixels.
     pub const fn equalizes(&self) -> bool {
         matches!(self, Self::Equalize(_) | Self::Count { equalize: Some(_) })
     }
 
-    /// How many counts a lane leaves.
+    /// Returns how many counts a lane leaves in the slot.
     fn counts(&self, layout: &Layout) -> usize {
         match self {
             Self::Equalize(_) => 0,
@@ -70,7 +69,7 @@ impl Order {
     }
 }
 
-/// Where the counts start.
+/// Returns the offset of the counts in a slot.
 fn start(layout: &Layout) -> usize {
     (layout.bytes() as usize).next_multiple_of(ALIGNMENT)
 }

@@ -1,6 +1,6 @@
-//! Interleaved colour to planes and back, so that every channel can go its own way.
+//! Interleaved colour to planes and back, so that every channel can be processed separately.
 //!
-//! A plane is a gray picture. That of a picture with alpha brings the alpha along, for pixels that cannot be seen do not count
+//! A plane is a gray picture. If the picture has alpha, each plane comes with a copy of it, because invisible pixels are not counted
 //! in any channel.
 
 use super::Sample;
@@ -9,10 +9,10 @@ use super::histogram::{BLOCK, Counted, Tally, add_plane};
 use super::simd;
 use crate::picture::{Layout, Pixel};
 
-/// How many planes a picture of colour has.
+/// The number of planes of a colour picture.
 pub const PLANES: usize = 3;
 
-/// How each plane of a picture lies by itself; none for a picture without colour.
+/// Returns the layout of one plane of a picture; `None` for a picture without colour.
 pub const fn layout(picture: &Layout) -> Option<Layout> {
     let pixel = match picture.pixel {
         Pixel::Gray | Pixel::GrayAlpha => return None,
@@ -22,7 +22,7 @@ pub const fn layout(picture: &Layout) -> Option<Layout> {
     Some(Layout { pixel, ..*picture })
 }
 
-/// Takes the pixels of a picture (RGB or RGBA) apart, and counts their luma.
+/// Splits the RGB or RGBA pixels of a picture into planes, and adds their luma to `luma`, if given.
 pub fn separate<S: Sample>(
     samples: &[S],
     pixel: Pixel,
@@ -42,7 +42,7 @@ pub fn separate<S: Sample>(
     }
 }
 
-/// Puts the colours of planes back into the pixels of the picture that they were taken from, and counts the new luma.
+/// Writes the colours of planes back into the pixels of the picture they came from, and adds the new luma to `luma`, if given.
 pub fn merge<S: Sample>(
     planes: [&[S]; PLANES],
     pixel: Pixel,

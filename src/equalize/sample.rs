@@ -1,4 +1,4 @@
-//! The two sample types, and the loops that have vector forms for one of them.
+//! The two sample types, and the hot loops, which have vectorized versions for 8-bit samples.
 
 use bytemuck::Pod;
 
@@ -7,44 +7,44 @@ use super::{Buffers, Scratch, colour, histogram, simd};
 
 /// A sample of a picture: `u8` or `u16`. The arithmetic is written once, over this trait.
 ///
-/// Its provided methods are the hot loops in plain Rust; `u8` replaces them by vector forms that give the same bytes.
+/// Its provided methods are the hot loops in plain Rust; `u8` overrides them with vectorized versions that give the same bytes.
 pub trait Sample: Pod + Ord + Send + Sync + private::Sealed {
-    /// How many levels there are: 256 or 65536.
+    /// The number of levels: 256 or 65536.
     const LEVELS: usize;
 
-    /// The sample as an index into a histogram or a LUT.
+    /// Returns the sample as an index into a histogram or a LUT.
     fn level(self) -> usize;
 
-    /// The sample of a level below [`Self::LEVELS`].
+    /// Returns the sample of a level below [`Self::LEVELS`].
     fn from_level(level: u32) -> Self;
 
-    /// The sum, at most the highest level.
+    /// Adds, saturating at the highest level.
     fn plus(self, other: Self) -> Self;
 
-    /// The difference, at least 0.
+    /// Subtracts, saturating at 0.
     fn minus(self, other: Self) -> Self;
 
-    /// Adds samples to the tables of a [`histogram::Tally`]. `width`: as in [`histogram::Tally::add_rows`].
+    /// Adds samples to the tables of a [`histogram::Tally`]; `width` is as in [`histogram::Tally::add_rows`].
     #[doc(hidden)]
     fn count(samples: &[Self], width: usize, tables: &mut [u32]);
 
-    /// Replaces each sample by its entry of `lut` ([`Self::LEVELS`] entries).
+    /// Replaces each sample with its entry in `lut`, which has [`Self::LEVELS`] entries.
     fn map(samples: &mut [Self], lut: &[Self]) {
         map(samples, lut);
     }
 
-    /// Moves pixels of `C` channels, 3 colours and perhaps alpha, from one luma to another, as in [`colour::relight`].
+    /// Changes the luma of pixels of `C` channels, which are 3 colours and perhaps alpha, as in [`colour::relight`].
     fn relight<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
         simd::vectorized!(colour::relight_portable::<Self, C>(pixels, from, to));
     }
 
-    /// Replaces each value by the four corners' entries for it, interpolated in float32: between left and right by its own
-    /// weight of the right, between top and bottom by the bottom's weight.
+    /// Replaces each value with an interpolation, in float32, of its entries in the four corners' LUTs: from left to right by the
+    /// value's own entry of `right_weights`, from top to bottom by `bottom_weight`.
     fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {
         simd::vectorized!(clahe::blend_portable(values, corners, right_weights, bottom_weight));
     }
 
-    /// The reusable buffers of this depth.
+    /// Returns the reusable buffers for this depth.
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self>;
 }
 

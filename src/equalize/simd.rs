@@ -1,6 +1,6 @@
-//! The hot loops of 8-bit pictures in vector instructions, each chosen while the program runs and each with a plain fallback.
+//! The hot loops for 8-bit pictures in vector instructions, each selected at run time and each with a plain fallback.
 //!
-//! Every leaf gives the bytes of the fallback; the tests here hold them to it.
+//! Every implementation gives the same bytes as the fallback; the tests below check that.
 
 #![allow(unsafe_code)]
 
@@ -14,8 +14,8 @@ mod map;
 
 /// Runs a loop in plain Rust, compiled for the widest vectors that the processor has.
 ///
-/// The compiler vectorises only what it inlines into the function with those instructions, hence a macro, which can insist on it;
-/// the loops themselves are `#[inline(always)]` too.
+/// The compiler uses those instructions only for code that it inlines into a function with the target feature. Hence a macro, which can
+/// mark the closure `#[inline(always)]`; the loops themselves are marked too.
 macro_rules! vectorized {
     ($plain:expr) => {
         $crate::equalize::simd::run_vectorized(
@@ -26,7 +26,7 @@ macro_rules! vectorized {
 }
 pub(crate) use vectorized;
 
-/// What [`vectorized`] expands to.
+/// Runs `plain` as [`vectorized`] describes.
 #[inline(always)]
 pub(crate) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
@@ -43,7 +43,7 @@ pub(crate) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     plain()
 }
 
-/// Adds samples to the tables of a [`super::histogram::Tally`]. `width`: as in [`super::histogram::Tally::add_rows`].
+/// Adds samples to the tables of a [`super::histogram::Tally`]; `width` is as in [`super::histogram::Tally::add_rows`].
 pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if samples.len() >= COUNTED_BY_BITS && has_vbmi() && has_bit_matrices() {
@@ -58,13 +58,13 @@ pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
     bytes::count(samples, tables);
 }
 
-/// Samples from which on it pays to clear and to add up the many counters of [`bits::count`].
+/// The fewest samples for which clearing and summing the many counters of [`bits::count`] pays off.
 #[cfg(target_arch = "x86_64")]
 const COUNTED_BY_BITS: usize = 16 << 10;
 
-/// Replaces each sample by its entry of `lut`.
+/// Replaces each sample with its entry in `lut`.
 pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
-    // Vectors that straddle lines of the cache cost twice.
+    // Vectors that straddle cache lines cost twice as much.
     let (unaligned, samples) = samples.split_at_mut(samples.as_ptr().align_offset(64).min(samples.len()));
     sample::map(unaligned, lut);
     #[cfg(target_arch = "x86_64")]
@@ -85,7 +85,7 @@ pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
     sample::map(samples, lut);
 }
 
-/// Moves the colours of RGB (`C` 3) or RGBA (4) pixels by the difference of two lumas.
+/// Shifts the colours of RGB (`C` = 3) or RGBA (`C` = 4) pixels by the difference of two lumas.
 pub(super) fn relight<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -101,7 +101,7 @@ pub(super) fn relight<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8])
     colour::relight_portable::<u8, C>(pixels, from, to);
 }
 
-/// Replaces each value by the interpolation of its entries in the LUTs of four corners.
+/// Replaces each value with the interpolation of its entries in the LUTs of four corners.
 pub(super) fn blend(values: &mut [u8], corners: &Corners<'_, u8>, right_weights: &[f32], bottom_weight: f32) {
     #[cfg(target_arch = "x86_64")]
     if has_vbmi() {
@@ -111,7 +111,7 @@ pub(super) fn blend(values: &mut [u8], corners: &Corners<'_, u8>, right_weights:
     vectorized!(clahe::blend_bytes(values, corners, right_weights, bottom_weight));
 }
 
-/// Whether there are the AVX-512 instructions that permute and compare bytes.
+/// Returns whether the processor has the AVX-512 instructions that permute and compare bytes.
 #[cfg(target_arch = "x86_64")]
 fn has_vbmi() -> bool {
     is_x86_feature_detected!("avx512vbmi")
@@ -120,7 +120,7 @@ fn has_vbmi() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
-/// Whether there are the AVX-512 instructions that multiply matrices of bits and count bits.
+/// Returns whether the processor has the AVX-512 instructions that multiply bit matrices and count bits.
 #[cfg(target_arch = "x86_64")]
 fn has_bit_matrices() -> bool {
     is_x86_feature_detected!("avx512vpopcntdq") && is_x86_feature_detected!("gfni")
@@ -144,7 +144,7 @@ mod x86 {
         plain()
     }
 
-    /// The pixel whose luma each of `LANES` bytes of interleaved samples needs, for `C` vectors in a row; 0x80 for alpha.
+    /// Returns, for each byte of `C` consecutive vectors of `LANES` interleaved samples, the pixel it belongs to, or 0x80 if it is alpha.
     const fn spread<const C: usize, const LANES: usize>() -> [[u8; LANES]; C] {
         let mut table = [[0; LANES]; C];
         let mut at = 0;
@@ -155,7 +155,7 @@ mod x86 {
         table
     }
 
-    /// 64 pixels at a time: both saturated differences of the lumas, one of them 0, spread over the channels.
+    /// Relights 64 pixels at a time: repeats both saturated differences of the lumas, one of which is 0, for each colour channel.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     pub(super) fn relight_vbmi<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
         let spread = const { spread::<C, 64>() };
@@ -176,7 +176,7 @@ mod x86 {
         colour::relight_portable::<u8, C>(&mut pixels[from_blocks.len() * 64 * C..], from_tail, to_tail);
     }
 
-    /// 16 pixels at a time, as above.
+    /// Relights 16 pixels at a time, as above.
     #[target_feature(enable = "avx2")]
     pub(super) fn relight_avx2<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
         let spread = const { spread::<C, 16>() };
@@ -195,7 +195,7 @@ mod x86 {
         colour::relight_portable::<u8, C>(&mut pixels[from_blocks.len() * 16 * C..], from_tail, to_tail);
     }
 
-    /// 64 values at a time.
+    /// Blends 64 values at a time.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     pub(super) fn blend_vbmi(
         values: &mut [u8],
@@ -222,7 +222,7 @@ mod x86 {
         }
     }
 
-    /// The lookups of 64 values in four LUTs, then the arithmetic of 16 at a time.
+    /// Looks 64 values up in four LUTs, then interpolates 16 at a time.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn blend_block(block: &mut [u8; 64], luts: &[[__m512i; 4]; 4], weights: &[f32; 64], bottom_weight: f32) {
@@ -246,7 +246,7 @@ mod x86 {
             let top = _mm512_add_ps(_mm512_mul_ps(corner(0), left), _mm512_mul_ps(corner(1), right));
             let bottom = _mm512_add_ps(_mm512_mul_ps(corner(2), left), _mm512_mul_ps(corner(3), right));
             let value = _mm512_add_ps(_mm512_mul_ps(top, above), _mm512_mul_ps(bottom, below));
-            // Rust programs run in the default rounding mode: to nearest, halves to even.
+            // The conversion rounds in the current mode, which Rust leaves at the default: to nearest, halves to even.
             store128(result, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(value)));
         }
     }
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
     use crate::equalize::histogram::TABLES_8;
 
-    /// Bytes without a pattern, the same ones every time (xorshift64).
+    /// Returns reproducible pseudorandom bytes (xorshift64).
     fn noise(length: usize, seed: u64) -> Vec<u8> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
@@ -318,10 +318,11 @@ mod tests {
         (0..length).map(|_| next()).collect()
     }
 
-    /// Lengths on both sides of every vector's, and enough for several.
+    /// Lengths on both sides of every vector length, and one of several vectors.
     const LENGTHS: [usize; 16] = [0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 191, 1001];
 
-    /// Runs one step in plain Rust, as chosen, and by each leaf that the processor can run; all must give the same bytes.
+    /// Runs one step in plain Rust, as selected at run time, and in each implementation that the processor supports; all must give the
+    /// same bytes.
     macro_rules! same_bytes {
         ($what:expr, $plain:expr, $chosen:expr, $($feature:expr => $leaf:expr),*) => {
             let expected = $plain;
@@ -329,14 +330,14 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             {
                 $(if $feature {
-                    // SAFETY: the processor has the instructions that the leaf is compiled for.
+                    // SAFETY: the processor has the instructions that the implementation is compiled for.
                     assert_eq!(unsafe { $leaf }, expected, "{}, {}", stringify!($leaf), $what);
                 })*
             }
         };
     }
 
-    /// What a step makes of a copy of `before`.
+    /// Returns what a step makes of a copy of `before`.
     fn after(before: &[u8], step: impl FnOnce(&mut [u8])) -> Vec<u8> {
         let mut samples = before.to_vec();
         step(&mut samples);

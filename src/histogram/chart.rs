@@ -1,4 +1,4 @@
-//! The drawing: a title, a legend, and a panel for each stage.
+//! The histogram plot: a title, a legend, and a panel for each stage.
 
 use std::path::Path;
 
@@ -10,60 +10,61 @@ use crate::equalize::histogram::rebin;
 use crate::paths::Shown;
 use crate::plot::{self, Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
 
-/// Bins of a plot. A picture with more levels has them merged.
+/// Bins of a plot. If a picture has more levels, they are merged.
 const BINS: usize = 256;
 
-/// The chart's width, in units of about a screen's pixel.
+/// The width of the chart, in units of about one screen pixel.
 const WIDTH: u32 = 800;
 /// Height of the title and the legend.
 const HEAD: u32 = 64;
 /// Height of a panel with its labels.
 const PANEL: u32 = 330;
-/// Height of the lower edge.
+/// Height of the margin at the bottom.
 const FOOT: u32 = 14;
-/// Space left of a panel, for labels.
+/// Space to the left of a panel, for labels.
 const LEFT: u32 = 64;
-/// Space right of a panel.
+/// Space to the right of a panel.
 const RIGHT: u32 = 24;
-/// Space for labels below a panel's axis, and for its name above.
+/// Space for labels below a panel's axis.
 const BELOW: u32 = 30;
+/// Space for the name above a panel.
 const ABOVE: u32 = 26;
 
-/// Bars whose heights differ by more than this part of the panel are not joined by a line.
+/// Neighbouring bars whose heights differ by more than this fraction of the panel's height are not joined by a line.
 const CLIFF: f64 = 0.15;
-/// How strong the stem of a bar by itself is.
+/// Opacity of the stem of an isolated bar.
 const STEM: f64 = 0.35;
 
-/// Room above the highest bar.
+/// Room above the highest bar, as a factor of its height.
 const HEADROOM: f64 = 1.06;
-/// The lowest value of a logarithmic panel is this part of one pixel, so that a bin of one pixel can be seen.
+/// The lowest value of a logarithmic panel, as a fraction of one pixel's share, so that a bin with one pixel is visible.
 const BELOW_ONE: f64 = 0.6;
 
-/// What is to be drawn.
+/// The chart to draw.
 struct Chart<'a> {
     histograms: &'a Histograms<'a>,
     scale: Scale,
     panels: Vec<Panel>,
-    /// The share of a bin that reaches the top of a panel.
+    /// The share of pixels at the top of a panel.
     top: f64,
-    /// The share of one pixel.
+    /// The share of a single pixel.
     one: f64,
 }
 
-/// One stage.
+/// The panel of one stage.
 struct Panel {
     stage: Stage,
     channels: Vec<Curve>,
 }
 
-/// One channel: what share of the pixels is in each bin.
+/// The curve of one channel: the share of the pixels in each bin.
 struct Curve {
     channel: Channel,
     shares: Vec<f64>,
 }
 
 impl Channel {
-    /// The channel's colour, and how much of it an area takes on.
+    /// Returns the channel's colour, and the opacity of the area below its curve; 0 if it has none.
     const fn paint(self) -> (RGBColor, f64) {
         match self {
             Self::Red => (RGBColor(229, 72, 77), 0.30),
@@ -87,7 +88,7 @@ impl Channel {
     }
 }
 
-/// Draws the histograms; returns the content of a file with the name `path`.
+/// Draws the histograms. Returns the content of the plot's file, in the format that the extension of `path` names.
 pub(super) fn draw(histograms: &Histograms<'_>, scale: Scale, path: &Path) -> Result<Vec<u8>, String> {
     plot::draw(&Chart::new(histograms, scale), path)
 }
@@ -107,7 +108,7 @@ impl<'a> Chart<'a> {
         Self { histograms, scale, top: top(&panels, scale).max(one) * HEADROOM, one, panels }
     }
 
-    /// The picture's name, what it is, and the channels' colours.
+    /// Draws the picture's name, its size and depth, and a legend of the channels' colours.
     fn draw_head<B: DrawingBackend>(&self, page: &Page<'_, B>) -> Drawn<B> {
         let layout = &self.histograms.layout;
         let name = self.histograms.input.file_name().unwrap_or(self.histograms.input.as_os_str());
@@ -146,7 +147,7 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
-    /// All areas first, then all lines, so that no area dims another channel's line.
+    /// Draws all areas first, then all lines, so that no area dims another channel's line.
     fn draw_curves<B: DrawingBackend>(&self, page: &Page<'_, B>, frame: &Frame, panel: &Panel) -> Drawn<B> {
         let steps: Vec<_> = panel.channels.iter().map(|curve| self.steps(frame, &curve.shares)).collect();
         for (curve, steps) in panel.channels.iter().zip(&steps) {
@@ -161,7 +162,7 @@ impl<'a> Chart<'a> {
             let on_axis = |line: &&[Bar]| line.iter().all(|bar| bar[0].1 > frame.bottom - 0.5);
             let (colour, opacity) = curve.channel.paint();
             for line in lines(steps, (frame.bottom - frame.top) * CLIFF).filter(|line| !on_axis(line)) {
-                // A bar by itself that has no area would float.
+                // Without an area below it, an isolated bar would float, so it gets a stem.
                 if let (&[[left, right]], 0.0) = (line, opacity) {
                     let middle = f64::midpoint(left.0, right.0);
                     page.line(&[(middle, frame.bottom), (middle, left.1)], colour.mix(STEM), width)?;
@@ -172,7 +173,7 @@ impl<'a> Chart<'a> {
         self.draw_cut(page, frame, panel)
     }
 
-    /// Says what the bars amount to that do not fit: those of the darkest and the lightest bin.
+    /// Labels the bars of the darkest and the lightest bin with their shares where they are too high to fit.
     fn draw_cut<B: DrawingBackend>(&self, page: &Page<'_, B>, frame: &Frame, panel: &Panel) -> Drawn<B> {
         for (side, x) in [(HPos::Left, frame.left + 10.0), (HPos::Right, frame.right - 10.0)] {
             let end = |curve: &Curve| match side {
@@ -189,7 +190,7 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
-    /// The tops of the bars from left to right.
+    /// Returns the tops of the bars from left to right.
     fn steps(&self, frame: &Frame, shares: &[f64]) -> Vec<Bar> {
         let width = (frame.right - frame.left) / shares.len() as f64;
         let bar = |(number, &share): (usize, &f64)| {
@@ -199,7 +200,7 @@ impl<'a> Chart<'a> {
         shares.iter().enumerate().map(bar).collect()
     }
 
-    /// Where a share stands in a panel.
+    /// Returns the y coordinate of a share in a panel.
     fn y(&self, frame: &Frame, share: f64) -> f64 {
         let height = match self.scale {
             Scale::Linear => share / self.top,
@@ -211,7 +212,7 @@ impl<'a> Chart<'a> {
         frame.bottom - (frame.bottom - frame.top) * height.clamp(0.0, 1.0)
     }
 
-    /// Round shares, to be labelled.
+    /// Returns the round shares to label.
     fn ticks(&self) -> Vec<f64> {
         match self.scale {
             Scale::Linear => {
@@ -251,8 +252,8 @@ impl Drawing for Chart<'_> {
     }
 }
 
-/// The highest share that is to fit. On a linear scale the darkest and the lightest bin, where whatever is out of range
-/// collects, do not count, nor does alpha: they would press everything else flat.
+/// Returns the highest share that has to fit into the panels. A linear scale ignores the darkest and the lightest bin, where clipped
+/// values collect, and alpha: they would flatten everything else.
 fn top(panels: &[Panel], scale: Scale) -> f64 {
     let curves = || panels.iter().flat_map(|panel| &panel.channels);
     let highest = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
@@ -264,13 +265,13 @@ fn top(panels: &[Panel], scale: Scale) -> f64 {
     if scale == Scale::Linear && inner > 0.0 { inner } else { all }
 }
 
-/// The tops of bars, joined except at cliffs: so the comb of an equalized picture is drawn as its envelope and its valleys
-/// instead of a thicket of verticals.
+/// Groups the tops of neighbouring bars into lines, broken at cliffs, so that the comb-like histogram of an equalized picture is drawn
+/// as its envelope and its valleys instead of a thicket of vertical lines.
 fn lines(steps: &[Bar], cliff: f64) -> impl Iterator<Item = &[Bar]> {
     steps.chunk_by(move |left, right| (left[1].1 - right[0].1).abs() <= cliff)
 }
 
-/// The next 1, 2 or 5 times a power of ten that is not below `least`.
+/// Returns the smallest number of the form 1, 2 or 5 times a power of ten that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0]
@@ -288,7 +289,7 @@ fn percent(share: f64) -> String {
     format!("{short} %")
 }
 
-/// A name that fits above the plot.
+/// Shortens a name to fit above the plot.
 fn shortened(name: &str) -> String {
     const FITS: usize = 60;
     if name.chars().count() <= FITS {
@@ -298,7 +299,7 @@ fn shortened(name: &str) -> String {
     head + "…"
 }
 
-/// A panel's place on the page.
+/// The position of a panel on the page.
 struct Frame {
     left: f64,
     right: f64,
@@ -306,7 +307,7 @@ struct Frame {
     bottom: f64,
 }
 
-/// The left and the right end of the top of a bar.
+/// The left and right ends of the top of a bar.
 type Bar = [(f64, f64); 2];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Takes the histograms as they come from the devices and writes them in the pictures' order.
+//! Collects the histograms as they come from the devices and writes them in the order of the pictures.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,10 +14,10 @@ use crate::pipeline::{Finished, Outlet, Stop};
 use crate::publish::{PublishError, Publisher, Unpublished};
 use crate::source::Job;
 
-/// Bytes of rows that may wait in memory: those of a thousand pictures of 8 bits.
+/// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
 const MOST_WAITING: usize = 16 << 20;
 
-/// The [`Outlet`] of a run that counts.
+/// The [`Outlet`] of a run that counts pictures.
 pub struct Collector<'a> {
     request: &'a Request,
     publisher: &'a Publisher,
@@ -25,15 +25,18 @@ pub struct Collector<'a> {
     table: Mutex<Table<'a>>,
 }
 
-/// The table as far as it is written, and the pictures that came before their turn.
+/// The table written so far, and the rows of pictures that finished before their turn.
 struct Table<'a> {
     to: Box<dyn Write + Send>,
-    /// What the rows are written to before they appear under the name that the user gave, if that is a regular file's.
+    /// The file of the table, published under the name that the user gave once it is complete; `None` if the table goes to a stream.
     file: Option<Unpublished<'a>>,
+    /// The number of the picture whose rows are written next.
     next: usize,
-    /// Empty for a picture that does not come.
+    /// The rows of pictures that are not due yet; empty for a picture that failed.
     waiting: Waiting,
+    /// Whether any rows have been written.
     begun: bool,
+    /// The first failure.
     failed: Option<io::Error>,
 }
 
@@ -41,7 +44,7 @@ impl<'a> Collector<'a> {
     /// Starts the table.
     ///
     /// # Errors
-    /// When what it is written to cannot be opened.
+    /// When its destination cannot be opened.
     pub fn new(request: &'a Request, publisher: &'a Publisher, stop: &'a Stop) -> Result<Self, Error> {
         let (to, file) = match request.out.as_deref() {
             Some(out) => open(out, publisher)?,
@@ -52,13 +55,13 @@ impl<'a> Collector<'a> {
         Ok(Self { request, publisher, stop, table: Mutex::new(table) })
     }
 
-    /// Ends the table. That of a run that was stopped is not whole: its file does not appear.
+    /// Ends the table. If the run was stopped, the table is incomplete, and its file is not published.
     ///
     /// # Errors
     /// When it could not be written.
     pub fn finish(self, stopped: bool) -> Result<(), Error> {
         let mut table = self.table.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Those of a run that was stopped have gaps between them.
+        // After a stopped run there are gaps between the pictures that are left.
         while let Some(next) = table.waiting.first() {
             table.next = next;
             table.write_due(self.request);
@@ -78,7 +81,7 @@ impl<'a> Collector<'a> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the rows of a picture, and writes those whose turn it is.
+    /// Adds the rows of a picture, and writes all rows that are due.
     fn add(&self, job: &Job, rows: Vec<u8>) {
         let mut table = self.table();
         let added = table.waiting.add(job.number, rows);
@@ -89,7 +92,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Returns the plot's file, if that is a regular one.
+    /// Draws the plot of a picture. Returns its unpublished file, or `None` if it was written to a stream.
     fn draw(
         &self,
         histograms: &Histograms<'_>,
@@ -108,7 +111,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Opens what the table is written to, and the file that is to appear in the end, if it is a regular one.
+/// Opens the destination of the table. Returns its writer and, if it is a regular file, the file to publish in the end.
 fn open<'a>(
     out: &Path,
     publisher: &'a Publisher,
@@ -153,7 +156,7 @@ impl Outlet for Collector<'_> {
 }
 
 impl Table<'_> {
-    /// Writes the rows of the pictures whose turn it is, as far as they are there.
+    /// Writes the rows that are due, up to the first picture whose rows are missing.
     fn write_due(&mut self, request: &Request) {
         loop {
             match self.waiting.take(self.next) {
@@ -165,7 +168,7 @@ impl Table<'_> {
         }
     }
 
-    /// The first failure is what counts.
+    /// Records a failure, unless there was one before.
     fn note(&mut self, result: io::Result<()>) {
         self.failed = self.failed.take().or(result.err());
     }
@@ -181,7 +184,7 @@ impl Table<'_> {
         self.note(written);
     }
 
-    /// A table without a row is one too.
+    /// Writes the end of the table, and its beginning if no row has been written: a table without rows is valid too.
     fn end(&mut self, request: &Request) {
         let begin = if self.begun { Vec::new() } else { request.format.begin(request.bins) };
         let end = [&begin, request.format.end()].concat();

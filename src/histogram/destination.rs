@@ -1,4 +1,4 @@
-//! What the user names for a table or a plot: a regular file as a rule, but also a link, a pipe or a device.
+//! The destination of a table or a plot: usually a regular file, but it may also be a symbolic link, a pipe or a device.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,17 +11,17 @@ use crate::error::Error;
 use crate::paths::Shown;
 use crate::source::{Job, Plan};
 
-/// As many symbolic links as Linux follows.
+/// The most symbolic links that are followed, as in Linux.
 const LINKS: usize = 40;
 
-/// What is there and no regular file, opened to be written to as it is: another file must not take its place. `None` where a
-/// file is to appear.
+/// Opens a pipe, a device or the like for writing, since a file must not take its place. Returns `None` if the path is a regular file or
+/// a folder, or does not exist.
 pub(super) fn stream(path: &Path) -> Option<io::Result<File>> {
     let there = fs::metadata(path).ok()?;
     (!there.is_file() && !there.is_dir()).then(|| File::options().write(true).open(path))
 }
 
-/// The file that a name leads to by symbolic links, whether there is one or not.
+/// Returns the path that a name leads to through symbolic links, whether or not it exists.
 pub(super) fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -31,10 +31,10 @@ pub(super) fn followed(path: &Path) -> PathBuf {
     path
 }
 
-/// Refuses to write the table `out`, or a plot, into a picture that is to be counted.
+/// Makes sure that neither the table `out` nor a plot replaces an input picture.
 ///
 /// # Errors
-/// When one of them leads there. A plot that would replace a picture without a link has failed in the plan already.
+/// When one of them leads to an input. A plot that would replace an input directly, not through a link, has already failed in the plan.
 pub(super) fn spare_inputs(out: Option<&Path>, plan: &Plan) -> Result<(), Error> {
     let named = |path| Some((identity(path)?, path));
     let plots = plan.jobs.iter().map(|job| job.output.as_path());
@@ -53,12 +53,12 @@ pub(super) fn spare_inputs(out: Option<&Path>, plan: &Plan) -> Result<(), Error>
     Ok(())
 }
 
-/// Device and inode number: which file a name leads to.
+/// Returns the device and inode number of the file that a path leads to.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// Whether a job's file is, or has to be, a picture: an older table in the input folder is none.
+/// Returns whether a job's file is, or has to be, a picture: a table of an earlier run in the input folder is not.
 fn is_picture(job: &Job) -> bool {
     let mut head = Vec::new();
     let read = File::open(&job.input).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));

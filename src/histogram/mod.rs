@@ -1,8 +1,8 @@
 //! `histeqd histogram`: the colour histograms of pictures, as a table and as plots.
 //!
-//! The pictures go through the same pipeline and devices as for equalization, but the lanes count them
-//! ([`Order::Count`]) and the [`Collector`] takes the place of the encoder. Lanes count every level; bins are made of
-//! that here, and so are the same whatever the device.
+//! The pictures go through the same pipeline and devices as for equalization, but the lanes count them ([`Order::Count`]), and the
+//! [`Collector`] takes the place of the encoder. Lanes count every level. The bins are made from these counts here, so they do not
+//! depend on the device.
 
 mod chart;
 mod collector;
@@ -26,35 +26,35 @@ use crate::progress::Summary;
 use crate::publish::Publisher;
 use crate::source;
 
-/// What is wanted of the histograms.
+/// Which histograms to produce, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Bins of a row of the table, at least 1.
+    /// The number of bins per row of the table, at least 1.
     pub bins: usize,
-    /// How the table is written.
+    /// The format of the table.
     pub format: TableFormat,
-    /// What the table is written to; `None` is standard output.
+    /// The destination of the table; `None` means standard output.
     pub out: Option<PathBuf>,
-    /// Whether plots are drawn, one at each job's output, and how they are scaled.
+    /// The scale of the plots, one of which is drawn to each job's output; `None` for no plots.
     pub plot: Option<Scale>,
-    /// Whether the pictures are counted once more, equalized.
+    /// Whether the pictures are also equalized and counted again.
     pub equalized: bool,
 }
 
-/// How the height of a plot follows the counts.
+/// How heights in a plot relate to counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// In proportion.
+    /// Heights are proportional to counts.
     Linear,
-    /// By their logarithm.
+    /// Heights are proportional to the logarithms of counts.
     Logarithmic,
 }
 
-/// Counts the pictures that the settings name, until all are through or `stop` is asked.
+/// Counts the pictures that the settings name, until all are done or `stop` is requested.
 ///
 /// # Errors
-/// When nothing, or nothing more, could be done at all, or the table not be written. What goes wrong with single pictures is
-/// in the summary.
+/// When the run could not start or continue, or when the table could not be written. Failures of individual pictures are reported in
+/// the summary.
 pub fn run(
     settings: &Settings,
     request: &Request,
@@ -73,22 +73,22 @@ pub fn run(
 /// The histograms of one picture.
 #[derive(Clone, Debug)]
 pub struct Histograms<'a> {
-    /// Its file.
+    /// The picture's file.
     pub input: &'a Path,
-    /// Its layout.
+    /// The picture's layout.
     pub layout: Layout,
-    /// The counts of every level of every plane ([`count::planes`]) of the picture as it is, and where asked for, then
-    /// of the picture equalized.
+    /// The counts of every level of every plane ([`count::planes`]) of the picture as it is, followed by those of the equalized picture
+    /// if they were requested.
     pub counts: &'a [u64],
 }
 
 impl<'a> Histograms<'a> {
-    /// Each stage with its counts.
+    /// Returns each stage with its counts.
     pub fn stages(&self) -> impl Iterator<Item = (Stage, &'a [u64])> + use<'a> {
         [Stage::Original, Stage::Equalized].into_iter().zip(self.counts.chunks(count::length(&self.layout)))
     }
 
-    /// Each channel of a stage with its counts, one a level.
+    /// Returns each channel of a stage with its counts, one per level. `stage` holds the counts of that stage.
     pub fn channels<'c>(&self, stage: &'c [u64]) -> impl Iterator<Item = (Channel, &'c [u64])> + use<'c> {
         let pixel = self.layout.pixel;
         let channels = count::planes(pixel).iter().map(move |&plane| Channel::new(pixel, plane));
@@ -96,17 +96,17 @@ impl<'a> Histograms<'a> {
     }
 }
 
-/// Which picture was counted.
+/// The version of a picture that was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The picture as it is.
     Original,
-    /// The picture equalized.
+    /// The equalized picture.
     Equalized,
 }
 
 impl Stage {
-    /// As tables name it.
+    /// Returns the stage's name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Original => "original",
@@ -114,7 +114,7 @@ impl Stage {
         }
     }
 
-    /// As plots name it.
+    /// Returns the stage's name in plots.
     const fn title(self) -> &'static str {
         match self {
             Self::Original => "Original",
@@ -123,7 +123,7 @@ impl Stage {
     }
 }
 
-/// What was counted of the pixels.
+/// A channel that was counted, or luma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// Red samples.
@@ -134,9 +134,9 @@ pub enum Channel {
     Blue,
     /// Gray samples.
     Gray,
-    /// Opacity.
+    /// Alpha samples.
     Alpha,
-    /// The brightness of colours.
+    /// The luma of colour pixels.
     Luma,
 }
 
@@ -150,7 +150,7 @@ impl Channel {
         channels[number]
     }
 
-    /// As tables name it.
+    /// Returns the channel's name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Red => "R",

@@ -1,4 +1,4 @@
-//! The table of histograms, as text: a row or an object for every channel of every stage of every picture.
+//! The table of histograms as text: a CSV row or a JSON object for every channel of every stage of every picture.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -18,10 +18,10 @@ pub enum TableFormat {
     Json,
 }
 
-/// The columns before the bins.
+/// The names of the columns before the bins.
 const COLUMNS: [&str; 7] = ["picture", "width", "height", "bits", "stage", "channel", "pixels"];
 
-/// The object of one channel.
+/// The row or JSON object of one channel.
 #[derive(Serialize)]
 struct Object<'a> {
     #[serde(serialize_with = "paths::as_json")]
@@ -36,7 +36,7 @@ struct Object<'a> {
 }
 
 impl TableFormat {
-    /// What comes before the first picture.
+    /// Returns the text before the first picture.
     pub(super) fn begin(self, bins: usize) -> Vec<u8> {
         match self {
             Self::Csv => {
@@ -47,7 +47,7 @@ impl TableFormat {
         }
     }
 
-    /// What comes between two pictures.
+    /// Returns the text between two pictures.
     pub(super) const fn between(self) -> &'static [u8] {
         match self {
             Self::Csv => b"",
@@ -55,7 +55,7 @@ impl TableFormat {
         }
     }
 
-    /// What comes after the last picture.
+    /// Returns the text after the last picture.
     pub(super) const fn end(self) -> &'static [u8] {
         match self {
             Self::Csv => b"",
@@ -63,7 +63,7 @@ impl TableFormat {
         }
     }
 
-    /// One picture.
+    /// Returns the rows or objects of one picture.
     pub(super) fn picture(self, histograms: &Histograms<'_>, bins: usize) -> Vec<u8> {
         let objects = objects(histograms, bins);
         match self {

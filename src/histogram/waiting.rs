@@ -1,24 +1,24 @@
-//! Rows of pictures that came before their turn. Behind a slow first picture that can be those of all the others.
+//! Keeps the rows of pictures that finished before their turn. Behind a slow first picture, that can be all the others.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Rows, by the number of their picture: the first in memory, and what is more in a file.
+/// Rows by the number of their picture: in memory as long as there is room, else in a temporary file.
 pub(super) struct Waiting {
     rows: BTreeMap<usize, Rows>,
-    /// Bytes that may be in memory.
+    /// The most bytes of rows kept in memory.
     most: usize,
-    /// Bytes that are.
+    /// Bytes of rows in memory.
     held: usize,
-    /// Made when it is needed; it has no name and goes with the process.
+    /// Created when first needed. It has no name, and disappears with the process.
     file: Option<File>,
-    /// Where in the file there is room.
+    /// The end of the rows in the file.
     end: u64,
 }
 
-/// The rows of a picture.
+/// Where the rows of a picture are.
 enum Rows {
     Held(Vec<u8>),
     InFile { at: u64, bytes: usize },
@@ -32,7 +32,7 @@ impl Waiting {
     /// Adds the rows of a picture.
     ///
     /// # Errors
-    /// The system's, when the file cannot be made or written; the rows are lost.
+    /// The system's error if the file cannot be created or written; the rows are then lost.
     pub(super) fn add(&mut self, number: usize, rows: Vec<u8>) -> io::Result<()> {
         let rows = if self.held + rows.len() <= self.most {
             self.held += rows.len();
@@ -51,10 +51,10 @@ impl Waiting {
         Ok(())
     }
 
-    /// The rows of this picture, if they are there.
+    /// Removes and returns the rows of a picture, if they have been added.
     ///
     /// # Errors
-    /// The system's, when the file cannot be read; the rows are lost.
+    /// The system's error if the file cannot be read; the rows are then lost.
     pub(super) fn take(&mut self, number: usize) -> io::Result<Option<Vec<u8>>> {
         let rows = match self.rows.remove(&number) {
             None => return Ok(None),
@@ -69,13 +69,13 @@ impl Waiting {
             }
         };
         if self.rows.is_empty() {
-            // The next file begins anew.
+            // Frees the file; the next one starts empty.
             (self.file, self.end) = (None, 0);
         }
         Ok(Some(rows))
     }
 
-    /// The number of the first picture whose rows are there.
+    /// Returns the lowest number of a picture whose rows are waiting.
     pub(super) fn first(&self) -> Option<usize> {
         self.rows.keys().next().copied()
     }

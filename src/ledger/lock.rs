@@ -1,4 +1,4 @@
-//! One process an output folder, and one a ledger.
+//! Locks that allow one process per output folder, and one per ledger.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -11,13 +11,13 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::paths::Shown;
 
-/// The lock's name in histeqd's own folder.
+/// The lock's file name, in histeqd's own folder and in the ledger's.
 const FILE: &str = "lock";
 
-/// Why the lock was not given.
+/// Why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process works for the output folder.
+    /// Another process writes to the output folder.
     #[error(
         "another histeqd{} works for {} already; end it, or choose another --out",
         process(pid),
@@ -26,10 +26,10 @@ pub enum LockError {
     Taken {
         /// The output folder.
         out: PathBuf,
-        /// The other process's id, as it wrote it; empty if it did not yet.
+        /// The other process's ID, as it wrote it; empty if it has not yet.
         pid: String,
     },
-    /// Another process keeps the ledger of another output folder in that folder.
+    /// Another process keeps the ledger of another output folder in the same folder.
     #[error(
         "another histeqd{} keeps its ledger in {} already{}; end it, or choose another --state",
         process(pid),
@@ -39,17 +39,17 @@ pub enum LockError {
     LedgerTaken {
         /// The ledger's folder.
         folder: PathBuf,
-        /// The other process's id, as it wrote it; empty if it did not yet.
+        /// The other process's ID, as it wrote it; empty if it has not yet.
         pid: String,
-        /// The other process's output folder, as it wrote it; empty if it did not.
+        /// The other process's output folder, as it wrote it; empty if it has not yet.
         out: PathBuf,
     },
-    /// The lock file cannot be made.
+    /// The lock file cannot be created or used.
     #[error("the lock {}: {source}", Shown(path))]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
 }
@@ -62,20 +62,22 @@ fn purpose(out: &Path) -> String {
     if out.as_os_str().is_empty() { String::new() } else { format!(", for {}", Shown(out)) }
 }
 
-/// The right to work for an output folder and to keep its ledger. It ends with the value, and with the process however that ends.
+/// The right to write to an output folder and to keep its ledger. It ends when the value is dropped, and with the process, however that
+/// ends.
 #[derive(Debug)]
 pub struct Lock {
     out: PathBuf,
     of_out: LockFile,
     ledger: PathBuf,
-    /// None where the ledger is in the output folder.
+    /// `None` if the ledger is in the output folder.
     of_ledger: Option<LockFile>,
 }
 
 impl Lock {
-    /// Takes the locks of the output folder `out` and of the folder of its ledger, or says at once who has one.
+    /// Takes the locks of the output folder `out` and of its ledger's folder. Does not wait: if another process holds one of them, the
+    /// error says which.
     pub fn take(out: &Path, ledger: &Path) -> Result<Self, LockError> {
-        // Who is refused for the ledger's sake leaves nothing in an output folder that was nobody's.
+        // If the ledger is taken, nothing is to be created in an output folder that nobody has used before.
         if !out.join(super::FOLDER).join(FILE).exists() {
             must_be_free(ledger)?;
         }
@@ -85,7 +87,7 @@ impl Lock {
         Ok(Self { out: out.into(), of_out, ledger: ledger.into(), of_ledger })
     }
 
-    /// Takes the locks again whose files were removed, or moved away with a folder above them, since.
+    /// Retakes the locks whose files were removed, or moved away with a folder above them.
     pub fn retake_if_lost(&mut self) -> Result<(), LockError> {
         if self.of_out.is_lost()? {
             self.of_out = of_out(&self.out)?;
@@ -112,9 +114,9 @@ fn ledger_taken(folder: &Path, Holder { pid, out }: Holder) -> LockError {
     LockError::LedgerTaken { folder: folder.into(), pid, out }
 }
 
-/// Says who keeps a ledger in a folder, without making anything there.
+/// Fails if another process keeps its ledger in a folder, and creates nothing there.
 fn must_be_free(folder: &Path) -> Result<(), LockError> {
-    // What else is wrong with it, who takes the lock is told.
+    // Any other trouble with it is reported when the lock is taken.
     let Ok(file) = File::open(folder.join(FILE)) else { return Ok(()) };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -125,7 +127,7 @@ fn must_be_free(folder: &Path) -> Result<(), LockError> {
     }
 }
 
-/// Who has a lock, as it wrote into its file.
+/// The holder of a lock, as it wrote into the lock file.
 struct Holder {
     pid: String,
     out: PathBuf,
@@ -153,7 +155,7 @@ impl Holder {
     }
 }
 
-/// A file whose lock we have.
+/// A lock file whose lock this process holds.
 #[derive(Debug)]
 struct LockFile {
     path: PathBuf,
@@ -161,7 +163,7 @@ struct LockFile {
 }
 
 impl LockFile {
-    /// Takes the lock in `folder` for the output folder `out`; `taken` is the error where somebody has it.
+    /// Takes the lock in `folder` for the output folder `out`; `taken` makes the error if another process holds it.
     fn take(folder: &Path, out: &Path, taken: impl FnOnce(Holder) -> LockError) -> Result<Self, LockError> {
         let path = folder.join(FILE);
         let failed = |source| LockError::File { path: path.clone(), source };
@@ -182,7 +184,7 @@ impl LockFile {
     }
 
     fn is_lost(&self) -> Result<bool, LockError> {
-        // A file system that does not answer has not lost it.
+        // If the file system does not answer, the lock is not lost.
         let failed = |source| LockError::File { path: self.path.clone(), source };
         self.is_at(&self.path).map(|is_there| !is_there).map_err(failed)
     }

@@ -1,4 +1,4 @@
-//! What the ledger says to somebody who asks how things are.
+//! What the ledger reports about the current state of the work.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::device::DeviceState;
 
 use super::{Ledger, LedgerError, is_unusable, now_ns, path};
 
-/// Failures of either kind that a report names.
+/// The most failures of each kind that a report lists.
 const NAMED: u32 = 10;
 pub(super) const LAST_DONE: &str = "SELECT max(finished) FROM picture WHERE state = 'done'";
 pub(super) const DONE_SINCE: &str =
@@ -21,13 +21,13 @@ pub(super) const DONE_SINCE: &str =
 pub struct Report {
     /// Pictures done.
     pub done: u64,
-    /// Pictures that cannot be done as they are.
+    /// Pictures that failed for good.
     pub failed: u64,
-    /// Files that are no pictures.
+    /// Files that are not pictures.
     pub skipped: u64,
     /// Pictures that failed for a cause that can pass, and will be tried again.
     pub retrying: u64,
-    /// Pictures under way; without a daemon those are done again.
+    /// Pictures in progress; if no daemon is running, they are done again.
     pub running: u64,
     /// Pictures done in the last minute.
     pub last_minute: u64,
@@ -39,11 +39,11 @@ pub struct Report {
     pub bytes_out: u64,
     /// How many seconds ago the last picture was done.
     pub last_done_seconds_ago: Option<u64>,
-    /// Pictures that failed for good, the last ones, the newest first.
+    /// The last pictures that failed for good, newest first.
     pub failures: Vec<FailedPicture>,
-    /// Pictures that failed and will be tried again, those first that are next.
+    /// The pictures that failed and will be tried again next, soonest first.
     pub retries: Vec<FailedPicture>,
-    /// What the daemon said last about itself, if one ever did.
+    /// The last report of a daemon about itself, if there ever was one.
     pub daemon: Option<Daemon>,
 }
 
@@ -57,19 +57,19 @@ pub struct FailedPicture {
     pub reason: String,
     /// How many seconds ago.
     pub seconds_ago: u64,
-    /// In how many seconds the daemon tries it again; `None` where it does not, or there was none.
+    /// In how many seconds the daemon tries it again; `None` if no daemon has planned to.
     pub again_in_seconds: Option<u64>,
 }
 
-/// What a daemon says about itself.
+/// A daemon's report about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Daemon {
-    /// Its process.
+    /// Its process ID.
     pub pid: u32,
-    /// How many seconds ago it said this. A daemon that runs says it every few seconds.
+    /// How many seconds ago it reported this. A running daemon reports every few seconds.
     #[serde(skip_deserializing, default)]
     pub seconds_ago: u64,
-    /// Whether this is the last that it said: it has stopped.
+    /// Whether this is its last report: it has stopped.
     #[serde(default)]
     pub stopped: bool,
     /// Files being written, or not yet known to be complete.
@@ -80,22 +80,22 @@ pub struct Daemon {
     pub running: usize,
     /// Files that failed and wait for the next try.
     pub pausing: usize,
-    /// Files that are through and still to be removed, moved or set aside.
+    /// Finished inputs that are still to be removed, moved or set aside.
     #[serde(default)]
     pub leaving: usize,
-    /// What keeps inputs that are through where they are, if they cannot go.
+    /// The last finished input that could not be put away, and why.
     #[serde(default)]
     pub staying: Option<String>,
-    /// Why nothing is begun at the moment, if nothing is.
+    /// Why no pictures are begun at the moment, if they are held back.
     pub held: Option<String>,
-    /// The watched folders that are not there.
+    /// The watched folders that do not exist.
     pub missing: Vec<String>,
-    /// What equalizes, and how it is.
+    /// The devices and their states.
     pub devices: Vec<DeviceState>,
 }
 
 impl LedgerError {
-    /// The same, said to somebody who reads the ledger `file`, and cannot mend it.
+    /// Returns the same error, as told to a reader of the ledger `file`, who cannot mend it.
     pub(super) fn for_reader_of(self, file: &Path) -> Self {
         match self {
             Self::Database(source) if is_unusable(&source) => Self::Damaged { path: file.to_owned(), source },
@@ -105,7 +105,7 @@ impl LedgerError {
 }
 
 impl Ledger {
-    /// Counts, rates and last failures.
+    /// Collects counts, rates and the last failures.
     pub fn report(&self) -> Result<Report, LedgerError> {
         self.collect().map_err(|why| why.for_reader_of(&self.file))
     }
@@ -138,7 +138,7 @@ impl Ledger {
         Ok(report)
     }
 
-    /// The daemon says how it is.
+    /// Records a daemon's report about itself.
     pub fn say(&self, daemon: &Daemon) -> Result<(), LedgerError> {
         let state = serde_json::to_string(daemon).expect("numbers and texts");
         let mut replace = self
@@ -153,7 +153,7 @@ impl Ledger {
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
         });
         let daemon = row.optional()?.and_then(|(said, state)| {
-            // What another version said is of no use.
+            // A report that another version wrote differently is of no use.
             let daemon: Daemon = serde_json::from_str(&state).ok()?;
             Some(Daemon { seconds_ago: seconds_ago(said), ..daemon })
         });
@@ -167,7 +167,7 @@ impl Ledger {
         Ok((count.unsigned_abs(), pixels.unsigned_abs()))
     }
 
-    /// The first pictures in a state.
+    /// Returns the first pictures in a state, in an order given in SQL.
     fn named(&self, state: &str, order: &str) -> Result<Vec<FailedPicture>, LedgerError> {
         let mut query = self.db.prepare(&format!(
             "SELECT input, coalesce(reason, ''), coalesce(finished, started), again FROM picture
@@ -190,12 +190,12 @@ fn seconds_ago(then: i64) -> u64 {
     now_ns().saturating_sub(then).max(0).unsigned_abs() / 1_000_000_000
 }
 
-/// Begun seconds count, so that it is never sooner.
+/// Returns how many seconds are left, rounded up, so that the time is never up too early.
 fn seconds_until(then: i64) -> u64 {
     then.saturating_sub(now_ns()).max(0).unsigned_abs().div_ceil(1_000_000_000)
 }
 
-/// Where the ledger of an output folder is, unless `state` names another place.
+/// Returns the folder of an output folder's ledger: `state` if that is given, otherwise a folder in the output folder.
 pub fn folder(out: &Path, state: Option<&Path>) -> PathBuf {
     state.map_or_else(|| out.join(super::FOLDER), Path::to_owned)
 }

@@ -1,20 +1,21 @@
-//! The ledger's tables, and how those of older versions become ones of this.
+//! The ledger's tables, and their migration from older versions.
 
 use rusqlite::Connection;
 
-/// Goes up with every change of the tables.
+/// The version of the tables; goes up with every change.
 pub(super) const VERSION: i32 = 3;
 /// The version of a database without tables.
 const NONE: i32 = 0;
 const TABLES: &str =
     concat!(include_str!("schema.sql"), include_str!("settings.sql"), include_str!("report.sql"));
-/// What makes a ledger of version 1 one of version 2, and so on.
+/// The migrations: from version 1 to 2, from 2 to 3, and so on.
 const UPDATES: [&str; VERSION as usize - 1] = [
     "ALTER TABLE picture ADD COLUMN again INTEGER;",
     concat!("DROP INDEX picture_by_end;", include_str!("settings.sql"), include_str!("report.sql")),
 ];
 
-/// Makes the tables where there are none, or brings them up to date. Returns the version of a ledger with which neither can be done.
+/// Creates the tables if there are none, or brings them up to date. The inner error is the version of a ledger with which neither can be
+/// done.
 pub(super) fn prepare(db: &Connection) -> rusqlite::Result<Result<(), i32>> {
     let how = match version(db)? {
         VERSION => return Ok(Ok(())),
@@ -25,7 +26,7 @@ pub(super) fn prepare(db: &Connection) -> rusqlite::Result<Result<(), i32>> {
     db.execute_batch(&format!("BEGIN; {how} PRAGMA user_version = {VERSION}; COMMIT;")).map(Ok)
 }
 
-/// Whether a ledger of that version can be brought up to date.
+/// Returns whether a ledger of `version` can be brought up to date.
 pub(super) fn is_older(version: i32) -> bool {
     (NONE + 1..VERSION).contains(&version)
 }
@@ -34,7 +35,7 @@ pub(super) fn version(db: &Connection) -> rusqlite::Result<i32> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Asks what any ledger can answer; false is the answer of one that has no tables yet.
+/// Runs a query that any ledger can answer. Returns false if the database has no tables yet.
 pub(super) fn probe(db: &Connection) -> rusqlite::Result<bool> {
     if version(db)? == NONE {
         return Ok(false);

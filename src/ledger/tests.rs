@@ -235,7 +235,7 @@ fn a_ledger_whose_damage_is_found_later_is_set_aside_too() {
     assert_eq!((ledger.standing(&entry(&input, &output)).unwrap(), note), (Standing::Done, None));
 }
 
-/// The number, from 1, of the first page of a table.
+/// Returns the number, counted from 1, of a table's first page.
 fn root_page(file: &Path, table: &str) -> u32 {
     let db = Connection::open(file).unwrap();
     db.query_row("SELECT rootpage FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0)).unwrap()
@@ -296,7 +296,7 @@ fn what_never_ended_is_forgotten_when_its_input_is_gone() {
     assert_eq!((report.done, report.retrying, report.running), (1, 0, 0));
 }
 
-/// Seconds that a test may be held up.
+/// How many seconds a busy machine may hold up a test.
 const A_WHILE: u64 = 50;
 
 #[test]
@@ -374,7 +374,7 @@ fn the_sums_follow_every_change() {
     assert!(rows(&case.ledger.db, kept).is_empty());
 }
 
-/// What a query finds, as texts.
+/// Returns the rows that a query finds, each as text.
 fn rows(db: &Connection, query: &str) -> Vec<String> {
     let mut query = db.prepare(query).unwrap();
     let columns = query.column_count();
@@ -432,7 +432,7 @@ fn a_ledger_of_an_older_version_is_brought_up_to_date_and_keeps_what_it_knows() 
 fn there_is_nothing_to_read_where_no_ledger_is() {
     let folder = tempfile::tempdir().unwrap();
     assert!(Ledger::read(folder.path()).unwrap().is_none());
-    // As far as a service has come that is just making it.
+    // The state while a service is only just creating it.
     let db = Connection::open(folder.path().join(FILE)).unwrap();
     db.pragma_update(None, "journal_mode", "wal").unwrap();
     assert!(Ledger::read(folder.path()).unwrap().is_none());

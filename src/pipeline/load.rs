@@ -1,4 +1,4 @@
-//! How a picture gets into its slots: decoded by the processor, or as it is for a device that decodes it.
+//! How a picture gets into its slots: decoded by the processor, or still compressed for a device that decodes it.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use crate::slot::{Claim, Needs, Room, Slot, SlotError, Slots};
 use crate::source::stamp::Stamp;
 use crate::timings::{Clock, Stage};
 
-/// A slot for a picture, or several, before it is filled.
+/// The slot or slots of a picture, before they are filled.
 enum Place {
     /// For its pixels, which the processor decodes.
     Pixels(Slots),
@@ -34,24 +34,24 @@ pub(super) struct Loaded {
     pub(super) bytes_in: u64,
 }
 
-/// Opens a file, and does not wait for the writer of a pipe that has taken its place.
+/// Opens a file without waiting for the writer of a pipe, should one have taken the file's place.
 fn open(path: &Path) -> io::Result<File> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
     match File::options().read(true).custom_flags(at_once).open(path) {
-        // Another has a lease on it, which it is asked to give up.
+        // Another process has a lease on the file; a blocking `open` waits until it is given up.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock && path.is_file() => File::open(path),
         opened => opened,
     }
 }
 
 impl Stages<'_> {
-    /// What a device has to know to do the picture alone, if it is to be one that a device may do.
+    /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
         if wanted { opened.compressed(&self.settings.target) } else { None }
     }
 
-    /// Waits for a place for a picture.
+    /// Waits for the slots of a picture. Which ones it gets decides whether the processor or a device decodes and encodes it.
     fn take_place(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Place, SlotError> {
         let Some(jpeg) = self.compressed(opened) else {
             return self.take_slots(opened, claim).map(Place::Pixels);
@@ -61,7 +61,7 @@ impl Stages<'_> {
             behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
             aside: self.bytes_aside(opened),
             compressed: jpeg.slot_bytes(),
-            // The file in the decoder's buffer.
+            // The file, which is in the decoder's buffer too.
             compressed_aside: jpeg.bytes,
         };
         let insist = self.settings.jpeg == JpegChoice::Gpu;
@@ -81,7 +81,7 @@ impl Stages<'_> {
         }
     }
 
-    /// Bytes that decoder and devices need in the slot of a picture.
+    /// Returns the bytes that the decoder and the devices need in the slot of a picture.
     fn bytes_of_pixels(&self, opened: &Opened<'_>) -> u64 {
         self.order.slot_bytes(&opened.layout()).max((self.lead(opened) + opened.slot_bytes()) as u64)
     }
@@ -91,12 +91,12 @@ impl Stages<'_> {
         opened.heap_bytes() + self.order.scratch_bytes(&opened.layout())
     }
 
-    /// Where in a line of the cache the pixels best begin. Counts want an address of their own behind the pixels.
+    /// Returns where in a cache line the pixels should begin: 0 if they are counted, because the counts behind them have to be aligned.
     fn lead(&self, opened: &Opened<'_>) -> usize {
         if matches!(self.order, Order::Equalize(_)) { opened.lead() } else { 0 }
     }
 
-    /// Decodes a picture into slots, or puts it there as it is if a device decodes it.
+    /// Decodes a picture into slots, or copies its file there if a device decodes it.
     pub(super) fn load(
         &self,
         work: &mut Work,
@@ -109,7 +109,7 @@ impl Stages<'_> {
         if !metadata.is_file() {
             return Err(Refusal::NotAFile.into());
         }
-        // Somebody may put another file in its place before its output is published.
+        // The file may be replaced before its output is published; the stamp then tells.
         work.job.stamp.get_or_insert_with(|| Stamp::of(&metadata, false));
         let bytes_in = metadata.len();
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;

@@ -1,4 +1,4 @@
-//! A drawing as PNG.
+//! Drawings as PNG files.
 
 use std::error::Error;
 
@@ -7,9 +7,9 @@ use plotters::prelude::BitMapBackend;
 
 use super::{Drawing, draw_on};
 
-/// Pixels of the picture for one unit of the drawing, so that it is sharp on fine screens.
+/// Pixels of the picture per unit of the drawing, so that it is sharp on high-density screens.
 const DENSITY: u32 = 2;
-/// It is drawn this many times larger and averaged down, because the backend's areas and texts have hard edges.
+/// The factor by which a drawing is drawn larger and then averaged down, because the backend draws areas and texts with hard edges.
 const OVERSAMPLING: u32 = 2;
 
 /// Draws and encodes.
@@ -32,7 +32,7 @@ pub(super) fn draw(drawing: &impl Drawing) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(bytes)
 }
 
-/// Averages squares of [`OVERSAMPLING`] RGB pixels a side, to rows of `width` pixels.
+/// Averages squares of [`OVERSAMPLING`] by [`OVERSAMPLING`] RGB pixels, into rows of `width` pixels.
 fn average(large: &[u8], width: usize) -> Vec<u8> {
     const SIDE: usize = OVERSAMPLING as usize;
     let stride = width * SIDE * 3;

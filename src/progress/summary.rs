@@ -1,4 +1,4 @@
-//! What a run came to, as text for people and as JSON for programs.
+//! The result of a run, as text for people and as JSON for programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,21 +16,21 @@ use crate::paths::{self, Shown};
 use crate::source::Skip;
 use crate::timings::Timings;
 
-/// Failures that the text lists. All of them were said when they happened, and JSON has them all.
+/// The most failures that the text lists. All of them were reported when they happened, and JSON has them all.
 const LISTED: usize = 20;
 
-/// What a run came to.
+/// The result of a run.
 ///
-/// As JSON, a path is a string where it is UTF-8, and else an object with its bytes as numbers,
-/// `{"bytes": [99, 97, 102, 233]}`, so that no name is lost.
+/// As JSON, a path is a string if it is UTF-8, otherwise an object with its bytes as numbers, `{"bytes": [99, 97, 102, 233]}`, so that no
+/// name is lost.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The folder that has the outputs; empty where there is none.
+    /// The output folder; empty if there is none.
     #[serde(serialize_with = "paths::as_json")]
     pub out: PathBuf,
-    /// Pictures that were to be done, or would be.
+    /// Pictures that were planned, or would be in a dry run.
     pub planned: u64,
-    /// Pictures of those that came to an end, good or bad, or were told in a dry run.
+    /// Planned pictures that were done, skipped or failed, or listed by a dry run.
     #[serde(skip)]
     pub settled: u64,
     /// Pictures done.
@@ -40,21 +40,21 @@ pub struct Summary {
     pub would: Vec<Would>,
     /// Files and folders passed over, by reason.
     pub skipped: BTreeMap<Skip, u64>,
-    /// Pictures done of which there is something to tell, by what it is.
+    /// Pictures done with a remark, by remark.
     pub remarks: BTreeMap<Remark, u64>,
-    /// What failed, in the order in which it did.
+    /// Failures, in the order in which they happened.
     pub failed: Vec<Failure>,
     /// Pictures that were not begun because the user stopped the run.
     pub left: u64,
     /// Whether the user stopped the run.
     pub stopped: bool,
-    /// Whether the ledger told what was done before.
+    /// Whether the run went by the ledger of what was done before.
     #[serde(skip)]
     pub resumed: bool,
-    /// Whether files were left out by their names.
+    /// Whether `--include` or `--exclude` was given.
     #[serde(skip)]
     pub selective: bool,
-    /// Whether a glob of those that are included looks like a list of globs.
+    /// Whether a glob of `--include` looks like a list of globs.
     #[serde(skip)]
     pub commas: bool,
     /// Pixels of the pictures done.
@@ -67,9 +67,9 @@ pub struct Summary {
     pub seconds: f64,
     /// Pictures done, by device.
     pub devices: BTreeMap<String, u64>,
-    /// What was to be said about devices.
+    /// Notes about devices.
     pub notes: Vec<String>,
-    /// Where the time went, if somebody asked.
+    /// Where the time went, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timings: Option<Timings>,
 }
@@ -84,7 +84,7 @@ pub struct Failure {
     pub error: String,
 }
 
-/// Something that a dry run would do.
+/// A picture that a run would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Would {
     /// The file that would be read.
@@ -96,7 +96,7 @@ pub struct Would {
 }
 
 impl Summary {
-    /// Nothing done yet. `timings` says whether it is to have them.
+    /// Creates the summary of a run that has done nothing yet. `timings` says whether it is to have them.
     pub fn new(out: &Path, timings: bool) -> Self {
         Self {
             out: out.to_owned(),
@@ -166,7 +166,7 @@ impl Summary {
         self.stopped &= self.planned == 0 || self.left > 0;
     }
 
-    /// How the process should end.
+    /// Returns how the process should end.
     pub fn exit(&self) -> Exit {
         if self.stopped {
             Exit::Stopped
@@ -177,8 +177,10 @@ impl Summary {
         }
     }
 
-    /// Tells the user, as `report` wants it: one JSON object on standard output, or text on standard error, or nothing.
-    /// Fails only when JSON could not be written, which somebody is waiting for.
+    /// Writes the summary as `report` wants it: as one JSON object to standard output, as text to standard error, or not at all.
+    ///
+    /// # Errors
+    /// If the JSON could not be written, which somebody is waiting for.
     pub fn tell(&self, report: Report) -> io::Result<()> {
         if report.json {
             return writeln!(io::stdout(), "{}", self.to_json());
@@ -189,12 +191,12 @@ impl Summary {
         Ok(())
     }
 
-    /// One JSON object, on one line.
+    /// Returns the summary as one JSON object on one line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("every key of the summary is text")
     }
 
-    /// How far the run is after `elapsed`: pictures, speed, failures so far, time left.
+    /// Returns how far the run is after `elapsed`: pictures, speed, failures so far, time left.
     pub(super) fn progress(&self, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64();
         let mut text = format!("{}/{} pictures, {}", self.settled, self.planned, speed(self.pixels, seconds));
@@ -210,7 +212,7 @@ impl Summary {
         text
     }
 
-    /// The lines that end a run.
+    /// Returns the lines that end a run.
     pub fn text(&self) -> String {
         let mut text = String::new();
         self.write_text(&mut text).expect("text can always be written to memory");
@@ -248,7 +250,7 @@ impl Summary {
         Ok(())
     }
 
-    /// What the same command does next. Without an output folder it makes histograms, and nothing tells which it has made.
+    /// Returns what the same command would do next. Without an output folder it makes histograms, and nothing records which are made.
     fn after_a_stop(&self) -> &'static str {
         if self.out.as_os_str().is_empty() {
             "the same command begins anew (a table in a file is written only when it is whole)"
@@ -284,7 +286,7 @@ impl Summary {
             return Ok(());
         }
         if self.planned == 0 {
-            // What happened when nothing else did is still to be seen.
+            // Nothing else was written since, so the failures can still be seen.
             return writeln!(text, "Failed: {}, named above", self.failed.len());
         }
         writeln!(text, "Failed: {}", self.failed.len())?;
@@ -299,7 +301,7 @@ impl Summary {
 }
 
 impl Remark {
-    /// What it is, said of one picture.
+    /// Returns the remark about one picture.
     pub(crate) const fn of_one(self) -> &'static str {
         match self {
             Self::PictureAlone => "its previews, gain map or video show the old contrast and are left out",
@@ -311,7 +313,7 @@ impl Remark {
         }
     }
 
-    /// What it is, said of a number of pictures.
+    /// Returns the remark about a number of pictures.
     fn of(self, count: u64) -> String {
         let plural = if count == 1 { "" } else { "s" };
         match self {
@@ -342,7 +344,7 @@ impl Remark {
 }
 
 impl Skip {
-    /// The reason, said of one file or folder.
+    /// Returns the reason for one file or folder.
     pub(super) const fn of_one(self) -> &'static str {
         match self {
             Self::AlreadyDone => "already done",
@@ -353,7 +355,7 @@ impl Skip {
         }
     }
 
-    /// The reason, said of a number of them, with what the user can do about it.
+    /// Returns the reason for a number of files or folders, with what the user can do about it.
     fn of(self, count: u64, resumed: bool) -> String {
         let one = count == 1;
         match self {
@@ -388,7 +390,7 @@ fn speed(pixels: u64, seconds: f64) -> String {
     short(rate) + " MP/s"
 }
 
-/// A number with as many digits as are worth reading.
+/// Formats a number with as many digits as are worth reading.
 fn short(value: f64) -> String {
     match value {
         _ if value >= 10.0 => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! Temporary files of processes that were killed.
+//! Removal of temporary files left by killed processes.
 
 use std::fs;
 use std::io;
@@ -9,21 +9,20 @@ use std::time::{Duration, SystemTime};
 use crossbeam_channel::{TryRecvError, bounded};
 use walkdir::{DirEntry, WalkDir};
 
-/// What was written to within so long may be in the hands of somebody who cannot be seen from here: in another container, or on
-/// another host.
+/// A temporary file younger than this may belong to a process that cannot be seen from here: in another container, or on another host.
 pub const YOUNG: Duration = Duration::from_secs(60);
 
-/// What a temporary file of this process is called, with something between that no other has.
+/// Returns what the names of this process's temporary files begin and end with; something unique goes in between.
 pub(crate) fn affixes() -> (String, &'static str) {
     (format!(".histeqd-{}-", std::process::id()), ".tmp")
 }
 
-/// Removes the temporary files at `place`, or below it, that nobody will finish. Returns how many there were, and those of which
-/// that may be certain when they are no more [`YOUNG`]. What only looks like one is left alone. Among millions of outputs it
-/// takes its time; it ends early once `enough` says so.
+/// Removes the temporary files at `place`, or below it, that nobody will finish. Returns how many it removed, and the files that cannot be
+/// judged until they are older than [`YOUNG`]. Files that only look similar are left alone. Among millions of outputs this takes a while;
+/// it ends early once `enough` returns true.
 pub fn remove_leftovers(place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<PathBuf>) {
     let folder = if place.is_dir() { place } else { super::folder_of(place) };
-    // Where there is no room for a file, the clocks are hoped to agree.
+    // If no file can be created there, assume that its clock agrees with ours.
     let now = clock(folder).unwrap_or_else(|_| SystemTime::now());
     let files = WalkDir::new(place)
         .into_iter()
@@ -35,7 +34,7 @@ pub fn remove_leftovers(place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<
         match maker(&file) {
             Some(maker) if is_seen(maker) => {}
             Some(_) if is_old(&file, now) => removed += usize::from(fs::remove_file(file.path()).is_ok()),
-            // It may be of this process, or be of one that had its number before.
+            // It may belong to this process, or to an earlier one with the same process ID.
             Some(maker) if maker == std::process::id() => {}
             Some(_) => young.push(file.into_path()),
             None => {}
@@ -44,10 +43,10 @@ pub fn remove_leftovers(place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<
     (removed, young)
 }
 
-/// Does `work`, and meanwhile removes leftovers below `out`, as far as that comes.
+/// Does `work`, and meanwhile removes leftovers below `out`, as far as it gets.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// When the thread for that cannot be created.
 pub fn with_leftovers_removed<T>(out: &Path, work: impl FnOnce() -> T) -> io::Result<T> {
     let (working, ended) = bounded::<()>(0);
     let ended = move || ended.try_recv() == Err(TryRecvError::Disconnected);
@@ -58,12 +57,12 @@ pub fn with_leftovers_removed<T>(out: &Path, work: impl FnOnce() -> T) -> io::Re
     })
 }
 
-/// The time that the folder's file system gives to what is written there.
+/// Returns the current time by the clock of the folder's file system: the modification time of a new file.
 fn clock(folder: &Path) -> io::Result<SystemTime> {
     tempfile::tempfile_in(folder)?.metadata()?.modified()
 }
 
-/// Whether `/proc` shows that another process lives.
+/// Returns whether `/proc` shows that `maker`, another process than this, is alive.
 fn is_seen(maker: u32) -> bool {
     maker != std::process::id() && Path::new("/proc").join(maker.to_string()).exists()
 }
@@ -73,7 +72,7 @@ fn is_old(file: &DirEntry, now: SystemTime) -> bool {
     written.is_some_and(|written| now.duration_since(written).is_ok_and(|age| age > YOUNG))
 }
 
-/// The process that made a temporary file.
+/// Returns the ID of the process that made a temporary file; `None` if the name is not that of one.
 fn maker(file: &DirEntry) -> Option<u32> {
     let name = file.file_name().to_str()?;
     let (pid, one) = name.strip_prefix(".histeqd-")?.strip_suffix(".tmp")?.split_once('-')?;

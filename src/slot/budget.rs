@@ -1,4 +1,4 @@
-//! What slots may take together: memory, and of open files, of which the memory that workers map takes one each.
+//! The bounds on what all slots take: memory, and open files, one for each slot whose memory workers map.
 
 use std::io;
 
@@ -6,34 +6,34 @@ use super::{Buffer, HUGE_STEP, Memory, STEP, SlotPool, State};
 use crate::equalize::planes::PLANES;
 
 impl SlotPool {
-    /// From now on no more than so many slots have memory that workers map, but enough for a picture that is split. Takers wait for
-    /// slots that have some, or the free ones give theirs up.
+    /// Limits how many slots have memory that workers map, but never to fewer than a split picture needs. Beyond the limit, takers wait for
+    /// slots that have some, or free slots give theirs up.
     pub fn bound_files(&self, files: u64) {
         self.change(|state| state.files_left = files.max(PLANES as u64));
     }
 }
 
 impl State {
-    /// The step of the free slot at `at`, should it grow to so many bytes.
+    /// Returns the step of the free slot at `at`, should it grow to `needed` bytes.
     pub(super) fn step(&self, at: usize, needed: u64) -> u64 {
         let private = !self.members[self.free[at].device].accelerator;
         let huge = private && needed > HUGE_STEP / 4 && self.share() >= HUGE_STEP;
         if huge { HUGE_STEP } else { STEP }
     }
 
-    /// A slot's part of the bound.
+    /// Returns the equal share of the memory bound for each slot that takes pixels of any size.
     fn share(&self) -> u64 {
         self.memory / (self.slots - self.compressed - self.small).max(1)
     }
 
-    /// What a slot gets that grows: room for the largest picture so far, so that it need not grow again (its pages are
-    /// taken only when they are touched), but no more than its part of the bound.
+    /// Returns what a slot that grows is given: room for the largest picture so far, so that it need not grow again (its pages are taken
+    /// only when they are touched), but no more than its share of the bound.
     pub(super) fn fair_share(&self) -> u64 {
         self.largest.min(self.share())
     }
 
-    /// Whether there is room for `bytes` bytes, the slot at `at` counted in; gives up workspaces and the memory of other free slots
-    /// if that makes it so.
+    /// Makes room for `bytes` bytes, including those of the free slot at `at`; gives up workspaces and the memory of other free slots if
+    /// that is enough. Returns whether there is room.
     pub(super) fn make_room(&mut self, at: usize, bytes: u64) -> bool {
         let own = self.free[at].capacity();
         if bytes <= self.memory_left + own && self.workspaces.is_empty() {
@@ -71,7 +71,7 @@ impl State {
             self.give_up(at);
             Memory::shared(bytes as usize)
         } else if let Some(memory) = slot.memory.take() {
-            // The pages that it has need not be cleared again.
+            // The pages that it has are kept, and need not be cleared again.
             self.memory_left += memory.bytes().len() as u64;
             memory.resized(bytes as usize)
         } else {
@@ -84,7 +84,8 @@ impl State {
         Ok(self.free.remove(at))
     }
 
-    /// Whether the free slot at `at` may have memory, as far as that takes a file; takes that of another free slot if need be.
+    /// Returns whether the free slot at `at` may have memory as far as open files are concerned; takes the file of another free slot if
+    /// need be.
     pub(super) fn make_file(&mut self, at: usize) -> bool {
         let needs_one = self.members[self.free[at].device].accelerator && self.free[at].memory.is_none();
         if !needs_one || self.files_left > 0 {

@@ -1,16 +1,16 @@
 //! Slots for JPEGs that stay compressed until they are on a GPU.
 //!
-//! They are kept apart from those for pixels, because they are small, and because there have to be some however many decoded
-//! pictures wait for an encoder: so a GPU that decodes never starves. Which of the two a picture gets is all there is of a
-//! scheduler: a GPU's while one is free, for so many pictures keep its decoders busy and no more; else the processor decodes, into
-//! a slot of a device that encodes if one is free, else into one of its own.
+//! They are separate from those for pixels because they are small, and because some must exist however many decoded pictures wait for an
+//! encoder, so that a GPU that decodes never starves. Which of the two a picture gets is the whole scheduler: one of a GPU's while one is
+//! free, because there are just enough to keep its decoders busy; otherwise the processor decodes, into a slot of a device that encodes if
+//! one is free, or else into one of its own.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
 
 use super::{Buffer, Claim, DeviceId, Fit, STEP, Slot, SlotError, SlotPool, Standing, State};
 
-/// What a picture that could be decoded on either side got.
+/// The slot of a picture that the processor or a device could decode.
 pub enum Room {
     /// A slot for its pixels: the processor decodes and encodes it.
     Pixels(Slot),
@@ -20,23 +20,23 @@ pub enum Room {
     Compressed(Slot),
 }
 
-/// What a picture needs on either side.
+/// What a picture needs, depending on whether the processor or a device decodes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     /// Bytes of a slot for its pixels.
     pub pixels: u64,
-    /// Bytes of its chroma planes and its file, which stand behind the pixels for a device that encodes.
+    /// Bytes of its chroma planes and its file, which are behind the pixels for a device that encodes.
     pub behind: u64,
-    /// Bytes that the processor takes beside the pixels until [`Slot::keep_aside`].
+    /// Bytes that the processor takes besides the slot for pixels, until [`Slot::keep_aside`].
     pub aside: u64,
     /// Bytes of a slot for its file and the output.
     pub compressed: u64,
-    /// Bytes that the processor takes beside those.
+    /// Bytes that the processor takes besides the slot for the file.
     pub compressed_aside: u64,
 }
 
 impl SlotPool {
-    /// Gives a device so many slots for compressed pictures, handed out when it is up.
+    /// Gives a device this many more slots, for compressed pictures, which are handed out while it is up.
     pub fn add_compressed(&self, device: DeviceId, slots: usize) {
         self.change(|state| {
             let member = &mut state.members[device];
@@ -50,27 +50,27 @@ impl SlotPool {
         });
     }
 
-    /// From now on, a device that is given pixels can encode them.
+    /// Notes that a device can encode the pixels that it is given.
     pub fn encodes(&self, device: DeviceId) {
         self.change(|state| state.members[device].encodes = true);
     }
 
-    /// Waits until a picture has come that could stay compressed; `false` if `given_up` is so before. Who changes that says
-    /// so by [`SlotPool::look_again`].
+    /// Waits until a picture has come that could stay compressed, or until `given_up` is true; returns whether one has come. Whoever makes
+    /// `given_up` true calls [`SlotPool::look_again`].
     pub fn decoders_wanted(&self, given_up: impl Fn() -> bool) -> bool {
         let waits = |state: &mut State| !state.decoders_wanted && !given_up();
         let state = self.wanted.wait_while(self.lock(), waits);
         state.unwrap_or_else(PoisonError::into_inner).decoders_wanted
     }
 
-    /// Has those look again who wait until decoders are wanted.
+    /// Has the threads that wait in [`SlotPool::decoders_wanted`] look again.
     pub fn look_again(&self) {
         drop(self.lock());
         self.wanted.notify_all();
     }
 
-    /// Waits for whichever slot can be had first, one for the compressed picture if there is a choice; `insist`: only for such a
-    /// slot, as long as some device that `claim` admits may come to have one.
+    /// Waits for whichever slot is available first, and prefers one for the compressed picture. With `insist`, takes only such a slot, as
+    /// long as some device that `claim` admits has or may come to have one.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -110,7 +110,7 @@ impl SlotPool {
 }
 
 impl State {
-    /// A slot for a compressed picture if one can be had now, of the device that has the most.
+    /// Takes a slot for a compressed picture if one is available now, on the device that has the most.
     fn try_take_compressed(&mut self, needed: u64, aside: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
         let free = |buffer: &&Buffer| buffer.compressed && self.decodes_now(buffer.device, claim);
         let count = |device| self.free.iter().filter(|b| b.compressed && b.device == device).count();
@@ -136,7 +136,7 @@ impl State {
         self.members[device].standing == Standing::Up && claim.decodes_on(device)
     }
 
-    /// Whether a device that encodes works, so that pixels are worth the way to it.
+    /// Whether a device that encodes is up, so that pixels are worth the trip to it.
     fn may_encode(&self, claim: &Claim) -> bool {
         !claim.declined && self.encodes_now()
     }
@@ -145,26 +145,26 @@ impl State {
         self.members.iter().any(|member| member.encodes && member.standing == Standing::Up)
     }
 
-    /// By device: whether its slots may be taken now for this claim. A device that encodes may be starting nvJPEG, or pinning its
-    /// slots one after the other: while all its slots are taken, the processor does what it decodes to the end.
+    /// Returns, by device, whether its slots may be taken now for this claim. A device that encodes may still be starting nvJPEG, or
+    /// pinning its slots one after the other: while all its slots are taken, the processor equalizes and encodes what it decodes itself.
     pub(super) fn admitted_now(&self, claim: &Claim) -> Vec<bool> {
         let admitted = self.admitted(claim);
         let alone = self.encodes_now() && !self.wait_for_accelerators && !self.has_free(&admitted);
         if alone { self.processors() } else { admitted }
     }
 
-    /// Whether a device that is admitted has a free slot for pixels, however large.
+    /// Whether an admitted device has a free slot for pixels, of whatever size.
     fn has_free(&self, admitted: &[bool]) -> bool {
         self.free.iter().any(|buffer| !buffer.compressed && admitted[buffer.device])
     }
 
-    /// By device: whether it is no accelerator. What the processor decodes and encodes beside a device that does so too, it also
-    /// equalizes: the way over the bus and back was measured to take longer, and kept both from better work.
+    /// Returns, by device, whether it is the processor. When it decodes and encodes pictures while a device does so too, it also equalizes
+    /// them: the trip over the bus and back was measured to take longer, and kept both from better work.
     fn processors(&self) -> Vec<bool> {
         self.members.iter().map(|member| !member.accelerator).collect()
     }
 
-    /// Whether a device decodes, or may come to do so.
+    /// Whether a device that `claim` admits decodes JPEGs, or may come to do so.
     fn may_decode(&self, claim: &Claim) -> bool {
         self.members.iter().enumerate().any(|(device, member)| {
             member.compressed > 0 && member.standing != Standing::Retired && claim.decodes_on(device)

@@ -11,48 +11,48 @@ use rustix::fs::{MemfdFlags, SealFlags};
 
 /// Memory of a fixed size, mapped into this process.
 pub struct Memory {
-    /// Tells this memory from any that the slot had before.
+    /// A number that tells this memory from any that the slot had before.
     pub generation: u64,
     map: MmapMut,
-    /// What the memory is shared by, if it is.
+    /// The memfd through which the memory is shared, if it is.
     file: Option<File>,
 }
 
 impl Memory {
-    /// New zeroed memory of this process alone; pages are taken when they are first touched.
+    /// Allocates zeroed memory for this process alone; pages are taken when they are first touched.
     ///
     /// # Errors
-    /// The system's, when it has no memory left.
+    /// The system's error, if it has no memory left.
     pub fn private(bytes: usize) -> io::Result<Self> {
         let map = MmapOptions::new().len(bytes).map_anon()?;
-        // A system without huge pages is slower, nothing else.
+        // Without huge pages it is slower, nothing worse.
         let _ = map.advise(Advice::HugePage);
         Ok(Self { generation: next_generation(), map, file: None })
     }
 
-    /// Private memory of another size that begins with the same bytes.
+    /// Resizes private memory; the bytes at its front are kept.
     ///
     /// # Errors
-    /// The system's, when it has no memory left.
+    /// The system's error, if it has no memory left.
     ///
     /// # Panics
     /// If the memory is shared.
     pub fn resized(mut self, bytes: usize) -> io::Result<Self> {
         assert!(self.is_private(), "shared memory has a sealed size");
-        // SAFETY: there is no file behind the memory that could be shorter, and no one else has the map.
+        // SAFETY: there is no file behind the memory that could be shorter, and nobody else has the mapping.
         unsafe { self.map.remap(bytes, RemapOptions::new().may_move(true))? };
         Ok(Self { generation: next_generation(), ..self })
     }
 
-    /// Whether it is this process's alone.
+    /// Returns whether the memory is this process's alone.
     pub fn is_private(&self) -> bool {
         self.file.is_none()
     }
 
-    /// New zeroed memory that another process can map; pages are taken when they are first touched.
+    /// Allocates zeroed memory that another process can map; pages are taken when they are first touched.
     ///
     /// # Errors
-    /// The system's, when it has no memory or no file descriptor left.
+    /// The system's error, if it has no memory or no file descriptor left.
     pub fn shared(bytes: usize) -> io::Result<Self> {
         let fd = rustix::fs::memfd_create("histeqd-slot", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, bytes as u64)?;
@@ -63,7 +63,7 @@ impl Memory {
     /// Maps memory that another process made with [`Memory::shared`].
     ///
     /// # Errors
-    /// `InvalidData` if the descriptor is no sealed memory of that size, else the system's.
+    /// `InvalidData` if the descriptor is not sealed memory of that size, otherwise the system's error.
     pub fn from_fd(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
         let sealed = rustix::fs::fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK | SealFlags::GROW);
         if !sealed || rustix::fs::fstat(&fd)?.st_size as u64 != bytes as u64 {
@@ -74,19 +74,19 @@ impl Memory {
 
     fn map(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
         let file = File::from(fd);
-        // SAFETY: the file is an anonymous memfd whose size is sealed, so no access can fault for want of a page behind
-        // it. The only other mapping is a worker's, which touches the bytes only between the message that lends it the
-        // slot and its answer (or its death); the supervisor keeps the slot out of everyone's hands for that time.
+        // SAFETY: the file is an anonymous memfd whose size is sealed, so no access can fault because a page behind it is missing. The only
+        // other mapping is a worker's, which touches the bytes only between the message that lends it the slot and its answer (or its
+        // death); the supervisor gives the slot to nobody else for that time.
         let map = unsafe { MmapOptions::new().len(bytes).map_mut(&file)? };
         Ok(Self { generation, map, file: Some(file) })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
 
-    /// The bytes, to be written.
+    /// Returns the bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map
     }

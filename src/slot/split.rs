@@ -9,16 +9,16 @@ use crate::equalize::planes::PLANES;
 
 /// The slots of one picture.
 pub struct Slots {
-    /// That of the whole picture.
+    /// The slot of the whole picture.
     pub whole: Slot,
-    /// Those of its planes, if it is split.
+    /// The slots of its planes; none if it is not split.
     pub planes: Vec<Slot>,
 }
 
 impl SlotPool {
-    /// Waits for the slots of a picture that is to be split, all at once: one with room for `whole` bytes on the CPU, which no
-    /// worker has to map, with `aside` as in [`SlotPool::take`], and one for each plane with room for `plane` bytes, on as many
-    /// of the devices that `claim` admits as there are planes. Devices that are insisted on are waited for.
+    /// Waits until all slots of a picture that is to be split are available: one on the CPU, which no worker has to map, with room for
+    /// `whole` bytes and with `aside` as in [`SlotPool::take`], and one per plane with room for `plane` bytes, spread over as many as
+    /// possible of the devices that `claim` admits. Devices that are insisted on are waited for.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -48,14 +48,14 @@ struct Sizes {
 }
 
 impl State {
-    /// The slots of a split picture if all can be had now, the whole picture's first.
+    /// Takes the slots of a split picture if all are available now, the whole picture's first.
     fn try_take_split(&mut self, sizes: Sizes, claim: &Claim) -> Option<io::Result<Vec<Buffer>>> {
         if self.may_still_come(claim) {
             return None;
         }
         let all_are_here = self.free.len() as u64 == self.slots;
         let taken = self.take_all_or_none(sizes, claim, Fit::Loose);
-        // Where no slot can come back any more, room to spare is what is in the way.
+        // If all slots are free, waiting is in vain: only room to spare can be in the way.
         if taken.is_none() && all_are_here { self.take_all_or_none(sizes, claim, Fit::Tight) } else { taken }
     }
 
@@ -69,7 +69,7 @@ impl State {
         outcome.map(|parts| parts.map(|()| taken))
     }
 
-    /// Takes the slots of a split picture one by one, as far as they can be had.
+    /// Takes the slots of a split picture one by one, as far as they are available.
     fn take_parts(
         &mut self,
         sizes: Sizes,
@@ -87,7 +87,8 @@ impl State {
             let count = |buffers: &[Buffer], device| {
                 buffers.iter().filter(|b| b.device == device && !b.compressed).count()
             };
-            // The fewest of this picture's planes, and then the most that is free, so that later pictures even it out.
+            // The device with the fewest of this picture's planes, and among these the one with the most free slots, so that later pictures
+            // even out the load.
             let rank = |&device: &DeviceId| (count(&taken[1..], device), Reverse(count(&self.free, device)));
             let free = self.free.iter().filter(|buffer| !buffer.compressed).map(|buffer| buffer.device);
             let device = free.filter(|&device| admitted[device]).min_by_key(rank)?;

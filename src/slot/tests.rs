@@ -53,7 +53,7 @@ fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
     let mut small: Vec<_> = (0..4).map(|_| pool.take(SMALL, 0, &claim).unwrap()).collect();
     let ids: std::collections::BTreeSet<_> = small.iter().chain([&large]).map(Slot::id).collect();
     assert_eq!(ids, (0..5).collect());
-    // Those of the small ones take no part of the large one's room.
+    // The slots of small pictures take nothing from the share of the large one.
     assert_eq!(pool.memory().0, large.bytes().len() as u64 + 4 * STEP);
     assert_eq!(pool.slots()[0], SlotUse { all: 5, taken: 5 });
     let at = small.iter().position(|slot| slot.id() >= 2).unwrap();
@@ -203,7 +203,7 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     drop(first);
     assert_eq!(waiting.join().unwrap(), gpu);
     assert!(given_up.is_empty());
-    // A free slot of the other kind gives its file up.
+    // A free slot of the other kind gives up its file.
     let needs = Needs { pixels: 1, behind: 0, aside: 0, compressed: 1, compressed_aside: 0 };
     assert!(matches!(pool.take_either(needs, &Claim::default(), true), Ok(Room::Compressed(_))));
     assert_eq!(given_up.try_iter().collect::<Vec<_>>(), [id]);
@@ -240,7 +240,7 @@ fn a_split_picture_takes_all_its_slots_or_none() {
     let waiting = std::thread::spawn(move || other.take_split(STEP, STEP, 1, &Claim::default()).unwrap());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
-    // What it could have had is still there for those before it.
+    // The slots that it could have are still free for others.
     assert_eq!(pool.lock().free.len(), 3);
     drop(held);
     let slots = waiting.join().unwrap();
@@ -252,7 +252,7 @@ fn a_split_picture_takes_all_its_slots_or_none() {
 
 #[test]
 fn a_split_picture_that_fills_the_bound_gets_its_slots() {
-    // Rounded up, or in slots that are larger than it asks for, the parts would be more than the bound.
+    // Rounded up, or in slots larger than requested, the parts would exceed the bound.
     let pool = Arc::new(SlotPool::new(10 * STEP));
     pool.join(false, 4, nothing());
     drop(pool.take(8 * STEP, 0, &Claim::default()).unwrap());
@@ -281,7 +281,7 @@ fn accelerators_that_are_insisted_on_are_waited_for() {
     assert!(devices(&waiting.join().unwrap()).contains(&gpus[1]));
 }
 
-/// What the pool gives a picture of that many bytes, compressed or not.
+/// Takes a slot for a picture of 100 bytes of pixels, or 10 compressed.
 fn either(pool: &Arc<SlotPool>, claim: &Claim, insist: bool) -> Room {
     pool.take_either(
         Needs { pixels: 100, behind: 5, aside: 0, compressed: 10, compressed_aside: 10 },

@@ -1,5 +1,5 @@
-//! Memory that decoders work in. It goes from one picture to the next, as slots do: anew from the system, which clears it page by page,
-//! it took a sixth of the time of JPEGs of which a third was progressive.
+//! Memory that decoders work in. Like slots, it is reused from one picture to the next: new memory, which the system clears page by page,
+//! took a sixth of the time of a set of JPEGs of which a third were progressive.
 
 use std::io;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 use super::{Memory, Slot, SlotPool, State};
 use crate::codec::WorkspaceNeeds;
 
-/// Memory to work in, all zero at first. Dropped, it goes back to the pool, which keeps it as long as nobody needs its room.
+/// Memory to work in, all zero at first. When dropped, it goes back to the pool, which keeps it until its room is needed.
 pub struct Workspace {
-    /// None where none was asked for, or none could be had.
+    /// `None` if none was requested, or none was available.
     memory: Option<Memory>,
-    /// Bytes of it that are counted with the slot's; the others are counted for themselves.
+    /// Bytes of it that count as part of the slot's `aside`; the others count separately.
     aside: u64,
     pool: Arc<SlotPool>,
 }
 
 impl AsMut<[u8]> for Workspace {
-    /// The bytes, as many as were asked for, or none.
+    /// Returns the bytes, as many as were requested, or none.
     fn as_mut(&mut self) -> &mut [u8] {
         self.memory.as_mut().map_or(&mut [], |memory| &mut memory.bytes_mut()[..self.aside as usize])
     }
 }
 
 impl Slot {
-    /// A workspace, whose bytes are some of those that were taken aside, which have to be kept until it is dropped. What is needed
-    /// beside it is taken aside too. Empty where there is no room for that now, or no memory.
+    /// Returns a workspace. Its bytes are some of those that were taken aside, which have to be kept until it is dropped; what is needed
+    /// beside it is taken aside too. It is empty if there is no room for that now, or no memory.
     pub fn workspace(&mut self, needs: WorkspaceNeeds) -> Workspace {
         let WorkspaceNeeds { bytes, beside } = needs;
         let mut workspace = Workspace { memory: None, aside: bytes, pool: Arc::clone(&self.pool) };
@@ -43,7 +43,7 @@ impl Slot {
     }
 }
 
-/// Used memory with at least so many bytes, and those without a trace of its use.
+/// Returns used memory of at least this many bytes, the first `bytes` of them zero.
 fn cleared(mut used: Memory, bytes: usize) -> io::Result<Memory> {
     let length = used.bytes().len();
     used.bytes_mut()[..bytes.min(length)].fill(0);
@@ -51,14 +51,14 @@ fn cleared(mut used: Memory, bytes: usize) -> io::Result<Memory> {
 }
 
 impl State {
-    /// The workspace that came back last. So many bytes of it are no longer counted for themselves.
+    /// Takes the workspace that came back last. From then on, `bytes` of it no longer count separately.
     fn take_workspace(&mut self, bytes: u64) -> Option<Memory> {
         let memory = self.workspaces.pop()?;
         self.memory_left += bytes.min(memory.bytes().len() as u64);
         Some(memory)
     }
 
-    /// Gives up free workspaces until so many bytes are left, or there are none.
+    /// Gives up free workspaces until `wanted` bytes are left, or there are no more.
     pub(super) fn give_up_workspaces(&mut self, wanted: u64) {
         while self.memory_left < wanted
             && let Some(memory) = self.workspaces.pop()

@@ -1,18 +1,18 @@
-//! What a folder's file system can be trusted with.
+//! What can be relied on in a folder, depending on its file system.
 
 use std::io;
 use std::path::Path;
 
-/// What matters of a file system to somebody who watches a folder on it.
+/// The properties of a file system that matter for watching a folder on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSystem {
-    /// Whether other machines can change files without this one's kernel hearing of it.
+    /// Whether other machines can change files unnoticed by this machine's kernel.
     pub shared: bool,
-    /// Whether a file keeps its inode number when the file system is mounted anew.
+    /// Whether a file keeps its inode number when the file system is unmounted and mounted again.
     pub lasting_inodes: bool,
 }
 
-/// Magic numbers of statfs(2), where nothing can be heard of another machine's changes.
+/// The statfs(2) magic numbers of file systems on which changes by other machines go unnoticed.
 const SHARED: &[u32] = &[
     0x6969,      // NFS
     0x517B,      // SMB
@@ -30,7 +30,7 @@ const SHARED: &[u32] = &[
     0x1983_0326, // BeeGFS
 ];
 
-/// Where inode numbers are made up at every mount.
+/// The statfs(2) magic numbers of file systems that make up inode numbers at every mount.
 const MAKES_UP_INODES: &[u32] = &[
     0x4D44,      // FAT
     0x2011_BAB0, // exFAT
@@ -42,13 +42,13 @@ const MAKES_UP_INODES: &[u32] = &[
 ];
 
 impl FileSystem {
-    /// The file system that `path` is on.
+    /// Returns the properties of the file system that `path` is on.
     ///
     /// # Errors
-    /// The system's, when it cannot tell.
+    /// When statfs(2) fails.
     pub fn of(path: &Path) -> io::Result<Self> {
         let magic = rustix::fs::statfs(path)?.f_type;
-        // Magic numbers have 32 bits; which sign they get to 64 differs between architectures.
+        // Magic numbers have 32 bits; whether they are sign-extended to 64 depends on the architecture.
         Ok(Self::from_magic((magic & 0xFFFF_FFFF) as u32))
     }
 

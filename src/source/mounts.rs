@@ -1,4 +1,4 @@
-//! Notices what is mounted and unmounted, of which the watches of the folders below say nothing.
+//! Notices file systems being mounted and unmounted. inotify reports no mounts, and an unmount only if a folder on it is watched.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The file systems that this process sees, one a line: see proc_pid_mountinfo(5).
+/// The file systems that this process sees, one per line: see proc_pid_mountinfo(5).
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Where the line has the place that a file system is mounted at.
+/// The index, among the fields of a line, of the mount point.
 const PLACE: usize = 4;
 
-/// The file systems that watched folders lie on or have below them.
+/// The file systems that watched folders lie on, or that are mounted below them.
 #[derive(Debug)]
 pub(super) struct Mounts {
-    /// None where the kernel does not tell.
+    /// The kernel's list; `None` if it cannot be read.
     told: Option<File>,
-    /// Their lines; none before the first look.
+    /// Their lines in that list; `None` before the first check.
     near: Option<Vec<Vec<u8>>>,
 }
 
 impl Mounts {
-    /// Knows of none yet.
+    /// Creates a value that knows no file systems yet.
     pub(super) fn new() -> Self {
         Self { told: File::open(MOUNTS).ok(), near: None }
     }
 
-    /// Whether other file systems than when this was last asked are those on which `folders` lie, or are mounted below them.
-    /// One that was unmounted and mounted again since looks as before, but its watches have ended.
+    /// Returns whether the file systems that `folders` lie on, or that are mounted below them, have changed since the last call. One that
+    /// was unmounted and mounted again in between looks unchanged, although its watches have ended.
     pub(super) fn changed<'a>(&mut self, folders: impl Iterator<Item = &'a Path>) -> bool {
         if self.near.is_some() && !self.told.as_ref().is_some_and(is_news) {
             return false;
@@ -48,7 +48,7 @@ impl Mounts {
     }
 }
 
-/// Whether the kernel has news, which it tells once.
+/// Returns whether the list has changed, which the kernel reports only once.
 fn is_news(told: &File) -> bool {
     let mut asked = [PollFd::new(told, PollFlags::PRI)];
     poll(&mut asked, Some(&Timespec::default())).is_ok_and(|count| count > 0)
@@ -93,7 +93,7 @@ fn real(folder: &Path) -> PathBuf {
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
-/// The lines about file systems on which folders lie, but for the root's own, or which are mounted below them.
+/// Returns the lines of the file systems that `folders` lie on, except for the root file system, or that are mounted below them.
 fn near(mounts: &[u8], folders: &[PathBuf]) -> Vec<Vec<u8>> {
     let is_near = |line: &&[u8]| {
         let Some(place) = place(line) else { return false };
@@ -112,7 +112,7 @@ fn place(line: &[u8]) -> Option<PathBuf> {
     line.split(|byte| *byte == b' ').nth(PLACE).map(unescaped)
 }
 
-/// A path in which blanks, line breaks and backslashes are written as three octal digits.
+/// Decodes a path in which blanks, line breaks and backslashes are written as a backslash and three octal digits.
 fn unescaped(mut written: &[u8]) -> PathBuf {
     let mut path = Vec::with_capacity(written.len());
     while let [first, rest @ ..] = written {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::codec::Format;
 
-/// Extensions of pictures that histeqd does not read. Their files fail with a reason instead of being passed over, so
-/// that no picture is missing in silence.
+/// Extensions of picture formats that histeqd does not read. Their files fail with a reason instead of being skipped, so that no picture is
+/// silently missing.
 const OTHER_PICTURES: &[&str] = &["gif", "heic", "heif", "avif", "jxl", "jp2", "exr"];
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {
@@ -19,19 +19,19 @@ fn is_ours(path: &Path) -> bool {
     Format::ALL.iter().any(|format| has_extension(path, format.extensions()))
 }
 
-/// Whether a file's name says that it is a picture.
+/// Returns whether a file's name says that it is a picture.
 pub(super) fn promises_a_picture(path: &Path) -> bool {
     is_ours(path) || has_extension(path, OTHER_PICTURES)
 }
 
-/// Where an output lies below the output folder, if its input lies at `below` below an input folder; none as the format
-/// keeps the input's.
+/// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. Without a `format`, it
+/// is the same path.
 pub fn output_below(below: &Path, format: Option<Format>) -> PathBuf {
     format.map_or_else(|| below.to_owned(), |format| renamed(below, format))
 }
 
-/// The name of an output in `format`: a picture's extension is replaced unless it is one of the format's own, and
-/// whatever else follows a dot is part of the name and stays.
+/// Returns the name of an output in `format`: a picture's extension is replaced unless it is one of the format's own; anything else after a
+/// dot is part of the name and stays.
 fn renamed(path: &Path, format: Format) -> PathBuf {
     let own = format.extensions();
     if has_extension(path, own) {
@@ -46,7 +46,7 @@ fn renamed(path: &Path, format: Format) -> PathBuf {
     }
 }
 
-/// The pattern with `path` in the place of every `{}`.
+/// Returns the pattern with every `{}` replaced by `path`.
 pub(super) fn patterned(pattern: &str, path: &Path) -> PathBuf {
     let pieces: Vec<&[u8]> = pattern.split("{}").map(str::as_bytes).collect();
     OsString::from_vec(pieces.join(path.as_os_str().as_bytes())).into()

@@ -1,4 +1,4 @@
-//! The kernel's messages about watched folders, in the few words that matter here.
+//! The kernel's inotify messages about watched folders, reduced to what matters here.
 
 mod watches;
 
@@ -21,30 +21,30 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use self::watches::Watches;
 
-/// Messages that may wait. When more come, all of them count as lost, and the folders are listed instead.
+/// Capacity of the queue of messages. When it overflows, messages count as lost, and the folders are listed instead.
 const WAITING: usize = 16 * 1024;
-/// What is read at once: some hundred messages, each up to a name's length and 17 bytes.
+/// Bytes read at once: about a hundred messages of the greatest length, 17 bytes and the longest name.
 const BUFFER: usize = 32 * 1024;
-/// How long nothing is read after the kernel refused to be.
+/// How long to pause after the kernel refused a read.
 const REFUSED: Duration = Duration::from_secs(1);
 
 /// What happened to a path in a watched folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// A file was made; whoever made it may go on to write.
+    /// A file was created; its creator may go on to write to it.
     Created(PathBuf),
     /// A file was written to.
     Written(PathBuf),
     /// A writer closed a file.
     Closed(PathBuf),
-    /// A file or folder was moved here.
+    /// A file or folder was moved to a path in a watched folder.
     Moved {
-        /// Its path.
+        /// Its new path.
         to: PathBuf,
-        /// Its path before, if it came from a watched folder.
+        /// Its old path, if that was in a watched folder.
         from: Option<PathBuf>,
     },
-    /// A folder was made.
+    /// A folder was created.
     Folder(PathBuf),
     /// A file or folder was removed, or moved away.
     Gone(PathBuf),
@@ -53,16 +53,16 @@ pub enum Signal {
 /// Why a folder is not watched.
 #[derive(Debug, thiserror::Error)]
 pub enum NotWatched {
-    /// The kernel gives this user no more watches.
+    /// The user's limit on watches is reached.
     #[error("the limit on watched folders is reached; raise it: sysctl fs.inotify.max_user_watches=1048576")]
     Limit,
-    /// The folder is no more.
+    /// The folder does not exist any more.
     #[error("it is gone")]
     Gone,
     /// The folder may not be read.
     #[error("it may not be read")]
     Denied,
-    /// Something else.
+    /// Another error.
     #[error("{0}")]
     Other(io::Error),
 }
@@ -78,17 +78,17 @@ impl From<Errno> for NotWatched {
     }
 }
 
-/// Watches single folders, not what is below them.
+/// Watches single folders, not the folders below them.
 #[derive(Debug)]
 pub struct Notifier {
     shared: Arc<Shared>,
     signals: Receiver<Signal>,
-    /// Its thread ends when this is closed.
+    /// The listening thread ends when this is closed.
     _end: OwnedFd,
 }
 
 impl Notifier {
-    /// Watches nothing yet. Fails with a sentence that names the remedy.
+    /// Creates a notifier that watches nothing yet. The error is a sentence that names the remedy if there is one.
     pub fn new() -> Result<Self, String> {
         let kernel = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|error| {
             format!(
@@ -106,24 +106,24 @@ impl Notifier {
         Ok(Self { shared, signals, _end: end })
     }
 
-    /// The messages.
+    /// Returns the receiver of the messages.
     pub fn signals(&self) -> &Receiver<Signal> {
         &self.signals
     }
 
-    /// Whether messages were lost since this was last asked.
+    /// Returns whether messages were lost since the last call.
     pub fn take_lost(&self) -> bool {
         self.shared.lost.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a file system with watched folders was unmounted since this was last asked.
+    /// Returns whether a file system with watched folders was unmounted since the last call.
     pub fn take_unmounted(&self) -> bool {
         self.shared.unmounted.swap(false, Ordering::Relaxed)
     }
 
-    /// Watches a folder. One that is watched already is watched anew: it may be another folder by now.
+    /// Watches a folder. A path that is watched already is watched anew: it may lead to another folder by now.
     pub fn watch(&self, folder: &Path) -> Result<(), NotWatched> {
-        // What the kernel says of it waits until it has its name.
+        // Held so that messages about the new watch wait until its folder is known.
         let mut watches = self.shared.watches();
         let number = inotify::add_watch(&self.shared.kernel, folder, wanted())?;
         if let Some(other) = watches.insert(number, folder) {
@@ -132,19 +132,19 @@ impl Notifier {
         Ok(())
     }
 
-    /// Watches a folder and all below it no more.
+    /// Stops watching a folder and all folders below it.
     pub fn leave(&self, folder: &Path) {
         self.shared.leave(folder);
     }
 }
 
-/// What the kernel is to tell: nothing of those who only open and read.
+/// Returns the events that the kernel is to report: not those of processes that only open and read.
 fn wanted() -> WatchFlags {
     let writing = WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
     writing | WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ONLYDIR
 }
 
-/// What the thread that listens has in common with its owner.
+/// What the listening thread shares with its owner.
 #[derive(Debug)]
 struct Shared {
     kernel: OwnedFd,
@@ -168,33 +168,33 @@ impl Shared {
         let _ = inotify::remove_watch(&self.kernel, number);
     }
 
-    /// Ends the watches of a folder and of all below it. Nobody else gets a watch meanwhile: the kernel would give the same
-    /// one to a folder that was moved, and it would be ended here.
+    /// Ends the watches of a folder and of all folders below it. The lock is held throughout: for a folder that was moved, the kernel would
+    /// return its old watch descriptor again, and that new watch would be ended here.
     fn leave(&self, folder: &Path) {
         let mut watches = self.watches();
         watches.remove_all(folder).into_iter().for_each(|number| self.end(number));
     }
 }
 
-/// What the kernel says of a watch, or of a name in its folder.
+/// A message of the kernel about a watch, or about a name in its folder.
 struct Told<'a> {
     number: i32,
     what: ReadFlags,
-    /// Connects the two names of a move.
+    /// Connects the two messages of a move.
     cookie: u32,
     name: Option<&'a OsStr>,
 }
 
-/// Passes on what the kernel says.
+/// Passes on the kernel's messages.
 struct Listener {
     shared: Arc<Shared>,
     signals: Sender<Signal>,
-    /// The last name that was left, by its move's cookie.
+    /// The cookie and the old path of the last move away.
     left: Option<(u32, PathBuf)>,
 }
 
 impl Listener {
-    /// Listens until the other end of a pipe is closed.
+    /// Listens until the other end of the pipe `ended` is closed.
     fn listen(&mut self, ended: &OwnedFd) {
         let shared = Arc::clone(&self.shared);
         let mut buffer = [MaybeUninit::uninit(); BUFFER];
@@ -233,7 +233,7 @@ impl Listener {
         if let Some(signal) = self.signal(told)
             && let Err(TrySendError::Full(_)) = self.signals.try_send(signal)
         {
-            // Waiting here would have the kernel's queue be full instead.
+            // Waiting here would only make the kernel's queue overflow instead.
             self.lost();
         }
     }
@@ -252,7 +252,7 @@ impl Listener {
         let path = self.shared.watches().folder(told.number)?.join(told.name?);
         let is_folder = is(ReadFlags::ISDIR);
         if is(ReadFlags::DELETE) || is(ReadFlags::MOVED_FROM) {
-            // A folder, or a link that led to one. Whatever is there by now is watched when the kernel has told of it.
+            // It may be a folder, or a link to one. Whatever is there by now is watched when its own message arrives.
             self.shared.leave(&path);
         }
         Some(if is(ReadFlags::CLOSE_WRITE) {
@@ -275,13 +275,13 @@ impl Listener {
     }
 }
 
-/// Waits for messages. Returns whether there are any, and nobody ended it.
+/// Waits for messages. Returns false if the other end of the pipe `ended` was closed.
 fn waits(kernel: &OwnedFd, ended: &OwnedFd) -> bool {
     loop {
         let mut both = [PollFd::new(kernel, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
         match poll(&mut both, None) {
             Err(Errno::INTR) => {}
-            // Nothing ever comes through the pipe.
+            // Nothing is ever written to the pipe, so any event on it means that it was closed.
             _ => return both[1].revents().is_empty(),
         }
     }

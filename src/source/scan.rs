@@ -1,4 +1,4 @@
-//! From inputs to a list of jobs that is complete, and free of collisions, before any work starts.
+//! Turns inputs into a list of jobs that is complete, and free of collisions, before any work starts.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -22,90 +22,90 @@ use crate::error::{Error, PictureError, Refusal};
 use crate::paths::Shown;
 use crate::pipeline::Stop;
 
-/// One picture to do.
+/// One picture to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Its place in the list, from 0.
     pub number: usize,
     /// The file to read.
     pub input: PathBuf,
-    /// The file to write; empty where nothing is written for each picture.
+    /// The file to write; empty if the run writes no output per picture.
     pub output: PathBuf,
-    /// Whether the user named this very file, instead of a folder above it.
+    /// Whether the user named this file itself, not a folder above it.
     pub named: bool,
-    /// Length of the file when it was found.
+    /// Length of the input when it was found.
     pub bytes: u64,
-    /// The state in which the input was taken, if that is known. No output of another state is published.
+    /// The state of the input when it was taken, if known. No output of another state is published.
     pub stamp: Option<Stamp>,
 }
 
 impl Job {
-    /// Whether the input is still what it was when it was taken.
+    /// Returns whether the input is still in the state in which it was taken.
     pub fn is_unchanged(&self) -> bool {
         self.stamp.is_none_or(|stamp| stamp.is_still_of(&self.input))
     }
 
-    /// Whether it is a failure that the file's content is no picture. In a folder other files are to be expected, unless
-    /// their name promises a picture; a file that was given by name has to be one.
+    /// Returns whether it is a failure if the file's content is not a picture. Other files are to be expected in a folder, unless their
+    /// name promises a picture; a file given by name has to be one.
     pub fn must_be_a_picture(&self) -> bool {
         self.named || promises_a_picture(&self.input)
     }
 }
 
-/// Why a file or folder was passed over without being a failure.
+/// Why a file or folder was skipped without being a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Skip {
-    /// Its output exists and is not older than it.
+    /// Its output exists and is not older than it, or the ledger knows that it is done.
     AlreadyDone,
-    /// Its content is no picture's, and neither is its name.
+    /// Neither its content nor its name is that of a picture.
     NotAPicture,
     /// It is a socket, a pipe or a device.
     NotAFile,
-    /// It is a link to a folder, and those are not to be followed.
+    /// It is a link to a folder, and such links are not to be followed.
     LinkToFolder,
-    /// It is a link to a folder that it lies in.
+    /// It is a link to a folder that contains it.
     LinkLoop,
 }
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What to do, in the order of the inputs and sorted by name within each.
+    /// The jobs, in the order of the inputs and sorted by name within each.
     pub jobs: Vec<Job>,
-    /// What was passed over, and why.
+    /// The files and folders that were skipped, and why.
     pub skipped: Vec<(PathBuf, Skip)>,
-    /// What cannot be done, and why.
+    /// The files and folders that cannot be processed, and why.
     pub failed: Vec<(PathBuf, PictureError)>,
 }
 
-/// How many jobs a thread go by size at the end of a list: enough that what the threads then have left to do is small.
+/// How many jobs per thread are sorted by size at the end of a list: enough that the last ones are small.
 const EVENED: usize = 8;
 
-/// Puts the largest files of the list's end first there, so that the threads end together: none has a large picture left
-/// while the others have nothing to do (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+/// Sorts the end of the list by size, the largest files first, so that the threads finish together: none has a large picture left while the
+/// others are idle (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
 pub fn even_the_end(jobs: &mut [Job], threads: usize) {
     let end = jobs.len().saturating_sub(EVENED.saturating_mul(threads));
     jobs[end..].sort_by_key(|job| Reverse(job.bytes));
 }
 
-/// Jobs in the order in which they are, small ones that follow each other together: to hand one over costs as much as doing it.
-/// A small file may be a large picture, so that the batches are the smaller the fewer jobs are left for each thread (guided
-/// self-scheduling: C. D. Polychronopoulos and D. J. Kuck, 1987).
+/// Jobs in their original order, with consecutive small ones in batches: handing one over costs as much as doing it. A small file may be a
+/// large picture, so batches get smaller as fewer jobs are left for each thread (guided self-scheduling: C. D. Polychronopoulos and D. J.
+/// Kuck, 1987).
 pub struct Batches {
     jobs: Peekable<vec::IntoIter<Job>>,
     threads: usize,
 }
 
 impl Batches {
-    /// The most bytes of several files together. Stages work on a few batches at a time, so it is also what a stop waits for.
+    /// The most bytes in a batch of several files. Stages work on a few batches at a time, so this also limits what a stop waits for.
     const MOST_BYTES: u64 = 256 * 1024;
-    /// The most files.
+    /// The most files in a batch.
     const MOST: usize = 32;
-    /// Into how many batches for each thread what is left goes at least.
+    /// The least number of batches per thread into which the remaining jobs are split.
     const SHARES: usize = 4;
 
-    /// Those of a list, for so many threads.
+    /// Returns the batches of `jobs`, for `threads` threads.
     pub fn of(jobs: Vec<Job>, threads: usize) -> Self {
         Self { jobs: jobs.into_iter().peekable(), threads }
     }
@@ -132,21 +132,21 @@ impl Iterator for Batches {
         Some(batch)
     }
 
-    /// No batch is empty, so there are no more of them than jobs.
+    /// Bounds the number of batches: none is empty, so there are no more of them than jobs.
     fn size_hint(&self) -> (usize, Option<usize>) {
         (usize::from(self.jobs.len() > 0), Some(self.jobs.len()))
     }
 }
 
-/// Lists what there is to do.
+/// Lists the pictures to process.
 ///
-/// - Folders are searched whole, hidden files and folders (a leading dot) apart; the output folder is never entered.
-/// - The tree below an input folder is mirrored below the output folder; a file given by name goes right into it.
-/// - An output that is not older than its input is skipped, unless all are to be overwritten.
+/// - Folders are searched recursively, except for hidden files and folders (a leading dot); the output folder is never entered.
+/// - The tree below an input folder is mirrored below the output folder; a file given by name goes directly into it.
+/// - An input whose output is not older is skipped, unless all outputs are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
 ///
-/// What cannot be read becomes a failure in the plan. An error is only what makes the whole request senseless. A plan that
-/// was made while `stop` was asked is not complete.
+/// Files and folders that cannot be read become failures in the plan; an error means that the request as a whole makes no sense or that the
+/// output folder cannot be used. The plan is incomplete if a stop is requested meanwhile.
 pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
     let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());
@@ -160,7 +160,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Device and inode number: which file a name leads to.
+/// Device and inode number, which identify the file that a path leads to.
 type Identity = (u64, u64);
 
 /// Seconds and nanoseconds of a modification time.
@@ -170,7 +170,7 @@ fn modified(metadata: &Metadata) -> Modified {
     (metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// When an input was changed last. Where it bears a time to come, that is when the system saw the last change of the file.
+/// Returns when an input was last changed. If its mtime is in the future, its ctime is used, unless that is later still.
 fn changed(metadata: &Metadata) -> Modified {
     let is_to_come = metadata.modified().is_ok_and(|time| time > SystemTime::now());
     let seen = (metadata.ctime(), metadata.ctime_nsec());
@@ -253,7 +253,7 @@ impl Search<'_> {
     }
 
     fn entry(&mut self, entry: &DirEntry, root: &Path) {
-        // An input folder can itself be given as a link, and is one to walkdir.
+        // An input folder may itself be a link, and walkdir then reports it as one.
         if entry.file_type().is_dir() || entry.depth() == 0 {
             return;
         }
@@ -276,8 +276,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether something unreadable below an input folder would have been looked at: a link to nothing like a file, a
-    /// folder like a folder.
+    /// Returns whether something unreadable below an input folder would have been looked at: a dangling link by the rules for files,
+    /// anything else by those for folders.
     fn matters(&self, path: &Path, root: &Path) -> bool {
         let below = below(path, root);
         let selected = if path.is_symlink() {
@@ -308,7 +308,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether an entry below an input folder is looked at: not hidden, not unselected, not the output folder.
+/// Returns whether an entry below an input folder is looked at: it is selected, not hidden, and not the output folder.
 fn wanted(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Identity>) -> bool {
     let below = below(entry.path(), root);
     if hidden(entry.path()) {
@@ -325,19 +325,19 @@ fn below<'a>(path: &'a Path, root: &Path) -> &'a Path {
     path.strip_prefix(root).unwrap_or(path)
 }
 
-/// Hidden are the names with a leading dot, and so are the temporary files of a run that is writing here.
+/// Returns whether a name has a leading dot. The temporary files of a run that is writing here have one too.
 fn hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
-/// An input file, and its output: an empty path where it has none.
+/// An input file and its output, an empty path if it has none.
 struct Candidate {
     found: Found,
     output: PathBuf,
 }
 
 impl Candidate {
-    /// What tells it from other ways to its file: its output; where it has none, its own path, however that was written.
+    /// Returns what distinguishes it from other paths to the same file: its output, or if it has none, its own absolute path.
     fn place(&self) -> PathBuf {
         if !self.output.as_os_str().is_empty() {
             return self.output.clone();
@@ -372,9 +372,9 @@ fn settle(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mu
     }
 }
 
-/// Keeps the first of several ways to the same file with the same output: `inbox inbox/a.png` means each picture once.
-/// Where there are no outputs, links to one file are pictures of their own, as they are where each has its output. A file that
-/// is named in any of the ways stays named.
+/// Keeps the first of several paths to the same file with the same output: `inbox inbox/a.png` means each picture once. If there are no
+/// outputs, links to the same file are separate pictures, just as they are when each has its own output. A file that is `named` by any of
+/// the paths stays so.
 fn without_repeats(candidates: Vec<Candidate>) -> Vec<Candidate> {
     let mut seen: HashMap<(Identity, PathBuf), usize> = HashMap::with_capacity(candidates.len());
     let mut kept: Vec<Candidate> = Vec::with_capacity(candidates.len());
@@ -391,7 +391,7 @@ fn without_repeats(candidates: Vec<Candidate>) -> Vec<Candidate> {
     kept
 }
 
-/// For every candidate, another input that has the same output.
+/// Returns for each candidate another input that has the same output, if there is one.
 fn shared_outputs(candidates: &[Candidate]) -> Vec<Option<PathBuf>> {
     let mut by_output: HashMap<&Path, Vec<usize>> = HashMap::with_capacity(candidates.len());
     for (number, candidate) in candidates.iter().enumerate() {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// The user's globs, and whether links to folders are entered. Paths are compared as they stand below the input folder,
-/// upper and lower case alike.
+/// The user's globs, and whether links to folders are entered. Globs are matched against paths relative to the input folder, regardless of
+/// case.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// `None`: every file is included.
@@ -13,24 +13,24 @@ pub struct Selection {
     exclude: GlobSet,
     /// Whether links to folders are entered.
     pub follow_links: bool,
-    /// Whether a glob of `include` looks like a list: it has a comma, not between braces.
+    /// Whether a glob of `include` looks like a list: it has a comma outside braces.
     pub commas: bool,
 }
 
 impl Selection {
-    /// Builds the matchers. An empty `include` includes everything. Fails with a sentence that names the glob.
+    /// Builds the matchers. An empty `include` includes everything. The error is a sentence that names the invalid glob.
     pub fn new(include: &[String], exclude: &[String], follow_links: bool) -> Result<Self, String> {
         let included = if include.is_empty() { None } else { Some(globs(include)?) };
         let commas = include.iter().any(|glob| is_list(glob));
         Ok(Self { include: included, exclude: globs(exclude)?, follow_links, commas })
     }
 
-    /// Whether a file below an input folder is taken, as far as its own path goes.
+    /// Returns whether a file below an input folder is taken, judging by its own path, not by the folders that it lies in.
     pub fn takes_file(&self, below: &Path) -> bool {
         self.include.as_ref().is_none_or(|include| include.is_match(below)) && !self.exclude.is_match(below)
     }
 
-    /// Whether a folder below an input folder is entered.
+    /// Returns whether a folder below an input folder is entered.
     pub fn enters_folder(&self, below: &Path) -> bool {
         !self.exclude.is_match(below)
     }
@@ -55,7 +55,8 @@ fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|error| error.to_string())
 }
 
-/// A pattern without a slash inside is one for names in any folder; leading and trailing slashes add nothing.
+/// Makes a pattern match whole paths: without a slash, it matches names in any folder; a leading slash ties it to the input folder itself;
+/// trailing slashes add nothing.
 fn anchored(pattern: &str) -> String {
     let inner = pattern.trim_end_matches('/');
     match inner.strip_prefix('/') {

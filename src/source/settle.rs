@@ -1,14 +1,14 @@
-//! Which files of a watched folder are complete, and what is to become of each.
+//! Decides which files of a watched folder are complete, and what happens to each.
 //!
-//! A pure state machine: what was seen goes in, jobs come out, the time is an argument. It touches no file and no clock.
+//! A pure state machine: observations go in, jobs come out, the time is an argument. It touches no file and no clock.
 //!
 //! ```text
 //!              close after write, rename into the folder
 //!            ┌──────────────────────────────────────────┐
-//!  a writer  │       size and mtime rested              ▼        take          finished
+//!  a writer  │       size and mtime at rest             ▼        take          finished
 //!  ───────▶ Open ───────▶ Resting ──────────────────▶ Ready ───────────▶ Running ───────▶ forgotten
 //!            ▲  patience     ▲                          ▲                  │
-//!            │               │ other size or mtime      │ time is up       │ the cause can pass
+//!            │               │ other size or mtime      │ time is up       │ failed for now
 //!            └───────────────┴───────────────────── Pausing ◀─────────────┘
 //! ```
 
@@ -19,24 +19,24 @@ use std::time::{Duration, Instant};
 
 use super::stamp::Stamp;
 
-/// How long a file that somebody has open, and does not write to, is waited for before it is tried as it is. Writers close
-/// what they open, even when they are killed; so this is for what writes without opening, such as truncate(2).
+/// How long to wait for a file that a writer has open but does not write to, before it is tried as it is. Writers close what they open,
+/// even when they are killed, so this is for changes without an open file, such as truncate(2).
 const PATIENCE: Duration = Duration::from_secs(300);
-/// A file that did not change for so long is complete, whoever may have it open: a picture that is broken then is broken.
+/// A file that has not changed for this long is complete, whoever may have it open: a picture that is broken then stays broken.
 const CERTAIN_AGE: Duration = Duration::from_secs(120);
-/// A file that did not change for so long needs not be watched for another while.
+/// A file that has not changed for this long when it is listed is ready at once, without having to rest any longer.
 const RESTED_AGE: Duration = Duration::from_secs(10);
-/// The first pause after a failure; every further one is twice as long.
+/// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// A stamp, and how long it is that the file was last changed, where the clocks can be trusted to tell.
+/// A file's stamp, and how long ago the file was last changed, where the clocks can be trusted.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The file's stamp.
     pub stamp: Stamp,
-    /// Now minus mtime; `None` where it is another machine's clock that wrote the mtime.
+    /// Now minus mtime; `None` where another machine's clock may have set the mtime.
     pub age: Option<Duration>,
 }
 
@@ -51,35 +51,35 @@ impl Seen {
 pub enum Ending {
     /// With an output, or with the finding that there is nothing to do.
     Good,
-    /// For a cause that can pass: no room, a device, a busy system.
+    /// With a failure whose cause can pass: no space, a device, a busy system.
     Passing,
-    /// For a cause that lies in the file.
+    /// With a failure whose cause lies in the file.
     Broken,
 }
 
-/// What follows from how a job ended.
+/// What follows from the end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The ending is about the file as it is now.
+    /// The ending applies to the file as it is now.
     Settled,
-    /// The file changed meanwhile: it will come again.
+    /// The file changed meanwhile: it will become ready again.
     Changed,
     /// The cause can pass, or the file may still be written: it will be tried again after this pause.
     Retry(Duration),
-    /// The file is no more.
+    /// The file is gone.
     Gone,
 }
 
-/// A file that is ready to be done.
+/// A file that is ready to be processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// Its path.
     pub path: PathBuf,
-    /// Its content's state.
+    /// The state of its content.
     pub stamp: Stamp,
 }
 
-/// How many files are in which phase.
+/// The number of files in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Being written, or not yet known to be complete.
@@ -105,20 +105,20 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meanwhile {
     Nothing,
-    /// Somebody writes to it.
+    /// A writer has it open.
     Open,
-    /// Somebody wrote to it and closed it, or moved another file over it.
+    /// A writer closed it, or another file was moved over it.
     Complete,
-    /// It was found different, or went away.
+    /// It was found changed, or went away.
     Other,
 }
 
 #[derive(Debug)]
 struct File {
     phase: Phase,
-    /// As last looked at; none before the first look.
+    /// As last seen; `None` before that.
     stamp: Option<Stamp>,
-    /// Since when the stamp is the same.
+    /// When the stamp last changed, or a writer was last noticed.
     since: Instant,
     /// Whether the file is known to be complete, and not only likely to be.
     certain: bool,
@@ -127,7 +127,7 @@ struct File {
     due: Option<Instant>,
 }
 
-/// All files that are not done yet.
+/// The state machine: all files that are not done yet.
 #[derive(Debug)]
 pub struct Settle {
     rest: Duration,
@@ -138,12 +138,13 @@ pub struct Settle {
 }
 
 impl Settle {
-    /// Nothing seen yet. `rest` is how long size and mtime must stay the same where nobody said that the file is complete.
+    /// Creates a machine without files. `rest` is how long size and mtime must stay the same if no message says that a file is complete.
     pub fn new(rest: Duration) -> Self {
         Self { rest, files: BTreeMap::new(), ready: VecDeque::new(), due: BTreeSet::new(), gone: Vec::new() }
     }
 
-    /// The file was closed or moved here. Some writers open it again, and some still have open what they move.
+    /// Records that a file was closed or moved here. That does not make it certain to be complete: some writers open a file again, and some
+    /// move it while they still have it open.
     pub fn complete(&mut self, path: &Path, stamp: Stamp, now: Instant) {
         let file = self.file(path, now);
         match &mut file.phase {
@@ -157,7 +158,7 @@ impl Settle {
         }
     }
 
-    /// A writer was seen at the file.
+    /// Records that a writer has a file open.
     pub fn touched(&mut self, path: &Path, now: Instant) {
         let file = self.file(path, now);
         file.since = now;
@@ -171,7 +172,7 @@ impl Settle {
         }
     }
 
-    /// The file was found by listing its folder, which tells nothing of writers.
+    /// Records a file that was found by listing its folder, which says nothing about writers.
     pub fn listed(&mut self, path: &Path, seen: Seen, now: Instant) {
         let rest = self.rest;
         let file = self.file(path, now);
@@ -194,10 +195,10 @@ impl Settle {
         }
     }
 
-    /// The file is no more under this name.
+    /// Records that there is no file under this name any more.
     pub fn gone(&mut self, path: &Path) {
         match self.files.get_mut(path) {
-            // The job knows best; its end will find the file gone.
+            // Left to the end of the job, which will find the file gone.
             Some(File { phase: Phase::Running(meanwhile), .. }) => *meanwhile = Meanwhile::Other,
             Some(_) => {
                 self.forget(path);
@@ -207,12 +208,12 @@ impl Settle {
         }
     }
 
-    /// Files that went while they were waited for, since this was last asked.
+    /// Returns the files that disappeared while they waited, since the last call.
     pub fn take_gone(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.gone)
     }
 
-    /// A folder is no more, and so are the files below it.
+    /// Records that a folder is gone, and with it the files below it.
     pub fn gone_below(&mut self, folder: &Path) {
         let below = self.files.range::<Path, _>((Bound::Excluded(folder), Bound::Unbounded));
         let paths: Vec<_> =
@@ -222,7 +223,7 @@ impl Settle {
         }
     }
 
-    /// Messages of writers were lost: who has a file open is not known any more.
+    /// Records that messages about writers were lost: which files are open is unknown.
     pub fn lost_sight(&mut self, now: Instant) {
         let rest = self.rest;
         let open = self.files.iter_mut().filter(|(_, file)| file.phase == Phase::Open);
@@ -238,12 +239,12 @@ impl Settle {
         }
     }
 
-    /// When the next file has to be looked at.
+    /// Returns when the next file has to be looked at.
     pub fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// A file that has to be looked at by now; the answer goes to [`Settle::looked`].
+    /// Takes a file that has to be looked at by now; what is found goes to [`Settle::looked`].
     pub fn due(&mut self, now: Instant) -> Option<PathBuf> {
         let (at, _) = self.due.first()?;
         if *at > now {
@@ -256,7 +257,7 @@ impl Settle {
         Some(path)
     }
 
-    /// A file that was due is now like this, or gone.
+    /// Records the state of a file that was due, or that it is gone.
     pub fn looked(&mut self, path: &Path, seen: Option<Seen>, now: Instant) {
         let rest = self.rest;
         let Some(seen) = seen else { return self.gone(path) };
@@ -285,10 +286,10 @@ impl Settle {
         }
     }
 
-    /// The next file that is ready, in the order in which they became so. It counts as running from here on.
+    /// Takes the next ready file, in the order in which the files became ready. It counts as running from then on.
     pub fn take(&mut self) -> Option<Ready> {
         while let Some(path) = self.ready.pop_front() {
-            // What was touched or is gone since has left its name in the queue.
+            // Files that were touched or went away since have left their names in the queue.
             let Some(file) = self.files.get_mut(&path) else { continue };
             if file.phase != Phase::Ready {
                 continue;
@@ -300,7 +301,7 @@ impl Settle {
         None
     }
 
-    /// A job ended; `seen` is its file as it is after that.
+    /// Records the end of a job; `seen` is the state of its file after that.
     pub fn finished(&mut self, path: &Path, ending: Ending, seen: Option<Seen>, now: Instant) -> Verdict {
         let rest = self.rest;
         let Some(file) = self.files.get_mut(path) else { return Verdict::Gone };
@@ -329,23 +330,23 @@ impl Settle {
         let pause = FIRST_PAUSE.saturating_mul(1 << file.attempts.min(16)).min(LONGEST_PAUSE);
         file.attempts += 1;
         file.phase = Phase::Pausing;
-        // Where clocks cannot be trusted, a file is certain when it has rested for so long in our sight.
+        // Where clocks cannot be trusted, a file is certain once it has been seen to rest for this long.
         file.certain |= now.duration_since(file.since) + pause >= CERTAIN_AGE;
         self.look_at(path, now + pause);
         Verdict::Retry(pause)
     }
 
-    /// From now on files have to rest for so long.
+    /// Sets how long files have to rest from now on.
     pub fn set_rest(&mut self, rest: Duration) {
         self.rest = rest;
     }
 
-    /// Whether [`Settle::take`] may have something.
+    /// Returns whether [`Settle::take`] may have a file.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// How many files are in which phase.
+    /// Counts the files in each phase.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for file in self.files.values() {
@@ -382,7 +383,7 @@ impl Settle {
         self.due.insert((at, path.to_owned()));
     }
 
-    /// Clears the queue of names that were left in it, before they are more than files: nothing may be taken for days.
+    /// Clears the queue of names left in it when they get too many: it may be days until the next file is taken.
     fn forget_left_names(&mut self) {
         if self.ready.len() > 2 * self.files.len() + 64 {
             let mut seen = HashSet::new();
@@ -409,7 +410,7 @@ impl File {
         Self { phase: Phase::Resting, stamp: None, since: now, certain: false, attempts: 0, due: None }
     }
 
-    /// Another content: what was known of the old one is no more.
+    /// Records the stamp; if it differs, what was known about the old content is dropped.
     fn renew(&mut self, stamp: Stamp, now: Instant) {
         if self.stamp != Some(stamp) {
             self.stamp = Some(stamp);

@@ -1,34 +1,34 @@
-//! What tells one state of a file's content from another.
+//! Tells one state of a file's content from another.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What tells one state of a file's content from another.
+/// The properties of a file that tell one state of its content from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Length in bytes.
     pub size: u64,
     /// Time of the last change of the content, in nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// The inode, or 0 where inodes do not last.
+    /// The inode number, or 0 where inode numbers do not last.
     pub inode: u64,
 }
 
 impl Stamp {
-    /// The stamp of a file whose file system keeps its inodes, or does not.
+    /// Returns the stamp of a file; `lasting_inodes` says whether its file system keeps inode numbers.
     pub fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
         let inode = if lasting_inodes { metadata.ino() } else { 0 };
         Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), inode }
     }
 
-    /// Whether the file at `path` is still in this state.
+    /// Returns whether the file at `path` is still in this state.
     pub fn is_still_of(&self, path: &Path) -> bool {
         fs::metadata(path).is_ok_and(|metadata| *self == Self::of(&metadata, self.inode != 0))
     }
 }
 
-/// The time of a file's last change in nanoseconds since 1970; what is out of range saturates.
+/// Returns a file's modification time in nanoseconds since 1970, saturated if out of range.
 pub(crate) fn mtime_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }

@@ -1,8 +1,8 @@
-//! Watches folders: the kernel's messages, listings and looks at single files go into a [`Settle`] machine.
+//! Watches folders: feeds a [`Settle`] machine with the kernel's messages, with listings, and with checks of single files.
 //!
-//! Messages are an accelerator and never the only way: everything is listed at the start, whenever messages were lost,
-//! when a folder comes back, when something is mounted or unmounted, and at an interval. On file systems that other machines write to there are listings alone.
-//! A folder is watched first and listed after, so that nothing can fall between.
+//! Messages make things faster, but are never relied on alone: everything is listed at the start, whenever messages were lost, when a
+//! folder comes back, when something is mounted or unmounted, and at an interval. File systems that other machines write to are only
+//! listed. A folder is watched first and listed afterwards, so that nothing is missed in between.
 
 mod root;
 
@@ -25,10 +25,11 @@ use super::settle::{Seen, Settle};
 use super::stamp::Stamp;
 use crate::paths::Shown;
 
-/// How often it is looked whether the watched folders themselves are there.
+/// How often to check whether the watched folders themselves exist.
 const CHECK: Duration = Duration::from_secs(1);
-/// What is done in one turn, so that messages never wait for a long listing.
+/// The most entries listed in one turn, so that messages never wait for a long listing.
 const ENTRIES_A_TURN: usize = 256;
+/// The most messages handled in one turn, unless messages were lost.
 const SIGNALS_A_TURN: usize = 1024;
 
 /// What is watched, and how.
@@ -38,13 +39,13 @@ pub struct Options {
     pub selection: Selection,
     /// Folders that are never entered: those that histeqd writes to.
     pub excluded: Vec<PathBuf>,
-    /// How often everything is listed although messages come.
+    /// How often everything is listed even though messages arrive.
     pub rescan: Duration,
-    /// List at this interval and do without messages.
+    /// If set, everything is listed at this interval instead, without any messages.
     pub poll: Option<Duration>,
 }
 
-/// A listing of a folder and all below.
+/// A recursive listing of a folder.
 #[derive(Debug)]
 struct Walk {
     root: usize,
@@ -55,20 +56,20 @@ struct Walk {
 /// A sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// As it should be.
+    /// Something that is as it should be.
     Fine(String),
     /// Something that the user may want to change.
     Trouble(String),
 }
 
-/// Whether a file in a certain state needs no more attention, by its path, its path below the watched folder, and its stamp.
+/// Says whether a file in a certain state needs no more attention, given its path, its path below the watched folder, and its stamp.
 pub type Known<'a> = &'a mut dyn FnMut(&Path, &Path, Stamp) -> bool;
 
-/// Inputs that are about to be removed have their name behind this one, for an instant, or until the next start if the
-/// process is killed in it.
+/// The prefix that an input's name gets while it is being removed: for an instant, or until the next start if the process is killed in that
+/// instant.
 pub const REMOVING: &str = ".histeqd-done-";
 
-/// Watched folders.
+/// The watched folders.
 #[derive(Debug)]
 pub struct Watch {
     options: Options,
@@ -82,7 +83,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch `folders`, absolute paths; they need not exist yet.
+    /// Starts watching `folders`, which are absolute paths and need not exist yet.
     pub fn start(folders: Vec<PathBuf>, options: Options, now: Instant) -> Self {
         let mut notes = Vec::new();
         let notifier = if options.poll.is_some() { None } else { notifier(&mut notes) };
@@ -103,76 +104,76 @@ impl Watch {
         }
     }
 
-    /// Becomes readable when there is something to do before [`Watch::next_turn`].
+    /// Returns a receiver that becomes ready when there is something to do before [`Watch::next_turn`].
     pub fn signals(&self) -> Receiver<Signal> {
         self.notifier.as_ref().map_or_else(never, |notifier| notifier.signals().clone())
     }
 
-    /// When the next turn is needed at the latest.
+    /// Returns when the next turn is needed at the latest.
     pub fn next_turn(&self, now: Instant) -> Instant {
         if self.walks.is_empty() { self.next_check } else { now }
     }
 
-    /// What the user should know since this was last asked.
+    /// Returns what the user should know, since the last call.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Files named [`REMOVING`] since this was last asked.
+    /// Returns the files found with the prefix [`REMOVING`], since the last call.
     pub fn take_leftovers(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.leftovers)
     }
 
-    /// Goes on with other options. Whether there are messages at all stays as it was.
+    /// Continues with other options. Whether there are messages at all stays as it was.
     pub fn reconfigure(&mut self, options: Options, now: Instant) {
         self.options = options;
         self.list_all(now);
     }
 
-    /// The watched folders that are not there.
+    /// Returns the watched folders that do not exist.
     pub fn missing(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().filter(|root| root.identity.is_none()).map(|root| root.path.as_path())
     }
 
-    /// The watched folders that have nothing in them: it may be elsewhere, as long as nothing is mounted there.
+    /// Returns the watched folders that are empty, as a mount point is before the mount.
     pub fn empty(&self) -> impl Iterator<Item = &Path> {
         let is_empty = |path: &&Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         self.roots.iter().map(|root| root.path.as_path()).filter(is_empty)
     }
 
-    /// Whether no listing is under way.
+    /// Returns whether no listing is in progress or waiting.
     pub fn is_listed(&self) -> bool {
         self.walks.is_empty() && self.roots.iter().all(|root| !root.listing)
     }
 
-    /// Lists everything, soon.
+    /// Has everything listed soon.
     pub fn list_all(&mut self, now: Instant) {
         self.roots.iter_mut().for_each(|root| root.next_listing = now);
         self.next_check = now;
     }
 
-    /// The path of a file below the watched folder that it lies in.
+    /// Returns the path of a file below the watched folder that it lies in.
     pub fn below<'p>(&self, path: &'p Path) -> Option<&'p Path> {
         self.roots.iter().find_map(|root| path.strip_prefix(&root.path).ok())
     }
 
-    /// The watched folders that a path lies in.
+    /// Returns the watched folders that a path lies in.
     pub fn roots_of<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = &'p Path> {
         self.roots.iter().map(|root| root.path.as_path()).filter(move |root| path.starts_with(root))
     }
 
-    /// How a file is now; none if it is no file any more.
+    /// Returns the current state of a file; `None` if it is not a file any more.
     pub fn look(&self, path: &Path) -> Option<Seen> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let root = self.roots.iter().find(|root| path.starts_with(&root.path))?;
         Some(seen(&metadata, root))
     }
 
-    /// One piece of the work that there is: what `first` and other signals say, files that are due, and a part of a listing.
+    /// Does one piece of the pending work: handles `first` and other signals, looks at files that are due, and continues a listing.
     pub fn turn(&mut self, first: Option<Signal>, settle: &mut Settle, known: Known<'_>, now: Instant) {
         let lost = self.notifier.as_ref().is_some_and(Notifier::take_lost);
         let others = self.signals();
-        // Messages from before the loss may speak of writers whose close was lost.
+        // Messages from before the loss are all handled first: they may announce writers whose close was lost.
         let count = if lost { others.len() } else { others.len().min(SIGNALS_A_TURN) };
         for signal in first.into_iter().chain(others.try_iter().take(count)) {
             self.signal(signal, settle, now);
@@ -197,14 +198,14 @@ impl Watch {
         match signal {
             Signal::Gone(path) => self.gone(path, settle),
             Signal::Folder(path) => self.enter(path),
-            // One that is made is a link to one.
+            // If what was created is a folder, the name is a link to one.
             Signal::Moved { to: folder, .. } | Signal::Created(folder) if folder.is_dir() => {
                 settle.gone(&folder);
                 self.enter(folder);
             }
             Signal::Created(path) | Signal::Written(path) if self.takes(&path) => {
                 match fs::symlink_metadata(&path) {
-                    // Links are made without being opened.
+                    // Links are created without being opened, so no close follows.
                     Ok(metadata) if metadata.is_symlink() || metadata.nlink() > 1 => {
                         self.let_settle(&path, settle, now);
                     }
@@ -212,7 +213,7 @@ impl Watch {
                     _ => {}
                 }
             }
-            // Put back because it changed: somebody may have it open.
+            // Put back because it had changed: somebody may have it open.
             Signal::Moved { to, from: Some(from) } if is_leftover(&from) && self.takes(&to) => {
                 self.let_settle(&to, settle, now);
             }
@@ -226,14 +227,14 @@ impl Watch {
         }
     }
 
-    /// A file is there, and nobody said that it is whole.
+    /// Lets a file rest that exists, but that no message says is complete.
     fn let_settle(&self, path: &Path, settle: &mut Settle, now: Instant) {
         if let Some(seen) = self.look(path) {
             settle.listed(path, seen, now);
         }
     }
 
-    /// A path was left, and may stand for something else by now.
+    /// Handles a path that was removed or moved away, and may lead to something else by now.
     fn gone(&mut self, path: PathBuf, settle: &mut Settle) {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => self.enter(path),
@@ -241,7 +242,7 @@ impl Watch {
             Err(_) => {
                 settle.gone(&path);
                 settle.gone_below(&path);
-                // One that is made anew may have the number of the one that went, but has no watch.
+                // A new folder at this path may get the inode number of the old one, but has no watch.
                 for root in self.roots.iter_mut().filter(|root| root.path == path && root.identity.is_some())
                 {
                     root.identity = Some(NO_FOLDER);
@@ -250,8 +251,8 @@ impl Watch {
         }
     }
 
-    /// Whether a path in a watched folder is one to take. Messages come from all folders that were ever entered, whatever the
-    /// options are by then.
+    /// Returns whether a path in a watched folder is to be taken. The folders above it are checked too, because messages come from all
+    /// folders that were ever entered, whatever the options are by now.
     pub fn takes(&self, path: &Path) -> bool {
         self.takes_name(path) && path.parent().is_some_and(|folder| self.way_to(folder).is_some())
     }
@@ -260,7 +261,7 @@ impl Watch {
         self.below(path).is_some_and(|below| !hidden(path) && self.options.selection.takes_file(below))
     }
 
-    /// The watched folder from which a listing comes to this one.
+    /// Returns the index of the watched folder whose listing reaches `folder`.
     fn way_to(&self, folder: &Path) -> Option<usize> {
         self.roots.iter().position(|root| {
             let mut way = folder.ancestors().take_while(|above| above.starts_with(&root.path));
@@ -270,7 +271,8 @@ impl Watch {
 
     /// Lists a folder that appeared below a watched one.
     fn enter(&mut self, folder: PathBuf) {
-        // Watched folders below it lost their watches with the one that had its name, and no listing of another may come to them.
+        // Watched folders below it lost their watches together with the folder that had its path before, and the listing of another folder
+        // may not reach them.
         for number in 0..self.roots.len() {
             if self.roots[number].path.starts_with(&folder) && self.roots[number].path != folder {
                 self.list(number);
@@ -283,7 +285,7 @@ impl Watch {
         self.queue(root, folder);
     }
 
-    /// Has a folder listed after those that wait, unless the listing of one of them will come to it anyway.
+    /// Has a folder listed after those that wait, unless one of their listings will reach it anyway.
     fn queue(&mut self, root: usize, folder: PathBuf) {
         if self.roots[root].awaits(&folder) {
             return;
@@ -295,11 +297,11 @@ impl Watch {
     fn has_other_mounts(&mut self) -> bool {
         let Some(notifier) = &self.notifier else { return false };
         let folders = self.roots.iter().map(|root| root.path.as_path());
-        // Either can be told first.
+        // Both are asked, and so reset: either may be reported first.
         self.mounts.changed(folders) | notifier.take_unmounted()
     }
 
-    /// Looks whether the watched folders are there, and which are to be listed.
+    /// Checks whether the watched folders exist, and which of them are to be listed.
     fn check(&mut self, settle: &mut Settle, now: Instant) {
         if self.has_other_mounts() {
             self.notes
@@ -345,7 +347,7 @@ impl Watch {
         }
     }
 
-    /// Goes on with the first listing.
+    /// Continues the first listing.
     fn walk(&mut self, settle: &mut Settle, known: Known<'_>, now: Instant) {
         let Some(mut walk) = self.walks.pop_front() else { return };
         let follow = self.options.selection.follow_links;
@@ -355,7 +357,7 @@ impl Watch {
         });
         for _ in 0..ENTRIES_A_TURN {
             match entries.next() {
-                // A watched folder can itself be a link, and is one to walkdir.
+                // A watched folder may itself be a link, and walkdir then reports it as one.
                 Some(Ok(entry)) if entry.file_type().is_dir() || entry.depth() == 0 => {
                     if self.enters(entry.path(), &self.roots[walk.root].path) {
                         self.watch(entry.path(), walk.root, now);
@@ -405,7 +407,7 @@ impl Watch {
         }
     }
 
-    /// Whether a listing that comes to a folder, a watched one or one below it, goes into it.
+    /// Returns whether a listing enters a folder: the watched folder `root` itself, or one below it.
     fn enters(&self, folder: &Path, root: &Path) -> bool {
         let Ok(below) = folder.strip_prefix(root) else { return false };
         if below.as_os_str().is_empty() {
@@ -422,14 +424,14 @@ impl Watch {
     fn watch(&mut self, folder: &Path, root: usize, now: Instant) {
         let Some(notifier) = self.notifier.as_ref().filter(|_| !self.roots[root].polled) else { return };
         match notifier.watch(folder) {
-            // Its listing says what cannot be read.
+            // The listing reports what cannot be read.
             Ok(()) | Err(NotWatched::Gone | NotWatched::Denied) => {}
             Err(why) => self.not_watched(folder, root, &why, now),
         }
     }
 
     fn not_watched(&mut self, folder: &Path, root: usize, why: &NotWatched, now: Instant) {
-        // The limit is one for all folders, and said once.
+        // There is one limit for all folders, so it is reported once.
         let is_known = self.roots.iter().any(Root::is_short_of_watches);
         let root = &mut self.roots[root];
         let is_news = if matches!(why, NotWatched::Limit) {
@@ -446,7 +448,7 @@ impl Watch {
     }
 
     fn not_listed(&mut self, error: &walkdir::Error, walk: &Walk) {
-        // Links that lead back have no such error.
+        // Link loops have no I/O error.
         let Some(why) = error.io_error().filter(|why| why.kind() != ErrorKind::NotFound) else { return };
         let path = error.path().unwrap_or(&walk.folder);
         if self.roots[walk.root].met_closed(path) {
@@ -468,7 +470,7 @@ fn seen(metadata: &Metadata, root: &Root) -> Seen {
     Seen { stamp, age }
 }
 
-/// Whether a link leads to a folder that it lies in, as a walk that starts below that cannot know.
+/// Returns whether a link leads to a folder that contains it, which a walk that starts below that folder cannot know.
 fn leads_back(link: &Path, root: &Path) -> bool {
     let mut above = link.ancestors().skip(1).take_while(|above| above.starts_with(root));
     above.any(|above| same_folder(above, link))
@@ -483,7 +485,7 @@ fn is_leftover(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(REMOVING.as_bytes()))
 }
 
-/// Hidden are the names with a leading dot, and so is everything of histeqd's own.
+/// Returns whether a name has a leading dot, as everything of histeqd's own has.
 fn hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }

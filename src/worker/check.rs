@@ -1,7 +1,7 @@
-//! What a worker shows before the first picture of a kind: that its device leaves the CPU's bytes.
+//! The self-test of a worker before its first picture of each kind: the device must produce the same bytes as the CPU.
 //!
-//! A driver's compiler, memory that went bad or a kernel launched in a wrong shape make pixels that look like pixels; nothing later
-//! would notice. Only the kinds that come are looked at: a driver may need a second to compile the kernels of one.
+//! A bug in the driver's compiler, failing memory, or a kernel launched in the wrong shape produces plausible pixels; nothing later would
+//! notice. Only the kinds that occur are tested, because a driver may need a second to compile the kernels of one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::equalize::Order;
 use crate::picture::Layout;
 use crate::slot::Memory;
 
-/// Odd, so that the kernels' ends are reached too.
+/// The size of the small test picture: odd, so that the kernels' handling of remainders is tested too.
 const SIZE: (u32, u32) = (331, 177);
 
 /// The kinds of work that a worker's lanes have been seen to do right.
@@ -18,20 +18,20 @@ const SIZE: (u32, u32) = (331, 177);
 pub(super) struct Checked(Mutex<Vec<(Layout, Order)>>);
 
 impl Checked {
-    /// Carries out the order on a small picture of the layout's kind, and on one that is large enough for the same kernels, on the lane
-    /// and on the CPU, unless a lane of this worker did so before.
+    /// Carries out the order both on the lane and on the CPU, on a small picture of the layout's kind and on one large enough for the
+    /// layout's kernels, and compares the results. Kinds that a lane of this worker has passed before are skipped.
     ///
     /// # Errors
-    /// When the device fails, the bytes differ, or even a small picture is declined.
+    /// If the device fails, the bytes differ, or a test picture is declined.
     pub(super) fn check(&self, lane: &mut dyn Lane, layout: &Layout, order: &Order) -> Result<(), Trouble> {
         let mut checked = self.lock();
-        // A large picture may go in pieces, which go through the kernels of small ones.
+        // A large picture may be processed in chunks, which go through the kernels for small ones.
         for small in [Layout { width: SIZE.0, height: SIZE.1, ..*layout }, alike(layout)] {
             if checked.contains(&(small, *order)) {
                 continue;
             }
             let (mut expected, mut found) = (noise(&small, order)?, noise(&small, order)?);
-            // What it declines would be no short work for the CPU.
+            // The lane goes first: what it declines would be long work for the CPU.
             lane.carry_out(found.bytes_mut(), &small, order)?;
             CpuLane::default().carry_out(expected.bytes_mut(), &small, order)?;
             if found.bytes() != expected.bytes() {
@@ -42,7 +42,7 @@ impl Checked {
         Ok(())
     }
 
-    /// Whether that has been done.
+    /// Whether pictures of this kind have passed the check.
     pub(super) fn has(&self, layout: &Layout, order: &Order) -> bool {
         self.lock().contains(&(alike(layout), *order))
     }
@@ -52,7 +52,7 @@ impl Checked {
     }
 }
 
-/// What is said of a device that is not to be trusted.
+/// Returns the error for a device whose results cannot be trusted.
 pub(super) fn wrong() -> EngineError {
     EngineError(
         "it does not compute what the CPU does: the GPU's memory, its driver or histeqd is at fault; please report it"
@@ -60,13 +60,13 @@ pub(super) fn wrong() -> EngineError {
     )
 }
 
-/// The smallest layout, but for [`SIZE`], whose pictures go through the same kernels.
+/// Returns the smallest layout, but no smaller than [`SIZE`], whose pictures go through the same kernels.
 fn alike(layout: &Layout) -> Layout {
     let height = kernels::fewest_alike(layout).div_ceil(SIZE.0.into()) as u32;
     Layout { width: SIZE.0, height: height.max(SIZE.1), ..*layout }
 }
 
-/// A slot of noise in which many bytes are 0, and so many pixels transparent.
+/// Makes a slot of noise in which a third of the bytes are 0, and thus many pixels transparent.
 fn noise(layout: &Layout, order: &Order) -> Result<Memory, EngineError> {
     let bytes = order.slot_bytes(layout) as usize;
     let mut slot = Memory::private(bytes).map_err(|error| EngineError(format!("no memory: {error}")))?;
@@ -91,7 +91,7 @@ mod tests {
         Layout { width: 4000, height: 3000, pixel, depth }
     }
 
-    /// A lane that counts its pictures, and is wrong in the last byte of a slot for one kind of pixel.
+    /// A lane that counts its pictures and corrupts the last value in the slot for one pixel format.
     #[derive(Default)]
     struct Wrong {
         lane: CpuLane,
@@ -130,7 +130,7 @@ mod tests {
                 }
             }
         }
-        // Gray with alpha of 16 bits has kernels for small and for large pictures.
+        // 16-bit gray with alpha has separate kernels for small and large pictures.
         assert_eq!(lane.pictures, 6);
     }
 
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// A lane for which everything is too large.
+    /// A lane for which every picture is too large.
     struct Full;
 
     impl Lane for Full {

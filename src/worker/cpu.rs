@@ -1,4 +1,4 @@
-//! The CPU as what a worker computes with, and as the lanes of the process itself.
+//! The CPU as a worker's backend, and as the lanes of the main process itself.
 
 use super::{Engine, EngineError, JpegLane, Lane, Recoded, Recoding, Trouble};
 use crate::device::GpuInfo;
@@ -7,7 +7,7 @@ use crate::equalize::{Operation, Scratch, equalize};
 use crate::picture::Layout;
 use crate::slot::Memory;
 
-/// The CPU as an engine.
+/// The CPU as a worker's backend.
 pub(super) struct CpuEngine;
 
 impl Engine for CpuEngine {
@@ -30,7 +30,7 @@ impl Engine for CpuEngine {
     }
 }
 
-/// A lane on the CPU for JPEGs, which has no decoder: it declines them all.
+/// A JPEG lane on the CPU, which has no decoder: it declines every picture.
 struct DecliningLane;
 
 impl JpegLane for DecliningLane {
@@ -41,7 +41,7 @@ impl JpegLane for DecliningLane {
     }
 }
 
-/// A lane on the CPU. It never fails, and declines nothing.
+/// A lane on the CPU. It never fails and declines nothing.
 #[derive(Default)]
 pub(crate) struct CpuLane(Scratch);
 

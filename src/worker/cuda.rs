@@ -1,6 +1,8 @@
-//! The CUDA driver, as little of it as the worker needs: contexts, streams, events, memory, modules. Each thing frees itself.
+//! As much of the CUDA driver as the worker needs: contexts, streams, events, memory, modules. Streams, events and memory free themselves;
+//! contexts and modules stay until the process ends.
 //!
-//! Copies and launches are asynchronous, so they are `unsafe`: who starts one keeps what it touches until it has waited.
+//! Copies and launches are asynchronous and therefore `unsafe`: whoever starts one must keep the memory it touches valid and otherwise
+//! unused until it has waited for it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_uint, c_void};
@@ -12,13 +14,13 @@ use cudarc::driver::sys::{
     CUfunction_attribute as FunctionAttribute, CUresult,
 };
 
-/// A call of the driver that failed.
+/// A failed driver call.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("CUDA: {} ({})", name(self.0), text(self.0))]
 pub(crate) struct CudaError(DriverError);
 
 impl CudaError {
-    /// Whether only memory was lacking; the device is then as good as before.
+    /// Whether the device has only run out of memory, and is still usable.
     pub(crate) fn is_out_of_memory(self) -> bool {
         self.0.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY
     }
@@ -40,17 +42,17 @@ fn text(error: DriverError) -> String {
 
 pub(crate) type Result<T> = std::result::Result<T, CudaError>;
 
-/// Address in a device's memory.
+/// An address in device memory.
 pub(crate) type Address = CUdeviceptr;
 
-/// Loads the driver's library.
+/// Loads the driver library and initializes it.
 ///
 /// # Errors
-/// Why there is no CUDA here, for the user.
+/// Why CUDA cannot be used, as a text for the user.
 pub(crate) fn load() -> std::result::Result<(), String> {
-    // Without the library every call below panics, even printing an error; an old one may lack a function, which panics too.
+    // Without the library, every call below panics, even printing an error; an old library may lack a function, which panics too.
     let loaded = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: loads the driver's library as any CUDA program does; its initializers are safe to run at any time.
+        // SAFETY: loads the driver library as any CUDA program does; its initializers are safe to run at any time.
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no NVIDIA driver (libcuda.so.1 was not found)".to_owned());
         }
@@ -62,10 +64,10 @@ pub(crate) fn load() -> std::result::Result<(), String> {
     loaded.unwrap_or_else(|_| Err("the NVIDIA driver is too old: it lacks functions of CUDA 11.4".to_owned()))
 }
 
-/// The CUDA version that the driver offers, as it counts.
+/// Returns the CUDA version that the driver supports, in CUDA's encoding: 12040 is 12.4.
 pub(crate) fn driver_version() -> Result<u32> {
     let mut version = 0;
-    // SAFETY: writes one integer to the place given.
+    // SAFETY: writes one integer to the given place.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }.result()?;
     Ok(version as u32)
 }
@@ -87,7 +89,7 @@ impl Device {
         Ok(result::device::get_name(self.0)?)
     }
 
-    /// `GPU-` and the UUID, as nvidia-smi prints it.
+    /// Returns `GPU-` and the UUID, as nvidia-smi prints it.
     pub(crate) fn uuid(self) -> Result<String> {
         let bytes = result::device::get_uuid(self.0)?.bytes;
         let mut text = "GPU".to_owned();
@@ -98,16 +100,16 @@ impl Device {
         Ok(text)
     }
 
-    /// Bytes of its memory.
+    /// Returns the size of its memory in bytes.
     pub(crate) fn memory(self) -> Result<u64> {
         // SAFETY: the handle came from the driver.
         Ok(unsafe { result::device::total_mem(self.0) }? as u64)
     }
 
-    /// Its name on the PCI bus, as in /sys/bus/pci/devices.
+    /// Returns its name on the PCI bus, as in /sys/bus/pci/devices.
     pub(crate) fn pci_bus_id(self) -> Result<String> {
         let mut buffer = [0_u8; 32];
-        // SAFETY: the driver writes at most the length given, its closing zero included.
+        // SAFETY: the driver writes at most the given length, including the terminating NUL.
         unsafe { sys::cuDeviceGetPCIBusId(buffer.as_mut_ptr().cast(), buffer.len() as i32, self.0) }
             .result()?;
         let id = CStr::from_bytes_until_nul(&buffer).map_or_else(|_| "".into(), CStr::to_string_lossy);
@@ -119,7 +121,7 @@ impl Device {
         Ok(unsafe { result::device::get_attribute(self.0, attribute) }? as u32)
     }
 
-    /// Compute capability, major and minor.
+    /// Returns the compute capability, major and minor.
     pub(crate) fn compute_capability(self) -> Result<(u32, u32)> {
         let major = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         Ok((major, self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?))
@@ -129,7 +131,7 @@ impl Device {
         self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
     }
 
-    /// Shared memory that a block can have at most.
+    /// Returns the most shared memory that a block can have, in bytes.
     pub(crate) fn shared_memory(self) -> Result<u32> {
         let usual = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
         Ok(self
@@ -138,7 +140,7 @@ impl Device {
     }
 }
 
-/// A device's primary context. It lives as long as the process.
+/// A device's primary context. It is never released.
 pub(crate) struct Context(sys::CUcontext);
 
 // SAFETY: the driver's contexts may be used from any thread.
@@ -148,29 +150,29 @@ unsafe impl Sync for Context {}
 
 impl Context {
     pub(crate) fn new(device: Device) -> Result<Self> {
-        // SAFETY: the handle came from the driver; the context is never released, so it outlives all that is made in it.
+        // SAFETY: the handle came from the driver; the context is never released, so it outlives everything created in it.
         let context = Self(unsafe { result::primary_ctx::retain(device.0) }?);
         context.bind()?;
         Ok(context)
     }
 
-    /// Makes it this thread's.
+    /// Makes it the current context of this thread.
     pub(crate) fn bind(&self) -> Result<()> {
         // SAFETY: the context is never released.
         Ok(unsafe { result::ctx::set_current(self.0) }?)
     }
 }
 
-/// Bytes of the current context's memory that are free.
+/// Returns the free memory of the current context's device, in bytes.
 pub(crate) fn free_memory() -> Result<u64> {
     Ok(result::mem_get_info()?.0 as u64)
 }
 
-/// Makes host memory ready for copies at the bus's full speed. `false` where the system does not allow it: then copies are
-/// slower, and right all the same.
+/// Pins host memory, so that copies run at the bus's full speed. Where the system does not allow that, the memory is left as it is: copies
+/// are then slower, but just as correct.
 ///
 /// # Safety
-/// The memory stays mapped until [`unpin`].
+/// The memory must stay mapped until [`unpin`].
 pub(crate) unsafe fn pin(memory: &mut [u8]) -> Result<()> {
     // SAFETY: the slice is mapped memory, and the caller keeps it so.
     let pinned = unsafe {
@@ -187,11 +189,11 @@ pub(crate) unsafe fn pin(memory: &mut [u8]) -> Result<()> {
 
 /// Undoes [`pin`]; memory that was never pinned is left alone.
 pub(crate) fn unpin(memory: &mut [u8]) {
-    // SAFETY: the driver knows what is registered, and refuses what is not; that is no harm.
+    // SAFETY: the driver knows what is registered and refuses anything else, which does no harm.
     let _ = unsafe { sys::cuMemHostUnregister(memory.as_mut_ptr().cast()) };
 }
 
-/// Device memory.
+/// Device memory, freed on drop.
 #[derive(Default)]
 pub(crate) struct Buffer {
     address: Address,
@@ -199,7 +201,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// New memory of undefined content.
+    /// Allocates memory of undefined content.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         // SAFETY: a plain allocation in the current context.
         let address = unsafe { result::malloc_sync(bytes as usize) }?;
@@ -218,7 +220,8 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: allocated by `new`, freed once; the driver waits for what still uses it. An error here is an earlier one's.
+            // SAFETY: allocated by `new`, freed once; the driver waits for whatever still uses it. An error here stems from an earlier
+            // operation.
             let _ = unsafe { result::free_sync(self.address) };
         }
     }
@@ -232,47 +235,47 @@ impl Stream {
         Ok(Self(result::stream::create(StreamKind::NonBlocking)?))
     }
 
-    /// Lets what follows in this stream wait for the event's last record.
+    /// Makes everything enqueued after this call wait for the event's last record.
     pub(crate) fn wait(&self, event: &Event) -> Result<()> {
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-        // SAFETY: both live, in one context.
+        // SAFETY: both are alive and belong to the same context.
         Ok(unsafe { result::stream::wait_event(self.0, event.0, flags) }?)
     }
 
     /// # Safety
-    /// `from` stays and is not written, and the device's bytes are nobody else's, until the copy is done.
+    /// `from` must stay valid and unwritten, and the device memory otherwise unused, until the copy is done.
     pub(crate) unsafe fn upload(&self, from: &[u8], to: Address) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { result::memcpy_htod_async(to, from, self.0) }?)
     }
 
     /// # Safety
-    /// `to` stays and is not touched, and the device's bytes are not written, until the copy is done.
+    /// `to` must stay valid and untouched, and the device memory unwritten, until the copy is done.
     pub(crate) unsafe fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { result::memcpy_dtoh_async(to, from, self.0) }?)
     }
 
     /// # Safety
-    /// The bytes are device memory that nobody else uses until this is done.
+    /// The bytes must be device memory that nothing else uses until this is done.
     pub(crate) unsafe fn zero(&self, at: Address, bytes: u64) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { result::memset_d8_async(at, 0, bytes as usize, self.0) }?)
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: created by `new`, destroyed once; the driver lets its work end.
+        // SAFETY: created by `new`, destroyed once; the driver lets enqueued work finish.
         let _ = unsafe { result::stream::destroy(self.0) };
     }
 }
 
-/// A point in a stream.
+/// A point in a stream's work.
 pub(crate) struct Event(sys::CUevent);
 
 impl Event {
-    /// Waiting for it sleeps instead of spinning.
+    /// Creates an event; waiting for it sleeps instead of spinning.
     pub(crate) fn new() -> Result<Self> {
         let flags =
             EventFlags::CU_EVENT_BLOCKING_SYNC as c_uint | EventFlags::CU_EVENT_DISABLE_TIMING as c_uint;
@@ -282,15 +285,15 @@ impl Event {
         Ok(Self(event))
     }
 
-    /// Puts it behind all that is in the stream now.
+    /// Records it behind everything that is in the stream at this point.
     pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: both live, in one context.
+        // SAFETY: both are alive and belong to the same context.
         Ok(unsafe { result::event::record(self.0, stream.0) }?)
     }
 
-    /// Returns when its last record is reached.
+    /// Waits until its last record is reached.
     pub(crate) fn wait(&self) -> Result<()> {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         Ok(unsafe { result::event::synchronize(self.0) }?)
     }
 }
@@ -302,7 +305,7 @@ impl Drop for Event {
     }
 }
 
-/// Loaded code. It stays until the process ends.
+/// Loaded code. It is never unloaded.
 #[derive(Clone, Copy)]
 pub(crate) struct Module(pub(crate) sys::CUmodule);
 
@@ -312,14 +315,14 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Has the driver compile PTX, or take what it compiled before from its cache.
+    /// Has the driver compile PTX, or take the result of an earlier compilation from its cache.
     pub(crate) fn from_ptx(ptx: &str) -> Result<Self> {
         let ptx = CString::new(ptx).expect("PTX is text without zeros");
-        // SAFETY: a closed string, which the driver reads only now.
+        // SAFETY: a NUL-terminated string, which the driver reads only during the call.
         Ok(Self(unsafe { result::module::load_data(ptx.as_ptr().cast()) }?))
     }
 
-    /// One of its kernels, with leave to take `shared` bytes of dynamic shared memory.
+    /// Looks up one of its kernels and allows it `shared` bytes of dynamic shared memory.
     pub(crate) fn function(self, name: &str, shared: u32) -> Result<Function> {
         let name = CString::new(name).expect("names of kernels have no zeros");
         // SAFETY: modules are never unloaded.
@@ -342,7 +345,7 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
-/// The shape of a launch.
+/// The dimensions of a launch.
 #[derive(Clone, Copy)]
 pub(crate) struct Launch {
     /// Blocks along x, y, z.
@@ -355,8 +358,8 @@ pub(crate) struct Launch {
 
 impl Function {
     /// # Safety
-    /// `arguments` point to values of the kernel's own parameter types, all of them; and what they point to on the device is
-    /// the kernel's to use until it is done.
+    /// `arguments` must point to one value for each of the kernel's parameters, of exactly its type; the device memory that these values
+    /// point to must be the kernel's alone until it is done.
     pub(crate) unsafe fn launch(
         self,
         stream: &Stream,
@@ -364,7 +367,7 @@ impl Function {
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let Launch { grid, block, shared } = launch;
-        // SAFETY: the caller's promise; functions and streams in use are never destroyed.
+        // SAFETY: guaranteed by the caller; functions and streams in use are never destroyed.
         Ok(unsafe { result::launch_kernel(self.0, grid, block, shared, stream.0, arguments) }?)
     }
 }

@@ -1,14 +1,14 @@
-//! What nvJPEG keeps of one JPEG: its header and its encoder; and where its planes lie.
+//! nvJPEG's state for one JPEG: its parsed header and its encoder; and the layout of its planes in device memory.
 
 use super::Trouble;
 use super::cuda::{Address, Stream};
 use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
 use crate::codec::CompressedJpeg;
 
-/// Planes begin at a multiple of so many bytes.
+/// The alignment of planes in device memory, in bytes.
 const ALIGNMENT: u64 = 256;
 
-/// What each JPEG that a lane has at a time needs for itself.
+/// What a lane needs for each JPEG that it works on at a time.
 pub(super) struct Desk<'e> {
     pub(super) header: Header<'e>,
     pub(super) encoder: Encoder<'e>,
@@ -25,8 +25,8 @@ impl<'e> Desk<'e> {
         Ok(Self { header: Header::new(jpeg)?, encoder: Encoder::new(jpeg, stream)? })
     }
 
-    /// Reads the header of a file; lays out its planes from address `start` on, and returns where they end. Sides of chroma planes are
-    /// padded to multiples of `padding` samples; luma's are not.
+    /// Parses the header of a file and lays out its planes from address `start` on; returns them and where they end. The sides of chroma
+    /// planes are padded to multiples of `padding` samples; those of luma are not.
     pub(super) fn open(
         &mut self,
         file: Option<&[u8]>,

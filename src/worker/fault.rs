@@ -1,14 +1,14 @@
-//! Failures on request, so that tests can show what becomes of the pictures.
+//! Failures on request, so that tests can show what happens to the pictures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{EngineError, Trouble};
 use crate::codec::CompressedJpeg;
 
-/// A failure that a test asks for: `exit@5`, `hang@5`, `fail@5` or `trap@5`, at the fifth picture of the device's first worker; with `*`
-/// at its end, of every worker. `refuse@5` is `exit@5`, and the workers after it say at their start that they cannot work.
-/// `decline@5` declines the fifth and all that follow. `echo@5`, `garble@5` and `overlong@5` are what it says from its fifth picture on
-/// that it encoded.
+/// A failure that a test asks for, as `KIND@PICTURE`. `exit@5`, `hang@5`, `fail@5` and `trap@5` strike at the fifth picture of the device's
+/// first worker; with `*` appended, of every worker. `refuse@5` is `exit@5`, after which all later workers refuse to work when they start.
+/// `decline@5` declines the fifth picture and all that follow. With `echo@5`, `garble@5` and `overlong@5`, the worker misreports what it
+/// encoded from the fifth picture on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     kind: FaultKind,
@@ -18,23 +18,23 @@ pub struct Fault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FaultKind {
-    /// The process ends without a word.
+    /// The process ends without a message.
     Exit,
-    /// A lane never comes back.
+    /// The lane never returns.
     Hang,
     /// The engine reports an error.
     Fail,
-    /// The process ends without a word, and its successors do not begin.
+    /// The process ends without a message, and its successors refuse to start.
     Refuse,
-    /// A kernel traps, and with it everything that the process has on the GPU.
+    /// A kernel traps, which takes down everything that the process has on the GPU.
     Trap,
     /// This picture and all that follow are declined.
     Decline,
-    /// What is said to be encoded is the JPEG as it came.
+    /// The original JPEG is passed off as the encoded one.
     Echo,
-    /// It is as long, and no JPEG.
+    /// Bytes that are no JPEG, as many as the original has, are passed off as the encoded one.
     Garble,
-    /// It is longer than the slot.
+    /// The reported length is longer than the slot.
     Overlong,
 }
 
@@ -62,28 +62,28 @@ impl std::str::FromStr for Fault {
 }
 
 impl Fault {
-    /// Whether the worker fails only in what it says.
+    /// Whether the worker does not fail, but reports a false result.
     fn is_pretence(self) -> bool {
         matches!(self.kind, FaultKind::Echo | FaultKind::Garble | FaultKind::Overlong)
     }
 
-    /// The fault that the environment asks for in this life of the worker.
+    /// Reads the fault that the environment variable `HISTEQD_FAULT` requests for this life of the worker.
     ///
     /// # Errors
-    /// When the variable's text is no fault.
+    /// If the variable's text is not a fault.
     pub fn from_environment(life: u32) -> Result<Option<Self>, String> {
         let Ok(text) = std::env::var("HISTEQD_FAULT") else { return Ok(None) };
         let fault: Self = text.parse()?;
         Ok(Some(fault).filter(|fault| fault.every_life || life == 0 || fault.kind == FaultKind::Refuse))
     }
 
-    /// Whether a worker in this life is to say that it cannot work.
+    /// Whether a worker in this life refuses to work.
     pub fn refuses(self, life: u32) -> bool {
         self.kind == FaultKind::Refuse && life > 0
     }
 }
 
-/// Counts a worker's pictures up to the failure.
+/// A worker's count of pictures, and the failure it leads up to.
 pub(super) struct Faults {
     fault: Option<Fault>,
     pictures: AtomicU64,
@@ -94,7 +94,7 @@ impl Faults {
         Self { fault, pictures: AtomicU64::new(0) }
     }
 
-    /// Does what the test asked for, if this is the picture; half of it is overwritten first, as a real failure may.
+    /// Carries out the fault if this is the picture it is meant for, after overwriting half of the bytes, as a real failure may.
     pub(super) fn strike(
         &self,
         bytes: &mut [u8],
@@ -121,8 +121,7 @@ impl Faults {
         }
     }
 
-    /// Puts in place of planes, of which there are so many bytes, what is said to be encoded, if the test asked for that; returns the
-    /// length that is told.
+    /// If the test asks for it, puts a false result in place of the planes, which take `planes` bytes; returns the length to report.
     pub(super) fn pretend(&self, slot: &mut [u8], planes: u64, jpeg: &CompressedJpeg) -> Option<u64> {
         let fault = self.fault.filter(|fault| self.pictures.load(Ordering::Relaxed) >= fault.picture)?;
         let (start, length) = (planes as usize, jpeg.bytes as usize);

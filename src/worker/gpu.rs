@@ -1,4 +1,4 @@
-//! A GPU as the worker's engine, and which GPUs there are.
+//! A GPU as a worker's backend, and the list of the GPUs there are.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -14,13 +14,13 @@ use super::{Engine, EngineError, JpegLane, Lane, Trouble};
 use crate::device::{GpuInfo, GpuList};
 use crate::slot::Memory;
 
-/// The oldest GPUs that the kernels are made for.
+/// The lowest compute capability that the kernels are built for, major and minor.
 const OLDEST: (u32, u32) = (3, 7);
 
-/// Lanes that a GPU's memory is shared out for.
+/// The number of lanes that a GPU's free memory is divided among.
 const MOST_LANES: u64 = 4;
 
-/// The GPUs that CUDA shows to this process, or why there are none.
+/// Lists the GPUs that CUDA shows to this process, or says why there are none.
 pub(super) fn list() -> GpuList {
     cuda::load()?;
     let text = |error: CudaError| error.to_string();
@@ -51,7 +51,7 @@ fn describe(device: Device, ordinal: u32) -> cuda::Result<GpuInfo> {
     })
 }
 
-/// Generation and lanes of the link to a device on the PCI bus.
+/// Reads the generation and width of the PCIe link to a device.
 fn pcie_link(bus_id: &str) -> Option<(u32, u32)> {
     let folder = Path::new("/sys/bus/pci/devices").join(bus_id);
     let read = |name| fs::read_to_string(folder.join(name)).ok();
@@ -68,7 +68,7 @@ fn pcie_link(bus_id: &str) -> Option<(u32, u32)> {
     Some((generation, read("current_link_width")?.trim().parse().ok()?))
 }
 
-/// Version of the loaded kernel driver.
+/// Reads the version of the loaded kernel driver.
 fn kernel_driver() -> Option<String> {
     let version = fs::read_to_string("/sys/module/nvidia/version").ok()?;
     Some(version.trim().to_owned())
@@ -80,16 +80,17 @@ pub(super) struct GpuEngine {
     pub(super) kernels: Kernels,
     /// Bytes of device memory that one lane may take.
     pub(super) lane_memory: u64,
-    /// Started when it is wanted.
+    /// Started on first use.
     nvjpeg: OnceLock<Result<NvJpeg, String>>,
     info: GpuInfo,
 }
 
 impl GpuEngine {
-    /// Opens the GPU at this place in CUDA's order, to take no more than so many bytes of its memory for a lane.
+    /// Opens the GPU with this index in CUDA's order. A lane takes at most `lane_memory` bytes of its memory, and by default an equal
+    /// share.
     ///
     /// # Errors
-    /// When there is none, or it cannot be used.
+    /// If there is no such GPU, or it cannot be used.
     pub(super) fn open(ordinal: u32, lane_memory: Option<u64>) -> Result<Self, EngineError> {
         cuda::load().map_err(EngineError)?;
         let device = Device::get(ordinal)?;
@@ -103,7 +104,7 @@ impl GpuEngine {
         Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, nvjpeg: OnceLock::new(), info })
     }
 
-    /// nvJPEG, started in the current context, which is this one's; or why there is none.
+    /// Returns nvJPEG, started in the current context, which must be this engine's; or why it is unavailable.
     pub(super) fn nvjpeg(&self) -> Result<&NvJpeg, String> {
         let nvjpeg = self.nvjpeg.get_or_init(|| NvJpeg::open(self.info.driver_cuda));
         nvjpeg.as_ref().map_err(String::clone)

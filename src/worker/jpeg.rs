@@ -1,4 +1,4 @@
-//! The threads of a worker that decodes, equalizes and encodes JPEGs.
+//! The lane threads of a worker that decodes, equalizes and encodes JPEGs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::codec::{CompressedJpeg, Sampling};
 use crate::equalize::{Operation, Order};
 use crate::slot::{Memory, SlotId};
 
-/// A JPEG in the worker's hands.
+/// A JPEG that is lent to the worker.
 pub(super) struct LentJpeg {
     pub(super) slot: SlotId,
     pub(super) memory: Arc<Mutex<Memory>>,
@@ -27,7 +27,7 @@ impl LentJpeg {
     }
 }
 
-/// JPEGs that no lane has taken yet.
+/// The queue of JPEGs that no lane has taken yet.
 #[derive(Default)]
 pub(super) struct Waiting {
     jpegs: Mutex<VecDeque<LentJpeg>>,
@@ -40,7 +40,8 @@ impl Waiting {
         self.come.notify_one();
     }
 
-    /// Waits for pictures and takes a batch of them. `places`: what each place of the lane's last batches was sampled like.
+    /// Waits for pictures and takes a batch of them. `places`: for each place in this lane's batches, the chroma subsampling of the last
+    /// picture there.
     fn take(&self, places: &mut Vec<Sampling>) -> Vec<LentJpeg> {
         let jpegs = self.jpegs.lock().unwrap_or_else(PoisonError::into_inner);
         let jpegs = self.come.wait_while(jpegs, |jpegs| jpegs.is_empty());
@@ -48,9 +49,9 @@ impl Waiting {
     }
 }
 
-/// Takes as many as a batch has, each at a place that had one of the same sampling before, where there is one: for another sampling
-/// nvJPEG makes the buffers of that place anew, under a lock that all processes of the driver share. Measured, that is 2 to 5 ms a
-/// picture. The one that has waited longest is always among them. (A picture that is not decoded moves those behind it, which costs time
+/// Takes a batch, each picture at a place that last had one of the same chroma subsampling, if there is one: for a different subsampling
+/// nvJPEG reallocates the buffers of that place, under a lock that all processes of the driver share. Measured, that takes 2 to 5 ms per
+/// picture. The picture that has waited longest is always taken. (A picture that is not decoded shifts those behind it, which costs time
 /// and nothing else.)
 fn take_batch<T>(
     waiting: &mut VecDeque<T>,
@@ -81,7 +82,7 @@ pub(super) struct JpegWork<'w> {
     pub(super) waiting: &'w Waiting,
 }
 
-/// A lane: reports whether it could be made, and works until the process ends.
+/// Runs a lane: reports whether it could be created, then works until the process ends.
 pub(super) fn run_lane(work: &JpegWork<'_>, made: &Sender<Result<(), EngineError>>) {
     let (lane, report) = match work.engine.jpeg_lane() {
         Ok(lane) => (Some(lane), Ok(())),
@@ -95,7 +96,7 @@ pub(super) fn run_lane(work: &JpegWork<'_>, made: &Sender<Result<(), EngineError
 }
 
 impl JpegWork<'_> {
-    /// Takes pictures, as many as there are at a time, until the process ends.
+    /// Takes batches of whatever is waiting, until the process ends.
     fn run(&self, lane: &mut dyn JpegLane) -> ! {
         let mut places = Vec::with_capacity(JPEG_BATCH);
         loop {
@@ -112,7 +113,7 @@ impl JpegWork<'_> {
         }
     }
 
-    /// Checks the kernels, which this process has from the driver's compiler for itself.
+    /// Tests the kernels, which the driver compiles for each process separately.
     fn check(&self, lent: &LentJpeg) -> Result<(), Trouble> {
         let (luma, order) = (lent.jpeg.layout, Order::Equalize(lent.operation));
         if self.checked.has(&luma, &order) {
@@ -122,7 +123,7 @@ impl JpegWork<'_> {
     }
 
     fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, Trouble> {
-        // Each slot is lent once, so no two of them are the same.
+        // A slot is lent only once at a time, so no two of these locks are the same.
         let mut memories: Vec<_> = lent.iter().map(LentJpeg::lock).collect();
         let mut batch: Vec<Recoding<'_>> = memories
             .iter_mut()

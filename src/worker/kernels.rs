@@ -1,7 +1,7 @@
-//! The kernels: the PTX that is part of this program, and a typed launch for each kernel. See `kernels/`.
+//! The CUDA kernels: the PTX embedded in this program, and a typed launch for each kernel. For the sources see `kernels/`.
 #![allow(unsafe_code)]
 
-/// Pointers to a kernel's arguments.
+/// Makes an array of pointers to a kernel's arguments.
 macro_rules! arguments {
     ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<c_void>()),*] };
 }
@@ -19,22 +19,22 @@ pub(crate) use jpeg_scan::{Scan, ScanMemory, Verdict};
 use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};
 use crate::picture::{Depth, Layout, Pixel};
 
-/// Bytes of dynamic shared memory that every kernel has without asking: 48 KiB less what the hungriest takes by itself.
+/// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the most that a kernel takes statically.
 const USUAL_SHARED: u32 = 24 << 10;
 
-/// 65536 LUT entries of 16 bits, or as many counters.
+/// The size of 65536 16-bit LUT entries or counters, in bytes.
 const LEVELS16_BYTES: u32 = 128 << 10;
 
-/// Pixels for each block that holds such a table: enough to be worth filling it.
+/// Pixels per block that holds such a table: enough to make filling it worthwhile.
 const PIXELS_A_TABLE: u64 = 5 << 16;
 
-/// Pixels from which on a gray plane is large: its tiles, handed out one by one, are then enough to keep the GPU busy to the end.
+/// The fewest pixels of a large gray plane: its tiles, handed out one by one, are then enough to keep the GPU busy to the end.
 const LARGE_PLANE: u64 = 24_000_000;
 
-/// Pixels beyond which a LUT of depth 16 is taken into shared memory.
+/// The number of pixels above which a 16-bit LUT is copied into shared memory.
 const SHARED_LUT: u64 = 4 * PIXELS_A_TABLE;
 
-/// The fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
+/// Returns the fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
 pub(crate) const fn fewest_alike(layout: &Layout) -> u64 {
     match layout.depth {
         Depth::Eight if matches!(layout.pixel, Pixel::Gray) && layout.pixels() >= LARGE_PLANE => LARGE_PLANE,
@@ -43,7 +43,7 @@ pub(crate) const fn fewest_alike(layout: &Layout) -> u64 {
     }
 }
 
-/// How the samples of a picture are taken: one value a pixel, or three planes.
+/// How the pixels of a picture are read: as one value each, or as three planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Gray,
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// Threads of a block that works on packs, at most.
+    /// Returns the most threads of a block that works on packs.
     const fn threads(self) -> u32 {
         if self.channels() == 3 { 512 } else { 1024 }
     }
@@ -106,16 +106,16 @@ pub(crate) struct Span {
     pub(crate) pixels: u64,
 }
 
-/// A lane's counts and LUTs.
+/// A lane's counts and LUTs in device memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Tables {
-    /// Three histograms of 256 counts: the picture's, and those that its last count zeroes for the next picture.
+    /// Three histograms of 256 counts each for this picture, and three that its last count zeroes for the next picture.
     counts8: [Address; 2],
-    /// Histograms that are zeroed before use: three of depth 16 for equalization, or all planes of a colour histogram.
+    /// Histograms that are zeroed before use: for equalization at depth 16 up to three, for a colour histogram one for each plane.
     counts: Address,
     /// Three LUTs of depth 16.
     luts: Address,
-    /// How many tiles of a large plane have been handed out: 0 between kernels.
+    /// The number of tiles of a large plane that have been handed out; 0 between kernels.
     handed_out: Address,
 }
 
@@ -125,7 +125,7 @@ impl Tables {
     const LUTS_BYTES: u64 = 3 * 65536 * 2;
     const HANDED_OUT_BYTES: u64 = 4;
 
-    /// Bytes of all of them; they begin zeroed.
+    /// The size of all tables in bytes; they must begin zeroed.
     pub(crate) const BYTES: u64 =
         2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::HANDED_OUT_BYTES;
 
@@ -136,18 +136,18 @@ impl Tables {
         Self { counts8, counts, luts, handed_out: luts + Self::LUTS_BYTES }
     }
 
-    /// For the next picture, once this one's last pixels have been counted for equalization at depth 8.
+    /// Returns the tables for the next picture, once this one's last pixels have been counted for equalization at depth 8.
     pub(crate) const fn next(self) -> Self {
         Self { counts8: [self.counts8[1], self.counts8[0]], ..self }
     }
 
-    /// The plane's counts of a colour histogram, 32 bits each.
+    /// Returns the address of a plane's counts in a colour histogram, 32 bits each.
     pub(crate) const fn counts(&self, plane: usize, depth: Depth) -> Address {
         self.counts + (plane * depth.levels() * 4) as u64
     }
 }
 
-/// What a GPU can do.
+/// The limits of a GPU.
 pub(crate) struct Limits {
     multiprocessors: u32,
     shared: u32,
@@ -158,8 +158,8 @@ impl Limits {
         Ok(Self { multiprocessors: device.multiprocessors()?, shared: device.shared_memory()? })
     }
 
-    /// How many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, so that equal shares of them
-    /// make up all.
+    /// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges
+    /// make up all 65536 levels.
     fn range16(&self, taken: u32) -> u32 {
         let mut range = 65536;
         while range * 2 > self.shared - taken {
@@ -169,7 +169,7 @@ impl Limits {
     }
 }
 
-/// Files of kernels; the driver compiles one when its first kernel is wanted.
+/// The files of kernels; the driver compiles a file when its first kernel is needed.
 #[derive(Clone, Copy)]
 enum File {
     Global8,
@@ -195,7 +195,7 @@ impl File {
     }
 }
 
-/// A kernel's name: what it does, and with what pixels where there is one for each kind.
+/// A kernel's name in two parts: what it does, and the kind of pixels if there is a kernel for each.
 type Name = (&'static str, &'static str);
 
 /// The kernels of one GPU.
@@ -241,11 +241,11 @@ impl Kernels {
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let function = self.function(file, name, launch.shared)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { function.launch(stream, launch, arguments) }
     }
 
-    /// Blocks of so many threads that take pack after pack of a span, so many at most on a multiprocessor.
+    /// Returns a launch of blocks of `threads` threads that take pack after pack of a span, at most `blocks` blocks per multiprocessor.
     fn spread(&self, kind: Kind, depth: Depth, span: Span, (threads, blocks): (u32, u32)) -> Launch {
         let bytes = span.pixels * kind.channels() * depth.bytes() as u64;
         let pack = if kind.channels() == 3 { 48 } else { 16 };
@@ -253,17 +253,17 @@ impl Kernels {
         line(bytes.div_ceil(pack * u64::from(threads)).min(most), threads)
     }
 
-    /// Blocks that hold a table of 65536 levels each.
+    /// Returns a launch of blocks that each hold a table of 16-bit levels in `shared` bytes.
     fn few(&self, kind: Kind, span: Span, shared: u32) -> Launch {
         let blocks = span.pixels.div_ceil(PIXELS_A_TABLE).min(u64::from(self.limits.multiprocessors));
         Launch { shared, ..line(blocks, kind.threads()) }
     }
 
-    /// Counts a span for equalization, on top of those counted before. After the picture's `last` one it can go through
+    /// Counts a span for equalization, adding to the counts of earlier spans. After the picture's `last` span, its pixels can go through
     /// [`Kernels::apply`].
     ///
     /// # Safety
-    /// Span and tables are this stream's until it is done.
+    /// Only this stream may use span and tables until it is done.
     pub(crate) unsafe fn count_for_luts(
         &self,
         stream: &Stream,
@@ -273,7 +273,7 @@ impl Kernels {
         last: bool,
     ) -> Result<()> {
         let [counts8, next] = tables.counts8;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match depth {
                 Depth::Eight => {
@@ -292,10 +292,10 @@ impl Kernels {
         }
     }
 
-    /// Counts a span, on top of those counted before, one histogram a plane of the kind.
+    /// Counts a span, adding to the counts of earlier spans, into one histogram for each plane of the kind.
     ///
     /// # Safety
-    /// Span and counts are this stream's until it is done.
+    /// Only this stream may use span and counts until it is done.
     pub(crate) unsafe fn count(
         &self,
         stream: &Stream,
@@ -303,7 +303,7 @@ impl Kernels {
         span: Span,
         counts: Address,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match depth {
                 Depth::Eight => self.histogram8(stream, kind, span, (counts, 0)),
@@ -312,7 +312,7 @@ impl Kernels {
         }
     }
 
-    /// `next`: counts to be zeroed, or 0.
+    /// `next`: the address of counts to zero, or 0 for none.
     ///
     /// # Safety
     /// As [`Kernels::count`].
@@ -323,16 +323,16 @@ impl Kernels {
         span: Span,
         (counts, next): (Address, Address),
     ) -> Result<()> {
-        // Half of what a multiprocessor holds: others' kernels run beside it.
+        // Half of what a multiprocessor can hold, so that other lanes' kernels can run beside it.
         let blocks = 1024 / kind.threads();
         let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
         let (Span { at, pixels }, name) = (span, ("histogram8", kind.suffix()));
-        // SAFETY: the parameters of histogram8_*; the caller's promise.
+        // SAFETY: the arguments match the parameters of histogram8_*; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, next]) }
     }
 
     /// # Safety
-    /// As [`Kernels::histogram8`]; `handed_out` is this stream's, and 0.
+    /// As [`Kernels::histogram8`]; `handed_out` must be this stream's alone, and 0.
     unsafe fn histogram8_large(
         &self,
         stream: &Stream,
@@ -342,7 +342,7 @@ impl Kernels {
     ) -> Result<()> {
         let launch = self.spread(Kind::Gray, Depth::Eight, span, (1024, 2));
         let (Span { at, pixels }, name) = (span, ("histogram8", "_large"));
-        // SAFETY: the parameters of histogram8_large; the caller's promise.
+        // SAFETY: the arguments match the parameters of histogram8_large; the rest is guaranteed by the caller.
         unsafe {
             self.launch(
                 stream,
@@ -353,10 +353,10 @@ impl Kernels {
         }
     }
 
-    /// Sends a span through the LUTs of what has been counted.
+    /// Sends a span through the LUTs that follow from the counts.
     ///
     /// # Safety
-    /// Span and tables are this stream's until it is done.
+    /// Only this stream may use span and tables until it is done.
     pub(crate) unsafe fn apply(
         &self,
         stream: &Stream,
@@ -364,7 +364,7 @@ impl Kernels {
         span: Span,
         tables: &Tables,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match depth {
                 Depth::Eight => self.apply8(stream, kind, span, tables),
@@ -376,26 +376,26 @@ impl Kernels {
     /// # Safety
     /// As [`Kernels::apply`].
     unsafe fn apply8(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
-        // At least 256 threads a block: each makes a level of the LUT.
+        // At least 256 threads per block: each computes one level of the LUT.
         let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
         let launch = self.spread(kind, Depth::Eight, span, spread);
         let (Span { at, pixels }, [counts, _], handed_out) = (span, tables.counts8, tables.handed_out);
         if is_large(kind, span) {
             let name = ("apply8", "_large");
-            // SAFETY: the parameters of apply8_large; the caller's promise.
+            // SAFETY: the arguments match the parameters of apply8_large; the rest is guaranteed by the caller.
             return unsafe {
                 self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, handed_out])
             };
         }
         let name = ("apply8", kind.suffix());
-        // SAFETY: the parameters of apply8_*; the caller's promise.
+        // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts]) }
     }
 
-    /// Zeroes so many histograms of [`Tables::counts`].
+    /// Zeroes the first `planes` histograms of [`Tables::counts`].
     ///
     /// # Safety
-    /// The tables are this stream's until it is done.
+    /// Only this stream may use the tables until it is done.
     pub(crate) unsafe fn clear(
         &self,
         stream: &Stream,
@@ -403,7 +403,7 @@ impl Kernels {
         depth: Depth,
         tables: &Tables,
     ) -> Result<()> {
-        // SAFETY: there are five; the caller's promise.
+        // SAFETY: there are five histograms; the rest is guaranteed by the caller.
         unsafe { stream.zero(tables.counts, (planes * depth.levels() * 4) as u64) }
     }
 
@@ -416,16 +416,16 @@ impl Kernels {
         let launch = Launch { grid: (few.grid.0, 65536 / range, kind.planes()), ..few };
         let Span { at, pixels } = span;
         let name = ("histogram16", kind.suffix());
-        // SAFETY: the parameters of histogram16_*; the caller's promise.
+        // SAFETY: the arguments match the parameters of histogram16_*; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, counts, range]) }
     }
 
     /// # Safety
-    /// The tables are this stream's until it is done.
+    /// Only this stream may use the tables until it is done.
     unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables) -> Result<()> {
         let launch = Launch { grid: (64, kind.planes(), 1), ..line(64, 1024) };
         let Tables { counts, luts, .. } = *tables;
-        // SAFETY: the parameters of lut16; the caller's promise.
+        // SAFETY: the arguments match the parameters of lut16; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Global16, ("lut16", "")), launch, arguments![counts, luts]) }
     }
 
@@ -441,14 +441,14 @@ impl Kernels {
             ("apply16", self.spread(kind, Depth::Sixteen, span, (kind.threads(), 2048 / kind.threads())))
         };
         let name = (name, kind.suffix());
-        // SAFETY: the parameters of apply16_*; the caller's promise.
+        // SAFETY: the arguments match the parameters of apply16_*; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, luts]) }
     }
 
-    /// Copies luma (`None`) or a channel into a plane of its own, or (`back`) brings the plane's new values into the picture.
+    /// Copies luma (`None`) or a channel into a plane of its own, or (`back`) writes the plane's new values back into the picture.
     ///
     /// # Safety
-    /// Both are this stream's until it is done; the plane has room for all pixels.
+    /// Only this stream may use span and plane until it is done; the plane must have room for all pixels.
     pub(crate) unsafe fn plane(
         &self,
         stream: &Stream,
@@ -471,7 +471,7 @@ impl Kernels {
         };
         let blocks = span.pixels.div_ceil(4096).min(u64::from(4 * self.limits.multiprocessors));
         let (Span { at, pixels }, channel) = (span, channel.unwrap_or(u32::MAX));
-        // SAFETY: the parameters of extract*_* and insert*_*; the caller's promise.
+        // SAFETY: the arguments match the parameters of extract*_* and insert*_*; the rest is guaranteed by the caller.
         unsafe {
             self.launch(
                 stream,
@@ -482,19 +482,19 @@ impl Kernels {
         }
     }
 
-    /// Fails, and the whole context with it.
+    /// Makes a kernel fail, and the whole context with it.
     pub(crate) fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
         unsafe { self.launch(stream, (File::Trap, ("trap", "")), line(1, 1), &mut []) }
     }
 }
 
-/// Whether a span at depth 8 goes through the kernels for a large plane.
+/// Whether a span at depth 8 goes through the kernels for large planes.
 fn is_large(kind: Kind, span: Span) -> bool {
     kind == Kind::Gray && span.pixels >= LARGE_PLANE
 }
 
-/// Blocks in a line. At least one.
+/// Returns a one-dimensional launch of at least one block.
 fn line(blocks: u64, threads: u32) -> Launch {
     let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
     Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0 }

@@ -1,8 +1,8 @@
-//! A lane of a GPU: its streams and its device memory, made once, and the way of a picture through them.
+//! A lane of a GPU: its streams and its device memory, created once, and a picture's way through them.
 //!
-//! A small picture goes up, through its kernels and down again on one stream; the overlap is that of the lanes. A large one is
-//! cut into chunks, so that it overlaps with itself: while a chunk is counted the next comes up, and while one goes through the
-//! LUT the one before goes down. A picture that the lane's memory cannot hold goes up twice, chunk by chunk through a ring.
+//! A small picture is uploaded, processed and downloaded on one stream; it overlaps only with the pictures of other lanes. A large picture
+//! is split into chunks, so that it overlaps with itself: while one chunk is counted the next is uploaded, and while one goes through the
+//! LUT the previous one is downloaded. A picture that does not fit into the lane's memory is uploaded twice, chunk by chunk through a ring.
 #![allow(unsafe_code)]
 
 use super::cuda::{Buffer, Event, Result, Stream};
@@ -18,16 +18,16 @@ use crate::equalize::count::planes;
 use crate::equalize::{Method, Operation};
 use crate::picture::Layout;
 
-/// Up to so many bytes, a picture is moved as a whole.
+/// The largest picture that is moved as a whole, in bytes.
 const WHOLE: u64 = 32 << 20;
 
-/// Bytes of a chunk of a larger one: long enough for the bus's full speed.
+/// The chunk size of larger pictures, in bytes: long enough for the bus's full speed.
 const CHUNK: u64 = 8 << 20;
 
-/// Chunks in device memory when there is no room for the picture.
+/// The number of chunks in device memory when there is no room for the picture.
 const RING: usize = 4;
 
-/// What a lane takes of the device at least, in bytes: the tables and a ring of small chunks.
+/// The smallest ring of chunks, in bytes, however small a lane's share of device memory is.
 const LEAST_MEMORY: u64 = 4 << 20;
 
 pub(super) struct GpuLane<'e> {
@@ -38,30 +38,30 @@ pub(super) struct GpuLane<'e> {
     uploaded: Event,
     worked: Event,
     done: Event,
-    /// For each place in the ring: its chunk has been used.
+    /// For each place in the ring, recorded when its chunk has been used.
     used: Vec<Event>,
     resident: Resident<'e>,
     picture: Buffer,
-    /// What encodes JPEGs, once there was one.
+    /// For encoding JPEGs; created for the first one.
     desk: Option<Desk<'e>>,
 }
 
-/// Pixels from `first` on that are moved and worked on together.
+/// Consecutive pixels from `first` on, moved and processed together.
 #[derive(Clone, Copy)]
 struct Chunk {
     first: u64,
     pixels: u64,
-    /// Byte of the device's buffer at which it lies.
+    /// Its byte offset in the device buffer.
     offset: u64,
     /// Its place in the ring, if it is in one.
     place: Option<usize>,
 }
 
 impl Chunk {
-    /// The chunks of a picture, to lie one after the other, or in a ring of so many bytes.
+    /// Splits a picture into chunks that lie one after the other, or in a ring of `ring` bytes.
     fn all(layout: &Layout, ring: Option<u64>) -> Vec<Self> {
         let bytes = layout.pixel_bytes() as u64;
-        // A multiple of 48 pixels is one of 16 bytes too, whatever the pixel.
+        // A multiple of 48 pixels is also a multiple of 16 bytes, whatever the pixel format.
         let most = ring.map_or(CHUNK, |ring| (ring / RING as u64).min(CHUNK));
         let size = (most / (48 * bytes) * 48).max(48);
         let count = layout.pixels().div_ceil(size);
@@ -79,7 +79,7 @@ impl Chunk {
         Span { at: at + self.offset, pixels: self.pixels }
     }
 
-    /// Where it lies in the picture.
+    /// Its range of bytes in the picture.
     fn bytes(&self, layout: &Layout) -> std::ops::Range<usize> {
         let bytes = layout.pixel_bytes() as u64;
         (self.first * bytes) as usize..((self.first + self.pixels) * bytes) as usize
@@ -120,7 +120,7 @@ impl<'e> GpuLane<'e> {
         }
     }
 
-    /// A picture on one stream.
+    /// Equalizes a picture as a whole, on one stream.
     fn whole(
         &mut self,
         pixels: &mut [u8],
@@ -138,7 +138,7 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.record(&self.work)?)
     }
 
-    /// Global equalization of a large picture, chunk by chunk in two passes on three streams.
+    /// Equalizes a large picture globally, chunk by chunk in two passes on three streams.
     fn in_chunks(
         &mut self,
         pixels: &mut [u8],
@@ -174,13 +174,13 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.record(&self.down)?)
     }
 
-    /// Bytes of device memory for the chunks of a picture that is not kept there.
+    /// Returns the size in bytes of the ring for a picture that is not kept in device memory.
     fn ring_bytes(&self) -> u64 {
         self.engine.lane_memory.min(CHUNK * RING as u64).max(LEAST_MEMORY)
     }
 
-    /// Uploads a chunk and lets the kernels that follow wait for it; before that, if its place in the ring is `taken`, for what
-    /// still uses it.
+    /// Uploads a chunk and makes the kernels that follow wait for it. If its place in the ring is `taken`, the upload first waits for the
+    /// last use of that place.
     ///
     /// # Safety
     /// As [`Stream::upload`].
@@ -188,18 +188,18 @@ impl<'e> GpuLane<'e> {
         if let Some(place) = chunk.place.filter(|_| taken) {
             self.up.wait(&self.used[place])?;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.up.upload(from, chunk.span(at).at)? };
         self.uploaded.record(&self.up)?;
         self.work.wait(&self.uploaded)
     }
 
-    /// Tells when the last use of a chunk, which is in that stream now, will be over.
+    /// Records the end of a chunk's last use, which has just been enqueued in `stream`.
     fn leave(&self, chunk: &Chunk, stream: &Stream) -> Result<()> {
         chunk.place.map_or(Ok(()), |place| self.used[place].record(stream))
     }
 
-    /// Counts all planes into the tables, and brings the counts to `counts`.
+    /// Counts all planes into the tables, and downloads the counts to `counts`.
     fn count_planes(
         &mut self,
         pixels: &[u8],
@@ -223,7 +223,7 @@ impl<'e> GpuLane<'e> {
                 for (number, &counted) in planes(layout.pixel).iter().enumerate() {
                     let to = tables.counts(number, depth);
                     match counted {
-                        // The first stands for all colours.
+                        // The first channel stands for all colours, which are counted together.
                         Counted::Channel(0) => {
                             kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
                         }
@@ -245,8 +245,8 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.record(&self.work)?)
     }
 
-    /// Takes the planes of a JPEG, its file behind them, up; equalizes and encodes them; returns the length of the result, which is
-    /// still on the device.
+    /// Uploads `planes` of a JPEG, whose file is at the start of `behind`, then equalizes and encodes them; returns the length of the
+    /// result, which is still on the device.
     fn encode_there(
         &mut self,
         (planes, behind): (&[u8], &[u8]),
@@ -269,8 +269,8 @@ impl<'e> GpuLane<'e> {
         let on_device: Vec<Plane> =
             laid_out.into_iter().map(|plane| Plane { at: at + plane.at, ..plane }).collect();
         let mut rest = planes;
-        // SAFETY: the planes are as many bytes as were laid out, in this lane's buffer; the slot is lent to this lane, which waits
-        // before either is used again.
+        // SAFETY: the planes are as many bytes as were laid out, in this lane's buffer; the slot is lent to this lane, which waits before
+        // either is used again.
         unsafe {
             for plane in &on_device {
                 let (samples, others) = rest.split_at(plane.bytes() as usize);
@@ -285,7 +285,7 @@ impl<'e> GpuLane<'e> {
         Ok(desk.encoder.length(&self.work)?)
     }
 
-    /// Brings what was encoded.
+    /// Downloads the encoded JPEG.
     fn retrieve(&mut self, to: &mut [u8]) -> std::result::Result<(), EngineError> {
         let desk = self.desk.as_mut().expect("something was encoded");
         // SAFETY: the slot is lent to this lane, which waits before it is used again.
@@ -294,13 +294,14 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.wait()?)
     }
 
-    /// Gives back all memory that grew with the pictures.
+    /// Frees all memory that grew with the pictures.
     fn shrink(&mut self) {
         self.picture = Buffer::default();
         self.resident.shrink();
     }
 
-    /// After a picture that was not done: waits for what was started, and of one that was declined keeps no memory that others may lack.
+    /// Cleans up after a picture that was not completed: waits for everything enqueued and, if the picture was declined, frees memory that
+    /// others may need.
     fn clear_up<T>(&mut self, result: &std::result::Result<T, Trouble>) {
         if let Err(trouble) = result {
             self.settle();
@@ -310,7 +311,7 @@ impl<'e> GpuLane<'e> {
         }
     }
 
-    /// Waits for whatever was started, as far as the device still answers.
+    /// Waits for everything enqueued, as far as the device still responds.
     fn settle(&self) {
         for stream in [&self.up, &self.work, &self.down] {
             if self.done.record(stream).is_ok() {
@@ -320,7 +321,7 @@ impl<'e> GpuLane<'e> {
     }
 }
 
-/// Counts on the device have 32 bits.
+/// Declines a picture of more pixels than a count on the device can hold, which has 32 bits.
 fn must_be_countable(layout: &Layout) -> std::result::Result<(), Trouble> {
     if layout.pixels() > u64::from(u32::MAX) {
         return Err(Trouble::Decline("it has more pixels than are counted on a GPU".to_owned()));
@@ -336,7 +337,7 @@ impl Lane for GpuLane<'_> {
         operation: &Operation,
     ) -> std::result::Result<(), Trouble> {
         let result = self.run(pixels, layout, operation).and_then(|()| Ok(self.done.wait()?));
-        // Only before the first copy can memory lack, so what is declined is still the picture's.
+        // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
         self.clear_up(&result);
         result
     }
@@ -373,7 +374,7 @@ impl Lane for GpuLane<'_> {
                 return Err(trouble);
             }
         };
-        // Nothing has come back, so the planes are still the picture's.
+        // Nothing has been downloaded, so the planes in the slot are unchanged.
         self.settle();
         self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
         Ok(Recoded::Declined(reason))

@@ -1,7 +1,7 @@
-//! The worker process: owns one GPU (in tests, a part of the CPU), maps the main process's slots and equalizes in them.
+//! The worker process: owns one GPU (in tests, a share of the CPU), maps the main process's slots and equalizes the pictures in them.
 //!
-//! It is histeqd started again with a hidden subcommand, its end of the socket as standard input. It ends with the
-//! socket, and so does nothing any more once the main process is gone.
+//! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
+//! socket closes, so no worker outlives the main process.
 
 mod check;
 mod cpu;
@@ -42,16 +42,16 @@ use fault::{Fault, Faults};
 use jpeg::{JpegWork, LentJpeg, Waiting};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
-/// The program that a worker runs: this one, even where its file has been replaced since.
+/// The program that workers run: this one, even if its file has been replaced since it was started.
 pub const PROGRAM: &str = "/proc/self/exe";
 
-/// The arguments with which it lists the GPUs instead.
+/// The arguments with which it lists the GPUs instead of working.
 pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
 
-/// What a worker computes with.
+/// What a worker computes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// The GPU at this place in CUDA's order.
+    /// The GPU with this index in CUDA's order.
     Gpu(u32),
     /// The CPU; the number tells several such workers apart.
     Cpu(u32),
@@ -60,16 +60,16 @@ pub enum Unit {
 /// How a worker is started.
 #[derive(Clone, Debug)]
 pub struct WorkerArgs {
-    /// What it computes with.
+    /// What the worker computes on.
     pub unit: Unit,
-    /// How many lanes it runs.
+    /// The number of lanes it runs.
     pub lanes: usize,
-    /// If it does nothing but decode, equalize and encode JPEGs: a number that tells such workers of a unit apart.
+    /// For a worker that only recodes JPEGs (decodes, equalizes and encodes them): a number that tells such workers of a unit apart.
     pub jpeg: Option<u32>,
 }
 
 impl WorkerArgs {
-    /// The device's name in messages.
+    /// Returns the device's name for messages.
     pub fn name(&self) -> String {
         let unit = match self.unit {
             Unit::Gpu(ordinal) => format!("gpu{ordinal}"),
@@ -78,10 +78,11 @@ impl WorkerArgs {
         self.jpeg.map_or(unit.clone(), |number| format!("{unit}-jpeg{number}"))
     }
 
-    /// Starts the process, which has the other end of the channel; `life` counts the workers that the device had before.
+    /// Starts the worker process and returns it with the main process's end of the channel; `life` is the number of workers that the device
+    /// has had before.
     ///
     /// # Errors
-    /// The system's.
+    /// If the system cannot create the socket or the process.
     pub fn spawn(&self, life: u32) -> io::Result<(Child, Channel)> {
         let (ours, theirs) = Channel::pair()?;
         let child = Command::new(PROGRAM)
@@ -106,15 +107,15 @@ impl WorkerArgs {
     }
 }
 
-/// What a device's failure looks like from inside the worker.
+/// A failure of the device, as the worker sees it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);
 
-/// Why a lane did not do a picture.
+/// Why a lane did not complete a picture.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// It is one for others, and why.
+    /// The picture is left to others, for this reason.
     #[error("{0}")]
     Decline(String),
     /// The device failed; the worker must end.
@@ -122,39 +123,39 @@ pub enum Trouble {
     Device(#[from] EngineError),
 }
 
-/// What does the work: opened once, then shared by the lanes.
+/// A worker's backend: opened once, then shared by its lanes.
 pub trait Engine: Send + Sync {
-    /// What is known of the GPU; none for the CPU.
+    /// Returns what is known about the GPU; `None` for the CPU.
     fn info(&self) -> Option<GpuInfo>;
 
-    /// Makes memory ready for fast transfers, before the first lane sees it. It stays mapped until it is unpinned.
+    /// Prepares memory for fast transfers, before any lane sees it. The memory must stay mapped until it is unpinned.
     ///
     /// # Errors
-    /// When the device refuses it.
+    /// If the device refuses the memory.
     fn pin(&self, memory: &mut Memory) -> Result<(), EngineError>;
 
     /// Undoes [`Engine::pin`].
     fn unpin(&self, memory: &mut Memory);
 
-    /// A lane; made and used on one thread.
+    /// Creates a lane, to be used on the calling thread only.
     ///
     /// # Errors
-    /// When the device has no room for it.
+    /// If the device has no room for it.
     fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
 
-    /// A lane for JPEGs; made and used on one thread.
+    /// Creates a JPEG lane, to be used on the calling thread only.
     ///
     /// # Errors
-    /// When it does not decode, or the device has no room for it.
+    /// If this backend cannot decode JPEGs, or the device has no room for the lane.
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 }
 
 /// One stream of work on a device.
 pub trait Lane {
-    /// Equalizes the pixels in place and returns when they can be read.
+    /// Equalizes the pixels in place; returns once they can be read.
     ///
     /// # Errors
-    /// [`Trouble`]. The pixels of a picture that is declined are as they were; else they are undefined.
+    /// [`Trouble`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
     fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), Trouble>;
 
     /// Counts all planes of the pixels into `counts`, as [`crate::equalize::count::count`] does.
@@ -163,8 +164,9 @@ pub trait Lane {
     /// [`Trouble`]; the counts are then undefined.
     fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), Trouble>;
 
-    /// Equalizes the luma of a JPEG's planes, which are the first `planes` bytes of the slot, and encodes them as the JPEG behind them
-    /// was; the slot then begins with the result. Where only that is declined, luma is equalized and no more.
+    /// Equalizes the luma of a JPEG and encodes it. The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they
+    /// are encoded the way that file was, and the slot then begins with the result. If only the encoding is declined, luma is equalized and
+    /// nothing else changes.
     ///
     /// # Errors
     /// [`Trouble`]; the slot is then undefined.
@@ -180,7 +182,7 @@ pub trait Lane {
         Ok(Recoded::Declined("this worker has no encoder".to_owned()))
     }
 
-    /// Makes a GPU fail, for a test of what becomes of the pictures.
+    /// Makes the GPU fail, to test what happens to its pictures.
     ///
     /// # Errors
     /// Always.
@@ -211,13 +213,13 @@ fn no_trap() -> Result<(), EngineError> {
     Err(EngineError("only a GPU can trap".to_owned()))
 }
 
-/// One stream of JPEGs that are decoded and encoded on a device.
+/// One stream of work on a device that recodes JPEGs.
 pub trait JpegLane {
-    /// Decodes, equalizes and encodes, each picture in its slot, and returns when the slots can be read. Pictures that it does not
-    /// take are declined.
+    /// Decodes, equalizes and encodes a batch, each picture in its slot; returns once the slots can be read. Pictures that the lane does
+    /// not take are declined.
     ///
     /// # Errors
-    /// When the device fails; the slots are then undefined and the worker must end.
+    /// If the device fails; the slots are then undefined and the worker must end.
     fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError>;
 
     /// As [`Lane::trap`].
@@ -229,23 +231,23 @@ pub trait JpegLane {
     }
 }
 
-/// The most pictures that a lane for JPEGs takes at a time.
+/// The most pictures that a JPEG lane takes at a time.
 pub const JPEG_BATCH: usize = 8;
 
-/// A JPEG in the hands of a lane.
+/// A JPEG that a lane is recoding.
 pub struct Recoding<'m> {
-    /// Its slot: the file, and in the end the result.
+    /// Its slot: holds the file, and in the end the result.
     pub slot: &'m mut [u8],
-    /// What is in it.
+    /// What is known about the file.
     pub jpeg: CompressedJpeg,
-    /// What is to be done.
+    /// How to equalize it.
     pub operation: Operation,
     /// What became of it.
     pub answer: Recoded,
 }
 
 impl Recoding<'_> {
-    /// The bytes of the file; none if they are more than the slot has.
+    /// Returns the bytes of the file; `None` if it claims to be longer than the slot.
     fn file(&self) -> Option<&[u8]> {
         self.slot.get(..usize::try_from(self.jpeg.bytes).ok()?)
     }
@@ -253,28 +255,28 @@ impl Recoding<'_> {
 
 /// What became of a JPEG.
 pub enum Recoded {
-    /// The slot begins with the result, of so many bytes.
+    /// The slot begins with the result, which has this many bytes.
     Encoded(u64),
-    /// It is one for the CPU, and why; nothing is said of what is damaged, for the CPU tells.
+    /// It is left to the CPU, for this reason; empty for damaged data, because the CPU reports the damage itself.
     Declined(String),
 }
 
-/// A picture in a lane's hands.
+/// A picture that is lent to the worker.
 struct Lent {
     slot: SlotId,
     memory: Arc<Mutex<Memory>>,
     layout: Layout,
     order: Order,
-    /// What it is encoded as, and how many bytes of planes there are.
+    /// The JPEG to encode it as, and the size of its planes in bytes; `None` to leave pixels.
     encode: Option<(CompressedJpeg, u64)>,
 }
 
-/// What `histeqd worker` does.
+/// Runs `histeqd worker`.
 ///
 /// # Errors
-/// When the command makes no sense, or standard input is no socket of a main process.
+/// If the requested fault is malformed, or standard input is not the socket of a main process.
 pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
-    // Started by way of /proc/self/exe, it would stand among the processes as `exe`. That it cannot be named is no reason to end.
+    // Started via /proc/self/exe, the process would be listed as `exe`. Failing to rename it does no harm.
     let _ = rustix::thread::set_name(c"histeqd-worker");
     let unit = match (command.list, command.gpu, command.cpu) {
         (true, ..) => return list(),
@@ -282,7 +284,7 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
         (false, None, number) => Unit::Cpu(number.unwrap_or_default()),
     };
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
-    // A signal to the whole group or service is for the main process, which then ends its workers in good order.
+    // A signal to the whole process group or service is meant for the main process, which then ends its workers in order.
     ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
     run(unit, command, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
@@ -308,11 +310,11 @@ fn run(unit: Unit, command: &WorkerCommand, fault: Option<Fault>) -> io::Result<
     }
 }
 
-/// Opens a unit for this process, which then should do nothing else: what a failing GPU does to a process cannot be undone.
-/// `lane_memory`: the most bytes of a GPU's memory that one lane takes for pictures; by default a fair share of what is free.
+/// Opens a unit for this process, which should then do nothing else: what a failing GPU does to a process cannot be undone. `lane_memory`:
+/// the most bytes of GPU memory that one lane takes for pictures; by default a fair share of what is free.
 ///
 /// # Errors
-/// When there is no such unit, or it cannot be used.
+/// If there is no such unit, or it cannot be used.
 pub fn open(unit: Unit, lane_memory: Option<u64>) -> Result<Box<dyn Engine>, EngineError> {
     match unit {
         Unit::Cpu(_) => Ok(Box::new(CpuEngine)),
@@ -320,7 +322,8 @@ pub fn open(unit: Unit, lane_memory: Option<u64>) -> Result<Box<dyn Engine>, Eng
     }
 }
 
-/// The socket's end tells a worker that waits for messages; this ends also one that hangs in the driver.
+/// Has the kernel kill this process when its parent dies. A closed socket ends only a worker that is waiting for messages; this also ends
+/// one that hangs in the driver.
 fn end_with_parent() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     Ok(())
@@ -346,7 +349,7 @@ fn work(
             };
             std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
         }
-        // A driver makes nvJPEG's decoders one after the other; with the first there is something to begin with.
+        // The driver creates nvJPEG decoders one after the other, and the first one is enough to begin with.
         let awaited = if jpeg { 1 } else { lanes };
         for result in lanes_made.iter().take(awaited) {
             if let Err(error) = result {
@@ -355,12 +358,12 @@ fn work(
             }
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
-        // The main process is gone or done, or cannot be understood: pictures still in the lanes are nobody's.
+        // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
         std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
     })
 }
 
-/// Reads messages until the main process ends the conversation.
+/// Handles messages until the main process closes the socket.
 fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &Waiting) -> io::Result<()> {
     let mut slots: HashMap<SlotId, Arc<Mutex<Memory>>> = HashMap::new();
     let without_memory = || io::Error::other("a slot without memory");
@@ -399,7 +402,7 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
     Ok(())
 }
 
-/// Maps a slot's memory and makes it ready.
+/// Maps a slot's memory and pins it.
 fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) -> Result<Memory, EngineError> {
     let without = || {
         let text = "a slot came without its memory: too many open files? Their limit can be raised (ulimit -n, LimitNOFILE=)";
@@ -440,7 +443,7 @@ fn run_lane(
 }
 
 impl Lent {
-    /// Does what is to be done; returns what is to be answered.
+    /// Carries out the order; returns the answer to send.
     fn carry_out(
         &self,
         lane: &mut dyn Lane,
@@ -465,16 +468,16 @@ impl Lent {
     }
 }
 
-/// Reports the failure and ends the process.
+/// Reports a device failure and ends the process.
 fn fail(channel: &Channel, slot: SlotId, error: &EngineError) -> ! {
     let _ = channel.send(&FromWorker::Failed { slot, reason: shorten(error.to_string()) }, None);
     die()
 }
 
-/// Ends the process at once. An orderly exit would run CUDA's own clean-up, which can hang after an error and makes the other
-/// lanes fail while they still may report it.
+/// Ends the process at once. An orderly exit would run CUDA's own clean-up, which can hang after an error, and which makes the other lanes
+/// fail while they can still report it.
 fn die() -> ! {
-    // It cannot fail: a process may always signal itself.
+    // This cannot fail: a process may always signal itself.
     let _ = kill_process(getpid(), Signal::KILL);
     loop {
         std::thread::park();

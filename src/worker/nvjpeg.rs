@@ -1,7 +1,8 @@
-//! nvJPEG, as little of it as the worker needs. The library is loaded when it is wanted, and stays; without it histeqd builds,
-//! starts and works.
+//! As much of nvJPEG as the worker needs. The library is loaded on first use and stays loaded; without it, histeqd builds, starts and
+//! works.
 //!
-//! Work on the device is asynchronous, so starting it is `unsafe`: who does keeps what it touches until the stream is through.
+//! Work on the device is asynchronous, and starting it is therefore `unsafe`: whoever does must keep the memory it touches valid and
+//! otherwise unused until the stream is through.
 #![allow(unsafe_code)]
 
 mod library;
@@ -18,7 +19,7 @@ const BACKEND_DEFAULT: c_int = 0;
 const BACKEND_HARDWARE: c_int = 3;
 const OUTPUT_YUV: c_int = 1;
 
-/// A call of nvJPEG that failed.
+/// A failed nvJPEG call.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("nvJPEG cannot {action}: {} ({status})", text(*status))]
 pub(super) struct JpegError {
@@ -48,7 +49,7 @@ fn check(action: &'static str, status: Status) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(JpegError { action, status }) }
 }
 
-/// nvJPEG's name of a sampling.
+/// Returns nvJPEG's number for a chroma subsampling.
 const fn number(sampling: Sampling) -> c_int {
     match sampling {
         Sampling::Full => 0,
@@ -59,7 +60,7 @@ const fn number(sampling: Sampling) -> c_int {
     }
 }
 
-/// The version of nvJPEG, or why it cannot be used.
+/// Returns the version of nvJPEG, or why it cannot be used.
 pub(super) fn version(driver_cuda: u32) -> std::result::Result<String, String> {
     load(driver_cuda).map(|(_, version)| version)
 }
@@ -74,25 +75,25 @@ impl Functions {
     }
 }
 
-/// nvJPEG, started for the current context's GPU. It lives as long as the process.
+/// nvJPEG, started for the current context's GPU. It is never shut down.
 pub(super) struct NvJpeg {
     functions: Functions,
-    /// For the GPU's own JPEG engines where it has some; else as `general`.
+    /// Uses the GPU's JPEG engines if it has any; otherwise the same backend as `general`.
     main: Handle,
-    /// Takes more kinds of pictures, one by one; started when it is wanted.
+    /// Decodes more kinds of pictures, one by one; started on first use.
     general: OnceLock<Result<Handle>>,
 }
 
-// SAFETY: nvJPEG's handles may be used from any thread at the same time; only states may not.
+// SAFETY: nvJPEG's handles may be used from several threads at once; only states may not.
 unsafe impl Send for NvJpeg {}
 // SAFETY: as above.
 unsafe impl Sync for NvJpeg {}
 
 impl NvJpeg {
-    /// Starts it, in the current context.
+    /// Starts nvJPEG in the current context.
     pub(super) fn open(driver_cuda: u32) -> std::result::Result<Self, String> {
         let (functions, _) = load(driver_cuda)?;
-        // A GPU without such engines refuses the first.
+        // A GPU without JPEG engines refuses the hardware backend.
         let main = functions.handle(BACKEND_HARDWARE).or_else(|_| functions.handle(BACKEND_DEFAULT));
         let main = main.map_err(|error| error.to_string())?;
         Ok(Self { functions, main, general: OnceLock::new() })
@@ -114,7 +115,7 @@ impl NvJpeg {
     }
 }
 
-/// A thing that is destroyed when it is dropped.
+/// An nvJPEG object, destroyed on drop.
 struct Owned {
     handle: Handle,
     destroy: unsafe extern "C" fn(Handle) -> Status,
@@ -122,12 +123,12 @@ struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: created by the function that this one belongs to, destroyed once. An error here is an earlier one's.
+        // SAFETY: created by the counterpart of this function, destroyed once. An error here stems from an earlier operation.
         unsafe { (self.destroy)(self.handle) };
     }
 }
 
-/// The header of a JPEG, as nvJPEG reads it.
+/// The header of a JPEG, as parsed by nvJPEG.
 pub(super) struct Header<'j> {
     jpeg: &'j NvJpeg,
     stream: Owned,
@@ -142,10 +143,10 @@ impl<'j> Header<'j> {
         Ok(Self { jpeg, stream })
     }
 
-    /// Reads it. What stood here before is lost.
+    /// Parses the header of a file, in place of any parsed before.
     pub(super) fn parse(&mut self, bytes: &[u8]) -> Result<()> {
         let (metadata, stream) = (0, 0);
-        // SAFETY: reads the bytes given, of which nothing is kept but the header.
+        // SAFETY: reads only the given bytes, and keeps nothing of them but the header.
         check("read the header", unsafe {
             (self.jpeg.functions.stream_parse)(
                 self.jpeg.main,
@@ -158,7 +159,7 @@ impl<'j> Header<'j> {
         })
     }
 
-    /// Whether it is sampled like that.
+    /// Whether the JPEG has this chroma subsampling.
     pub(super) fn is_sampled(&self, sampling: Sampling) -> Result<bool> {
         let mut found = -1;
         // SAFETY: writes one integer to the place given.
@@ -167,7 +168,7 @@ impl<'j> Header<'j> {
         Ok(found == number(sampling))
     }
 
-    /// Width and height of each plane.
+    /// Returns the width and height of each plane.
     pub(super) fn planes(&self) -> Result<Vec<(u32, u32)>> {
         let functions = &self.jpeg.functions;
         let mut count = 0;
@@ -184,7 +185,7 @@ impl<'j> Header<'j> {
         (0..count).map(plane).collect()
     }
 
-    /// Whether it can be decoded in a batch.
+    /// Whether the JPEG can be decoded in a batch.
     pub(super) fn goes_in_batches(&self) -> bool {
         let mut refused = -1;
         // SAFETY: writes one integer to the place given.
@@ -200,9 +201,9 @@ pub(super) struct Plane {
     pub(super) at: Address,
     pub(super) width: u32,
     pub(super) height: u32,
-    /// Samples from one row to the next.
+    /// The stride in samples.
     pub(super) pitch: u32,
-    /// Rows that there is memory for.
+    /// The number of rows that there is memory for.
     pub(super) rows: u32,
 }
 
@@ -221,13 +222,13 @@ fn image(planes: &[Plane]) -> Image {
     image
 }
 
-/// What a thread decodes with.
+/// The decoder of one thread.
 pub(super) struct Decoder<'j> {
     jpeg: &'j NvJpeg,
     batches: Owned,
-    /// How many pictures that is set up for.
+    /// The batch size that `batches` is set up for; 0 if it has to be set up.
     batch: usize,
-    /// For pictures one by one, once there was one.
+    /// For pictures one by one; created on first use.
     single: Option<Owned>,
 }
 
@@ -242,10 +243,11 @@ impl<'j> Decoder<'j> {
         jpeg.make("make a decoder", create, jpeg.functions.state_destroy)
     }
 
-    /// Decodes pictures that all go in batches.
+    /// Decodes pictures in one batch; all of them must [go in batches](Header::goes_in_batches).
     ///
     /// # Safety
-    /// The planes are as many and as large as the header says, and nobody else's; they and the files stay until the stream is through.
+    /// The planes must be as many and as large as each header says, and not used by anything else; they and the files must stay valid until
+    /// the stream is through.
     pub(super) unsafe fn decode_all(
         &mut self,
         files: &[&[u8]],
@@ -267,7 +269,7 @@ impl<'j> Decoder<'j> {
             check("set up a batch", status)?;
             self.batch = data.len();
         }
-        // SAFETY: the arrays are as long as the batch that was set up; the caller's promise.
+        // SAFETY: the arrays are as long as the batch that was set up; the rest is guaranteed by the caller.
         let status = unsafe {
             (functions.batch_decode)(
                 handle,
@@ -279,13 +281,13 @@ impl<'j> Decoder<'j> {
             )
         };
         if status != 0 {
-            // A batch that failed has to be set up again.
+            // After a failure, the batch has to be set up again.
             self.batch = 0;
         }
         check("decode a batch", status)
     }
 
-    /// Decodes a picture by itself, which more of them allow.
+    /// Decodes a picture by itself, which works for more kinds of pictures.
     ///
     /// # Safety
     /// As [`Decoder::decode_all`].
@@ -296,7 +298,7 @@ impl<'j> Decoder<'j> {
             none => none.insert(Self::state(self.jpeg, handle)?),
         };
         let mut image = image(planes);
-        // SAFETY: handle and state belong together; the caller's promise.
+        // SAFETY: handle and state belong together; the rest is guaranteed by the caller.
         check("decode", unsafe {
             (self.jpeg.functions.decode)(
                 handle,
@@ -311,7 +313,7 @@ impl<'j> Decoder<'j> {
     }
 }
 
-/// What one picture at a time is encoded with.
+/// An encoder for one picture at a time.
 pub(super) struct Encoder<'j> {
     jpeg: &'j NvJpeg,
     state: Owned,
@@ -327,17 +329,16 @@ impl<'j> Encoder<'j> {
         // SAFETY: as above.
         let create = |to| unsafe { (functions.params_create)(jpeg.main, to, stream.0.cast()) };
         let params = jpeg.make("make an encoder", create, functions.params_destroy)?;
-        // Tables made for the picture: on an H100 this takes no longer, and files are a tenth smaller.
-        // SAFETY: the parameters are those just made.
+        // Optimized Huffman tables: on an H100 they take no longer, and files are a tenth smaller.
         let status = unsafe { (functions.params_optimized)(params.handle, 1, stream.0.cast()) };
         check("optimize", status)?;
         Ok(Self { jpeg, state, params })
     }
 
-    /// Encodes planes that are sampled like that; `source` has the quantization tables that are kept.
+    /// Encodes planes of this chroma subsampling; `source` has the quantization tables to use for [`JpegQuality::Keep`].
     ///
     /// # Safety
-    /// The planes stay and are not written until the stream is through.
+    /// The planes must stay valid and unwritten until the stream is through.
     pub(super) unsafe fn encode(
         &mut self,
         planes: &[Plane],
@@ -349,7 +350,7 @@ impl<'j> Encoder<'j> {
         let (functions, params, on) = (&self.jpeg.functions, self.params.handle, stream.0.cast());
         let luma = planes.first().expect("a picture has luma");
         let (image, sampling) = (image(planes), number(sampling));
-        // SAFETY: parameters, state and header are of the same library; the caller's promise.
+        // SAFETY: parameters, state and header are of the same library; the rest is guaranteed by the caller.
         unsafe {
             check(
                 "quantize like that",
@@ -375,10 +376,10 @@ impl<'j> Encoder<'j> {
         }
     }
 
-    /// How many bytes the picture has become, once the stream has been through.
+    /// Returns the size of the encoded picture in bytes, once the stream is through.
     pub(super) fn length(&mut self, stream: &Stream) -> Result<usize> {
         let mut length = 0;
-        // SAFETY: without a place for the bytes, it writes only their number.
+        // SAFETY: without a buffer, it writes only the number of bytes.
         let status = unsafe {
             (self.jpeg.functions.retrieve)(
                 self.jpeg.main,
@@ -391,13 +392,13 @@ impl<'j> Encoder<'j> {
         check("tell the length", status).map(|()| length)
     }
 
-    /// Brings the bytes to the host; `to` is as long as they are.
+    /// Copies the encoded bytes to the host; `to` has exactly their length.
     ///
     /// # Safety
-    /// `to` stays and is not touched until the stream is through.
+    /// `to` must stay valid and untouched until the stream is through.
     pub(super) unsafe fn retrieve(&mut self, to: &mut [u8], stream: &Stream) -> Result<()> {
         let mut length = to.len();
-        // SAFETY: it writes no more than the length given; the caller's promise.
+        // SAFETY: it writes no more than the given length; the rest is guaranteed by the caller.
         check("bring the bytes", unsafe {
             (self.jpeg.functions.retrieve)(
                 self.jpeg.main,
@@ -416,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_library_for_a_newer_cuda_than_the_driver_is_refused() {
-        // CUDA 1 is older than any library; without one, that is said.
+        // No library is as old as CUDA 1. Without any library, the reason says so.
         let reason = version(1000).unwrap_err();
         assert!(reason.contains("was not found") || reason.contains("the driver is older"), "{reason}");
     }

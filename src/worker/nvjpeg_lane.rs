@@ -1,9 +1,9 @@
-//! A lane that takes JPEGs and leaves JPEGs: decoded by nvJPEG, equalized where they then lie, encoded by nvJPEG. Only compressed
-//! bytes go over the bus.
+//! A lane that turns JPEGs into JPEGs: decoded by nvJPEG, equalized where the planes then lie, and encoded by nvJPEG. Only compressed bytes
+//! go over the bus.
 //!
-//! Pictures are decoded in batches, which keeps all of a GPU's JPEG engines busy. What is damaged never gets there: nvJPEG would say
-//! nothing. That, and what nvJPEG does not take or does not manage, is declined and done by the CPU; only an error of the device itself
-//! is one here.
+//! Pictures are decoded in batches, which keeps all of a GPU's JPEG engines busy. Damaged pictures never get that far, because nvJPEG would
+//! not report the damage. They, and pictures that nvJPEG does not support or fails on, are declined and left to the CPU; only an error of
+//! the device itself is an error here.
 #![allow(unsafe_code)]
 
 use super::cuda::{Buffer, CudaError, Event, Stream};
@@ -15,7 +15,7 @@ use super::scan_check::ScanCheck;
 use super::{EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, Trouble};
 use crate::codec::{BaselineScan, CompressedJpeg};
 
-/// Of a lane's share of the device, so much is for files and planes: nvJPEG needs some for itself.
+/// A lane's share of device memory is divided by this to get the part for files and planes: nvJPEG needs some for itself.
 const SHARE_OF_PICTURES: u64 = 4;
 
 pub(super) struct NvJpegLane<'e> {
@@ -31,9 +31,9 @@ pub(super) struct NvJpegLane<'e> {
     desks: Vec<Desk<'e>>,
 }
 
-/// A picture of a batch that is still going well.
+/// A picture of a batch that has not been declined.
 struct Going {
-    /// Its place in the batch.
+    /// Its index in the batch.
     number: usize,
     planes: Vec<Plane>,
     in_batch: bool,
@@ -63,7 +63,7 @@ impl<'e> NvJpegLane<'e> {
         self.done.wait()
     }
 
-    /// The batch, as far as files and planes have room at once; returns how many pictures that were.
+    /// Processes as many pictures of the batch as there is room for at once, files and planes; returns how many were dealt with.
     fn some(&mut self, batch: &mut [Recoding<'_>]) -> Result<usize, EngineError> {
         let mut going = Vec::with_capacity(batch.len());
         let (mut bytes, mut files) = (0, 0);
@@ -91,7 +91,7 @@ impl<'e> NvJpegLane<'e> {
         self.engine.lane_memory / SHARE_OF_PICTURES
     }
 
-    /// Reads the header; lays out the planes from byte `start` on, as offsets yet; returns where they end.
+    /// Parses the header and lays out the planes from byte `start` on, still as offsets; returns where they end.
     fn lay_out(
         &mut self,
         number: usize,
@@ -103,7 +103,7 @@ impl<'e> NvJpegLane<'e> {
         Ok((Going { number, planes, in_batch: desk.header.goes_in_batches() }, end))
     }
 
-    /// Takes pictures whose planes, as offsets, take so many bytes through all steps.
+    /// Takes pictures through all steps. Their planes are still offsets, and take `bytes` bytes.
     fn process(
         &mut self,
         batch: &mut [Recoding<'_>],
@@ -128,8 +128,8 @@ impl<'e> NvJpegLane<'e> {
         Ok(self.wait()?)
     }
 
-    /// Places the planes, clears them, and has the files looked through; returns which are whole. Waits for both: JPEG engines do not
-    /// wait for the stream. They were seen to leave planes as they were without a word, and nothing of another picture may show then.
+    /// Places the planes, zeroes them, and has the files checked; returns which files are intact. Waits for both: JPEG engines do not wait
+    /// for the stream. They were seen to leave planes untouched without reporting it, and nothing of another picture may show then.
     fn begin(
         &mut self,
         batch: &[Recoding<'_>],
@@ -140,7 +140,7 @@ impl<'e> NvJpegLane<'e> {
         going.iter_mut().flat_map(|one| &mut one.planes).for_each(|plane| plane.at += at);
         let scan = |one: &Going| batch[one.number].file().and_then(BaselineScan::read);
         let scans: Vec<Option<BaselineScan<'_>>> = going.iter().map(scan).collect();
-        // SAFETY: the buffer is that large, and this lane's; so are the files, whose slots are lent to it, and it waits below.
+        // SAFETY: the buffer is that large and this lane's own; the files lie in slots that are lent to this lane; and it waits below.
         unsafe {
             self.stream.zero(at, bytes)?;
             self.check.start(&self.engine.kernels, &self.stream, &scans)?;
@@ -149,7 +149,7 @@ impl<'e> NvJpegLane<'e> {
         self.check.are_whole(&scans).map_err(Trouble::Device)
     }
 
-    /// Does a step for each picture; those that it does not go well for are declined.
+    /// Carries out a step for each picture; those for which it does not succeed are declined.
     fn each(
         &mut self,
         batch: &mut [Recoding<'_>],
@@ -169,14 +169,14 @@ impl<'e> NvJpegLane<'e> {
         failed
     }
 
-    /// Decodes in one batch what goes in one, and the rest one by one.
+    /// Decodes the pictures that allow it in one batch, and the others (or, if the batch fails, all) one by one.
     fn decode(&mut self, batch: &mut [Recoding<'_>], going: &mut Vec<Going>) -> Result<(), EngineError> {
         let together: Vec<&Going> = going.iter().filter(|one| one.in_batch).collect();
         let files: Vec<&[u8]> =
             together.iter().map(|one| batch[one.number].file().expect("its header was read")).collect();
         let planes: Vec<&[Plane]> = together.iter().map(|one| &*one.planes).collect();
-        // SAFETY: the planes were laid out by the headers, in this lane's buffer; `process` waits before they or the files, whose
-        // slots are lent to this lane, are used again.
+        // SAFETY: the planes were laid out by the headers, in this lane's buffer; `process` waits before they or the files, whose slots are
+        // lent to this lane, are used again.
         let decoded =
             !together.is_empty() && unsafe { self.decoder.decode_all(&files, &planes, &self.stream) }.is_ok();
         self.wait()?;
@@ -185,7 +185,8 @@ impl<'e> NvJpegLane<'e> {
                 return Ok(());
             }
             let file = picture.file().expect("its header was read");
-            // SAFETY: as above; nothing promises that a decoder may begin a picture before it is through with another.
+            // SAFETY: as above. It waits each time, because nothing guarantees that a decoder may begin a picture before it has finished
+            // another.
             unsafe { lane.decoder.decode(file, &one.planes, &lane.stream) }?;
             Ok(lane.wait()?)
         })
@@ -195,7 +196,7 @@ impl<'e> NvJpegLane<'e> {
         let CompressedJpeg { layout, sampling, quality, .. } = picture.jpeg;
         let plan = self.resident.plan(&self.stream, &layout, &picture.operation, self.planes.bytes())?;
         let Desk { header, encoder } = &mut self.desks[one.number];
-        // SAFETY: luma is as large as the layout says, without padding; all is on one stream, and `process` waits for it.
+        // SAFETY: luma is as large as the layout says, without padding; everything is on one stream, and `process` waits for it.
         unsafe {
             self.resident.equalize(&self.stream, one.planes[0].at, &plan)?;
             encoder.encode(&one.planes, sampling, quality, header, &self.stream)?;
@@ -216,7 +217,7 @@ impl<'e> NvJpegLane<'e> {
     }
 }
 
-/// Leaves to the processor what is damaged, without a word: the processor tells what is wrong with it.
+/// Leaves damaged pictures to the CPU without giving a reason: the CPU reports what is wrong with them.
 fn leave_damaged(batch: &mut [Recoding<'_>], going: &mut Vec<Going>, whole: &[bool]) {
     for (one, _) in going.iter().zip(whole).filter(|(_, whole)| !**whole) {
         decline(&mut batch[one.number], "");
@@ -235,7 +236,7 @@ impl JpegLane for NvJpegLane<'_> {
         while !rest.is_empty() {
             let result = self.some(rest);
             if result.is_err() {
-                // As far as the device still answers.
+                // As far as the device still responds.
                 let _ = self.wait();
             }
             rest = &mut rest[result?..];

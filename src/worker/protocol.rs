@@ -1,4 +1,4 @@
-//! What the main process and a worker say to each other: one message a packet, over one Unix socket.
+//! The messages between the main process and a worker: one per packet, over one Unix socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -20,19 +20,19 @@ use crate::equalize::{Operation, Order};
 use crate::picture::Layout;
 use crate::slot::SlotId;
 
-/// What the main process tells a worker.
+/// A message from the main process to a worker.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub enum ToWorker {
-    /// The descriptor that comes along is from now on the slot's memory; any older memory of the slot is let go.
+    /// The descriptor sent along is the slot's memory from here on; any earlier memory of the slot is released.
     Map {
         /// The slot.
         slot: SlotId,
         /// Size of the memory in bytes.
         bytes: u64,
-        /// Which memory it is.
+        /// Tells this memory from earlier memory of the slot.
         generation: u64,
     },
-    /// The slot's memory is let go.
+    /// The slot's memory is released.
     Unmap {
         /// The slot.
         slot: SlotId,
@@ -43,64 +43,64 @@ pub enum ToWorker {
         slot: SlotId,
         /// The picture in it.
         layout: Layout,
-        /// What is to be done.
+        /// The work to do.
         order: Order,
     },
-    /// At the start of the slot are the planes of a JPEG, chroma with [`CHROMA_PADDING`](crate::codec::CHROMA_PADDING), and behind so many bytes of them its file. Luma is to be
-    /// equalized and all of it encoded as that JPEG was, or if that cannot be, luma equalized. The slot is the worker's until it
-    /// answers, that it is encoded or equalized.
+    /// The slot starts with the planes of a JPEG, chroma padded to [`CHROMA_PADDING`](crate::codec::CHROMA_PADDING), followed by its file.
+    /// Luma is to be equalized and all planes encoded the way that file was or, if they cannot be encoded, luma only equalized. The slot is
+    /// the worker's until it answers.
     Encode {
         /// The slot.
         slot: SlotId,
-        /// Bytes of all planes.
+        /// Size of all planes in bytes.
         planes: u64,
-        /// The JPEG behind them.
+        /// The JPEG that follows them.
         jpeg: CompressedJpeg,
-        /// What is to be done.
+        /// How to equalize luma.
         operation: Operation,
     },
-    /// The JPEG at the start of the slot is to be decoded, equalized and encoded, and the result put in its place. The slot is the
-    /// worker's until it answers.
+    /// The JPEG at the start of the slot is to be decoded, equalized and encoded, and replaced by the result. The slot is the worker's
+    /// until it answers.
     Recode {
         /// The slot.
         slot: SlotId,
         /// The JPEG in it.
         jpeg: CompressedJpeg,
-        /// What is to be done.
+        /// How to equalize it.
         operation: Operation,
     },
 }
 
-/// What a worker answers.
+/// A message from a worker to the main process.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub enum FromWorker {
-    /// It can work; sent once, first. `None` where it computes on the CPU.
+    /// The worker can work; sent once, first. `None` if it computes on the CPU.
     Ready(Option<GpuInfo>),
-    /// It cannot work, and why; then it ends.
+    /// The worker cannot work, for this reason; it then ends.
     Refused(String),
     /// The slot holds the result and is the main process's again.
     Done {
         /// The slot.
         slot: SlotId,
-        /// Bytes of the JPEG that it holds in place of pixels, if it does.
+        /// Size in bytes of the JPEG that the slot holds instead of pixels, if it does.
         encoded: Option<u64>,
     },
-    /// Of the planes in the slot luma is equalized, but the CPU has to encode them, and why. The slot is the main process's again.
+    /// The luma plane in the slot is equalized, but the CPU has to encode the planes. The slot is the main process's again.
     Equalized {
         /// The slot.
         slot: SlotId,
         /// Why.
         reason: String,
     },
-    /// What is in the slot is for others to do: a JPEG for the CPU, pixels for any other device. The slot holds anything, and is the
-    /// main process's again.
+    /// The content of the slot is left to others: a JPEG to the CPU, pixels to any other device. The slot's bytes are undefined, and it is
+    /// the main process's again.
     Declined {
         /// The slot.
         slot: SlotId,
-        /// Why; empty if that need not be told.
+        /// Why; empty if there is nothing to report.
         reason: String,
     },
-    /// The device failed at this slot, and why; then the worker ends, for after an error a CUDA context is of no use.
+    /// The device failed on this slot. The worker then ends, because a CUDA context is unusable after an error.
     Failed {
         /// The slot.
         slot: SlotId,
@@ -109,14 +109,14 @@ pub enum FromWorker {
     },
 }
 
-/// The longest message: a reason is cut to fit.
+/// The longest message in bytes: a reason is cut to fit.
 const LONGEST: usize = 4096;
 
 /// One end of the socket.
 pub struct Channel(OwnedFd);
 
 impl Channel {
-    /// Two connected ends.
+    /// Creates two connected ends.
     ///
     /// # Errors
     /// The system's.
@@ -126,10 +126,10 @@ impl Channel {
         Ok((Self(a), Self(b)))
     }
 
-    /// Sends a message, and a descriptor along with it.
+    /// Sends a message, and optionally a descriptor along with it.
     ///
     /// # Errors
-    /// The system's; `BrokenPipe` when the other end is gone; see also [`Channel::wait_at_most`].
+    /// The system's; `BrokenPipe` if the other end is gone; `WouldBlock` as in [`Channel::wait_at_most`].
     pub fn send(&self, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut space = [0; LONGEST];
         let bytes = postcard::to_slice(message, &mut space).map_err(io::Error::other)?;
@@ -148,10 +148,10 @@ impl Channel {
         }
     }
 
-    /// Waits for the next message; `None` when the other end is gone.
+    /// Waits for the next message; returns `None` if the other end is gone.
     ///
     /// # Errors
-    /// The system's, or `InvalidData` for what is no message.
+    /// The system's, or `InvalidData` if a packet is not a message.
     pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<(M, Option<OwnedFd>)>> {
         let mut space = [0; LONGEST];
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -176,23 +176,23 @@ impl Channel {
         Ok(Some((message, fd)))
     }
 
-    /// From now on [`Channel::send`] fails with `WouldBlock` when the other end has left no room for so long.
+    /// Makes [`Channel::send`] fail with `WouldBlock` once the other end has left no room for this long.
     ///
     /// # Errors
     /// The system's.
     pub fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        // Zero would be for ever.
+        // Zero would mean no timeout at all.
         let time = time.max(Duration::from_millis(1));
         Ok(set_socket_timeout(&self.0, Timeout::Send, Some(time))?)
     }
 
-    /// Both directions end; the other end sees it at once.
+    /// Shuts down both directions; the other end sees it at once.
     pub fn shut_down(&self) {
-        // It can only fail where the other end is gone already.
+        // This can only fail if the other end is already gone.
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
     }
 
-    /// A second handle of the same end.
+    /// Returns a second handle to the same end.
     ///
     /// # Errors
     /// The system's.
@@ -219,7 +219,7 @@ impl From<Channel> for OwnedFd {
     }
 }
 
-/// Cut to what a message can carry.
+/// Cuts a reason to what a message can carry.
 pub fn shorten(mut reason: String) -> String {
     let cut = (0..=reason.len().min(LONGEST / 2)).rev().find(|&at| reason.is_char_boundary(at)).unwrap_or(0);
     reason.truncate(cut);

@@ -1,4 +1,4 @@
-//! Pixels that lie in device memory, equalized there: the tables and the memory that it takes besides the pixels, made once and
+//! Equalization of pixels that are already in device memory: the tables and the memory it takes besides the pixels, allocated once and
 //! reused.
 #![allow(unsafe_code)]
 
@@ -10,11 +10,11 @@ use crate::equalize::clahe::Geometry;
 use crate::equalize::{Method, Operation};
 use crate::picture::{Depth, Layout, Pixel};
 
-/// What a lane equalizes with. It is used on one stream.
+/// What a lane equalizes with, always on the same stream.
 pub(super) struct Resident<'e> {
     engine: &'e GpuEngine,
     tables: Tables,
-    /// What holds the tables.
+    /// Owns the memory of `tables`.
     _tables: Buffer,
     memory: Growing,
 }
@@ -28,7 +28,7 @@ struct Growing {
     counts: Buffer,
 }
 
-/// How a picture is going to be equalized, with all the memory that takes.
+/// How to equalize a picture, with all the memory that takes already allocated.
 pub(super) struct Plan {
     layout: Layout,
     kind: Kind,
@@ -37,7 +37,7 @@ pub(super) struct Plan {
 
 struct ClahePlan {
     tiles: Tiles,
-    /// Where luma or a channel goes; none where the picture is its own plane.
+    /// Where luma or a channel is extracted to; `None` if the picture is its own plane.
     plane: Option<Address>,
     counts: Address,
     luts: Address,
@@ -46,28 +46,28 @@ struct ClahePlan {
 impl<'e> Resident<'e> {
     pub(super) fn new(engine: &'e GpuEngine, stream: &Stream) -> Result<Self> {
         let tables = Buffer::new(Tables::BYTES)?;
-        // SAFETY: the memory was just made; the stream, on which all kernels run, comes to it first.
+        // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
         unsafe { stream.zero(tables.address(), Tables::BYTES)? };
         let memory = Growing::default();
         Ok(Self { engine, tables: Tables::new(tables.address()), _tables: tables, memory })
     }
 
-    /// The tables for the next picture.
+    /// Returns the tables for the next picture.
     pub(super) fn tables(&self) -> Tables {
         self.tables
     }
 
-    /// Room for a plane of so many bytes.
+    /// Returns room for a plane of `bytes` bytes.
     pub(super) fn plane(&mut self, bytes: u64) -> std::result::Result<Address, Trouble> {
         grow(&mut self.memory.plane, bytes)
     }
 
-    /// Gives back all memory that grew.
+    /// Frees all memory that grew.
     pub(super) fn shrink(&mut self) {
         self.memory = Growing::default();
     }
 
-    /// Takes what equalizing such a picture takes, besides the `taken` bytes that the lane has for pixels.
+    /// Allocates what equalizing such a picture takes, besides the `taken` bytes that the lane has for pixels.
     pub(super) fn plan(
         &mut self,
         stream: &Stream,
@@ -104,7 +104,7 @@ impl<'e> Resident<'e> {
         let counts_before = self.memory.counts.bytes();
         let counts = grow(&mut self.memory.counts, tiles.counts_bytes())?;
         if self.memory.counts.bytes() != counts_before {
-            // SAFETY: the memory was just made; the stream, on which all kernels run, comes to it first.
+            // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
             unsafe { stream.zero(counts, self.memory.counts.bytes())? };
         }
         Ok(ClahePlan { tiles, plane, counts, luts })
@@ -113,12 +113,12 @@ impl<'e> Resident<'e> {
     /// Equalizes the pixels at an address in place.
     ///
     /// # Safety
-    /// The plan is the last one made, or one for pictures of that size; the pixels are as many as it says, and this stream's until it is
-    /// done.
+    /// The plan must be the last one made, or one for a picture of the same size; there must be as many pixels as it says, used by this
+    /// stream alone until it is done.
     pub(super) unsafe fn equalize(&mut self, stream: &Stream, at: Address, plan: &Plan) -> Result<()> {
         let Plan { layout, kind, clahe } = plan;
         let span = Span { at, pixels: layout.pixels() };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match clahe {
                 None => self.global(stream, layout, *kind, span),
@@ -131,7 +131,7 @@ impl<'e> Resident<'e> {
     /// As [`Resident::equalize`].
     unsafe fn global(&mut self, stream: &Stream, layout: &Layout, kind: Kind, span: Span) -> Result<()> {
         let (kernels, what) = (&self.engine.kernels, (kind, layout.depth));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             self.begin(stream, what)?;
             kernels.count_for_luts(stream, what, span, &self.tables, true)?;
@@ -141,21 +141,21 @@ impl<'e> Resident<'e> {
         Ok(())
     }
 
-    /// Makes the tables ready for a picture that is counted.
+    /// Prepares the tables for a picture that is to be counted.
     ///
     /// # Safety
-    /// The tables are this stream's until it is done.
+    /// Only this stream may use the tables until it is done.
     pub(super) unsafe fn begin(&self, stream: &Stream, (kind, depth): (Kind, Depth)) -> Result<()> {
         match depth {
             Depth::Eight => Ok(()),
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Depth::Sixteen => unsafe {
                 self.engine.kernels.clear(stream, kind.planes() as usize, depth, &self.tables())
             },
         }
     }
 
-    /// Global equalization has been started from beginning to end.
+    /// Moves on to the tables for the next picture, once all of a global equalization has been enqueued.
     pub(super) fn end(&mut self, layout: &Layout) {
         if layout.depth == Depth::Eight {
             self.tables = self.tables.next();
@@ -173,7 +173,7 @@ impl<'e> Resident<'e> {
         plan: &ClahePlan,
     ) -> Result<()> {
         let (kernels, &ClahePlan { ref tiles, plane, counts, luts }) = (&self.engine.kernels, plan);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let Some(plane) = plane else {
                 return kernels.clahe(stream, span.at, tiles, counts, luts);
@@ -188,23 +188,23 @@ impl<'e> Resident<'e> {
     }
 }
 
-/// Room for so many bytes, in whole 16-byte words.
+/// Makes room for `bytes` bytes and returns its address. A buffer that is too small is replaced, without its content, by one of whole MiB.
 pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Address, Trouble> {
     if buffer.bytes() < bytes {
         *buffer = Buffer::default();
-        // Here nothing has been done to the picture yet; later, the same error is one of the device.
+        // Nothing has been done to the picture at this point; later, the same error is one of the device.
         let trouble = |error: CudaError| if error.is_out_of_memory() { too_large() } else { error.into() };
         *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(trouble)?;
     }
     Ok(buffer.address())
 }
 
-/// Why a picture is declined that the lane's share of the device's memory does not hold.
+/// The refusal of a picture that does not fit into the lane's share of device memory.
 pub(super) fn too_large() -> Trouble {
     Trouble::Decline("it does not fit into the GPU's memory".to_owned())
 }
 
-/// The planes of CLAHE: luma, or channels by their numbers.
+/// Returns the planes that CLAHE works on: luma (`None`), or channels by number.
 const fn channels(kind: Kind) -> &'static [Option<u32>] {
     match kind {
         Kind::Gray | Kind::GrayAlpha => &[Some(0)],

@@ -1,5 +1,5 @@
-//! Whether the entropy-coded data of JPEGs are whole, told by the GPU: nvJPEG was seen to accept damaged ones without a word, and to
-//! look through them on the processor takes longer than all else that it has to do.
+//! Has the GPU check whether the entropy-coded data of JPEGs are intact: nvJPEG was seen to accept damaged data without an error, and
+//! checking them on the CPU takes longer than everything else that the CPU has to do.
 #![allow(unsafe_code)]
 
 use super::check::wrong;
@@ -9,26 +9,26 @@ use super::resident::grow;
 use super::{EngineError, Trouble};
 use crate::codec::BaselineScan;
 
-/// What is in the device's memory begins at a multiple of so many bytes.
+/// The alignment of each part in device memory, in bytes.
 const ALIGNMENT: u64 = 128;
 
-/// What a lane looks through the data of a batch with.
+/// What a lane checks the data of a batch with.
 #[derive(Default)]
 pub(super) struct ScanCheck {
     memory: Buffer,
     scans: Vec<Scan>,
     verdicts: Vec<u32>,
-    /// Of each picture, its place among those; none if it is not for the kernels.
+    /// For each picture, its index in `scans`; `None` if it is not for the kernels.
     places: Vec<Option<usize>>,
-    /// The kernels have told what is whole from what is not.
+    /// Whether the kernels have been seen to tell intact data from damaged data.
     proven: bool,
 }
 
 impl ScanCheck {
-    /// Starts to look through these scans. None is of a file that can be none.
+    /// Starts checking these scans; `None` stands for a file without a usable scan, which counts as damaged.
     ///
     /// # Safety
-    /// The data stay and are not written, nor is this used for anything else, until the stream is through.
+    /// The data must stay valid and unwritten, and this must not be used for anything else, until the stream is through.
     pub(super) unsafe fn start(
         &mut self,
         kernels: &Kernels,
@@ -52,7 +52,7 @@ impl ScanCheck {
         self.scans.iter_mut().for_each(|scan| scan.data += at);
         let [starts, ends, counts, described, verdicts] = parts.map(|offset| at + offset);
         let memory = ScanMemory { scans: described, starts, ends, counts, verdicts };
-        // SAFETY: each part is as large as what goes there, and this lane's; the rest is the caller's promise.
+        // SAFETY: each part is as large as what goes there, and this lane's own; the rest is guaranteed by the caller.
         unsafe {
             for (scan, place) in scans.iter().zip(&self.places) {
                 if let (Some(scan), Some(place)) = (scan, *place) {
@@ -66,8 +66,8 @@ impl ScanCheck {
         Ok(())
     }
 
-    /// Describes the scans for the kernels, with data at offsets yet; returns how many pieces there are. Until the kernels are proven,
-    /// behind each is the same with more blocks to come, which it has not.
+    /// Describes the scans for the kernels, with data still at offsets; returns the number of pieces. Until the kernels are proven, each
+    /// scan is followed by a twin that claims more blocks than there are, and so must be found damaged.
     fn describe(&mut self, scans: &[Option<BaselineScan<'_>>], mut part: impl FnMut(u64) -> u64) -> u32 {
         self.scans.clear();
         self.places.clear();
@@ -92,11 +92,11 @@ impl ScanCheck {
         place.map_or(Verdict::Unclear, |place| Verdict::read(self.verdicts[place]))
     }
 
-    /// Whether each is whole, once the stream has been through. The processor looks through what has remained unclear, and through all
-    /// until the kernels have been seen to say what it says.
+    /// Returns whether each scan is intact, once the stream is through. The CPU checks what has remained unclear and, until the kernels
+    /// have been seen to agree with it, everything.
     ///
     /// # Errors
-    /// When the kernels have said anything else than the processor.
+    /// If the kernels contradict the CPU.
     pub(super) fn are_whole(&mut self, scans: &[Option<BaselineScan<'_>>]) -> Result<Vec<bool>, EngineError> {
         let mut proven = self.proven;
         let mut is_whole = |(scan, &place): (&Option<BaselineScan<'_>>, &Option<usize>)| {
@@ -130,7 +130,7 @@ mod tests {
     use super::super::gpu::GpuEngine;
     use super::*;
 
-    /// Random, and the same each time.
+    /// Pseudo-random numbers (xorshift), the same each time.
     struct Random(u64);
 
     impl Random {
@@ -142,8 +142,8 @@ mod tests {
         }
     }
 
-    /// So many gray blocks as entropy-coded data, stuffed and padded. Codes 0, 10 and 110: means of 0, 1 and 11 bits; the end of a
-    /// block, a coefficient of 2 bits behind 3 zeros, one of 10 bits behind none.
+    /// Makes entropy-coded data of `count` gray blocks, stuffed and padded. The codes are 0, 10 and 110: for DC differences of 0, 1 and 11
+    /// bits; for AC, the end of block, a coefficient of 2 bits after 3 zeros, and one of 10 bits after none.
     fn blocks(count: u32, random: &mut Random) -> Vec<u8> {
         let mut bits = Vec::new();
         let mut put =
@@ -152,7 +152,7 @@ mod tests {
             let (code, length) = [(0, 1), (0b10, 2), (0b110, 3)][which as usize];
             put(code, length);
             let size = sizes[which as usize];
-            // Many ones, so that there is stuffing.
+            // Many ones, so that stuffing occurs.
             let value = random.below(1 << size) | if random.below(2) == 0 { (1 << size) - 1 } else { 0 };
             put(value, size);
         };
@@ -170,7 +170,7 @@ mod tests {
         bytes.flat_map(|byte| if byte == 0xff { vec![0xff, 0] } else { vec![byte] }).collect()
     }
 
-    /// A gray JPEG of so many blocks in a row, as far as it is looked at.
+    /// Makes a gray JPEG with `blocks` blocks in a row, with only the segments that are read.
     fn file(blocks: u32, data: &[u8]) -> Vec<u8> {
         let [.., high, low] = (8 * blocks).to_be_bytes();
         let table = |place: u8, symbols: [u8; 3]| {
@@ -183,7 +183,7 @@ mod tests {
         [&frame[..], &means, &details, &scan, data, &[0xff, 0xd9]].concat()
     }
 
-    /// Files of so many blocks, and of one less or more than they say; cut short, and with a bit that is another.
+    /// Makes files of `count` blocks: intact, with one block fewer or more than their header says, with a flipped bit, and cut short.
     fn files(count: u32, random: &mut Random) -> Vec<Vec<u8>> {
         let data = blocks(count, random);
         let mut changed = data.clone();
@@ -202,7 +202,7 @@ mod tests {
             Err(error) => {
                 let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
                 assert!(!required, "HISTEQD_REQUIRE_CUDA=1, but {error}");
-                // Past libtest, which keeps to itself what a test prints that passes.
+                // Written directly, because libtest captures what passing tests print.
                 let _ = writeln!(std::io::stderr(), "SKIPPED, not tested on a GPU: {error}");
                 return;
             }
@@ -210,7 +210,7 @@ mod tests {
         let (stream, mut check, mut random) = (Stream::new().unwrap(), ScanCheck::default(), Random(1));
         let (mut whole, mut damaged) = (0, 0);
         for round in 0..40 {
-            // From a byte to several pieces.
+            // From one byte to several pieces.
             let files: Vec<Vec<u8>> = (1..200).flat_map(|count| files(count, &mut random)).collect();
             let scans: Vec<_> = files.iter().map(|file| BaselineScan::read(file)).collect();
             // SAFETY: the files stay until it has waited.

@@ -1,4 +1,4 @@
-//! `histeqd bench` where there is no GPU: `CUDA_VISIBLE_DEVICES` hides those that there are.
+//! `histeqd bench` without a GPU: `CUDA_VISIBLE_DEVICES` hides any that there are.
 
 use crate::harness::Place;
 

@@ -1,4 +1,4 @@
-//! Flags over the file over the defaults.
+//! The configuration: flags override the file, which overrides the defaults.
 
 use crate::harness::Place;
 

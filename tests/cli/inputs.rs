@@ -1,4 +1,4 @@
-//! What is found, under whatever name, and what is passed over.
+//! Which inputs are found, under whatever names, and which are skipped.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};

@@ -161,7 +161,7 @@ fn a_full_disk_fails_what_does_not_fit_and_leaves_nothing_partial() {
     let mut large = b"P5\n512 512\n255\n".to_vec();
     large.extend((0..512 * 512).map(|n| (n % 251) as u8));
     place.file("in/large.pgm", large);
-    // One at a time: what is begun of the large picture takes the small one's room until it is removed.
+    // One at a time: until the large picture's partial output is removed, it takes the room that the small one needs.
     let script = "in --out out --threads 1; code=$?; ls -A out; exit $code";
     let Some(ran) = place.run_with_mount("size=64k", script) else { return };
     ran.exits(1).says("failed: in/large.pgm: cannot write out/large.pgm: No space left on device");
@@ -180,7 +180,7 @@ fn a_broken_picture_leaves_no_file() {
 #[test]
 fn what_a_kill_left_is_removed_meanwhile() {
     let place = Place::new();
-    // So many LUTs of 16 bits take longer than a look into a folder.
+    // This many 16-bit LUTs take longer than listing a folder.
     let samples: Vec<u8> = (0..2 * 256 * 256u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
     place.file("in/a.pgm", [b"P5\n256 256\n65535\n", &samples[..]].concat());
     let long_ago = std::time::SystemTime::now() - Duration::from_secs(1000);
@@ -192,7 +192,7 @@ fn what_a_kill_left_is_removed_meanwhile() {
     let slow = "in --out done --devices cpu --method clahe --tiles 32x32";
     place.run(&format!("{slow} --dry-run")).exits(0);
     assert_eq!(place.tree("done").len(), 2);
-    // A run does not wait for it, so that it may come too late in a short one.
+    // A run does not wait for the removal, so a short one may end before it.
     wait("the leftover to be removed", || {
         place.run(&format!("{slow} --overwrite")).exits(0);
         place.tree("done").len() == 2

@@ -1,4 +1,4 @@
-//! What the user hears, and the exit codes.
+//! What is reported to the user, and the exit codes.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -58,7 +58,7 @@ fn where_the_time_went_is_told_to_those_who_ask() {
     assert!(place.run("in --out third --json").exits(0).json().get("timings").is_none());
 }
 
-/// What goes to standard output.
+/// Command lines that print to standard output.
 const PRINTING: [&str; 5] =
     ["histogram in", "in --out done --dry-run", "in --out done --json --quiet", "--print-config", "devices"];
 

@@ -11,7 +11,7 @@ use crate::harness::{Place, Ran, binary, wait};
 const PICTURES: usize = 300;
 const SIDE: usize = 1000;
 
-/// More pictures than can be done before a test has reacted: one file under many names.
+/// A place with more pictures than can be done before a test reacts: one file under many names.
 fn busy() -> Place {
     let place = Place::new();
     let mut picture = format!("P5\n{SIDE} {SIDE}\n255\n").into_bytes();
@@ -24,7 +24,7 @@ fn busy() -> Place {
 }
 
 fn start(place: &Place) -> Child {
-    // With many threads all of them would be under way at once.
+    // With many threads, all pictures would be under way at once.
     let mut command = place.histeqd("in --out done --devices cpu --threads 2");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait("the first output", || place.tree("done").iter().any(|name| name.ends_with(".pgm")));
@@ -39,7 +39,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Every output is whole, and nothing else is there.
+/// Asserts that every output is whole and that there is nothing else, and returns the number of outputs.
 fn assert_whole(place: &Place) -> usize {
     let expected = fs::metadata(place.path("in/0.pgm")).unwrap().len();
     let outputs = place.tree("done");
@@ -71,7 +71,7 @@ fn the_first_signal_leaves_pictures_that_wait_for_a_thread() {
     // Files so small are handed to the only decoder all together.
     const FILES: usize = 8;
     let place = Place::new();
-    let side = 5000_usize;
+    let side = 4000_usize;
     let mut picture = format!("P5\n{side} {side}\n255\n").into_bytes();
     picture.resize(picture.len() + side * side, 7);
     place.file("plain/0.pgm", picture);
@@ -102,7 +102,7 @@ fn an_ignored_hangup_stays_ignored() {
 
 #[test]
 fn the_first_signal_ends_a_long_search_at_once() {
-    // Every folder has two ways into the next, so there are 2^24 paths to the last.
+    // Every folder has two links to the next, so there are 2^24 paths to the last.
     const DEPTH: usize = 24;
     let place = Place::with(&["in/0/a.pgm"]);
     for depth in 0..DEPTH {
@@ -133,7 +133,7 @@ fn catches_interrupts(child: &Child) -> bool {
 fn the_second_signal_leaves_at_once_without_a_trace() {
     let place = busy();
     let child = start(&place);
-    // At once, for what is under way does not take long; of another kind, for signals of one are not counted while one is pending.
+    // Sent at once, since the pictures under way do not take long; another signal, since a pending one absorbs more of its kind.
     interrupt(&child);
     signal(&child, Signal::TERM);
     let ran = Ran::from(child.wait_with_output().unwrap());

@@ -1,4 +1,4 @@
-//! How many threads a run starts.
+//! How many threads a run starts, and what it does with few open files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::harness::{Place, Ran, binary};
 
-/// The names of the threads that a run was seen to have of each stage.
+/// Waits for a run to end; returns the names of the stages' threads that were seen meanwhile, and the run.
 fn stages(mut child: Child) -> (BTreeSet<String>, Ran) {
     let mut seen = BTreeSet::new();
     while child.try_wait().unwrap().is_none() {
-        // The process may end in between.
+        // The process may have ended since.
         let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().flatten();
         seen.extend(tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()));
         std::thread::sleep(Duration::from_millis(1));
@@ -26,21 +26,21 @@ fn one_picture_has_one_thread_of_each_stage() {
     let place = Place::new();
     let samples: Vec<u8> = (0..2 * 256 * 256u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
     place.file("in/a.pgm", [b"P5\n256 256\n65535\n", &samples[..]].concat());
-    // So many LUTs of 16 bits take a while, in which the threads can be looked at.
+    // This many 16-bit LUTs take a while, during which the threads can be listed.
     let mut command = place
         .histeqd("in --out done --devices cpu --threads 3 --method clahe --tiles 32x32 --durability full");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (stages, ran) = stages(child);
     ran.exits(0).says("Done: 1 picture");
     assert!(!stages.is_empty());
-    // One that is gone within a millisecond may be missed.
+    // A thread that ends within a millisecond may be missed.
     let one_each = ["decode-0", "encode-0", "lane-cpu-0", "publish-0"].map(str::to_owned).into();
     assert!(stages.is_subset(&one_each), "{stages:?}");
 }
 
-/// What a run says that may have so many files open.
+/// Runs the binary with this limit on open files.
 fn with_files(place: &Place, limit: u32, arguments: &str) -> Ran {
-    // What a runner of tests left open would count.
+    // Files that the test runner left open would count.
     let close = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
     let line = format!("{close}; ulimit -n {limit}; exec '{}' {arguments}", binary());
     Ran::from(place.command("sh", ["-c", &line]))

@@ -7,7 +7,7 @@ use histeqd::codec::{CodecError, Format};
 use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
 use crate::harness::collection;
 
-/// The files of `tests/data`, and those of a larger collection if there is one.
+/// Returns the files in the folder `kept` of `tests/data`, and those in the folder `part` of a larger collection if there is one.
 fn files(kept: &str, part: &str) -> Vec<PathBuf> {
     let folders =
         [Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(kept)), collection(part)];
@@ -15,7 +15,7 @@ fn files(kept: &str, part: &str) -> Vec<PathBuf> {
     folders.into_iter().flatten().flat_map(list).collect()
 }
 
-/// Decodes, writes back and decodes again.
+/// Decodes a file, writes it back and decodes the result, which must be the same picture.
 fn there_and_back(path: &Path) -> Result<(), CodecError> {
     let (decoded, slot) = decode_file(path, &LIMITS, &TARGET)?;
     let before = pixels(&decoded, &slot).to_vec();

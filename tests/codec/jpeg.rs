@@ -1,4 +1,4 @@
-//! JPEG in its own planes: what is kept, and what equalizing Y leaves alone.
+//! JPEGs decoded to their own planes: what is kept of the source, and what equalizing luma leaves alone.
 
 use std::io::{Read, Seek, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ fn file(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)).unwrap()
 }
 
-/// The segments of a marker, without their lengths.
+/// Returns the contents of all segments with this marker before the scan, without their lengths.
 fn segments(jpeg: &[u8], marker: u8) -> Vec<Vec<u8>> {
     let (mut found, mut at) = (Vec::new(), 2);
     while jpeg[at + 1] != 0xda {
@@ -25,7 +25,7 @@ fn segments(jpeg: &[u8], marker: u8) -> Vec<Vec<u8>> {
     found
 }
 
-/// The sampling factors in a frame header.
+/// Returns the sampling factors of each component from the frame header.
 fn sampling(jpeg: &[u8]) -> Vec<u8> {
     let frame = [0xc0, 0xc1, 0xc2].iter().find_map(|sof| segments(jpeg, *sof).pop()).unwrap();
     frame[6..].chunks(3).map(|component| component[1]).collect()
@@ -48,7 +48,7 @@ fn jpeg(width: usize, height: usize) -> Vec<u8> {
     encode(&decoded, slot, &target).unwrap()
 }
 
-/// Decodes as for a device that encodes: all planes, one behind the other, and the file.
+/// Decodes as for a device that encodes: the slot holds all planes, one after the other, then the file itself.
 fn decode_planes(jpeg: &[u8]) -> (Decoded, Vec<u8>) {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(jpeg).unwrap();
@@ -75,7 +75,7 @@ fn luma_is_the_picture_and_chroma_lies_behind_it_for_a_device_that_encodes() {
     let (decoded, slot) = decode(&source, &TARGET).unwrap();
     assert_eq!((decoded.layout.pixel, decoded.layout.width, decoded.layout.height), (Pixel::Gray, 45, 31));
     assert_eq!(slot.len(), 45 * 31);
-    // Two planes of 3 by 2 blocks.
+    // Two chroma planes of 3 by 2 blocks.
     let planes = planes(&source);
     assert_eq!(planes.len(), 45 * 31 + 2 * (3 * 2 * 64));
     assert_eq!(planes[..45 * 31], slot);
@@ -87,7 +87,7 @@ fn luma_is_the_picture_and_chroma_lies_behind_it_for_a_device_that_encodes() {
 
 #[test]
 fn untouched_planes_come_back_the_same() {
-    // The edges: less than a block, whole blocks, a block and a bit.
+    // Less than a block, whole blocks, and partial blocks at the edges.
     for (width, height) in [(1, 1), (16, 16), (17, 8), (45, 31), (64, 48)] {
         let (decoded, slot) = decode(&jpeg(width, height), &TARGET).unwrap();
         let written = encode(&decoded, slot.clone(), &TARGET).unwrap();
@@ -100,7 +100,7 @@ fn untouched_planes_come_back_the_same() {
 
 #[test]
 fn chroma_is_the_same_to_the_bit_after_luma_has_changed() {
-    // Of smooth pictures and of a noisy one whose samples are clipped; progressive, too.
+    // Smooth pictures and a noisy one, whose samples are clipped; one is progressive.
     let files = ["peacock.progressive.scan007.jpeg", "peacock.s1x3.jpeg"].map(file);
     for source in [jpeg(64, 48), jpeg(45, 31)].into_iter().chain(files) {
         let (decoded, mut slot) = decode(&source, &TARGET).unwrap();
@@ -199,7 +199,7 @@ fn other_formats_get_rgb() {
 
 #[test]
 fn gray_is_written_from_every_kind_of_jpeg() {
-    // The same picture with its components called R, G and B, which makes it RGB, and with luma at half resolution.
+    // The same picture with its JFIF mark broken and with the component identifiers R, G and B, which makes it RGB.
     let source = jpeg(45, 31);
     let [frame, scan] =
         [0xc0, 0xda].map(|marker| source.windows(2).position(|w| w == [0xff, marker]).unwrap());
@@ -230,7 +230,7 @@ fn every_cut_is_an_error() {
     }
 }
 
-/// The file with this segment behind its first marker.
+/// Returns the file with a segment inserted after SOI.
 fn with_segment(jpeg: &[u8], marker: u8, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u16 + 2).to_be_bytes();
     [&jpeg[..2], &[0xff, marker], &length, content, &jpeg[2..]].concat()
@@ -277,7 +277,7 @@ fn jpeg_ls_is_refused_by_name() {
 
 #[test]
 fn a_file_of_several_views_is_refused() {
-    // An index of two pictures of a stereo pair (CIPA DC-007).
+    // An MP index that lists the two pictures of a stereo pair (CIPA DC-007).
     let mut index = b"MPF\0II*\0\x08\0\0\0\x01\0\x02\xb0\x07\0\x20\0\0\0\x1a\0\0\0\0\0\0\0".to_vec();
     for _ in 0..2 {
         index.extend([&[2, 0, 2, 0][..], &[0; 12]].concat());
@@ -286,7 +286,7 @@ fn a_file_of_several_views_is_refused() {
     assert!(error.starts_with("a JPEG of 2 pictures (a stereo picture or a panorama)"), "{error}");
 }
 
-/// What a GPU that changes nothing would have written of this file; `None` where it is left to the processor.
+/// Returns the output for this file if a GPU took it and changed nothing; `None` if it is left to the CPU.
 fn passed_through(jpeg: &[u8], target: &Target) -> Option<Vec<u8>> {
     let (mut file, mut out) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     file.write_all(jpeg).unwrap();
@@ -333,7 +333,7 @@ fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
     assert!(!is_whole(&damaged), "it is not decoded there");
     let mut other = std::fs::read(folder.join("420.jpg")).unwrap();
     let table = other.windows(2).position(|pair| pair == [0xff, 0xc4]).unwrap();
-    // A mean of 12 bits, which no baseline picture has.
+    // A DC difference of category 12; baseline ends at 11 (T.81, table F.1).
     other[table + 21] = 12;
     assert!(passed_through(&other, &TARGET).is_none(), "it does not get there");
     for name in ["hopper_16bit_qtables.jpg", "weird_sampling_2.jpeg", "non_interleaved_440_64x64.jpg"] {

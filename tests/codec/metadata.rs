@@ -1,4 +1,4 @@
-//! Profile, EXIF and XMP through every pair of formats that have a place for them.
+//! ICC profile, EXIF, XMP and resolution through every pair of formats that have a place for them.
 
 use histeqd::codec::{Format, Metadata, Remark, Resolution, Target};
 
@@ -6,7 +6,7 @@ use super::{TARGET, decode, encode};
 
 const WITH_METADATA: [Format; 4] = [Format::Png, Format::Jpeg, Format::Tiff, Format::WebP];
 
-/// Something with the header of an RGB profile, longer than one JPEG segment holds.
+/// Bytes with the header of an RGB profile, more than one JPEG segment can hold.
 fn icc() -> Vec<u8> {
     let mut icc = vec![7; 70_000];
     icc[..4].copy_from_slice(&70_000u32.to_be_bytes());
@@ -69,7 +69,7 @@ fn the_resolution_travels_between_formats() {
     let resolution = Some(Resolution { x: 30_000, y: 60_000 });
     let ppm = [&b"P6 4 2 255\n"[..], &[90; 24]].concat();
     let same = |found: Option<Resolution>, what: String| {
-        // Whole pixels a metre are not whole ones an inch.
+        // Whole numbers of pixels per metre are not whole numbers per inch.
         let near = |found: u32, told: u32| found.abs_diff(told) <= 1;
         assert!(found.is_some_and(|r| near(r.x, 30_000) && near(r.y, 60_000)), "{found:?} {what}");
     };
@@ -145,7 +145,7 @@ fn metadata_without_a_place_is_told_of() {
     assert_eq!(remark(Metadata::default(), Format::Pnm), []);
 }
 
-/// EXIF that says nothing but 300 pixels an inch.
+/// EXIF with nothing but a resolution of 300 pixels per inch.
 fn exif_of_300_dpi() -> Vec<u8> {
     let mut exif = b"MM\0*\0\0\0\x08\0\x02".to_vec();
     exif.extend(b"\x01\x1a\0\x05\0\0\0\x01\0\0\0\x26\x01\x1b\0\x05\0\0\0\x01\0\0\0\x26\0\0\0\0");

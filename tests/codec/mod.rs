@@ -14,7 +14,7 @@ use std::path::Path;
 use histeqd::codec::{self, CodecError, Decoded, JpegQuality, Limits, PngLevel, Target};
 use histeqd::cores::Cores;
 
-/// What most tests ask for: the source's own format.
+/// The target of most tests: the source's own format.
 pub(crate) const TARGET: Target = Target {
     format: None,
     jpeg_quality: JpegQuality::Keep,
@@ -23,10 +23,10 @@ pub(crate) const TARGET: Target = Target {
     per_channel: false,
 };
 
-/// Limits that are no obstacle to small pictures, and no danger to the machine.
+/// Limits that let the test pictures through and still protect the machine.
 pub(crate) const LIMITS: Limits = Limits { max_pixels: 1 << 26, max_bytes: 1 << 28 };
 
-/// Decodes a file; the slot is exactly as long as asked for.
+/// Decodes a file into a slot that is exactly as long as the decoder asks for.
 pub(crate) fn decode_file(
     path: &Path,
     limits: &Limits,
@@ -43,14 +43,14 @@ pub(crate) fn decode_file(
     Ok((decoded, slot))
 }
 
-/// Decodes a file's content.
+/// Decodes the content of a file.
 pub(crate) fn decode(bytes: &[u8], target: &Target) -> Result<(Decoded, Vec<u8>), CodecError> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     decode_file(file.path(), &LIMITS, target)
 }
 
-/// Encodes to a file's content.
+/// Encodes a picture, and returns the content of the file.
 pub(crate) fn encode(decoded: &Decoded, mut slot: Vec<u8>, target: &Target) -> Result<Vec<u8>, CodecError> {
     let mut file = tempfile::tempfile().unwrap();
     let length = codec::encode(decoded, &mut slot, target, &mut Vec::new(), &Cores::new(0), &mut file)?;

@@ -11,7 +11,7 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codec").join(name)
 }
 
-/// The fields of the lines of a table.
+/// Returns the fields of each line of a tab-separated table.
 fn table(name: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(data(name)).unwrap();
     text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()

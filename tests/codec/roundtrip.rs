@@ -8,7 +8,7 @@ use histeqd::picture::{Depth, Layout, Pixel};
 use super::{TARGET, decode, encode, pixels};
 use crate::samples::{Data, Random, every_layout, pam, samples};
 
-/// A PAM file of noise, and its samples in the machine's byte order.
+/// Returns a PAM file of noise, and its samples in native byte order.
 fn noise(layout: &Layout) -> (Vec<u8>, Vec<u8>) {
     let samples = samples(layout, Data::Random, &mut Random(1));
     let native = match layout.depth {
@@ -47,7 +47,7 @@ fn eight_bit_formats_keep_every_pixel() {
             let (file, native) = noise(&layout);
             let (decoded, slot) = decode(&file, &target).unwrap();
             let written = encode(&decoded, slot, &target).unwrap();
-            // WebP knows no gray, and BMP no gray with alpha: they come back as colours.
+            // WebP has no gray, and BMP no gray with alpha: they come back as colour unless gray is asked for.
             let (again, slot) =
                 decode(&written, &Target { gray: layout.pixel.colour_channels() == 1, ..TARGET }).unwrap();
             assert_eq!((again.format, again.layout), (format, layout));
@@ -112,7 +112,7 @@ fn other_maxvals_are_carried_to_the_full_range() {
     ] {
         assert!(decode(bad, &TARGET).is_err(), "{}", String::from_utf8_lossy(bad));
     }
-    // A header written in text mode on Windows, and a bitmap, whose 1 is black.
+    // A header with the line ends of Windows' text mode; and a bitmap (PBM), in which 1 is black.
     assert_eq!(decode(b"P5\r\n2 1\r\n255\r\nab", &TARGET).unwrap().1, b"ab");
     assert_eq!(decode(b"P4 9 1\n\x80\x80", &TARGET).unwrap().1, [0, 255, 255, 255, 255, 255, 255, 255, 0]);
 }

@@ -1,4 +1,4 @@
-//! TIFFs as they lie in files: strips here and there, either order of bytes, the directory before or behind the pixels.
+//! TIFFs in every arrangement: scattered strips, either byte order, the directory before or behind the pixels.
 
 mod jpeg;
 mod raw;
@@ -21,10 +21,10 @@ const LENGTHS: u16 = 279;
 struct Form {
     big_endian: bool,
     channels: usize,
-    /// Of a sample.
+    /// Bytes per sample.
     bytes: usize,
     rows_a_strip: usize,
-    /// Bytes before each strip.
+    /// Unused bytes before each strip.
     gap: usize,
     directory_first: bool,
 }
@@ -44,7 +44,7 @@ impl Form {
         number
     }
 
-    /// A file of these samples, which are in the machine's order; `change` has the last word on its tags.
+    /// Returns a file of these samples, which are in native byte order; `change` may edit the tags before they are written.
     fn file(self, samples: &[u8], change: impl Fn(&mut Tags)) -> Vec<u8> {
         let mut samples = samples.to_vec();
         if self.bytes == 2 && self.big_endian != cfg!(target_endian = "big") {
@@ -95,7 +95,7 @@ impl Form {
         tags
     }
 
-    /// The directory that is to stand at `at`, and behind it the values that it has no room for.
+    /// Returns the directory for offset `at`, followed by the values that do not fit into its entries.
     fn directory(self, tags: &Tags, at: usize) -> Vec<u8> {
         let mut directory = self.number(tags.len() as u32, 2);
         let (mut values, values_at) = (Vec::new(), at + 2 + 12 * tags.len() + 4);
@@ -123,7 +123,7 @@ impl Form {
     }
 }
 
-/// A change of one tag's first number.
+/// Returns a change to the first value of a tag.
 fn first(tag: u16, change: impl Fn(u32) -> u32) -> impl Fn(&mut Tags) {
     move |tags| {
         let numbers =
@@ -139,7 +139,7 @@ fn decoded(file: &[u8]) -> Result<Vec<u8>, CodecError> {
 #[test]
 fn pixels_are_found_wherever_they_lie() {
     for (channels, bytes) in [1, 2, 3, 4].into_iter().flat_map(|channels| [(channels, 1), (channels, 2)]) {
-        // Strips of less than a read's least, of less than the window and of more.
+        // Strips smaller and larger than the reader's window of 16 KiB.
         for (rows_a_strip, gap) in [(1, 0), (1, 3), (20, 0), (20, 50_000), (HEIGHT, 0), (HEIGHT, 1)] {
             for (big_endian, directory_first) in [(false, false), (true, false), (false, true), (true, true)]
             {
@@ -201,12 +201,12 @@ fn a_predictor_means_nothing_where_the_compression_has_none() {
         let stored = form.file(&form.samples(), predicted(1));
         assert!(decoded(&stored).unwrap() == form.samples(), "{channels} channels");
     }
-    // PackBits: twice a value, by a count of -1.
+    // PackBits: a count of -1 repeats the value twice.
     let samples: Vec<u8> = (0..WIDTH * HEIGHT).map(|i| (i / 2 * 7) as u8).collect();
     let packed = samples.chunks(2).flat_map(|run| [(1 - run.len() as i8) as u8, run[0]]).collect::<Vec<_>>();
     let form = Form { rows_a_strip: HEIGHT + 2, ..PLAIN };
     assert!(decoded(&form.file(&packed, predicted(32773))).unwrap() == samples);
-    // Packed bits, which no predictor is known for.
+    // Samples of 4 bits, for which no predictor is known.
     let bits = PLAIN.file(&PLAIN.samples(), |tags| {
         predicted(1)(tags);
         first(256, |width| 2 * width)(tags);
@@ -278,7 +278,7 @@ fn stacks_in_one_page_are_refused() {
     assert!(single.into_iter().all(|outcome| outcome.unwrap() == PLAIN.samples()));
 }
 
-/// A file of these strips as they are to lie in it; `change` has the last word on its tags.
+/// Returns a file of these strips, which are compressed already; `change` may edit the tags before they are written.
 fn compressed(form: Form, strips: &[Vec<u8>], change: impl Fn(&mut Tags)) -> Vec<u8> {
     let strips: Vec<&[u8]> = strips.iter().map(Vec::as_slice).collect();
     let mut end = 8;
@@ -305,7 +305,7 @@ fn in_tiles(side: usize, tags: &mut Tags) {
     }
 }
 
-/// A gray file of these tiles of `side` x `side` pixels.
+/// Returns a gray file of these tiles of `side` x `side` pixels, which are compressed already.
 fn tiled(compression: u32, side: usize, tiles: &[Vec<u8>]) -> Vec<u8> {
     compressed(PLAIN, tiles, |tags| {
         first(259, |_| compression)(tags);
@@ -329,7 +329,7 @@ fn lzw_tiles_of_few_codes_are_read_beyond_the_edge() {
 #[test]
 fn tiles_may_lie_in_planes() {
     planes_in_tiles(64);
-    // As long as the picture's rows of all three.
+    // Tile rows as long as a row of the picture with all three channels.
     planes_in_tiles(3 * WIDTH);
 }
 
@@ -491,7 +491,7 @@ fn differences_may_be_big_endian_and_in_planes() {
     assert!(decoded(&file).unwrap() == samples);
 }
 
-/// The header of a file whose directory is big-endian.
+/// Replaces the little-endian header of a file whose directory is big-endian.
 fn big_endian(file: &[u8]) -> Vec<u8> {
     let directory = u32::from_le_bytes(file[4..8].try_into().unwrap());
     [b"MM\0*", &directory.to_be_bytes()[..], &file[8..]].concat()
@@ -513,7 +513,7 @@ fn data_that_end_before_the_last_row_are_refused() {
     let samples = PLAIN.samples();
     let lzw = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(&samples);
     let packed = samples.iter().flat_map(|&sample| [0, sample]).collect();
-    // A bit for each row: it is as the one above. Then the end, twice.
+    // For each row one bit, the code V0: the row is like the one above. Then EOFB, which is EOL twice (T.6).
     let group_4 = [&[0xff; HEIGHT.div_ceil(8)], &b"\0\x10\x01"[..]].concat();
     for (compression, data, name) in [
         (1, samples, ""),
@@ -554,7 +554,7 @@ fn strips_that_are_not_in_the_file_are_refused() {
     let samples = form.samples();
     assert!(decoded(&form.file(&samples, |_| ())).is_ok());
     let inside = samples.len() as u32 + 100;
-    // As long as its rows are there, a strip may claim more.
+    // A strip may claim more bytes than the file has, as long as its rows are there.
     assert!(decoded(&form.file(&samples, first(LENGTHS, |_| 1 << 30))).unwrap() == samples);
     let refused: [(&str, Change); 5] = [
         ("behind the file", Box::new(first(OFFSETS, |_| 1 << 30))),

@@ -1,4 +1,4 @@
-//! A folder of pictures, the outputs that they must have, and processes to look at while they are made.
+//! A folder of pictures with the outputs that they must have, and the processes that make them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::harness::{histeqd, wait};
 
-/// A folder of pictures.
+/// A folder of pictures with the outputs that they must have.
 pub(crate) struct Batch {
     folder: TempDir,
     pictures: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Takes the pictures, by name, and has the CPU make the outputs that are expected of everyone.
+    /// Writes the pictures, given by name, and has the CPU make the outputs that are expected of every device.
     pub(crate) fn new(pictures: impl IntoIterator<Item = (String, Vec<u8>)>, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("inbox")).unwrap();
@@ -33,7 +33,7 @@ impl Batch {
         batch
     }
 
-    /// The command that makes the folder `out` on those devices.
+    /// Returns the command that writes the outputs to the folder `out` on these devices.
     pub(crate) fn histeqd(&self, devices: &str, out: &str) -> Command {
         let mut command = histeqd();
         command.arg(self.folder.path().join("inbox")).arg("--out").arg(self.out(out)).args(&self.flags);
@@ -42,12 +42,12 @@ impl Batch {
         command
     }
 
-    /// Where the outputs are.
+    /// Returns a path in the batch's folder.
     pub(crate) fn out(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The run did all pictures; its summary.
+    /// Asserts that the run did all pictures, and returns its summary.
     pub(crate) fn assert_all_there(&self, output: &Output) -> Value {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout);
@@ -56,7 +56,7 @@ impl Batch {
         summary
     }
 
-    /// The run did all pictures and made the expected bytes; its summary.
+    /// Asserts that the run did all pictures and made the expected bytes, and returns its summary.
     pub(crate) fn assert_done(&self, output: &Output, out: &str) -> Value {
         let summary = self.assert_all_there(output);
         let (expected, found) = (self.files("expected"), self.files(out));
@@ -79,23 +79,23 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-/// What was said about devices.
+/// Returns the summary's notes, which are about devices.
 pub(crate) fn notes(summary: &Value) -> String {
     summary["notes"].to_string()
 }
 
-/// How many pictures a device did.
+/// Returns how many pictures a device did.
 pub(crate) fn by(summary: &Value, device: &str) -> u64 {
     summary["devices"][device].as_u64().unwrap_or(0)
 }
 
-/// A batch under way whose workers are known, and of which at least one output is there.
+/// Starts a batch, and waits for its first output and for all its workers; returns the process and the workers' process ids.
 pub(crate) fn under_way(batch: &Batch, devices: &str, workers: usize) -> (Child, Vec<i32>) {
-    // One that hangs late keeps the batch from ending before the test has done its deed.
+    // A worker that hangs late keeps the batch from ending before the test has interfered.
     let mut command = batch.histeqd(devices, "out");
     let child = command.args(["--device-timeout", "2s"]).env("HISTEQD_FAULT", "hang@10").spawn().unwrap();
     wait("the first output", || has_output(&batch.out("out")));
-    // One may be there before another has been started.
+    // The first output may be there before all workers have been started.
     let mut found = Vec::new();
     wait("the workers", || {
         found = workers_of(child.id());
@@ -109,7 +109,7 @@ fn has_output(out: &Path) -> bool {
     fs::read_dir(out).is_ok_and(|entries| entries.flatten().any(|entry| whole(entry.path())))
 }
 
-/// Processes whose parent is `parent` and that work a device.
+/// Returns the process ids of the device workers that are children of `parent`.
 pub(crate) fn workers_of(parent: u32) -> Vec<i32> {
     let worker = |entry: fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
@@ -121,7 +121,7 @@ pub(crate) fn workers_of(parent: u32) -> Vec<i32> {
     fs::read_dir("/proc").unwrap().flatten().filter_map(worker).collect()
 }
 
-/// Whether the process runs; one that only waits to be reaped does not.
+/// Whether the process runs; a zombie does not.
 pub(crate) fn alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

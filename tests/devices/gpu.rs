@@ -7,12 +7,12 @@ use super::batch::{Batch, by, notes, signal, under_way};
 use crate::harness::gpus;
 use crate::samples::{DATA, Data, Random, every_layout, layout, pam, samples};
 
-/// A PAM of such data.
+/// Returns a PAM file of this kind of data.
 fn picture(layout: Layout, data: Data, random: &mut Random) -> Vec<u8> {
     pam(&layout, &samples(&layout, data, random))
 }
 
-/// Every depth, number of channels and kind of data, at sizes from 1x1 on, most of them odd.
+/// Pictures of every depth, number of channels and kind of data, at sizes from 1x1 up, most of them odd.
 fn pictures() -> Vec<(String, Vec<u8>)> {
     let sizes = [(1, 1), (2, 1), (1, 3), (7, 5), (17, 16), (33, 31), (255, 3), (641, 479), (1000, 777)];
     let small = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height));
@@ -78,7 +78,7 @@ fn gpus_are_taken_where_they_pay() {
         return;
     }
     let mut random = Random(3);
-    // The tiles' LUTs of 16 bits take the CPU many times what CUDA needs to start.
+    // The 16-bit LUTs of all tiles take the CPU many times as long as CUDA needs to start.
     let tiled: Vec<_> = (0..100)
         .map(|number| {
             (
@@ -98,7 +98,7 @@ fn gpus_are_taken_where_they_pay() {
     assert_eq!(by(&summary, "cpu"), 40, "equalizing was next to nothing: {summary}");
 }
 
-/// So many gray pictures.
+/// A batch of `count` gray pictures.
 fn many(count: u32, flags: &'static [&'static str]) -> Batch {
     let mut random = Random(7);
     let named = |number: u32| {
@@ -142,8 +142,8 @@ fn a_lane_that_hangs_costs_nothing() {
 
 #[test]
 fn a_gpu_that_fails_every_time_is_given_up() {
-    // Each failure sends all that the GPU has to the CPU: with few threads that is little, and more pictures are there for the
-    // next.
+    // Each failure hands all pictures that the GPU holds over to the CPU. With few threads these are few, which leaves pictures
+    // for the next failure.
     let batch = || many(160, &["--threads", "2"]);
     assert_batch_survives(batch, "trap@1*", "given up");
 }

@@ -1,4 +1,4 @@
-//! JPEGs that a GPU decodes and encodes, beside what the processor makes of them.
+//! JPEGs that a GPU decodes and encodes, compared with what the CPU makes of them.
 
 use std::fs;
 use std::process::Output;
@@ -17,10 +17,10 @@ use tempfile::TempDir;
 use super::batch::{notes, signal, workers_of};
 use crate::harness::{devices, gpu_or_skip, histeqd, wait};
 
-/// What a GPU does whole.
+/// The files that a GPU both decodes and encodes.
 const GPUS: [&str; 7] = ["gray.jpg", "444.jpg", "422.jpg", "420.jpg", "440.jpg", "metadata.jpg", "tiny.jpg"];
 
-/// What is the processor's, whole as well.
+/// The undamaged files that are left to the CPU.
 const PROCESSORS: [&str; 3] = ["progressive.jpg", "restart.jpg", "three-tables.jpg"];
 
 const TARGET: Target = Target {
@@ -35,7 +35,7 @@ macro_rules! files {
     ($($name:literal),*) => { [$(($name, include_bytes!(concat!("../data/jpeg/", $name)).as_slice())),*] };
 }
 
-/// The files, which are part of the test: it may run on another machine.
+/// The files, embedded because the tests may run on another machine, without the tree.
 const FILES: [(&str, &[u8]); 11] = files![
     "gray.jpg",
     "444.jpg",
@@ -50,12 +50,12 @@ const FILES: [(&str, &[u8]); 11] = files![
     "damaged.jpg"
 ];
 
-/// One of `tests/data/jpeg`.
+/// Returns a file of `tests/data/jpeg`.
 pub(crate) fn data(name: &str) -> Vec<u8> {
     FILES.iter().find(|(known, _)| *known == name).unwrap().1.to_vec()
 }
 
-/// A folder with an inbox of such files.
+/// Returns a folder with an inbox of these files.
 fn folder(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("inbox")).unwrap();
@@ -69,7 +69,7 @@ fn of_data(names: &[&str]) -> TempDir {
     folder(names.iter().map(|&name| (name.to_owned(), data(name))))
 }
 
-/// Does the inbox into the folder `out`.
+/// Processes the inbox into the folder `out`.
 fn run(folder: &TempDir, out: &str, flags: &[&str]) -> Output {
     let mut command = histeqd();
     command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join(out));
@@ -82,7 +82,7 @@ fn summary(output: &Output) -> Value {
         .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The run did all pictures.
+/// Asserts that the run did all pictures, and returns its summary.
 fn assert_done(output: &Output, pictures: usize) -> Value {
     let summary = summary(output);
     assert_eq!(output.status.code(), Some(0), "{summary}");
@@ -90,7 +90,7 @@ fn assert_done(output: &Output, pictures: usize) -> Value {
     summary
 }
 
-/// How many pictures GPUs decoded and encoded.
+/// Returns how many pictures GPUs decoded and encoded.
 fn by_decoders(summary: &Value) -> u64 {
     let devices = summary["devices"].as_object().unwrap().iter();
     devices.filter(|(name, _)| name.contains("-jpeg")).map(|(_, pictures)| pictures.as_u64().unwrap()).sum()
@@ -100,7 +100,7 @@ fn output(folder: &TempDir, out: &str, name: &str) -> Vec<u8> {
     fs::read(folder.path().join(out).join(name)).unwrap()
 }
 
-/// Luma and the chroma planes, as they are stored.
+/// Decodes a JPEG to luma, and to whatever follows luma in the slot.
 pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut file = tempfile::tempfile().unwrap();
     std::io::Write::write_all(&mut file, jpeg).unwrap();
@@ -114,7 +114,7 @@ pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (slot, chroma)
 }
 
-/// The largest difference, and the mean one.
+/// Returns the largest and the mean difference.
 fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
     assert_eq!(a.len(), b.len());
     let each = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
@@ -122,7 +122,8 @@ fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
     (each().max().unwrap_or(0), mean)
 }
 
-/// The segments up to the scan but for Huffman tables: markers and contents, the tables of one segment in segments of their own.
+/// Returns marker and content of each segment before the scan, without Huffman tables; quantization tables in one segment are
+/// listed one by one.
 pub(crate) fn segments(jpeg: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let (mut found, mut at) = (Vec::new(), 2);
     while jpeg[at + 1] != 0xda {
@@ -138,12 +139,12 @@ pub(crate) fn segments(jpeg: &[u8]) -> Vec<(u8, Vec<u8>)> {
     found
 }
 
-/// Both decoders' outputs say the same and look the same.
+/// Asserts that both outputs have the same segments, look alike and are about as long; `most` bounds the mean difference of luma.
 fn assert_alike(name: &str, by_gpu: &[u8], by_cpu: &[u8], most: f64) {
     assert_eq!(segments(by_gpu), segments(by_cpu), "{name}");
     let (gpu, cpu) = (planes(by_gpu), planes(by_cpu));
     let (luma, chroma) = (difference(&gpu.0, &cpu.0), difference(&gpu.1, &cpu.1));
-    // In the smallest picture one sample of chroma is the mean. The largest difference would show one wrong block or edge.
+    // In the smallest picture a few samples of chroma decide the mean. The largest difference would show one wrong block or edge.
     let largest = luma.0.max(chroma.0);
     assert!(luma.1 <= most && chroma.1 <= 1.0 && largest <= 16, "{name}: luma {luma:?}, chroma {chroma:?}");
     assert!(
@@ -154,7 +155,7 @@ fn assert_alike(name: &str, by_gpu: &[u8], by_cpu: &[u8], most: f64) {
     );
 }
 
-/// Whether there is a GPU that decodes; if not, the test is skipped.
+/// Whether there is a GPU that decodes JPEGs; if not, reports a skip or panics (see [`gpu_or_skip`]).
 fn decodes() -> bool {
     let told = devices();
     gpu_or_skip(told.contains("JPEG on the GPU: yes"), &told)
@@ -189,7 +190,7 @@ fn a_gpu_does_clahe_too() {
     assert_decoders_agree(&["--method", "clahe", "--tiles", "3x2"], 1.5);
 }
 
-/// A slot with the planes of a JPEG and its file behind them, as a device that encodes gets it.
+/// A slot with the planes of a JPEG followed by its file, as a device that encodes gets it.
 struct Planes {
     memory: Memory,
     planes: usize,
@@ -211,7 +212,7 @@ impl Planes {
         Self { memory, planes, jpeg, decoded }
     }
 
-    /// Has a lane encode them; the length of the result, or why there is none.
+    /// Has a lane encode the planes; returns the length of the result, or why there is none.
     fn encode_on(&mut self, engine: &dyn Engine) -> Result<u64, String> {
         let operation = Operation { method: Method::Global, per_channel: false };
         engine.pin(&mut self.memory).unwrap();
@@ -225,7 +226,7 @@ impl Planes {
         }
     }
 
-    /// The file that the processor makes of them.
+    /// Returns the file that the CPU makes of the planes.
     fn encoded_here(&mut self) -> Vec<u8> {
         let mut file = tempfile::tempfile().unwrap();
         let slot = self.memory.bytes_mut();
@@ -252,7 +253,7 @@ fn a_gpu_encodes_what_the_processor_decoded() {
         std::io::Seek::rewind(&mut file).unwrap();
         let mut by_gpu = Vec::new();
         std::io::Read::read_to_end(&mut file, &mut by_gpu).unwrap();
-        // The samples were the same, so only the transforms' rounding differs.
+        // Both encoded the same samples, so only the rounding in the transforms differs.
         assert_alike(name, &by_gpu, &here.encoded_here(), 0.3);
     }
 }
@@ -308,7 +309,7 @@ fn damage_is_told_as_the_processor_tells_it() {
     assert_eq!(by("gpu"), by_cpu);
 }
 
-/// The file with something wrong in its data, differently for each number; some changes leave it whole.
+/// Returns the file with its entropy-coded data damaged, differently for each number; some changes leave it whole.
 fn damaged(file: &[u8], number: usize) -> Vec<u8> {
     // Knuth's multiplicative hash.
     let random = |below: usize, salt: usize| {
@@ -327,7 +328,7 @@ fn damaged(file: &[u8], number: usize) -> Vec<u8> {
     changed
 }
 
-/// A large page with little on it, from end to end of which nothing tells a block from the next; and noise, as the processor writes it.
+/// Returns two large JPEGs that the CPU encoded: a nearly empty page, in whose data nothing tells one block from the next; and noise.
 fn pages() -> Vec<Vec<u8>> {
     let page = |name: &str, sample: fn(usize) -> u8| {
         let mut ppm = b"P6 2400 1600 255\n".to_vec();
@@ -341,7 +342,8 @@ fn pages() -> Vec<Vec<u8>> {
     vec![empty, noise]
 }
 
-/// What a GPU's lane says of files that are all described like this.
+/// Has a lane of the GPU decode, equalize and encode files that this description fits; returns its answers: the length of each
+/// result, or why there is none.
 fn recode(engine: &dyn Engine, jpeg: CompressedJpeg, files: &[Vec<u8>]) -> Vec<Result<u64, String>> {
     let mut slots: Vec<Memory> = files
         .iter()
@@ -402,7 +404,7 @@ fn a_result_too_long_for_its_slot_is_the_processors() {
     if !decodes() {
         return;
     }
-    // Little is left of noise at quality 1, but its edges take many bits at 100.
+    // Noise shrinks to little at quality 1, but the block edges that remain take many bits at 100.
     let mut state = 1_u32;
     let mut pgm = b"P5 2000 1500 255\n".to_vec();
     pgm.extend((0..2000 * 1500).map(|_| {
@@ -419,7 +421,7 @@ fn a_result_too_long_for_its_slot_is_the_processors() {
     assert!(by_gpu == by_cpu);
 }
 
-/// So many names of the pictures that a GPU does.
+/// Returns a folder with an inbox of `pictures` files, which are copies of those in [`GPUS`].
 fn many(pictures: usize) -> TempDir {
     let name = |number: usize| format!("{number}-{}", GPUS[number % GPUS.len()]);
     folder((0..pictures).map(|number| (name(number), data(GPUS[number % GPUS.len()]))))
@@ -427,7 +429,7 @@ fn many(pictures: usize) -> TempDir {
 
 const MANY: usize = 400;
 
-/// All outputs are there, and look like the processor's.
+/// Asserts that all outputs are there and look like the CPU's, and returns the run's summary.
 fn assert_all(folder: &TempDir, output_of_run: &Output) -> Value {
     let summary = assert_done(output_of_run, MANY);
     assert_done(&run(folder, "cpu", &["--deterministic"]), MANY);
@@ -444,7 +446,7 @@ fn assert_survives(fault: &str, said: &str) {
     if !decodes() {
         return;
     }
-    // With `--jpeg auto` the processor would be through before a GPU has begun.
+    // With `--jpeg auto` the CPU would have done all pictures before a GPU has started.
     let folder = many(MANY);
     let mut command = histeqd();
     command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join("gpu"));
@@ -479,7 +481,7 @@ fn a_worker_killed_among_jpegs_costs_nothing() {
     command.arg(folder.path().join("inbox")).arg("--out").arg(folder.path().join("gpu"));
     command.args(["--no-config", "--json", "--jpeg", "gpu", "--devices", "0", "--device-timeout", "2s"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    // Those that hang late keep the batch from ending before they are killed.
+    // Workers that hang late keep the batch from ending before they are killed.
     let child = command.env("HISTEQD_FAULT", "hang@60").spawn().unwrap();
     let is_output = |entry: fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
     wait("the first output", || {

@@ -1,5 +1,5 @@
-//! Worker processes that fail: the real binary with workers that equalize on the CPU over the real protocol, and that are
-//! killed, stopped, made to hang or made to fail in the middle of a batch. Whatever happens, all outputs are there and right.
+//! Worker processes that fail: the real binary with workers that equalize on the CPU, over the real protocol, and that are
+//! killed, stopped, made to hang or made to fail in the middle of a batch. Whatever happens, all outputs must be there and right.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -24,7 +24,7 @@ fn pictures(count: usize, flags: &[&str]) -> Batch {
     Batch::new((0..count).map(|number| (format!("{number}.pgm"), picture(number))), flags)
 }
 
-/// A PGM with a ramp that no other number has.
+/// Returns a PGM with a ramp that is different for every number.
 fn picture(number: usize) -> Vec<u8> {
     let (width, height) = (301 + number, 200);
     let mut bytes = format!("P5 {width} {height} 255\n").into_bytes();
@@ -42,7 +42,7 @@ fn run(batch: &Batch, fault: &str, workers: u32) -> Value {
     batch.assert_done(&output, "out")
 }
 
-/// A worker that is only kept waiting is none that hangs.
+/// Returns a short device timeout for workers that hang, and a long one for all others: they may only be slow.
 fn timeout(fault: &str) -> [&'static str; 2] {
     ["--device-timeout", if fault.starts_with("hang") { "1s" } else { "60s" }]
 }
@@ -50,7 +50,7 @@ fn timeout(fault: &str) -> [&'static str; 2] {
 #[test]
 fn workers_give_the_same_bytes_as_the_process_itself() {
     let summary = run_with_fault("fail@1000000", 2);
-    // The one that was ready first may have done all.
+    // The worker that was ready first may have done all pictures.
     let done = by(&summary, "cpu-worker0") + by(&summary, "cpu-worker1");
     assert_eq!(done, PICTURES as u64, "{summary}");
 }
@@ -96,11 +96,11 @@ fn a_worker_that_hangs_is_killed_at_its_deadline() {
 #[test]
 fn a_worker_that_fails_every_time_is_given_up_and_the_cpu_does_the_work() {
     let summary = run_with_fault("exit@1*", 1);
-    // While the first lane dies, the others may finish what they have.
+    // While the first lane ends the process, the other lanes may finish their pictures.
     assert!(by(&summary, "cpu") > PICTURES as u64 / 2, "{summary}");
 }
 
-/// What is said of pictures that a worker declines as a test asks.
+/// The note about pictures that a worker declines because a test asks for it.
 const LEFT_TO_OTHERS: &str = "are left to other devices: a test asked for this";
 
 #[test]
@@ -150,7 +150,7 @@ fn a_picture_that_is_replaced_while_it_is_under_way_is_not_published() {
     let mut command = batch.histeqd("cpu-workers:1", "out");
     command.args(["--device-timeout", "8s"]).env("HISTEQD_FAULT", "hang@1");
     let child = command.spawn().unwrap();
-    // It is read by now, and waits for a worker that hangs.
+    // By now the picture has been read, and waits for a worker that hangs.
     std::thread::sleep(Duration::from_secs(3));
     let input = fs::read_dir(batch.out("inbox")).unwrap().next().unwrap().unwrap().path();
     let newer = batch.out("newer");
@@ -173,18 +173,18 @@ fn no_worker_outlives_the_main_process() {
 
 #[test]
 fn a_stopped_worker_that_is_sent_more_than_its_socket_holds_is_found_out_and_killed() {
-    // So many threads lend it so many slots that the messages about them do not fit.
+    // Many threads mean many slots lent to the worker: the messages about them do not fit into its socket.
     let batch = pictures(300, &["--threads", "90"]);
     let (mut child, workers) = under_way(&batch, "cpu-workers:1", 1);
     signal(workers[0], Signal::STOP);
     wait("the end of the run", || child.try_wait().unwrap().is_some());
     let summary = batch.assert_done(&child.wait_with_output().unwrap(), "out");
-    // A fast one had done most of them before it was stopped.
+    // A fast worker may have done most pictures before it was stopped.
     let said = notes(&summary);
     assert!(said.contains("took no more messages") || said.contains("overran its deadline"), "{summary}");
 }
 
-/// A batch of JPEGs of which any decoder could do all.
+/// A batch of JPEGs, each of which a GPU could decode.
 fn jpegs() -> Batch {
     some_jpegs(PICTURES)
 }
@@ -219,7 +219,7 @@ fn planes_that_a_worker_does_not_encode_are_encoded_here() {
     assert_eq!(told, 1, "{summary}");
 }
 
-/// Has a worker that says it encodes do a batch of JPEGs.
+/// Runs a batch of JPEGs on a worker that is made to claim that it encodes, or to decline.
 fn run_planes_with_fault(batch: &Batch, fault: &str) -> Output {
     let mut command = batch.histeqd("cpu-workers:1", "out");
     command.args(["--jpeg", "auto"]).env("HISTEQD_FAULT", fault).output().unwrap()
@@ -233,7 +233,7 @@ fn what_a_worker_encodes_is_written_with_all_that_belongs_to_the_picture() {
     assert_eq!(by(&summary, "cpu-worker0"), names.len() as u64, "{summary}");
     for name in names {
         let written = fs::read(batch.out("out").join(name)).unwrap();
-        // The worker sent the pictures back as they came.
+        // The worker sent the JPEGs back unchanged.
         assert!(planes(&written) == planes(&data(name)), "{name}: other planes");
         assert_eq!(segments(&written), segments(&data(name)), "{name}");
     }
@@ -243,7 +243,7 @@ fn what_a_worker_encodes_is_written_with_all_that_belongs_to_the_picture() {
 fn what_a_worker_encoded_wrongly_is_encoded_by_the_processor() {
     let batch = jpegs();
     let summary = batch.assert_done(&run_planes_with_fault(&batch, "garble@3"), "out");
-    // It still equalizes, and well.
+    // The worker still equalizes, and does so correctly.
     assert_eq!(by(&summary, "cpu-worker0"), PICTURES as u64, "{summary}");
 }
 
@@ -283,7 +283,7 @@ fn workers_that_fail_at_every_jpeg_hold_nothing_up() {
     assert!(by(&summary, "cpu") > 0, "{summary}");
 }
 
-/// A worker, and what a main process talks to it by.
+/// Starts a worker, and returns it with the main process's end of its channel.
 fn worker() -> (Child, Channel) {
     let (ours, theirs) = Channel::pair().unwrap();
     let worker = histeqd().args(["worker", "--cpu", "0"]).stdin(OwnedFd::from(theirs)).spawn().unwrap();

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the golden files beside this script. `make.py SOURCES` where SOURCES is a folder with the pictures that README.md names;
-`make.py SOURCES OUT` makes such files of every whole picture in SOURCES that OpenCV reads, in another folder.
+"""Makes the golden files beside this script: `make.py SOURCES`, where SOURCES is a folder with the pictures that README.md names.
+`make.py SOURCES OUT` makes such files in the folder OUT, of every whole picture in SOURCES that OpenCV can read.
 
-Inputs are small PGM, PPM and PAM files. cases.tsv says for each input and operation what must come out: the 64-bit FNV-1a hash of
-the samples, little-endian, without a header. CLAHE of every plane comes from OpenCV's createCLAHE itself; everything else from the numpy
-model below, written from the documented formulas and independent of the Rust code. NAME.opencv.pgm is OpenCV's equalizeHist,
-whose float32 LUT may differ by one level.
+Inputs are small PGM, PPM and PAM files. For each input and operation, cases.tsv holds the expected result: the 64-bit FNV-1a hash of
+the samples in little-endian order, without a header. CLAHE of every plane comes from OpenCV's createCLAHE itself, everything else from
+the numpy model below, which is written from the documented formulas and independent of the Rust code. NAME.opencv.pgm is the result of
+OpenCV's equalizeHist, whose float32 LUT may differ by one level.
 
 needs: numpy, opencv-python-headless (x86-64 wheel; made with 5.0.0)
 """
@@ -25,7 +25,7 @@ def levels(a):
 
 
 def lut(counts):
-    """Textbook equalization in Python's integers, halves up."""
+    """Textbook equalization in Python's integers, rounding halves up."""
     counts = [int(n) for n in counts]
     total, first = sum(counts), next((i for i, n in enumerate(counts) if n), 0)
     above = total - counts[first]
@@ -51,7 +51,7 @@ def relight(a, before, after):
 
 
 def by_planes(a, per_channel, one):
-    """Applies `one` (a plane to a plane) to what is equalized of a picture (H, W, channels)."""
+    """Applies `one`, from plane to plane, to those planes of a picture (H, W, channels) that are equalized."""
     if a.shape[2] >= 3 and not per_channel:
         y = luma(a)
         return relight(a, y, one(y))
@@ -67,7 +67,7 @@ def equalize(a, per_channel):
 
 
 def clahe(a, per_channel, clip, grid):
-    # One object a plane: that is how OpenCV's users run it. Planes must lie densely in memory.
+    # One CLAHE object per plane, as OpenCV's users run it. Planes must be contiguous in memory.
     return by_planes(a, per_channel, lambda p: cv2.createCLAHE(clip, grid).apply(np.ascontiguousarray(p)))
 
 
@@ -92,7 +92,7 @@ def write_pnm(path, a):
 
 
 def every_picture(sources):
-    """The same of every file that OpenCV reads as 8- or 16-bit samples."""
+    """The same as `pictures`, for every file below 4 million samples that OpenCV reads as 8- or 16-bit samples."""
     for path in sorted(glob.glob(os.path.join(sources, '*'))):
         a = cv2.imread(path, cv2.IMREAD_UNCHANGED)
         if a is not None and a.dtype in (np.uint8, np.uint16) and a.size < 4_000_000:
@@ -100,7 +100,7 @@ def every_picture(sources):
 
 
 def pictures(sources):
-    """Name and samples (H, W, channels) of every input."""
+    """Yields name and samples (H, W, channels) of every input."""
     def real(pattern, y, x, h, w):
         path, = glob.glob(os.path.join(sources, pattern))
         a = cv2.imread(path, cv2.IMREAD_UNCHANGED)[y:y + h, x:x + w]
@@ -130,7 +130,7 @@ def pictures(sources):
 
 
 def operations(a, rng):
-    """per_channel, clip limit (None: global), grid."""
+    """Yields per_channel, clip limit (None: global) and grid of each case."""
     ways = [False, True] if a.shape[2] >= 3 else [False]
     for per_channel in ways:
         yield per_channel, None, (0, 0)

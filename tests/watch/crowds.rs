@@ -1,4 +1,4 @@
-//! Many files at once, and for long. HISTEQD_CROWD says how many.
+//! Many files at once (HISTEQD_CROWD sets how many), and one after another for a long time (HISTEQD_SOAK).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::service::{Service, drop_in, expected, from_environment, outputs, picture, times_done};
 use crate::harness::{BRIGHT, DULL, Place, skipped, wait};
 
-/// Everything is done within so long, on a machine that does much else.
+/// How long a test waits for all outputs before it fails: enough on a machine under load.
 const VERY_LONG: Duration = Duration::from_secs(1200);
 
 fn wait_for_count(place: &Place, count: usize) {
@@ -57,7 +57,7 @@ fn what_the_kernel_forgot_to_tell_is_found() {
     assert_eq!(times_done(&service.log(), "folder/last.pgm"), 1);
 }
 
-/// How many folders a process watches.
+/// Returns the number of inotify watches that a process holds.
 fn watches(pid: u32) -> usize {
     let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
     let told = files.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
@@ -82,13 +82,13 @@ fn many_folders_that_go_at_once_keep_nothing_waiting() {
         fs::remove_dir_all(entry.unwrap().path()).unwrap();
     }
     drop_in(&place, "new/a.pgm", DULL);
-    // It takes a second; longer than is waited for where each folder is looked for among all.
+    // All this takes a second. If the service searched all folders for each one that goes, it would take longer than `wait` allows.
     wait("the picture that came after", || place.path("out/new/a.pgm").exists());
     wait("the watches to end", || watches(service.pid()) == 2);
     assert_eq!(service.stop(), Some(0));
 }
 
-/// Memory in kB, file descriptors and threads of a process.
+/// Returns the resident memory in kB and the numbers of file descriptors and threads of a process.
 fn takes(pid: u32) -> (u64, usize, usize) {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
@@ -97,7 +97,7 @@ fn takes(pid: u32) -> (u64, usize, usize) {
     (memory, count("fd"), count("task"))
 }
 
-/// How often a long run is looked at.
+/// How many measurements are taken during a long run.
 const POINTS: u64 = 10;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What comes, changes and goes in a watched folder.
+//! Files and folders that appear, change and disappear in a watched folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};

@@ -1,8 +1,7 @@
-//! The watch under load on devices that are processes of their own and fail: nothing is lost, and every output has the bytes
-//! that the processor makes.
+//! The service under load, on worker processes that fail: nothing is lost, and every output has the bytes that the CPU makes.
 //!
-//! Each test runs with workers that compute on the processor, and then on one and two GPUs where there are any. Where there are
-//! none, that half skips aloud, or fails with HISTEQD_REQUIRE_CUDA=1.
+//! Each test runs with workers that compute on the CPU, then on one and on two GPUs, as far as there are any. Without a GPU, that
+//! part is reported as skipped, or fails with HISTEQD_REQUIRE_CUDA=1.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,10 +11,10 @@ use std::time::Duration;
 use super::service::{Service, drop_in, expected, outputs, picture, times_done, wait_for};
 use crate::harness::{Place, gpus, wait};
 
-/// Pictures dropped by one test: on a fast GPU machine the watch is busy with them for a second or two.
+/// How many pictures a test drops into the inbox: on a fast GPU machine the service is busy with them for a second or two.
 const PICTURES: u64 = 150;
 
-/// The devices to try: workers on the processor, one GPU, two GPUs.
+/// Calls `check` with each choice of devices: workers on the CPU, one GPU, two GPUs.
 fn each_device(check: impl Fn(&str)) {
     check("cpu-workers:2");
     ["0", "0,1"].iter().take(gpus()).for_each(|devices| check(devices));
@@ -33,12 +32,12 @@ fn drop_all(place: &Place, inputs: &BTreeMap<String, Vec<u8>>) {
     inputs.iter().for_each(|(name, content)| drop_in(place, name, content));
 }
 
-/// All that the services said, once they have ended.
+/// Returns the log of all services in the place, once they have ended.
 fn log_of(place: &Place) -> String {
     String::from_utf8(place.read("log")).unwrap()
 }
 
-/// Has the watch do all pictures while a worker fails, and returns its log.
+/// Has the service do all pictures while a worker fails as `fault` says, and returns its log.
 fn survive(devices: &str, fault: Option<&str>) -> String {
     let (place, inputs) = (Place::new(), pictures());
     let right = expected(&inputs);
@@ -53,7 +52,7 @@ fn survive(devices: &str, fault: Option<&str>) -> String {
     log
 }
 
-/// The devices that did pictures, by a verbose log.
+/// Returns the devices that did pictures, according to a verbose log.
 fn workers(log: &str) -> BTreeSet<String> {
     let device = |line: &str| Some(line.rsplit_once(" (")?.1.split_once(',')?.0.to_owned());
     log.lines().filter(|line| line.contains(" done: ")).filter_map(device).collect()
@@ -68,7 +67,7 @@ fn under_load_the_devices_make_the_processors_bytes_without_its_help() {
             "0,1" => &["gpu0", "gpu1"],
             _ => &["cpu-worker0", "cpu-worker1"],
         };
-        // Which of several does how much is nobody's promise: slots that came back last are used first.
+        // How several devices share the work is not guaranteed: slots that came back last are used first.
         let used = workers(&log);
         println!("{devices}: {used:?}");
         assert!(!used.is_empty() && used.iter().all(|device| among.contains(&device.as_str())), "{used:?}");

@@ -1,4 +1,4 @@
-//! Kills at random moments. HISTEQD_KILLS says how many.
+//! Kills at random moments. HISTEQD_KILLS sets how many, HISTEQD_SEED the seed of the random numbers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,7 @@ fn after_any_number_of_kills_every_input_has_one_whole_output() {
         });
         service.kill();
     }
-    // What is young may be somebody's whom nobody sees.
+    // A recent temporary file is kept: it may belong to a process that cannot be seen from here.
     for name in outputs(&place).iter().filter(|name| name.ends_with(".tmp")) {
         make_old(&place.path("out").join(name));
     }

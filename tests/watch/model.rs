@@ -1,4 +1,4 @@
-//! Anything in any order, against a model that only knows what is in the inbox. HISTEQD_STEPS says how long.
+//! Random events, against a model that only knows what is in the inbox. HISTEQD_STEPS sets how many, HISTEQD_SEED the seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ struct World {
     place: Place,
     random: Random,
     service: Option<Service>,
-    /// The inbox.
+    /// The files in the inbox, by name.
     files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -55,7 +55,7 @@ impl World {
         self.files.insert(to, content);
     }
 
-    /// Cuts a file short and writes another content, as a careless program would.
+    /// Truncates a file and writes half of its new content, then does so with all of it, as a careless program would.
     fn rewrite(&mut self) {
         let Some(name) = self.some_name() else { return };
         let content = self.content();
@@ -65,7 +65,7 @@ impl World {
         self.files.insert(name, content);
     }
 
-    /// One of few, so that they meet again.
+    /// Returns one of 24 names: few, so that they recur.
     fn new_name(&mut self) -> String {
         format!("{}/{}.pgm", self.random.below(3), self.random.below(8))
     }

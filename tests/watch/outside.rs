@@ -1,4 +1,4 @@
-//! What the outside is told of a service that runs: the service manager, and whoever asks over HTTP.
+//! What a running service tells the outside: the service manager, and clients over HTTP.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use super::service::{Service, drop_in, outputs};
 use crate::harness::{DULL, LONG, Place, binary, wait};
 
-/// The next message to the service manager that has this in it.
+/// Returns the next message to the service manager that contains `what`.
 fn told(socket: &UnixDatagram, what: &str) -> String {
     let mut heard = String::new();
     let mut message = [0; 4096];
@@ -60,7 +60,7 @@ fn listens_at(service: &Service) -> SocketAddr {
     service.log().split_once("/status at http://").unwrap().1.lines().next().unwrap().parse().unwrap()
 }
 
-/// The answer to a question over HTTP.
+/// Returns the whole response to an HTTP GET request.
 fn get(service: &Service, path: &str) -> String {
     try_get(service, path).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A running service, its inputs, and what must have become of them.
+//! A running service, its inputs, and the outputs that they must have.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,14 +13,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::{Place, wait};
 use crate::samples::Random;
 
-/// `histeqd --watch in --out out` in a place; it is killed when dropped.
+/// A service in a place, usually `histeqd --watch in --out out`; it is killed when dropped.
 pub(crate) struct Service {
     child: Child,
     log: PathBuf,
 }
 
 impl Service {
-    /// Starts it with further arguments, and waits until it watches.
+    /// Starts the service with further arguments, and waits until it watches.
     pub(crate) fn start(place: &Place, arguments: &str) -> Self {
         let before = fs::read(place.path("log")).map_or(0, |log| log.len());
         let service = Self::begin(place, arguments);
@@ -28,7 +28,7 @@ impl Service {
         service
     }
 
-    /// Starts it and does not wait.
+    /// Starts the service with further arguments, and does not wait.
     pub(crate) fn begin(place: &Place, arguments: &str) -> Self {
         fs::create_dir_all(place.path("in")).unwrap();
         let mut command =
@@ -36,7 +36,7 @@ impl Service {
         Self::spawn(place, &mut command)
     }
 
-    /// Starts it on these devices, which may be GPUs, and does not wait; a worker is made to fail if `fault` says so.
+    /// Starts the service on these devices, which may be GPUs, and does not wait; `fault` makes a worker fail.
     pub(crate) fn begin_on(place: &Place, devices: &str, fault: Option<&str>, arguments: &str) -> Self {
         fs::create_dir_all(place.path("in")).unwrap();
         let mut command = place.histeqd(&format!(
@@ -47,7 +47,7 @@ impl Service {
         Self::spawn(place, &mut command)
     }
 
-    /// Starts what the command says as a service.
+    /// Starts a command as the service, with standard error appended to the log.
     pub(crate) fn spawn(place: &Place, command: &mut std::process::Command) -> Self {
         let log = place.path("log");
         let file = File::options().create(true).append(true).open(&log).unwrap();
@@ -55,12 +55,12 @@ impl Service {
         Self { child, log }
     }
 
-    /// All that it and the services before it in the same place said.
+    /// Returns the log of this service and of those before it in the same place.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Its process.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -70,18 +70,18 @@ impl Service {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Kills it as nothing else can.
+    /// Kills the service with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for it to end by itself, and returns its exit code.
+    /// Waits for the service to end by itself, and returns its exit code.
     pub(crate) fn ends(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
-    /// Asks it to end, and returns its exit code.
+    /// Sends SIGTERM, waits for the end, and returns the exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.child.wait().unwrap().code()
@@ -95,7 +95,7 @@ impl Drop for Service {
     }
 }
 
-/// A gray picture that is another one for every `seed`, with dull levels.
+/// Returns a square gray picture (PGM) of low contrast, a different one for every `seed`.
 pub(crate) fn picture(seed: u64, side: usize) -> Vec<u8> {
     let mut random = Random(seed);
     let mut picture = format!("P5\n{side} {side}\n255\n").into_bytes();
@@ -103,7 +103,7 @@ pub(crate) fn picture(seed: u64, side: usize) -> Vec<u8> {
     picture
 }
 
-/// Puts a whole file in its place by a rename.
+/// Moves a complete file into the inbox by a rename.
 pub(crate) fn drop_in(place: &Place, name: &str, content: &[u8]) {
     let target = place.path("in").join(name);
     fs::create_dir_all(target.parent().unwrap()).unwrap();
@@ -112,7 +112,7 @@ pub(crate) fn drop_in(place: &Place, name: &str, content: &[u8]) {
     fs::rename(outside, target).unwrap();
 }
 
-/// Has a file be one that nobody wrote to for long.
+/// Sets a file's mtime far back, as if nobody had written to it for a long time.
 pub(crate) fn make_old(path: &Path) {
     let long_ago = SystemTime::now() - Duration::from_secs(1000);
     File::options().append(true).open(path).unwrap().set_modified(long_ago).unwrap();
@@ -128,7 +128,7 @@ pub(crate) fn write_slowly(path: &Path, content: &[u8], pieces: usize, pause: Du
     }
 }
 
-/// What a single run makes of inputs, by name: what the service has to make of them too.
+/// Returns what a single run makes of the inputs, by name; the service has to make the same.
 pub(crate) fn expected(inputs: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     let place = Place::new();
     for (name, content) in inputs {
@@ -140,7 +140,7 @@ pub(crate) fn expected(inputs: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, V
     inputs.keys().map(|name| (name.clone(), place.read(Path::new("out").join(name)))).collect()
 }
 
-/// The names of the outputs, without histeqd's own folder.
+/// Returns the names of the outputs, without histeqd's own folder.
 pub(crate) fn outputs(place: &Place) -> Vec<String> {
     place.tree("out").into_iter().filter(|name| !name.starts_with(".histeqd/")).collect()
 }
@@ -153,13 +153,13 @@ pub(crate) fn wait_for(place: &Place, expected: &BTreeMap<String, Vec<u8>>) {
     wait("all outputs", || expected.iter().all(is_right));
 }
 
-/// How often a log says that a file was done.
+/// Returns how often a log says that a file was done.
 pub(crate) fn times_done(log: &str, name: &str) -> usize {
     let named = format!("/in/{name} -> ");
     log.lines().filter(|line| line.contains(" done: ") && line.contains(&named)).count()
 }
 
-/// A number from the environment, for those who have more time.
+/// Returns a number from an environment variable, or `usual` if it is not set: for longer tests.
 pub(crate) fn from_environment(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }

@@ -1,4 +1,4 @@
-//! What is in the way: no room, folders in one another, a ledger that is damaged.
+//! Obstacles: a full disk, folders inside one another, mounts that come and go, a damaged ledger.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -57,7 +57,7 @@ fn work_goes_on_with_a_new_ledger_where_one_turns_out_to_be_damaged() {
     let place = Place::with(&["in/a.pgm"]);
     let damage = || {
         let file = File::options().write(true).open(place.path("out/.histeqd/ledger.sqlite")).unwrap();
-        // The table, behind the page with the schema.
+        // The page of the table, behind the one with the schema.
         file.write_all_at(&[7; 4096], 4096).unwrap();
     };
     let run = || place.run("in --out out --resume --json");
@@ -112,14 +112,14 @@ fn inputs_cannot_be_put_aside_where_they_are_watched() {
 fn an_output_folder_is_not_watched_under_another_name() {
     let place = Place::with(&["in/a.pgm"]);
     std::os::unix::fs::symlink(".", place.path("alias")).unwrap();
-    // Neither is there yet.
+    // Neither folder exists yet.
     place.run("--watch alias/new --out new").exits(2).says("is input and output");
 }
 
 #[test]
 fn an_archive_that_takes_nothing_is_tried_again() {
     let place = Place::with(&["in/a.pgm"]);
-    // No folder, as one without room would do.
+    // A file where the archive should be: like a full disk, it takes no inputs.
     place.file("kept", "");
     let service = Service::start(&place, "--after move:kept");
     wait("the failure to be said", || service.log().contains("a.pgm is done, and stays where it is until"));
@@ -135,7 +135,8 @@ fn an_archive_that_takes_nothing_is_tried_again() {
     assert_eq!(service.stop(), Some(0));
 }
 
-/// A service in a mount namespace of its own; `first` is run before it, and `then` once there is a file `go`.
+/// Starts a service in a mount namespace of its own: after `first` has run; `then` runs once there is a file `go`. Reports a skip
+/// and returns `None` where mounts are not allowed.
 fn with_mounts(place: &Place, first: &str, then: &str) -> Option<Service> {
     with_mounts_and(place, first, then, "")
 }
@@ -253,7 +254,7 @@ fn a_full_disk_is_waited_for() {
     }
     wait("the full disk to be noticed", || log().contains("nothing more is begun until this has passed"));
     assert!(log().contains("; make room\n") && !log().contains("same command"), "{}", log());
-    // The mount is seen by nobody else, but through the process.
+    // The mount is visible only in the service's namespace, and from here through its `/proc` entry.
     let out = PathBuf::from(format!("/proc/{}/root", service.pid()))
         .join(place.path("out").strip_prefix("/").unwrap());
     fs::remove_file(out.join("filler")).unwrap();

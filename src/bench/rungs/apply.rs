@@ -1,4 +1,4 @@
-//! Ways of sending the gray picture through its LUT on the GPU: where the LUT is read from.
+//! Ways of applying the LUT to the gray picture on the GPU, which differ in where the LUT is read from.
 
 use crate::bench::cuda::{Memory, Texel, Texture};
 use crate::bench::gpu::Gpu;
@@ -25,7 +25,7 @@ pub(super) fn texture(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     ladder(scene, gpu, LutIn::Texture(Texture::line(gpu.lut, Texel::Word)?))
 }
 
-/// In place, as a lane does it.
+/// In place, as in a lane.
 pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let apply = |pixels| gpu.own.apply(&gpu.stream, pixels);
     gpu.once(|| gpu.own.count_for_lut(&gpu.stream, gpu.picture(0)))?;

@@ -1,4 +1,4 @@
-//! What the device's memory and the bus do at best.
+//! The best that the device's memory and the bus can do.
 
 use crate::bench::cuda::{Memory, Place, finish};
 use crate::bench::gpu::{COPIES, Gpu};
@@ -6,7 +6,7 @@ use crate::bench::measure::{Measured, Result, rounds, wall};
 use crate::bench::scene::Scene;
 use crate::worker::cuda::{self, Stream};
 
-/// Copies that follow each other in one measurement, so that starting them does not count.
+/// Consecutive copies per measurement, so that the cost of starting them does not matter.
 const IN_A_ROW: usize = COPIES;
 
 pub(super) fn device_copy(scene: &Scene, gpu: &Gpu) -> Result<Measured> {

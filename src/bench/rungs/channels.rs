@@ -8,7 +8,7 @@ use crate::bench::scene::Scene;
 use crate::worker::cuda;
 use crate::worker::kernels::Kind;
 
-/// The colour picture and its counts on one GPU, and on the host for its copies.
+/// Memory for the colour picture and its counts on one GPU, and on the host for copies to and from it.
 struct Room {
     picture: Memory,
     partials: Memory,
@@ -32,7 +32,7 @@ impl Room {
         Ok(room)
     }
 
-    /// Counts the channels `first`, `first + step`, … .
+    /// Counts the channels `first`, `first + step`, and so on.
     fn count(&self, scene: &Scene, gpu: &Gpu, first: usize, step: usize) -> cuda::Result<()> {
         let picture = (self.picture, scene.layout.width, scene.layout.height);
         let channels = (first as u32, step as u32);
@@ -56,8 +56,8 @@ pub(super) fn two_gpus(scene: &Scene, first: &Gpu, second: &Gpu) -> Result<Measu
     measured
 }
 
-/// As published: each GPU gets the whole picture and counts its share of the channels, and the host waits for it before it turns
-/// to the next.
+/// Measures the published method: each GPU gets the whole picture and counts its share of the channels, and the host waits for it
+/// before turning to the next.
 fn partial(scene: &Scene, gpus: &[&Gpu]) -> Result<Measured> {
     let rooms: Vec<Room> = gpus.iter().map(|gpu| Room::new(scene, gpu)).collect::<Result<_>>()?;
     let numbered = || gpus.iter().zip(&rooms).enumerate();
@@ -86,7 +86,7 @@ fn partial(scene: &Scene, gpus: &[&Gpu]) -> Result<Measured> {
     Ok(right.kernels(kernels).whole(rounds(|| wall(whole))?))
 }
 
-/// The kernel of a lane.
+/// With the kernel that a lane uses.
 pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let (room, stream) = (Room::new(scene, gpu)?, &gpu.stream);
     let count = || gpu.own.count(stream, Kind::RgbChannels, room.picture, room.counts);

@@ -1,4 +1,4 @@
-//! Ways of CLAHE of the gray picture on the GPU.
+//! Ways of equalizing the gray picture with CLAHE on the GPU.
 
 use crate::bench::cuda::{Layers, Memory, Place, Texel, Texture, finish};
 use crate::bench::gpu::Gpu;
@@ -16,7 +16,7 @@ fn tiles(tiling: &Tiling) -> usize {
     tiling.tiles_x as usize * tiling.tiles_y as usize
 }
 
-/// The tiles' histograms come from a kernel; the host clips them and makes the LUTs.
+/// A kernel counts the tiles; the host clips the counts and makes the LUTs.
 pub(super) fn host_luts(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let (geometry, stream) = (scene.geometry(), &gpu.stream);
     let tiling = gpu.own.tiling(&scene.layout, &geometry);
@@ -64,7 +64,7 @@ pub(super) fn texture(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(gpu.kernel_time(clahe)?).whole(gpu.whole_time(|| whole(gpu, clahe))?))
 }
 
-/// The texture unit interpolates, with weights of 9 bits: near, not the same.
+/// The texture unit interpolates, with 9-bit weights, so the result is close but not identical.
 pub(super) fn filtered(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let luts = Luts::new(scene, gpu)?;
     let grid = (luts.tiling.tiles_x as usize, luts.tiling.tiles_y as usize);
@@ -80,7 +80,7 @@ pub(super) fn filtered(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     Ok(near.kernels(gpu.kernel_time(clahe)?).whole(gpu.whole_time(|| whole(gpu, clahe))?))
 }
 
-/// The kernels of a lane, in place.
+/// With the kernels that a lane uses, in place.
 pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let own = gpu.own.clahe_of(&scene.layout, &scene.geometry())?;
     own.prepare(&gpu.stream)?;
@@ -95,7 +95,7 @@ pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(kernels).whole(gpu.whole_time(start)?))
 }
 
-/// The tiles' LUTs, in both orders.
+/// The tiles' LUTs, both tile by tile and level by level.
 struct Luts {
     tiling: Tiling,
     by_tile: Memory,
@@ -115,7 +115,7 @@ impl Luts {
     }
 }
 
-/// From host memory to host memory, around what `clahe` does with the first copy.
+/// Runs `clahe` on the first copy of the picture, from host memory to host memory.
 fn whole(gpu: &Gpu, clahe: impl Fn(usize) -> cuda::Result<()>) -> cuda::Result<()> {
     gpu.host_picture.copy_to(gpu.picture(0), &gpu.stream)?;
     clahe(0)?;

@@ -8,7 +8,7 @@ use crate::equalize::colour::Plane;
 use crate::equalize::histogram::{Counted, of_plane};
 use crate::equalize::{Method, Operation, Scratch, equalize, lut};
 
-/// The textbook's loop.
+/// Counts with the textbook loop.
 fn count_scalar(pixels: &[u8]) -> [u32; 256] {
     let mut counts = [0; 256];
     for &pixel in pixels {

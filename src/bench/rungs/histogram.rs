@@ -31,7 +31,7 @@ fn ladder(scene: &Scene, gpu: &Gpu, counting: Counting) -> Result<Measured> {
     run(scene, gpu, |i| gpu.kernels.count(&gpu.stream, counting, gpu.picture(i), gpu.counts))
 }
 
-/// Measures a kernel that adds a copy of the picture to the counts.
+/// Measures a kernel that adds the histogram of a copy of the picture to the counts.
 fn run(scene: &Scene, gpu: &Gpu, count: impl Fn(usize) -> cuda::Result<()>) -> Result<Measured> {
     let whole = || {
         gpu.host_picture.copy_to(gpu.picture(0), &gpu.stream)?;
@@ -41,6 +41,6 @@ fn run(scene: &Scene, gpu: &Gpu, count: impl Fn(usize) -> cuda::Result<()>) -> R
     };
     gpu.once(whole)?;
     let right = gpu.same_counts(gpu.host_counts, &scene.counts)?;
-    // Without zeroing in between: the counts go round, and nobody looks at them.
+    // The counts are not zeroed in between: they may overflow, but nobody reads them.
     Ok(right.kernels(gpu.kernel_time(&count)?).whole(gpu.whole_time(whole)?))
 }

@@ -1,4 +1,4 @@
-//! histeqd's own lanes, from a pinned slot to the same slot.
+//! histeqd's own lanes, from a pinned slot and back to it.
 
 use std::sync::Barrier;
 use std::thread;
@@ -13,10 +13,10 @@ use crate::worker::{Engine, Lane};
 
 const GLOBAL: Operation = Operation { method: Method::Global, per_channel: false };
 
-/// Pictures that each of several lanes does.
+/// Pictures that each of several lanes processes.
 const PICTURES_A_LANE: usize = 64;
 
-/// A slot that is pinned as long as it lives.
+/// A slot that is pinned for as long as it lives.
 struct PinnedSlot<'e> {
     engine: &'e dyn Engine,
     memory: Memory,
@@ -36,7 +36,7 @@ impl Drop for PinnedSlot<'_> {
     }
 }
 
-/// One lane, one picture after the other; and the kernels that it starts.
+/// One lane, one picture after the other. The time of the kernels is that of the kernels which a lane starts.
 pub(super) fn one(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let mut lane = gpu.engine.lane()?;
     let mut slot = PinnedSlot::new(gpu.engine.as_ref(), scene.pixels())?;
@@ -52,7 +52,7 @@ pub(super) fn one(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(kernels).whole(whole))
 }
 
-/// Four lanes at once, as in a batch: what one picture adds to the time of all.
+/// Four lanes at once, as in a batch. The time is the total divided by the number of pictures.
 pub(super) fn four(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     const LANES: usize = 4;
     let gate = Barrier::new(LANES + 1);
@@ -71,7 +71,7 @@ pub(super) fn four(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     Ok(Measured::same().whole(seconds / (LANES * PICTURES_A_LANE) as f64))
 }
 
-/// One of several lanes: makes sure of its result, and then does pictures between the two times that the gate opens.
+/// Runs one of several lanes: checks its result first, then processes pictures between the two times that the gate opens.
 fn work(scene: &Scene, engine: &dyn Engine, gate: &Barrier) -> Result<()> {
     let mut begun = begin(scene, engine);
     gate.wait();

@@ -1,5 +1,5 @@
-//! Whole equalizations of the gray picture that differ in host memory and streams. All count with the strided kernel and apply
-//! with the LUT in shared memory.
+//! Whole equalizations of the gray picture, which differ in host memory, in streams, and in where the LUT is made. All count with the
+//! strided kernel, and apply the LUT from shared memory.
 
 use std::cell::RefCell;
 
@@ -79,7 +79,7 @@ pub(super) fn pinned(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(kernel_time(gpu)?).whole(gpu.whole_time(whole)?))
 }
 
-/// Kernels read and write the host's memory; the picture crosses the bus twice on its way there.
+/// The kernels read and write host memory directly, so the picture is read over the bus twice.
 pub(super) fn mapped(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let picture = Memory::new(Place::Mapped, scene.pixels())?;
     let out = Memory::new(Place::Mapped, scene.pixels())?;
@@ -90,7 +90,7 @@ pub(super) fn mapped(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(gpu.kernel_time(|_| whole())?).whole(gpu.whole_time(whole)?))
 }
 
-/// Each round begins with the picture on the host, and ends when the host has touched every page of the result.
+/// Each round starts with the picture on the host. The whole time ends when the host has touched every page of the result.
 pub(super) fn managed(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let picture = Memory::new(Place::Managed, scene.pixels())?;
     let out = Memory::new(Place::Managed, scene.pixels())?;
@@ -110,7 +110,7 @@ pub(super) fn managed(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     Ok(right.kernels(kernels).whole(whole))
 }
 
-/// Each stream has half of the picture. The LUT needs the counts of both.
+/// Each stream has half of the picture; the LUT needs the counts of both halves.
 pub(super) fn two_streams(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let second = Stream::new()?;
     let (zeroed, counted, made) = (Event::new()?, Event::new()?, Event::new()?);

@@ -1,6 +1,6 @@
-//! Huffman codes of limited length, as deflate wants them (RFC 1951, section 3.2.2).
+//! Length-limited Huffman codes for deflate (RFC 1951, section 3.2.2).
 
-/// A symbol's code as it is written: its bits, the first one lowest, and above [`CODE_BITS`] bits their number.
+/// A symbol's code as it is written: its bits in the lowest [`CODE_BITS`] bits, the first one lowest, and their number above.
 type Code = u32;
 const CODE_BITS: u32 = 16;
 
@@ -8,7 +8,7 @@ const CODE_BITS: u32 = 16;
 pub(super) struct Codes<const N: usize>([Code; N]);
 
 impl<const N: usize> Codes<N> {
-    /// Codes of at most `longest` bits, for symbols that occur so often; at least two do.
+    /// Makes codes of at most `longest` bits for symbols with these frequencies, of which at least two must occur.
     pub(super) fn new(frequencies: &[u32; N], longest: usize) -> Self {
         let lengths = code_lengths(frequencies, longest);
         let mut next = [0_u16; CODE_BITS as usize];
@@ -25,22 +25,22 @@ impl<const N: usize> Codes<N> {
         }))
     }
 
-    /// A symbol's code: its bits, and how many they are.
+    /// Returns a symbol's code: its bits, and their number.
     #[inline(always)]
     pub(super) fn of(&self, symbol: usize) -> (u64, u32) {
         let code = self.0[symbol];
         (u64::from(code as u16), code >> CODE_BITS)
     }
 
-    /// The length of each symbol's code, up to the last symbol that has one, but of `least` symbols in any case.
+    /// Returns the length of each symbol's code, up to the last symbol that has one, but for at least `least` symbols.
     pub(super) fn lengths(&self, least: usize) -> impl Iterator<Item = u8> {
         let last = self.0.iter().rposition(|&code| code > 0).unwrap_or(0);
         self.0[..least.max(last + 1)].iter().map(|code| (code >> CODE_BITS) as u8)
     }
 }
 
-/// Lengths of a prefix code, at most `longest` each, as good as Huffman's but for that limit; 0 where a symbol does not occur.
-/// At least two symbols occur.
+/// Returns the lengths of a Huffman code, cut down to at most `longest` bits each; 0 for symbols that do not occur. At least two symbols
+/// must occur.
 fn code_lengths<const N: usize>(frequencies: &[u32; N], longest: usize) -> [u8; N] {
     let mut symbols: Vec<usize> = (0..N).filter(|&symbol| frequencies[symbol] > 0).collect();
     symbols.sort_by_key(|&symbol| frequencies[symbol]);
@@ -48,7 +48,8 @@ fn code_lengths<const N: usize>(frequencies: &[u32; N], longest: usize) -> [u8; 
     depths(&mut weights);
     let mut of_length = [0_usize; CODE_BITS as usize];
     weights.iter().for_each(|&depth| of_length[(depth as usize).min(longest)] += 1);
-    // Codes that were cut take more than there is; each step gives a shorter code away to two longer ones.
+    // Codes that were cut to the limit overfill the code space. Each step splits a shorter code into two, one of which replaces one of the
+    // longest codes.
     let mut taken: usize = of_length
         .iter()
         .enumerate()
@@ -75,7 +76,7 @@ fn code_lengths<const N: usize>(frequencies: &[u32; N], longest: usize) -> [u8; 
 /// of Minimum-Redundancy Codes*, 1995).
 fn depths(weights: &mut [u32]) {
     let count = weights.len();
-    // Weights become the weights of inner nodes, and then the numbers of their parents.
+    // Weights become the weights of inner nodes, and then the indices of their parents.
     let (mut leaf, mut root) = (0, 0);
     for next in 0..count - 1 {
         let mut lighter = |weights: &mut [u32]| {
@@ -96,7 +97,7 @@ fn depths(weights: &mut [u32]) {
     for node in (0..count - 2).rev() {
         weights[node] = weights[weights[node] as usize] + 1;
     }
-    // Of the places at each depth those that are no inner nodes are leaves.
+    // At each depth, the places that are not inner nodes are leaves.
     let (mut places, mut depth, mut inner, mut leaf) = (1, 0, count as isize - 2, count);
     while places > 0 {
         let mut nodes = 0;

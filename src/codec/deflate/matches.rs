@@ -1,28 +1,28 @@
-//! What deflate writes as repetitions of what came before (RFC 1951, section 3.2.5).
+//! The search for deflate's matches, which repeat earlier data (RFC 1951, section 3.2.5).
 
 use std::ops::Range;
 
-/// How far back a match may be.
+/// How far back a match may reach.
 pub(super) const WINDOW: usize = 32 << 10;
 pub(super) const LONGEST_MATCH: usize = 258;
-/// What is written as a run begins with so many zeros, at a multiple of so many bytes. Shorter ones do as well as literals.
+/// A run begins with this many zeros, at a multiple of this many bytes. Shorter ones are written just as well as literals.
 const RUN: usize = 16;
-/// Places that are remembered: 2 to this power, two bytes each, so that they stay in the first-level cache.
+/// The base-2 logarithm of the number of places that are remembered. At two bytes each, they stay in the first-level cache.
 const PLACES: u32 = 13;
-/// The fewest bytes by which an earlier place is found, and the most.
+/// How many bytes a key may have, by which earlier places are found.
 const KEY: Range<u64> = 4..9;
-/// After 2 to this power bytes without a match every second place is looked at, after twice as many every third, and so on: noise has
+/// After 2 to this power bytes without a match, only every second place is looked at, after twice as many every third, and so on: noise has
 /// no matches.
 const PATIENCE: u32 = 4;
-/// Inner places of matches up to so long can be found later; of longer ones only the last few.
+/// Places inside matches up to this length can be found later; inside longer matches only the last few.
 const SHORT: usize = 16;
 
-/// A fraction of a bit, in which costs are counted.
+/// Costs are counted in fractions of a bit; this many make one bit.
 pub(super) const BIT: u64 = 16;
-/// About what the codes of a length and of a distance take together, without the bits that follow a distance's.
+/// The approximate cost of the codes of a length and a distance together, without the distance's extra bits.
 const CODES: u64 = 11 * BIT;
 
-/// A repetition, and the literals before it.
+/// A match, and the number of literals before it.
 #[derive(Clone, Copy)]
 pub(super) struct Match {
     pub(super) literals: u32,
@@ -38,19 +38,19 @@ impl Match {
     }
 }
 
-/// What matches have to do at the beginning of a block.
+/// What matches have to achieve at the beginning of a block.
 pub(super) struct Trial {
     pub(super) bytes: usize,
-    /// What they have to save there.
+    /// The cost that they have to save there.
     pub(super) saved: u64,
 }
 
 /// Finds matches in blocks of a piece of data.
 pub(super) struct Finder {
-    /// Of the block, in its order.
+    /// The matches of the block, in order.
     pub(super) matches: Vec<Match>,
-    /// Where bytes with this hash were seen last, by the lowest 16 bits of the place. What is remembered of nothing, or of places too
-    /// far back, is told from a match by comparing the bytes.
+    /// Where bytes with this hash were seen last: the lowest 16 bits of the place. Entries that are empty or too far back are told from
+    /// matches by comparing the bytes.
     places: Box<[u16; 1 << PLACES]>,
 }
 
@@ -62,7 +62,7 @@ impl Default for Finder {
 }
 
 impl Finder {
-    /// Forgets what came before.
+    /// Forgets earlier data.
     pub(super) fn clear(&mut self) {
         self.places.fill(0);
     }
@@ -83,7 +83,8 @@ impl Finder {
         }
     }
 
-    /// Makes matches of a run, behind its first byte, which is a literal like those from `from` on. Where literals go on.
+    /// Makes matches of a run, except for its first byte, which is a literal like those from `from` on. Returns where the next literals
+    /// begin.
     fn run(&mut self, mut from: usize, start: usize, length: usize) -> usize {
         let (longest, rest) = ((length - 1) / LONGEST_MATCH, (length - 1) % LONGEST_MATCH);
         let last = (rest >= 3).then_some(rest);
@@ -96,8 +97,8 @@ impl Finder {
         from
     }
 
-    /// Finds matches in a block of `data` with a byte of which costs about `literal`. Whether it was searched: there is a trial, and it
-    /// went well.
+    /// Searches for matches in a block of `data` in which a byte costs about `literal`. Returns whether the block was searched to its end:
+    /// there was a trial, and it succeeded.
     pub(super) fn search(
         &mut self,
         data: &[u8],
@@ -117,30 +118,30 @@ impl Finder {
     }
 }
 
-/// A search under way.
+/// A search in progress.
 struct Search<'d, 'f> {
     finder: &'f mut Finder,
-    /// Up to the end of the block.
+    /// The data up to the end of the block.
     data: &'d [u8],
     at: usize,
-    /// Where literals begin that are not yet told of.
+    /// Where the literals behind the last match begin.
     from: usize,
     /// What a literal costs.
     literal: u64,
-    /// Bits of eight bytes that do not belong to the key of a place.
+    /// The number of bits in an eight-byte word that do not belong to a place's key.
     beside_key: u32,
     saved: u64,
 }
 
 impl<'d, 'f> Search<'d, 'f> {
     fn new(finder: &'f mut Finder, data: &'d [u8], start: usize, literal: u64) -> Self {
-        // Bytes that cost less than twice a match's codes are everywhere, and pay nowhere.
+        // Keys whose bytes cost less than twice a match's codes are everywhere, and pay off nowhere.
         let key = (2 * CODES).div_ceil(literal.max(1)).clamp(KEY.start, KEY.end - 1);
         let beside_key = 64 - 8 * key as u32;
         Self { finder, data, at: start, from: start, literal, beside_key, saved: 0 }
     }
 
-    /// Goes on up to a place, or a bit further.
+    /// Searches up to `end`, or a bit further.
     fn until(&mut self, end: usize) {
         let (data, stop) = (self.data, end.min((self.data.len() + 1).saturating_sub(8)));
         while self.at < stop {
@@ -156,11 +157,11 @@ impl<'d, 'f> Search<'d, 'f> {
         }
     }
 
-    /// Takes the match so far back, if that pays.
+    /// Takes the match that begins `back` bytes earlier, if that pays off; returns whether it did.
     #[inline(always)]
     fn take(&mut self, back: usize, stop: usize) -> bool {
         let (literals, earlier) = (&self.data[self.from..self.at], &self.data[..self.at - back]);
-        // What was passed over may belong to it.
+        // Bytes that were skipped may belong to it.
         let before =
             literals.iter().rev().zip(earlier.iter().rev()).take_while(|(one, other)| one == other).count();
         let start = self.at - before;
@@ -182,7 +183,7 @@ impl<'d, 'f> Search<'d, 'f> {
 }
 
 impl Finder {
-    /// Remembers a place by its key. Returns how far back one with the same hash was.
+    /// Remembers a place by its key. Returns the distance to the last place with the same hash.
     #[inline(always)]
     fn replace(&mut self, key: u64, at: usize) -> usize {
         let hash = key.wrapping_mul(0x9e37_79b1_85eb_ca87) >> (64 - PLACES);
@@ -191,7 +192,7 @@ impl Finder {
     }
 }
 
-/// How many bits follow the code of a distance.
+/// Returns the number of extra bits of a distance.
 fn extra_bits(distance: usize) -> u32 {
     (distance as u32 - 1).checked_ilog2().map_or(0, |log| log.saturating_sub(1))
 }
@@ -201,7 +202,7 @@ fn word(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*data[at..].first_chunk().expect("eight bytes"))
 }
 
-/// How many bytes both begin with, at most the longest match; the earlier ones are more.
+/// Returns the number of bytes that both begin with, at most [`LONGEST_MATCH`]; `earlier` must be no shorter than `later`.
 #[inline(always)]
 fn common(earlier: &[u8], later: &[u8]) -> usize {
     let most = later.len().min(LONGEST_MATCH);

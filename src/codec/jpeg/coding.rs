@@ -1,15 +1,17 @@
-//! JPEG's transform and entropy coding (ITU-T T.81), for pictures in their own planes: progressive ones are read and written in half of
-//! libjpeg's time, sequential ones somewhat faster and with better Huffman codes, and of both the chroma can stay what it is in a
-//! file: coefficients, which are passed on without loss, or quantized anew without a way through samples. It also tells whether a
-//! sequential file's data are whole.
+//! JPEG's transform and entropy coding (ITU-T T.81), for pictures in their own planes. Progressive pictures take half of libjpeg's time to
+//! read and write; sequential ones are somewhat faster and get better Huffman codes. In both, the chroma can stay coefficients, as it is
+//! in the file: they are passed on without loss, or requantized without becoming samples in between. This module also checks whether the
+//! entropy-coded data of a sequential file are complete and undamaged.
 //!
-//! A progressive picture (annex G) passes through memory once a scan, so what costs is how much of it each scan touches and how many
-//! steps each bit takes. Beside every block stands a mask of the coefficients that are not zero. A refining scan knows from it how many
-//! bits a block takes, and applies them without a look at the zeros; most blocks of a scan are told by their mask alone to have nothing
-//! in it; the writer goes from one coefficient that counts to the next.
+//! Throughout, the mean of a block is its DC coefficient, and its details are its AC coefficients.
 //!
-//! The reader takes whole, regular pictures only. To all else, damage included, it says `None`, and libjpeg has the last word.
-//! Its samples are libjpeg's to the bit, and the writer's coefficients too, so nobody can tell who coded a picture.
+//! A progressive picture (annex G) passes through memory once per scan, so what counts is how much memory each scan touches and how many
+//! steps each bit takes. Every block therefore has a mask of its nonzero coefficients. From it, a refinement scan knows how many bits a
+//! block takes, and applies them without looking at the zeros; for most blocks the mask alone shows that a scan has nothing in them; and
+//! the writer steps from one nonzero coefficient to the next.
+//!
+//! The reader only takes complete, regular pictures. For anything else, including damage, it returns `None`, and libjpeg has the last word.
+//! Its samples are bit-identical to libjpeg's, and so are the writer's coefficients.
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 
@@ -42,30 +44,30 @@ pub(super) use write::write;
 use super::PlaneSize;
 use super::libjpeg::{BLOCK, QuantTable};
 
-/// The coefficients of a block, quantized, in zigzag order.
+/// The quantized coefficients of a block, in zigzag order.
 type Block = [i16; 64];
 
-/// Where each coefficient in zigzag order stands in natural order.
+/// The index in natural order of each coefficient in zigzag order.
 const ZIGZAG: [u8; 64] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7,
     14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39,
     46, 53, 60, 61, 54, 47, 55, 62, 63,
 ];
 
-/// All coefficients of a component, as they are read.
+/// All coefficients of a component of a progressive picture, while it is being read.
 #[derive(Debug)]
 struct Grid<'w> {
     /// Blocks in a row.
     across: usize,
-    /// The mean values of the blocks. They stand apart because half of the scans need only them.
+    /// The DC coefficients. They are stored separately because half of the scans need nothing else.
     means: Vec<i16>,
-    /// The other coefficients; those of a block begin with a place that stays zero.
+    /// The AC coefficients. The first entry of each block, in place of the DC coefficient, stays zero.
     details: Details<'w>,
-    /// For every block, bit `k` tells whether coefficient `k`, other than the mean, is not zero.
+    /// For every block, a mask whose bit `k` is set if AC coefficient `k` is not zero.
     nonzero: Vec<u64>,
 }
 
-/// Where the coefficients of a grid are.
+/// The memory for the AC coefficients of a grid.
 #[derive(Debug)]
 enum Details<'w> {
     InWorkspace(&'w mut [Block]),
@@ -73,13 +75,14 @@ enum Details<'w> {
 }
 
 impl<'w> Details<'w> {
-    /// So many blocks, all zero, from the front of a workspace that has them; `None` if there is no memory for them.
+    /// Takes this many blocks, all zero, from the front of the workspace, or allocates them if it is too short. `None` if there is no
+    /// memory for them.
     fn new(blocks: usize, workspace: &mut &'w mut [Block]) -> Option<Self> {
         if let Some(details) = workspace.split_off_mut(..blocks) {
             return Some(Self::InWorkspace(details));
         }
         let own = MmapOptions::new().len(blocks * size_of::<Block>()).map_anon().ok()?;
-        // Without huge pages it is slower, nothing else.
+        // Huge pages are only for speed, so failure is no problem.
         let _ = own.advise(Advice::HugePage);
         Some(Self::Own(own))
     }
@@ -100,7 +103,7 @@ impl<'w> Details<'w> {
 }
 
 impl<'w> Grid<'w> {
-    /// A grid for a plane, all zero; `None` if there is no memory for it.
+    /// Makes a grid for a plane, all zero. `None` if there is no memory for it.
     fn new(size: PlaneSize, workspace: &mut &'w mut [Block]) -> Option<Self> {
         let (across, down) = (size.width / BLOCK, size.rows / BLOCK);
         let blocks = across * down;
@@ -108,13 +111,13 @@ impl<'w> Grid<'w> {
         Some(Self { across, means: zeros(blocks)?, details, nonzero: zeros(blocks)? })
     }
 
-    /// Blocks across and down.
+    /// Returns the number of blocks across and down.
     fn size(&self) -> (usize, usize) {
         (self.across, self.nonzero.len() / self.across)
     }
 }
 
-/// So many zeros, if there is memory for them.
+/// Returns `count` zeros, or `None` if there is no memory for them.
 pub(super) fn zeros<T: Clone + Default>(count: usize) -> Option<Vec<T>> {
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(count).ok()?;
@@ -122,19 +125,19 @@ pub(super) fn zeros<T: Clone + Default>(count: usize) -> Option<Vec<T>> {
     Some(zeros)
 }
 
-/// Bytes of a workspace for reading a progressive picture with planes of these sizes.
+/// Returns the bytes of workspace for reading a progressive picture with planes of these sizes.
 pub(super) fn workspace_bytes(planes: impl Iterator<Item = PlaneSize>) -> u64 {
     planes.map(|size| (size.bytes() * size_of::<i16>()) as u64).sum()
 }
 
-/// Bytes of heap that reading takes, its workspace among them, and then writing again, for planes of these sizes.
+/// Returns the bytes of heap that reading takes, workspace included, and that writing takes again afterwards, for planes of these sizes.
 pub(super) fn heap_bytes(planes: impl Iterator<Item = PlaneSize>) -> u64 {
-    // Of every block its coefficients, its mean value, and its mask. The writer needs as much for a picture of nothing but noise.
+    // For every block: its coefficients, its mean and its mask. The writer needs as much at worst, for a picture of pure noise.
     let block = size_of::<Block>() + size_of::<i16>() + size_of::<u64>();
     planes.map(|size| (size.bytes() / (BLOCK * BLOCK) * block) as u64).sum()
 }
 
-/// A table in zigzag order, in natural order.
+/// Converts a quantization table from zigzag to natural order.
 fn natural(table: &QuantTable) -> QuantTable {
     let mut natural = [0; 64];
     for (divisor, &place) in table.iter().zip(&ZIGZAG) {
@@ -143,7 +146,7 @@ fn natural(table: &QuantTable) -> QuantTable {
     natural
 }
 
-/// The bits from `first` to `last`, both among them.
+/// Returns a mask of the bits from `first` to `last`, inclusive.
 const fn band(first: u32, last: u32) -> u64 {
     (u64::MAX << first) & (u64::MAX >> (63 - last))
 }

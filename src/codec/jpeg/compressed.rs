@@ -1,7 +1,7 @@
-//! JPEGs that a GPU decodes and encodes: which ones, and how what it makes becomes the output.
+//! JPEGs that a GPU decodes and encodes: which ones, and how its streams become output files.
 //!
-//! Only what is usual is decoded there, and only what is whole: nvJPEG was seen to accept damaged data without a word, and to leave its
-//! output as it was, so the GPU looks for damage first. Everything else is libjpeg's, and so are all error messages.
+//! A GPU only decodes files of common kinds, and only undamaged ones: nvJPEG has been seen to accept damaged data without an error and to
+//! leave its output buffer unchanged, so the GPU looks for damage first. Everything else is left to the CPU, and so are all error messages.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,72 +17,73 @@ use super::{Density, Native, largest_factors};
 use crate::codec::{CodecError, JpegQuality};
 use crate::picture::{Depth, Layout, Pixel};
 
-/// How the chroma of a JPEG is sampled, as far as nvJPEG writes it.
+/// The chroma subsampling of a JPEG, of the kinds that nvJPEG writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sampling {
     /// No chroma.
     Gray,
-    /// 4:4:4, a sample for every pixel.
+    /// 4:4:4, one sample per pixel.
     Full,
-    /// 4:2:2, a sample for two pixels beside each other.
+    /// 4:2:2, one sample for two pixels side by side.
     HalfWidth,
-    /// 4:4:0, a sample for two pixels above each other.
+    /// 4:4:0, one sample for two pixels one above the other.
     HalfHeight,
-    /// 4:2:0, a sample for four pixels.
+    /// 4:2:0, one sample for a square of four pixels.
     Quarter,
 }
 
 impl Sampling {
-    /// How many planes there are.
+    /// Returns the number of planes.
     pub const fn planes(self) -> usize {
         if matches!(self, Self::Gray) { 1 } else { 3 }
     }
 }
 
-/// A compressed JPEG at the start of a slot, that a GPU can decode, equalize and encode by itself.
+/// A compressed JPEG at the start of a slot, which a GPU can decode, equalize and encode by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompressedJpeg {
     /// Bytes of the file.
     pub bytes: u64,
-    /// Its luma.
+    /// The layout of its luma.
     pub layout: Layout,
-    /// Its chroma.
+    /// Its chroma subsampling.
     pub sampling: Sampling,
-    /// How it is quantized again.
+    /// How the output is quantized.
     pub quality: JpegQuality,
 }
 
 impl CompressedJpeg {
-    /// Bytes of slot: room for the file, and for nearly every output. (More contrast takes more bits. What does not fit is
-    /// done by the CPU.)
+    /// Returns the bytes of slot that it takes: room for the file, and for nearly every output. (More contrast takes more bits. A picture
+    /// whose output does not fit is done by the CPU.)
     pub const fn slot_bytes(&self) -> u64 {
         2 * self.bytes + self.layout.pixels() / 8 + (64 << 10)
     }
 }
 
-/// A component as frame and scan have it.
+/// A component in the frame header.
 struct Part {
     id: u8,
     factors: Component,
     quantization: usize,
 }
 
-/// What a baseline JPEG of one scan says before its data.
+/// The headers and tables of a baseline JPEG with one scan.
 pub(super) struct Header<'a> {
     width: u32,
     height: u32,
     parts: Vec<Part>,
     quantization: [Option<&'a [u8]>; 4],
-    /// The contents of the segments that define Huffman tables.
+    /// The contents of the DHT segments.
     codes: Vec<&'a [u8]>,
+    /// The content of the scan header.
     scan: &'a [u8],
     /// The entropy-coded data and what follows.
     data: &'a [u8],
 }
 
 impl<'a> Header<'a> {
-    /// Reads the segments before the first scan. `None` if the picture is none of those that go to a GPU: baseline, without
-    /// restart markers, with 8-bit quantization tables.
+    /// Reads the segments before the first scan. `None` unless the picture is one for a GPU: baseline, without restart markers, and with
+    /// 8-bit quantization tables.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut header = Self {
             width: 0,
@@ -107,7 +108,7 @@ impl<'a> Header<'a> {
                 DQT => header.quantization_tables(segment.content)?,
                 DHT => header.codes.push(segment.content),
                 DRI if segment.content == [0, 0] => {}
-                // Another kind of frame, restart markers, or what has no place here.
+                // Another kind of frame, restart markers, or a marker that does not belong here.
                 0xc1..=0xcf | DRI | 0x01 | 0xd0..=0xd9 => return None,
                 _ => {}
             }
@@ -136,12 +137,12 @@ impl<'a> Header<'a> {
         content.is_empty().then_some(())
     }
 
-    /// The picture, if a GPU can write it back as it is.
+    /// Describes the picture. `None` if a GPU could not write it back with its sampling and tables.
     pub(super) fn describe(&self, bytes: usize, quality: JpegQuality) -> Option<CompressedJpeg> {
         let sampling = self.sampling()?;
         let table = |part: &Part| *self.quantization.get(part.quantization)?;
         let tables: Vec<&[u8]> = self.parts.iter().map(table).collect::<Option<_>>()?;
-        // nvJPEG writes one table for both chroma components, and may take tables by their usual numbers.
+        // nvJPEG writes one table for both chroma components, and may go by the usual table numbers.
         let usual = self.parts.iter().zip([0, 1, 1]).all(|(part, number)| part.quantization == number);
         let keeps = usual || quality != JpegQuality::Keep;
         let same = tables.iter().skip(2).all(|red| *red == tables[1]);
@@ -169,7 +170,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Its scan, if that is one of all components, and the only one.
+    /// Returns the scan, if it has all components and is the only one.
     fn scan(&self) -> Option<BaselineScan<'a>> {
         let [count, ref selectors @ .., 0, 63, 0] = *self.scan else { return None };
         let (selectors, rest) = selectors.as_chunks::<2>();
@@ -181,7 +182,7 @@ impl<'a> Header<'a> {
             if part.id != id {
                 return None;
             }
-            // The blocks of an MCU (T.81, A.2).
+            // The blocks of this component in an MCU (T.81, A.2).
             let count = usize::from(factors.horizontal * factors.vertical);
             blocks.extend(std::iter::repeat_n(codes, count));
         }
@@ -201,7 +202,8 @@ impl<'a> Header<'a> {
 }
 
 impl<'a> BaselineScan<'a> {
-    /// The scan of a file. `None` if it is not that of a [`CompressedJpeg`], or damaged.
+    /// Finds the scan of a file. `None` if the file is not of a [`CompressedJpeg`]'s kind, or is damaged; the entropy-coded data themselves
+    /// are only checked by [`BaselineScan::is_whole`].
     pub fn read(file: &'a [u8]) -> Option<Self> {
         let header = Header::read(file)?;
         header.sampling()?;
@@ -209,7 +211,8 @@ impl<'a> BaselineScan<'a> {
     }
 }
 
-/// Writes what a GPU encoded, with the application data of the source in place of the GPU's.
+/// Writes the stream that a GPU encoded, with the source's application data and comments in place of the GPU's, and returns the bytes
+/// written.
 pub(super) fn write(
     native: &Native,
     layout: &Layout,
@@ -236,7 +239,7 @@ pub(super) fn write(
     Ok((head.len() + scan.len()) as u64)
 }
 
-/// Whether a frame header is one of a picture of that size and sampling.
+/// Returns whether a frame header has this size and sampling.
 fn is_frame_of(native: &Native, layout: &Layout, frame: &[u8]) -> bool {
     let &[8, h0, h1, w0, w1, _, ref parts @ ..] = frame else { return false };
     let size = (u16::from_be_bytes([w0, w1]).into(), u16::from_be_bytes([h0, h1]).into());
@@ -245,7 +248,7 @@ fn is_frame_of(native: &Native, layout: &Layout, frame: &[u8]) -> bool {
         && parts.as_chunks().0.iter().map(factors).eq(native.components.iter().copied())
 }
 
-/// A stream's tables and frame header, and all from its scan header on.
+/// Splits a stream into its tables and frame header, without application data and comments, and everything from the SOS marker on.
 fn take_apart(stream: &[u8]) -> Result<(Vec<Segment<'_>>, &[u8]), CodecError> {
     let nonsense = |error: CodecError| encode_malformed(error.to_string());
     let mut tables = Vec::new();
@@ -270,7 +273,7 @@ fn put(head: &mut Vec<u8>, Segment { marker, content }: Segment<'_>) {
     head.extend(content);
 }
 
-/// The content of a JFIF segment without a thumbnail, version 1.01 as libjpeg's.
+/// Returns the content of a JFIF segment without a thumbnail, version 1.01 like libjpeg's.
 fn jfif(Density { unit, x, y }: Density) -> [u8; 14] {
     let ([x0, x1], [y0, y1]) = (x.to_be_bytes(), y.to_be_bytes());
     [b'J', b'F', b'I', b'F', 0, 1, 1, unit, x0, x1, y0, y1, 0, 0]

@@ -1,4 +1,4 @@
-//! Writing a picture: its luma from the slot, its chroma as it waits, and what its file had besides.
+//! Writing a picture: its luma from the slot, its chroma from where it was kept, and the metadata of its file.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::codec::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative
 use crate::cores::Cores;
 use crate::picture::Pixel;
 
-/// Writes the picture in `slot`, with the help of idle cores.
+/// Writes the picture in `slot`, with the help of idle cores, and returns the bytes written.
 pub(in crate::codec) fn encode(
     decoded: &Decoded,
     slot: &[u8],
@@ -56,7 +56,7 @@ pub(in crate::codec) fn encode(
     Ok(scratch.len() as u64)
 }
 
-/// Writes the pixels in `slot` and what waits of the chroma.
+/// Encodes the pixels in `slot` and the chroma that was kept for them.
 fn write_slot(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -91,7 +91,7 @@ fn write_slot(
     coding::write(out, frame, &parts, cores)
 }
 
-/// The tables of all components of a picture that is quantized anew.
+/// Returns the quantization tables of all components of a picture that is requantized; `None` if it keeps its own.
 pub(super) fn new_tables(quality: JpegQuality) -> Result<Option<Vec<QuantTable>>, Fault> {
     match quality {
         JpegQuality::Value(quality) => Tables::Quality(quality).of(Space::YCbCr.components()).map(Some),
@@ -99,7 +99,7 @@ pub(super) fn new_tables(quality: JpegQuality) -> Result<Option<Vec<QuantTable>>
     }
 }
 
-/// Writes what a GPU encoded for this picture.
+/// Writes the picture from the stream that a GPU encoded, and returns the bytes written.
 pub(in crate::codec) fn write_encoded(
     decoded: &Decoded,
     stream: &[u8],
@@ -111,7 +111,7 @@ pub(in crate::codec) fn write_encoded(
     }
 }
 
-/// Segments for the metadata of another format's picture.
+/// Makes segments for the metadata of a picture from another format.
 fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>, CodecError> {
     let mut segments = Vec::new();
     for (what, name, content) in [("EXIF", EXIF, &metadata.exif), ("XMP", XMP, &metadata.xmp)] {
@@ -132,7 +132,7 @@ fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>,
     Ok(segments)
 }
 
-/// The sampling of a picture that was no JPEG: chroma at half resolution each way, as libjpeg and its users have it.
+/// Returns the sampling factors for a picture from another format: 4:2:0, libjpeg's default.
 fn new_components(pixel: Pixel) -> Vec<Component> {
     match pixel {
         Pixel::Gray => vec![Component::FULL],
@@ -152,7 +152,7 @@ fn encode_error(fault: Fault) -> CodecError {
     }
 }
 
-/// What a GPU encoded makes no sense.
+/// Makes the error for an invalid stream from a GPU.
 pub(super) fn encode_malformed(reason: impl Into<String>) -> CodecError {
     CodecError::encoder(Format::Jpeg, reason)
 }

@@ -1,8 +1,8 @@
-//! Safe calls of libjpeg (the libjpeg-turbo inside mozjpeg): the one place where codecs touch C.
+//! Safe wrappers of libjpeg (the libjpeg-turbo inside mozjpeg): the one place where codecs call C.
 //!
-//! libjpeg reports errors through a callback that must not return. Here it unwinds, by [`resume_unwind`], through libjpeg's frames
-//! (compiled for it: mozjpeg-sys's feature `unwinding`) to the [`catch_unwind`] around every sequence of calls. libjpeg's memory lives
-//! in pools that go when its object is destroyed, so nothing leaks on the way.
+//! libjpeg reports errors through a callback that must not return. Here it unwinds with [`resume_unwind`] through libjpeg's frames
+//! (which mozjpeg-sys's feature `unwinding` compiles for that) to the [`catch_unwind`] around every sequence of calls. libjpeg's memory
+//! is in pools that are freed when its object is destroyed, so nothing leaks on the way.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -26,15 +26,15 @@ pub(super) use write::{Frame, MOST_QUANT, Pixels, Tables, write};
 /// The side of a block of coefficients, in samples.
 pub(super) const BLOCK: usize = 8;
 
-/// How many rows of packed pixels pass in one call: the most that libjpeg handles at a time.
+/// The rows of packed pixels per call: the most that libjpeg handles at a time.
 const ROWS: usize = 16;
 
-/// What libjpeg said when it gave up.
+/// The error with which libjpeg gave up.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// libjpeg's text.
+    /// libjpeg's message.
     pub(super) message: String,
-    /// Whether memory ran out, rather than the data being wrong.
+    /// Whether memory ran out, as opposed to invalid data.
     pub(super) out_of_memory: bool,
 }
 
@@ -44,7 +44,7 @@ impl Fault {
     }
 }
 
-/// The colour spaces of a JPEG that are read and written.
+/// The colour spaces of the JPEGs that are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Space {
     Gray,
@@ -72,8 +72,8 @@ impl Space {
 /// A quantization table in natural order.
 pub(super) type QuantTable = [u16; 64];
 
-/// Where the samples of one component lie: `rows` rows of `width` samples, one after the other. libjpeg works in whole blocks; a plane
-/// whose width is not whole blocks passes through a band of rows that is.
+/// The samples of one component: `rows` contiguous rows of `width` samples. libjpeg works in whole blocks, so a plane whose width is not
+/// a multiple of [`BLOCK`] passes through a [`Band`] that is padded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plane<D> {
     pub(super) data: D,
@@ -81,9 +81,9 @@ pub(super) struct Plane<D> {
     pub(super) rows: usize,
 }
 
-/// An error manager that unwinds, and the memory that libjpeg's text about an error needs.
+/// Returns an error manager whose errors unwind.
 fn error_manager() -> jpeg_error_mgr {
-    // SAFETY: the struct is plain data of C, and zero (no functions, no message) is a valid value of every field.
+    // SAFETY: the struct is plain C data, and zero (no functions, no message) is a valid value for every field.
     let mut manager: jpeg_error_mgr = unsafe { mem::zeroed() };
     // SAFETY: `jpeg_std_error` only fills in the struct that it is given.
     unsafe { jpeg_std_error(&mut manager) };
@@ -94,12 +94,12 @@ fn error_manager() -> jpeg_error_mgr {
 }
 
 unsafe extern "C-unwind" fn error_exit(object: &mut jpeg_common_struct) {
-    // SAFETY: libjpeg calls this with the object whose error manager is ours, and it has just set the message.
+    // SAFETY: libjpeg calls this with an object whose error manager is ours, and has just set the message.
     let fault = unsafe { fault(object) };
     resume_unwind(Box::new(fault))
 }
 
-/// Receives warnings (`level` below 0), which mean damaged data, and traces.
+/// Receives warnings (a `level` below 0), which mean damaged data with few exceptions, and traces.
 unsafe extern "C-unwind" fn emit_message(object: &mut jpeg_common_struct, level: c_int) {
     const EOI: u32 = 0xd9;
     if level >= 0 {
@@ -109,9 +109,9 @@ unsafe extern "C-unwind" fn emit_message(object: &mut jpeg_common_struct, level:
     let manager = unsafe { &*object.err };
     let harmless = match manager.msg_code as _ {
         JWRN_ADOBE_XFORM | JWRN_BOGUS_PROGRESSION | JWRN_JFIF_MAJOR => true,
-        // Garbage before the first scan, where whatever matters would be missed, or padding behind the last, which some cameras
-        // write; anywhere else it is damage.
-        // SAFETY: only decompressors warn of this, and a decompressor begins with the common fields.
+        // Harmless before the first scan, where the loss of anything important would be noticed later, and before EOI, where some
+        // cameras write padding. Anywhere else it is damage.
+        // SAFETY: only decompressors give this warning, and a decompressor begins with the common fields.
         JWRN_EXTRANEOUS_DATA => unsafe {
             let info = ptr::from_ref(object).cast::<jpeg_decompress_struct>();
             (*info).input_scan_number == 0 || manager.msg_parm._bindgen_data_[1] == EOI
@@ -125,18 +125,18 @@ unsafe extern "C-unwind" fn emit_message(object: &mut jpeg_common_struct, level:
     }
 }
 
-/// libjpeg would print to standard error.
+/// Does nothing, where libjpeg's own function would print to standard error.
 unsafe extern "C-unwind" fn output_message(_: &mut jpeg_common_struct) {}
 
-/// Puts libjpeg's current message into words.
+/// Formats libjpeg's current message.
 ///
 /// # Safety
-/// `object` must have an error manager of [`error_manager`] with a message set.
+/// `object` must have an error manager from [`error_manager`], with a message set.
 unsafe fn fault(object: &mut jpeg_common_struct) -> Fault {
-    // The binding has the wrong type for the buffer, which jpeglib.h calls `char *buffer` and wants to be 200 bytes.
+    // The binding has the wrong type for the buffer, which jpeglib.h declares as `char *buffer` and requires to be of 200 bytes.
     type FormatMessage = unsafe extern "C-unwind" fn(*mut jpeg_common_struct, *mut u8);
     let mut text = [0u8; 200];
-    // SAFETY: the manager is alive as long as the object, and `jpeg_std_error` has set `format_message`, whose true C type is
+    // SAFETY: the manager lives as long as the object. `jpeg_std_error` has set `format_message`, whose actual C type is
     // `FormatMessage`; it writes a C string of at most 200 bytes.
     let out_of_memory = unsafe {
         let manager = object.err;
@@ -150,19 +150,20 @@ unsafe fn fault(object: &mut jpeg_common_struct) -> Fault {
     Fault { message: String::from_utf8_lossy(&text[..length]).into_owned(), out_of_memory }
 }
 
-/// Runs calls of libjpeg; an error of libjpeg comes back as such, any other panic goes on.
+/// Runs calls of libjpeg, and returns its error if there is one. Any other panic continues.
 fn catch<T>(calls: impl FnOnce() -> T) -> Result<T, Fault> {
-    // After a fault the object can only be destroyed, and what it was writing is void.
+    // Unwind safety: after a fault the object is only good for being destroyed, and its output is discarded.
     catch_unwind(AssertUnwindSafe(calls)).map_err(|payload| match payload.downcast::<Fault>() {
         Ok(fault) => *fault,
         Err(panic) => resume_unwind(panic),
     })
 }
 
-/// Rows of one component on their way between libjpeg, which wants `padded` samples a row, and a plane.
+/// A buffer for rows of one component between libjpeg and a plane.
 struct Band {
+    /// Samples in a row, padded to whole blocks as libjpeg requires.
     padded: usize,
-    /// Rows a call.
+    /// Rows per call.
     rows: usize,
     samples: Vec<u8>,
 }

@@ -25,34 +25,35 @@ pub(super) const COM: u8 = 0xfe;
 
 pub(super) const EXIF: &[u8] = b"Exif\0\0";
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
-/// What does not fit into the segment of [`XMP`] (XMP part 3, 1.1.3.1).
+/// Begins the segments of the XMP that does not fit into the one of [`XMP`] (XMP part 3, 1.1.3.1).
 pub(super) const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
 
-/// What to do with a JPEG of another process.
+/// What to do with a JPEG of an unsupported coding process.
 const REMEDY: &str = "convert it to an 8-bit baseline JPEG first";
 
-/// More scans than any encoder writes. Every one of them may touch the whole picture, so a small file could keep a core busy for hours.
+/// More scans than any encoder writes. Each of them may touch the whole picture, so without a limit a small file could keep a core busy
+/// for hours.
 const MOST_SCANS: u32 = 300;
 
-/// The most blocks of an MCU (B.2.3).
+/// The most blocks in an MCU (B.2.3).
 pub(super) const MOST_BLOCKS: u32 = 10;
 
-/// A marker and the content of its segment, without the length.
+/// A marker and the content of its segment, without the length field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment<'a> {
     pub(super) marker: u8,
     pub(super) content: &'a [u8],
 }
 
-/// One component of the frame, as SOF has it.
+/// The sampling factors of a component, from the frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Component {
     pub(super) horizontal: u8,
     pub(super) vertical: u8,
 }
 
-/// What JFIF says about the size of a pixel.
+/// The pixel density in a JFIF segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Density {
     pub(super) unit: u8,
@@ -61,7 +62,7 @@ pub(super) struct Density {
 }
 
 impl Density {
-    /// Of a picture that was no JPEG. Where its resolution does not fit, pixels are square.
+    /// Returns the density of a picture from another format. If it has no resolution that fits, this only says that pixels are square.
     pub(super) fn new(resolution: Option<Resolution>) -> Self {
         const PER_INCH: u8 = 1;
         let fitting = resolution.map(|resolution| resolution.inches().map(u16::try_from));
@@ -81,7 +82,7 @@ impl Density {
     }
 }
 
-/// What a JPEG's segments say.
+/// The contents of a JPEG's marker segments.
 #[derive(Debug)]
 pub(super) struct Markers<'a> {
     pub(super) width: u32,
@@ -91,14 +92,14 @@ pub(super) struct Markers<'a> {
     pub(super) scans: u32,
     pub(super) restart_interval: u16,
     pub(super) density: Option<Density>,
-    /// Application data and comments that go with the picture, in their order.
+    /// The application data and comments to keep, in their order.
     pub(super) kept: Vec<Segment<'a>>,
-    /// Whether the file has more than its picture: previews, a gain map, a video.
+    /// Whether the file holds more than the picture itself: previews, a gain map, a video.
     pub(super) has_more: bool,
 }
 
 impl<'a> Markers<'a> {
-    /// Walks the segments from SOI to EOI. A file without EOI is cut short.
+    /// Walks the segments from SOI to EOI. A file without EOI is reported as cut short.
     pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut found = Found::default();
         let mut rest = &bytes[2..];
@@ -111,7 +112,7 @@ impl<'a> Markers<'a> {
                     found.has_more |= rest.iter().any(|&byte| byte != 0);
                     break;
                 }
-                0x01 | 0xd0..=0xd7 => continue, // TEM and stray restart markers have no content
+                0x01 | 0xd0..=0xd7 => continue, // TEM and restart markers have no content
                 SOI => return Err(malformed("a second picture begins inside it")),
                 _ => {}
             }
@@ -126,7 +127,7 @@ impl<'a> Markers<'a> {
         found.finish()
     }
 
-    /// The metadata, put together from its segments.
+    /// Returns the metadata, assembled from the segments.
     pub(super) fn metadata(&self) -> Metadata {
         let first = |marker, name: &'static [u8]| {
             self.kept
@@ -142,7 +143,8 @@ impl<'a> Markers<'a> {
         }
     }
 
-    /// Joins the profile's parts (ICC.1:2022, annex B.4: number and count before each). A set that is not whole is no profile.
+    /// Joins the parts of the ICC profile, each of which begins with its number and their count (ICC.1:2022, annex B.4). An incomplete set
+    /// counts as no profile.
     fn icc(&self) -> Option<Vec<u8>> {
         let mut parts: Vec<(u8, u8, &[u8])> =
             self.kept.iter().filter_map(|segment| icc_part(segment)).collect();
@@ -155,7 +157,7 @@ impl<'a> Markers<'a> {
     }
 }
 
-/// Number, count and data of a part of an ICC profile.
+/// Returns the number, count and data of a part of an ICC profile; `None` for other segments.
 pub(super) fn icc_part<'a>(segment: &Segment<'a>) -> Option<(u8, u8, &'a [u8])> {
     let data = segment.content.strip_prefix(ICC).filter(|_| segment.marker == APP2)?;
     if let [number, count, data @ ..] = data { Some((*number, *count, data)) } else { None }
@@ -186,9 +188,9 @@ impl<'a> Found<'a> {
                 let (x, y) = (u16::from_be_bytes([x0, x1]), u16::from_be_bytes([y0, y1]));
                 self.density = Some(Density { unit, x, y });
             }
-            // Its thumbnail shows the old contrast.
+            // A JFXX thumbnail shows the old contrast.
             (APP0, content) => self.has_more |= content.starts_with(b"JFXX\0"),
-            // What Adobe's marker says is said anew.
+            // Adobe's marker says how colours are transformed; libjpeg writes a new one where it is needed.
             (APP14, _) => {}
             (APP2, content) if content.starts_with(mpf::NAME) => {
                 mpf::refuse_views(&content[mpf::NAME.len()..])?;
@@ -243,7 +245,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Finds the next marker; returns it and what follows. Entropy-coded data on the way, in which 0xff is followed by 0, is skipped.
+/// Finds the next marker, and returns it and what follows. Skips entropy-coded data before it, in which each 0xff is followed by 0.
 pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let short = || malformed("it is cut short");
     let mut rest = bytes;
@@ -258,7 +260,7 @@ pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     }
 }
 
-/// Splits the segment behind a marker from what follows it.
+/// Splits the segment after a marker from what follows it.
 pub(super) fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), CodecError> {
     let short = || malformed("it is cut short");
     let (length, _) = bytes.split_first_chunk::<2>().ok_or_else(short)?;

@@ -1,15 +1,15 @@
-//! The multi-picture extension (CIPA DC-007): an index of further pictures that lie behind a JPEG's first.
+//! The multi-picture format (CIPA DC-007): an index of the pictures that follow the first one in a JPEG file.
 
 use crate::codec::{CodecError, ifd};
 
-/// The content of an APP2 segment with an index begins with this.
+/// What the content of an APP2 segment with an index begins with.
 pub(super) const NAME: &[u8] = b"MPF\0";
 
-/// The tag whose value has an entry a picture.
+/// The tag whose value has one entry per picture.
 const ENTRIES: u16 = 0xb002;
 
-/// Refuses a file with several views or parts of a panorama: pictures in their own right. Its other kinds (previews, gain
-/// maps) serve the first picture as it was, and are left out.
+/// Refuses a file with several views or the parts of a panorama, which are pictures in their own right. Other kinds (previews, gain maps)
+/// belong to the first picture as it was, and are left out.
 pub(super) fn refuse_views(index: &[u8]) -> Result<(), CodecError> {
     let views = types(index).unwrap_or_default().into_iter().filter(|kind| kind >> 16 == 2).count();
     if views < 2 {
@@ -21,7 +21,7 @@ pub(super) fn refuse_views(index: &[u8]) -> Result<(), CodecError> {
     ))
 }
 
-/// The type codes of the pictures, 24 bits each (DC-007, 5.2.3.3.1).
+/// Returns the type codes of the pictures, 24 bits each (DC-007, 5.2.3.3.1).
 fn types(index: &[u8]) -> Option<Vec<u64>> {
     const ENTRY: usize = 16;
     let (form, offset) = ifd::header(index)?;
@@ -34,7 +34,7 @@ fn types(index: &[u8]) -> Option<Vec<u64>> {
 mod tests {
     use super::*;
 
-    /// An index in either byte order, of pictures of these types.
+    /// Makes an index of pictures of these types, in either byte order.
     fn index(types: &[u32], big_endian: bool) -> Vec<u8> {
         let word = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
         let short = |n: u16| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };

@@ -1,26 +1,26 @@
-//! A JPEG that is a part of a picture in a file of another format, which says what its components are.
+//! A JPEG stream that is part of a picture in another format, whose file says what the components are.
 
 use super::libjpeg::{Fault, Reader};
 use super::malformed;
 use super::markers::Markers;
 use crate::codec::CodecError;
 
-/// What the file says of a part.
+/// What the containing file says about such a stream.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::codec) struct Part {
     pub(in crate::codec) width: u32,
-    /// At most.
+    /// The most rows that it may have.
     pub(in crate::codec) rows: u32,
     pub(in crate::codec) components: usize,
-    /// Whether they are Y, Cb and Cr, which become RGB; others are left as they are.
+    /// Whether the components are Y, Cb and Cr, to be converted to RGB; others are left as they are.
     pub(in crate::codec) ycbcr: bool,
 }
 
 impl Part {
-    /// Decodes a whole stream; its first rows, which there is room for in `out`, are kept.
+    /// Decodes a whole stream, and keeps as many of its first rows as fit into `out`.
     ///
     /// # Errors
-    /// Damage anywhere, and another size or number of components.
+    /// If anything in it is damaged, its size or number of components is wrong, or memory runs out.
     pub(in crate::codec) fn decode(&self, stream: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
         let Markers { width, height, components, .. } = Markers::scan(stream)?;
         let wanted = out.len() / (self.width as usize * self.components);

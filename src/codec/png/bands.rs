@@ -1,6 +1,6 @@
-//! The image data of a PNG, as a zlib stream (RFC 1950) of bands of rows: each is filtered and compressed by itself, where there is an
-//! idle core on that, and ends at a byte. Where a band begins is a matter of the picture alone, so the stream is the same for any
-//! number of cores.
+//! The image data of a PNG, as a zlib stream (RFC 1950) of bands of rows. Each band is filtered and compressed separately, by an idle core
+//! if there is one, and ends on a byte boundary. The picture alone decides where bands begin, so the stream is the same for any number of
+//! cores.
 
 use std::ops::Range;
 
@@ -14,21 +14,21 @@ use crate::codec::output::Output;
 use crate::cores::Cores;
 use crate::picture::Layout;
 
-/// Filtered rows that are compressed at once: a part of the second-level cache.
+/// Bytes of filtered rows that are compressed at a time: a fraction of the second-level cache.
 const STRIP: usize = 128 << 10;
-/// Filtered rows of a band: so many strips that it has at least these.
+/// The least bytes of filtered rows in a band, which consists of whole strips.
 const BAND: usize = 512 << 10;
-/// zlib's effort where size matters most.
+/// The zlib level of [`PngLevel::Small`].
 const LEVEL: u32 = 6;
 
 /// The pixels, row by row, as the format stores them.
 struct Rows<'p> {
     pixels: &'p [u8],
-    /// Bytes of a row.
+    /// Bytes per row.
     bytes: usize,
-    /// Bytes of a pixel.
+    /// Bytes per pixel.
     step: usize,
-    /// What is above the first row.
+    /// The row above the first one.
     zeros: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl<'p> Rows<'p> {
         self.pixels.len() / self.bytes
     }
 
-    /// Bytes of a row that is filtered.
+    /// Returns the bytes of a filtered row, including its filter type.
     fn filtered(&self) -> usize {
         self.bytes + 1
     }
@@ -56,18 +56,18 @@ impl<'p> Rows<'p> {
         if number == 0 { &self.zeros } else { self.row(number - 1) }
     }
 
-    /// How many rows a strip has, and how many a band.
+    /// Returns the number of rows in a strip and in a band.
     fn in_strip_and_band(&self) -> (usize, usize) {
         let strip = STRIP.div_ceil(self.filtered());
         (strip, strip * BAND.div_ceil(strip * self.filtered()))
     }
 }
 
-/// What compresses strips.
+/// A compressor of strips.
 enum Method {
-    /// With matches in the strip alone.
+    /// With matches only within the strip.
     Alone(Deflater),
-    /// With matches in what came before.
+    /// With matches in any earlier data.
     Zlib(Zlib),
 }
 
@@ -77,9 +77,9 @@ struct Press<'p> {
     filters: Filters,
     strip: Vec<u8>,
     method: Method,
-    /// The stream's bytes of a band.
+    /// The band in compressed form.
     out: Output,
-    /// Of the band's filtered rows.
+    /// The Adler-32 checksum of the band's filtered rows.
     checksum: u32,
     /// Bytes of the band's filtered rows.
     length: usize,
@@ -129,7 +129,7 @@ impl<'p> Press<'p> {
         }
         let first = band.start == 0;
         match &mut self.method {
-            // A window of 32 KiB; and how much was tried: little, the usual.
+            // The zlib header states a window of 32 KiB and the level: the fastest here, the default below.
             Method::Alone(_) if first => self.out.push(&[0x78, 0x01]),
             Method::Alone(_) => {}
             Method::Zlib(zlib) => {
@@ -141,7 +141,7 @@ impl<'p> Press<'p> {
         }
     }
 
-    /// Compresses the strip, the last one of the picture or not.
+    /// Compresses the strip; `last` tells whether it is the last one of the picture.
     fn compress(&mut self, last: bool) {
         match &mut self.method {
             Method::Alone(deflater) => deflater.blocks(&self.strip, 2 * STRIP, last, &mut self.out),
@@ -157,7 +157,7 @@ impl<'p> Press<'p> {
     }
 }
 
-/// Compresses the pixels, with the help of idle cores, and gives the stream to `write`, part by part.
+/// Compresses the pixels, with the help of idle cores, and passes the stream to `write` part by part.
 pub(super) fn write<E>(
     layout: &Layout,
     pixels: &[u8],
@@ -178,19 +178,19 @@ pub(super) fn write<E>(
         }
         write(press.out.bytes())
     };
-    // Helpers to whom such rows were large would take memory that nobody counts.
+    // With rows this long, helpers would take memory that is not accounted for.
     let nobody = Cores::none();
     let cores = if rows.filtered() > BAND { &nobody } else { cores };
     cores.in_order(bands, || Press::new(&rows, level), Press::press, take)
 }
 
-/// The Adler-32 checksum of bytes, of whose first part it is `first`, and of whose second part, `length` bytes, `second` (RFC 1950,
-/// section 8.2: sums that begin with 1, and sums of these).
+/// Returns the Adler-32 checksum of two parts together, from the checksums `first` and `second` of each; the second part has `length` bytes
+/// (RFC 1950, section 8.2: sums that start at 1, and sums of these sums).
 fn combined(first: u32, second: u32, length: usize) -> u32 {
     const BASE: u64 = 65521;
     let parts = |sum: u32| (u64::from(sum & 0xffff), u64::from(sum >> 16));
     let ((first, first_sums), (second, second_sums)) = (parts(first), parts(second));
-    // The second part's sums began with 1 instead of with what the first one's came to.
+    // The second part's sums started at 1 instead of at the first part's sum.
     let more = first + BASE - 1;
     let sums = first_sums + second_sums + more % BASE * (length as u64 % BASE);
     (((sums % BASE) << 16) | ((second + more) % BASE)) as u32
@@ -203,7 +203,7 @@ mod tests {
     use crate::codec::samples::tests::noise;
     use crate::picture::{Depth, Pixel};
 
-    /// Smooth and noisy in turns, as big-endian samples.
+    /// Alternately smooth and noisy pixels, as big-endian samples.
     fn scene(layout: &Layout) -> Vec<u8> {
         let mut state = 0x9e37_79b9_u32;
         let byte = |at: usize| {
@@ -215,7 +215,7 @@ mod tests {
         (0..layout.bytes() as usize).map(byte).collect()
     }
 
-    /// The stream by so many threads, and the parts in which it came.
+    /// Returns the stream as written by `threads` threads, and the number of parts it came in.
     fn stream(layout: &Layout, pixels: &[u8], level: PngLevel, threads: usize) -> (Vec<u8>, usize) {
         let (cores, mut stream, mut parts) = (Cores::new(threads), Vec::new(), 0);
         let _own = cores.work();
@@ -228,7 +228,7 @@ mod tests {
         (stream, parts)
     }
 
-    /// A PNG around the stream, decoded by the `png` crate.
+    /// Wraps the stream in a PNG, and decodes that with the `png` crate.
     fn decoded(layout: &Layout, stream: &[u8]) -> Vec<u8> {
         let mut file = Vec::new();
         let mut encoder = ::png::Encoder::new(&mut file, layout.width, layout.height);
@@ -247,23 +247,23 @@ mod tests {
         pixels
     }
 
-    /// Sizes, and how many bands they are.
+    /// Layouts, and the number of bands of each.
     fn layouts() -> impl Iterator<Item = (Layout, usize)> {
         let sized = |width, height, pixel, depth| Layout { width, height, pixel, depth };
         [
             (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
             (sized(700_000, 1, Pixel::Gray, Depth::Eight), 1),
             (sized(1000, 524, Pixel::Gray, Depth::Eight), 1),
-            // 131 rows are a strip, and four of those a band.
+            // A strip has 131 rows, and a band has four strips.
             (sized(1000, 525, Pixel::Gray, Depth::Eight), 2),
             (sized(1000, 4 * 524 + 1, Pixel::Gray, Depth::Eight), 5),
             (sized(3, 80_000, Pixel::Rgb, Depth::Eight), 2),
             (sized(301, 800, Pixel::Rgba, Depth::Sixteen), 4),
             (sized(401, 1000, Pixel::Rgb, Depth::Sixteen), 5),
             (sized(999, 999, Pixel::GrayAlpha, Depth::Eight), 4),
-            // Rows of more than a band.
+            // Rows longer than a band.
             (sized(600_001, 3, Pixel::Gray, Depth::Eight), 3),
-            // Rows of more than a strip.
+            // Rows longer than a strip.
             (sized(50_000, 9, Pixel::Rgb, Depth::Eight), 3),
         ]
         .into_iter()
@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    /// A band that knew nothing of the one before would not find what is repeated.
+    /// Without the band before it, a band would not find the repetitions.
     #[test]
     fn matches_reach_into_the_band_before() {
         let layout = Layout { width: 1000, height: 2000, pixel: Pixel::Gray, depth: Depth::Eight };

@@ -2,35 +2,35 @@
 
 use crate::picture::{Depth, Layout, Pixel};
 
-/// Ancillary chunks that say something about the picture as a whole which a new contrast does not make wrong.
+/// Ancillary chunks about the picture as a whole that a new contrast does not make wrong.
 const KEPT: [&[u8; 4]; 12] = [
     b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"cICP", b"mDCV", b"cLLI", b"pHYs", b"eXIf", b"tEXt", b"zTXt",
     b"iTXt",
 ];
 
-/// The size of a chunk besides its content: length, type and checksum.
+/// Bytes of a chunk besides its content: length, type and checksum.
 const FRAME: usize = 12;
 
-/// What the chunk headers of a file say.
+/// The chunks of a file.
 #[derive(Debug)]
 pub(super) struct Chunks<'a> {
-    /// The pixels as they are decoded: expanded to at least 8 bits, to colours and to alpha.
+    /// The layout of the decoded pixels: expanded to at least 8 bits, to colours and to alpha.
     pub(super) layout: Layout,
     /// Whether the file is an animation.
     pub(super) animated: bool,
-    /// The image data, where it is the layout's pixels, row after row: neither interlaced nor to be expanded.
+    /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be expanded.
     pub(super) rows: Option<ImageData<'a>>,
     kept: Vec<([u8; 4], &'a [u8])>,
 }
 
-/// The contents of IDAT chunks that follow each other.
+/// The contents of consecutive IDAT chunks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImageData<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> ImageData<'a> {
-    /// Of chunks of which the first is an IDAT chunk.
+    /// Takes chunks that begin with an IDAT chunk.
     pub(super) fn new(chunks: &'a [u8]) -> Self {
         Self { rest: chunks }
     }
@@ -80,12 +80,12 @@ impl<'a> Chunks<'a> {
         Ok(Self { layout: header.layout(transparent), animated, rows, kept })
     }
 
-    /// The contents of all chunks of a kind, one that is passed on.
+    /// Returns the contents of all chunks of a kind, which must be one that is passed on.
     pub(super) fn all(&self, kind: &[u8; 4]) -> impl Iterator<Item = &'a [u8]> {
         self.kept.iter().filter(move |(other, _)| other == kind).map(|(_, content)| *content)
     }
 
-    /// Copies of the chunks to pass on.
+    /// Returns copies of the chunks to pass on.
     pub(super) fn kept(&self) -> Vec<([u8; 4], Vec<u8>)> {
         self.kept.iter().map(|(kind, content)| (*kind, content.to_vec())).collect()
     }
@@ -101,7 +101,7 @@ struct Chunk<'a> {
     content: &'a [u8],
 }
 
-/// Splits the first chunk off; returns what is behind it, and the chunk.
+/// Splits off the first chunk; returns what is behind it, and the chunk.
 fn split(bytes: &[u8]) -> Result<(&[u8], Chunk<'_>), &'static str> {
     const SHORT: &str = "it is cut short";
     let (length, behind) = bytes.split_first_chunk::<4>().ok_or(SHORT)?;
@@ -122,7 +122,7 @@ struct Header {
     height: u32,
     depth: u8,
     colour: u8,
-    /// Whether the pixels are stored row after row, with whole samples of their own.
+    /// Whether the pixels are stored row after row, in whole bytes and without a palette.
     rows: bool,
 }
 

@@ -1,18 +1,18 @@
-//! The filters of PNG (third edition, section 9): what is left of a row once it is predicted by its neighbours.
+//! PNG's filters (third edition, section 9): what is left of a row after predicting it from its neighbours.
 
 use crate::equalize::simd;
 
 /// Chooses a filter for each row.
 pub(super) struct Filters {
-    /// Bytes of a pixel.
+    /// Bytes per pixel.
     step: usize,
-    /// Whether each row gets the filter that suits it; else all get Paeth's.
+    /// Whether each row gets the filter that suits it best; otherwise all get Paeth.
     adaptive: bool,
     best: Vec<u8>,
     trial: Vec<u8>,
 }
 
-/// The filter types, as rows are marked.
+/// The filter types, as in the byte before each row.
 pub(super) const NONE: u8 = 0;
 pub(super) const SUB: u8 = 1;
 pub(super) const UP: u8 = 2;
@@ -20,12 +20,12 @@ pub(super) const AVERAGE: u8 = 3;
 pub(super) const PAETH: u8 = 4;
 
 impl Filters {
-    /// For rows of `bytes` bytes.
+    /// Makes filters for rows of `bytes` bytes.
     pub(super) fn new(bytes: usize, step: usize, adaptive: bool) -> Self {
         Self { step, adaptive, best: vec![0; bytes + 1], trial: vec![0; bytes + 1] }
     }
 
-    /// The row that follows `above`, with the mark of its filter at the front.
+    /// Filters the row that follows `above`; returns it with its filter type in front.
     pub(super) fn row(&mut self, row: &[u8], above: &[u8]) -> &[u8] {
         simd::vectorized!(self.choose(row, above));
         &self.best
@@ -48,7 +48,7 @@ impl Filters {
     }
 }
 
-/// How far from 0 the bytes are, as signed numbers, in all: less of that compresses better.
+/// Returns the sum of the bytes' distances from 0, as signed numbers: the lower it is, the better they compress.
 #[inline(always)]
 fn cost(filtered: &[u8]) -> u64 {
     let block =
@@ -56,7 +56,7 @@ fn cost(filtered: &[u8]) -> u64 {
     filtered.chunks(1 << 16).map(|bytes| u64::from(block(bytes))).sum()
 }
 
-/// Filters a row with pixels of `step` bytes, and marks it.
+/// Filters a row with pixels of `step` bytes into `out`, behind its filter type.
 #[inline(always)]
 pub(super) fn filter(kind: u8, row: &[u8], above: &[u8], step: usize, out: &mut [u8]) {
     let (mark, out) = out.split_first_mut().expect("a row has a mark");
@@ -68,7 +68,7 @@ pub(super) fn filter(kind: u8, row: &[u8], above: &[u8], step: usize, out: &mut 
     part(kind, &row[step..], row, &above[step..], above, rest);
 }
 
-/// Filters bytes whose left neighbours and upper left neighbours begin at the same places of `left` and `corner`.
+/// Filters the bytes of `row`, whose left, upper and upper left neighbours have the same indices in `left`, `above` and `corner`.
 #[inline(always)]
 fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mut [u8]) {
     let length = row.len();
@@ -81,7 +81,7 @@ fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mu
             })
         };
     }
-    // The kind is a constant in each loop, so that it becomes one of vectors.
+    // The kind is a constant in each loop, so that the loop can be vectorized.
     match kind {
         SUB => by!(SUB),
         UP => by!(UP),
@@ -91,7 +91,7 @@ fn part(kind: u8, row: &[u8], left: &[u8], above: &[u8], corner: &[u8], out: &mu
     }
 }
 
-/// What a filter predicts of a byte.
+/// Returns what a filter predicts for a byte.
 #[inline(always)]
 pub(super) fn predicted(kind: u8, left: u8, above: u8, corner: u8) -> u8 {
     match kind {
@@ -103,9 +103,9 @@ pub(super) fn predicted(kind: u8, left: u8, above: u8, corner: u8) -> u8 {
     }
 }
 
-/// Which of the three is closest to left + above - corner, the first one of these where two are: the lower or the higher one of the
-/// first two where the corner is twice as near to the other one, or beyond it, and else the corner. (A form of
-/// <https://github.com/nothings/stb/blob/master/stb_image.h>'s that needs no more than bytes.)
+/// Returns the one of the three that is closest to left + above - corner, or the first of these if two are equally close. That is the lower
+/// (or higher) one of the first two where the corner is at least twice as near to the other one, or beyond it, and otherwise the corner. (A
+/// variant of <https://github.com/nothings/stb/blob/master/stb_image.h>'s that needs no more than bytes.)
 #[inline(always)]
 fn paeth(left: u8, above: u8, corner: u8) -> u8 {
     let to_high = left.max(above).saturating_sub(corner);

@@ -1,4 +1,4 @@
-//! The rows of a picture that is stored row after row, from its compressed image data to pixels.
+//! Decodes pictures that are stored row after row, from compressed image data to pixels.
 
 use fdeflate::Decompressor;
 
@@ -6,12 +6,12 @@ use super::chunks::ImageData;
 use super::unfilter;
 use super::zlib::WINDOW;
 
-/// Filtered rows that are undone at once, if a row is not more: a part of the second-level cache.
+/// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a fraction of the second-level cache.
 const STRIP: usize = 64 << 10;
-/// Filtered rows for which there is room before what is still needed is moved to the front.
+/// Room for filtered rows; when it is used up, the data still needed is moved to the front.
 const ROOM: usize = 4 * STRIP;
 
-/// Decodes the pixels into `slot`, rows of `bytes` bytes and pixels of `step`.
+/// Decodes the pixels into `slot`: rows of `bytes` bytes, pixels of `step` bytes.
 ///
 /// # Errors
 ///
@@ -30,19 +30,19 @@ pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut 
     Ok(())
 }
 
-/// Decompresses piece by piece.
+/// Decompresses the image data piece by piece.
 struct Inflater<'a> {
     data: ImageData<'a>,
-    /// What is left of the chunk that is at work.
+    /// The rest of the current chunk.
     part: &'a [u8],
     decompressor: Decompressor,
-    /// What was decompressed, as far back as it may be referred to, and room.
+    /// The decompressed data, as far back as matches may reach, and room for more.
     window: Vec<u8>,
     filled: usize,
 }
 
 impl<'a> Inflater<'a> {
-    /// For pieces of up to `largest` bytes.
+    /// Makes an inflater for pieces of up to `largest` bytes.
     fn new(data: ImageData<'a>, largest: usize) -> Self {
         let mut decompressor = Decompressor::new();
         // Each chunk has a checksum of its own.
@@ -51,7 +51,7 @@ impl<'a> Inflater<'a> {
         Self { data, part: &[], decompressor, window: vec![0; WINDOW + room], filled: 0 }
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     fn next(&mut self, count: usize) -> Result<&[u8], String> {
         if self.window.len() - self.filled < count {
             self.window.copy_within(self.filled - WINDOW..self.filled, 0);
@@ -101,7 +101,7 @@ mod tests {
         stream
     }
 
-    /// Chunks of the stream's bytes, of the sizes over and over, and one of another kind behind them.
+    /// Splits the stream into IDAT chunks of the given sizes, over and over, and puts a chunk of another kind behind them.
     fn chunks(mut stream: &[u8], sizes: &[usize]) -> Vec<u8> {
         let mut chunks = Vec::new();
         let mut push = |kind: &[u8; 4], content: &[u8]| {
@@ -133,7 +133,7 @@ mod tests {
             (3, 40_000, Pixel::Rgb, Depth::Eight),
             (1000, 701, Pixel::GrayAlpha, Depth::Eight),
             (301, 402, Pixel::Rgba, Depth::Sixteen),
-            // Rows of more than a strip, and of more than all the room.
+            // Rows longer than a strip, and longer than all the room.
             (40_000, 9, Pixel::Rgb, Depth::Eight),
             (400_000, 3, Pixel::Gray, Depth::Eight),
         ] {
@@ -157,7 +157,7 @@ mod tests {
             let error = decoded(&layout, &chunks(&stream[..length], &[1000])).unwrap_err();
             assert!(error.contains("ends before its last row"), "{length} bytes: {error}");
         }
-        // The checksum at its end is not needed.
+        // The checksum at the end of the stream is not needed.
         decoded(&layout, &chunks(&stream[..stream.len() - 4], &[1000])).unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! Profile, EXIF, XMP and resolution in the chunks of a PNG (PNG third edition, section 11.3).
+//! Profile, EXIF, XMP and resolution from the chunks of a PNG (PNG third edition, section 11.3).
 
 use std::io::Read;
 
@@ -10,11 +10,11 @@ use crate::codec::metadata::{Metadata, Resolution, exif_body};
 /// The keyword of the iTXt chunk that holds XMP.
 const XMP_KEYWORD: &[u8] = b"XML:com.adobe.xmp";
 
-/// More bytes than a profile or an XMP packet has; a few compressed ones may claim any number.
+/// More bytes than any profile or XMP packet has. A few compressed bytes may claim any number.
 const MOST: u64 = 16 << 20;
 
-/// What the chunks hold, of each kind the first: there should be no other, and any number could be compressed. What is damaged in
-/// itself is no metadata, as others have it.
+/// Reads the metadata, only from the first chunk of each kind: there should be no others, and decompressing any number of them could take
+/// any time. As in other programs, a damaged chunk counts as no metadata.
 pub(super) fn read(chunks: &Chunks<'_>) -> Result<Metadata, String> {
     let is_xmp = |content: &&[u8]| split_at_zero(content).is_some_and(|(keyword, _)| keyword == XMP_KEYWORD);
     Ok(Metadata {
@@ -25,19 +25,19 @@ pub(super) fn read(chunks: &Chunks<'_>) -> Result<Metadata, String> {
     })
 }
 
-/// The content of an iTXt chunk with an XMP packet: keyword, not compressed, no language, no translated keyword.
+/// Returns the content of an iTXt chunk with an XMP packet: keyword, not compressed, no language, no translated keyword.
 pub(super) fn xmp_chunk(xmp: &[u8]) -> Vec<u8> {
     [XMP_KEYWORD, &[0; 5], xmp].concat()
 }
 
-/// The profile of an iCCP chunk: a name, a method, of which there is one, and the compressed profile.
+/// Reads the profile of an iCCP chunk: a name, the compression method (there is only one), and the compressed profile.
 fn icc(content: &[u8]) -> Option<Result<Vec<u8>, String>> {
     let (_, behind) = split_at_zero(content)?;
     let compressed = behind.strip_prefix(&[0])?;
     decompress(compressed, "colour profile")
 }
 
-/// The packet of an iTXt chunk: keyword, whether it is compressed, by which method, language, keyword in that, text.
+/// Reads the packet of an iTXt chunk: keyword, compression flag and method, language, translated keyword, text.
 fn xmp(content: &[u8]) -> Option<Result<Vec<u8>, String>> {
     let (_, behind) = split_at_zero(content)?;
     let (&[compressed, method], behind) = behind.split_first_chunk()?;
@@ -54,7 +54,7 @@ fn xmp(content: &[u8]) -> Option<Result<Vec<u8>, String>> {
     }
 }
 
-/// What a pHYs chunk says, if it is in metres.
+/// Reads a pHYs chunk, if its unit is the metre.
 fn resolution(content: &[u8]) -> Option<Resolution> {
     let &[x0, x1, x2, x3, y0, y1, y2, y3, 1] = content else { return None };
     Resolution::per_metre([u32::from_be_bytes([x0, x1, x2, x3]), u32::from_be_bytes([y0, y1, y2, y3])])

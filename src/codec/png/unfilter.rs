@@ -1,7 +1,7 @@
 //! Undoes the filters of rows (PNG third edition, section 9), several rows at a time.
 //!
-//! A pixel needs the one to its left, so those of a row can only be undone one after the other. Rows need not: where each is a pixel
-//! behind the one above it, the pixels of that diagonal do not need each other, and are undone at once, as lanes of a vector.
+//! A pixel depends on the one to its left, so the pixels of a row can only be undone one after the other. But where each row is one pixel
+//! behind the row above it, the pixels on that diagonal do not depend on each other, and are undone together, as lanes of a vector.
 
 #![allow(unsafe_code)]
 
@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use super::filter::{AVERAGE, NONE, PAETH, SUB, UP, predicted};
 
-/// A row's mark is that of no filter.
+/// A row's filter type does not exist.
 #[derive(Debug, PartialEq)]
 pub(super) struct UnknownFilter;
 
-/// Whether this processor undoes several rows at once. Where it does not, the png crate is as fast.
+/// Whether this processor undoes several rows at once. Where it does not, the `png` crate is as fast.
 pub(super) fn is_fast() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -25,11 +25,11 @@ pub(super) fn is_fast() -> bool {
     }
 }
 
-/// As many rows as are undone at once, at most.
+/// The most rows that are undone at once.
 pub(super) const GROUP: usize = 4;
 
-/// Undoes the filters of `filtered` rows, each behind its mark, into `rows`. `above` is the row before them, or zeros, and as long as
-/// each row; `step`: bytes of a pixel.
+/// Undoes the filters of the rows in `filtered`, each behind its filter type, and writes them to `rows`. `above` is the row before them, or
+/// zeros, and as long as each row; `step` is the number of bytes per pixel.
 pub(super) fn undo(filtered: &[u8], step: usize, above: &[u8], rows: &mut [u8]) -> Result<(), UnknownFilter> {
     match step {
         1 => groups::<1, 1, 4>(filtered, above, rows),
@@ -41,7 +41,7 @@ pub(super) fn undo(filtered: &[u8], step: usize, above: &[u8], rows: &mut [u8]) 
     }
 }
 
-/// Undoes groups of `K` rows with pixels of `B` bytes, which are read and written by `N`.
+/// Undoes groups of `K` rows with pixels of `B` bytes, which are read and written `N` bytes at a time.
 fn groups<'r, const B: usize, const N: usize, const K: usize>(
     filtered: &[u8],
     mut above: &'r [u8],
@@ -56,7 +56,7 @@ fn groups<'r, const B: usize, const N: usize, const K: usize>(
         let chained = marked().filter(|(kind, _)| ![NONE, UP].contains(kind)).count();
         if is_fast() && rows.len() == K * bytes && bytes > K * B && chained > 1 {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the processor has the instructions that the function is compiled for.
+            // SAFETY: the processor has the instructions that the function is compiled for, as `is_fast` has found.
             unsafe {
                 diagonals::group::<B, N, K>(filtered, above, rows);
             };
@@ -72,7 +72,7 @@ fn groups<'r, const B: usize, const N: usize, const K: usize>(
     Ok(())
 }
 
-/// Undoes the filter of some bytes of a row, before which the row is done.
+/// Undoes the filter of some bytes of a row whose earlier bytes are done already.
 #[inline(always)]
 fn part<const B: usize>(kind: u8, filtered: &[u8], above: &[u8], row: &mut [u8], bytes: Range<usize>) {
     for at in bytes {
@@ -88,8 +88,8 @@ mod diagonals {
 
     use super::*;
 
-    /// Undoes `K` rows at once, which are longer than `K` pixels of `B` bytes. A lane has 16 / `K` bytes, of which `N` are read and
-    /// written: where that is more than a pixel, the next one is written behind it.
+    /// Undoes `K` rows at once, which must be longer than `K` pixels of `B` bytes. A lane has 16 / `K` bytes, of which `N` are read and
+    /// written: where these are more than a pixel, the next pixel overwrites the excess.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(super) fn group<const B: usize, const N: usize, const K: usize>(
@@ -99,7 +99,7 @@ mod diagonals {
     ) {
         let bytes = above.len();
         let kinds: [u8; K] = from_fn(|row| filtered[row * (bytes + 1)]);
-        // The first pixels, until the last row can begin, and the last ones, since the first row ended, are less than a diagonal.
+        // Before the last row can begin, and after the first row has ended, the diagonals do not meet every row.
         edges::<B, K>(filtered, above, rows, |row| 0..(K - 1 - row) * B);
         if kinds == [PAETH; K] {
             middle::<B, N, K, true>(kinds, filtered, above, rows);
@@ -136,7 +136,7 @@ mod diagonals {
         rows: &mut [u8],
     ) {
         let bytes = above.len();
-        // What the first of these diagonals has to its left, and what that has above it.
+        // The pixels to the left of the first of these diagonals, and the ones above those.
         let before = |row: usize| (K - 1 - row) * B - B;
         let done =
             |row: usize, at: usize| rows[row * bytes + at..][..B].try_into().expect("a pixel has B bytes");
@@ -148,7 +148,7 @@ mod diagonals {
         });
         let (mut left, mut over) = (lanes(lefts), lanes(corners));
 
-        // All begin at that diagonal, and end where the first row has only its last pixel left.
+        // All rows begin at that diagonal, and end where the first row has only its last pixel left.
         let length = bytes - K * B - B + N;
         let above = &above[(K - 1) * B..][..length];
         let filtered: [&[u8]; K] =
@@ -160,7 +160,7 @@ mod diagonals {
         let mut at = 0;
         while at + N <= length {
             let corner = over;
-            // SAFETY: at + N is at most `length`, and so long is each of these, and of those that are written.
+            // SAFETY: at + N is at most `length`, which is the length of each slice that is read here or written below.
             let read = |row: &[u8]| word(unsafe { row.get_unchecked(at..at + N) });
             over = shifted::<K>(left, read(above));
             let words = gathered(filtered.map(read));
@@ -179,7 +179,7 @@ mod diagonals {
         }
     }
 
-    /// Up to eight bytes, the first one lowest.
+    /// Returns up to eight bytes as a word, the first one lowest.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn word(bytes: &[u8]) -> u64 {
@@ -200,14 +200,14 @@ mod diagonals {
         }
     }
 
-    /// Pixels in a lane each.
+    /// Puts each pixel into a lane of its own.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn lanes<const B: usize, const K: usize>(pixels: [[u8; B]; K]) -> __m128i {
         gathered(pixels.map(|pixel| word(&pixel)))
     }
 
-    /// Each lane's content in the next one, and a word in the first.
+    /// Moves each lane's content to the next lane, and a word into the first one.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn shifted<const K: usize>(lanes: __m128i, first: u64) -> __m128i {
@@ -222,7 +222,7 @@ mod diagonals {
     #[target_feature(enable = "avx2")]
     fn paeth(filtered: __m128i, left: __m128i, above: __m128i, corner: __m128i) -> __m128i {
         let (low, high) = (_mm_min_epu8(left, above), _mm_max_epu8(left, above));
-        // How far the corner is from them, or 0 where it is not between them: as in [`super::super::filter::paeth`].
+        // How far the corner is from each, or 0 where it is beyond it: as in [`super::super::filter::paeth`].
         let (to_high, to_low) = (_mm_subs_epu8(high, corner), _mm_subs_epu8(corner, low));
         let none = _mm_setzero_si128();
         let is_low = _mm_cmpeq_epi8(_mm_subs_epu8(to_high, _mm_subs_epu8(to_low, to_high)), none);
@@ -231,9 +231,9 @@ mod diagonals {
         _mm_add_epi8(down, _mm_and_si128(to_high, is_high))
     }
 
-    /// For lanes with any filters. The others are Paeth's where some neighbours are 0, but for the average.
+    /// Undoes lanes with different filters. All but the average are Paeth's with some neighbours set to 0.
     struct Filters {
-        /// All bits of the lanes that use what is to their left, above them, and at the corner.
+        /// All bits of the lanes that use the left, upper and upper left neighbour.
         left: __m128i,
         above: __m128i,
         corner: __m128i,
@@ -259,7 +259,7 @@ mod diagonals {
         fn undo(&self, filtered: __m128i, left: __m128i, above: __m128i, corner: __m128i) -> __m128i {
             let (left, above) = (_mm_and_si128(left, self.left), _mm_and_si128(above, self.above));
             let others = paeth(filtered, left, above, _mm_and_si128(corner, self.corner));
-            // Rounded down, unlike the instruction.
+            // The filter rounds down, the instruction up.
             let odd = _mm_and_si128(_mm_xor_si128(left, above), _mm_set1_epi8(1));
             let average = _mm_add_epi8(filtered, _mm_sub_epi8(_mm_avg_epu8(left, above), odd));
             _mm_or_si128(_mm_and_si128(average, self.average), _mm_andnot_si128(self.average, others))
@@ -287,7 +287,7 @@ mod tests {
                 let mut filtered = vec![0; rows * (bytes + 1)];
                 for (row, out) in filtered.chunks_mut(bytes + 1).enumerate() {
                     let all = [above.as_slice(), &pixels].concat();
-                    // Groups of one filter, and of several.
+                    // Groups with one filter, and with several.
                     let kind = if seed < 25 { kinds[seed % 5] } else { kinds[usize::from(chosen[row]) % 5] };
                     filter(kind, &all[(row + 1) * bytes..][..bytes], &all[row * bytes..][..bytes], step, out);
                 }

@@ -1,20 +1,20 @@
-//! Compression by zlib, which looks for matches, in pieces that begin and end at a byte.
+//! Compression by zlib, which searches for matches, in pieces that begin and end on a byte boundary.
 
 use flate2::{Compress, Compression, FlushCompress};
 
 use crate::codec::output::Output;
 
-/// How far back a match may be (RFC 1951).
+/// How far back a match may reach (RFC 1951).
 pub(super) const WINDOW: usize = 32 << 10;
-/// Output that is asked for at once. Always as much: what zlib writes depends on how much it can write at once.
+/// Bytes of output that zlib may write at once. It is always the same number, as the compressed data depends on it.
 const ROOM: usize = 64 << 10;
 
-/// Compresses a piece of a stream. It is for one piece alone, so that nothing of another one can tell in it.
+/// Compresses one piece of a stream. It is never reused, so that no other piece can influence the output.
 pub(super) struct Zlib(Compress);
 
 impl Zlib {
-    /// Begins a piece, at one of zlib's levels. Matches may be found in what comes `before` it, of which the last [`WINDOW`] bytes
-    /// count.
+    /// Begins a piece, at one of zlib's levels. Matches may reach into the last [`WINDOW`] bytes of `before`, the data in front of the
+    /// piece.
     pub(super) fn new(level: u32, before: &[u8]) -> Self {
         let mut compress = Compress::new(Compression::new(level), false);
         if !before.is_empty() {
@@ -24,12 +24,12 @@ impl Zlib {
         Self(compress)
     }
 
-    /// Appends to the piece.
+    /// Appends data to the piece.
     pub(super) fn append(&mut self, data: &[u8], out: &mut Output) {
         self.compress(data, FlushCompress::None, out);
     }
 
-    /// Ends the piece at a byte, and the stream with it if it is the `last`.
+    /// Ends the piece on a byte boundary, and the stream with it if this is the `last` piece.
     pub(super) fn end(&mut self, last: bool, out: &mut Output) {
         self.compress(&[], if last { FlushCompress::Finish } else { FlushCompress::Sync }, out);
     }
@@ -41,7 +41,7 @@ impl Zlib {
             let written = (self.0.total_out() - written) as usize;
             data = &data[(self.0.total_in() - read) as usize..];
             out.advance(written);
-            // What has room left has nothing more to write.
+            // If there is room left, zlib has nothing more to write.
             if data.is_empty() && written < ROOM {
                 return;
             }

@@ -2,12 +2,12 @@
 
 use crate::picture::{Depth, Layout, Pixel};
 
-/// How the pixels follow the header.
+/// How the pixels are stored behind the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raster {
-    /// One or two bytes a sample, big-endian (P5, P6, P7).
+    /// One or two bytes per sample, big-endian (P5, P6, P7).
     Binary,
-    /// One bit a pixel, rows padded to bytes, 1 is black (P4).
+    /// One bit per pixel, rows padded to whole bytes, 1 is black (P4).
     Bits,
     /// Decimal numbers (P2, P3).
     Text,
@@ -24,12 +24,12 @@ pub(super) struct Header {
     pub(super) maxval: u16,
     /// Whether this is a PAM (P7).
     pub(super) pam: bool,
-    /// Bytes of the header, with the one white space byte that ends it.
+    /// Bytes of the header, including the white space byte that ends it.
     pub(super) length: usize,
 }
 
 impl Header {
-    /// Bytes of a binary raster as it stands in the file.
+    /// Returns the bytes of a binary raster in the file.
     pub(super) fn raster_bytes(&self) -> u64 {
         match self.raster {
             Raster::Bits => u64::from(self.layout.width.div_ceil(8)) * u64::from(self.layout.height),
@@ -40,7 +40,7 @@ impl Header {
 
 type Parsed<T> = Result<T, &'static str>;
 
-/// Reads the header at the front of `bytes`.
+/// Parses the header at the front of `bytes`.
 pub(super) fn parse(bytes: &[u8]) -> Parsed<Header> {
     let mut fields = Fields { bytes, at: 2 };
     let (raster, pixel) = match bytes[1] {
@@ -61,7 +61,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<Header> {
     header(width, height, pixel, maxval, raster, false, fields.at)
 }
 
-/// Reads the lines of a PAM's header.
+/// Parses the lines of a PAM's header.
 fn parse_pam(mut fields: Fields<'_>) -> Parsed<Header> {
     let (mut width, mut height, mut depth, mut maxval, mut kind) = (None, None, None, None, None);
     loop {
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         byte
     }
 
-    /// The next word; the byte after it is left.
+    /// Reads the next word, but not the byte after it.
     fn word(&mut self) -> Parsed<&'a [u8]> {
         self.at += blank(&self.bytes[self.at.min(self.bytes.len())..]);
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// How many bytes of white space and comments `bytes` begins with.
+/// Returns the number of bytes of white space and comments that `bytes` begins with.
 pub(super) fn blank(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {

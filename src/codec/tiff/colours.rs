@@ -1,11 +1,11 @@
-//! From a TIFF's samples to the pixels of a layout, in place.
+//! Converts a TIFF's samples to the pixels of a layout, in place.
 
 use super::super::ifd::Directory;
 use super::header::{Colours, Header};
 use super::{CodecError, malformed, tags};
 use crate::picture::{Depth, Layout};
 
-/// Turns the samples from `start` on, carried to the full range, into the pixels of the header's layout at the front of `slot`.
+/// Converts the samples from `start` on, which have been scaled to the full range, to pixels of the header's layout at the front of `slot`.
 pub(super) fn convert(
     slot: &mut [u8],
     start: usize,
@@ -23,7 +23,7 @@ pub(super) fn convert(
     Ok(())
 }
 
-/// Turns black into white, but not alpha.
+/// Inverts gray, but not alpha.
 fn invert(slot: &mut [u8], layout: &Layout) {
     let colour = layout.depth.bytes();
     for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
@@ -31,7 +31,7 @@ fn invert(slot: &mut [u8], layout: &Layout) {
     }
 }
 
-/// The colours of the tag ColorMap. They have 16 bits, but some writers put 8-bit values there.
+/// Reads the colours of the tag ColorMap. They have 16 bits, but some writers put 8-bit values there.
 fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u8; 3]>, CodecError> {
     let count = 1 << bits;
     let map = directory.numbers(tags::COLOUR_MAP).filter(|map| map.count() == 3 * count);
@@ -43,18 +43,18 @@ fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u8; 3]>, CodecError>
     Ok((0..count).map(|i| [level(i), level(count + i), level(2 * count + i)]).collect())
 }
 
-/// Replaces the indices from `start` on by colours at the front. A colour is never written over an index that is still to be read:
-/// there are three times as many bytes of the former, and the latter are the last of them.
+/// Replaces the indices from `start` on with colours at the front. A colour never overwrites an index that is still to be read: colours
+/// take three times as many bytes, and the indices lie in the last third of them.
 fn look_up(slot: &mut [u8], start: usize, palette: &[[u8; 3]], bits: u32) {
     let most = (1usize << bits) - 1;
     for i in 0..slot.len() - start {
-        // Indices have been carried to the full range of 8 bits like any sample; this is its exact inverse.
+        // Indices have been scaled to the full range of 8 bits like any sample; this is the exact inverse.
         let index = (usize::from(slot[start + i]) * most + 127) / 255;
         slot[3 * i..3 * i + 3].copy_from_slice(&palette[index]);
     }
 }
 
-/// Undoes the multiplication of colours by alpha, halves up; where alpha is 0 there is no colour to restore.
+/// Undoes the multiplication of colours by alpha, rounding halves up; where alpha is 0 there is no colour to restore.
 fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
     let restore = |colour: u32, alpha: u32, most: u32| {
         if alpha == 0 {

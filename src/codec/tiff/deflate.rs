@@ -1,13 +1,13 @@
-//! Deflate streams of strips (RFC 1950).
+//! Deflate compression of strips, to zlib streams (RFC 1950).
 
 use simd_adler32::Adler32;
 
 use super::super::deflate::{Deflater, Effort};
 use super::super::output::Output;
 
-/// Bytes of a block, which has codes of its own.
+/// Bytes of a block, which has Huffman codes of its own.
 const BLOCK: usize = 128 << 10;
-/// A window of 32 KiB, and that little was tried.
+/// The zlib header: a window of 32 KiB, and the fastest level.
 const HEADER: [u8; 2] = [0x78, 0x01];
 
 /// Compresses strips, one after the other, each to a stream of its own.
@@ -18,7 +18,7 @@ impl Encoder {
         Self(Deflater::new(Effort::Matches))
     }
 
-    /// Replaces what is in `out` by the stream of `data`, of which there is some.
+    /// Replaces the contents of `out` with the stream of `data`, which must not be empty.
     pub(super) fn encode(&mut self, data: &[u8], out: &mut Output) {
         out.clear();
         out.push(&HEADER);
@@ -35,7 +35,7 @@ mod tests {
     use crate::codec::samples::tests::{differences, noise};
     use std::io::Read;
 
-    /// Compresses data, and has them decompressed by another's hand.
+    /// Compresses data, and checks that another implementation decompresses them.
     fn there_and_back(encoder: &mut Encoder, data: &[u8]) {
         let mut out = Output::default();
         out.push(b"what was there before");

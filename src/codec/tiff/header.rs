@@ -1,4 +1,4 @@
-//! What a TIFF's tags say about its pixels, and whether that can be read and written back whole.
+//! What a TIFF's tags say about its pixels, and whether these can be read and written back in full.
 
 use serde::Deserialize;
 
@@ -14,9 +14,9 @@ use crate::picture::{Depth, Layout, Pixel};
 pub(super) enum Colours {
     /// Gray and RGB as they are.
     Direct,
-    /// Gray upside down.
+    /// Gray with 0 as white.
     WhiteIsZero,
-    /// Indices of colours.
+    /// Palette indices.
     Palette,
 }
 
@@ -24,16 +24,16 @@ pub(super) enum Colours {
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) form: Form,
-    /// As they are delivered.
+    /// The layout of the decoded pixels.
     pub(super) layout: Layout,
-    /// Samples of a pixel as they are stored.
+    /// Stored samples per pixel.
     pub(super) samples: usize,
-    /// Bits of a sample as it is stored, 1 to 16.
+    /// Stored bits per sample, 1 to 16.
     pub(super) bits: u32,
     pub(super) planar: bool,
     /// Whether it has tiles rather than strips.
     pub(super) tiled: bool,
-    /// Width and rows of the strips or tiles, tiles with what lies beyond the picture's edge.
+    /// Width and rows of the strips or tiles; tiles include what lies beyond the picture's edge.
     pub(super) part: (u32, u32),
     pub(super) colours: Colours,
     /// The value of the tag ExtraSamples, if there is one extra sample.
@@ -46,7 +46,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads and judges the tags.
+    /// Reads and checks the tags.
     pub(super) fn new(directory: &Directory, form: Form) -> Result<Self, CodecError> {
         let number = |tag, default: u64| directory.number(tag).unwrap_or(default);
         let side = |tag| u32::try_from(number(tag, 0)).ok().filter(|&n| n > 0);
@@ -89,47 +89,47 @@ impl Header {
         })
     }
 
-    /// Whether samples are narrower than the ones delivered.
+    /// Whether samples are stored in fewer bits than they are decoded to.
     pub(super) fn is_packed(&self) -> bool {
         !matches!(self.bits, 8 | 16)
     }
 
-    /// Whether the samples are delivered as they are stored, but for the order of their bytes.
+    /// Whether decoded samples lie where the stored ones do, because they need neither unpacking nor a palette.
     pub(super) fn is_direct(&self) -> bool {
         !self.is_packed() && self.colours != Colours::Palette
     }
 
-    /// Bytes of a row of `width` pixels as they are stored.
+    /// Returns the bytes of a row of `width` pixels as stored.
     pub(super) fn row_bytes(&self, width: u32) -> usize {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
     }
 
-    /// In how many planes its samples are stored.
+    /// Returns the number of planes in which the samples are stored.
     pub(super) fn planes(&self) -> usize {
         if self.planar { self.samples } else { 1 }
     }
 
-    /// Rows of a strip or tile.
+    /// Returns the rows of a strip or tile.
     pub(super) fn rows(&self) -> usize {
         self.part.1 as usize
     }
 
-    /// How many strips or tiles of a plane lie beside each other.
+    /// Returns the number of strips or tiles of a plane beside each other.
     pub(super) fn across(&self) -> usize {
         self.layout.width.div_ceil(self.part.0) as usize
     }
 
-    /// How many strips or tiles of a plane lie below each other.
+    /// Returns the number of strips or tiles of a plane below each other.
     pub(super) fn down(&self) -> usize {
         self.layout.height.div_ceil(self.part.1) as usize
     }
 
-    /// Bytes of a row of a strip or tile.
+    /// Returns the bytes of a row of a strip or tile.
     pub(super) fn part_row_bytes(&self) -> usize {
         self.row_bytes(self.part.0) / self.planes()
     }
 
-    /// Bytes of a strip or tile.
+    /// Returns the bytes of a strip or tile.
     pub(super) fn part_bytes(&self) -> u64 {
         (self.part_row_bytes() as u64).saturating_mul(u64::from(self.part.1))
     }
@@ -139,7 +139,7 @@ impl Header {
         !self.planar && self.part_row_bytes() == self.row_bytes(self.layout.width)
     }
 
-    /// Bytes of the buffer that a strip or tile passes through.
+    /// Returns the bytes of the buffer that a strip or tile passes through on its way to the picture; 0 if it needs none.
     pub(super) fn buffer_bytes(&self) -> u64 {
         if self.is_straight() { 0 } else { self.part_bytes() }
     }
@@ -154,7 +154,7 @@ fn pixel(colours: Colours, samples: usize, alpha: bool) -> Pixel {
     }
 }
 
-/// The width and rows of strips or tiles.
+/// Returns the width and rows of the strips or tiles.
 fn part(directory: &Directory, layout: &Layout, tiled: bool) -> Result<(u32, u32), CodecError> {
     let side = |tag| directory.number(tag).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
     if !tiled {
@@ -165,7 +165,7 @@ fn part(directory: &Directory, layout: &Layout, tiled: bool) -> Result<(u32, u32
     sides.ok_or_else(|| malformed("its tiles have no width or length"))
 }
 
-/// Refuses a file in which there is more than one picture.
+/// Refuses a file with more than one picture, and a camera's raw file.
 pub(super) fn refuse_further_pictures(
     bytes: &mut Reader<'_>,
     form: Form,
@@ -201,7 +201,7 @@ pub(super) fn refuse_further_pictures(
     Ok(())
 }
 
-/// Whether a camera's sensor saw it so: DNG, NEF, ARW, CR2 and their like, whose first directory often has a preview only.
+/// Whether the file is a camera's raw file (DNG, NEF, ARW, CR2 and the like), whose first directory often has only a preview.
 fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     let mut mark = [0; 4];
     let is_canons = bytes.read_at(&mut mark, 8).is_ok() && mark == *b"CR\x02\0";
@@ -212,9 +212,9 @@ fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     is_canons || is_of_a_sensor || has_the_raw_below
 }
 
-/// Whether there are further pictures behind the one that a directory describes.
+/// Whether there are further pictures behind the one that the directory describes.
 fn is_stack(directory: &Directory) -> bool {
-    let planes = directory.bytes(tags::STACK_PLANES).map_or(1, |planes| planes.len() / 24); // six LONGs a plane
+    let planes = directory.bytes(tags::STACK_PLANES).map_or(1, |planes| planes.len() / 24); // six LONGs per plane
     let slices = directory.number(tags::DEPTH).unwrap_or(1);
     let description = String::from_utf8_lossy(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
     let number = |tag| directory.number(tag).unwrap_or(1);
@@ -225,14 +225,14 @@ fn is_stack(directory: &Directory) -> bool {
         || is_tifffile_stack(&description, product(&samples))
 }
 
-/// ImageJ puts the further pictures of a large stack behind the first, and tells their number in the description alone.
+/// ImageJ puts the further pictures of a large stack behind the first one, and tells their number only in the description.
 fn is_imagej_stack(description: &str) -> bool {
     let images = description.lines().find_map(|line| line.strip_prefix("images="));
     description.starts_with("ImageJ=")
         && images.and_then(|n| n.trim().parse().ok()).is_some_and(|n: u64| n > 1)
 }
 
-/// Tifffile may do so too, and then tells the shape of all of them in the only description.
+/// Tifffile may do the same, and then tells the shape of all of them in the only description.
 fn is_tifffile_stack(description: &str, samples: u64) -> bool {
     #[derive(Deserialize)]
     struct Series {
@@ -256,7 +256,7 @@ fn bits(directory: &Directory) -> Result<u32, CodecError> {
     }
 }
 
-/// How samples become colours, and how many of a pixel's do.
+/// Returns how samples become colours, and how many samples of a pixel do.
 fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), CodecError> {
     match directory.number(tags::PHOTOMETRIC) {
         Some(0) => Ok((Colours::WhiteIsZero, 1)),
@@ -264,7 +264,7 @@ fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), Co
         Some(2) => Ok((Colours::Direct, 3)),
         Some(3) => Ok((Colours::Palette, 1)),
         Some(5) => Err(unsupported("a CMYK TIFF")),
-        Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg makes RGB of it
+        Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg converts it to RGB
         Some(tags::YCBCR) => Err(unsupported("a YCbCr TIFF without JPEG")),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
         Some(8..=10) => Err(unsupported("a CIELab TIFF")),
@@ -285,7 +285,7 @@ fn extra_sample(
         }
         Some(1) => {
             let kind = directory.number(tags::EXTRA_SAMPLES);
-            // RGB of four samples that does not say what the fourth is means alpha by custom.
+            // A further sample that is not described is alpha by convention.
             Ok(Some(kind.map_or(tags::UNASSOCIATED, |kind| kind as u16)))
         }
         Some(extra) => Err(unsupported(format!("a TIFF of {extra} channels besides its colours"))),
@@ -296,7 +296,7 @@ fn extra_sample(
 fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
     let formats = directory.numbers(tags::SAMPLE_FORMAT);
     let name = formats.into_iter().flat_map(Numbers::iter).find_map(|format| match format {
-        1 | 4 => None, // unsigned; nothing said
+        1 | 4 => None, // unsigned; unspecified
         2 => Some("signed"),
         3 => Some("floating-point"),
         _ => Some("complex"),
@@ -309,7 +309,7 @@ fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
     })
 }
 
-/// Refuses depths in combinations that are not decoded right.
+/// Refuses depths that cannot be decoded correctly in combination with other properties.
 fn refuse_depths(
     directory: &Directory,
     (bits, samples): (u32, usize),

@@ -1,4 +1,4 @@
-//! JPEGs in a TIFF, one for every strip or tile, with tables that they may have in common (TIFF Technical Note 2).
+//! The JPEG streams in a TIFF, one for every strip or tile, with tables that they may share (TIFF Technical Note 2).
 
 use super::super::CodecError;
 use super::super::ifd::Directory;
@@ -14,12 +14,12 @@ const EOI: [u8; 2] = *b"\xff\xd9";
 /// The most rows of a JPEG.
 const MOST_ROWS: u32 = 65535;
 
-/// The most bytes of tables that JPEGs have in common: many times those that there can be.
+/// The most bytes that shared tables may have: many times what valid ones need.
 const MOST_TABLES: usize = 64 << 10;
 
-/// What the JPEGs of a picture have in common.
+/// What the JPEG streams of a picture share.
 pub(super) struct Jpegs<'a> {
-    /// Tables, without the marker that ends them.
+    /// The tables, without the marker that ends them.
     tables: Option<&'a [u8]>,
     part: Part,
 }
@@ -30,7 +30,7 @@ impl<'a> Jpegs<'a> {
         let (width, rows) = header.part;
         let part = Part {
             width,
-            // The last strip's may be as many as another's, and the only one's whole blocks.
+            // The last strip may have as many rows as the others, and a single strip may be padded to whole blocks.
             rows: rows.min(MOST_ROWS).next_multiple_of(16),
             components: if header.planar { 1 } else { header.samples },
             ycbcr: directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR),
@@ -38,12 +38,13 @@ impl<'a> Jpegs<'a> {
         Self { tables: tables.map(|tables| tables.strip_suffix(&EOI).unwrap_or(tables)), part }
     }
 
-    /// What decoding one takes that is so many bytes long: it with its tables, and its coefficients, should it have several scans.
+    /// Returns the bytes of heap that decoding a stream of `data` bytes takes: the stream with its tables, and its coefficients in case it
+    /// has several scans.
     pub(super) fn heap_bytes(&self, data: u64, samples: u64) -> u64 {
         data + self.tables.map_or(0, |tables| tables.len() as u64) + 2 * samples
     }
 
-    /// Brings one, with its tables.
+    /// Reads a stream into `data`, with the tables.
     pub(super) fn load(
         &self,
         file: &Reader<'_>,
@@ -69,7 +70,7 @@ impl<'a> Jpegs<'a> {
         file.read_at(behind, offset + SOI.len() as u64).map_err(io_error)
     }
 
-    /// Decodes one; its first rows, which there is room for in `target`, are kept.
+    /// Decodes a stream; its first rows, as many as fit into `target`, are kept.
     pub(super) fn decode(&self, data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
         self.part.decode(data, target).map_err(|error| match error {
             CodecError::Malformed { reason, .. } => malformed(format!("a JPEG in it is damaged: {reason}")),

@@ -1,4 +1,4 @@
-//! How strips and tiles are compressed, and how that is undone.
+//! How strips and tiles are compressed, and how to decompress them.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use super::lzw::{self, Damage};
 use super::write::Compression;
 use super::{malformed, unsupported};
 
-/// The value of the tag Compression, as far as it is read.
+/// The values of the tag Compression that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Stored,
@@ -22,8 +22,10 @@ pub(super) enum Method {
 }
 
 impl Method {
+    /// Reads a value of the tag Compression.
+    ///
     /// # Errors
-    /// Names what is not read.
+    /// Names the method if it is not supported.
     pub(super) fn new(number: u64) -> Result<Self, CodecError> {
         let name = match number {
             1 => return Ok(Self::Stored),
@@ -44,7 +46,7 @@ impl Method {
         Err(unsupported(format!("a TIFF compressed by {name}")))
     }
 
-    /// How a picture that was read so is written.
+    /// Returns how a picture of this compression is written.
     pub(super) fn written(self) -> Compression {
         match self {
             Self::Stored => Compression::Stored,
@@ -53,29 +55,29 @@ impl Method {
         }
     }
 
-    /// Whether the tag Predictor means anything. Writers that copy tags put it where it does not.
+    /// Whether the tag Predictor means anything. Writers that copy tags also put it where it does not.
     pub(super) fn is_predicted(self) -> bool {
         matches!(self, Self::Lzw | Self::Deflate)
     }
 }
 
-/// Bytes that must stand behind what is to be decompressed, of any value.
+/// Bytes of any value that must follow the compressed data.
 pub(super) const PADDING: usize = lzw::PADDING;
 
-/// Bytes beside the data that it takes to decompress them, beyond small change.
+/// Returns the bytes of heap that decompression takes besides the data, beyond small change.
 pub(super) fn heap_bytes(method: Method) -> u64 {
     if method == Method::Lzw { lzw::DECODER_BYTES } else { 0 }
 }
 
-/// What decompresses, worth reusing.
+/// The decompressors that are worth reusing.
 #[derive(Default)]
 pub(super) struct Decompression {
     lzw: Option<lzw::Decoder>,
 }
 
 impl Decompression {
-    /// Fills `target`, rows of `width` pixels in `row` bytes, from `data`, behind which stand [`PADDING`] bytes. What is in the data
-    /// beyond that is not looked at.
+    /// Fills `target`, rows of `width` pixels in `row` bytes, from `data`, whose last [`PADDING`] bytes are not part of the compressed
+    /// data. Data beyond what is needed are ignored.
     pub(super) fn run(
         &mut self,
         method: Method,
@@ -105,7 +107,7 @@ fn short(name: &str) -> CodecError {
     malformed(format!("its {name} data end before its last row"))
 }
 
-/// Refuses what was written before TIFF 6.0, with the lowest bit of codes first. It begins with the clear code, 256, too.
+/// Refuses LZW from before TIFF 6.0, which has the lowest bit of codes first. It begins with the Clear code, 256, too.
 fn refuse_old_lzw(data: &[u8]) -> Result<(), CodecError> {
     match data {
         [0, second, ..] if second & 1 == 1 => Err(unsupported("a TIFF with LZW of the kind before TIFF 6.0")),
@@ -116,7 +118,7 @@ fn refuse_old_lzw(data: &[u8]) -> Result<(), CodecError> {
 /// The data ended.
 struct Short;
 
-/// TIFF 6.0, section 9: a count and so many bytes, or a negative one and a byte to repeat.
+/// Decodes PackBits (TIFF 6.0, section 9): a count and that many bytes, or a negative count and a byte to repeat.
 fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     let mut left = target;
     while !left.is_empty() {
@@ -151,12 +153,12 @@ fn inflate(data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
     if filled < target.len() {
         return Err(short("deflate"));
     }
-    // The checksum, if nothing stands before it.
+    // Verifies the checksum, unless there are more data before it.
     decompressor.read(&data[read..], target, filled, true).map_err(error)?;
     Ok(())
 }
 
-/// Rows of bits, black ones set.
+/// Decodes rows of bits, black ones set.
 fn group_4(data: &[u8], width: u32, row: usize, target: &mut [u8]) -> Result<(), CodecError> {
     let damaged = || malformed("its CCITT group 4 data are damaged or end early");
     let narrow = u16::try_from(width);
@@ -173,7 +175,7 @@ fn group_4(data: &[u8], width: u32, row: usize, target: &mut [u8]) -> Result<(),
     Ok(())
 }
 
-/// Sets what is black: from every other place where the colour changes to the next, or to the end of the row.
+/// Sets the black pixels of a row: from every other change of colour to the next one, or to the end of the row.
 fn draw(changes: &[u16], width: usize, row: &mut [u8]) {
     row.fill(0);
     for black in changes.chunks(2) {
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn pack_bits_are_counts_and_bytes() {
-        // The example of TIFF 6.0, and a byte that does nothing.
+        // The example in TIFF 6.0, and a byte that does nothing.
         let packed = b"\xfe\xaa\x02\x80\x00\x2a\xfd\xaa\x80\x03\x80\x00\x2a\x22\xf7\xaa";
         let expected =
             [&[0xaa; 3][..], &[0x80, 0x00, 0x2a], &[0xaa; 4], &[0x80, 0x00, 0x2a, 0x22], &[0xaa; 10]]

@@ -1,4 +1,4 @@
-//! Strips and tiles: each is read and decompressed by itself, and its samples put where they belong. Idle cores help where there are
+//! Strips and tiles. Each is read and decompressed separately, and its samples are put where they belong. Idle cores help if there are
 //! many.
 
 use std::mem;
@@ -13,28 +13,28 @@ use super::reader::Reader;
 use super::{io_error, malformed, predictor, tags};
 use crate::cores::Cores;
 
-/// Bytes of samples that one thread reads at a time, at least.
+/// A thread reads at least this many bytes of samples at a time.
 const BAND: usize = 512 << 10;
 
-/// What a helper may take without being counted.
+/// Bytes that a helper may take without being accounted for.
 const SMALL_CHANGE: u64 = 1 << 20;
 
 /// The strips or tiles of a picture.
 pub(super) struct Parts<'a> {
     file: &'a Reader<'a>,
     header: &'a Header,
-    /// Where they lie in the file, and how long they are.
+    /// Where they are in the file, and how long.
     offsets: Numbers<'a>,
     lengths: Numbers<'a>,
-    /// What JPEGs have in common.
+    /// What the JPEG streams share.
     jpegs: Jpegs<'a>,
 }
 
-/// What a thread reads with.
+/// What a thread needs for reading.
 struct Tool {
-    /// A strip or tile as it is in the file, with [`PADDING`].
+    /// A strip or tile as in the file, with [`PADDING`].
     data: Vec<u8>,
-    /// The samples of one that is not as wide as the picture.
+    /// The samples of a strip or tile whose rows are not those of the picture.
     samples: Vec<u8>,
     decompression: Decompression,
     outcome: Result<(), CodecError>,
@@ -48,15 +48,17 @@ impl Tool {
 }
 
 impl<'a> Parts<'a> {
+    /// Looks up the strips or tiles.
+    ///
     /// # Errors
-    /// Where there are fewer than the picture needs.
+    /// If there are fewer than the picture needs.
     pub(super) fn new(
         file: &'a Reader<'a>,
         header: &'a Header,
         directory: &'a Directory,
     ) -> Result<Self, CodecError> {
         let needed = header.across().saturating_mul(header.down()).saturating_mul(header.planes());
-        // Some writers have the places of tiles under the names of strips.
+        // Some writers store the offsets and lengths of tiles in the tags for strips.
         let numbers = |of_tiles, of_strips| {
             let of_tiles = if header.tiled { directory.numbers(of_tiles) } else { None };
             let numbers = of_tiles.or_else(|| directory.numbers(of_strips));
@@ -69,12 +71,12 @@ impl<'a> Parts<'a> {
         Ok(Self { file, header, offsets, lengths, jpegs: Jpegs::new(directory, header) })
     }
 
-    /// The offset of the first.
+    /// Returns the offset of the first strip or tile.
     pub(super) fn start(&self) -> u64 {
         self.offsets.get(0).unwrap_or(0)
     }
 
-    /// Fills `target`, the samples of the picture as they are stored, but those of 16 bits in native order.
+    /// Fills `target` with the samples of the picture as they are stored, except that those of 16 bits are in native order.
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
         let part = header.row_bytes(header.layout.width).saturating_mul(header.rows());
@@ -88,7 +90,7 @@ impl<'a> Parts<'a> {
         cores.in_order(bands, Tool::new, work, |tool| mem::replace(&mut tool.outcome, Ok(())))
     }
 
-    /// Bytes of heap that reading takes beyond small change.
+    /// Returns the bytes of heap that reading takes beyond small change.
     pub(super) fn tool_bytes(&self) -> u64 {
         let header = self.header;
         let longest = self.lengths.iter().max().unwrap_or(0);
@@ -101,7 +103,7 @@ impl<'a> Parts<'a> {
         data + decompression + header.buffer_bytes()
     }
 
-    /// Fills a band, whose uppermost strip or row of tiles is that of a number.
+    /// Fills a band whose uppermost strip or row of tiles has the number `first`.
     fn read_band(&self, tool: &mut Tool, first: usize, band: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
         let (row, across) = (header.row_bytes(header.layout.width), header.across());
@@ -163,7 +165,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Refuses strips and tiles that take more memory than the limits let a picture take.
+/// Refuses strips and tiles that take more memory than the limits allow for a picture.
 pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> {
     let (width, rows) = header.part;
     if header.buffer_bytes() <= limits.max_bytes {
@@ -176,14 +178,14 @@ pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> 
     })
 }
 
-/// The most bytes that so many bytes of samples are compressed to by anybody who means to compress them: many times what a method can
-/// come to, and what a JPEG may have before its data. What a file says beyond that is not read.
+/// Returns the most bytes that `samples` bytes of samples can sensibly take in compressed form: many times what a method can produce, plus
+/// what a JPEG may have before its data. Anything beyond that in the file is not read.
 fn most_data(method: Method, samples: u64) -> u64 {
     let beside = if method == Method::Jpeg { 256 << 10 } else { 4 << 10 };
     samples.saturating_mul(8).saturating_add(beside)
 }
 
-/// Reads what is compressed, and puts padding behind it.
+/// Reads compressed data, and puts padding behind them.
 fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Result<(), CodecError> {
     file.check(offset, length).map_err(io_error)?;
     let length = length as usize;
@@ -191,7 +193,7 @@ fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Resu
     file.read_at(&mut data[..length], offset).map_err(io_error)
 }
 
-/// Puts the samples of a plane's strip, or of the tile that is the one of a number from the left, into the rows of the picture.
+/// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into the rows of the picture.
 fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
     let row = header.row_bytes(header.layout.width);
     let part_row = header.part_row_bytes();
@@ -205,7 +207,7 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     }
 }
 
-/// Puts samples of a plane, which have 8 or 16 bits, into the pixels of a row from `left` on.
+/// Puts samples of a plane, of 8 or 16 bits, into the pixels of a row from pixel `left` on.
 fn interleave(row: &mut [u8], samples: &[u8], header: &Header, plane: usize, left: usize) {
     let bytes = header.layout.depth.bytes();
     let pixels = row.chunks_exact_mut(header.samples * bytes).skip(left);
@@ -214,7 +216,7 @@ fn interleave(row: &mut [u8], samples: &[u8], header: &Header, plane: usize, lef
     }
 }
 
-/// Has the highest bit of every byte come first, if it does not.
+/// Reverses the bits of every byte if the lowest one comes first in the file.
 fn turn_bits(bytes: &mut [u8], header: &Header) {
     if header.bits_turned {
         bytes.iter_mut().for_each(|byte| *byte = byte.reverse_bits());

@@ -1,8 +1,8 @@
-//! TIFF's horizontal predictor (TIFF 6.0, section 14): samples are stored as their difference to the same channel of the pixel before.
+//! TIFF's horizontal predictor (TIFF 6.0, section 14): samples are stored as differences from the same channel of the previous pixel.
 
 use crate::picture::Depth;
 
-/// Replaces the differences of rows of `row` bytes by the native samples that they are of.
+/// Replaces differences by the samples, in rows of `row` bytes and in native byte order.
 pub(super) fn undo(samples: &mut [u8], row: usize, channels: usize, depth: Depth) {
     let sum = match (depth, channels) {
         (Depth::Eight, 1) => sum_bytes::<1>,
@@ -17,7 +17,7 @@ pub(super) fn undo(samples: &mut [u8], row: usize, channels: usize, depth: Depth
     samples.chunks_exact_mut(row).for_each(sum);
 }
 
-/// Appends the differences of rows of `row` bytes to `into`; samples and differences are little-endian.
+/// Appends the differences of `samples`, in rows of `row` bytes, to `into`. Samples and differences are little-endian.
 pub(super) fn apply(samples: &[u8], row: usize, channels: usize, depth: Depth, into: &mut Vec<u8>) {
     let filled = into.len();
     into.extend_from_slice(samples);

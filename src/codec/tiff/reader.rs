@@ -1,4 +1,4 @@
-//! A file that is read where it is asked for, so that pixels go from it straight into the slot.
+//! A file that is read at any offset, so that pixels go from it straight into the slot.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -8,23 +8,23 @@ use super::super::input::{HEAD, read_rest};
 use super::super::{CodecError, Limits};
 use super::ifd::Bytes;
 
-/// How much is read at a time where little is wanted.
+/// Bytes that are read at a time where few are wanted.
 const WINDOW: usize = HEAD as usize;
 
-/// A file, a part of which is in memory.
+/// A file, part of which is in memory.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     file: &'a File,
-    /// The part.
+    /// The part in memory.
     window: &'a mut Vec<u8>,
-    /// Where it begins.
+    /// The offset of that part.
     start: u64,
     /// Bytes of the whole file.
     length: u64,
 }
 
 impl<'a> Reader<'a> {
-    /// A file whose head is in `buffer`.
+    /// Makes a reader for a file whose head is in `buffer`.
     pub(super) fn new(
         file: &'a mut File,
         buffer: &'a mut Vec<u8>,
@@ -33,24 +33,26 @@ impl<'a> Reader<'a> {
         let about = file.metadata()?;
         let mut length = about.len();
         if !about.is_file() {
-            // A pipe has no places, and no length until it ends.
+            // A pipe cannot be read at an offset, and has no length until it ends.
             length = read_rest(file, buffer, limits)?.len() as u64;
         }
         Ok(Self { file, window: buffer, start: 0, length })
     }
 
-    /// Bytes of the file.
+    /// Returns the length of the file.
     pub(super) fn file_bytes(&self) -> u64 {
         self.length
     }
 
-    /// How much of it is in memory.
+    /// Returns the capacity of the window in bytes.
     pub(super) fn bytes_in_memory(&self) -> u64 {
         self.window.capacity() as u64
     }
 
+    /// Checks that the file has `length` bytes from `offset` on.
+    ///
     /// # Errors
-    /// `UnexpectedEof` where so many bytes from `offset` on are not all in the file.
+    /// `UnexpectedEof` if it does not.
     pub(super) fn check(&self, offset: u64, length: u64) -> io::Result<()> {
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
         if inside { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
@@ -59,7 +61,7 @@ impl<'a> Reader<'a> {
     /// Fills `into` from `offset` on.
     ///
     /// # Errors
-    /// As [`Reader::check`], and the system's.
+    /// As for [`Reader::check`], and the system's.
     pub(super) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         self.check(offset, into.len() as u64)?;
         let ready = self.ready(offset);
@@ -71,18 +73,18 @@ impl<'a> Reader<'a> {
         self.file.read_exact_at(further, offset + known.len() as u64)
     }
 
-    /// What is in memory from an offset on.
+    /// Returns what is in memory from an offset on.
     fn ready(&self, offset: u64) -> &[u8] {
         let skipped = offset.checked_sub(self.start).and_then(|skipped| usize::try_from(skipped).ok());
         skipped.and_then(|skipped| self.window.get(skipped..)).unwrap_or_default()
     }
 
-    /// Brings so many bytes into memory, or less if the file ends before.
+    /// Reads `length` bytes into memory, or fewer if the file ends first.
     fn fill(&mut self, offset: u64, length: usize) -> io::Result<()> {
         let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = length.min(left);
         self.window.clear();
-        // A large tag's room is not kept for the pixels' time.
+        // The room for a large tag is not kept while the pixels are read.
         self.window.shrink_to(length.max(HEAD as usize));
         self.window.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
         self.window.resize(length, 0);

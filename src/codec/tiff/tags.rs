@@ -1,9 +1,9 @@
-//! Which tags there are, and which of them travel with the picture.
+//! The tags, and which of them travel with the picture.
 
 use super::super::ifd::{self, Directory, Form, Value};
 use super::super::metadata::{Metadata, Resolution};
 
-/// What kind of page it is: of an odd number it is a smaller version of another one.
+/// NewSubfileType: an odd value marks a smaller version of another page.
 pub(super) const KIND: u16 = 254;
 pub(super) const WIDTH: u16 = 256;
 pub(super) const HEIGHT: u16 = 257;
@@ -12,7 +12,7 @@ pub(super) const COMPRESSION: u16 = 259;
 pub(super) const PHOTOMETRIC: u16 = 262;
 pub(super) const FILL_ORDER: u16 = 266;
 pub(super) const DESCRIPTION: u16 = 270;
-/// Who made the camera.
+/// The manufacturer of the camera.
 pub(super) const MAKE: u16 = 271;
 pub(super) const STRIP_OFFSETS: u16 = 273;
 pub(super) const SAMPLES_PER_PIXEL: u16 = 277;
@@ -33,29 +33,29 @@ pub(super) const EXTRA_SAMPLES: u16 = 338;
 pub(super) const SAMPLE_FORMAT: u16 = 339;
 pub(super) const JPEG_TABLES: u16 = 347;
 pub(super) const XMP: u16 = 700;
-/// MetaMorph's STK: one value for every plane behind the first.
+/// MetaMorph's STK: a value for every plane of a stack.
 pub(super) const STACK_PLANES: u16 = 33629;
-/// How many slices a volume has.
+/// The number of slices of a volume.
 pub(super) const DEPTH: u16 = 32997;
 pub(super) const ICC: u16 = 34675;
 
-/// Photoshop's layers, which it shows in place of the picture.
+/// Photoshop's layers, which it shows instead of the picture.
 pub(super) const LAYERS: u16 = 37724;
-/// The version of Adobe's raw format.
+/// The version of DNG, Adobe's raw format.
 pub(super) const DNG_VERSION: u16 = 50706;
 
-/// Values of [`PHOTOMETRIC`]. The last two are a sensor's, with its filters' colours side by side, and with all of them at every pixel.
+/// Values of [`PHOTOMETRIC`]. The last two are raw sensor data, with one of the filter's colours per pixel or with all of them.
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
 pub(super) const YCBCR: u64 = 6;
 pub(super) const CFA: u64 = 32803;
 pub(super) const LINEAR_RAW: u64 = 34892;
 
-/// Values of [`EXTRA_SAMPLES`]: alpha that is multiplied into the colours, and alpha that is not.
+/// Values of [`EXTRA_SAMPLES`]: premultiplied alpha, and alpha that is not premultiplied.
 pub(super) const ASSOCIATED: u16 = 1;
 pub(super) const UNASSOCIATED: u16 = 2;
 
-/// What describes how or at which contrast the pixels are stored: written anew, or no longer true.
+/// Tags that describe how the pixels are stored, or their contrast: they are written anew or have become false.
 const STORAGE: [u16; 43] = [
     KIND,
     255,
@@ -108,7 +108,7 @@ const STORAGE: [u16; 43] = [
     LAYERS,
 ];
 
-/// The tags of a TIFF's directory that EXIF has in its first one too: they describe the picture, not its storage.
+/// Tags that EXIF may have in its first directory too: they describe the picture, not its storage.
 const SHARED_WITH_EXIF: [u16; 21] = [
     DESCRIPTION,
     271,
@@ -121,7 +121,7 @@ const SHARED_WITH_EXIF: [u16; 21] = [
     306,
     315,
     316,
-    // A rating, of 5 and of 100.
+    // The rating, out of 5 and in percent.
     18246,
     18249,
     33432,
@@ -135,20 +135,20 @@ const SHARED_WITH_EXIF: [u16; 21] = [
     ifd::SUB_DIRECTORIES[1],
 ];
 
-/// The tags to pass on to a TIFF.
+/// Returns the tags to pass on to a TIFF.
 pub(super) fn kept(directory: &Directory) -> Directory {
     let entries =
         directory.entries.iter().filter(|(tag, _)| !STORAGE.contains(tag) && !(512..=521).contains(tag));
     Directory { entries: entries.cloned().collect() }
 }
 
-/// The metadata that other formats have a place for.
+/// Returns the metadata that other formats have a place for.
 pub(super) fn metadata(directory: &Directory) -> Metadata {
     let copy = |tag| directory.bytes(tag).map(<[u8]>::to_vec);
     Metadata { icc: copy(ICC), exif: exif(directory), xmp: copy(XMP), resolution: resolution(directory) }
 }
 
-/// What the tags say of a pixel's size; where they do not say in which unit, it is an inch.
+/// Reads the resolution, whose unit is the inch unless the tags say otherwise.
 fn resolution(directory: &Directory) -> Option<Resolution> {
     let count = |tag| {
         let (counter, denominator) = directory.bytes(tag)?.split_at_checked(4)?;
@@ -163,13 +163,13 @@ fn resolution(directory: &Directory) -> Option<Resolution> {
     }
 }
 
-/// Whether EXIF, which is a TIFF without a picture, says how large a pixel is.
+/// Whether EXIF, which is a TIFF without a picture, states a resolution.
 pub(in crate::codec) fn exif_has_resolution(exif: &[u8]) -> bool {
     let parsed = ifd::header(exif).and_then(|(form, offset)| ifd::read(exif, form, offset));
     parsed.is_some_and(|(directory, _)| resolution(&directory).is_some())
 }
 
-/// EXIF made of a TIFF's own tags.
+/// Makes EXIF from a TIFF's own tags.
 fn exif(directory: &Directory) -> Option<Vec<u8>> {
     const HEADER: &[u8; 8] = b"II*\0\x08\0\0\0";
     let shared = directory.entries.iter().filter(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
@@ -178,7 +178,7 @@ fn exif(directory: &Directory) -> Option<Vec<u8>> {
     any.then(|| [&HEADER[..], &ifd::write(&directory, false, HEADER.len() as u64)].concat())
 }
 
-/// A TIFF's tags made of the metadata of a picture of another format, all but the profile.
+/// Makes a TIFF's tags from the metadata of a picture in another format, except for the profile.
 pub(super) fn from_metadata(metadata: &Metadata) -> Directory {
     let parsed = metadata.exif.as_deref().and_then(|exif| {
         let (form, offset): (Form, usize) = ifd::header(exif)?;

@@ -11,15 +11,15 @@ use super::{deflate, lzw, predictor, tags};
 use crate::cores::Cores;
 use crate::picture::{Depth, Layout};
 
-/// Bytes of a strip before compression, about: large enough to compress well, small enough to stay in the cache.
+/// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
 const STRIP: usize = 256 << 10;
 
-/// Beyond this much the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up to 12 bits, may
-/// add half.
+/// With more bytes of pixels than this, the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up
+/// to 12 bits, may add half.
 const MOST_SMALL: u64 = 0xf000_0000;
 const MOST_SMALL_LZW: u64 = 0xa000_0000;
 
-/// Helpers to whom longer strips were given would take memory that nobody counts.
+/// With strips longer than this, helpers would take memory that is not accounted for.
 const MOST_SHARED: usize = 2 * STRIP;
 
 /// How strips are compressed.
@@ -31,7 +31,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// The value of the tag.
+    /// Returns the value of the tag Compression.
     const fn number(self) -> u16 {
         match self {
             Self::Stored => 1,
@@ -41,8 +41,8 @@ impl Compression {
     }
 }
 
-/// The rows that an encoder keeps beside the pixels, where a strip is a row: its differences, and one stream of up to one and a half of
-/// it, in buffers that double. Strips of several rows are small change.
+/// Returns the bytes of the rows that an encoder holds besides the pixels, where a strip is a row: its differences, and one stream of up to
+/// one and a half rows, in buffers that double. Strips of several rows are small change.
 pub(in crate::codec) fn heap_bytes(layout: &Layout) -> u64 {
     const ROWS: u64 = 6;
     ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64
@@ -65,7 +65,7 @@ pub(in crate::codec) fn encode(
     let most_small = if compression == Compression::Lzw { MOST_SMALL_LZW } else { MOST_SMALL };
     let big = native.is_some_and(|n| n.big) || layout.bytes() > most_small;
     let start = out.stream_position()?;
-    // The offset of the directory follows when it is known.
+    // The offset of the directory is filled in when it is known.
     let mut header = if big { b"II+\0\x08\0\0\0".to_vec() } else { b"II*\0".to_vec() };
     let offset_at = header.len();
     header.resize(offset_at + if big { 8 } else { 4 }, 0);
@@ -95,12 +95,12 @@ pub(in crate::codec) fn encode(
     Ok(strips.end + tail.len() as u64)
 }
 
-/// Where the strips have come to lie.
+/// Where the strips are in the file.
 struct Strips {
     rows: u64,
     offsets: Vec<u64>,
     lengths: Vec<u64>,
-    /// The offset behind the last.
+    /// The offset behind the last strip.
     end: u64,
 }
 
@@ -141,7 +141,7 @@ struct Press<'l> {
     layout: &'l Layout,
     encoder: Encoder,
     differences: Vec<u8>,
-    /// The last strip's stream.
+    /// The last strip in compressed form.
     out: Output,
 }
 
@@ -209,7 +209,7 @@ mod tests {
     use crate::picture::Pixel;
     use std::io::Read;
 
-    /// The strips of so many threads, and where they lie.
+    /// Returns the strips as written by `threads` threads, and where they are.
     fn strips(layout: &Layout, pixels: &[u8], compression: Compression, threads: usize) -> (Vec<u8>, Strips) {
         let (cores, mut file) = (Cores::new(threads), tempfile::tempfile().unwrap());
         let _own = cores.work();
@@ -220,7 +220,7 @@ mod tests {
         (bytes, strips)
     }
 
-    /// Has a strip decompressed by another's hand.
+    /// Decompresses a strip with another implementation.
     fn decompressed(strip: &[u8], compression: Compression) -> Vec<u8> {
         if compression == Compression::Lzw {
             let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
@@ -238,7 +238,7 @@ mod tests {
             (sized(1, 1, Pixel::Gray, Depth::Eight), 1),
             (sized(1000, 300, Pixel::Rgb, Depth::Eight), 4),
             (sized(300, 300, Pixel::Rgba, Depth::Sixteen), 3),
-            // Rows of more than a strip, and of more than is shared.
+            // Rows longer than a strip, and longer than what is shared.
             (sized(263_000, 2, Pixel::Gray, Depth::Eight), 2),
             (sized(263_000, 2, Pixel::Gray, Depth::Sixteen), 2),
         ] {

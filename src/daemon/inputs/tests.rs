@@ -32,7 +32,7 @@ impl Case {
         settle(after, &input, Path::new("sub/a.png"), self.stamp, &output, durable)
     }
 
-    /// What a killed process may have left.
+    /// Makes a copy of the input as a killed process may have left it.
     fn copy(&self, to: &str) {
         fs::copy(self.at("a.png"), self.at(to)).unwrap();
         let modified = fs::metadata(self.at("a.png")).unwrap().modified().unwrap();
@@ -123,7 +123,7 @@ fn without_the_flag_a_rename_replaces_nothing_either() {
     assert_eq!(fs::read(case.at("out.png")).unwrap(), b"output");
     link_new(&case.at("a.png"), &case.at("b.png")).unwrap();
     assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
-    // There are no links to folders.
+    // Folders cannot be hard-linked.
     fs::create_dir(case.at("c")).unwrap();
     assert_eq!(link_new(&case.at("c"), &case.at("b.png")), Err(Errno::EXIST));
     link_new(&case.at("c"), &case.at("d")).unwrap();
@@ -182,7 +182,7 @@ fn a_reason_replaces_no_file_that_has_its_name() {
     assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"a picture");
     assert_eq!(fs::read(failed.join("a.2.png")).unwrap(), b"input");
     assert_eq!(fs::read(failed.join("a.2.png.reason.txt")).unwrap(), b"damaged\n");
-    // One that is there in spite of that was put there in the last instant.
+    // A file may still appear under that name at the last moment.
     assert!(!write_note(&failed.join("a.png.reason.txt"), "damaged\n").unwrap());
     assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"a picture");
 }
@@ -203,7 +203,7 @@ fn a_kill_between_the_two_steps_of_a_removal_is_mended() {
 #[test]
 fn a_copy_that_fails_leaves_the_input_and_nothing_else() {
     let case = Case::new();
-    // Its first bytes belong to nobody, so that reading fails once the copy is begun.
+    // Nothing is mapped at address 0, so reading fails after the copy has begun.
     fs::remove_file(case.at("a.png")).unwrap();
     std::os::unix::fs::symlink("/proc/self/mem", case.at("a.png")).unwrap();
     assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).is_err());

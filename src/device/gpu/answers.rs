@@ -1,4 +1,4 @@
-//! What becomes of a task that a worker answers of.
+//! What becomes of a task once the worker has answered.
 
 use crossbeam_channel::Sender;
 
@@ -10,7 +10,8 @@ use crate::slot::SlotId;
 use crate::timings::Stage;
 
 impl GpuDevice {
-    /// The worker is through with a slot, which holds that now; `unencoded`: why it did not encode that.
+    /// Passes on a slot that the worker has finished and that holds `content`; `unencoded`: why the worker did not encode it, if it should
+    /// have.
     pub(super) fn done(
         &self,
         slot: SlotId,
@@ -38,7 +39,8 @@ impl GpuDevice {
         equalized.send(task).map_err(|_| End::Closed)
     }
 
-    /// The worker leaves what is in a slot to others; `in_a_row`: how often it did so with pixels since it did a picture.
+    /// Passes on a slot whose content the worker leaves to others; `in_a_row`: how many slots of pixels it has left so since it last
+    /// completed a picture.
     pub(super) fn declined(&self, slot: SlotId, reason: &str, in_a_row: &mut u32) -> Result<(), End> {
         let Some(task) = self.returned(slot) else { return Err(not_lent(slot)) };
         let is_file = matches!(task.content, Content::Compressed(_));
@@ -58,7 +60,7 @@ impl GpuDevice {
         Err(End::Failed(format!("it left {in_a_row} pictures in a row to other devices: {reason}")))
     }
 
-    /// Says of the first picture with which the worker leaves something to others what, and why.
+    /// Reports a picture that the worker leaves to others, and why; only the first for each `what`, which says who does it.
     fn tell_once(&self, task: &Task, what: &'static str, reason: &str) {
         let told = |worker: &mut Worker| !worker.told.insert(what);
         if self.link.lock().worker.as_mut().is_some_and(told) {

@@ -1,4 +1,4 @@
-//! A worker process as its supervisor sees it: the socket, and what is in the worker's hands.
+//! A worker process as its supervisor sees it: the socket, and the tasks lent to the worker.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,21 +12,21 @@ use crate::pipeline::{Content, Task};
 use crate::slot::SlotId;
 use crate::worker::protocol::{Channel, ToWorker};
 
-/// The other end, while there is one.
+/// A running worker.
 pub(super) struct Worker {
     pub(super) channel: Channel,
     pub(super) ready: bool,
-    /// It took no message for as long as a picture may take.
+    /// It has accepted no message for as long as a picture may take.
     pub(super) deaf: bool,
-    /// Which memory the worker has mapped for a slot.
+    /// The generation of the memory that the worker has mapped for each slot.
     pub(super) mapped: HashMap<SlotId, u64>,
-    /// The tasks in its hands. Nobody reads or writes their slots meanwhile.
+    /// The tasks lent to it. Nobody else reads or writes their slots meanwhile.
     pub(super) lent: HashMap<SlotId, Lent>,
-    /// What it has left to others, and that was told.
+    /// What it has left to others that has been reported.
     pub(super) told: HashSet<&'static str>,
 }
 
-/// A task in a worker's hands.
+/// A task lent to a worker.
 pub(super) struct Lent {
     pub(super) task: Task,
     pub(super) deadline: Instant,
@@ -47,10 +47,10 @@ impl Worker {
         sent
     }
 
-    /// Lends it the task's slot.
+    /// Lends the task's slot to the worker.
     ///
     /// # Errors
-    /// When it cannot be reached; its supervisor is then about to find out.
+    /// If the worker cannot be reached; its supervisor is about to find out.
     pub(super) fn offer(&mut self, task: &Task) -> io::Result<()> {
         let (slot, memory) = (task.slot.id(), task.slot.memory());
         if self.mapped.get(&slot) != Some(&memory.generation) {
@@ -72,7 +72,7 @@ impl Worker {
     }
 }
 
-/// Waits for a message, or the end, but not for longer than that; whether there is one.
+/// Waits for at most `within` for a message or the end of the channel; returns whether there is one.
 pub(super) fn readable(channel: &Channel, within: Duration) -> io::Result<bool> {
     let fd = channel.as_fd();
     let mut polled = [PollFd::new(&fd, PollFlags::IN)];

@@ -1,22 +1,24 @@
-//! Counting 8-bit samples by their bits: no sample is looked at alone, and none waits for another's increment.
+//! Counting 8-bit samples by their bits: no sample is handled individually, and none waits for another's increment.
 //!
-//! 512 samples are turned into eight vectors, one for each of their bits. A logical product of four of those marks the samples that
-//! share a high half; further products single out the levels in it, and a population count says how many there are. Only the high
-//! halves that occur are gone through, which in a photograph are few among neighbours: so a group is eight rows high, about.
+//! 512 samples are turned into eight vectors, one per bit. ANDing those of the four high bits, each as it is or inverted, marks the
+//! samples with the same high nibble; ANDing the low bits too singles out each level with that nibble, and a population count says how
+//! often it occurs. Only the high nibbles that occur are visited. In a photograph these are few among nearby pixels, which is why the
+//! vectors of a group come from eight rows, roughly below each other.
 
 use std::arch::x86_64::*;
 
-/// Vectors of samples that are taken apart at once: together they have as many samples as a vector has bits.
+/// Vectors of samples that are taken apart together: they hold as many samples as a vector has bits.
 pub(super) const GROUP: usize = 8;
 
-/// How often each level occurred, in 16 parts.
+/// How often each level occurred, in 16 partial counts each.
 type Lanes = [__m512i; 256];
 
-/// Adds the samples of whole groups to `table`, which has a count a level. `width`: as in [`crate::equalize::histogram::Tally::add_rows`].
+/// Adds the samples of whole groups to `table`, which has one count per level; `width` is as in
+/// [`crate::equalize::histogram::Tally::add_rows`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]
 pub(super) fn count(vectors: &[[u8; 64]], width: usize, table: &mut [u32; 256]) {
     debug_assert!(vectors.len().is_multiple_of(GROUP), "only whole groups are counted");
-    // Vectors from one row to the next; without rows, a group's follow each other.
+    // The distance from one row to the next, in vectors; without rows, the vectors of a group are consecutive.
     let row = (width / 64).max(1);
     let mut lanes = [_mm512_setzero_si512(); 256];
     let (bands, rest) = vectors.split_at(vectors.len() - vectors.len() % (GROUP * row));
@@ -57,7 +59,7 @@ fn count_group(group: [&[u8; 64]; GROUP], lanes: &mut Lanes) {
     }
 }
 
-/// Marks where the two bits, the lower one first, are 0, 1, 2 and 3.
+/// Marks the samples for which the two-bit number `high:low` is 0, 1, 2 and 3.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn each_of(low: __m512i, high: __m512i) -> [__m512i; 4] {
@@ -70,7 +72,7 @@ fn each_of(low: __m512i, high: __m512i) -> [__m512i; 4] {
     ]
 }
 
-/// For every 8-byte word of a vector, its eight bytes at the positions `8 * byte + word`.
+/// The permutation that transposes the 8x8 bytes of a vector: byte `b` of 8-byte word `w` comes from byte `8 * b + w`.
 const REGROUPED: [u8; 64] = {
     let mut from = [0; 64];
     let mut at = 0;
@@ -81,11 +83,11 @@ const REGROUPED: [u8; 64] = {
     from
 };
 
-/// The samples' bits, lowest first. The order of the samples is the same in all of them, and no other.
+/// Splits samples into their bits, lowest first. The order of the samples is the same in all eight vectors, but otherwise unspecified.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
 fn bit_planes(group: [&[u8; 64]; GROUP]) -> [__m512i; 8] {
-    // A product with the unit matrix on this side transposes the 8x8 bits of each word.
+    // A product with the identity matrix as the first operand transposes the 8x8 bits of each word.
     let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64.cast_signed());
     let regrouped = super::x86::load512(&REGROUPED);
     let words = |number: usize| {
@@ -93,7 +95,7 @@ fn bit_planes(group: [&[u8; 64]; GROUP]) -> [__m512i; 8] {
         _mm512_permutexvar_epi8(regrouped, _mm512_gf2p8affine_epi64_epi8::<0>(unit, samples))
     };
     let mut planes = [_mm512_setzero_si512(); 8];
-    // Word b of each vector belongs to plane b: a transposition of 8x8 words.
+    // Word b of each vector belongs to plane b, so the 8x8 words are transposed.
     let rows = [words(0), words(1), words(2), words(3), words(4), words(5), words(6), words(7)];
     for odd in 0..2 {
         let pair = |number: usize| {

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::x86::{load128, load256, load512, store256, store512};
 use crate::equalize::sample;
 
-/// 64 samples at a time.
+/// Maps 64 samples at a time.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
     let lut_registers = load_lut(lut);
@@ -16,7 +16,7 @@ pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
     sample::map(tail, lut);
 }
 
-/// 64 samples at a time: permutations of words find the two entries of which a sample's lowest bit tells which.
+/// Maps 64 samples at a time: permutations of 16-bit words find a pair of entries, from which the lowest bit of a sample selects one.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn map_bw(samples: &mut [u8], lut: &[u8; 256]) {
     let lut_registers = load_lut(lut);
@@ -32,9 +32,10 @@ pub(super) fn map_bw(samples: &mut [u8], lut: &[u8; 256]) {
     sample::map(tail, lut);
 }
 
-/// 32 samples at a time: a shuffle looks the low 4 bits up in a row of 16 entries. Below 128, row after row is tried with 16 less each time,
-/// and a negative index finds 0; since each row but the first is stored as what it changes of the one before, all that were found make the
-/// entry. The samples from 128 on are looked up likewise in the other eight rows.
+/// Maps 32 samples at a time. A shuffle looks up the low 4 bits of an index in a row of 16 entries, or yields 0 if the index is negative.
+/// For samples below 128, the eight rows are tried in turn, with the index reduced by 16 each time, and the results are XORed: each row but
+/// the first is stored XORed with the row before it, so the rows up to the sample's own combine to its entry. Samples from 128 on are
+/// looked up likewise in the other eight rows.
 #[target_feature(enable = "avx2")]
 pub(super) fn map_avx2(samples: &mut [u8], lut: &[u8; 256]) {
     let mut changes = *lut;
@@ -57,7 +58,7 @@ pub(super) fn map_avx2(samples: &mut [u8], lut: &[u8; 256]) {
     sample::map(tail, lut);
 }
 
-/// A LUT in four registers.
+/// Loads a LUT into four registers.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn load_lut(lut: &[u8; 256]) -> [__m512i; 4] {
@@ -65,7 +66,7 @@ pub(super) fn load_lut(lut: &[u8; 256]) -> [__m512i; 4] {
     [load512(&quarters[0]), load512(&quarters[1]), load512(&quarters[2]), load512(&quarters[3])]
 }
 
-/// 64 lookups: two permutations find the low 7 bits in 128 entries each, the eighth bit chooses between them.
+/// Does 64 lookups: two permutations look up the low 7 bits in 128 entries each, and the high bit selects one of the two results.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn look_up(lut: &[__m512i; 4], index: __m512i) -> __m512i {
@@ -74,8 +75,8 @@ pub(super) fn look_up(lut: &[__m512i; 4], index: __m512i) -> __m512i {
     _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high)
 }
 
-/// 32 lookups of samples that are words here, into the low bytes of words: as above, but of pairs of entries, of which the index's lowest
-/// bit then chooses one.
+/// Does 32 lookups of samples widened to 16-bit words, with the results in the low bytes: as above, but of pairs of entries, from which
+/// the lowest bit of the index then selects one. The high bytes are meaningless.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn look_up_words(lut: &[__m512i; 4], index: __m512i) -> __m512i {

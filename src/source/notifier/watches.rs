@@ -1,10 +1,10 @@
-//! Which watch of the kernel is which folder's.
+//! The mapping between the kernel's watch descriptors and folders.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// The folders with a watch, each with one, found by either in no more time for many folders than for few.
+/// The watched folders, one watch descriptor each, with fast lookup by either however many there are.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     folders: HashMap<i32, PathBuf>,
@@ -12,7 +12,7 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// A folder has this watch now, whatever name it had before. Returns the watch of the folder that had its name.
+    /// Assigns a watch to a folder, whatever path the watch had before. Returns the watch that had this path before, if it was another.
     pub(super) fn insert(&mut self, number: i32, folder: &Path) -> Option<i32> {
         if let Some(before) = self.folders.insert(number, folder.to_owned()) {
             self.numbers.remove(&before);
@@ -22,19 +22,19 @@ impl Watches {
         Some(other)
     }
 
-    /// The folder that has a watch.
+    /// Returns the folder of a watch.
     pub(super) fn folder(&self, number: i32) -> Option<&Path> {
         self.folders.get(&number).map(PathBuf::as_path)
     }
 
-    /// Forgets a watch. Returns its folder.
+    /// Forgets a watch and returns its folder.
     pub(super) fn remove(&mut self, number: i32) -> Option<PathBuf> {
         let folder = self.folders.remove(&number)?;
         self.numbers.remove(&folder);
         Some(folder)
     }
 
-    /// Forgets the watches of a folder and of all below it, and returns them.
+    /// Forgets the watches of a folder and of all folders below it, and returns them.
     pub(super) fn remove_all(&mut self, folder: &Path) -> Vec<i32> {
         let below = self.numbers.range::<Path, _>((Bound::Included(folder), Bound::Unbounded));
         let numbers: Vec<_> =

@@ -3,7 +3,7 @@ use super::*;
 const REST: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A machine, its time, and one file.
+/// A state machine, its time, and one file.
 struct Case {
     settle: Settle,
     now: Instant,

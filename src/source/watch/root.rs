@@ -9,47 +9,47 @@ use std::time::{Duration, Instant};
 use super::Options;
 use crate::source::filesystem::FileSystem;
 
-/// How often a folder on a shared file system is listed, unless the user says.
+/// How often a folder without messages, such as one on a shared file system, is listed, unless the user sets an interval.
 pub(super) const POLL: Duration = Duration::from_secs(5);
-/// How often a folder is listed in which some have no watch.
+/// How often a folder is listed while some folders in it have no watch.
 const WITHOUT_WATCHES: Duration = Duration::from_secs(30);
 
-/// Device and inode number: which folder a name leads to.
+/// Device and inode number, which identify the folder that a path leads to.
 pub(super) type Identity = (u64, u64);
-/// That of none.
+/// An identity that no folder has.
 pub(super) const NO_FOLDER: Identity = (0, 0);
 
 pub(super) fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// A folder, and how it stands with its listings.
+/// A watched folder, and the state of its listings.
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) path: PathBuf,
-    /// Which folder was listed last; none while there is none.
+    /// The folder that was last found at `path`; `None` while there is none.
     pub(super) identity: Option<Identity>,
     pub(super) file_system: FileSystem,
     pub(super) polled: bool,
     pub(super) next_listing: Instant,
-    /// A listing is under way or waits to be.
+    /// Whether a listing of all of it is in progress or waiting.
     pub(super) listing: bool,
-    /// Another one has to follow it.
+    /// Whether another one has to follow it.
     pub(super) again: bool,
-    /// Folders in it, or all of it, whose listing has not begun.
+    /// The folders in it, or itself, whose listing is queued and has not begun.
     pub(super) waiting: HashSet<PathBuf>,
-    /// What was in the way of the last whole listing, and since.
+    /// The obstacles met during the last full listing and since.
     known: Obstacles,
-    /// What was in the way since the last whole listing began.
+    /// The obstacles met since the current full listing began; they replace `known` when it ends.
     met: Obstacles,
 }
 
-/// What keeps folders from being watched and listed.
+/// What keeps folders from being watched or listed.
 #[derive(Debug, Default)]
 struct Obstacles {
-    /// The kernel had no watch for one of them.
+    /// Whether the kernel had no watch left for one of them.
     limit: bool,
-    /// These could not be listed, or not be watched for a cause of their own.
+    /// Folders that could not be listed, or could not be watched for another reason.
     closed: HashSet<PathBuf>,
 }
 
@@ -74,7 +74,7 @@ impl Root {
         self.polled = without_messages || self.file_system.shared;
     }
 
-    /// How often it is listed.
+    /// Returns how often it is listed.
     pub(super) fn interval(&self, options: &Options) -> Duration {
         match options.poll {
             Some(poll) => poll,
@@ -84,35 +84,35 @@ impl Root {
         }
     }
 
-    /// Whether a folder in it has no watch for lack of them.
+    /// Returns whether a folder in it has no watch because the limit was reached.
     pub(super) fn is_short_of_watches(&self) -> bool {
         self.known.limit
     }
 
-    /// Whether a listing that has not begun will come to a folder.
+    /// Returns whether a queued listing that has not begun will reach `folder`.
     pub(super) fn awaits(&self, folder: &Path) -> bool {
         folder.ancestors().any(|above| self.waiting.contains(above))
     }
 
-    /// There was no watch for a folder in it, so that the next listing has to come sooner.
+    /// Records that there was no watch left for a folder in it, so that the next listing has to come sooner.
     pub(super) fn met_limit(&mut self, options: &Options, now: Instant) {
         self.known.limit = true;
         self.met.limit = true;
         self.next_listing = self.next_listing.min(now + self.interval(options));
     }
 
-    /// A folder in it can be listed or watched no more, or not yet. Returns whether that is news.
+    /// Records that a folder in it cannot be listed or watched. Returns whether that is news.
     pub(super) fn met_closed(&mut self, folder: &Path) -> bool {
         self.met.closed.insert(folder.to_owned());
         self.known.closed.insert(folder.to_owned())
     }
 
-    /// A listing of all of it begins.
+    /// Records that a listing of all of it begins.
     pub(super) fn begin(&mut self) {
         self.met = Obstacles::default();
     }
 
-    /// A listing of all of it has ended. Returns whether all folders are watched again that lacked a watch.
+    /// Records that a listing of all of it has ended. Returns whether all folders are watched again after some had no watch.
     pub(super) fn end(&mut self) -> bool {
         self.listing = false;
         let before = std::mem::replace(&mut self.known, std::mem::take(&mut self.met));

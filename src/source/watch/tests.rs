@@ -54,11 +54,11 @@ impl Case {
         self.watch.turn(None, &mut self.settle, known, Instant::now());
     }
 
-    /// Turns for as long as there is something to do, and a while longer.
+    /// Takes turns for long enough that files come to rest and become ready.
     fn run(&mut self) {
         let mut turns = 0;
         let until = Instant::now() + REST * 4;
-        // On a machine that is held up, time passes without turns.
+        // On a busy machine, time may pass without turns.
         while Instant::now() < until || turns < 50 {
             self.turn();
             turns += 1;
@@ -73,7 +73,7 @@ impl Case {
         ready
     }
 
-    /// Takes all that is ready as if it were done, and names it.
+    /// Takes all files that are ready, ends their jobs as done, and returns their names.
     fn done(&mut self) -> Vec<String> {
         let ready = self.ready();
         ready
@@ -256,7 +256,7 @@ fn a_watched_folder_may_go_and_come_back() {
     assert_eq!(case.done(), ["c.png"]);
 }
 
-/// Some file systems give a new folder the number of the one that went.
+/// Some file systems give a new folder the inode number of the one that was removed.
 #[test]
 fn a_watched_folder_that_went_is_another_when_it_is_back() {
     let mut case = Case::new();
@@ -285,7 +285,7 @@ fn lost_messages_lead_to_a_listing() {
     assert_eq!(found.len(), WAITING_AND_MORE);
 }
 
-/// Three messages a file, and more of them than any queue holds.
+/// A number of files with more messages, three for each, than any queue holds.
 const WAITING_AND_MORE: usize = 12_000;
 
 #[test]
@@ -358,7 +358,7 @@ fn folders_without_a_watch_are_listed_soon_and_until_they_have_one() {
     assert_eq!(case.watch.take_notes(), [Note::Fine(again.replace("/ ", " "))]);
 }
 
-/// Has permissions mean something to this thread, whoever runs it.
+/// Makes file permissions apply to this thread, whoever runs it.
 fn without_privileges() {
     let mut sets = capabilities(None).unwrap();
     sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;

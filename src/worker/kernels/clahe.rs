@@ -1,4 +1,4 @@
-//! The launches of CLAHE.
+//! The launches of the CLAHE kernels.
 
 use std::ffi::c_void;
 
@@ -7,13 +7,13 @@ use crate::equalize::clahe::Geometry;
 use crate::picture::{Depth, Layout};
 use crate::worker::cuda::{Address, Result, Stream};
 
-/// Tiles of fewer pixels are interpolated straight from their LUTs.
+/// At depth 8, tiles of fewer pixels are interpolated directly from their LUTs.
 const LEAST_CELL: usize = 2048;
 
-/// The most cells for which 16-bit LUTs are laid side by side: 512 KiB each.
+/// The most cells for which 16-bit LUTs are laid out side by side, at 512 KiB per cell.
 const MOST_TABLES: u64 = 400;
 
-/// `Tiling` of `kernels/clahe.cuh`.
+/// Mirrors `Tiling` in `kernels/clahe.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Tiling {
@@ -29,12 +29,12 @@ pub(crate) struct Tiling {
     pub(crate) inverse_height: f32,
 }
 
-/// What CLAHE of a plane needs of the device, besides the plane.
+/// What CLAHE of a plane needs on the device, besides the plane.
 pub(crate) struct Tiles {
     depth: Depth,
     pub(crate) tiling: Tiling,
     tiles: u64,
-    /// Blocks a tile (depth 8), or in all (depth 16), for the tiles' histograms.
+    /// Blocks for the tiles' histograms: per tile (depth 8), or in total (depth 16).
     blocks: u32,
     cells: Option<u64>,
 }
@@ -72,7 +72,7 @@ impl Tiles {
         }
     }
 
-    /// Bytes of counts, which are zero before and after.
+    /// Returns the size of the counts in bytes. They are zero before and after.
     pub(crate) fn counts_bytes(&self) -> u64 {
         match self.depth {
             Depth::Eight => self.tiles * 257 * 4,
@@ -80,7 +80,7 @@ impl Tiles {
         }
     }
 
-    /// Bytes of LUTs.
+    /// Returns the size of the LUTs in bytes.
     pub(crate) fn luts_bytes(&self) -> u64 {
         self.tile_luts_bytes() + self.cells.map_or(0, |cells| cells * 65536 * 8)
     }
@@ -91,10 +91,10 @@ impl Tiles {
 }
 
 impl Kernels {
-    /// CLAHE of a plane, in place.
+    /// Applies CLAHE to a plane, in place.
     ///
     /// # Safety
-    /// All are this stream's until it is done; `counts` and `luts` are as large as `tiles` says, and so is the plane, its size
+    /// Only this stream may use the memory until it is done. `counts` and `luts` must be as large as `tiles` says, and so must the plane,
     /// rounded up to 16 bytes.
     pub(crate) unsafe fn clahe(
         &self,
@@ -104,7 +104,7 @@ impl Kernels {
         counts: Address,
         luts: Address,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match tiles.depth {
                 Depth::Eight => self.clahe8(stream, plane, tiles, counts, luts),
@@ -127,12 +127,12 @@ impl Kernels {
         let (parts, arrived) = (tiles.blocks, counts + tiles.tiles * 1024);
         let launch = line(tiles.tiles * u64::from(parts), 512);
         let arguments = arguments![plane, t, parts, counts, arrived, luts];
-        // SAFETY: the parameters of clahe_tiles8; the caller's promise.
+        // SAFETY: the arguments match the parameters of clahe_tiles8; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe8, ("clahe_tiles8", "")), launch, arguments)? };
         let area = t.tile_width as usize * t.tile_height as usize;
         if area < LEAST_CELL {
             let name = ("clahe_direct8", "");
-            // SAFETY: the parameters of clahe_direct8; the caller's promise.
+            // SAFETY: the arguments match the parameters of clahe_direct8; the rest is guaranteed by the caller.
             return unsafe {
                 self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts])
             };
@@ -141,7 +141,7 @@ impl Kernels {
         let cells = (u64::from(t.tiles_x) + 1) * (u64::from(t.tiles_y) + 1) * u64::from(bands);
         let launch = Launch { block: (32, 8, 1), ..line(cells, 256) };
         let arguments = arguments![plane, t, luts, bands];
-        // SAFETY: the parameters of clahe_cells8; the caller's promise.
+        // SAFETY: the arguments match the parameters of clahe_cells8; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe8, ("clahe_cells8", "")), launch, arguments) }
     }
 
@@ -159,11 +159,11 @@ impl Kernels {
         let capacity = self.limits.range16(1 << 10);
         let launch = Launch { shared: capacity * 2, ..line(u64::from(tiles.blocks), 1024) };
         let arguments = arguments![plane, t, capacity, counts, luts];
-        // SAFETY: the parameters of clahe_tiles16; the caller's promise.
+        // SAFETY: the arguments match the parameters of clahe_tiles16; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe16, ("clahe_tiles16", "")), launch, arguments)? };
         if tiles.cells.is_none() {
             let name = ("clahe_direct16", "");
-            // SAFETY: the parameters of clahe_direct16; the caller's promise.
+            // SAFETY: the arguments match the parameters of clahe_direct16; the rest is guaranteed by the caller.
             return unsafe {
                 self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts])
             };
@@ -171,15 +171,15 @@ impl Kernels {
         let tables = luts + tiles.tile_luts_bytes();
         let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };
         let name = ("clahe_tables16", "");
-        // SAFETY: the parameters of clahe_tables16; the caller's promise.
+        // SAFETY: the arguments match the parameters of clahe_tables16; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe16, name), launch, arguments![t, luts, tables])? };
         let name = ("clahe_cells16", "");
-        // SAFETY: the parameters of clahe_cells16; the caller's promise.
+        // SAFETY: the arguments match the parameters of clahe_cells16; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, tables]) }
     }
 }
 
-/// A block for 32 columns and 128 rows each.
+/// Returns a launch with a block for every 32 columns and 128 rows.
 fn columns(t: &Tiling) -> Launch {
     let grid = (t.width.div_ceil(32), t.height.div_ceil(128).min(65535), 1);
     Launch { grid, block: (32, 8, 1), shared: 0 }

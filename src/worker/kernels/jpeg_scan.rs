@@ -1,4 +1,4 @@
-//! The launches that tell whether the entropy-coded data of JPEGs are whole. See `kernels/jpeg_scan.cu`.
+//! The launches that check whether the entropy-coded data of JPEGs are intact. See `kernels/jpeg_scan.cu`.
 
 use std::ffi::c_void;
 
@@ -8,32 +8,32 @@ use super::{File, Kernels, Launch};
 use crate::codec::{BaselineScan, CanonicalCode};
 use crate::worker::cuda::{Address, Result, Stream};
 
-/// Bytes that one thread goes through. `PIECE` of the kernels.
+/// Bytes of data that one thread walks. `PIECE` in the kernels.
 const PIECE: u32 = 256;
 
-/// `THREADS` of the kernels.
+/// Threads per block. `THREADS` in the kernels.
 const THREADS: u32 = 256;
 
-/// Codes that a picture may have: three components with two each. `MOST_CODES` of the kernels.
+/// The most Huffman codes of a picture: three components with two each (DC and AC). `MOST_CODES` in the kernels.
 const MOST_CODES: usize = 6;
 
-/// Blocks whose codes' numbers fit into 64 bits. (An MCU has ten at most.)
+/// The most blocks whose code numbers fit into 64 bits. (An MCU has ten at most.)
 const MOST_BLOCKS: usize = 16;
 
-/// How often pieces that began in the wrong place are gone through again. Photographs of 2 to 15 MP took 2 to 11 rounds.
+/// The number of rounds, in which pieces that began in the wrong place are walked again. Photographs of 2 to 15 MP took 2 to 11 rounds.
 const ROUNDS: u32 = 24;
 
-/// What the data of a JPEG were found to be.
+/// The verdict on the data of a JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Whole,
     Damaged,
-    /// Too many codes in a row fit wherever one begins, as in an empty page.
+    /// Undecided: too many codes in a row fit wherever a walk begins, as in an empty page.
     Unclear,
 }
 
 impl Verdict {
-    /// As the kernel writes it.
+    /// Converts the number that the kernel writes.
     pub(crate) const fn read(number: u32) -> Self {
         match number {
             1 => Self::Whole,
@@ -43,7 +43,7 @@ impl Verdict {
     }
 }
 
-/// `Code` of the kernels.
+/// Mirrors `Code` in the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Pod, Zeroable)]
 struct Code {
@@ -60,11 +60,11 @@ impl Code {
     }
 }
 
-/// `Scan` of the kernels.
+/// Mirrors `Scan` in the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 pub(crate) struct Scan {
-    /// Where the data lie.
+    /// The address of the data.
     pub(crate) data: Address,
     means: u64,
     details: u64,
@@ -80,10 +80,10 @@ pub(crate) struct Scan {
 const _: () = assert!(size_of::<Scan>() == 2400, "as the kernels say");
 
 impl Scan {
-    /// Of a picture whose data and pieces are yet to be placed. `None` if it is none for the kernels: too large, or of too many
+    /// Describes a scan whose data and pieces are yet to be placed. `None` if it is not for the kernels: too large, or with too many
     /// components.
     pub(crate) fn new(scan: &BaselineScan<'_>) -> Option<Self> {
-        // Places are counted in bits.
+        // Positions are counted in bits.
         let bytes = u32::try_from(scan.data().len()).ok().filter(|bytes| *bytes < u32::MAX / 16)?;
         let blocks =
             u32::try_from(scan.blocks()).ok().filter(|blocks| bytes > 0 && *blocks < u32::MAX - 4)?;
@@ -113,24 +113,24 @@ impl Scan {
         })
     }
 
-    /// With data that lie there, and pieces that begin there among those of all pictures.
+    /// Places the data at this address, and the pieces at `first_piece` among those of all pictures.
     pub(crate) const fn placed(self, data: Address, first_piece: u32) -> Self {
         Self { data, first_piece, ..self }
     }
 
-    /// The same data where more blocks are wanted, by so many as the padding of whole ones cannot pass for: a block takes two bits at
-    /// least.
+    /// Returns a description of the same data that claims four more blocks: more than the padding of intact data can pass for, since a
+    /// block takes at least two bits.
     pub(crate) const fn some_blocks_short(self) -> Self {
         Self { blocks: self.blocks + 4, ..self }
     }
 
-    /// How many pieces its data have.
+    /// Returns the number of pieces of its data.
     pub(crate) const fn pieces(&self) -> u32 {
         self.bytes.div_ceil(PIECE)
     }
 }
 
-/// The codes that differ, and the number of each block's.
+/// Returns the distinct codes, and for each block the number of its code.
 fn numbered(of_blocks: &[Code]) -> (Vec<Code>, Vec<usize>) {
     let mut different: Vec<Code> = Vec::new();
     let number = |code: &Code| {
@@ -143,12 +143,12 @@ fn numbered(of_blocks: &[Code]) -> (Vec<Code>, Vec<usize>) {
     (different, numbers)
 }
 
-/// Four bits for each number, the first one lowest.
+/// Packs numbers into four bits each, the first one lowest.
 fn packed(numbers: &[usize]) -> u64 {
     numbers.iter().rev().fold(0, |packed, &number| packed << 4 | number as u64)
 }
 
-/// After how many blocks the same codes come again. The fewer, the more often a walk that began in the wrong block falls into step.
+/// Returns the number of blocks after which the codes repeat. The fewer, the more often a walk that began in the wrong block synchronizes.
 fn period(means: &[usize], details: &[usize]) -> usize {
     let repeats = |period: &usize| {
         let is_same = |i: usize| means[i] == means[i - period] && details[i] == details[i - period];
@@ -157,12 +157,12 @@ fn period(means: &[usize], details: &[usize]) -> usize {
     (1..=means.len()).find(repeats).unwrap_or(1)
 }
 
-/// Where all that the kernels need lies on the device.
+/// Where everything the kernels need lies on the device.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanMemory {
     /// A [`Scan`] for each picture.
     pub(crate) scans: Address,
-    /// Two places for each piece, of 8 bytes.
+    /// A place for each piece, of 8 bytes, both here and in `ends`.
     pub(crate) starts: Address,
     pub(crate) ends: Address,
     /// A count for each piece, of 4 bytes.
@@ -175,7 +175,7 @@ impl Kernels {
     /// Finds a verdict for each picture.
     ///
     /// # Safety
-    /// All memory is this stream's until it is done, and as large as `scans` say, which lie there too.
+    /// Only this stream may use the memory until it is done. It must be as large as `scans` require, and hold `scans` at `memory.scans`.
     pub(crate) unsafe fn judge_scans(
         &self,
         stream: &Stream,
@@ -189,12 +189,12 @@ impl Kernels {
         for round in 0..ROUNDS {
             let launch = shape((most.div_ceil(THREADS), pictures, 1));
             let arguments = arguments![at, starts, ends, counts, round];
-            // SAFETY: the parameters of jpeg_scan_round; the caller's promise.
+            // SAFETY: the arguments match the parameters of jpeg_scan_round; the rest is guaranteed by the caller.
             unsafe { self.launch(stream, (File::JpegScan, ("jpeg_scan_round", "")), launch, arguments)? };
         }
         let arguments = arguments![at, starts, ends, counts, verdicts];
         let name = ("jpeg_scan_verdict", "");
-        // SAFETY: the parameters of jpeg_scan_verdict; the caller's promise.
+        // SAFETY: the arguments match the parameters of jpeg_scan_verdict; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::JpegScan, name), shape((pictures, 1, 1)), arguments) }
     }
 }

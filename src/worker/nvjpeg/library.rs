@@ -1,10 +1,11 @@
-//! Finding nvJPEG, and its functions: declared by hand after `nvjpeg.h` of CUDA 11.9, 12.4 and 13.3, which agree in all of this.
+//! Finding nvJPEG and its functions. They are declared by hand after the `nvjpeg.h` of versions 11.9, 12.4 and 13.3, which agree in
+//! everything used here.
 
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 
 use libloading::Library;
 
-/// Names of the library, the newest first; the last where CUDA is installed and the linker was not told.
+/// Names of the library, newest first; the last finds an installed CUDA that the dynamic linker was not told about.
 const NAMES: [&str; 5] = [
     "libnvjpeg.so.13",
     "libnvjpeg.so.12",
@@ -15,15 +16,15 @@ const NAMES: [&str; 5] = [
 
 const MAJOR_VERSION: c_int = 0;
 const MINOR_VERSION: c_int = 1;
-/// How many planes a picture has at most.
+/// The most planes that a picture has.
 pub(super) const MOST_COMPONENTS: usize = 4;
 
-/// A thing of nvJPEG's.
+/// An opaque nvJPEG object.
 pub(super) type Handle = *mut c_void;
-/// What it says: 0 for success.
+/// A result code: 0 is success.
 pub(super) type Status = c_int;
 
-/// Where planes lie in device memory.
+/// The planes of a picture in device memory: nvJPEG's `nvjpegImage_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Image {
@@ -33,14 +34,14 @@ pub(super) struct Image {
 
 macro_rules! functions {
     ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
-        /// The functions that are called, by what they are called here.
+        /// The functions that are called, under the names they have here.
         pub(super) struct Functions {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> Status,)*
         }
 
         impl Functions {
             /// # Safety
-            /// The library must be nvJPEG, and stay loaded.
+            /// The library must be nvJPEG and stay loaded.
             unsafe fn find(library: &Library) -> std::result::Result<Self, libloading::Error> {
                 // SAFETY: these are the functions' types in nvjpeg.h.
                 unsafe { Ok(Self { $($name: *library.get(concat!($symbol, "\0"))?,)* }) }
@@ -79,11 +80,12 @@ functions! {
     retrieve = "nvjpegEncodeRetrieveBitstream": fn(Handle, Handle, *mut c_uchar, *mut usize, Handle);
 }
 
-/// The library's functions and its version, if there is one that this driver, of that CUDA version, can run.
+/// Loads the library; returns its functions and its version, or why there is none that a driver of this CUDA version (12040 is 12.4) can
+/// run.
 pub(super) fn load(driver_cuda: u32) -> std::result::Result<(Functions, String), String> {
     let mut reason = "libnvjpeg was not found".to_owned();
     for name in NAMES {
-        // SAFETY: loads NVIDIA's library as any program does that is linked with it; its initializers are safe to run.
+        // SAFETY: loads NVIDIA's library as any program linked with it does; its initializers are safe to run.
         let library = match unsafe { Library::new(name) } {
             Ok(library) => library,
             Err(error) => {
@@ -111,7 +113,7 @@ pub(super) fn load(driver_cuda: u32) -> std::result::Result<(Functions, String),
     Err(reason)
 }
 
-/// Why a library that is there cannot be loaded, which nobody could guess; of one that is not there, nothing.
+/// Returns why a library that exists cannot be loaded, which nobody could guess; `None` for one that does not exist.
 fn unloadable(name: &str, error: &libloading::Error) -> Option<String> {
     let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     let is_absent = text.starts_with(&format!("{name}: cannot open shared object file: No such file"));

@@ -1,11 +1,11 @@
-//! TIFFs whose strips or tiles are JPEGs: as what shows the JPEGs by themselves.
+//! TIFFs whose strips or tiles are JPEGs, against the same JPEGs decoded by themselves.
 
 use histeqd::codec::{CodecError, Format, Target};
 
 use super::super::{TARGET, decode, encode, pixels};
 use super::{Form, HEIGHT, PLAIN, Tags, WIDTH, compressed, decoded, first, tiled};
 
-/// A JPEG of a PGM or PPM of these samples.
+/// Encodes gray or RGB samples as a JPEG.
 fn jpeg(channels: usize, width: usize, samples: &[u8]) -> Vec<u8> {
     let target = Target { format: Some(Format::Jpeg), ..TARGET };
     let kind = if channels == 1 { 5 } else { 6 };
@@ -14,14 +14,14 @@ fn jpeg(channels: usize, width: usize, samples: &[u8]) -> Vec<u8> {
     encode(&picture, slot, &target).unwrap()
 }
 
-/// What it shows: its gray levels, or as RGB.
+/// Decodes a JPEG by itself, to gray if `gray`.
 fn shown(jpeg: &[u8], gray: bool) -> Vec<u8> {
     let target = Target { format: Some(Format::Png), gray, ..TARGET };
     let (picture, slot) = decode(jpeg, &target).unwrap();
     pixels(&picture, &slot).to_vec()
 }
 
-/// Waves in every channel, those of one beside those of the next.
+/// Interleaved samples with waves in every channel.
 fn waves(channels: usize, width: usize, height: usize) -> Vec<u8> {
     let level = |i: usize| {
         let (x, y, channel) = (i / channels % width, i / channels / width, i % channels);
@@ -30,7 +30,7 @@ fn waves(channels: usize, width: usize, height: usize) -> Vec<u8> {
     (0..width * height * channels).map(|i| level(i) as u8).collect()
 }
 
-/// Its segments between SOI and the data, whole, and the data with the marker that ends them.
+/// Splits a JPEG into its segments after SOI, up to and including SOS, and the entropy-coded data with the EOI marker.
 fn segments(jpeg: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let (mut found, mut rest) = (Vec::new(), &jpeg[2..]);
     loop {
@@ -60,7 +60,7 @@ fn strips_of_jpeg_are_shown_as_the_jpegs_are() {
             samples.chunks(48 * WIDTH * channels).map(|strip| jpeg(channels, WIDTH, strip)).collect();
         let expected: Vec<u8> = strips.iter().flat_map(|strip| shown(strip, false)).collect();
         assert!(decoded(&compressed(form, &strips, as_jpeg(photometric))).unwrap() == expected);
-        // The last may be as long as the others; what it has beyond the picture is not shown.
+        // The last strip may be as long as the others; its rows beyond the picture are not shown.
         let last = HEIGHT - 20;
         let file = compressed(form, &strips, |tags| {
             as_jpeg(photometric)(tags);

@@ -2,7 +2,7 @@
 
 use super::{PLAIN, Tags, decoded};
 
-/// What is said of a plain file with these tags besides.
+/// Returns the error message for a plain file with these tags added or replaced, if it is refused.
 fn refusal(more: &[(u16, u32)]) -> Option<String> {
     let change = |tags: &mut Tags| {
         tags.retain(|(tag, _)| more.iter().all(|(other, _)| other != tag));
@@ -16,7 +16,7 @@ fn refusal(more: &[(u16, u32)]) -> Option<String> {
 #[test]
 fn camera_raw_files_are_to_be_developed() {
     let raws: [&[(u16, u32)]; 4] = [
-        // DNG, its preview first; NEF and ARW; what has no preview.
+        // DNG, whose first directory is a preview; NEF and ARW; files without a preview.
         &[(330, 8), (50706, 1)],
         &[(254, 1), (271, 0), (330, 8)],
         &[(262, 32803)],
@@ -30,7 +30,7 @@ fn camera_raw_files_are_to_be_developed() {
 
 #[test]
 fn canons_raw_files_are_known_by_their_mark() {
-    // A gap before the strip, into which the mark goes.
+    // The mark goes into the gap before the strip.
     let form = super::Form { gap: 8, ..PLAIN };
     let mut file = form.file(&form.samples(), |_| {});
     assert!(decoded(&file).is_ok());

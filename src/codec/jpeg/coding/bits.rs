@@ -1,13 +1,13 @@
-//! Entropy-coded bits, with the stuffing of T.81, F.1.2.3.
+//! Entropy-coded bits, with the byte stuffing of T.81, F.1.2.3.
 
-/// The first restart marker of eight.
+/// The first of the eight restart markers.
 pub(super) const RST0: u8 = 0xd0;
 
-/// Bytes of zeros behind the data of a reader.
+/// Zero bytes after the data of a [`BitReader`].
 const PADDING: usize = 8;
 
-/// Where entropy-coded data end: how many bytes there are up to the next marker, their stuffing among them; that marker; and what
-/// follows it. `None` if there is none, or if fill bytes lead to no marker (T.81, B.1.1.2).
+/// Finds the end of entropy-coded data. Returns their length in bytes up to the next marker, stuffing included; that marker; and what
+/// follows it. `None` if there is no marker, or if fill bytes are not followed by one (T.81, B.1.1.2).
 pub(super) fn end_of_data(bytes: &[u8]) -> Option<(usize, u8, &[u8])> {
     let mut ends = memchr::memchr_iter(0xff, bytes);
     let end = ends.find(|at| bytes.get(at + 1).is_some_and(|&next| next != 0))?;
@@ -16,7 +16,8 @@ pub(super) fn end_of_data(bytes: &[u8]) -> Option<(usize, u8, &[u8])> {
     (marker != 0).then_some((end, marker, behind))
 }
 
-/// Copies entropy-coded data without their stuffing, and pads them for [`BitReader`]. `None` if there is no memory for that.
+/// Copies entropy-coded data, up to the end that [`end_of_data`] finds, without their stuffing, and pads them for [`BitReader`]. `None`
+/// if there is not enough memory.
 pub(super) fn unstuff(mut stuffed: &[u8], data: &mut Vec<u8>) -> Option<()> {
     data.clear();
     data.try_reserve_exact(stuffed.len() + PADDING).ok()?;
@@ -29,13 +30,14 @@ pub(super) fn unstuff(mut stuffed: &[u8], data: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Takes bits from the data of [`unstuff`]. Behind its end there are zeros; [`BitReader::finish`] tells whether they were needed.
+/// Reads bits from data that [`unstuff`] has prepared. Zeros follow the end of the data; [`BitReader::finish`] checks that none of them
+/// were taken.
 pub(super) struct BitReader<'a> {
     data: &'a [u8],
     at: usize,
-    /// The next bits, the first one topmost.
+    /// The next bits, starting with the most significant one.
     buffer: u64,
-    /// How many of them are counted as there; more may be.
+    /// How many bits of the buffer count as filled; there may be more.
     held: u32,
 }
 
@@ -44,12 +46,12 @@ impl<'a> BitReader<'a> {
         Self { data, at: 0, buffer: 0, held: 0 }
     }
 
-    /// Bits of the data.
+    /// Returns the length of the data in bits.
     pub(super) fn length(&self) -> usize {
         (self.data.len() - PADDING) * 8
     }
 
-    /// Has at least [`BitReader::FILLED`] bits there.
+    /// Fills the buffer with at least [`BitReader::FILLED`] bits.
     #[inline(always)]
     pub(super) fn fill(&mut self) {
         let next = self.data.get(self.at..).and_then(<[u8]>::first_chunk);
@@ -58,16 +60,16 @@ impl<'a> BitReader<'a> {
         self.held |= Self::FILLED;
     }
 
-    /// Bits that are there after a fill, at least.
+    /// The least number of bits in the buffer after a fill.
     pub(super) const FILLED: u32 = 56;
 
-    /// The next bits, at most 32, of those that are there.
+    /// Returns the next bits of the buffer, at most 32, without taking them.
     #[inline(always)]
     pub(super) fn peek(&self, bits: u32) -> u32 {
         (self.buffer >> 1 >> (63 - bits)) as u32
     }
 
-    /// Leaves bits behind, of those that are there.
+    /// Skips bits of the buffer.
     #[inline(always)]
     pub(super) fn skip(&mut self, bits: u32) {
         self.buffer <<= bits;
@@ -81,18 +83,18 @@ impl<'a> BitReader<'a> {
         taken
     }
 
-    /// Whether the data have been taken to their last byte, and no further.
+    /// Checks that the data have been read into their last byte, and not beyond it: `None` otherwise.
     pub(super) fn finish(&self) -> Option<()> {
         let taken = self.at * 8 - self.held as usize;
         self.length().checked_sub(taken).filter(|left| *left < 8).map(|_| ())
     }
 }
 
-/// Bits that are not yet a word.
+/// Bits that do not make a whole word yet.
 struct Pending {
-    /// Fewer than 64; above them anything.
+    /// The pending bits, fewer than 64, are the lowest; those above them are arbitrary.
     bits: u64,
-    /// How many more make a word.
+    /// How many more bits complete a word.
     room: u32,
 }
 
@@ -103,7 +105,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Appends the last `count` bits of `bits`, at most 32; the others are zero. Gives the word that they complete to `write`.
+    /// Appends the lowest `count` bits of `bits`, at most 32; the other bits must be zero. Passes a word that is completed to `write`.
     #[inline(always)]
     fn put(&mut self, bits: u32, count: u32, write: impl FnOnce(u64)) {
         if count < self.room {
@@ -117,7 +119,7 @@ impl Pending {
         }
     }
 
-    /// Appends a whole word; gives the word that it completes to `write`.
+    /// Appends a whole word, and passes the word that it completes to `write`.
     #[inline(always)]
     fn put_word(&mut self, word: u64, write: impl FnOnce(u64)) {
         let held = u64::BITS - self.room;
@@ -126,11 +128,11 @@ impl Pending {
     }
 }
 
-/// Appends bits to a file.
+/// Appends bits to a file, with byte stuffing.
 pub(super) struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     pending: Pending,
-    /// Intervals that have ended.
+    /// The number of restart markers written.
     restarts: usize,
 }
 
@@ -139,7 +141,7 @@ impl<'a> BitWriter<'a> {
         Self { out, pending: Pending::default(), restarts: 0 }
     }
 
-    /// Appends what was collected.
+    /// Appends what a [`BitCollector`] has collected, with restart markers between its intervals.
     pub(super) fn append(&mut self, collected: &BitCollector) {
         let mut first = 0;
         for (number, &(end, bits)) in collected.intervals.iter().enumerate() {
@@ -160,7 +162,7 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Fills the last byte with ones, and begins anew behind it.
+    /// Pads the last byte with ones, and writes all pending bits.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
         let missing = self.pending.room % 8;
@@ -170,13 +172,13 @@ impl<'a> BitWriter<'a> {
         self.pending = Pending::default();
     }
 
-    /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
+    /// Appends the lowest `count` bits of `bits`, at most 32; the other bits must be zero.
     #[inline(always)]
     pub(super) fn put(&mut self, bits: u32, count: u32) {
         self.pending.put(bits, count, |word| write_word(self.out, word));
     }
 
-    /// Ends a restart interval.
+    /// Ends a restart interval with a restart marker.
     #[inline(always)]
     pub(super) fn restart(&mut self) {
         self.flush();
@@ -185,22 +187,22 @@ impl<'a> BitWriter<'a> {
     }
 }
 
-/// Collects bits for which it is not yet known where in a byte they will begin.
+/// Collects bits that will be appended to a file at a bit position that is not known yet.
 #[derive(Default)]
 pub(super) struct BitCollector {
-    /// What counts ends at `at`; behind that there is room.
+    /// The bytes collected, up to `at`, and then spare room.
     bytes: Vec<u8>,
-    /// Whole bytes.
+    /// The number of whole bytes collected.
     at: usize,
-    /// The bits behind them are the lowest of these; above them anything.
+    /// The bits that follow the whole bytes are the lowest; those above them are arbitrary.
     pending: u64,
-    /// Fewer than 8.
+    /// How many bits follow the whole bytes: fewer than 8.
     held: u32,
-    /// Of each interval, which has bytes of its own: the number of its last byte, and how many bits are in that.
+    /// For each finished interval, which begins at a new byte: the index of its last, incomplete byte and the number of bits in that.
     intervals: Vec<(usize, u32)>,
 }
 
-/// Bytes that the bits of a block fit into: 64 symbols with their values, each of at most 32 bits, and the word written beyond them.
+/// Bytes that are enough for a block: 64 symbols with their values, of at most 32 bits each, and the word that is written beyond them.
 const BLOCK_ROOM: usize = 64 * 4 + 8;
 
 impl BitCollector {
@@ -209,7 +211,7 @@ impl BitCollector {
         self.intervals.clear();
     }
 
-    /// Appends the bits of a block. `None` if there is no memory for them.
+    /// Appends the bits of a block, which `put_bits` puts. `None` if there is no memory for them.
     #[inline(always)]
     pub(super) fn block(&mut self, put_bits: impl FnOnce(&mut BlockBits<'_>)) -> Option<()> {
         if self.bytes.len() < self.at + BLOCK_ROOM {
@@ -231,7 +233,7 @@ impl BitCollector {
         Some(())
     }
 
-    /// Ends a restart interval, or the last one: then what is collected can be appended to a file.
+    /// Ends a restart interval. Once the last one has ended, the bits can be appended to a file.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
         self.intervals.push((self.at, self.held));
@@ -239,8 +241,8 @@ impl BitCollector {
     }
 }
 
-/// The bits of a block. Each time a whole word is written over what is behind the last whole byte, so that there is nothing to decide,
-/// and all but the room can be in registers.
+/// Collects the bits of a block. Each put writes a whole word after the last whole byte, over the end of the word before, which needs no
+/// branches. Everything but the room can stay in registers.
 pub(super) struct BlockBits<'a> {
     room: &'a mut [u8; BLOCK_ROOM],
     at: usize,
@@ -249,7 +251,7 @@ pub(super) struct BlockBits<'a> {
 }
 
 impl BlockBits<'_> {
-    /// Appends the last `count` bits of `bits`, at most 32; the others are zero.
+    /// Appends the lowest `count` bits of `bits`, at most 32; the other bits must be zero.
     #[inline(always)]
     pub(super) fn put(&mut self, (bits, count): (u32, u32)) {
         self.pending = self.pending << count | u64::from(bits);
@@ -264,7 +266,7 @@ impl BlockBits<'_> {
 #[inline(always)]
 fn write_word(out: &mut Vec<u8>, word: u64) {
     const LOWEST: u64 = u64::MAX / 0xff;
-    // Whether a byte of the word is 0xff: its complement has a byte of zero.
+    // A byte of the word is 0xff if one of its complement is zero.
     if (!word).wrapping_sub(LOWEST) & word & (LOWEST << 7) == 0 {
         out.extend_from_slice(&word.to_be_bytes());
     } else {
@@ -272,7 +274,7 @@ fn write_word(out: &mut Vec<u8>, word: u64) {
     }
 }
 
-/// Not the writer's, which can stay in registers so.
+/// Writes bytes with stuffing. It is no method of [`BitWriter`], so that the writer's fields can stay in registers.
 #[cold]
 fn write_stuffed(out: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {

@@ -1,4 +1,4 @@
-//! A component's coefficients, quantized as they are written, in the order of its blocks.
+//! A component's coefficients, quantized for the output, in the order of its blocks.
 
 use std::ops::RangeInclusive;
 
@@ -7,27 +7,27 @@ use super::dct::{Quantizer, forward, requantized};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, QuantTable};
 
-/// The largest detail that a baseline picture's codes have bits for (T.81, table F.2).
+/// The largest AC coefficient that baseline codes can express (T.81, table F.2).
 const MOST: i16 = 1023;
 
-/// The means whose differences have codes (table F.1): those of all samples that there are.
+/// The DC coefficients that 8-bit samples can have, all of whose differences have codes (table F.1).
 const MEANS: RangeInclusive<i16> = -MOST - 1..=MOST;
 
-/// The coefficients of a component. Those that are not zero are next to each other, which is a fraction of all, so writing a scan
-/// is quick to get at them.
+/// The coefficients of a component. The nonzero ones, a fraction of all, are stored contiguously, so that writing a scan gets at them
+/// quickly.
 #[derive(Debug)]
 pub(in crate::codec::jpeg) struct Coefficients {
     /// Blocks in a row.
     across: usize,
     means: Vec<i16>,
-    /// For every block, bit `k` tells whether coefficient `k`, other than the mean, is not zero.
+    /// For every block, a mask whose bit `k` is set if AC coefficient `k` is not zero.
     nonzero: Vec<u64>,
-    /// The coefficients that are not zero.
+    /// The nonzero AC coefficients.
     details: Vec<i16>,
 }
 
 impl Coefficients {
-    /// No blocks yet, and room for those of a plane. `None` if there is no memory for it.
+    /// Makes an empty list of blocks, with room for those of a plane. `None` if there is no memory for it.
     pub(super) fn with_room(size: PlaneSize) -> Option<Self> {
         let (across, down) = (size.width.div_ceil(BLOCK), size.rows.div_ceil(BLOCK));
         let mut room = Self::of_rows(across);
@@ -36,18 +36,18 @@ impl Coefficients {
         Some(room)
     }
 
-    /// No blocks yet, and then so many in a row.
+    /// Makes an empty list of blocks, `across` in a row.
     pub(super) fn of_rows(across: usize) -> Self {
         Self { across, means: Vec::new(), nonzero: Vec::new(), details: Vec::new() }
     }
 
-    /// Bytes of memory that it takes. Room that nothing was ever put into takes none.
+    /// Returns the bytes of memory in use. Memory that was only reserved does not count: it has never been touched.
     pub(in crate::codec::jpeg) fn heap_bytes(&self) -> u64 {
         let small = self.means.len() + self.details.len();
         (small * size_of::<i16>() + self.nonzero.len() * size_of::<u64>()) as u64
     }
 
-    /// Blocks in a row.
+    /// Returns the number of blocks in a row.
     pub(super) fn across(&self) -> usize {
         self.across
     }
@@ -58,7 +58,7 @@ impl Coefficients {
         self.details.clear();
     }
 
-    /// Appends a block. `None` if it has no code, or if memory runs out.
+    /// Appends a block, requantized if there is a requantizer. `None` if baseline codes cannot express it, or if memory runs out.
     #[inline(always)]
     pub(super) fn push(
         &mut self,
@@ -80,7 +80,7 @@ impl Coefficients {
         (MEANS.contains(&mean) && largest <= MOST as u16).then_some(())
     }
 
-    /// Appends a block, for which there is room.
+    /// Appends a block, for which there must be room.
     #[inline(always)]
     fn append(&mut self, mean: i16, nonzero: u64, block: &Block) {
         append_chosen(block, nonzero, &mut self.details);
@@ -88,7 +88,7 @@ impl Coefficients {
         self.nonzero.push(nonzero);
     }
 
-    /// Transforms and quantizes a row of blocks, which is appended and returned. `None` if memory runs out.
+    /// Transforms and quantizes a row of blocks, appends it and returns it. `None` if memory runs out.
     #[inline(always)]
     pub(super) fn transform(
         &mut self,
@@ -111,13 +111,13 @@ impl Coefficients {
         })
     }
 
-    /// All blocks.
+    /// Returns all blocks.
     pub(super) fn blocks(&self) -> Blocks<'_> {
         Blocks { means: &self.means, nonzero: &self.nonzero, details: &self.details }
     }
 }
 
-/// Blocks that follow each other.
+/// Consecutive blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Blocks<'a> {
     means: &'a [i16],
@@ -125,11 +125,11 @@ pub(super) struct Blocks<'a> {
     details: &'a [i16],
 }
 
-/// A block: its mean, which of its other coefficients are not zero, and these.
+/// A block: its mean, the mask of its nonzero AC coefficients, and their values.
 pub(super) type Quantized<'a> = (i16, u64, &'a [i16]);
 
 impl<'a> Blocks<'a> {
-    /// Takes the first so many blocks away, or as many as there are.
+    /// Splits off and returns the first `count` blocks, or as many as there are.
     #[inline(always)]
     pub(super) fn take_first(&mut self, count: usize) -> Self {
         let count = count.min(self.means.len());
@@ -141,7 +141,7 @@ impl<'a> Blocks<'a> {
         Self { means, nonzero, details }
     }
 
-    /// The mean of the last one.
+    /// Returns the mean of the last block.
     pub(super) fn last_mean(&self) -> Option<i16> {
         self.means.last().copied()
     }
@@ -160,10 +160,10 @@ impl<'a> Iterator for Blocks<'a> {
     }
 }
 
-/// Quantizes coefficients anew, without a way through samples.
+/// Requantizes coefficients directly, without going through samples.
 #[derive(Debug)]
 pub(super) struct Requantizer {
-    /// What they were quantized by, in zigzag order.
+    /// The divisors that they were quantized by, in zigzag order.
     from: QuantTable,
     to: Quantizer,
 }
@@ -174,8 +174,8 @@ impl Requantizer {
     }
 }
 
-/// Appends those of a block's values that have a bit in `which`, in their order; there is room for all. Always four at a time, since it
-/// takes longer to foresee how many there are than to take more.
+/// Appends the values of a block that have a bit in `which`, in order; there must be room for them. Always copies four at a time, since
+/// mispredicting how many there are takes longer than copying too many.
 #[inline(always)]
 fn append_chosen(values: &Block, mut which: u64, to: &mut Vec<i16>) {
     let length = to.len() + which.count_ones() as usize;
@@ -190,7 +190,8 @@ fn append_chosen(values: &Block, mut which: u64, to: &mut Vec<i16>) {
     to.truncate(length);
 }
 
-/// The samples of two blocks from a column of a band on. What lies beyond the band repeats its edge, which costs the fewest bits.
+/// Returns the samples of two adjacent blocks, from column `x` of a band on. Beyond the band its edge is repeated, which takes the fewest
+/// bits.
 #[inline(always)]
 pub(super) fn samples_of_blocks(band: &[u8], width: usize, x: usize) -> [[u8; 2 * BLOCK]; BLOCK] {
     let mut samples = [[0; 2 * BLOCK]; BLOCK];

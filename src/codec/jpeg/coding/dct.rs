@@ -1,7 +1,7 @@
-//! The discrete cosine transform of 8x8 samples and back, in the integers of libjpeg's `jfdctint.c` and `jidctint.c`: the algorithm of
-//! C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (ICASSP 1989).
+//! The discrete cosine transform of 8x8 samples and its inverse, in the integer arithmetic of libjpeg's `jfdctint.c` and `jidctint.c`: the
+//! algorithm of C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (ICASSP 1989).
 //!
-//! What stands here is plain Rust for any processor; [`avx2`] has the same in vectors of 16 bits, to the bit where those suffice.
+//! This file has portable Rust code; [`avx2`] does the same with vectors of 16-bit values, bit-identically where 16 bits are enough.
 
 use super::{Block, ZIGZAG};
 use crate::codec::jpeg::libjpeg::QuantTable;
@@ -13,9 +13,9 @@ pub(super) use avx2::{forward, inverse, requantized};
 /// An 8x8 matrix, row by row.
 type Matrix = [i32; 64];
 
-/// Bits behind the point of the constants.
+/// Fractional bits of the constants.
 const CONSTANT_BITS: u32 = 13;
-/// Bits behind the point of what the first pass leaves to the second.
+/// Fractional bits of the values that the first pass leaves to the second.
 const PASS_BITS: u32 = 2;
 
 const F_0_298: i32 = 2446;
@@ -41,13 +41,14 @@ const fn times(value: i32, constant: i32) -> i32 {
     value.wrapping_mul(constant)
 }
 
-/// Bits of a dequantized coefficient for which libjpeg has room, besides its sign.
+/// The number of bits that libjpeg has room for in a dequantized coefficient, besides its sign.
 const ROOM_BITS: u32 = 14;
 
-/// Bits that dequantized coefficients of pictures have, besides their sign, with a wide margin. 8 times as much still has 16.
+/// The number of bits that the dequantized coefficients of real pictures have, besides their sign, with a wide margin. Multiplied by 8,
+/// they still fit into 16 bits.
 const USUAL_BITS: u32 = 12;
 
-/// Finds values for which libjpeg has no room: its vectors have 16 bits, and no picture needs more than 15 of them.
+/// Detects values that are too large for libjpeg, whose vectors have 16 bits, of which no picture needs more than 15.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Excess(u32);
 
@@ -57,17 +58,17 @@ impl Excess {
         self.0 |= (value.wrapping_add(1 << ROOM_BITS) as u32) >> (ROOM_BITS + 1);
     }
 
-    /// Whether there was one.
+    /// Returns whether there was such a value.
     pub(super) fn found(self) -> bool {
         self.0 != 0
     }
 }
 
-/// The samples of a block that has no details.
+/// Returns the samples of a block without details.
 #[inline(always)]
 pub(super) fn inverse_flat(mean: i16, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
     let mean = i32::from(mean).wrapping_mul(divisors[0].into());
-    // As large as the first pass would make it.
+    // The first pass would make it this large.
     excess.look(mean.saturating_mul(1 << PASS_BITS));
     [[sample(round_shift(mean, 3)); 8]; 8]
 }
@@ -93,7 +94,7 @@ fn inverse_portable(
     })
 }
 
-/// Exchanges rows and columns.
+/// Swaps rows and columns.
 fn transposed(from: &Matrix) -> Matrix {
     std::array::from_fn(|i| from[i % 8 * 8 + i / 8])
 }
@@ -103,7 +104,7 @@ fn sample(value: i32) -> u8 {
     (value.wrapping_add(128)).clamp(0, 255) as u8
 }
 
-/// Transforms the columns back, and drops `SHIFT` bits.
+/// Applies the inverse transform to the columns, and rounds `SHIFT` bits off.
 #[inline(always)]
 fn inverse_pass<const SHIFT: u32>(from: &Matrix) -> Matrix {
     let mut to = [0; 64];
@@ -135,27 +136,27 @@ fn inverse_pass<const SHIFT: u32>(from: &Matrix) -> Matrix {
     to
 }
 
-/// Divides what [`forward`] transforms, and rounds, halves away from zero: by multiplications of 16 bits that are exact for dividends
-/// up to 2^15 (A. D. Robison, "N-bit unsigned division via N-bit multiply-add", ARITH 2005), as libjpeg's vectors do.
+/// Divides the coefficients that [`forward`] computes, rounding half away from zero. Like libjpeg's vector code, it uses 16-bit
+/// multiplications that are exact for dividends up to 2^15 (A. D. Robison, "N-bit unsigned division via N-bit multiply-add", ARITH 2005).
 #[derive(Clone, Debug)]
 pub(super) struct Quantizer {
     // All in zigzag order.
-    /// Half of the divisor, and 1 more where the reciprocal was rounded down.
+    /// Half of the divisor, plus 1 where the reciprocal was rounded down.
     correction: Row,
-    /// A power of two, divided by the divisor so that it has 16 bits.
+    /// A power of two divided by the divisor. The power is such that this has 16 bits.
     reciprocal: Row,
-    /// 2^32 divided by that power: the upper half of the product by this drops what is left of it.
+    /// 2^32 divided by that power. The multiplication by the reciprocal drops 16 bits; that by this number drops the rest of the power.
     scale: Row,
 }
 
 type Row = [u16; 64];
 
 impl Quantizer {
-    /// From divisors in natural order.
+    /// Makes a quantizer from divisors in natural order.
     pub(super) fn new(divisors: &QuantTable) -> Self {
         let mut quantizer = Self { correction: [0; 64], reciprocal: [0; 64], scale: [0; 64] };
         for (k, &place) in ZIGZAG.iter().enumerate() {
-            // The transform leaves its results 8 times too large.
+            // The transform's results are scaled by 8.
             let divisor = 8 * u32::from(divisors[usize::from(place)]);
             let shift = 16 + divisor.ilog2();
             let (quotient, remainder) = ((1 << shift) / divisor, (1 << shift) % divisor);
@@ -172,7 +173,7 @@ impl Quantizer {
         quantizer
     }
 
-    /// The quotient of coefficient `k`.
+    /// Divides `value` by the divisor of coefficient `k`.
     #[inline(always)]
     fn divide(&self, k: usize, value: i32) -> i32 {
         let dividend = value.unsigned_abs() + u32::from(self.correction[k]);
@@ -181,7 +182,7 @@ impl Quantizer {
         if value < 0 { -whole } else { whole }
     }
 
-    /// Quantizes a coefficient anew that was quantized by `from`. `None` if no picture has it so large.
+    /// Requantizes a coefficient that was quantized by `from`. `None` if it is larger than in any real picture.
     #[inline(always)]
     pub(super) fn requantize(&self, k: usize, value: i16, from: u16) -> Option<i32> {
         let product = i32::from(value) * i32::from(from);
@@ -190,7 +191,7 @@ impl Quantizer {
     }
 }
 
-/// Which coefficients of a block, other than the mean, are not zero, and all of them.
+/// A mask of a block's nonzero AC coefficients, and the block.
 pub(super) type Masked = (u64, Block);
 
 fn forward_portable(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 2] {
@@ -217,7 +218,7 @@ fn masked(block: Block) -> Masked {
     (bits & !1, block)
 }
 
-/// Transforms the columns. The first pass adds [`PASS_BITS`] bits behind the point, the second drops them.
+/// Transforms the columns. The first pass adds [`PASS_BITS`] fractional bits, and the second drops them.
 #[inline(always)]
 fn forward_pass<const FIRST: bool>(from: &Matrix) -> Matrix {
     let shift = if FIRST { CONSTANT_BITS - PASS_BITS } else { CONSTANT_BITS + PASS_BITS };
@@ -251,7 +252,7 @@ mod tests {
     use super::super::tests::noise;
     use super::*;
 
-    /// Divisors that there are, and some between.
+    /// All 8-bit divisors, those around larger powers of two, and the largest one.
     fn divisors() -> impl Iterator<Item = u16> {
         (1..=255).chain((8..=12).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1])).chain([8191])
     }
@@ -276,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_mean_that_is_too_large_is_found() {
-        // The last one is 2^30 - 4, of which four times as much seems small again in 32 bits.
+        // The last product is 2^30 - 4; 4 times that would wrap in 32 bits and look small.
         for (mean, divisor, found) in
             [(4095, 1, false), (-4096, 1, false), (4096, 1, true), (-4097, 1, true), (16385, 65532, true)]
         {
@@ -290,7 +291,7 @@ mod tests {
     fn vectors_transform_as_plain_rust_does() {
         let mut noise = numbers();
         for round in 0..2000 {
-            // Noise, only the least and the largest sample, an edge.
+            // Noise; only the smallest and the largest samples; an edge.
             let samples = std::array::from_fn(|y| {
                 std::array::from_fn(|x| match round % 3 {
                     0 => noise(256) as u8,

@@ -2,26 +2,26 @@
 
 use super::bits::BitReader;
 
-/// Codes up to this length are decoded in one step.
+/// Codes up to this length, in bits, are decoded in one step.
 pub(super) const SHORT: u32 = 10;
 
-/// Codes with their values up to this length are decoded in one step.
+/// A code and its value are decoded together in one step if they have at most this many bits.
 const VALUED: u32 = 11;
 
-/// The longest code.
+/// The length of the longest code, in bits.
 const LONGEST: usize = 16;
 
-/// The codes of a picture, by their numbers.
+/// The Huffman codes of a picture, by their table numbers.
 #[derive(Default)]
 pub(super) struct Codes {
-    /// Those of mean values.
+    /// The codes for DC coefficients.
     pub(super) means: [Option<Decoder>; 4],
-    /// Those of the other coefficients.
+    /// The codes for AC coefficients.
     pub(super) details: [Option<Decoder>; 4],
 }
 
 impl Codes {
-    /// Takes the content of a DHT segment (T.81, B.2.4.2). `None` if it is not regular.
+    /// Takes the content of a DHT segment (T.81, B.2.4.2). `None` if it is invalid.
     pub(super) fn define(&mut self, mut content: &[u8]) -> Option<()> {
         while let Some((&which, rest)) = content.split_first() {
             let (counts, rest) = rest.split_first_chunk()?;
@@ -31,7 +31,7 @@ impl Codes {
             }
             let (symbols, rest) = rest.split_at_checked(symbols)?;
             let codes = match which >> 4 {
-                // Mean values have no more bits than that.
+                // Differences of DC coefficients have no more bits than that.
                 0 if symbols.iter().all(|&size| size <= 15) => &mut self.means,
                 1 => &mut self.details,
                 _ => return None,
@@ -43,32 +43,32 @@ impl Codes {
     }
 }
 
-/// What tells all of a code (T.81, annex C).
+/// A complete description of a code (T.81, annex C).
 pub(crate) struct CanonicalCode<'c> {
-    /// By length: where, in 16 bits, the codes end that are no longer.
+    /// By length: the least number of 16 bits that does not begin with a code of at most this length.
     pub(crate) end: &'c [u32; LONGEST + 1],
-    /// By length: what has to be added to a code to get its symbol's place.
+    /// By length: what has to be added to a code to get the index of its symbol.
     pub(crate) place: &'c [i32; LONGEST + 1],
     /// All symbols, at most 256.
     pub(crate) symbols: &'c [u8],
 }
 
-/// A code to read with.
+/// A code with the tables for reading.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    /// For the next [`SHORT`] bits the code's length and its symbol; 0 where the code is longer.
+    /// By the next [`SHORT`] bits: the length of the code they begin with, in the upper byte, and its symbol; 0 for a longer code.
     short: Box<[u16; 1 << SHORT]>,
-    /// What the next [`VALUED`] bits begin with.
+    /// By the next [`VALUED`] bits: the symbol and value they begin with.
     valued: Box<[Valued; 1 << VALUED]>,
-    /// By length: where, in 16 bits, the codes end that are no longer.
+    /// As in [`CanonicalCode`].
     end: [u32; LONGEST + 1],
-    /// By length: what has to be added to a code to get its symbol's place.
+    /// As in [`CanonicalCode`].
     place: [i32; LONGEST + 1],
     symbols: Vec<u8>,
 }
 
 impl Decoder {
-    /// From the number of codes by length, 1 to 16, and their symbols. `None` if there can be no such code.
+    /// Makes a decoder from the number of codes of each length, from 1 to 16, and their symbols. `None` if no such code is possible.
     pub(super) fn new(counts: &[u8; LONGEST], symbols: &[u8]) -> Option<Self> {
         let mut short = Box::new([0; 1 << SHORT]);
         let mut valued = Box::new([Valued(0); 1 << VALUED]);
@@ -84,7 +84,7 @@ impl Decoder {
                 }
                 code += 1;
             }
-            // All ones are no code (T.81, C.2).
+            // More codes than this length allows, or one of all ones (T.81, C.2).
             if code >= 1 << length {
                 return None;
             }
@@ -95,23 +95,23 @@ impl Decoder {
         Some(Self { short, valued, end, place, symbols: symbols[..next].to_vec() })
     }
 
-    /// All symbols that have a code, the shortest first.
+    /// Returns all symbols that have a code, in order of code length.
     pub(super) fn symbols(&self) -> &[u8] {
         &self.symbols
     }
 
-    /// What all else was made of.
+    /// Returns the description that the tables were made from.
     pub(super) fn canonical(&self) -> CanonicalCode<'_> {
         CanonicalCode { end: &self.end, place: &self.place, symbols: &self.symbols }
     }
 
-    /// The length of the code that [`SHORT`] bits begin with, and its symbol. `None` if they hold no code whole.
+    /// Returns the length of the code that these [`SHORT`] bits begin with, and its symbol. `None` if they do not hold a whole code.
     pub(super) fn first(&self, bits: u32) -> Option<(u8, u8)> {
         let entry = self.short[bits as usize];
         (entry > 0).then_some(((entry >> 8) as u8, entry as u8))
     }
 
-    /// Takes a symbol; at least 16 bits are there. `None` if they are no code.
+    /// Takes a symbol. At least 16 bits must be in the buffer. `None` if they do not begin with a code.
     #[inline(always)]
     pub(super) fn take(&self, bits: &mut BitReader<'_>) -> Option<u8> {
         let mut entry = self.short[bits.peek(SHORT) as usize];
@@ -122,7 +122,8 @@ impl Decoder {
         Some(entry as u8)
     }
 
-    /// Takes a symbol that means a value, with that value, and tells the zeros before it. `None` if it is anything else, or long.
+    /// Takes a symbol with its value, and returns the number of zeros before the value, and the value. `None` if the symbol has no value,
+    /// or if both are too long for one step.
     #[inline(always)]
     pub(super) fn take_valued(&self, bits: &mut BitReader<'_>) -> Option<(u32, i16)> {
         let entry = self.valued[bits.peek(VALUED) as usize];
@@ -133,7 +134,7 @@ impl Decoder {
         Some((entry.zeros(), entry.value()))
     }
 
-    /// As [`Decoder::take_valued`], but takes the end of a sequential block too: as [`Valued::END`] zeros.
+    /// Like [`Decoder::take_valued`], but also takes the end of a sequential block, as [`Valued::END`] zeros.
     #[inline(always)]
     pub(super) fn take_valued_or_end(&self, bits: &mut BitReader<'_>) -> Option<(u32, i16)> {
         let entry = self.valued[bits.peek(VALUED) as usize];
@@ -144,7 +145,7 @@ impl Decoder {
         Some((entry.zeros(), entry.value()))
     }
 
-    /// The entry of the longer code that 16 bits begin with.
+    /// Finds the code of more than [`SHORT`] bits that these 16 bits begin with; returns it as an entry of `short`.
     #[cold]
     fn long(&self, next: u32) -> Option<u16> {
         let length = (SHORT as usize + 1..=LONGEST).find(|&length| next < self.end[length])?;
@@ -154,22 +155,22 @@ impl Decoder {
     }
 }
 
-/// The entries of a table whose places begin with a code, with so many bits behind it. `None` if the table has not so many.
+/// Returns the entries of a table whose indices begin with a code, followed by `spare` bits. `None` if they are beyond the table.
 fn beginning_with<T>(code: u32, spare: u32, table: &mut [T]) -> Option<&mut [T]> {
     let first = (code << spare) as usize;
     table.get_mut(first..first + (1 << spare))
 }
 
-/// A symbol and its value: in the lowest byte the bits of both, in the next the zeros before it, above them the value. 0 if it is
-/// longer, or means no value.
+/// A symbol and its value: in the lowest byte the number of bits of both, in the next the zeros before the value, and above them the value.
+/// For the end of a block, [`Valued::END`] zeros and no value. 0 for other symbols without a value, and if both are too long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Valued(u32);
 
 impl Valued {
-    /// In place of zeros: there is no value any more in the block.
+    /// In place of the number of zeros: the block has no more values.
     pub(super) const END: u32 = 128;
 
-    /// The entries of all bits that begin with a symbol's code, which is so long.
+    /// Fills the entries of all bits that begin with a symbol's code, which has this length.
     fn fill(entries: &mut [Self], length: u32, symbol: u8) {
         let (zeros, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
         if symbol == 0 {
@@ -197,21 +198,21 @@ impl Valued {
         (self.0 >> 16) as i16
     }
 
-    /// No value is 0.
+    /// Values of symbols are never 0.
     #[inline(always)]
     fn has_value(self) -> bool {
         self.0 >> 16 != 0
     }
 }
 
-/// The value that so many bits mean: if the first of them is 0, a negative one (T.81, F.2.2.1).
+/// Returns the value that `size` bits stand for: a negative one if the first bit is 0 (EXTEND in T.81, F.2.2.1).
 #[inline(always)]
 pub(super) fn extended(bits: u32, size: u32) -> i32 {
     let value = bits as i32;
     if value >> size.saturating_sub(1) == 0 { value - (1 << size) + 1 } else { value }
 }
 
-/// A value's bits and how many they are (T.81, F.1.2.1).
+/// Returns the bits that stand for a value, and their number (T.81, F.1.2.1).
 #[inline(always)]
 pub(super) fn coded(value: i32) -> (u32, u32) {
     let size = 32 - value.unsigned_abs().leading_zeros();
@@ -219,22 +220,22 @@ pub(super) fn coded(value: i32) -> (u32, u32) {
     (bits, size)
 }
 
-/// A code to write with.
+/// A code for writing.
 #[derive(Debug)]
 pub(super) struct Encoder {
-    /// By symbol: the code, and its length.
+    /// By symbol: its code and the length of that.
     codes: [(u16, u8); 256],
     counts: [u8; LONGEST],
     symbols: Vec<u8>,
 }
 
 impl Encoder {
-    /// The code that writes symbols, so often each, in the fewest bits.
+    /// Returns the code that takes the fewest bits for symbols of these frequencies.
     pub(super) fn optimal(frequencies: &[u32; 256]) -> Self {
         let mut symbols: Vec<u8> = (0..=255).filter(|&s| frequencies[usize::from(s)] > 0).collect();
         symbols.sort_by_key(|&symbol| std::cmp::Reverse(frequencies[usize::from(symbol)]));
         let rarest_first = symbols.iter().rev().map(|&symbol| u64::from(frequencies[usize::from(symbol)]));
-        // One more than there are, and the rarest: the code of all ones, which is not to be used (T.81, C.2).
+        // An additional symbol, the rarest of all, reserves the code of all ones, which must not be used (T.81, C.2).
         let counts = limit(lengths(std::iter::once(0).chain(rarest_first).collect()));
         let mut codes = [(0, 0); 256];
         let (mut code, mut next) = (0, symbols.iter());
@@ -248,15 +249,15 @@ impl Encoder {
         Self { codes, counts, symbols }
     }
 
-    /// The code of a symbol, and its length.
+    /// Returns the code of a symbol and its length.
     #[inline(always)]
     pub(super) fn code(&self, symbol: u8) -> (u32, u32) {
         let (code, length) = self.codes[usize::from(symbol)];
         (u32::from(code), u32::from(length))
     }
 
-    /// The code of fewer than 16 zeros and a value, its bits behind it, and how many they are together. For a mean value's difference
-    /// there are no zeros.
+    /// Returns the code for a value after fewer than 16 zeros, followed by the value's bits, and their total number of bits. For the
+    /// difference of two means, `zeros` is 0.
     #[inline(always)]
     pub(super) fn valued(&self, zeros: u32, value: i32) -> (u32, u32) {
         let (bits, size) = coded(value);
@@ -264,22 +265,22 @@ impl Encoder {
         (code << size | bits, length + size)
     }
 
-    /// The content of a DHT segment for it, with that class and number.
+    /// Returns the content of a DHT segment for this code, with `place` as its class and number.
     pub(super) fn definition(&self, place: u8) -> Vec<u8> {
         [&[place], &self.counts[..], &self.symbols].concat()
     }
 }
 
-/// A code to write details with. That of a small value behind zeros and its bits are found in one step.
+/// A code for writing AC coefficients. For small values, the code and the value's bits are looked up in one step.
 #[derive(Debug)]
 pub(super) struct DetailEncoder {
     encoder: Encoder,
-    /// By zeros and by value: the bits, and in the lowest byte how many they are.
+    /// By number of zeros and by value: all bits, and their number in the lowest byte.
     small: Box<[[u32; 2 * Self::SMALL]; 16]>,
 }
 
 impl DetailEncoder {
-    /// Values are small from the negative of this on, and below it.
+    /// Small values are those from `-SMALL` to `SMALL - 1`.
     const SMALL: usize = 16;
 
     pub(super) fn new(encoder: Encoder) -> Self {
@@ -292,7 +293,7 @@ impl DetailEncoder {
         Self { encoder, small }
     }
 
-    /// As [`Encoder::valued`].
+    /// Like [`Encoder::valued`].
     #[inline(always)]
     pub(super) fn valued(&self, zeros: u32, value: i16) -> (u32, u32) {
         let values = &self.small[zeros as usize % 16];
@@ -302,25 +303,25 @@ impl DetailEncoder {
         }
     }
 
-    /// As [`Encoder::code`].
+    /// Like [`Encoder::code`].
     #[inline(always)]
     pub(super) fn code(&self, symbol: u8) -> (u32, u32) {
         self.encoder.code(symbol)
     }
 
-    /// As [`Encoder::definition`].
+    /// Like [`Encoder::definition`].
     pub(super) fn definition(&self, place: u8) -> Vec<u8> {
         self.encoder.definition(place)
     }
 }
 
-/// No code of Huffman's gets longer than this: the frequencies would have to grow like Fibonacci's numbers.
+/// Huffman's codes are always shorter than this: the frequencies for longer ones would have to grow like the Fibonacci numbers.
 const DEEPEST: usize = 64;
 
-/// How many codes there are by length, for these frequencies in ascending order, when lengths are free (Huffman's procedure).
+/// Returns the number of codes of each length for these frequencies, in ascending order, with no limit to the length (Huffman's algorithm).
 fn lengths(mut weights: Vec<u64>) -> [u32; DEEPEST] {
     let leaves = weights.len();
-    // Every two of the least weight get a parent, which is appended, so parents are in ascending order as well.
+    // The two nodes of least weight get a parent, again and again. It is appended, so that parents are in ascending order as well.
     let mut parents = vec![0; leaves];
     let (mut leaf, mut parent) = (0, leaves);
     for new in leaves..2 * leaves - 1 {
@@ -344,7 +345,7 @@ fn lengths(mut weights: Vec<u64>) -> [u32; DEEPEST] {
     counts
 }
 
-/// Makes the codes that are too long shorter, some others longer, and takes one of the longest away (T.81, figure K.3).
+/// Shortens codes that are too long, at the expense of others, and removes one of the longest (T.81, figure K.3).
 fn limit(mut counts: [u32; DEEPEST]) -> [u8; LONGEST] {
     for length in (LONGEST + 1..DEEPEST).rev() {
         while counts[length] > 0 {
@@ -369,7 +370,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        // Even frequencies; ones that make codes of 30 bits, were they not limited; a single symbol; all symbols.
+        // Equal frequencies; Fibonacci numbers, whose codes would have 30 bits without the limit; a single symbol; squares.
         let mut fibonacci = [0; 256];
         (fibonacci[0], fibonacci[1]) = (1, 1);
         (2..30).for_each(|i| fibonacci[i] = fibonacci[i - 1] + fibonacci[i - 2]);

@@ -1,11 +1,11 @@
-//! Instructions that the compiler does not find by itself, chosen while the program runs, each with a plain fallback.
+//! Instructions that the compiler does not choose by itself, selected at run time, each with a portable fallback.
 
 #![allow(unsafe_code)]
 
 use super::Block;
 
-/// Runs loops in plain Rust, compiled for a processor with AVX2 and what came with it, if this is one. Wider vectors gain nothing on
-/// rows of eight. The closure must be `#[inline(always)]`, and what it calls too.
+/// Runs plain Rust code, compiled for AVX2 and the bit manipulation instructions of its generation if the processor has them. Wider
+/// vectors gain nothing with rows of eight. The closure and all that it calls must be `#[inline(always)]`.
 #[inline(always)]
 pub(super) fn run<R>(plain: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
@@ -20,7 +20,7 @@ pub(super) fn run<R>(plain: impl FnOnce() -> R) -> R {
     plain()
 }
 
-/// Puts the lowest bits of `bits` where `places` has ones, the lowest first.
+/// Deposits the lowest bits of `bits` where `places` has ones, starting with the lowest.
 #[inline(always)]
 pub(super) fn deposit(bits: u64, places: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -31,8 +31,8 @@ pub(super) fn deposit(bits: u64, places: u64) -> u64 {
     deposit_portable(bits, places)
 }
 
-/// Moves those of a block's coefficients away from zero, by `unit`, that have a bit in `which`; those that are zero upwards, unless
-/// they have a bit in `down`.
+/// Moves the coefficients of a block that have a bit in `which` away from zero by `unit`. Those that are zero become positive, or
+/// negative if they have a bit in `down`; positive ones must have none there.
 #[inline(always)]
 pub(super) fn refine(block: &mut Block, unit: i16, which: u64, down: u64) {
     #[cfg(target_arch = "x86_64")]
@@ -47,7 +47,7 @@ pub(super) fn refine(block: &mut Block, unit: i16, which: u64, down: u64) {
 fn refine_portable(block: &mut Block, unit: i16, which: u64, down: u64) {
     let mut left = which;
     while left != 0 {
-        // The part in which the first of them is.
+        // The part of the block that the first remaining coefficient is in.
         let part = left.trailing_zeros() / 16;
         let bits = |mask: u64| (mask >> (16 * part)) as u16;
         let (which, down) = (bits(which), bits(down));
@@ -121,7 +121,7 @@ mod tests {
             let quantized =
                 std::array::from_fn(|i| if places >> i & 1 == 1 { (bits as i16 ^ i as i16) / 2 } else { 0 });
             let (mut fast, mut plain) = (quantized, quantized);
-            // Some of them with nothing to do in a half.
+            // In two of three cases, one half of the block stays as it is.
             let which = next() & next() & [u64::MAX, u64::MAX << 32, u64::MAX >> 32][i % 3];
             refine(&mut fast, 4, which, bits);
             refine_portable(&mut plain, 4, which, bits);

@@ -1,4 +1,4 @@
-//! A file, read from its first segment to its last. `None` throughout leaves it to libjpeg.
+//! Reading a file, from its first segment to its last. Throughout, `None` leaves it to libjpeg.
 
 use super::coefficients::Coefficients;
 use super::huffman::{Codes, Decoder};
@@ -12,19 +12,20 @@ use crate::codec::jpeg::markers::{
 };
 use crate::codec::jpeg::{PlaneSize, plane_size};
 
-/// No scan has told a coefficient yet.
+/// In place of a coefficient's lowest known bit: no scan has had the coefficient yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What was read besides the planes.
+/// What was read in addition to the planes.
 pub(in crate::codec::jpeg) struct Picture {
     /// The components' quantization tables.
     pub(in crate::codec::jpeg) tables: Vec<QuantTable>,
-    /// The coefficients of the components behind those that have planes, if they were wanted.
+    /// The coefficients of the components after those with planes, if they were wanted.
     pub(in crate::codec::jpeg) rest: Vec<Coefficients>,
 }
 
-/// Reads a whole picture into planes of its first components, which are sized as those are, and what is wanted of the others. The
-/// coefficients of a progressive one are collected in `workspace`, which is all zero, as far as it reaches.
+/// Reads a whole picture: the first components into `planes`, which must not be larger than the components, and of the others whatever
+/// `wanted_rest` asks for. A progressive picture's coefficients are collected in `workspace`, which must be all zero, as far as it reaches,
+/// and then in memory of the reader's own.
 pub(in crate::codec::jpeg) fn read(
     bytes: &[u8],
     planes: &mut [Plane<&mut [u8]>],
@@ -60,7 +61,7 @@ pub(in crate::codec::jpeg) fn read(
     None
 }
 
-/// The workspace in blocks. (One whose address is odd has none, and so the reader takes memory of its own.)
+/// Returns the workspace as blocks. (There are none if it is misaligned, at an odd address; then the reader allocates its own.)
 fn whole_blocks(workspace: &mut [u8]) -> &mut [Block] {
     let whole = workspace.len() / size_of::<Block>() * size_of::<Block>();
     bytemuck::try_cast_slice_mut(&mut workspace[..whole]).unwrap_or_default()
@@ -71,9 +72,9 @@ struct Component<'w> {
     factors: Factors,
     divisors: usize,
     size: PlaneSize,
-    /// Of a progressive picture.
+    /// The coefficients, if the picture is progressive.
     grid: Option<Grid<'w>>,
-    /// By coefficient: the lowest bit that is known.
+    /// For each coefficient, the lowest bit that is known.
     known: [u32; 64],
 }
 
@@ -85,14 +86,14 @@ struct Reader<'w> {
     progressive: bool,
     interval: usize,
     components: Vec<Component<'w>>,
-    /// MCUs across and down of a scan of all components.
+    /// MCUs across and down in a scan of all components.
     mcus: (usize, usize),
     scans: u32,
 }
 
 impl<'w> Reader<'w> {
     fn define_divisors(&mut self, mut content: &[u8]) -> Option<()> {
-        // A table that changes between scans counts for some components and not for others.
+        // A table that changes between scans would apply to some components and not to others.
         if self.scans > 0 {
             return None;
         }
@@ -112,7 +113,7 @@ impl<'w> Reader<'w> {
         Some(())
     }
 
-    /// Takes the frame header; with a workspace, of a progressive picture.
+    /// Takes the frame header, which is that of a progressive picture if there is a workspace.
     fn begin(&mut self, content: &[u8], mut workspace: Option<&mut &'w mut [Block]>) -> Option<()> {
         let &[8, h0, h1, w0, w1, count @ (1 | 3), ref components @ ..] = content else { return None };
         if !self.components.is_empty() || components.len() != 3 * usize::from(count) {
@@ -149,7 +150,7 @@ impl<'w> Reader<'w> {
         Some(())
     }
 
-    /// Reads the one scan of a sequential picture; returns the picture, and what follows.
+    /// Reads the only scan of a sequential picture; returns the picture and what follows.
     fn only_scan<'b>(
         &self,
         header: &[u8],
@@ -187,12 +188,12 @@ impl<'w> Reader<'w> {
         Some((Picture { tables: divisors.iter().map(natural).collect(), rest }, behind))
     }
 
-    /// The components' divisors, in zigzag order.
+    /// Returns the components' quantization tables, in zigzag order.
     fn component_divisors(&self) -> Option<Vec<QuantTable>> {
         self.components.iter().map(|c| self.divisors.get(c.divisors).copied().flatten()).collect()
     }
 
-    /// What is wanted of each component.
+    /// Returns what is wanted of each component.
     fn wanted<'p>(
         &self,
         divisors: &'p [QuantTable],
@@ -208,7 +209,7 @@ impl<'w> Reader<'w> {
         wanted.collect()
     }
 
-    /// Blocks of an MCU of all components.
+    /// Returns the number of blocks in an MCU of all components.
     fn blocks_together(&self) -> usize {
         self.components.iter().map(Component::blocks_of_mcu).map(|(across, down)| across * down).sum()
     }
@@ -279,8 +280,8 @@ impl<'w> Reader<'w> {
         })
     }
 
-    /// Hands a progressive picture's coefficients on, if all of them are known to the last bit: what is not would be guessed by
-    /// libjpeg.
+    /// Passes a progressive picture's coefficients on, if all of them are known to the last bit. Otherwise libjpeg would estimate what is
+    /// missing, so the picture is left to it.
     fn finish(self, planes: &mut [Plane<&mut [u8]>], rest: Rest<'_>) -> Option<Picture> {
         let divisors = self.component_divisors()?;
         if divisors.is_empty() || self.components.iter().any(|component| component.known != [0; 64]) {
@@ -301,14 +302,14 @@ impl<'w> Reader<'w> {
 }
 
 impl Component<'_> {
-    /// Across and down, if it is not alone.
+    /// Returns the number of its blocks in an MCU, across and down, in a scan of several components.
     fn blocks_of_mcu(&self) -> (usize, usize) {
         (self.factors.horizontal.into(), self.factors.vertical.into())
     }
 
-    /// Remembers what a scan tells; `None` if it is not this scan's turn.
+    /// Records which bits a scan has. `None` if the scan is out of order.
     fn tell(&mut self, selection: Selection) -> Option<()> {
-        /// More bits than anybody leaves for later; no coefficient overflows with them.
+        /// More low bits than any encoder leaves to later scans. Shifts by at most as many cannot overflow.
         const LOWEST: u32 = 7;
         let Selection { first, last, known, lowest } = selection;
         let before = if known == 0 { UNKNOWN } else { known };
@@ -344,7 +345,7 @@ fn scan_others<'b>(
     })
 }
 
-/// Hands on the blocks of a component.
+/// Passes on the blocks of a component.
 #[inline(always)]
 fn hand_on(grid: &Grid<'_>, wanted: &mut Wanted<'_>) -> Option<()> {
     let blocks = grid.details.blocks().iter().zip(&grid.nonzero).zip(&grid.means);

@@ -1,4 +1,4 @@
-//! The data of a sequential scan of all components, read (T.81, F.2). `None` throughout leaves the picture to libjpeg.
+//! Reading the entropy-coded data of a sequential scan of all components (T.81, F.2). Throughout, `None` leaves the picture to libjpeg.
 
 use std::ops::Range;
 
@@ -8,18 +8,18 @@ use super::scan::{read_difference, read_intervals, read_value};
 use super::wanted::Wanted;
 use super::{Block, leaf};
 
-/// A component of the scan.
+/// A component in the scan.
 pub(super) struct Part<'a> {
-    /// Blocks of it in an MCU, across and down.
+    /// Its blocks in an MCU, across and down.
     pub(super) factors: (usize, usize),
-    /// Blocks of it in the picture, across and down.
+    /// Its blocks in the picture, across and down.
     pub(super) size: (usize, usize),
     pub(super) means: &'a Decoder,
     pub(super) details: &'a Decoder,
     pub(super) wanted: Wanted<'a>,
 }
 
-/// Reads the scan, whose MCUs are so many across and down. Returns what follows from the marker behind it on.
+/// Reads the scan, which has `across` by `down` MCUs. Returns the rest of the file, from the marker after the scan on.
 pub(super) fn read<'b>(
     data: &'b [u8],
     interval: usize,
@@ -42,7 +42,7 @@ fn read_mcus<'d>(
     parts: &mut [Part<'_>],
 ) -> Option<BitReader<'d>> {
     let blocks: usize = parts.iter().map(|part| part.factors.0 * part.factors.1).sum();
-    // Behind the data there are zeros without end, for which nobody should wait. A block takes two bits at least.
+    // The bit reader returns endless zeros after the data, so data that are too short must not be walked. A block takes at least two bits.
     if mcus.len() * blocks > bits.length() / 2 {
         return None;
     }
@@ -57,7 +57,7 @@ fn read_mcus<'d>(
                     bits.fill();
                     *mean += read_difference(&mut bits, part.means)?;
                     let nonzero = read_details(&mut bits, part.details, &mut block)?;
-                    // MCUs at the right and the lower edge have blocks beyond the picture.
+                    // MCUs at the right and bottom edges may have blocks outside the picture.
                     if x < part.size.0 && y < part.size.1 {
                         let mean = i16::try_from(*mean).ok()?;
                         part.wanted.take((x, y), mean, nonzero, &block)?;
@@ -70,12 +70,12 @@ fn read_mcus<'d>(
     Some(bits)
 }
 
-/// Reads the coefficients behind the mean into their places in a block of zeros, and tells which are not zero.
+/// Reads the AC coefficients into their places in a block of zeros, and returns a mask of those that are not zero.
 #[inline(always)]
 fn read_details(bits: &mut BitReader<'_>, decoder: &Decoder, block: &mut Block) -> Option<u64> {
     let (mut next, mut nonzero) = (1, 0);
     while next < 64 {
-        // A fill lasts for two of them, of 26 bits at most.
+        // One fill is enough for two coefficients, of at most 26 bits each.
         bits.fill();
         for _ in 0..2 {
             let (zeros, value) = match decoder.take_valued_or_end(bits) {
@@ -97,7 +97,7 @@ fn read_details(bits: &mut BitReader<'_>, decoder: &Decoder, block: &mut Block) 
     Some(nonzero)
 }
 
-/// Reads a symbol and its value, where they are not read in one step. 16 zeros are 15 and a value of zero.
+/// Reads a symbol and its value where they cannot be read in one step. A run of 16 zeros is returned as 15 zeros and a value of zero.
 #[inline(always)]
 fn read_long(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<(u32, i16)> {
     /// The most bits of a value (T.81, table F.2).

@@ -1,18 +1,18 @@
-//! A component that is written, row of blocks by row: its samples are transformed on the way, its coefficients are there.
+//! A component to be written, as rows of blocks: samples are transformed on the way, coefficients are taken as they are.
 
 use super::coefficients::{Blocks, Coefficients, samples_of_blocks};
 use super::dct::{Quantizer, forward};
 use crate::codec::jpeg::libjpeg::{BLOCK, Plane};
 
-/// What a component is written from.
+/// The source of a component to be written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::codec::jpeg) enum Part<'a> {
     Samples(Plane<&'a [u8]>),
-    /// Quantized as they are to be written.
+    /// Coefficients, already quantized for the output.
     Coefficients(&'a Coefficients),
 }
 
-/// Rows of blocks of a component that follow each other.
+/// Consecutive rows of blocks of a component.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rows<'a> {
     Samples { samples: &'a [u8], width: usize, quantizer: &'a Quantizer },
@@ -29,7 +29,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Blocks in a row.
+    /// Returns the number of blocks in a row.
     pub(super) fn across(&self) -> usize {
         match self {
             Self::Samples { width, .. } => width.div_ceil(BLOCK),
@@ -37,7 +37,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Takes the first so many rows away, or as many as there are.
+    /// Splits off and returns the first `rows` rows, or as many as there are.
     #[inline(always)]
     pub(super) fn take_first(&mut self, rows: usize) -> Self {
         match self {
@@ -52,7 +52,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The blocks of all rows; they may be put into `space`. `None` if memory runs out.
+    /// Returns the blocks of all rows. If they have to be computed, they are put into `space`. `None` if memory runs out.
     #[inline(always)]
     pub(super) fn blocks<'s>(self, space: &'s mut Coefficients) -> Option<Blocks<'s>>
     where
@@ -70,7 +70,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The mean of the last block.
+    /// Returns the mean of the last block.
     pub(super) fn last_mean(self) -> Option<i16> {
         match self {
             Self::Samples { samples, width, quantizer } => {

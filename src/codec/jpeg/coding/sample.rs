@@ -1,5 +1,5 @@
-//! Huffman codes for a sequential picture, from a sample of it. The best codes would need a first pass over all of it, and those of the
-//! standard's example are a twentieth longer; a sample costs next to nothing and gets nearly all of that.
+//! Huffman codes for a sequential picture, from a sample of it. Optimal codes would need a first pass over the whole picture, and the
+//! standard's example codes make files a twentieth longer. A sample costs next to nothing and saves nearly all of that.
 
 use super::coefficients::Coefficients;
 use super::dct::Quantizer;
@@ -9,21 +9,21 @@ use super::rows::{Part, Rows};
 use super::write::{Counter, Walk, scan};
 use crate::codec::jpeg::libjpeg::BLOCK;
 
-/// In how many rows of blocks a sample is taken at least, where there are so many.
+/// At least this many rows of blocks are sampled in a component of the picture's height, or all if there are fewer.
 const ROWS: usize = 8;
 
-/// Of so many rows of blocks at least one is looked at: an odd number, since patterns like to repeat after even ones.
+/// At least one of this many rows of blocks is sampled. The number is odd since patterns tend to repeat after even numbers of rows.
 const MOST: usize = 15;
 
-/// The code for mean values, and that for the other coefficients.
+/// The codes for DC and for AC coefficients.
 pub(super) struct Codes {
     pub(super) means: Encoder,
     pub(super) details: DetailEncoder,
 }
 
-/// The codes for the first component, and those for the others. `None` if memory runs out.
+/// Makes the codes for the first component, and those for the others. `None` if memory runs out.
 pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
-    // What is not in the sample may still come, with up to 11 bits for a mean value's difference and 10 for the others.
+    // Symbols that are not in the sample may occur outside it: up to 11 bits for a difference of means, and up to 10 for the rest.
     let mean = |symbol: u32| u32::from(symbol <= 11);
     let detail = |symbol: u32| u32::from((1..=10).contains(&(symbol & 15)) || symbol == 0 || symbol == 0xf0);
     let mut counters = [(); 2].map(|()| [Counter::starting(mean), Counter::starting(detail)]);
@@ -53,7 +53,7 @@ fn count(mut rows: Rows<'_>, step: usize, [means, details]: &mut [Counter; 2]) -
         for (mean, nonzero, values) in row {
             walk_means.block(mean, nonzero, values, means);
             walk_details.block(mean, nonzero, values, details);
-            // The end of every block is told by itself: a run of one, which is the same symbol.
+            // In a sequential scan every block has an end of its own; that is the symbol of an end-of-band run of one.
             walk_details.finish(details);
         }
         rows.take_first(step - 1);

@@ -1,4 +1,5 @@
-//! The entropy-coded data of a scan, read (T.81, G.2). `None` throughout means that the data are not what a writer would write.
+//! Reading the entropy-coded data of a scan (T.81, G.2). Throughout, `None` means that the data are damaged or irregular, or that memory
+//! ran out.
 
 use std::ops::Range;
 
@@ -6,27 +7,27 @@ use super::bits::{BitReader, RST0, end_of_data, unstuff};
 use super::huffman::{Decoder, extended};
 use super::{Block, Grid, band, leaf};
 
-/// Which coefficients a scan tells, and to which bit.
+/// The coefficients in a scan, from `first` to `last` (T.81's Ss and Se), and which of their bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selection {
     pub(super) first: u32,
     pub(super) last: u32,
-    /// The lowest bit that earlier scans have told; 0 if this is the first.
+    /// The lowest bit known from earlier scans (Ah); 0 if this scan is the first.
     pub(super) known: u32,
-    /// The lowest bit that this one tells.
+    /// The lowest bit in this scan (Al).
     pub(super) lowest: u32,
 }
 
-/// A component in a scan of mean values.
+/// A component in a scan of DC coefficients.
 pub(super) struct Means<'a, 'w> {
     pub(super) grid: &'a mut Grid<'w>,
-    /// Blocks of it in an MCU, across and down.
+    /// Its blocks in an MCU, across and down.
     pub(super) factors: (usize, usize),
     pub(super) decoder: Option<&'a Decoder>,
 }
 
-/// Reads the data of a scan, one restart interval after the other. `read` is given the numbers of the units in each, and gives the bits
-/// that are left back. (It has them by value, so they can be in registers.) Returns what follows from the marker behind it on.
+/// Reads the data of a scan, one restart interval after the other. `read` gets the range of units in each interval, and returns the bit
+/// reader. (It takes that by value so that it can be in registers.) Returns the rest of the file, from the marker after the scan on.
 pub(super) fn read_intervals(
     mut bytes: &[u8],
     interval: usize,
@@ -45,14 +46,14 @@ pub(super) fn read_intervals(
             }
             bytes = behind;
         } else {
-            // The marker is somebody else's.
+            // The marker after the scan is left to the caller.
             bytes = &bytes[bytes.len() - behind.len() - 2..];
         }
     }
     Some(bytes)
 }
 
-/// Reads mean values, of several components block by block. MCUs are counted row by row.
+/// Reads DC coefficients, interleaved if there are several components. `mcus` are numbered row by row.
 pub(super) fn read_means<'d>(
     mut bits: BitReader<'d>,
     selection: Selection,
@@ -75,7 +76,7 @@ pub(super) fn read_means<'d>(
                     mean.checked_mul(1 << selection.lowest)?
                 };
                 let value = i16::try_from(value).ok()?;
-                // MCUs at the right and the lower edge have blocks beyond the picture.
+                // MCUs at the right and bottom edges may have blocks outside the picture.
                 let grid = &mut *component.grid;
                 if let (true, Some(mean)) = (x < grid.across, grid.means.get_mut(y * grid.across + x)) {
                     *mean |= value;
@@ -93,19 +94,19 @@ pub(super) fn read_difference(bits: &mut BitReader<'_>, decoder: &Decoder) -> Op
     Some(read_value(bits, u32::from(size)))
 }
 
-/// Takes a value of so many bits.
+/// Takes a value of `size` bits.
 #[inline(always)]
 pub(super) fn read_value(bits: &mut BitReader<'_>, size: u32) -> i32 {
     extended(bits.take(size), size)
 }
 
-/// How many blocks have no further coefficient to come, this one among them.
+/// Takes the length of an end-of-band run: the number of blocks that have no further coefficients in this scan, including the current one.
 #[inline(always)]
 fn read_run(bits: &mut BitReader<'_>, size: u32) -> usize {
     ((1 << size) + bits.take(size)) as usize
 }
 
-/// Reads the other coefficients for the first time.
+/// Reads AC coefficients in their first scan.
 #[inline(always)]
 pub(super) fn read_first<'d>(
     mut bits: BitReader<'d>,
@@ -141,18 +142,18 @@ pub(super) fn read_first<'d>(
             if k > selection.last {
                 return None;
             }
-            // One that overflows may become zero, which later scans would have to know.
+            // A coefficient that overflows could wrap to zero, and the mask, on which later scans depend, would be wrong.
             let value = i16::try_from(value << selection.lowest).ok().filter(|value| *value != i16::MIN)?;
             *block.get_mut(k as usize)? = value;
             *mask |= 1 << k;
             k += 1;
         }
     }
-    // A run may not go on behind a restart.
+    // A run may not continue after a restart.
     (next == blocks.len()).then_some(bits)
 }
 
-/// Reads another bit of the other coefficients.
+/// Reads another bit of AC coefficients.
 #[inline(always)]
 pub(super) fn read_refinement<'d>(
     mut bits: BitReader<'d>,
@@ -166,7 +167,7 @@ pub(super) fn read_refinement<'d>(
     for (block, mask) in blocks.iter_mut().zip(nonzero) {
         let known = *mask & band;
         let mut change = Change::default();
-        // What is left of the band.
+        // The part of the band that is still to be read.
         let mut rest = band;
         while run == 0 && rest != 0 {
             bits.fill();
@@ -186,7 +187,7 @@ pub(super) fn read_refinement<'d>(
             if sign.abs() > 1 {
                 return None;
             }
-            // So many zeros stay what they are; the next one is what the symbol tells of.
+            // The symbol skips `zeros` zero coefficients, and is about the next one.
             let at = leaf::deposit(1 << zeros, rest & !known);
             if at == 0 {
                 return None;
@@ -206,21 +207,21 @@ pub(super) fn read_refinement<'d>(
     (run == 0).then_some(bits)
 }
 
-/// How a scan changes the coefficients of a block.
+/// How a refinement scan changes the coefficients of a block.
 #[derive(Default)]
 struct Change {
-    /// Another bit for each of those that are known not to be zero; the last of them has the lowest.
+    /// The next bit of each coefficient that is already known to be nonzero; that of the last one is the lowest.
     next: u64,
-    /// How many of them there are.
+    /// The number of bits in `next`.
     count: u32,
-    /// Those that are zero no longer.
+    /// A mask of the coefficients that become nonzero.
     new: u64,
-    /// Those of them that are negative.
+    /// A mask of those in `new` that are negative.
     negative: u64,
 }
 
 impl Change {
-    /// Takes another bit for each of these.
+    /// Takes another bit for each coefficient in `which`.
     #[inline(always)]
     fn read_next(&mut self, bits: &mut BitReader<'_>, which: u64) {
         let mut missing = which.count_ones();
@@ -248,7 +249,8 @@ mod tests {
 
     #[test]
     fn a_coefficient_that_overflows_is_refused() {
-        // One code, 0: no zeros and a value of 10 bits; then 512, in the code's look-up table, and then the end.
+        // The only code is 0, for no zeros and a value of 10 bits. The data are that code and 512, which are looked up in one step, and
+        // the padding.
         let mut counts = [0; 16];
         counts[0] = 1;
         let decoder = Decoder::new(&counts, &[0x0a]).unwrap();

@@ -1,4 +1,4 @@
-//! Reading and writing beside libjpeg.
+//! Reading and writing, compared with libjpeg.
 
 use super::*;
 use crate::codec::jpeg::libjpeg::{self, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
@@ -21,7 +21,7 @@ const SAMPLINGS: [&[Component]; 6] = [
     &[component(2, 2), component(1, 2), component(2, 1)],
 ];
 
-/// Sizes with edges of all kinds: less than a block, whole blocks, whole MCUs, a bit more.
+/// Sizes with all kinds of edges: less than a block, whole blocks, whole MCUs, a bit more.
 const SIZES: [(u32, u32); 5] = [(1, 1), (16, 16), (33, 8), (45, 70), (130, 137)];
 
 pub(super) fn noise(state: &mut u64) -> u64 {
@@ -31,7 +31,7 @@ pub(super) fn noise(state: &mut u64) -> u64 {
     *state
 }
 
-/// The sizes of a picture's planes as a slot has them.
+/// Returns the sizes of a picture's planes in a slot.
 fn sizes((width, height): (u32, u32), components: &[Component]) -> Vec<PlaneSize> {
     let mut sizes: Vec<_> =
         components.iter().map(|component| plane_size(width, height, components, *component)).collect();
@@ -39,7 +39,7 @@ fn sizes((width, height): (u32, u32), components: &[Component]) -> Vec<PlaneSize
     sizes
 }
 
-/// Planes with gradients, an edge, flat parts and noisy ones.
+/// Makes planes with gradients, an edge, flat parts and noisy ones.
 fn samples(sizes: &[PlaneSize]) -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let mut sample = |i: usize, width: usize| {
@@ -62,7 +62,7 @@ fn frame<'a>((width, height): (u32, u32), components: &'a [Component], tables: T
         space: if components.len() == 1 { Space::Gray } else { Space::YCbCr },
         components,
         tables,
-        // libjpeg is told in another way.
+        // For libjpeg, `write_refined` makes it progressive.
         progressive: false,
         restart_interval: 0,
         density: None,
@@ -100,7 +100,7 @@ fn read_libjpeg(file: &[u8], sizes: &[PlaneSize]) -> Option<Picture> {
     Some((samples, tables.ok()?))
 }
 
-/// All sizes and samplings, as libjpeg writes them with a quality and a restart interval, sequential and progressive in turn.
+/// Yields files of all sizes and samplings, progressive and sequential ones in turn, written by libjpeg.
 fn files(quality: u8, interval: u16) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
     let progressive = progressive_files(quality, interval);
     progressive.zip(sequential_files(quality, interval)).flat_map(|(one, other)| [one, other])
@@ -201,7 +201,7 @@ fn what_is_not_whole_is_left_to_libjpeg() {
         }
     }
     let (file, sizes) = progressive_files(90, 7).nth(12).unwrap();
-    // Whole, but the last scan is missing: libjpeg guesses what it would have told.
+    // Whole, but without the last scan: libjpeg estimates what is missing.
     let last = file.windows(2).rposition(|bytes| bytes == [0xff, 0xda]).unwrap();
     let early = [&file[..last], &[0xff, 0xd9]].concat();
     assert!(read_ours(&early, &sizes).is_none() && read_libjpeg(&early, &sizes).is_some());
@@ -212,7 +212,7 @@ fn scans_of_no_coefficients_are_left_to_libjpeg() {
     const SOS: [u8; 2] = [0xff, 0xda];
     let (file, sizes) = progressive_files(90, 0).find(|(_, sizes)| sizes.len() == 1).unwrap();
     let scans = (0..file.len()).filter(|&at| file[at..].starts_with(&SOS));
-    // Length, number of components, component and codes, and then the band.
+    // The band comes after the marker, the length, the number of components, and the component with its codes.
     let bands: Vec<usize> = scans.map(|at| at + 7).filter(|&band| file[band] > 0).collect();
     assert!(bands.len() > 3);
     for band in bands {
@@ -255,7 +255,7 @@ fn sizes_of(markers: &Markers<'_>) -> Vec<PlaneSize> {
     sizes((markers.width, markers.height), &markers.components)
 }
 
-/// Writes samples with a quality.
+/// Writes a file with our own coder.
 fn write_ours(
     size: (u32, u32),
     components: &[Component],
@@ -290,7 +290,7 @@ fn what_is_written_is_what_libjpeg_would_write() {
             let expected = read_libjpeg(&theirs, &sizes).unwrap();
             for progressive in [false, true] {
                 let case = format!("{size:?} {components:?} {quality} {progressive} {interval}");
-                // The same coefficients, in other scans or codes.
+                // The same coefficients, but with other scans or codes.
                 let ours = write_ours(size, components, quality, progressive, interval, &samples);
                 assert!(read_libjpeg(&ours, &sizes).expect(&case) == expected, "{case}");
                 assert!(read_ours(&ours, &sizes).expect(&case) == expected, "{case}");
@@ -301,7 +301,8 @@ fn what_is_written_is_what_libjpeg_would_write() {
 
 #[test]
 fn bands_make_one_file_whoever_codes_them() {
-    // Three bands each, whose rows have restarts at their start, in the middle, and none; the last rows and columns of MCUs are not whole.
+    // Three bands each, with restarts at the start of MCU rows, within them, or not at all. The last MCU row and column extend beyond the
+    // picture.
     let size = (1101, 601);
     for (components, interval) in SAMPLINGS.into_iter().flat_map(|s| [0, 1, 69, 100].map(|i| (s, i))) {
         let case = format!("{components:?} {interval}");
@@ -330,7 +331,7 @@ fn bands_make_one_file_whoever_codes_them() {
     }
 }
 
-/// Writes luma from these samples, and chroma from the coefficients that a file has; nothing if those are not read from such files.
+/// Writes luma from these samples, and chroma from the coefficients of a file. `None` if the reader does not take them from such a file.
 fn rewritten_chroma(
     file: &[u8],
     sizes: &[PlaneSize],
@@ -349,7 +350,7 @@ fn rewritten_chroma(
     Some(out)
 }
 
-/// Reads luma and the coefficients of chroma, and writes both, with these tables or its own, as sequential or progressive file.
+/// Reads luma samples and chroma coefficients, and writes both, with these quantization tables or the file's own.
 fn rewrite(file: &[u8], sizes: &[PlaneSize], tables: Option<&[QuantTable]>, progressive: bool) -> Vec<u8> {
     let markers = Markers::scan(file).unwrap();
     let mut luma = vec![0; sizes[0].bytes()];
@@ -366,7 +367,7 @@ fn rewrite(file: &[u8], sizes: &[PlaneSize], tables: Option<&[QuantTable]>, prog
     out
 }
 
-/// Pictures whose chroma is read as coefficients: several rows of blocks in an MCU are not read row by row, which is left to libjpeg.
+/// Yields files whose chroma can be read as coefficients, which must come row by row: several rows of blocks in an MCU are left to libjpeg.
 fn chroma_files(quality: u8) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
     files(quality, 0).filter(|(file, _)| {
         let components = Markers::scan(file).unwrap().components;
@@ -399,7 +400,7 @@ fn coefficients_are_quantized_anew() {
             let after = read_libjpeg(&rewrite(&file, &sizes, Some(&tables), progressive), &sizes).unwrap();
             assert_eq!(after.1, tables);
             for (before, after) in before.0.iter().zip(&after.0).skip(1) {
-                // Each of 64 coefficients is off by half of the divisor at most, all of them together by much less.
+                // Each coefficient is off by at most half of the divisor; the root mean square, which the transform keeps, is well below.
                 let differences = before.iter().zip(after).map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
                 let deviation = (differences.sum::<f64>() / before.len() as f64).sqrt();
                 assert!(deviation < f64::from(divisor) / 2.0, "{sizes:?}: {deviation}");
@@ -412,7 +413,7 @@ fn coefficients_are_quantized_anew() {
 
 #[test]
 fn long_runs_of_empty_blocks_are_written() {
-    // More empty blocks than one symbol can tell of, and then something.
+    // More empty blocks than one symbol can express, and then one that is not empty.
     let size = PlaneSize { width: 1600, rows: 1600 };
     let mut samples = vec![128; size.bytes()];
     *samples.last_mut().unwrap() = 0;
@@ -438,7 +439,7 @@ fn tables_of_16_bits_are_kept() {
 
 #[test]
 fn untouched_planes_keep_their_coefficients() {
-    // Written, read and written again with the same tables: the second file is the first.
+    // Written, read and written again with the same tables, a file stays the same.
     for components in SAMPLINGS {
         let sizes = sizes((128, 96), components);
         let smooth = |size: &PlaneSize| {

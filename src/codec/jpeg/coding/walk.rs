@@ -1,30 +1,30 @@
-//! Whether the entropy-coded data of a sequential scan is whole: every code is one of its tables', the blocks are as many as the
-//! frame wants, and nothing is left behind them (T.81, F.2.2). No sample is computed, so it takes a small part of decoding.
+//! Checks whether the entropy-coded data of a sequential scan are whole: all codes are in its tables, there are as many blocks as the
+//! frame requires, and nothing is left after them (T.81, F.2.2). No sample is computed, so this takes a fraction of the time of decoding.
 //!
-//! It is asked before a picture goes to a decoder that does not tell damage from data. `kernels/jpeg_scan.cu` mostly answers it, on the
-//! GPU; this answers what is left unclear there, and shows that the kernel is right.
+//! This has to be known before a picture goes to a decoder that does not detect damage. `kernels/jpeg_scan.cu` answers most cases on the
+//! GPU; the code here decides those that the kernel leaves open, and serves to verify the kernel.
 
 use super::bits::{BitReader, end_of_data, unstuff};
 use super::huffman::{CanonicalCode, Codes, Decoder, SHORT};
 use super::leaf;
 use crate::codec::jpeg::markers::EOI;
 
-/// The most bits of the difference between two means, in 8-bit baseline pictures (table F.1).
+/// The most bits of a difference between two means in 8-bit baseline pictures (table F.1).
 const MOST_OF_MEAN: u8 = 11;
 
-/// The most bits of another coefficient (table F.2).
+/// The most bits of an AC coefficient (table F.2).
 const MOST_OF_DETAIL: u8 = 10;
 
-/// The symbols of no coefficient (table F.2): the end of a block, and sixteen zeros. Of others without bits each decoder has its own view.
+/// The symbols without a coefficient (table F.2): the end of a block, and sixteen zeros. Decoders disagree on other symbols without bits.
 const NO_DETAIL: [u8; 2] = [0x00, 0xf0];
 
-/// Bits that are looked up together. More pack more symbols, but take longer to prepare.
+/// The number of bits that are looked up together. More bits hold more symbols, but the table takes longer to prepare.
 const LOOKED_UP: u32 = 11;
 
 /// A scan of all components of a baseline picture, without restart markers.
 pub struct BaselineScan<'a> {
     codes: Codes,
-    /// The numbers of the codes of each block of an MCU: of its mean, and of its other coefficients.
+    /// For each block of an MCU, the numbers of its codes: that for the mean, and that for the AC coefficients.
     blocks: Vec<(usize, usize)>,
     mcus: u64,
     /// The entropy-coded data, with their stuffing.
@@ -32,9 +32,9 @@ pub struct BaselineScan<'a> {
 }
 
 impl<'a> BaselineScan<'a> {
-    /// From the contents of DHT segments; of each block of an MCU, the numbers of its codes as a scan header has them; how many MCUs
-    /// there are; and what stands behind the scan header. `None` if not all codes are those of a baseline picture, or what follows
-    /// the data is not the end of the picture.
+    /// Makes a scan from the contents of the DHT segments; for each block of an MCU, the numbers of its codes, packed as in a scan header;
+    /// the number of MCUs; and everything after the scan header. `None` if the codes are not those of a baseline picture, if there are too
+    /// few data for that many blocks, or if the picture does not end after the data.
     pub(in crate::codec::jpeg) fn new(
         segments: &[&[u8]],
         blocks: &[u8],
@@ -57,7 +57,8 @@ impl<'a> BaselineScan<'a> {
         let known =
             blocks.iter().all(|&(mean, detail)| has(&codes.means, mean) && has(&codes.details, detail));
         let (end, marker, _) = end_of_data(behind_header)?;
-        // Behind the data a walk finds zeros without end, for which nobody should wait. A block takes two bits at least.
+        // The bit reader returns endless zeros after the data, so data that are too short must not be walked. A block takes at least
+        // two bits.
         let fill = mcus.checked_mul(blocks.len() as u64)? <= end as u64 * 4;
         (fit && known && fill && marker == EOI).then(|| Self {
             codes,
@@ -67,17 +68,17 @@ impl<'a> BaselineScan<'a> {
         })
     }
 
-    /// The entropy-coded data, with their stuffing.
+    /// Returns the entropy-coded data, with their stuffing.
     pub const fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// How many blocks they hold, if they are whole.
+    /// Returns how many blocks the data hold if they are whole.
     pub const fn blocks(&self) -> u64 {
         self.mcus * self.blocks.len() as u64
     }
 
-    /// The codes of each block of an MCU: of its mean, and of its other coefficients.
+    /// Returns the codes of each block of an MCU: that for the mean, and that for the AC coefficients.
     pub(crate) fn codes(&self) -> Vec<[CanonicalCode<'_>; 2]> {
         let Codes { means, details } = &self.codes;
         let of_block = |&(mean, detail): &(usize, usize)| {
@@ -86,7 +87,7 @@ impl<'a> BaselineScan<'a> {
         self.blocks.iter().filter_map(of_block).collect()
     }
 
-    /// Whether the data are as many blocks as they should be, and no more.
+    /// Returns whether the data are whole: exactly as many valid blocks as there should be.
     pub fn is_whole(&self) -> bool {
         let details = self.codes.details.each_ref().map(|code| code.as_ref().map(Details::new));
         let code = |&(mean, detail): &(usize, usize)| {
@@ -102,7 +103,7 @@ impl<'a> BaselineScan<'a> {
     }
 }
 
-/// Goes past so many MCUs of these blocks. `None` if there are fewer, or more.
+/// Walks past this many MCUs of these blocks. `None` if there are fewer or more, or if a code is invalid.
 fn walk(unstuffed: &[u8], blocks: &[BlockCodes<'_>], mcus: u64) -> Option<()> {
     leaf::run(
         #[inline(always)]
@@ -118,17 +119,17 @@ fn walk(unstuffed: &[u8], blocks: &[BlockCodes<'_>], mcus: u64) -> Option<()> {
     )
 }
 
-/// The codes of one block of an MCU: of its mean, and of its other coefficients.
+/// The codes of a block of an MCU.
 struct BlockCodes<'c> {
     means: &'c Decoder,
     details: &'c Details<'c>,
 }
 
 impl BlockCodes<'_> {
-    /// Goes past a block.
+    /// Walks past a block.
     #[inline(always)]
     fn walk(&self, bits: &mut BitReader<'_>) -> Option<()> {
-        // A fill lasts for a mean, of 27 bits at most, and a step of 26, or for two steps.
+        // One fill is enough for a mean, of at most 27 bits, and a step of at most 26; or for two steps.
         bits.fill();
         let size = self.means.take(bits)?;
         bits.skip(size.into());
@@ -144,11 +145,11 @@ impl BlockCodes<'_> {
     }
 }
 
-/// A code of the coefficients other than means. Of a symbol only how many bits it takes and how far it leads matter.
+/// A code for AC coefficients. All that matters of a symbol is how many bits it takes and how many coefficients it covers.
 struct Details<'c> {
     decoder: &'c Decoder,
-    /// For the next [`LOOKED_UP`] bits the step of all symbols that they hold whole, or of the first if they hold its code at least;
-    /// otherwise [`Step::NONE`].
+    /// By the next [`LOOKED_UP`] bits: the step of all symbols that they hold whole, or else of the first symbol, if the bits hold at least
+    /// its code, of no more than [`SHORT`] bits; otherwise [`Step::NONE`].
     packed: Box<[Step; 1 << LOOKED_UP]>,
 }
 
@@ -171,12 +172,12 @@ impl<'c> Details<'c> {
         Self { decoder, packed }
     }
 
-    /// Goes past as many symbols as are looked up together, where `left` coefficients, at least one, may be more in the block.
-    /// Returns how many are then left.
+    /// Walks past as many symbols as are looked up together. `left` is how many more coefficients the block may have, at least one. Returns
+    /// how many are left afterwards.
     #[inline(always)]
     fn take(&self, bits: &mut BitReader<'_>, left: u32) -> Option<u32> {
         let step = self.packed[bits.peek(LOOKED_UP) as usize];
-        // A block of 64 coefficients ends without a symbol that says so.
+        // After the last of its 64 coefficients a block has no end symbol; one that was looked up would be the next block's.
         let most = left - u32::from(step.ends);
         if u32::from(step.coefficients) > most {
             return self.take_one(bits, left);
@@ -185,7 +186,7 @@ impl<'c> Details<'c> {
         step.leaves(left)
     }
 
-    /// The same for one symbol.
+    /// Does the same for one symbol.
     #[inline(always)]
     fn take_one(&self, bits: &mut BitReader<'_>, left: u32) -> Option<u32> {
         let step = Step::new(self.decoder.take(bits)?, 0);
@@ -194,23 +195,23 @@ impl<'c> Details<'c> {
     }
 }
 
-/// What a symbol does, or several.
+/// The effect of one or several symbols.
 #[derive(Clone, Copy)]
 #[repr(align(4))]
 struct Step {
-    /// Bits of the code and of the value behind it.
+    /// The number of bits of the codes and of the values after them.
     bits: u8,
-    /// How many coefficients it leads on.
+    /// The number of coefficients that are covered, zeros included.
     coefficients: u8,
-    /// Whether the block ends there.
+    /// Whether the block ends afterwards.
     ends: bool,
 }
 
 impl Step {
-    /// No step: it leads beyond every block.
+    /// No step: it covers more coefficients than any block has.
     const NONE: Self = Self { bits: 0, coefficients: u8::MAX, ends: false };
 
-    /// The step of a symbol with a code of this length: 16 zeros, the end of the block, or a run of zeros and a coefficient.
+    /// Returns the step of a symbol with a code of this length: 16 zeros, the end of the block, or a run of zeros and a coefficient.
     #[inline(always)]
     fn new(symbol: u8, length: u8) -> Self {
         match (symbol >> 4, symbol & 15) {
@@ -220,14 +221,14 @@ impl Step {
         }
     }
 
-    /// Both, if [`LOOKED_UP`] bits hold the second whole, behind the first.
+    /// Returns this step and the next as one, if [`LOOKED_UP`] bits hold both whole.
     fn and(self, next: Self) -> Option<Self> {
         let bits = self.bits + next.bits;
         let holds = next.bits > 0 && u32::from(bits) <= LOOKED_UP && !self.ends;
         holds.then(|| Self { bits, coefficients: self.coefficients + next.coefficients, ends: next.ends })
     }
 
-    /// How many of so many coefficients it leaves. `None` if it leads further.
+    /// Returns how many of `left` coefficients are left after this step. `None` if it covers more than these.
     #[inline(always)]
     fn leaves(self, left: u32) -> Option<u32> {
         if self.ends { Some(0) } else { left.checked_sub(self.coefficients.into()) }
@@ -238,13 +239,13 @@ impl Step {
 mod tests {
     use super::*;
 
-    /// A DHT segment's table with codes 0, 10 and 110 for these symbols.
+    /// Makes a table for a DHT segment, with the codes 0, 10 and 110 for these symbols.
     fn table(place: u8, symbols: [u8; 3]) -> Vec<u8> {
         let counts = [1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         [&[place][..], &counts, &symbols].concat()
     }
 
-    /// Whether so many blocks, and the end of the picture, are what stands behind a scan header.
+    /// Returns whether a scan header is followed by exactly this many blocks and the end of the picture.
     fn is_whole(tables: [&[u8]; 2], blocks: u64, behind_header: &[u8]) -> bool {
         BaselineScan::new(&tables, &[0], blocks, behind_header).is_some_and(|scan| scan.is_whole())
     }
@@ -295,11 +296,11 @@ mod tests {
 
     #[test]
     fn long_codes_are_walked_too() {
-        // Means: 0 for no bits. Others: 0 for the end; 12 bits for a coefficient of 10, and for 16 zeros.
+        // Means: 0 for no bits. Details: 0 for the end; 12-bit codes for a coefficient of 10 bits, and for 16 zeros.
         let mut counts = [0; 16];
         (counts[0], counts[11]) = (1, 2);
         let tables = [&*table(0, [0, 1, 2]), &[&[0x10][..], &counts, &[0, 0x0a, 0xf0]].concat()];
-        // A mean of 0 bits, 12 bits for a coefficient with 10 bits, end; the same with 16 zeros, and padding.
+        // A mean of 0 bits, a 12-bit code and a coefficient of 10 bits, end; a mean of 0 bits, 16 zeros, end, and padding.
         let data = [0b0100_0000, 0b0000_0101, 0b0101_0100, 0b0100_0000, 0b0000_1011, 0xff, 0xd9];
         assert!(is_whole(tables, 2, &data));
         let wrong = [0b0100_0000, 0b0001_0101, 0b0101_0100, 0xff, 0xd9];

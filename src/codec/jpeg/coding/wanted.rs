@@ -1,4 +1,4 @@
-//! What becomes of the blocks that are read.
+//! What happens to the blocks that are read.
 
 use super::coefficients::{Coefficients, Requantizer};
 use super::dct::{self, Excess};
@@ -6,11 +6,11 @@ use super::{Block, natural};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, MOST_QUANT, Plane, QuantTable};
 
-/// What is wanted of the chroma that has no planes.
+/// What is wanted of chroma components without planes to decode into.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::codec::jpeg) enum Rest<'t> {
     Nothing,
-    /// Its coefficients, quantized by these of all components' tables, or as they are.
+    /// Their coefficients: requantized with these tables, one per component of the picture, or else as they are.
     Coefficients(Option<&'t [QuantTable]>),
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Into a plane, of a component of at least that size, with these divisors in zigzag order.
+    /// Wants samples, in `plane`, of a component of `size`, which may be larger. `divisors` are in zigzag order.
     pub(super) fn samples(
         plane: &'a mut Plane<&mut [u8]>,
         size: PlaneSize,
@@ -33,7 +33,8 @@ impl<'a> Wanted<'a> {
         Self::Samples(Box::new(Samples { plane, divisors, excess: Excess::default(), waiting: None }))
     }
 
-    /// Of a component of that size, with these divisors in zigzag order. `None` if there is no memory for it.
+    /// Wants what `rest` asks of a component of `size`, quantized with `from`, in zigzag order. `None` if there is no memory for it, or if
+    /// its divisors could not be written back as they are.
     pub(super) fn of_rest(
         rest: Rest<'_>,
         component: usize,
@@ -49,8 +50,8 @@ impl<'a> Wanted<'a> {
         Some(Self::Coefficients(Coefficients::with_room(size)?, requantizer))
     }
 
-    /// Takes the block of that column and row: samples in any order, coefficients row by row. What has no bit in `nonzero` is zero,
-    /// and the block's first place too. `None` if libjpeg should look at it, or if memory runs out.
+    /// Takes the block at this column and row: in any order for samples, but row by row for coefficients. Values of `block` without a bit
+    /// in `nonzero` are zero, and so is its first one. `None` if the block is a case for libjpeg, or if memory runs out.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -67,7 +68,7 @@ impl<'a> Wanted<'a> {
         Some(())
     }
 
-    /// The coefficients, if they were wanted. `None` if libjpeg should look at the component.
+    /// Returns the coefficients, if they were wanted. `None` if the component is a case for libjpeg.
     pub(super) fn finish(self) -> Option<Option<Coefficients>> {
         match self {
             Self::Nothing => Some(None),
@@ -77,16 +78,16 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// A plane that is made of blocks, two by two.
+/// A plane that is decoded from blocks, two at a time.
 pub(super) struct Samples<'a> {
     plane: Plane<&'a mut [u8]>,
     divisors: &'a QuantTable,
     excess: Excess,
-    /// The first of two.
+    /// The first block of a pair.
     waiting: Option<Waiting>,
 }
 
-/// A block that waits for another.
+/// A block that waits for a second one, to be transformed together.
 struct Waiting {
     place: (usize, usize),
     mean: i16,
@@ -109,7 +110,7 @@ impl Samples<'_> {
         }
     }
 
-    /// `None` if libjpeg should look at the component.
+    /// Transforms a block that is left over. `None` if the component is a case for libjpeg.
     fn finish(mut self) -> Option<()> {
         if let Some(Waiting { place, mean, block }) = self.waiting.take() {
             let [samples, _] = dct::inverse([(mean, &block); 2], self.divisors, &mut self.excess);
@@ -119,7 +120,7 @@ impl Samples<'_> {
     }
 }
 
-/// Puts samples into a plane, as far as it reaches.
+/// Copies the samples of a block into a plane, without those that are beyond its edges.
 #[inline(always)]
 fn put(plane: &mut Plane<&mut [u8]>, (x, y): (usize, usize), samples: &[[u8; BLOCK]; BLOCK]) {
     let (left, width) = (x * BLOCK, plane.width);

@@ -1,5 +1,5 @@
-//! A file, written; a progressive one here. Its coefficients are counted while they are made, block by block; every scan then has the
-//! code that suits it best.
+//! Writing a file; progressive ones are written here. The symbols of all scans are counted while the coefficients are computed, block by
+//! block, so that every scan gets an optimal Huffman code.
 
 use super::bits::BitWriter;
 use super::coefficients::{Blocks, Coefficients};
@@ -12,8 +12,8 @@ use crate::codec::jpeg::libjpeg::{BLOCK, Fault, Frame, QuantTable};
 use crate::codec::jpeg::markers::{APP0, DHT, DQT, DRI, Density, EOI, SOF0, SOF1, SOF2, SOI, SOS};
 use crate::cores::Cores;
 
-/// What a scan tells: some coefficients of one component. None of them is split by bits, since later refinements would take longer
-/// than all else together.
+/// What a scan contains: the coefficients of one component from `first` to `last`. There is no successive approximation: refinement scans
+/// would take longer than everything else together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     component: usize,
@@ -25,8 +25,8 @@ pub(super) const fn scan(component: usize, first: u32, last: u32) -> Scan {
     Scan { component, first, last }
 }
 
-/// The mean values, the coarse detail, the chroma, the fine detail in two parts: the last of them is mostly empty, which a run of
-/// blocks says in a few bits.
+/// The DC coefficients, the coarse luma detail, the chroma, and the fine luma detail in two scans: the last one is mostly empty, which
+/// end-of-band runs say in a few bits.
 const SCANS: [Scan; 8] = [
     scan(0, 0, 0),
     scan(1, 0, 0),
@@ -38,10 +38,10 @@ const SCANS: [Scan; 8] = [
     scan(0, 21, 63),
 ];
 
-/// The longest run of blocks with nothing to tell that a symbol can say.
+/// The longest end-of-band run that one symbol can express.
 const LONGEST_RUN: u32 = 0x7fff;
 
-/// Encodes, with the help of idle cores; `out` is cleared first.
+/// Encodes a picture to `out`, which is cleared first. Idle cores help with a sequential one.
 pub(in crate::codec::jpeg) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -59,7 +59,7 @@ pub(in crate::codec::jpeg) fn write(
     Ok(())
 }
 
-/// `None` if memory runs out.
+/// Writes a progressive picture. `None` if memory runs out.
 fn write_progressive(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -98,8 +98,8 @@ fn write_progressive(
     Some(())
 }
 
-/// Counts what scans will tell of a component; transforms it for that, if it is not, row of blocks by row. `None` if memory runs
-/// out.
+/// Counts the symbols in all scans of a component. If it is given as samples, transforms them, one row of blocks at a time, and returns
+/// the coefficients. `None` if memory runs out.
 #[inline(always)]
 fn count(
     part: &Part<'_>,
@@ -128,7 +128,7 @@ fn tell_all(blocks: Blocks<'_>, counts: &mut [(Walk, &mut Counter)]) {
     }
 }
 
-/// Writes all that comes before the first scan.
+/// Writes everything that comes before the scans and their Huffman tables.
 pub(super) fn write_header(out: &mut Vec<u8>, frame: &Frame<'_>, tables: &[QuantTable]) {
     out.extend([0xff, SOI]);
     if let Some(Density { unit, x, y }) = frame.density {
@@ -188,21 +188,21 @@ fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, blocks: Blocks<'_>,
     );
 }
 
-/// Takes what a scan says.
+/// Takes the symbols of a scan.
 pub(super) trait Sink {
-    /// A symbol, and so many further bits.
+    /// Takes a symbol, and the `count` bits that follow its code.
     fn symbol(&mut self, symbol: u8, bits: u32, count: u32);
-    /// The end of a restart interval.
+    /// Ends a restart interval.
     fn restart(&mut self);
 }
 
-/// Counts the symbols.
+/// Counts symbols.
 pub(super) struct Counter {
     pub(super) frequencies: [u32; 256],
 }
 
 impl Counter {
-    /// Has seen every symbol so often already.
+    /// Makes a counter with a starting count for every symbol.
     pub(super) fn starting(often: impl Fn(u32) -> u32) -> Self {
         Self { frequencies: std::array::from_fn(|symbol| often(symbol as u32)) }
     }
@@ -217,7 +217,7 @@ impl Sink for Counter {
     fn restart(&mut self) {}
 }
 
-/// Writes them.
+/// Writes symbols.
 struct Emitter<'a> {
     bits: BitWriter<'a>,
     code: &'a Encoder,
@@ -236,16 +236,16 @@ impl Sink for Emitter<'_> {
     }
 }
 
-/// A walk through the blocks of a scan in their order (T.81, G.1.2).
+/// Turns the blocks of a scan, in order, into symbols (T.81, G.1.2).
 pub(super) struct Walk {
     scan: Scan,
     band: u64,
-    /// The mean value before.
+    /// The mean of the previous block.
     mean: i32,
-    /// Blocks that have had nothing more to tell, and are still to be told of.
+    /// The length of the current end-of-band run, which has not gone to the sink yet.
     run: u32,
     interval: u32,
-    /// Blocks until the restart.
+    /// Blocks until the next restart.
     left: u32,
 }
 
@@ -254,7 +254,7 @@ impl Walk {
         Self { scan, band: band(scan.first, scan.last), mean: 0, run: 0, interval, left: interval }
     }
 
-    /// Tells of the next blocks.
+    /// Passes the symbols of the next blocks to `sink`.
     #[inline(always)]
     fn blocks(&mut self, blocks: Blocks<'_>, sink: &mut impl Sink) {
         for (mean, nonzero, details) in blocks {
@@ -262,7 +262,7 @@ impl Walk {
         }
     }
 
-    /// Tells of the next block. `details` are those of its coefficients that are not zero.
+    /// Passes the symbols of the next block to `sink`. `details` are its nonzero AC coefficients.
     #[inline(always)]
     pub(super) fn block(&mut self, mean: i16, nonzero: u64, details: &[i16], sink: &mut impl Sink) {
         if self.interval > 0 {
@@ -278,7 +278,7 @@ impl Walk {
         }
     }
 
-    /// Tells of details, of which there may be more than are in the scan.
+    /// Passes the symbols of AC coefficients to `sink`. `details` may continue with values beyond those of the scan.
     #[inline(always)]
     fn details(&mut self, mut which: u64, details: &[i16], sink: &mut impl Sink) {
         if which != 0 {
@@ -309,7 +309,7 @@ impl Walk {
         }
     }
 
-    /// Tells of the blocks that are still to be told of.
+    /// Passes the end-of-band run to `sink`, if there is one.
     #[inline(always)]
     pub(super) fn finish(&mut self, sink: &mut impl Sink) {
         if self.run > 0 {

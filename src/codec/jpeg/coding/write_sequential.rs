@@ -1,6 +1,6 @@
-//! A sequential file, written: all components in one scan, MCU by MCU (T.81, A.2.3). It is cut into bands of rows of MCUs, each of which
-//! is coded by itself, where there is an idle core on that; what a band has to know of the one before are the means of its last
-//! blocks. The file is the same for any number of cores.
+//! Writing a sequential file: all components in one scan, MCU by MCU (T.81, A.2.3). The scan is split into bands of MCU rows, which are
+//! coded independently, on idle cores if there are any. All that a band needs from the one before are the means of its last blocks. The
+//! file is the same for any number of cores.
 
 use std::ops::Range;
 
@@ -16,13 +16,13 @@ use crate::codec::jpeg::libjpeg::{BLOCK, Frame, QuantTable};
 use crate::codec::jpeg::markers::{Component as Factors, DHT, SOS};
 use crate::cores::Cores;
 
-/// Pixels of a band: so many rows of MCUs that it has at least these.
+/// The least number of pixels in a band, which is made of whole MCU rows.
 const BAND: usize = 256 << 10;
 
 /// The largest sampling factor (T.81, B.2.2).
 const MOST_FACTOR: usize = 4;
 
-/// Writes header and scan. `None` if memory runs out.
+/// Writes the headers and the scan. `None` if memory runs out.
 pub(super) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
@@ -48,7 +48,7 @@ pub(super) fn write(
         bits.append(&coder.bits);
         Ok::<_, ()>(())
     };
-    // Helpers to whom such rows were large would take memory that nobody counts.
+    // With rows as long as this, the helpers' buffers would take more memory than is accounted for.
     let nobody = Cores::none();
     let cores = if scan.row_samples() > 2 * BAND { &nobody } else { cores };
     cores.in_order(scan.bands(), || Coder::new(&scan.components), Coder::code, take).ok()?;
@@ -61,13 +61,13 @@ struct Scan<'a> {
     mcus: Mcus,
 }
 
-/// How a picture is made of MCUs.
+/// How a picture is divided into MCUs.
 #[derive(Clone, Copy)]
 struct Mcus {
     /// MCUs across and down.
     across: usize,
     down: usize,
-    /// Pixels of an MCU.
+    /// Pixels in an MCU.
     pixels: usize,
     /// MCUs between restarts; 0 for none.
     interval: usize,
@@ -76,18 +76,18 @@ struct Mcus {
 #[derive(Clone, Copy)]
 struct Component<'a> {
     rows: Rows<'a>,
-    /// Blocks of it in an MCU.
+    /// Its blocks in an MCU.
     factors: Factors,
     codes: &'a Codes,
-    /// The mean before.
+    /// The mean of the previous block.
     mean: i16,
 }
 
-/// Some rows of MCUs.
+/// Consecutive MCU rows.
 struct Band<'a> {
     components: Vec<Component<'a>>,
     mcus: Mcus,
-    /// The number of its first one, and of the one behind its last.
+    /// The numbers of these rows in the picture.
     rows: Range<usize>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Scan<'a> {
         parts: &[Part<'a>],
         codes: &'a [Codes; 2],
     ) -> Self {
-        // A component alone goes block by block (T.81, A.2.2).
+        // A single component is not interleaved: its MCU is one block, whatever its factors (T.81, A.2.2).
         let factors = if parts.len() == 1 { &[Factors::FULL] } else { frame.components };
         let (horizontal, vertical) = largest_factors(factors);
         let side = |factor: u8| BLOCK * usize::from(factor);
@@ -117,7 +117,7 @@ impl<'a> Scan<'a> {
         Self { components: parts.iter().enumerate().map(component).collect(), mcus }
     }
 
-    /// Samples in a row of MCUs, of all components.
+    /// Returns the number of samples in an MCU row, of all components.
     fn row_samples(&self) -> usize {
         let of_mcu = |c: &Component<'_>| usize::from(c.factors.horizontal) * usize::from(c.factors.vertical);
         self.mcus.across * self.components.iter().map(of_mcu).sum::<usize>() * BLOCK * BLOCK
@@ -135,7 +135,7 @@ impl<'a> Scan<'a> {
 }
 
 impl Component<'_> {
-    /// Takes so many rows of MCUs away.
+    /// Splits off and returns the first `rows` MCU rows.
     fn take_first(&mut self, rows: usize) -> Self {
         let first = self.rows.take_first(rows * usize::from(self.factors.vertical));
         let mean = self.mean;
@@ -144,12 +144,12 @@ impl Component<'_> {
     }
 }
 
-/// Codes bands.
+/// Codes bands, reusing its memory from one to the next.
 struct Coder {
-    /// The coefficients of a row of MCUs, for each component.
+    /// For each component, the coefficients of an MCU row.
     spaces: Vec<Coefficients>,
     bits: BitCollector,
-    /// Nothing if memory ran out.
+    /// `None` if memory ran out.
     coded: Option<()>,
 }
 
@@ -177,7 +177,7 @@ impl Band<'_> {
         let Mcus { across, interval, .. } = self.mcus;
         for row in self.rows.clone() {
             let mut components = Vec::new();
-            // Not collected: what runs inside of the iterator would not be compiled for this processor.
+            // No `collect`: a closure inside an iterator would not be compiled for the features that `leaf::run` enables.
             for (component, space) in self.components.iter_mut().zip(&mut *spaces) {
                 components.push(component.next_row(space)?);
             }
@@ -197,7 +197,7 @@ impl Band<'_> {
 }
 
 impl Component<'_> {
-    /// The blocks of its next row of MCUs.
+    /// Takes the blocks of the next MCU row. `None` if memory runs out.
     #[inline(always)]
     fn next_row<'r>(&'r mut self, space: &'r mut Coefficients) -> Option<McuRow<'r>> {
         let across = self.rows.across();
@@ -217,10 +217,10 @@ impl Component<'_> {
     }
 }
 
-/// What is left of the blocks of a component in a row of MCUs.
+/// The remaining blocks of a component in an MCU row.
 struct McuRow<'a> {
     rows: [Blocks<'a>; MOST_FACTOR],
-    /// Blocks of an MCU.
+    /// Blocks in an MCU, across and down.
     across: usize,
     down: usize,
     codes: &'a Codes,
@@ -232,7 +232,7 @@ impl McuRow<'_> {
     fn code_mcu(&mut self, bits: &mut BitCollector) -> Option<()> {
         for row in &mut self.rows[..self.down] {
             for _ in 0..self.across {
-                // An MCU may reach beyond the component: the shortest block there is.
+                // An MCU may extend beyond the component; there it gets blocks with the shortest code.
                 let block = row.next().unwrap_or((*self.mean, 0, &[]));
                 bits.block(
                     #[inline(always)]
@@ -245,7 +245,7 @@ impl McuRow<'_> {
     }
 }
 
-/// Codes a block behind one with that mean (T.81, F.1.2).
+/// Codes a block (T.81, F.1.2). `mean_before` is the mean of the block before it.
 #[inline(always)]
 fn code_block(
     bits: &mut BlockBits<'_>,

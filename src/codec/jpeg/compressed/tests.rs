@@ -10,7 +10,7 @@ const SAMPLINGS: [(Sampling, &[(u8, u8)]); 5] = [
     (Sampling::Quarter, &[(2, 2), (1, 1), (1, 1)]),
 ];
 
-/// What libjpeg makes of noise on a ramp.
+/// Encodes noise on a ramp with libjpeg.
 fn jpeg(
     (width, height): (u32, u32),
     factors: &[(u8, u8)],
@@ -96,7 +96,7 @@ fn damage_is_seen() {
         let middle = (scan + file.len()) / 2;
         let cut = [&file[..middle], &[0xff, EOI]].concat();
         assert!(!is_whole(&cut), "{sampling:?}: cut short");
-        // (A small piece may have taken along as many blocks as the misread codes behind it seem to have.)
+        // (The loss of a small piece can go unnoticed: the misread codes after it may look like just as many blocks as are missing.)
         let hole = [&file[..middle], &file[middle + (file.len() - middle) / 2..]].concat();
         assert!(!is_whole(&hole), "{sampling:?}: a piece is missing");
         let mut zeros = file.clone();
@@ -111,7 +111,7 @@ fn damage_is_seen() {
     }
 }
 
-/// The markers of a JPEG up to its scan, with the length of their content.
+/// Returns the markers of a JPEG up to its scan, each with the length of its content.
 fn markers(file: &[u8]) -> Vec<(u8, usize)> {
     let (mut rest, mut found) = (&file[2..], Vec::new());
     loop {
@@ -147,7 +147,7 @@ fn the_result_has_the_sources_segments_and_the_gpus_tables_and_scan() {
     let of_source: Vec<_> = markers(&source).into_iter().filter(|(m, _)| is_application(*m)).collect();
     let of_made: Vec<_> = markers(&made).into_iter().filter(|(m, _)| !is_application(*m)).collect();
     assert_eq!(markers(&written), [of_source, of_made].concat());
-    // JFIF's density is the source's.
+    // The JFIF density is the source's.
     assert_eq!(written[..20], source[..20]);
     let scan = |file: &[u8]| file[file.windows(2).position(|pair| pair == [0xff, SOS]).unwrap()..].to_vec();
     assert_eq!(scan(&written), scan(&made));
@@ -181,7 +181,7 @@ fn quantization_that_no_decoder_takes_or_that_is_numbered_oddly_is_the_processor
         changes.iter().for_each(|&(at, value)| file[at] = value);
         file
     };
-    // A component of the frame is its name, its factors and its table; the first begins 10 bytes behind the marker.
+    // A component in the frame header has an id, factors and a table number; the first one begins 10 bytes from the marker.
     let [luma, blue, red] = [0, 1, 2].map(|part| frame + 10 + 3 * part + 2);
     assert!(describe(&with(&[])).is_some());
     assert_eq!(describe(&with(&[(luma, 0x84)])), None, "no such table");
@@ -200,12 +200,12 @@ fn a_gray_picture_with_factors_is_the_processors() {
     assert_eq!(describe(&file), None);
 }
 
-/// Where a marker begins.
+/// Returns the offset of a marker.
 fn position(file: &[u8], marker: u8) -> usize {
     file.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
 }
 
-/// What is remembered of a picture, and its layout.
+/// Returns what is kept of a picture for writing it back, and its layout.
 fn opened(file: &[u8]) -> (Native, Layout) {
     let target = super::super::Target {
         format: None,

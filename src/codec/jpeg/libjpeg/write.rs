@@ -13,14 +13,15 @@ use mozjpeg_sys::{
 use super::super::markers::{Component, Density, Segment};
 use super::{Fault, QuantTable, ROWS, Space, catch, error_manager};
 
-/// Room that the output buffer is given at a time.
+/// The least number of bytes that the output buffer grows by.
 const ROOM: usize = 1 << 16;
 
-/// The largest divisor that libjpeg's forward DCT handles (it multiplies by 8 in 16 bits); a coefficient is 0 long before.
+/// The largest divisor that libjpeg's forward DCT handles, which multiplies it by 8 in 16 bits. Far smaller ones already quantize every
+/// coefficient to 0.
 pub(in crate::codec::jpeg) const MOST_QUANT: u16 = 8191;
 
-/// The scans of progressive RGB; all others are written elsewhere. No coefficient is split by bits: its later refinements would take
-/// longer than all else together.
+/// The scans of progressive RGB; other progressive pictures are written by our own coder. There is no successive approximation: its
+/// refinement scans would take longer than everything else together.
 const SCANS: [jpeg_scan_info; 5] =
     [scan(&[0, 1, 2], 0, 0), scan(&[0], 1, 5), scan(&[2], 1, 63), scan(&[1], 1, 63), scan(&[0], 6, 63)];
 
@@ -38,27 +39,27 @@ const fn scan(components: &[c_int], first: c_int, last: c_int) -> jpeg_scan_info
     }
 }
 
-/// What is to be written besides the pixels.
+/// Everything to be written besides the pixels.
 #[derive(Debug)]
 pub(in crate::codec::jpeg) struct Frame<'a> {
     pub(in crate::codec::jpeg) width: u32,
     pub(in crate::codec::jpeg) height: u32,
     /// The colour space of the components.
     pub(in crate::codec::jpeg) space: Space,
-    /// The sampling factors, one entry a component.
+    /// The sampling factors, one entry per component.
     pub(in crate::codec::jpeg) components: &'a [Component],
     pub(in crate::codec::jpeg) tables: Tables<'a>,
     pub(in crate::codec::jpeg) progressive: bool,
     /// MCUs between restart markers; 0 for none.
     pub(in crate::codec::jpeg) restart_interval: u16,
-    /// What the JFIF segment says; `None` writes none.
+    /// The density in the JFIF segment; `None` to write no such segment.
     pub(in crate::codec::jpeg) density: Option<Density>,
     /// Application data and comments.
     pub(in crate::codec::jpeg) segments: Vec<Segment<'a>>,
 }
 
 impl Frame<'_> {
-    /// The quantization table of every component.
+    /// Returns the quantization table of every component.
     pub(in crate::codec::jpeg) fn quant_tables(&self) -> Result<Vec<QuantTable>, Fault> {
         self.tables.of(self.components.len())
     }
@@ -69,12 +70,12 @@ impl Frame<'_> {
 pub(in crate::codec::jpeg) enum Tables<'a> {
     /// The standard's example tables, scaled.
     Quality(u8),
-    /// One table a component.
+    /// One table per component.
     Own(&'a [QuantTable]),
 }
 
 impl Tables<'_> {
-    /// Those of so many components.
+    /// Returns the tables of this many components.
     pub(in crate::codec::jpeg) fn of(self, components: usize) -> Result<Vec<QuantTable>, Fault> {
         match self {
             Tables::Own(own) => Ok(own.iter().map(|table| table.map(|d| d.clamp(1, MOST_QUANT))).collect()),
@@ -91,7 +92,7 @@ impl Tables<'_> {
 pub(in crate::codec::jpeg) enum Pixels<'a> {
     /// Packed gray or RGB.
     Packed(Space, &'a [u8]),
-    /// The components, subsampled as the frame says.
+    /// The components' own planes, subsampled according to the frame.
     #[cfg(test)]
     Planes(&'a [super::Plane<&'a [u8]>]),
 }
@@ -105,14 +106,14 @@ pub(in crate::codec::jpeg) fn write(
     write_prepared(out, frame, pixels, |_| ())
 }
 
-/// As [`write`], in libjpeg's own progressive scans, which tell coefficients bit by bit.
+/// Encodes like [`write`], but in libjpeg's own progressive scans, which refine coefficients bit by bit.
 #[cfg(test)]
 pub(in crate::codec::jpeg) fn write_refined(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
     pixels: &Pixels<'_>,
 ) -> Result<(), Fault> {
-    // SAFETY: it is called when all that the scans depend on is set.
+    // SAFETY: `prepare` is called when everything that the scans depend on is set.
     write_prepared(out, frame, pixels, |info| unsafe { mozjpeg_sys::jpeg_simple_progression(info) })
 }
 
@@ -125,7 +126,7 @@ fn write_prepared(
 ) -> Result<(), Fault> {
     out.clear();
     let writer = Writer::new(out)?;
-    // SAFETY: `state` is valid and used by nobody else; `new` has created the object.
+    // SAFETY: `state` is valid and nothing else uses it; `new` has created the object.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
         set_up(info, frame, pixels);
@@ -148,11 +149,11 @@ fn write_prepared(
     })
 }
 
-/// The standard's example tables, for Y and for Cb and Cr, scaled for a quality as libjpeg does.
+/// Returns the standard's example tables, one for Y and one for Cb and Cr, scaled for a quality as libjpeg does.
 fn quality_tables(quality: u8) -> Result<[QuantTable; 2], Fault> {
     let mut out = Vec::new();
     let writer = Writer::new(&mut out)?;
-    // SAFETY: `state` is valid and used by nobody else; `new` has created the object; the two tables exist once they are set.
+    // SAFETY: `state` is valid and nothing else uses it; `new` has created the object; `jpeg_set_quality` has set both tables.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
         jpeg_c_set_int_param(info, JINT_COMPRESS_PROFILE, JCP_FASTEST as c_int);
@@ -164,6 +165,8 @@ fn quality_tables(quality: u8) -> Result<[QuantTable; 2], Fault> {
     })
 }
 
+/// Sets the compressor up for a frame.
+///
 /// # Safety
 /// `info` must have been created, and not started.
 unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pixels<'_>) {
@@ -179,7 +182,7 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pi
     info.in_color_space = input.to_libjpeg();
     // SAFETY: the fields that the defaults depend on are set above; the component array has the entries of the colour space.
     unsafe {
-        // mozjpeg's own searches for smaller files cost ten times the time.
+        // mozjpeg's default profile, which searches for smaller files, takes ten times as long.
         jpeg_c_set_int_param(info, JINT_COMPRESS_PROFILE, JCP_FASTEST as c_int);
         jpeg_set_defaults(info);
         jpeg_set_colorspace(info, frame.space.to_libjpeg());
@@ -213,7 +216,7 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pi
 unsafe fn set_tables(info: &mut jpeg_compress_struct, tables: &[QuantTable]) {
     for (component, table) in tables.iter().enumerate() {
         let number = tables.iter().position(|other| other == table).unwrap_or(component);
-        // SAFETY: there is an entry for every component; at most three tables are numbered, of the four that there are places for.
+        // SAFETY: `comp_info` has an entry for every component; at most three of the four table slots are used.
         unsafe {
             if info.quant_tbl_ptrs[number].is_null() {
                 info.quant_tbl_ptrs[number] = jpeg_alloc_quant_table(&mut info.common);
@@ -253,8 +256,8 @@ unsafe fn write_planes(info: &mut jpeg_compress_struct, planes: &[super::Plane<&
         let rows: Vec<Vec<*const u8>> =
             planes.iter().zip(&mut bands).map(|(plane, band)| plane.row_pointers(band, index)).collect();
         let images: Vec<*const *const u8> = rows.iter().map(Vec::as_ptr).collect();
-        // SAFETY: libjpeg reads one band of `v_samp_factor` block rows of every component, `width_in_blocks` wide, which is
-        // what the pointers are to.
+        // SAFETY: libjpeg reads a band of `v_samp_factor` block rows of every component, `width_in_blocks` wide, and the pointers are to
+        // as many rows of that length.
         unsafe { mozjpeg_sys::jpeg_write_raw_data(info, images.as_ptr(), lines) };
         index += 1;
     }
@@ -262,7 +265,7 @@ unsafe fn write_planes(info: &mut jpeg_compress_struct, planes: &[super::Plane<&
 
 #[cfg(test)]
 impl super::Plane<&[u8]> {
-    /// Pointers to the rows of the `index`th band. What lies beyond the plane repeats its edge, which costs the fewest bits.
+    /// Returns pointers to the rows of the `index`th band. Beyond the plane its edge is repeated, which takes the fewest bits.
     fn row_pointers(&self, band: &mut super::Band, index: usize) -> Vec<*const u8> {
         let first = index * band.rows;
         (0..band.rows)
@@ -283,7 +286,7 @@ impl super::Plane<&[u8]> {
 
 /// A compressor and what it points to.
 struct Writer {
-    /// From `Box::into_raw`, as in the reader.
+    /// From `Box::into_raw`, as in [`Reader`](super::Reader).
     state: *mut State,
 }
 
@@ -294,9 +297,9 @@ struct State {
 }
 
 impl Writer {
-    /// `out` must outlive the writer; `write` keeps it borrowed.
+    /// Creates a compressor that appends to `out`, which must outlive it. (Nothing enforces that: callers keep `out` borrowed.)
     fn new(out: &mut Vec<u8>) -> Result<Self, Fault> {
-        // SAFETY: plain data of C, which `jpeg_create_compress` initializes.
+        // SAFETY: this is plain C data, which `jpeg_create_compress` initializes.
         let info: jpeg_compress_struct = unsafe { mem::zeroed() };
         let manager = jpeg_destination_mgr {
             next_output_byte: ptr::null_mut(),
@@ -308,7 +311,7 @@ impl Writer {
         let destination = Destination { manager, out };
         let state = Box::into_raw(Box::new(State { info, errors: error_manager(), destination }));
         let writer = Self { state };
-        // SAFETY: `state` is valid and at a fixed address. The writer owns it by now: destroying what was not quite created is allowed.
+        // SAFETY: `state` is valid and at a fixed address. `writer` already owns it, and may destroy an object that was not fully created.
         catch(|| unsafe {
             (*state).info.common.err = &raw mut (*state).errors;
             jpeg_create_compress(&raw mut (*state).info);
@@ -320,7 +323,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // SAFETY: `state` came from `Box::into_raw` and is dropped once; destroying frees libjpeg's pools and raises no errors.
+        // SAFETY: `state` came from `Box::into_raw` and is dropped once. Destroying the object frees its pools and raises no errors.
         unsafe {
             let mut state = Box::from_raw(self.state);
             jpeg_destroy_compress(&mut state.info);
@@ -328,7 +331,7 @@ impl Drop for Writer {
     }
 }
 
-/// Where the output goes: a growing vector. libjpeg only knows of the first field.
+/// The output: a growing vector. libjpeg only knows the first field.
 #[repr(C)]
 struct Destination {
     manager: jpeg_destination_mgr,
@@ -336,10 +339,12 @@ struct Destination {
 }
 
 impl Destination {
+    /// Returns the destination of a compressor.
+    ///
     /// # Safety
-    /// `info` must be the compressor of a [`Writer`] that is alive.
+    /// `info` must be the compressor of a live [`Writer`].
     unsafe fn of(info: &mut jpeg_compress_struct) -> (&mut jpeg_destination_mgr, &mut Vec<u8>) {
-        // SAFETY: `Writer::new` set `dest` to the `Destination` in the same state, and its vector outlives the writer.
+        // SAFETY: `Writer::new` has set `dest` to the `Destination` in the same state, and the vector outlives the writer.
         unsafe {
             let destination = info.dest.cast::<Self>();
             (&mut (*destination).manager, &mut *(*destination).out)
@@ -347,7 +352,7 @@ impl Destination {
     }
 }
 
-/// Gives libjpeg the spare room of the vector.
+/// Gives libjpeg the vector's spare capacity to write to, after growing it.
 fn lend_room(manager: &mut jpeg_destination_mgr, out: &mut Vec<u8>) {
     out.reserve(ROOM.max(out.len()));
     let room = out.spare_capacity_mut();
@@ -361,9 +366,9 @@ unsafe extern "C-unwind" fn init_destination(info: &mut jpeg_compress_struct) {
     lend_room(manager, out);
 }
 
-/// Called when all the room is full, whatever `free_in_buffer` says then.
+/// Called when the buffer is full, whatever `free_in_buffer` says.
 unsafe extern "C-unwind" fn empty_output_buffer(info: &mut jpeg_compress_struct) -> boolean {
-    // SAFETY: as above; libjpeg has written the whole room, so the vector is initialized to its capacity.
+    // SAFETY: as above; libjpeg has filled the spare capacity, so the vector is initialized up to its capacity.
     unsafe {
         let (manager, out) = Destination::of(info);
         out.set_len(out.capacity());
@@ -373,7 +378,7 @@ unsafe extern "C-unwind" fn empty_output_buffer(info: &mut jpeg_compress_struct)
 }
 
 unsafe extern "C-unwind" fn term_destination(info: &mut jpeg_compress_struct) {
-    // SAFETY: as above; all but the last `free_in_buffer` bytes of the room have been written.
+    // SAFETY: as above; libjpeg has filled the spare capacity except for the last `free_in_buffer` bytes.
     unsafe {
         let (manager, out) = Destination::of(info);
         out.set_len(out.capacity() - manager.free_in_buffer);

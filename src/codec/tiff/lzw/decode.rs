@@ -1,37 +1,37 @@
-//! Decompression, string by string. A new string is the last one and a byte more, and stands in the output already: a table entry
-//! says where. Its first bytes are in the entry too, so that short strings, which photographs are made of, are written as one word
-//! without a look at the output, and bytes and strings alike.
+//! Decompression, string by string. A new string is the last one and a byte more, and is already in the output: a table entry tells where.
+//! The entry also has the string's first bytes, so that short strings, which photographs are made of, are written as one word without
+//! reading the output, and no differently from single bytes.
 
 use std::ops::Range;
 
 use super::{CLEAR, END, FIRST, LONGEST_CODE, SHORTEST_CODE};
 
-/// Bytes of a word that a string is copied by.
+/// Bytes of a word, by which strings are copied.
 const WORD: usize = 8;
-/// Bytes that must stand behind the data, of any value: codes are read as words.
+/// Bytes of any value that must follow the data, because codes are read as words.
 pub(in crate::codec::tiff) const PADDING: usize = WORD;
 /// Entries of the table.
 const ENTRIES: usize = 1 << LONGEST_CODE;
 
-/// Bytes of a decoder.
+/// Bytes of a decoder's table.
 pub(in crate::codec::tiff) const DECODER_BYTES: u64 = (size_of::<Entry>() * ENTRIES) as u64;
 
 /// What is wrong with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::codec::tiff) enum Damage {
-    /// They end before the output is full.
+    /// The data end before the output is full.
     Short,
-    /// A code has no meaning where it stands.
+    /// A code has no meaning at its place.
     Code,
 }
 
-/// A string, in one word, so that the table is no larger than a first-level cache: 24 bits of its first bytes, the very first lowest;
-/// 12 bits of its length; 24 bits of where it begins in the output, from where the table was cleared. (Strings of all lengths that
-/// there can be, one after the other, are 2^23 bytes.)
+/// A string in one word, so that the table is no larger than a first-level cache: 24 bits for its first bytes, the very first one lowest;
+/// 12 bits for its length; 28 bits for where it begins in the output since the table was cleared. (Strings of all possible lengths, one
+/// after the other, have fewer than 2^23 bytes.)
 #[derive(Clone, Copy)]
 struct Entry(u64);
 
-/// Bytes of a string that its entry has room for.
+/// Bytes of a string that fit into its entry.
 const HEAD: usize = 3;
 
 impl Entry {
@@ -58,7 +58,7 @@ impl Entry {
         (self.0 >> Self::START) as usize
     }
 
-    /// The string and a byte more, which stands at `start`.
+    /// Returns the string and a byte more, which begins at `start` in the output.
     fn with(self, byte: u8, start: usize) -> Self {
         let length = self.length();
         let byte = if length < HEAD { u64::from(byte) << (8 * length) } else { 0 };
@@ -83,11 +83,12 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Fills `target` from `data`, behind which stand [`PADDING`] bytes. What else is in the data does not matter.
+    /// Fills `target` from `data`, whose last [`PADDING`] bytes are not part of the compressed data. Data beyond what is needed are
+    /// ignored.
     pub(in crate::codec::tiff) fn decode(&mut self, data: &[u8], target: &mut [u8]) -> Result<(), Damage> {
         let mut codes = Codes { data, at: 0 };
         let filled = self.fill(&mut codes, target);
-        // What stands behind them may have been taken for codes.
+        // The padding may have been taken for codes.
         if codes.at > 8 * (data.len() - PADDING) { Err(Damage::Short) } else { filled }
     }
 
@@ -99,7 +100,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Goes on until the next clear code or the end of `target`, the table being empty; returns how many bytes that were.
+    /// Decodes until the next Clear code or the end of `target`, starting with an empty table; returns the number of bytes.
     fn until_cleared(&mut self, codes: &mut Codes<'_>, target: &mut [u8]) -> Result<usize, Damage> {
         let first = loop {
             match codes.next(SHORTEST_CODE)? {
@@ -111,19 +112,19 @@ impl Decoder {
         target[0] = first.first();
         let mut text = Text { target, filled: 1, last: first, start: 0 };
         for width in SHORTEST_CODE..=LONGEST_CODE {
-            // A code earlier than it would need one bit more.
+            // Codes get longer one code earlier than necessary.
             let strings =
                 if width == SHORTEST_CODE { FIRST } else { (1 << (width - 1)) - 1 }..(1 << width) - 1;
             if self.add(strings, width, codes, &mut text)? {
                 return Ok(text.filled.min(text.target.len()));
             }
         }
-        // The table is as full as it gets, but for its last entry.
+        // The table is as full as it gets, except for its last entry.
         let _ = self.add(ENTRIES - 1..usize::MAX, LONGEST_CODE, codes, &mut text)?;
         Ok(text.filled.min(text.target.len()))
     }
 
-    /// Reads codes, of which each makes a string of `strings`. Whether a clear code came, or the end of the target.
+    /// Reads codes, each of which makes one of the `strings`. Returns whether a Clear code came, or the end of the target.
     fn add(
         &mut self,
         strings: Range<usize>,
@@ -140,7 +141,7 @@ impl Decoder {
                 return if code == END { Err(Damage::Short) } else { Ok(true) };
             }
             if code >= next {
-                // The string that is about to be made: what it adds is its own first byte.
+                // The string that is about to be made: the byte it adds is its own first byte.
                 if code > next {
                     return Err(Damage::Code);
                 }
@@ -161,7 +162,7 @@ struct Text<'t> {
     target: &'t mut [u8],
     filled: usize,
     last: Entry,
-    /// Where that stands.
+    /// Where the last string begins.
     start: usize,
 }
 
@@ -181,7 +182,7 @@ impl Text<'_> {
     }
 }
 
-/// Copies a string to `at`, as much of it as there is room for, from where it began.
+/// Copies a string to `at` from where it first began, as much of it as there is room for.
 #[inline(never)]
 fn copy(target: &mut [u8], entry: Entry, at: usize) {
     let (start, length) = (entry.start(), entry.length());
@@ -192,7 +193,7 @@ fn copy(target: &mut [u8], entry: Entry, at: usize) {
             target[at + i] = target[start + i];
         }
     } else {
-        // A string that was only just made reaches one byte into its own copy.
+        // A string that was only just made overlaps its own copy by one byte.
         target[at] = entry.first();
         for done in (0..length).step_by(WORD) {
             let word: [u8; WORD] = target[start + done..][..WORD].try_into().expect("it is a word");
@@ -201,10 +202,10 @@ fn copy(target: &mut [u8], entry: Entry, at: usize) {
     }
 }
 
-/// Codes, the highest bit first.
+/// Reads codes, the highest bit first.
 struct Codes<'d> {
     data: &'d [u8],
-    /// The next bit.
+    /// The index of the next bit.
     at: usize,
 }
 
@@ -283,21 +284,21 @@ mod tests {
             let byte = |bits: &[u8]| bits.iter().enumerate().map(|(i, bit)| (bit - b'0') << (7 - i)).sum();
             text.as_bytes().chunks(8).map(byte).collect()
         };
-        // A string right behind the clear code, and one that is not made yet.
+        // A string right behind the Clear code, and one that does not exist yet.
         for codes in [&[256, 258][..], &[256, 65, 259], &[256, 65, 258, 260]] {
             assert_eq!(decoded(&bits(codes), 100), Err(Damage::Code), "{codes:?}");
         }
-        // The longest string there can be at once: each a byte more.
+        // The longest strings that are possible so early, each a byte longer than the last.
         let codes: Vec<u16> = [256, 65].into_iter().chain(258..400).collect();
         let length = (1..=143).sum();
         assert_eq!(decoded(&bits(&codes), length), Ok(vec![65; length]));
-        // A clear code may be left out at the start, and come twice.
+        // The Clear code at the start may be missing, and there may be two in a row.
         assert_eq!(decoded(&bits(&[65, 66, 256, 256, 67, 258]), 5).as_deref(), Ok(&b"ABCCC"[..]));
     }
 
     #[test]
     fn a_table_may_stay_full() {
-        // Noise whose codes are written without a clear code, each of 12 bits from the 2,047th string on.
+        // Noise without a further Clear code, in codes of 12 bits from the string with the code 2,047 on.
         let text = noise(9000, 2);
         let mut bits = String::from("100000000");
         for (byte, next) in text.iter().zip(FIRST - 1..) {

@@ -1,9 +1,9 @@
-//! Making codes of strings.
+//! Compression: finding strings and writing their codes.
 //!
-//! The table of strings is a hash table that never moves anything: a string is found by one load, or it is not there. Its buckets have
-//! room for three strings each, and one that finds its bucket full is not remembered. That is still LZW, as a decoder has no use for a
-//! string whose code is never written; scanned texts become a hundredth longer, photographs not at all. What is gained is a loop
-//! without branches to mispredict: whether a byte continues a string is as good as random in photographs.
+//! The table of strings is a hash table that never moves anything: a string is found by one load, or it is not there. Its buckets have room
+//! for three strings each, and a string that finds its bucket full is not remembered. The result is still LZW, as a decoder does not need
+//! strings whose codes are never written; scanned texts get a hundredth longer, photographs not at all. What is gained is a loop without
+//! branches to mispredict: in photographs, whether a byte continues a string is as good as random.
 
 use std::hint::select_unpredictable;
 
@@ -12,20 +12,20 @@ use crate::codec::output::Output;
 
 /// More than the largest code.
 const CODES: usize = 1 << LONGEST_CODE;
-/// As many codes after a Clear as libtiff writes before the next: one fewer than the specification's, which some decoders do not take.
+/// The number of codes between two Clear codes, as in libtiff: one fewer than the specification's, which some decoders do not accept.
 const MOST_CODES: usize = CODES - 2 - FIRST;
-/// Of a string in its bucket: its code, its last byte, and whether there is none. The rest of it, a code of its own, follows from the
-/// bucket's place and the last byte, see [`place`].
+/// Bits of a place in a bucket: a string's code, its last byte, and a flag that the place is free. The rest of the string, which has a code
+/// of its own, follows from the bucket's index and the last byte, see [`place`].
 const STRING_BITS: u32 = LONGEST_CODE + 8 + 1;
-/// A bucket of three places for strings, the uppermost of which is taken last. Its uppermost bit is always 0.
+/// A bucket whose three places for strings are free. The uppermost place is taken last. The uppermost bit of a bucket is always 0.
 const FREE: u64 = u64::MAX >> 1;
-/// Three times the last byte 1, where strings have it.
+/// A last byte of 1 in each of the three places.
 const LAST_BYTES: u64 = (1 | 1 << STRING_BITS | 1 << (2 * STRING_BITS)) << LONGEST_CODE;
 
 /// Compresses strips, one after the other, each to a stream of its own.
 pub(in crate::codec::tiff) struct Encoder {
     buckets: Box<[u64; CODES]>,
-    /// Codes to be written, from the last Clear on.
+    /// The codes to be written since the last Clear.
     codes: Box<[u16; CODES]>,
     count: usize,
 }
@@ -35,9 +35,9 @@ impl Encoder {
         Self { buckets: Box::new([FREE; CODES]), codes: Box::new([0; CODES]), count: 0 }
     }
 
-    /// Appends the stream of `data`.
+    /// Appends the compressed stream of `data` to `out`.
     pub(in crate::codec::tiff) fn encode(&mut self, data: &[u8], out: &mut Output) {
-        // At most twelve bits for a byte, a Clear after thousands of them, and every piece is stored as a whole word.
+        // At most twelve bits per byte, a Clear after thousands of bytes, and each piece is stored as a whole word.
         let room = out.room(data.len() / 2 * 3 + data.len() / 1024 + 32);
         let mut bits = Bits { out: room, at: 0, pending: 0, count: 0 };
         bits.push(CLEAR as u64, SHORTEST_CODE);
@@ -59,18 +59,19 @@ impl Encoder {
         out.advance(written);
     }
 
-    /// Goes on from the code of a string with bytes, of which there are no more than codes may still come; returns the code that is to
+    /// Extends the string with the code `string` by `bytes`, which must be no more than the codes that may still come; returns the code to
     /// be written next.
     fn extend(&mut self, mut string: u32, bytes: &[u8]) -> u32 {
         let mut count = self.count;
         for &byte in bytes {
             let place = &mut self.buckets[place(string, byte)];
             let bucket = *place;
-            // Of a string with this last byte only the code is left, and from the ends of the words on, the shortest is the smallest.
+            // The XOR leaves only the string's code in a place with this last byte. With each place shifted to the top of a word, its word
+            // is then the smallest.
             let rests = bucket ^ (u64::from(byte) * LAST_BYTES);
             let [third, second, first] = [1, 1 + STRING_BITS, 1 + 2 * STRING_BITS].map(|up| rests << up);
-            // If there is none, the byte begins another: greater than any code, and smaller than what is left of other strings, whose
-            // codes are greater than bytes.
+            // Without such a place, the byte begins a new string. This word is greater than any code, and smaller than what is left of
+            // other strings, whose codes are greater than bytes.
             let begins = u64::from(1 << LONGEST_CODE | u32::from(byte)) << (64 - STRING_BITS);
             let next = (third.min(begins).min(second.min(first)) >> (64 - STRING_BITS)) as usize;
             let is_new = next >> LONGEST_CODE;
@@ -98,11 +99,11 @@ impl Encoder {
         self.count = 0;
     }
 
-    /// Writes the codes, and one behind them.
+    /// Writes the codes, and `last` behind them.
     fn write_codes(&mut self, last: usize, bits: &mut Bits<'_>) {
         self.codes[self.count] = last as u16;
         let codes = &self.codes[..=self.count];
-        // The decoder knows a string fewer than there are codes; lengths change one code earlier still.
+        // The decoder knows one string fewer than there are codes; code lengths change one code earlier still.
         let first_of = |length: u32| codes.len().min((1 << (length - 1)) - FIRST);
         let [ten, eleven, twelve] = [10, 11, 12].map(first_of);
         bits.push_codes::<9>(&codes[..ten]);
@@ -112,7 +113,7 @@ impl Encoder {
     }
 }
 
-/// The bucket of a string and the byte that continues it. All strings with the same last byte have different ones.
+/// Returns the bucket of a string and the byte that continues it. All strings with the same last byte have different ones.
 #[inline(always)]
 fn place(string: u32, byte: u8) -> usize {
     // The golden ratio scatters bytes.
@@ -120,18 +121,17 @@ fn place(string: u32, byte: u8) -> usize {
     (string ^ scattered) as usize % CODES
 }
 
-/// Bits on their way into `out`, whose end is far enough off.
+/// Writes bits to `out`, which must have room for a whole word each time.
 struct Bits<'a> {
     out: &'a mut [u8],
     at: usize,
-    /// Those that do not yet make a byte are the lowest.
+    /// The lowest `count` bits do not fill a byte yet; those above are written.
     pending: u64,
-    /// How many.
     count: u32,
 }
 
 impl Bits<'_> {
-    /// Appends the lowest `count` bits, the rest being 0; 1 to 56.
+    /// Appends the lowest `count` bits of `bits`, the others being 0; 1 to 56.
     #[inline(always)]
     fn push(&mut self, bits: u64, count: u32) {
         self.pending = self.pending << count | bits;
@@ -142,7 +142,7 @@ impl Bits<'_> {
         self.count %= 8;
     }
 
-    /// Appends codes of so many bits.
+    /// Appends codes of `LENGTH` bits.
     fn push_codes<const LENGTH: u32>(&mut self, codes: &[u16]) {
         let (fours, rest) = codes.as_chunks::<4>();
         for four in fours {
@@ -152,7 +152,7 @@ impl Bits<'_> {
         rest.iter().for_each(|&code| self.push(u64::from(code), LENGTH));
     }
 
-    /// How many bytes there are, the last one filled.
+    /// Returns the number of bytes, including a last one that is not full.
     fn end(&self) -> usize {
         self.at + usize::from(self.count > 0)
     }
@@ -169,7 +169,7 @@ mod tests {
         out.bytes().to_vec()
     }
 
-    /// Compresses data, and has them decompressed by another's hand; returns how many bytes they took.
+    /// Compresses data, checks that another implementation decompresses them, and returns their compressed size.
     fn there_and_back(encoder: &mut Encoder, data: &[u8]) -> usize {
         let stream = encoded(encoder, data);
         let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
@@ -179,13 +179,13 @@ mod tests {
         stream.len()
     }
 
-    /// How many bytes another's encoder takes.
+    /// Returns the size to which another implementation compresses data.
     fn by_another(data: &[u8]) -> usize {
         let mut encoder = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
         encoder.encode(data).unwrap().len()
     }
 
-    /// Bytes of which no two neighbours occur twice, so that each takes a code: a walk along every edge of a graph.
+    /// Bytes in which no pair of neighbours occurs twice, so that each takes a code: a walk along every edge of a graph.
     fn all_different(length: usize) -> Vec<u8> {
         let pairs = (0..=255_u8).flat_map(|a| (0..a).flat_map(move |b| [a, b]));
         pairs.take(length).collect()

@@ -1,12 +1,12 @@
-//! The transforms in vectors of 16 bits, whose products are added in pairs to 32: as libjpeg-turbo's `jfdctint-avx2.asm` and
-//! `jidctint-avx2.asm` do, but with a block in each half of the vectors.
+//! The transforms in vectors of 16-bit values, whose products are added in pairs to 32-bit sums: as in libjpeg-turbo's
+//! `jfdctint-avx2.asm` and `jidctint-avx2.asm`, but with a block in each half of the vectors.
 #![allow(unsafe_code)]
 
 use super::{Block, Excess, Masked, Quantizer, forward_portable, inverse_portable, requantized_portable};
 use crate::codec::jpeg::libjpeg::QuantTable;
 
-/// The samples of two blocks, row by row, from their mean values and their details; in place of the means there are zeros. `divisors`
-/// are in zigzag order. Where there is excess, the samples are anything.
+/// Returns the samples of two blocks, row by row, from their means and their details; each block has a zero in place of its mean.
+/// `divisors` are in zigzag order. If `excess` is found, the samples are arbitrary.
 #[inline(always)]
 pub(in crate::codec::jpeg::coding) fn inverse(
     blocks: [(i16, &Block); 2],
@@ -21,7 +21,7 @@ pub(in crate::codec::jpeg::coding) fn inverse(
     inverse_portable(blocks, divisors, excess)
 }
 
-/// Transforms and quantizes the samples of two blocks next to each other.
+/// Transforms and quantizes the samples of two adjacent blocks.
 #[inline(always)]
 pub(in crate::codec::jpeg::coding) fn forward(samples: &[[u8; 16]; 8], quantizer: &Quantizer) -> [Masked; 2] {
     #[cfg(target_arch = "x86_64")]
@@ -32,8 +32,8 @@ pub(in crate::codec::jpeg::coding) fn forward(samples: &[[u8; 16]; 8], quantizer
     forward_portable(samples, quantizer)
 }
 
-/// Quantizes the details of a block anew that were quantized by `from`, to `most` at most; in place of the mean there is a zero. `None`
-/// if no picture has one of them so large.
+/// Requantizes the details of a block, which were quantized by `from`, and clamps them to `-most..=most`. The block has a zero in place of
+/// its mean. `None` if a detail is larger than in any real picture.
 #[inline(always)]
 pub(in crate::codec::jpeg::coding) fn requantized(
     block: &Block,
@@ -60,13 +60,13 @@ mod x86 {
     use super::{Block, Excess, Masked, QuantTable, Quantizer};
     use crate::codec::jpeg::coding::ZIGZAG;
 
-    /// The rows of two blocks, of 8 times 16 bits each; or their columns.
+    /// The rows of two blocks side by side, of 8 values of 16 bits each; or their columns.
     type Rows = [__m256i; 8];
 
-    /// A row of two blocks in 32 bits: the first four columns of both, and the last four.
+    /// A row of two blocks with 32-bit values: the first four columns of both, and the last four.
     type Wide = [__m256i; 2];
 
-    /// A block, two rows in each.
+    /// A block, with two rows in each vector.
     type Quarters = [__m256i; 4];
 
     #[target_feature(enable = "avx2")]
@@ -97,11 +97,12 @@ mod x86 {
         [0, 1].map(|block| bytemuck::cast(both.map(|two| two[block])))
     }
 
-    /// The products of coefficients and divisors, and anything but zero where one has more than so many bits besides its sign.
+    /// Returns the products of coefficients and divisors, and a vector that is not all zero if one of them has more than `BITS` bits
+    /// besides its sign.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn dequantized<const BITS: i32>(values: Quarters, divisors: &QuantTable) -> (Quarters, __m256i) {
-        // A divisor that is cut still makes too many bits of all but zero.
+        // Clamped to fit a signed multiplication. Any coefficient but 0 still gets too many bits from such a divisor.
         let most = _mm256_set1_epi16(i16::MAX);
         let divisors = bytemuck::cast::<_, Quarters>(*divisors).map(|values| _mm256_min_epu16(values, most));
         let mut more = _mm256_setzero_si256();
@@ -116,7 +117,7 @@ mod x86 {
         (products, more)
     }
 
-    /// Not zero where a value has more than so many bits besides its sign.
+    /// Returns a vector that is not zero where a value has more than `BITS` bits besides its sign.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn above<const BITS: i32>(values: __m256i) -> __m256i {
@@ -136,7 +137,7 @@ mod x86 {
         [0, 1].map(|block| masked(quantized(both.map(|two| two[block]), quantizer)))
     }
 
-    /// The first halves of both, and the second halves.
+    /// Returns the first halves of both vectors, and the second halves.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn halves(a: __m256i, b: __m256i) -> [__m256i; 2] {
@@ -155,7 +156,7 @@ mod x86 {
         Some(masked(quotients.map(|values| _mm256_max_epi16(_mm256_min_epi16(values, most), least))))
     }
 
-    /// [`Quantizer::divide`], of all coefficients of a block.
+    /// Does [`Quantizer::divide`] for all coefficients of a block.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn quantized(values: Quarters, quantizer: &Quantizer) -> Quarters {
@@ -233,7 +234,7 @@ mod x86 {
         })
     }
 
-    /// The second and the sixth of the eight, which are turned by 3/8 of a right angle.
+    /// Returns the second and the sixth of the eight outputs (counted from 0), or their share in the inverse: a rotation by 3/8 of pi.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn rotated(a: __m256i, b: __m256i) -> [Wide; 2] {
@@ -241,7 +242,7 @@ mod x86 {
         [products(pair, F_0_541 + F_0_765, F_0_541), products(pair, F_0_541, F_0_541 - F_1_847)]
     }
 
-    /// The odd four of the eight, from the differences or back.
+    /// Returns the four odd outputs of the eight from the differences, or, in the inverse, the share of the odd inputs.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn odd(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [Wide; 4] {
@@ -257,14 +258,14 @@ mod x86 {
         ]
     }
 
-    /// The values of two rows beside each other.
+    /// Interleaves the values of two rows.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn pairs(a: __m256i, b: __m256i) -> Wide {
         [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
     }
 
-    /// The products of the values by these two constants of 16 bits, added in pairs.
+    /// Multiplies the values by these two 16-bit constants, alternately, and adds the products in pairs.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn products(pair: Wide, a: i32, b: i32) -> Wide {
@@ -284,14 +285,14 @@ mod x86 {
         [_mm256_sub_epi32(a[0], b[0]), _mm256_sub_epi32(a[1], b[1])]
     }
 
-    /// Half of what [`narrowed`] drops, added, so that it rounds.
+    /// Adds half of the lowest bit that [`narrowed`] keeps, so that it rounds.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn plus_half<const SHIFT: i32>(value: Wide) -> Wide {
         value.map(|values| _mm256_add_epi32(values, _mm256_set1_epi32(1 << (SHIFT - 1))))
     }
 
-    /// Without the lowest bits; what needs more than 16 becomes the largest or the smallest of them.
+    /// Drops the lowest `SHIFT` bits, and saturates to 16 bits.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn narrowed<const SHIFT: i32>([first, last]: Wide) -> __m256i {
@@ -304,7 +305,7 @@ mod x86 {
         narrowed::<SHIFT>(plus_half::<SHIFT>(value))
     }
 
-    /// Exchanges rows and columns of each block.
+    /// Swaps rows and columns of each block.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn transposed(r: Rows) -> Rows {
@@ -326,11 +327,11 @@ mod x86 {
         })
     }
 
-    /// An order of a block's coefficients.
+    /// An order to put a block's coefficients into.
     trait Order {
-        /// Where each of them stood before.
+        /// For each coefficient, its index in the old order.
         const FROM: [u8; 64];
-        /// For each row: the first and the last row of before that it has coefficients of.
+        /// For each new row: the first and the last old row that it has coefficients from.
         const ROWS: [(usize, usize); 8] = {
             let (mut rows, mut i) = ([(7, 0); 8], 0);
             while i < 64 {
@@ -340,7 +341,8 @@ mod x86 {
             }
             rows
         };
-        /// For each row, and each row of before: what bytes of that come where in it; 0x80 puts a zero there. Twice, for two blocks.
+        /// For each new row and each old row: the shuffle mask that moves bytes of the old one to their places in the new one, where 0x80
+        /// gives a zero. Each mask is there twice, for two blocks.
         const BYTES: [[[u8; 32]; 8]; 8] = {
             let (mut bytes, mut i) = ([[[0x80; 32]; 8]; 8], 0);
             while i < 64 {
@@ -374,7 +376,7 @@ mod x86 {
         };
     }
 
-    /// Two blocks in another order.
+    /// Reorders two blocks.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn reordered<O: Order>(rows: Rows) -> Rows {
@@ -390,7 +392,7 @@ mod x86 {
         ]
     }
 
-    /// Puts a row together from all rows that it has coefficients of, whose numbers the compiler knows.
+    /// Assembles a row from all old rows that it has coefficients from. Their numbers are known at compile time.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn reordered_row<O: Order, const ROW: usize>(rows: Rows) -> __m256i {
