@@ -99,6 +99,14 @@ impl Value {
         }
     }
 
+    /// Returns the number of elements.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Data { kind, bytes } => sizes(*kind).map_or(0, |(size, _)| bytes.len() / size),
+            Self::Directory(_) => 1,
+        }
+    }
+
     /// Returns the elements as unsigned numbers; `None` for other types.
     pub(super) fn numbers(&self) -> Option<Numbers<'_>> {
         let Self::Data { kind: kind @ (1 | 3 | 4 | 16), bytes } = self else { return None };

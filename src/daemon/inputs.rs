@@ -158,13 +158,9 @@ fn make_durable(output: &Path) -> io::Result<()> {
 }
 
 fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
-    let Some(aside) = aside(input) else {
-        return Ok(stamp.is_still_of(input) && fs::remove_file(input).is_ok());
-    };
+    let Some(aside) = aside(input) else { return remove_in_place(input, stamp) };
     match fs::rename(input, &aside) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
-            return Ok(stamp.is_still_of(input) && fs::remove_file(input).is_ok());
-        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => return remove_in_place(input, stamp),
         other => other?,
     }
     if !stamp.is_still_of(&aside) {
@@ -173,6 +169,14 @@ fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
     }
     fs::remove_file(aside)?;
     Ok(true)
+}
+
+/// Removes an input whose name leaves no room for another beside it.
+fn remove_in_place(input: &Path, stamp: Stamp) -> io::Result<bool> {
+    if !stamp.is_still_of(input) {
+        return Ok(false);
+    }
+    fs::remove_file(input).map(|()| true)
 }
 
 /// Moves an input to a name from [`name_for`]. Returns whether it was still the same file.

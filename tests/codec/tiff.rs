@@ -269,12 +269,19 @@ fn stacks_in_one_page_are_refused() {
         tifffile("3, ", truncated),
         tifffile("18446744073709551615, 2, ", truncated),
         with(32997, vec![3]),
+        with(33629, vec![0; 2]),
     ];
     for outcome in refused {
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("a stack of pictures in one TIFF page"), "{error}");
     }
-    let single = [described("images=3"), tifffile("", truncated), tifffile("3, ", ""), with(32997, vec![1])];
+    let single = [
+        described("images=3"),
+        tifffile("", truncated),
+        tifffile("3, ", ""),
+        with(32997, vec![1]),
+        with(33629, vec![0]),
+    ];
     assert!(single.into_iter().all(|outcome| outcome.unwrap() == PLAIN.samples()));
 }
 

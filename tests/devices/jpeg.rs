@@ -100,7 +100,7 @@ fn output(folder: &TempDir, out: &str, name: &str) -> Vec<u8> {
     fs::read(folder.path().join(out).join(name)).unwrap()
 }
 
-/// Decodes a JPEG to luma, and to whatever follows luma in the slot.
+/// Decodes a JPEG to its luma plane, and to its chroma planes one after the other (none of one that no device would take).
 pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut file = tempfile::tempfile().unwrap();
     std::io::Write::write_all(&mut file, jpeg).unwrap();
@@ -108,8 +108,14 @@ pub(crate) fn planes(jpeg: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let limits = Limits { max_pixels: u64::MAX, max_bytes: 1 << 30 };
     let mut buffer = Vec::new();
     let opened = codec::open(&mut file, &mut buffer, &limits, &TARGET).unwrap();
-    let mut slot = vec![0; opened.slot_bytes()];
-    let decoded = opened.decode(&mut slot, &mut [], &Cores::none()).unwrap();
+    let mut slot = vec![0; opened.planes_bytes() + jpeg.len()];
+    let mut workspace = vec![0; opened.workspace().bytes as usize];
+    let decoded = if opened.compressed(&TARGET).is_some() {
+        opened.decode_planes(&mut slot, &mut workspace).unwrap()
+    } else {
+        opened.decode(&mut slot, &mut workspace, &Cores::none()).unwrap()
+    };
+    slot.truncate(slot.len() - jpeg.len());
     let chroma = slot.split_off(decoded.layout.bytes() as usize);
     (slot, chroma)
 }

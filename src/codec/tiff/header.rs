@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::super::CodecError;
-use super::super::ifd::{self, Directory, Form, Numbers};
+use super::super::ifd::{self, Directory, Form, Numbers, Value};
 use super::method::Method;
 use super::reader::Reader;
 use super::{malformed, tags, unsupported};
@@ -214,7 +214,8 @@ fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
 
 /// Whether there are further pictures behind the one that the directory describes.
 fn is_stack(directory: &Directory) -> bool {
-    let planes = directory.bytes(tags::STACK_PLANES).map_or(1, |planes| planes.len() / 24); // six LONGs per plane
+    // One RATIONAL per plane, though six LONGs lie at its offset.
+    let planes = directory.get(tags::STACK_PLANES).map_or(1, Value::count);
     let slices = directory.number(tags::DEPTH).unwrap_or(1);
     let description = String::from_utf8_lossy(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
     let number = |tag| directory.number(tag).unwrap_or(1);
