@@ -87,8 +87,8 @@ fn steps(criterion: &mut Criterion) {
     group.bench_function("map, gray 16", |bencher| bencher.iter(|| u16::map(black_box(&mut wide), &lut)));
     let mut rgb = bytes(3 * PIXELS, Content::Smooth);
     let (from, to) = (bytes(PIXELS, Content::Smooth), bytes(PIXELS, Content::Noise));
-    group.bench_function("relight, RGB 8", |bencher| {
-        bencher.iter(|| u8::relight::<3>(black_box(&mut rgb), &from, &to));
+    group.bench_function("shift_luma, RGB 8", |bencher| {
+        bencher.iter(|| u8::shift_luma::<3>(black_box(&mut rgb), &from, &to));
     });
 }
 

@@ -21,7 +21,7 @@ use std::fs;
 use crate::cli::{BenchCommand, BenchPart, LadderCommand};
 use crate::error::Error;
 use crate::paths::Shown;
-use ladder::Climbed;
+use ladder::LadderReport;
 
 /// Runs `histeqd bench` and returns what it prints.
 ///
@@ -51,7 +51,7 @@ fn climb(command: &LadderCommand) -> Result<String, Error> {
     })
 }
 
-fn draw(climbed: &Climbed, command: &LadderCommand) -> Result<(), Error> {
+fn draw(climbed: &LadderReport, command: &LadderCommand) -> Result<(), Error> {
     let Some(path) = &command.plot else { return Ok(()) };
     let cannot = |error| Error::CannotRun(format!("{} cannot be written: {error}", Shown(path)));
     let drawn = crate::plot::draw(&plot::Bars::new(climbed), path).map_err(cannot)?;

@@ -18,65 +18,65 @@ use crate::error::Error;
 use crate::paths::Shown;
 
 const ABOUT: &str =
-    "Enhances the contrast of whole folders of pictures by histogram equalization, on processors and GPUs";
+    "Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and GPUs";
 
 const LONG_ABOUT: &str = "\
 Enhances the contrast of whole folders of pictures by histogram equalization, on
-processors and GPUs, which all make the same bytes (of JPEGs, with --deterministic).
+CPUs and GPUs, which all write the same bytes (JPEGs only with --deterministic).
 
 Inputs are never modified. The tree below an input folder is mirrored below the
-output folder; a file that is given by name goes right into it. A file's kind is
-told by its content. PNG, JPEG, TIFF, PGM/PPM/PAM, BMP and WebP are read and
-written, 8 and 16 bit.
+output folder; a file that is given by name goes directly into it. The format is
+detected from a file's content. PNG, JPEG, TIFF, PGM/PPM/PAM, BMP and WebP are
+read and written, with 8 and 16 bit.
 
-An output appears whole or not at all. A picture is skipped when its output exists
-and is not older than the input; so the same command, run again, goes on where it
-stopped. Hidden files are left out. In folders, files are passed over that have
-neither the content nor the name of a picture. A file that is named like a picture
-and is none, or whose kind is not read (GIF, DICOM, HEIF), fails with the reason;
---exclude leaves it out.";
+An output appears whole or not at all. A picture is skipped if its output exists
+and is not older than the input, so running the same command again continues where
+it stopped. Hidden files are ignored, and so are files in folders that have neither
+the name nor the content of a picture. A file that is named like a picture but is
+not one, or whose format is not supported (GIF, DICOM, HEIF), fails with the
+reason; use --exclude to leave it out.";
 
 const AFTER: &str = "\
 Examples:
-  histeqd inbox/ --out done/                   every picture below inbox/
+  histeqd inbox/ --out done/                   every picture in inbox/
   histeqd xray.png --out done/ --color gray    one picture
   histeqd inbox/ --out done/ --format png      all outputs as PNG
-  histeqd inbox/ --out done/ --dry-run         what would be done
+  histeqd inbox/ --out done/ --dry-run         list what would be done
   histeqd histogram photo.jpg --plot hist.svg  counts of every channel, and a plot
-  histeqd devices                              which GPUs can be used, and why not
-  histeqd bench                                how fast this machine is, and by which means
+  histeqd devices                              which GPUs can be used, and why others cannot
+  histeqd bench                                how fast this machine is
 
-Ctrl-C finishes what was begun; pressed again, it leaves at once.
-Run 'histeqd --help' for the whole story.";
+Ctrl-C finishes the pictures in progress; press it again to quit at once.
+Run 'histeqd --help' for all details.";
 
 const AFTER_LONG: &str = "\
 Examples:
-  Every picture below inbox/, and the same tree below done/:
+  Every picture in inbox/, into the same tree in done/:
       histeqd inbox/ --out done/
 
-  Local contrast, as OpenCV's createCLAHE(2.0, (8, 8)) has it:
+  Local contrast, with the same result as OpenCV's createCLAHE(2.0, (8, 8)):
       histeqd inbox/ --out done/ --method clahe --clip-limit 2 --tiles 8x8
 
-  Only TIFFs of one year, written as PNG, colours kept:
+  Only the TIFFs of one year, written as PNG:
       histeqd scans/ --out done/ --include '2024/**/*.tif' --format png
 
-  What would be done, without writing anything:
+  List what would be done, without writing anything:
       histeqd inbox/ --out done/ --dry-run
 
-  Everything again, on the processor alone, with at most 1 GiB of pictures:
+  Everything again, on the CPU alone, with at most 1 GiB of memory for pictures:
       histeqd inbox/ --out done/ --overwrite --devices cpu --memory 1GiB
 
   A summary for a program:
       histeqd inbox/ --out done/ --json --quiet | jq .failed
 
 Configuration:
-  Flags go over the configuration file, and that goes over the defaults. The file
-  is the one named by --config, else $XDG_CONFIG_HOME/histeqd/config.toml (or
-  ~/.config/histeqd/config.toml) where it exists; no other place is looked at.
-  Its keys are the long flags under Picture, Output, Selection, Resources and
-  Watching, without the dashes: all but --split-channels, which is only a flag, and
-  --deterministic, which is jpeg = \"cpu\". --print-config prints all of them as they
-  would be used.
+  Flags override the configuration file, which overrides the defaults. The file is
+  the one named by --config, or $XDG_CONFIG_HOME/histeqd/config.toml (by default
+  ~/.config/histeqd/config.toml) if it exists; no other place is searched. Its keys
+  are the long flags under Picture, Output, Selection, Resources and Watching,
+  without the dashes, except --split-channels, which is only a flag, and
+  --deterministic, which is jpeg = \"cpu\". --print-config prints all of them with
+  the values that would be used.
 
 Units:
   Sizes      512MiB, 4GiB; kB, MB and GB are powers of ten; a bare number is bytes
@@ -85,14 +85,14 @@ Units:
 
 Exit codes:
   0    everything was done
-  1    some pictures failed; each was named with the reason
-  2    wrong usage or configuration
+  1    some pictures failed; each is named with the reason
+  2    invalid usage or configuration
   3    it could not run at all
-  130  stopped by Ctrl-C or SIGTERM: the first finishes what was begun, the second
-       leaves at once; no partial output either way. A service that the first one
-       ends is done: 0
+  130  interrupted by Ctrl-C or SIGTERM. The first signal finishes the pictures in
+       progress, the second quits at once; neither leaves partial output. A service
+       stopped by the first signal exits with 0
 
-A folder called like a command, such as 'devices', has to be written './devices'.";
+A folder with the name of a command, such as 'devices', must be written './devices'.";
 
 /// The command line as it was typed.
 #[derive(Debug, Parser)]
@@ -113,64 +113,66 @@ pub struct Cli {
     #[arg(value_name = "INPUT", required_unless_present = "print_config")]
     inputs: Vec<PathBuf>,
 
-    /// The folder that receives the outputs; it is made if need be
+    /// The folder for the outputs; created if missing
     #[arg(long, short, value_name = "DIR", required_unless_present = "print_config")]
     out: Option<PathBuf>,
 
-    /// Watch the folders and do what comes into them, until stopped
+    /// Watch the folders and process new pictures until stopped
     ///
-    /// A picture is done as soon as it is complete, and again when it changes; what was done is kept in a ledger, so that
-    /// a restart goes on where it stopped. Not together with --resume, --overwrite, --dry-run, --json and --timings.
+    /// A picture is processed as soon as it is complete, and again when it changes. A ledger records what was done, so
+    /// that a restart continues where it stopped. Cannot be combined with --resume, --overwrite, --dry-run, --json and
+    /// --timings.
     #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite"])]
     watch: bool,
 
-    /// Go by the ledger of what was done, and not by the times of the outputs
+    /// Use the ledger, not the outputs' modification times, to tell what is already done
     ///
-    /// A picture is skipped if it was done as it is now and with these settings. The ledger is --watch's, in the folder
-    /// .histeqd of the output folder unless --state names another. Not together with --watch, --overwrite and --dry-run.
+    /// A picture is skipped if it was processed in its present state with these settings. The ledger is the one that
+    /// --watch keeps, in the folder .histeqd of the output folder unless --state names another. Cannot be combined with
+    /// --watch, --overwrite and --dry-run.
     #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite"])]
     resume: bool,
 
     #[command(flatten)]
     written: Written,
 
-    /// Make the same bytes on every machine: the processor decodes and encodes JPEGs
+    /// Write the same bytes on every machine: decode and encode JPEGs on the CPU
     ///
-    /// The same as --jpeg cpu. All else is the same to the byte on every device in any case.
+    /// The same as --jpeg cpu. Everything else is byte-identical on every device anyway.
     #[arg(long, help_heading = "Resources", conflicts_with = "jpeg")]
     deterministic: bool,
 
     /// Send the channels of a colour picture to different devices
     ///
-    /// Needs --color per-channel. One large picture is then done sooner, for every GPU gets only its channels over its
-    /// own bus; many pictures keep all GPUs busy without it. A picture takes about twice the memory. The
-    /// result is the same to the byte.
+    /// Needs --color per-channel. Speeds up a single large picture, because each GPU receives only its own channels over
+    /// its own bus; with many pictures all GPUs are busy without it. Takes about twice the memory per picture. The result
+    /// is byte-identical.
     #[arg(long, help_heading = "Resources")]
     split_channels: bool,
 
     /// List what would be done, and write nothing
     ///
-    /// No file is read: those that turn out to be no pictures are listed too.
+    /// No file is read, so files that would turn out not to be pictures are listed too.
     #[arg(long, short = 'n', help_heading = "Report")]
     dry_run: bool,
 
-    /// Say nothing but failures
+    /// Print only failures
     #[arg(long, short, help_heading = "Report")]
     quiet: bool,
 
     /// Print the summary as one JSON object on standard output
     ///
-    /// A path is a string where it is UTF-8, and else an object with its bytes: {"bytes": [99, 97, 102, 233]}.
+    /// A path is a string if it is valid UTF-8, otherwise an object with its bytes: {"bytes": [99, 97, 102, 233]}.
     #[arg(long, help_heading = "Report", conflicts_with = "watch")]
     json: bool,
 
-    /// Say where the time went, and what was the limit
+    /// Report where the time went and what the bottleneck was
     ///
-    /// The share of each stage in the time of the pictures, how busy processor and GPUs were, and what would help.
+    /// Each stage's share of the pictures' time, how busy the CPU and the GPUs were, and what would help.
     #[arg(long, help_heading = "Report", conflicts_with_all = ["watch", "dry_run"])]
     timings: bool,
 
-    /// Say a line for every picture
+    /// Print a line for every picture
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
 
@@ -182,7 +184,7 @@ pub struct Cli {
     #[arg(long, help_heading = "Configuration", conflicts_with = "config")]
     no_config: bool,
 
-    /// Print the configuration as it would be used, and do nothing
+    /// Print the configuration that would be used, and exit
     #[arg(long, help_heading = "Configuration")]
     print_config: bool,
 
@@ -196,18 +198,18 @@ pub enum Command {
     /// Count the levels of pictures, channel by channel, as a table and as plots
     #[command(long_about = histogram::LONG_ABOUT, after_help = histogram::AFTER)]
     Histogram(Box<HistogramCommand>),
-    /// List what can equalize here, and why a GPU cannot
+    /// List the usable devices, and why a GPU cannot be used
     Devices,
-    /// Tell what was done for an output folder, how fast, what failed and what waits
+    /// Show what was done for an output folder, how fast, what failed and what is waiting
     Status(StatusCommand),
-    /// Measure the ways of equalizing a picture on this machine, side by side
+    /// Compare ways of equalizing a picture on this machine
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
-    /// Print the script that completes the command line in a shell
+    /// Print the completion script for a shell
     Completions(CompletionsCommand),
-    /// Write the manual pages into a folder
+    /// Write the manual pages to a folder
     Man(ManCommand),
-    /// Own one device for another histeqd process, which is at the other end of standard input
+    /// Operate one device for another histeqd process at the other end of standard input
     #[command(hide = true)]
     Worker(WorkerCommand),
 }
@@ -218,7 +220,7 @@ pub struct StatusCommand {
     /// The output folder
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
-    /// The folder of the ledger, where --state named another
+    /// The folder of the ledger, if --state named another
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Print one JSON object
@@ -232,19 +234,19 @@ pub struct WorkerCommand {
     /// Print the GPUs as JSON instead of working
     #[arg(long)]
     pub list: bool,
-    /// Work this GPU
+    /// Use this GPU
     #[arg(long, value_name = "ORDINAL", conflicts_with = "cpu")]
     pub gpu: Option<u32>,
-    /// Work on the CPU
+    /// Compute on the CPU
     #[arg(long, value_name = "NUMBER", required_unless_present_any = ["gpu", "list"])]
     pub cpu: Option<u32>,
-    /// Lanes
+    /// Number of lanes
     #[arg(long, default_value_t = 1)]
     pub lanes: usize,
     /// Decode, equalize and encode JPEGs
     #[arg(long)]
     pub jpeg: bool,
-    /// How many workers the device had before
+    /// How many workers the device had before this one
     #[arg(long, default_value_t = 0)]
     pub life: u32,
 }
@@ -289,7 +291,9 @@ impl Cli {
         }
         self.written.check_effects(&written, kind).map_err(Error::Usage)?;
         if self.timings && self.quiet && !self.json {
-            return Err(Error::Usage("--timings has no effect with --quiet, but in --json".to_owned()));
+            return Err(Error::Usage(
+                "--timings has no effect with --quiet unless --json is given".to_owned(),
+            ));
         }
         let style = Style::of(self.quiet, self.verbose);
         let report = Report { style, json: self.json, timings: self.timings };
@@ -327,7 +331,7 @@ impl Cli {
 /// Returns an error message if there is a `-out`, which clap reads as `-o ut` and nobody means that way.
 fn long_flag_with_one_dash(words: &[OsString]) -> Option<String> {
     let mut flags = words.iter().skip(1).take_while(|word| *word != "--");
-    flags.any(|word| word == "-out").then(|| "-out means `ut`, by -o; write --out".to_owned())
+    flags.any(|word| word == "-out").then(|| "`-out` is read as `-o ut`; did you mean --out?".to_owned())
 }
 
 /// Returns a sentence that says what an invalid command line was most likely meant to be.
@@ -343,7 +347,7 @@ fn called_like_a_command(word: &OsStr) -> Option<String> {
     let cli = Cli::command();
     let command = cli.find_subcommand(word)?;
     let takes_output = command.get_arguments().any(|flag| flag.get_long() == Some("out"));
-    let why = || format!("{word} is a command here; to do the pictures of the folder, write ./{word}");
+    let why = || format!("`{word}` is a histeqd command; to process the folder of that name, write ./{word}");
     (!takes_output).then(why)
 }
 
@@ -354,7 +358,10 @@ fn meant(word: &OsStr) -> Option<String> {
     let commands =
         cli.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
     let command = config::nearest(word, commands.map(str::to_owned)).filter(|command| command != word)?;
-    Some(format!("{} is no command, file or folder; did you mean `histeqd {command}`?", Shown(word)))
+    Some(format!(
+        "there is no command, file or folder named {}; did you mean `histeqd {command}`?",
+        Shown(word)
+    ))
 }
 
 fn configuration(named: Option<PathBuf>, none: bool) -> Result<Written, ConfigError> {

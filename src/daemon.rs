@@ -148,7 +148,7 @@ fn tidy(mut places: Vec<PathBuf>, stop: &Stop) {
             places.extend(young);
         }
         if removed > 0 {
-            info!("removed {removed} temporary files of a process that was killed");
+            info!("removed {removed} temporary files left by a process that was killed");
         }
         let until = Instant::now() + YOUNG;
         while !places.is_empty() && Instant::now() < until {
@@ -195,11 +195,13 @@ impl Folders {
         let watched: Vec<_> =
             settings.inputs.iter().map(|input| absolute(input)).collect::<Result<_, _>>()?;
         if let Some(file) = watched.iter().find(|folder| folder.is_file()) {
-            return Err(Error::Usage(format!("{} is a file, and --watch wants folders", Shown(file))));
+            return Err(Error::Usage(format!("{} is a file; --watch takes folders", Shown(file))));
         }
         if let Some(same) = watched.iter().find(|folder| is_same(folder, &out)) {
             let same = Shown(same);
-            return Err(Error::Usage(format!("{same} is input and output; --out has to be another folder")));
+            return Err(Error::Usage(format!(
+                "{same} is both an input and the output folder; choose another --out"
+            )));
         }
         Ok(Self { options: options(settings, &out)?, watched, out })
     }
@@ -327,7 +329,7 @@ impl<'a> Watching<'a> {
 
     fn tick(&mut self, now: Instant) {
         if self.control.stop.asked() && self.jobs.take().is_some() {
-            info!("stopping: {} pictures are being finished", self.running.len());
+            info!("stopping: finishing {} pictures", self.running.len());
             self.health.stopping();
         }
         if self.control.reload.swap(false, Ordering::Relaxed) {
@@ -358,7 +360,7 @@ impl<'a> Watching<'a> {
                     return;
                 }
                 if forgotten > 0 {
-                    info!("forgot {forgotten} pictures whose inputs are long gone");
+                    info!("removed {forgotten} pictures from the ledger whose inputs are long gone");
                 }
             }
             Err(why) => self.ledger_failed(why, now),
@@ -420,7 +422,9 @@ impl<'a> Watching<'a> {
         match self.ledger.reopen_if_deleted() {
             Ok(false) => {}
             Ok(true) => {
-                warn!("the ledger was deleted; what is in the watched folders is done again");
+                warn!(
+                    "the ledger is missing; a new one is started, and everything in the watched folders is processed again"
+                );
                 self.watch.list_all(now);
             }
             Err(why) => self.ledger_failed(why, now),
@@ -480,7 +484,7 @@ fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
         if let Some(same) = excluded[1..].iter().find(|folder| is_same(folder, &input)) {
             let same = Shown(same);
             return Err(Error::Usage(format!(
-                "{same} is watched, so inputs cannot be put aside there; --after move, --failed and --state have to name other folders"
+                "{same} is a watched folder; --after move:DIR, --failed and --state must name other folders"
             )));
         }
     }
@@ -499,7 +503,7 @@ fn fixed_keys(old: &Settings, new: &Settings) -> Vec<String> {
 fn warn_of_overwrite(settings: &Settings) {
     if settings.existing == Existing::Overwrite {
         warn!(
-            "{OVERWRITE} = true has no effect in a service; to have everything done again, delete its ledger"
+            "{OVERWRITE} = true has no effect in a service; to process everything again, delete its ledger"
         );
     }
 }

@@ -29,7 +29,7 @@ pub enum PictureError {
     #[error(transparent)]
     Publish(#[from] PublishError),
     /// It has fewer levels than bins were requested for its histogram.
-    #[error("its samples have {levels} levels, which make no {bins} bins; lower --bins")]
+    #[error("its samples have only {levels} levels, which is fewer than {bins} bins; lower --bins")]
     TooManyBins {
         /// Levels of its samples.
         levels: usize,
@@ -49,18 +49,18 @@ pub enum PictureError {
 
 impl PictureError {
     /// Whether the only thing wrong is that the file's content is not a picture.
-    pub fn is_no_picture(&self) -> bool {
+    pub fn is_not_a_picture(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
     /// Whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
-    pub fn can_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Read(error) => {
                 !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
             }
             Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
-            Self::Publish(error) => error.can_pass(),
+            Self::Publish(error) => error.is_transient(),
             Self::Slot(_) | Self::Changed | Self::Refused(Refusal::SharedOutput { .. }) => true,
             Self::Refused(_) | Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
@@ -75,8 +75,8 @@ impl PictureError {
     }
 
     /// Whether no output of any other picture could be written either.
-    pub fn concerns_all_outputs(&self) -> bool {
-        matches!(self, Self::Publish(error) if error.concerns_all())
+    pub fn affects_all_outputs(&self) -> bool {
+        matches!(self, Self::Publish(error) if error.affects_all())
     }
 }
 
@@ -97,7 +97,7 @@ impl From<CodecError> for PictureError {
 pub enum Refusal {
     /// Another input has the same output.
     #[error(
-        "{} would have the same output, {}; rename one, or do them in two runs with different output folders",
+        "{} would have the same output, {}; rename one, or use different output folders",
         Shown(other),
         Shown(output)
     )]
@@ -145,12 +145,12 @@ impl Error {
     #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
     pub fn thread(error: io::Error) -> Self {
         Self::CannotRun(format!(
-            "the system gives no thread: {error}; lower --threads or raise the limit on processes"
+            "cannot start a thread: {error}; lower --threads or raise the limit on processes"
         ))
     }
 
     /// Whether there is nobody to tell: the reader of the output went away, as `head` does when it has enough.
-    pub fn is_unheard(&self) -> bool {
+    pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Unwritten { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
 
@@ -158,7 +158,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) | Self::Config(_) => Exit::Usage,
-            Self::Unwritten { .. } if self.is_unheard() => Exit::Done,
+            Self::Unwritten { .. } if self.is_broken_pipe() => Exit::Done,
             Self::CannotRun(_) | Self::Unwritten { .. } => Exit::CannotRun,
         }
     }
@@ -203,9 +203,9 @@ mod tests {
         let unwritten =
             |kind: io::ErrorKind| Error::Unwritten { what: "the list".into(), source: kind.into() };
         let unheard = unwritten(io::ErrorKind::BrokenPipe);
-        assert_eq!((unheard.is_unheard(), unheard.exit()), (true, Exit::Done));
+        assert_eq!((unheard.is_broken_pipe(), unheard.exit()), (true, Exit::Done));
         let full = unwritten(io::ErrorKind::StorageFull);
-        assert_eq!((full.is_unheard(), full.exit()), (false, Exit::CannotRun));
+        assert_eq!((full.is_broken_pipe(), full.exit()), (false, Exit::CannotRun));
         assert_eq!(full.to_string(), "the list cannot be written: no storage space");
     }
 }

@@ -47,10 +47,10 @@ pub enum LedgerError {
         source: io::Error,
     },
     /// A user who may not write to it cannot read it while no service has it open.
-    #[error("the ledger {} can be read only by who may write it, while no service runs; ask as that user", Shown(.0))]
+    #[error("the ledger {} cannot be read without write permission while no service is running; run this as its owner", Shown(.0))]
     NotOurs(PathBuf),
     /// The user may not read it.
-    #[error("the ledger {} cannot be read: {source}; ask as the user that the service runs as", Shown(path))]
+    #[error("the ledger {} cannot be read: {source}; run this as the user of the service", Shown(path))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -58,14 +58,14 @@ pub enum LedgerError {
         source: io::Error,
     },
     /// It is an older version's, and a reader does not update it.
-    #[error("the ledger {} is an older version's; a service or a --resume of this one brings it up to date", Shown(.0))]
+    #[error("the ledger {} was written by an older histeqd; the next --watch or --resume upgrades it", Shown(.0))]
     OlderVersion(PathBuf),
     /// It is another version's, and only that version can read it.
-    #[error("the ledger {} is another version's; ask the histeqd that keeps it", Shown(.0))]
+    #[error("the ledger {} was written by an incompatible version of histeqd; read it with that version", Shown(.0))]
     OtherVersion(PathBuf),
     /// It is damaged, and a reader does not replace it.
     #[error(
-        "the ledger {} is damaged ({source}); the next --watch or --resume sets it aside and begins another",
+        "the ledger {} is damaged ({source}); the next --watch or --resume sets it aside and starts another",
         Shown(path)
     )]
     Damaged {
@@ -156,7 +156,7 @@ impl Ledger {
             LedgerError::Database(error) if is_unusable(&error) => {
                 let aside = set_aside(file)?;
                 let note = format!(
-                    "the ledger could not be used ({error}); it is now {}, and pictures may be done again",
+                    "the ledger could not be used ({error}); it is now {}, and pictures may be processed again",
                     Shown(&aside)
                 );
                 Ok((Self::open_file(file)?, note))
@@ -206,7 +206,7 @@ impl Ledger {
         // Without this, REPLACE would not run the delete trigger, and the rows it removes would stay in the sums.
         db.pragma_update(None, "recursive_triggers", true)?;
         if let Err(other) = schema::prepare(&db)? {
-            return Err(unusable(format!("its version is {other}, and histeqd's {VERSION}")).into());
+            return Err(unusable(format!("its version is {other}, and this histeqd needs {VERSION}")).into());
         }
         schema::probe(&db)?;
         Ok(Self { db, inode: inode(file), file: file.to_owned() })

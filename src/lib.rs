@@ -89,7 +89,7 @@ fn run_into(
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     // A plan that is not complete is no plan.
     let mut jobs = if stop.asked() { Vec::new() } else { announce(plan, settings.dry_run, &events) };
-    source::even_the_end(&mut jobs, settings.threads);
+    source::balance_tail(&mut jobs, settings.threads);
     let machine = Machine::new(settings.memory, settings.threads);
     let (is_empty, batches) = (jobs.is_empty(), Batches::of(jobs, settings.threads));
     let done = match &resume {

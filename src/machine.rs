@@ -10,7 +10,7 @@ use crate::cores::Cores;
 use crate::device::{DeviceState, Devices};
 use crate::files;
 use crate::pipeline::PUBLISHERS;
-use crate::slot::{SlotPool, SlotUse, bound_heaps};
+use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use crate::timings::{Load, Meter};
 
 /// The slots, the cores and the devices of a run.
@@ -26,7 +26,7 @@ pub struct Machine {
 impl Machine {
     /// Creates a machine without devices, whose slots take at most `memory` bytes, with cores for `threads` threads.
     pub fn new(memory: u64, threads: usize) -> Self {
-        bound_heaps(memory, threads);
+        limit_heap_retention(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
         pool.bound_files(files::Enough::allowed().slots());
         Self { pool, cores, devices: Devices::default() }

@@ -18,11 +18,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 fn main() -> ExitCode {
-    codec::keep_quiet_about_contained_panics();
+    codec::silence_contained_panics();
     match run() {
         Ok(exit) => exit.into(),
         Err(error) => {
-            if !error.is_unheard() {
+            if !error.is_broken_pipe() {
                 let _ = writeln!(io::stderr(), "error: {error}");
             }
             error.exit().into()

@@ -127,15 +127,15 @@ pub enum Content {
 /// Lowers the priority of a thread that decodes or encodes, for good, once a device does such work too: the device's threads need a core
 /// briefly but often, and while they wait for one, the device waits for them. Measured with 16 cores and an H100: a seventh more pictures.
 #[derive(Default)]
-struct Courtesy {
+struct Niceness {
     shown: bool,
 }
 
-impl Courtesy {
+impl Niceness {
     /// What is added to the niceness of the process, which may itself have been started with `nice`.
     const STEP: i32 = 10;
 
-    fn show_for(&mut self, content: Content) {
+    fn lower_for(&mut self, content: Content) {
         if content != Content::Pixels && !self.shown {
             self.shown = true;
             // On Linux every thread has a niceness of its own. If the call is refused, only the courtesy is lost.
@@ -423,7 +423,7 @@ impl Stages<'_> {
     }
 
     fn decode_all(&self, mut queues: Queues) {
-        let (mut buffer, mut courtesy) = (Vec::new(), Courtesy::default());
+        let (mut buffer, mut courtesy) = (Vec::new(), Niceness::default());
         for mut work in iter::from_fn(|| queues.next()).flatten() {
             if self.stop.asked() && !work.was_started() {
                 self.outlet.miss(&work.job);
@@ -436,7 +436,7 @@ impl Stages<'_> {
             }
             match loaded {
                 Ok(Loaded { slots, content, decoded, bytes_in }) => {
-                    courtesy.show_for(content);
+                    courtesy.lower_for(content);
                     self.submit(slots, content, Box::new(Picture { decoded, work, bytes_in, clock }));
                 }
                 Err(error) => self.fail(work.job, error),
@@ -454,9 +454,9 @@ impl Stages<'_> {
     }
 
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {
-        let (mut scratch, mut courtesy) = (Vec::new(), Courtesy::default());
+        let (mut scratch, mut courtesy) = (Vec::new(), Niceness::default());
         for mut finished in equalized.iter().filter_map(Task::finish) {
-            courtesy.show_for(finished.content);
+            courtesy.lower_for(finished.content);
             finished.picture.clock.mark(Stage::Queue);
             let working = self.cores.work();
             let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, self.cores));

@@ -105,7 +105,7 @@ pub enum Event {
 impl Event {
     /// Returns the event for a job that failed: a failure, or a skip if it is a file in a folder that turned out to be no picture.
     pub fn failure(job: Job, error: PictureError) -> Self {
-        if error.is_no_picture() && !job.must_be_a_picture() {
+        if error.is_not_a_picture() && !job.must_be_a_picture() {
             Self::Skipped { input: job.input, why: Skip::NotAPicture, planned: true }
         } else {
             Self::Failed { input: job.input, error, planned: true }
@@ -270,7 +270,7 @@ fn line(event: &Event, style: Style) -> Option<String> {
         _ if style == Style::Quiet => None,
         Event::Device { note, .. } => Some(note.clone()),
         Event::Stopping => {
-            Some("stopping: what was begun is finished; once more (Ctrl-C) to leave at once".into())
+            Some("stopping: finishing the pictures in progress; press Ctrl-C again to quit at once".into())
         }
         Event::Skipped { input, why, .. } if verbose || *why == Skip::LinkLoop => {
             Some(format!("skipped: {}: {}", Shown(input), why.of_one()))

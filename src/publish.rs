@@ -220,20 +220,20 @@ impl PublishError {
     }
 
     /// Returns whether every other output would fail too until this has passed: no space, or nothing can be written at all.
-    pub fn concerns_all(&self) -> bool {
+    pub fn affects_all(&self) -> bool {
         use io::ErrorKind as Kind;
         self.is_full()
             || matches!(self.source.kind(), Kind::ReadOnlyFilesystem | Kind::StaleNetworkFileHandle)
     }
 
     /// Returns whether the same output may succeed at another time.
-    pub fn can_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         self.source.kind() != io::ErrorKind::InvalidFilename
     }
 
     /// Returns the message for a service, which goes on by itself.
     pub fn in_service(&self) -> String {
-        if self.is_full() { format!("{}; make room", self.fault()) } else { self.to_string() }
+        if self.is_full() { format!("{}; free some space", self.fault()) } else { self.to_string() }
     }
 
     fn fault(&self) -> String {
@@ -244,16 +244,16 @@ impl PublishError {
         use io::ErrorKind as Kind;
         Some(match self.source.kind() {
             Kind::StorageFull | Kind::QuotaExceeded => {
-                "make room and run the same command again, it goes on where it stopped"
+                "free some space and run the same command again; it continues where it stopped"
             }
             Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
                 "choose another --out, or make this one writable"
             }
             Kind::NotADirectory | Kind::AlreadyExists => {
-                "a file is where a folder is needed; move it away or choose another --out"
+                "a file is in the way of a folder; move it away or choose another --out"
             }
             Kind::IsADirectory => {
-                "a folder is where the output belongs; move it away or choose another --out"
+                "a folder is in the way of the output; move it away or choose another --out"
             }
             Kind::InvalidFilename => "the name is too long for the output's file system",
             _ => return files::remedy(&self.source),
@@ -372,16 +372,16 @@ mod tests {
         let taken = folder.path().join("folder");
         fs::create_dir(&taken).unwrap();
         let why = publisher.begin(&taken).unwrap().publish().unwrap_err().to_string();
-        assert!(why.contains("a folder is where the output belongs"), "{why}");
+        assert!(why.contains("a folder is in the way of the output"), "{why}");
     }
 
     #[test]
     fn a_full_or_read_only_output_gets_a_remedy() {
         let why = |kind: io::ErrorKind| PublishError::new(Path::new("done"), kind.into());
-        assert!(why(io::ErrorKind::StorageFull).to_string().contains("make room"));
+        assert!(why(io::ErrorKind::StorageFull).to_string().contains("free some space"));
         assert!(why(io::ErrorKind::StorageFull).is_full());
         let in_service = why(io::ErrorKind::StorageFull).in_service();
-        assert_eq!(in_service, "cannot write done: no storage space; make room");
+        assert_eq!(in_service, "cannot write done: no storage space; free some space");
         assert!(why(io::ErrorKind::ReadOnlyFilesystem).to_string().contains("choose another --out"));
     }
 
@@ -393,10 +393,10 @@ mod tests {
         let full = CodecError::Io(io::ErrorKind::StorageFull.into());
         let why = unpublished.failed(full).to_string();
         assert!(
-            why.starts_with("cannot write ") && why.contains("c.png: no storage space; make room"),
+            why.starts_with("cannot write ") && why.contains("c.png: no storage space; free some space"),
             "{why}"
         );
-        assert!(unpublished.failed(CodecError::NotAPicture).is_no_picture());
+        assert!(unpublished.failed(CodecError::NotAPicture).is_not_a_picture());
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Resume {
             }
             Event::Skipped { input, planned: true, .. } => ledger.skipped(&absolute(input)),
             Event::Failed { input, error, planned: true } => {
-                ledger.failed(&absolute(input), &error.to_string(), !error.can_pass())
+                ledger.failed(&absolute(input), &error.to_string(), !error.is_transient())
             }
             _ => Ok(()),
         };

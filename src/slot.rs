@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::files;
 
 pub use compressed::{Needs, Room};
-pub use heaps::bound_heaps;
+pub use heaps::limit_heap_retention;
 pub use memory::Memory;
 pub use split::Slots;
 pub use workspace::Workspace;
@@ -130,9 +130,7 @@ pub struct Claim {
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
     /// The picture needs more than the whole memory bound.
-    #[error(
-        "the picture needs {needed} bytes of memory, more than --memory allows ({allowed} bytes); raise --memory"
-    )]
+    #[error("the picture needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory")]
     LargerThanMemory {
         /// Bytes that the picture needs.
         needed: u64,
@@ -141,7 +139,7 @@ pub enum SlotError {
     },
     /// The system provided no memory.
     #[error(
-        "the system gave no memory for the picture ({needed} bytes): {source}; {}",
+        "cannot allocate {needed} bytes for the picture: {source}; {}",
         files::remedy(source).unwrap_or("lower --memory or --threads")
     )]
     System {

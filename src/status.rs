@@ -19,7 +19,7 @@ pub fn describe(command: &StatusCommand) -> Result<String, Error> {
     let ledger = Ledger::read(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
     let none = || {
         Error::CannotRun(format!(
-            "there is no ledger in {}; only --watch and --resume keep one, and --state names another folder",
+            "there is no ledger in {}; only --watch and --resume create one (give --state if it is elsewhere)",
             Shown(&folder)
         ))
     };
@@ -55,12 +55,12 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
         "rate      {} in the last minute, {} ({megapixels:.0} MP) in the last hour",
         report.last_minute, report.last_hour
     )?;
-    writeln!(to, "failed    {} for good, {} to be tried again", report.failed, report.retrying)?;
-    writeln!(to, "skipped   {} that are no pictures", report.skipped)?;
+    writeln!(to, "failed    {} for good, {} to be retried", report.failed, report.retrying)?;
+    writeln!(to, "skipped   {} that are not pictures", report.skipped)?;
     if let Some(daemon) = &report.daemon {
         write!(
             to,
-            "waiting   {} ready, {} incomplete, {} pausing after a failure, {} under way, {} to be put away",
+            "waiting   {} ready, {} incomplete, {} pausing after a failure, {} in progress, {} to be moved or deleted",
             daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running, daemon.leaving
         )?;
         // The counts above come from the ledger itself and are current; these are as old as the daemon's report.
@@ -86,7 +86,7 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
     }
     for retry in &report.retries {
         let (when, again) = (time(retry.seconds_ago), again(retry, report.daemon.as_ref()));
-        writeln!(to, "  {when} ago, tried again {again}: {}: {}", Shown(&retry.input), retry.reason)?;
+        writeln!(to, "  {when} ago, retried {again}: {}: {}", Shown(&retry.input), retry.reason)?;
     }
     Ok(())
 }
@@ -96,7 +96,7 @@ fn again(retry: &FailedPicture, daemon: Option<&Daemon>) -> String {
     match retry.again_in_seconds {
         _ if daemon.is_none_or(is_gone) => "at the next start".into(),
         None => "by a later run".into(),
-        Some(0) => "in its turn".into(),
+        Some(0) => "soon".into(),
         Some(seconds) => format!("in {}", time(seconds)),
     }
 }
@@ -108,7 +108,7 @@ fn daemon(daemon: &Daemon) -> String {
         return text + &format!(", stopped {since} ago");
     }
     if is_gone(daemon) {
-        return text + &format!(", not heard of for {since}");
+        return text + &format!(", no sign of life for {since}");
     }
     match &daemon.held {
         Some(why) => text.push_str(&format!(", waits: {why}")),
@@ -167,7 +167,7 @@ mod tests {
                     DeviceState { name: "cpu".into(), up: true, ..DeviceState::default() },
                     DeviceState {
                         name: "gpu0".into(),
-                        trouble: Some("it died; tried again in 9 s".into()),
+                        trouble: Some("it died; retried in 9 s".into()),
                         failures: 3,
                         ..DeviceState::default()
                     },
@@ -184,13 +184,13 @@ mod tests {
         for line in [
             "daemon    process 5, running\n",
             "done      12, the last one 2 min ago, 3.4 MB of outputs\n",
-            "failed    1 for good, 2 to be tried again\n",
+            "failed    1 for good, 2 to be retried\n",
             "waiting   4 ready, ",
             "staying   in/d.png cannot be removed: no rights\n",
-            "device    cpu: works\ndevice    gpu0: it died; tried again in 9 s (failed 3 times so far)\n",
+            "device    cpu: works\ndevice    gpu0: it died; retried in 9 s (failed 3 times so far)\n",
             "  7 s ago: \"in/a\\n.png\": damaged PNG\n",
-            "  7 s ago, tried again in 4 s: in/b.png: no room\n",
-            "  7 s ago, tried again in its turn: in/c.png: no room\n",
+            "  7 s ago, retried in 4 s: in/b.png: no room\n",
+            "  7 s ago, retried soon: in/c.png: no room\n",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");
         }
@@ -199,10 +199,10 @@ mod tests {
     #[test]
     fn what_a_daemon_said_is_told_with_its_age() {
         let mut report = report();
-        assert!(text(&report).contains(" 0 to be put away\n"));
+        assert!(text(&report).contains(" 0 to be moved or deleted\n"));
         report.daemon.as_mut().unwrap().seconds_ago = 12;
         assert!(text(&report).contains("process 5, running\n"));
-        assert!(text(&report).contains(" 0 to be put away; as of 12 s ago\n"));
+        assert!(text(&report).contains(" 0 to be moved or deleted; as of 12 s ago\n"));
         let value: serde_json::Value = serde_json::from_str(&json(&report)).unwrap();
         assert_eq!(value["daemon"]["seconds_ago"], 12);
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_daemon_that_is_gone_or_waits_is_told_from_one_that_runs() {
         let silent = Daemon { pid: 5, seconds_ago: 3600, ..Daemon::default() };
-        assert_eq!(daemon(&silent), "process 5, not heard of for 60 min");
+        assert_eq!(daemon(&silent), "process 5, no sign of life for 60 min");
         let stopped = Daemon { pid: 5, seconds_ago: 3600, stopped: true, ..Daemon::default() };
         assert_eq!(daemon(&stopped), "process 5, stopped 60 min ago");
         let held =

@@ -238,18 +238,18 @@ impl Limit {
     /// Returns what the limit is, and what would help.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Decoding => ("decoding is the limit", "more cores would help"),
-            Self::Equalizing => ("equalizing is the limit", "a GPU or more cores would help"),
-            Self::Encoding => ("encoding is the limit", "more cores or a faster format would help"),
-            Self::Gpu => ("the GPU and its bus are the limit", "another GPU would help"),
+            Self::Decoding => ("decoding is the bottleneck", "more cores would help"),
+            Self::Equalizing => ("equalizing is the bottleneck", "a GPU or more cores would help"),
+            Self::Encoding => ("encoding is the bottleneck", "more cores or a faster format would help"),
+            Self::Gpu => ("the GPU and its bus are the bottleneck", "another GPU would help"),
             Self::OutputDisk => {
-                ("the disk of the outputs is the limit", "--durability fast does not wait for it")
+                ("the output disk is the bottleneck", "--durability fast does not wait for it")
             }
-            Self::Memory => ("memory is the limit", "a larger --memory would help"),
+            Self::Memory => ("memory is the bottleneck", "a larger --memory would help"),
             Self::Reading => {
-                ("reading is the limit", "the disk of the inputs is slow, or other programs have the cores")
+                ("reading is the bottleneck", "the input disk is slow, or other programs use the cores")
             }
-            Self::Nothing => ("nothing was busy throughout", "there was too little to do at once"),
+            Self::Nothing => ("no bottleneck", "there were too few pictures to keep everything busy"),
         }
     }
 }
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(
             timings([60, 10, 5, 5, 15, 5], 158.0, Some(1.2)).to_string(),
             "Time: decode 60 %, slot-wait 10 %, device 5 %, thread-wait 5 %, encode 15 %, publish 5 %\n  \
-               decoding is the limit: 15.8 of 16 cores busy, gpu0 12 %; more cores would help\n"
+               decoding is the bottleneck: 15.8 of 16 cores busy, gpu0 12 %; more cores would help\n"
         );
         assert!(Timings::default().to_string().starts_with("Time: decode 0 %"));
     }

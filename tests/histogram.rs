@@ -151,7 +151,7 @@ fn sixteen_bits_have_up_to_65536_bins_and_eight_have_not() {
     let place = place();
     let ran = place.run("histogram in --format json --bins 65536");
     ran.exits(1)
-        .says("failed: in/3-256.pam: its samples have 256 levels, which make no 65536 bins; lower --bins");
+        .says("failed: in/3-256.pam: its samples have only 256 levels, which is fewer than 65536 bins; lower --bins");
     let sixteen: BTreeMap<_, _> =
         expected(65536).into_iter().filter(|(name, _)| name.contains("-65536")).collect();
     assert!(from_json(&ran) == sixteen);
@@ -313,7 +313,7 @@ fn a_plot_is_a_picture() {
 #[test]
 fn several_plots_need_names_of_their_own() {
     let place = place();
-    place.run("histogram in --plot one.png").exits(2).says("put {} into it");
+    place.run("histogram in --plot one.png").exits(2).says("use {} for the picture's path");
     place.run("histogram in/1-256.pam --plot one.gif").exits(2).says(".png or .svg");
     place.run("histogram in/1-256.pam --log").exits(2).says("--plot");
     place.run("histogram in --plot plots/{}.svg").exits(0);
@@ -376,7 +376,7 @@ fn a_device_that_fails_in_the_middle_of_a_split_picture_costs_nothing() {
     for (fault, words) in [
         ("exit@2", "ended by signal 9"),
         ("fail@5", "a test asked for this failure"),
-        ("hang@3", "overran its deadline"),
+        ("hang@3", "took longer than --device-timeout"),
         ("exit@1*", "given up"),
         // This is no failure, so nothing need be reported.
         ("decline@2", ""),

@@ -15,8 +15,8 @@ const LIMITS: Limits = Limits { max_pixels: 1 << 18, max_bytes: 1 << 24 };
 
 /// Lets panics pass that the library catches in other people's decoders and turns into errors. libFuzzer's panic hook would end the
 /// process at every panic; it still does at all others.
-pub fn let_contained_panics_be() {
-    codec::keep_quiet_about_contained_panics();
+pub fn silence_contained_panics() {
+    codec::silence_contained_panics();
 }
 
 /// Reads the bytes as a picture of this format. What can be read must also be written, and be read back as the same picture.

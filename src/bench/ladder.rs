@@ -14,40 +14,40 @@ use crate::picture::Layout;
 
 /// The whole ladder, measured.
 #[derive(Debug, Serialize)]
-pub(super) struct Climbed {
+pub(super) struct LadderReport {
     /// Width and height of the picture.
     pub(super) size: (u32, u32),
     pub(super) gpu: Option<GpuInfo>,
     /// Why there are no results from a GPU.
     pub(super) no_gpu: Option<String>,
-    pub(super) sections: Vec<ClimbedSection>,
+    pub(super) sections: Vec<SectionReport>,
 }
 
-impl Climbed {
+impl LadderReport {
     /// Returns the sections and their rungs, except the rungs skipped because there is no GPU, and sections without any others.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (&ClimbedSection, Vec<&ClimbedRung>)> {
+    pub(super) fn shown(&self) -> impl Iterator<Item = (&SectionReport, Vec<&RungReport>)> {
         self.sections.iter().filter_map(|section| {
             let rungs: Vec<_> = section.rungs.iter().filter(|rung| !self.is_absent(rung)).collect();
             (!rungs.is_empty()).then_some((section, rungs))
         })
     }
 
-    fn is_absent(&self, rung: &ClimbedRung) -> bool {
+    fn is_absent(&self, rung: &RungReport) -> bool {
         matches!(&rung.outcome, Outcome::Skipped { reason } if self.no_gpu.as_ref() == Some(reason))
     }
 }
 
 /// A section, measured.
 #[derive(Debug, Serialize)]
-pub(super) struct ClimbedSection {
+pub(super) struct SectionReport {
     pub(super) title: &'static str,
     pub(super) about: &'static str,
-    pub(super) rungs: Vec<ClimbedRung>,
+    pub(super) rungs: Vec<RungReport>,
 }
 
 /// A rung, measured.
 #[derive(Debug, Serialize)]
-pub(super) struct ClimbedRung {
+pub(super) struct RungReport {
     pub(super) name: &'static str,
     pub(super) shows: &'static str,
     #[serde(flatten)]
@@ -131,7 +131,7 @@ struct Stage<'c> {
 ///
 /// # Errors
 /// When no rung is selected.
-pub(super) fn climb((width, height): (u32, u32), command: &LadderCommand) -> Result<Climbed, Error> {
+pub(super) fn climb((width, height): (u32, u32), command: &LadderCommand) -> Result<LadderReport, Error> {
     let wanted: Vec<_> = LADDER.iter().map(|section| (section, wanted(section, command))).collect();
     if wanted.iter().all(|(_, rungs)| rungs.is_empty()) {
         let text = command.only.as_deref().unwrap_or_default();
@@ -146,7 +146,7 @@ pub(super) fn climb((width, height): (u32, u32), command: &LadderCommand) -> Res
         Some(Err(reason)) => (None, Some(reason)),
         None => (None, None),
     };
-    Ok(Climbed { size: (width, height), gpu, no_gpu, sections })
+    Ok(LadderReport { size: (width, height), gpu, no_gpu, sections })
 }
 
 fn wanted(section: &Section, command: &LadderCommand) -> Vec<&'static Rung> {
@@ -156,16 +156,16 @@ fn wanted(section: &Section, command: &LadderCommand) -> Vec<&'static Rung> {
 }
 
 impl Stage<'_> {
-    fn climb_section(&mut self, section: &Section, rungs: &[&Rung]) -> ClimbedSection {
+    fn climb_section(&mut self, section: &Section, rungs: &[&Rung]) -> SectionReport {
         let rungs = rungs.iter().map(|rung| self.climb_rung(section, rung)).collect();
-        ClimbedSection { title: section.title, about: section.about, rungs }
+        SectionReport { title: section.title, about: section.about, rungs }
     }
 
-    fn climb_rung(&mut self, section: &Section, rung: &Rung) -> ClimbedRung {
+    fn climb_rung(&mut self, section: &Section, rung: &Rung) -> RungReport {
         if self.command.verbose {
             eprintln!("{}: {}", section.title, rung.name);
         }
-        let climbed = ClimbedRung { name: rung.name, shows: rung.shows, outcome: self.run(rung.run) };
+        let climbed = RungReport { name: rung.name, shows: rung.shows, outcome: self.run(rung.run) };
         if self.command.verbose {
             eprintln!("{}", table::row(&climbed, 0, self.scene.pixels() as f64));
         }
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    fn rung(section: &ClimbedSection, name: &str) -> usize {
+    fn rung(section: &SectionReport, name: &str) -> usize {
         section.rungs.iter().position(|rung| rung.name == name).unwrap()
     }
 

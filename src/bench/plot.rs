@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::ladder::{Climbed, ClimbedRung, Figures, Outcome};
+use super::ladder::{Figures, LadderReport, Outcome, RungReport};
 use super::table::time;
 use crate::plot::{Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
 
@@ -64,14 +64,14 @@ impl Kind {
 
 /// The ladder to draw.
 pub(super) struct Bars<'a> {
-    climbed: &'a Climbed,
+    climbed: &'a LadderReport,
     /// Seconds at the left and at the right end of the axis.
     from: f64,
     to: f64,
 }
 
 impl<'a> Bars<'a> {
-    pub(super) fn new(climbed: &'a Climbed) -> Self {
+    pub(super) fn new(climbed: &'a LadderReport) -> Self {
         let times = || climbed.sections.iter().flat_map(|section| &section.rungs).flat_map(times);
         let shortest = times().fold(f64::INFINITY, f64::min);
         let longest = times().fold(0.0, f64::max);
@@ -120,7 +120,7 @@ impl<'a> Bars<'a> {
         Ok(())
     }
 
-    fn draw_rung<B: DrawingBackend>(&self, page: &Page<'_, B>, rung: &ClimbedRung, y: f64) -> Drawn<B> {
+    fn draw_rung<B: DrawingBackend>(&self, page: &Page<'_, B>, rung: &RungReport, y: f64) -> Drawn<B> {
         page.text(rung.name, (LEFT - 10.0, y + BAR), LABEL, INK, HPos::Right)?;
         let reason = match &rung.outcome {
             Outcome::Measured(figures) => return self.draw_bars(page, figures, y),
@@ -177,7 +177,7 @@ fn bar<B: DrawingBackend>(
     page.area(&[(from, top), (to, top), (to, bottom), (from, bottom)], colour.to_rgba())
 }
 
-fn times(rung: &ClimbedRung) -> impl Iterator<Item = f64> {
+fn times(rung: &RungReport) -> impl Iterator<Item = f64> {
     let figures = if let Outcome::Measured(figures) = &rung.outcome { Some(figures) } else { None };
     Kind::ALL.into_iter().filter_map(move |kind| kind.of(figures?))
 }
@@ -197,7 +197,7 @@ mod tests {
     use crate::bench::table::tests::made_up;
     use std::path::Path;
 
-    fn svg(climbed: &Climbed) -> String {
+    fn svg(climbed: &LadderReport) -> String {
         let bytes = crate::plot::draw(&Bars::new(climbed), Path::new("ladder.svg")).unwrap();
         String::from_utf8(bytes).unwrap()
     }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::ladder::{Climbed, ClimbedRung, Figures, Outcome};
+use super::ladder::{Figures, LadderReport, Outcome, RungReport};
 
 /// Renders one line per rung, section by section, with a sentence of explanation below each if `explain` is set.
-pub(super) fn render(climbed: &Climbed, explain: bool) -> String {
+pub(super) fn render(climbed: &LadderReport, explain: bool) -> String {
     let mut text = head(climbed);
     let names = climbed.sections.iter().flat_map(|section| &section.rungs);
     let width = names.map(|rung| rung.name.len()).max().unwrap_or(0);
@@ -28,7 +28,7 @@ pub(super) fn render(climbed: &Climbed, explain: bool) -> String {
     text
 }
 
-fn head(climbed: &Climbed) -> String {
+fn head(climbed: &LadderReport) -> String {
     let (width, height) = climbed.size;
     let mut text = format!("A picture of {width} x {height} pixels, 8 bit, gray unless said otherwise.\n");
     match (&climbed.gpu, &climbed.no_gpu) {
@@ -50,7 +50,7 @@ fn head(climbed: &Climbed) -> String {
 }
 
 /// Renders the outcome of a rung for a picture of `pixels` pixels, with its name padded to `width`.
-pub(super) fn row(rung: &ClimbedRung, width: usize, pixels: f64) -> String {
+pub(super) fn row(rung: &RungReport, width: usize, pixels: f64) -> String {
     let name = rung.name;
     match &rung.outcome {
         Outcome::Measured(figures) => {
@@ -96,7 +96,7 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::bench::ladder::ClimbedSection;
+    use crate::bench::ladder::SectionReport;
     use crate::device::GpuInfo;
 
     fn figures(kernels: Option<f64>, whole: Option<f64>) -> Figures {
@@ -110,12 +110,12 @@ pub(super) mod tests {
         }
     }
 
-    fn rung(name: &'static str, outcome: Outcome) -> ClimbedRung {
-        ClimbedRung { name, shows: "It is shown.", outcome }
+    fn rung(name: &'static str, outcome: Outcome) -> RungReport {
+        RungReport { name, shows: "It is shown.", outcome }
     }
 
     /// Returns made-up results with every kind of outcome, for a picture of 2 megapixels.
-    pub(in crate::bench) fn made_up() -> Climbed {
+    pub(in crate::bench) fn made_up() -> LadderReport {
         let ceiling = Figures { bytes_per_second: Some(55.4e9), ..figures(None, Some(36e-6)) };
         let near = Figures {
             exact: false,
@@ -142,8 +142,8 @@ pub(super) mod tests {
             rung("two GPUs", Outcome::Skipped { reason: "there is only one GPU".into() }),
             rung("broken", Outcome::Failed { reason: "WRONG: 1 of 1 counts".into() }),
         ];
-        let section = ClimbedSection { title: "Section", about: "What it is about.", rungs };
-        Climbed { size: (2000, 1000), gpu: Some(gpu), no_gpu: None, sections: vec![section] }
+        let section = SectionReport { title: "Section", about: "What it is about.", rungs };
+        LadderReport { size: (2000, 1000), gpu: Some(gpu), no_gpu: None, sections: vec![section] }
     }
 
     #[test]
@@ -173,7 +173,7 @@ Section           kernels  Gpixel/s      whole  Gpixel/s  result
 
     #[test]
     fn without_a_gpu_the_reason_is_said_once_above() {
-        let mut climbed = Climbed { gpu: None, no_gpu: Some("no driver".into()), ..made_up() };
+        let mut climbed = LadderReport { gpu: None, no_gpu: Some("no driver".into()), ..made_up() };
         climbed.sections[0].rungs[0].outcome = Outcome::Skipped { reason: "no driver".into() };
         let text = render(&climbed, false);
         assert_eq!(text.matches("no driver").count(), 1, "{text}");

@@ -22,11 +22,11 @@ of some rounds. Without a GPU the rungs on the CPU are measured alone.";
 
 pub(super) const AFTER: &str = "\
 Examples:
-  histeqd bench                        the table, in some seconds
-  histeqd bench --explain              with a sentence for every rung
-  histeqd bench --plot ladder.svg      and bars
-  histeqd bench --only clahe           only rungs with this in their name or section
-  histeqd bench lanes --gpus 0,1       pictures through real lanes, as in a batch";
+  histeqd bench                        a table, within seconds
+  histeqd bench --explain              with an explanation of every rung
+  histeqd bench --plot ladder.svg      with a bar chart
+  histeqd bench --only clahe           only the rungs of CLAHE
+  histeqd bench lanes --gpus 0,1       pictures through the devices, as in a batch";
 
 /// The command line of `histeqd bench`.
 #[derive(Debug, Args)]
@@ -56,19 +56,19 @@ pub struct LadderCommand {
     /// Width and height of the picture, multiples of 16
     #[arg(long, value_name = "WxH", default_value = "4096x3072")]
     pub size: String,
-    /// Only the rungs with this in their name or section
+    /// Run only rungs with this text in their name or section
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Print one JSON object
     #[arg(long, conflicts_with = "explain")]
     pub json: bool,
-    /// Say below each rung what it is
+    /// Explain each rung below it
     #[arg(long)]
     pub explain: bool,
-    /// Draw the times too, as FILE.png or FILE.svg
+    /// Also draw the times, as FILE.png or FILE.svg
     #[arg(long, value_name = "FILE", value_parser = plot_path)]
     pub plot: Option<PathBuf>,
-    /// Say on standard error what is being measured, and what came out
+    /// Report on standard error what is being measured, and each result
     #[arg(long, short)]
     pub verbose: bool,
 }
@@ -77,7 +77,7 @@ fn plot_path(name: &str) -> Result<PathBuf, String> {
     let path = Path::new(name);
     PlotFormat::of(path)
         .map(|_| path.to_owned())
-        .ok_or_else(|| "a plot's name ends in .png or .svg".to_owned())
+        .ok_or_else(|| "a plot's name must end in .png or .svg".to_owned())
 }
 
 /// What `histeqd bench lanes` measures.
@@ -86,7 +86,7 @@ pub struct LanesCommand {
     /// GPUs to measure together, by number
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "0")]
     pub gpus: Vec<u32>,
-    /// So many worker processes that compute on the CPU, instead of GPUs
+    /// Use this many CPU worker processes instead of GPUs
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub cpu_workers: Option<u32>,
     /// Width and height of the pictures
@@ -104,10 +104,10 @@ pub struct LanesCommand {
     /// Equalize each channel by itself
     #[arg(long)]
     pub per_channel: bool,
-    /// Lanes a worker
+    /// Lanes per worker
     #[arg(long, default_value_t = 4, value_parser = at_least_one)]
     pub lanes: usize,
-    /// Pictures that a worker has at once
+    /// Pictures in flight per worker
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: u32,
     /// Seconds to measure
@@ -117,7 +117,7 @@ pub struct LanesCommand {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("not a whole number of at least 1".to_owned()),
+        Ok(0) | Err(_) => Err("must be a whole number of at least 1".to_owned()),
         Ok(number) => Ok(number),
     }
 }
@@ -125,7 +125,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     let seconds = Duration::try_from_secs_f64(number).map_err(|error| error.to_string())?;
-    if seconds.is_zero() { Err("not more than 0 seconds".to_owned()) } else { Ok(seconds) }
+    if seconds.is_zero() { Err("must be longer than 0 seconds".to_owned()) } else { Ok(seconds) }
 }
 
 #[cfg(test)]

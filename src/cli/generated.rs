@@ -25,7 +25,7 @@ pub struct CompletionsCommand {
 /// The arguments of `histeqd man`.
 #[derive(Debug, Args)]
 pub struct ManCommand {
-    /// The folder that receives the pages; it is made if need be
+    /// The folder for the pages; created if missing
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 }

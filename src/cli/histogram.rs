@@ -54,25 +54,25 @@ pub struct HistogramCommand {
 
     /// Write the table to this file instead of standard output ("-")
     ///
-    /// A file appears whole or not at all; what is none, such as a pipe, is written to as the rows come.
+    /// A file appears whole or not at all. Anything else, such as a pipe, is written to as rows arrive.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 
     /// Draw the histograms too, as FILE.png or FILE.svg
     ///
-    /// The channels lie over each other, each in 256 bins. For several pictures the name needs a "{}", which stands for the picture's path
-    /// below the folder that was given: "plots/{}.svg".
+    /// The channels are overlaid, each in 256 bins. For several pictures the name must contain "{}", which is replaced by
+    /// the picture's path below its input folder: "plots/{}.svg".
     #[arg(long, value_name = "FILE", value_parser = plot_name)]
     plot: Option<String>,
 
-    /// Draw heights by the logarithm, so that rare levels show
+    /// Use a logarithmic scale for the heights, so that rare levels show
     #[arg(long, requires = "plot")]
     log: bool,
 
     /// Count the pictures again after equalization
     ///
-    /// The table's column "stage" tells the two; a plot has one panel below the other. --color, --method and what belongs
-    /// to it say how to equalize, as for `histeqd` itself. Nothing is written but the histograms.
+    /// The table's column "stage" tells the two apart; a plot shows them in two panels. --color, --method and its options
+    /// select how to equalize, as for `histeqd` itself. Only the histograms are written.
     #[arg(long)]
     equalized: bool,
 
@@ -117,7 +117,7 @@ pub struct HistogramCommand {
     )]
     tile_size: Option<TileSize>,
 
-    /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" makes the picture gray first
+    /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" converts to gray first
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Equalization", hide_possible_values = true)]
     color: Option<Color>,
 
@@ -129,7 +129,7 @@ pub struct HistogramCommand {
     #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
     exclude: Option<Vec<String>>,
 
-    /// Enter folders that are reached by symbolic links
+    /// Enter folders that are symbolic links
     #[arg(long, help_heading = "Selection")]
     follow: bool,
 
@@ -137,39 +137,39 @@ pub struct HistogramCommand {
     #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
     max_pixels: Option<Pixels>,
 
-    /// Refuse pictures that need more memory than this when decoded [default: 2GiB]
+    /// Refuse pictures that need more memory than this when decoded, and longer files [default: 2GiB]
     #[arg(long, value_name = "SIZE", help_heading = "Selection", allow_hyphen_values = true)]
     max_bytes: Option<Bytes>,
 
-    /// How many processor threads to use [default: auto]
+    /// How many CPU threads to use [default: auto]
     #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
     threads: Option<OrAuto<Count>>,
 
-    /// How much memory pictures may take at once [default: auto]
+    /// How much memory the pictures in progress may take together [default: auto]
     #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
     memory: Option<OrAuto<Memory>>,
 
-    /// What counts: auto, cpu, all, or GPUs by number or UUID [default: auto]
+    /// Which devices count: auto, cpu, all, or GPUs by number or UUID [default: auto]
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     devices: Option<DeviceChoice>,
 
     /// Send the channels of a colour picture to different devices
     ///
-    /// One large picture is then done sooner, for every GPU gets only its channels over its own bus; many pictures keep all
-    /// GPUs busy without it. A picture takes about twice the memory. The result is the same to the byte. With --equalized it
-    /// needs --color per-channel.
+    /// Speeds up a single large picture, because each GPU receives only its own channels over its own bus; with many
+    /// pictures all GPUs are busy without it. Takes about twice the memory per picture. The result is byte-identical. With
+    /// --equalized it needs --color per-channel.
     #[arg(long, help_heading = "Resources")]
     split_channels: bool,
 
-    /// How long a GPU may take for one picture before it is given up [default: 30s]
+    /// How long a GPU may take for one picture before it counts as failed [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
     device_timeout: Option<Wait>,
 
-    /// Say nothing but failures
+    /// Print only failures
     #[arg(long, short, help_heading = "Report")]
     quiet: bool,
 
-    /// Say a line for every picture
+    /// Print a line for every picture
     #[arg(long, short, help_heading = "Report", conflicts_with = "quiet")]
     verbose: bool,
 
@@ -224,8 +224,8 @@ impl HistogramCommand {
         let several = self.inputs.len() > 1 || self.inputs.iter().any(|input| input.is_dir());
         match &self.plot {
             Some(name) if several && !name.contains("{}") => Err(Error::Usage(format!(
-                "--plot {name} is the name of one plot, and there may be several pictures; \
-                 put {{}} into it for the picture's path, as in --plot 'plots/{{}}.svg'"
+                "--plot {name} names one file, but there may be several pictures; \
+                 use {{}} for the picture's path, as in --plot 'plots/{{}}.svg'"
             ))),
             _ => Ok(()),
         }
@@ -258,6 +258,6 @@ impl HistogramCommand {
 fn plot_name(name: &str) -> Result<String, String> {
     match PlotFormat::of(Path::new(name)) {
         Some(_) => Ok(name.to_owned()),
-        None => Err("a plot's name ends in .png or .svg".to_owned()),
+        None => Err("a plot's name must end in .png or .svg".to_owned()),
     }
 }

@@ -245,7 +245,7 @@ fn arrange(row: &[u8], pixel: Pixel, into: &mut [u8]) {
 
 fn decode_error(error: ImageError) -> CodecError {
     match error {
-        ImageError::IoError(_) => malformed("it is cut short"),
+        ImageError::IoError(_) => malformed("it is truncated"),
         ImageError::Decoding(error) if error.to_string().contains("Image too large") => {
             CodecError::unsupported("a BMP with a side of more than 65535 pixels", "convert it to PNG first")
         }

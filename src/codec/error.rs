@@ -51,7 +51,7 @@ pub enum CodecError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// Memory could not be allocated.
-    #[error("out of memory{}; lower --memory or --threads", .bytes.map_or_else(String::new, |bytes| format!(": {bytes} bytes were not to be had")))]
+    #[error("out of memory{}; lower --memory or --threads", .bytes.map_or_else(String::new, |bytes| format!(": could not allocate {bytes} bytes")))]
     OutOfMemory {
         /// How many bytes were asked for, where known.
         bytes: Option<u64>,

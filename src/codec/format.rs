@@ -88,17 +88,17 @@ impl Format {
     }
 
     /// Whether the format has a place for ICC profiles.
-    pub(super) const fn has_room_for_profile(self) -> bool {
+    pub(super) const fn supports_icc(self) -> bool {
         !matches!(self, Self::Pnm)
     }
 
     /// Whether the format has a place for XMP and for EXIF.
-    pub(super) const fn has_room_for_xmp(self) -> bool {
+    pub(super) const fn supports_exif_and_xmp(self) -> bool {
         !matches!(self, Self::Pnm | Self::Bmp)
     }
 
     /// Whether the format has a place for the resolution besides EXIF.
-    pub(super) const fn has_room_for_resolution(self) -> bool {
+    pub(super) const fn supports_resolution(self) -> bool {
         !matches!(self, Self::Pnm | Self::WebP)
     }
 

@@ -426,10 +426,7 @@ fn decode_error(fault: Fault) -> CodecError {
     // What libjpeg says if the luma's sampling factors are not multiples of the chroma's.
     if fault.message.starts_with("Fractional sampling") {
         let remedy = "leave out --format and --color, or convert it to 4:4:4 or 4:2:0 first";
-        return CodecError::unsupported(
-            "a JPEG of this subsampling, but as a JPEG with its luma equalized",
-            remedy,
-        );
+        return CodecError::unsupported("converting a JPEG of this chroma subsampling to RGB", remedy);
     }
     malformed(fault.message)
 }

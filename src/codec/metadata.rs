@@ -65,7 +65,7 @@ pub(super) fn icc_fits(icc: &[u8], pixel: Pixel) -> bool {
 }
 
 /// Strips the prefix that some writers put before EXIF's TIFF structure; `None` if the rest is not such a structure.
-pub(super) fn exif_body(exif: &[u8]) -> Option<&[u8]> {
+pub(super) fn strip_exif_prefix(exif: &[u8]) -> Option<&[u8]> {
     let body = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
     (body.starts_with(b"II*\0") || body.starts_with(b"MM\0*")).then_some(body)
 }

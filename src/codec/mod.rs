@@ -446,7 +446,7 @@ thread_local! {
 }
 
 /// Suppresses the usual report on standard error for panics in a codec, which become a [`CodecError`] with their message.
-pub fn keep_quiet_about_contained_panics() {
+pub fn silence_contained_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if !GUARDED.get() {
@@ -466,7 +466,7 @@ fn guard<T>(
     let result = catch_unwind(AssertUnwindSafe(codec));
     GUARDED.set(before);
     result
-        .unwrap_or_else(|panic| Err(error(format!("the {format} codec gave up: {}", panic_message(&*panic)))))
+        .unwrap_or_else(|panic| Err(error(format!("the {format} codec crashed: {}", panic_message(&*panic)))))
 }
 
 /// Returns the message of a panic.
@@ -487,7 +487,7 @@ mod tests {
             panic!("index {}", 7)
         });
         let text = outcome.expect_err("a panic is no success").to_string();
-        assert!(text.ends_with("the PNG codec gave up: index 7"), "{text}");
+        assert!(text.ends_with("the PNG codec crashed: index 7"), "{text}");
         assert!(!GUARDED.get(), "other panics are to be reported");
     }
 }

@@ -176,7 +176,7 @@ fn colour_type(layout: &Layout) -> (ColorType, BitDepth) {
 fn decode_error(error: DecodingError) -> CodecError {
     match error {
         DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            malformed("it is cut short")
+            malformed("it is truncated")
         }
         DecodingError::IoError(error) => CodecError::Io(error),
         DecodingError::LimitsExceeded => malformed("its profile or texts are unreasonably large"),

@@ -100,7 +100,7 @@ impl<'a> Source<'a> {
         let filled = ready + read_full(self.file, &mut raster[ready..])?;
         if filled < raster.len() {
             return Err(malformed(format!(
-                "cut short: {filled} of {} bytes of pixels are there",
+                "truncated: only {filled} of {} bytes of pixels are there",
                 raster.len()
             )));
         }
@@ -212,9 +212,9 @@ fn read_numbers<'t>(
         }
         if length == 0 {
             return Err(malformed(if text.is_empty() {
-                "cut short: samples are missing"
+                "truncated: samples are missing"
             } else {
-                "a sample that is no number"
+                "a sample is not a number"
             }));
         }
         if value > u32::from(maxval) {
@@ -237,7 +237,7 @@ fn read_digits<'t>(mut text: &'t [u8], slot: &mut [u8]) -> Result<&'t [u8], Code
             Some(b'0') => 255,
             Some(b'1') => 0,
             Some(_) => return Err(malformed("a pixel that is neither 0 nor 1")),
-            None => return Err(malformed("cut short: pixels are missing")),
+            None => return Err(malformed("truncated: pixels are missing")),
         };
         text = &text[1..];
     }

@@ -29,7 +29,7 @@ impl Decoded {
         let to = target.format_for(self.format);
         let of_its_kind = match &self.native {
             Native::Jpeg(jpeg) => {
-                let is_cut = jpeg.has_extended_xmp() && to.has_room_for_xmp() && to != Format::Jpeg;
+                let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
                 [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp)]
             }
             Native::Tiff(tiff) => [tiff.had_layers.then_some(Remark::WithoutLayers), None],
@@ -44,14 +44,14 @@ impl Decoded {
     /// Whether the picture has metadata that a format has no place for.
     fn loses_metadata(&self, to: Format) -> bool {
         let Metadata { icc, exif, xmp, .. } = &self.metadata;
-        icc.is_some() && !to.has_room_for_profile()
-            || (exif.is_some() || xmp.is_some()) && !to.has_room_for_xmp()
+        icc.is_some() && !to.supports_icc()
+            || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
     }
 
     /// Whether the picture has a resolution that a format has no place for, and that the EXIF written there does not state either.
     fn loses_resolution(&self, to: Format) -> bool {
         let Metadata { exif, resolution, .. } = &self.metadata;
-        let exif = exif.as_deref().filter(|_| to.has_room_for_xmp());
-        resolution.is_some() && !to.has_room_for_resolution() && !exif.is_some_and(exif_has_resolution)
+        let exif = exif.as_deref().filter(|_| to.supports_exif_and_xmp());
+        resolution.is_some() && !to.supports_resolution() && !exif.is_some_and(exif_has_resolution)
     }
 }

@@ -68,7 +68,7 @@ impl<'a> Source<'a> {
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
     ) -> Result<Self, CodecError> {
-        let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is cut short"))?;
+        let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits)?;
         let (directory, next) = ifd::read_from(&mut file, form, offset).map_err(no_directory)?;
         header::refuse_further_pictures(&mut file, form, &directory, next)?;
@@ -129,7 +129,7 @@ impl<'a> Source<'a> {
 }
 
 fn io_error(error: io::Error) -> CodecError {
-    if error.kind() == io::ErrorKind::UnexpectedEof { malformed("it is cut short") } else { error.into() }
+    if error.kind() == io::ErrorKind::UnexpectedEof { malformed("it is truncated") } else { error.into() }
 }
 
 fn no_directory(error: io::Error) -> CodecError {

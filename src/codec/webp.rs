@@ -6,7 +6,7 @@ use std::io::{Cursor, Write};
 
 use image_webp::{ColorType, DecodingError, EncodingError, WebPDecoder, WebPEncoder};
 
-use super::metadata::{Metadata, exif_body};
+use super::metadata::{Metadata, strip_exif_prefix};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -61,7 +61,7 @@ impl<'a> Source<'a> {
         let exif = self.decoder.exif_metadata().map_err(decode_error)?;
         let metadata = Metadata {
             icc: self.decoder.icc_profile().map_err(decode_error)?,
-            exif: exif.as_deref().and_then(exif_body).map(<[u8]>::to_vec),
+            exif: exif.as_deref().and_then(strip_exif_prefix).map(<[u8]>::to_vec),
             xmp: self.decoder.xmp_metadata().map_err(decode_error)?,
             resolution: None,
         };
@@ -120,7 +120,7 @@ pub(super) fn encode(
 
 fn decode_error(error: DecodingError) -> CodecError {
     match error {
-        DecodingError::IoError(_) | DecodingError::NoMoreFrames => malformed("it is cut short"),
+        DecodingError::IoError(_) | DecodingError::NoMoreFrames => malformed("it is truncated"),
         DecodingError::MemoryLimitExceeded => malformed("its metadata is unreasonably large"),
         other => malformed(other.to_string()),
     }

@@ -59,10 +59,9 @@ impl FromStr for Grid {
         let sides = text.split_once(['x', 'X']).map(|(x, y)| (number(x), number(y)));
         match sides {
             Some((Some(x), Some(y))) => Ok(Self { x, y }),
-            _ => Err(format!(
-                "{text:?} is not tiles across and down, such as 8x8, each from 1 to {}",
-                Self::MOST
-            )),
+            _ => {
+                Err(format!("{text:?} is not a grid of tiles such as 8x8, with 1 to {} each way", Self::MOST))
+            }
         }
     }
 }
@@ -93,7 +92,7 @@ impl FromStr for TileSize {
         match (text.trim(), text.trim().parse()) {
             ("off", _) => Ok(Self::Off),
             (_, Ok(side @ Self::LEAST..)) => Ok(Self::Pixels(side)),
-            _ => Err(format!("{text:?} is neither off nor a number of pixels from {}", Self::LEAST)),
+            _ => Err(format!("{text:?} is neither off nor a number of pixels, at least {}", Self::LEAST)),
         }
     }
 }
@@ -261,7 +260,7 @@ impl FromStr for DeviceChoice {
             return number
                 .parse()
                 .map(Self::CpuWorkers)
-                .map_err(|_| format!("{number:?} is no number of workers"));
+                .map_err(|_| format!("{number:?} is not a number of workers"));
         }
         let mut names = Vec::new();
         for name in text.split(',') {
@@ -278,7 +277,7 @@ impl FromStr for DeviceChoice {
 
 fn not_in_a_list(name: &str) -> String {
     format!(
-        "{:?} cannot stand in a list: that has numbers of GPUs and UUIDs such as GPU-6a1b...; auto, cpu and all stand alone",
+        "{:?} cannot be part of a list, which holds only GPU numbers and UUIDs such as GPU-6a1b...",
         name.trim()
     )
 }
@@ -351,7 +350,7 @@ mod tests {
         }
         assert_eq!("1,0,1".parse::<DeviceChoice>(), Err("GPU 1 is listed twice".into()));
         let why = |text: &str| text.parse::<DeviceChoice>().unwrap_err();
-        assert!(why("cpu, 0").starts_with("\"cpu\" cannot stand in a list: "), "{}", why("cpu, 0"));
+        assert!(why("cpu, 0").starts_with("\"cpu\" cannot be part of a list, "), "{}", why("cpu, 0"));
         assert!(why("gpu").starts_with("\"gpu\" is none of auto, cpu, all, "), "{}", why("gpu"));
     }
 

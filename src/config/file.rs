@@ -122,11 +122,11 @@ fn wanted(key: &str, value: &DeValue<'_>) -> Option<String> {
     let (default, choices) = (written::default(key)?, written::choices(key));
     let is_plain = matches!(value, DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_));
     match default {
-        toml::Value::Array(_) => Some("wants a list, such as [\"*.jpg\"]".into()),
-        toml::Value::Boolean(_) => Some("wants true or false".into()),
-        _ if !choices.is_empty() => Some(format!("wants one of {}", choices.join(", "))),
+        toml::Value::Array(_) => Some("must be a list, such as [\"*.jpg\"]".into()),
+        toml::Value::Boolean(_) => Some("must be true or false".into()),
+        _ if !choices.is_empty() => Some(format!("must be one of {}", choices.join(", "))),
         _ if is_plain => None,
-        default => Some(format!("wants text or a number, such as {default}")),
+        default => Some(format!("must be a string or a number, such as {default}")),
     }
 }
 
@@ -198,14 +198,14 @@ mod tests {
     #[test]
     fn a_wrong_value_is_named_with_its_line_and_key() {
         let cases = [
-            ("\nthreads = true", "2: threads: wants text or a number, such as \"auto\""),
-            ("tiles = [8,\n8]", "1: tiles: wants text or a number, such as \"8x8\""),
-            ("\"tiles\" = { x = 8 }", "1: tiles: wants text or a number, such as \"8x8\""),
-            ("method = 3", "1: method: wants one of \"global\", \"clahe\""),
-            ("color = 'blue'", "1: color: wants one of \"luma\", \"per-channel\", \"gray\""),
-            ("follow = 'yes'", "1: follow: wants true or false"),
-            ("include = '*.png'", "1: include: wants a list, such as [\"*.jpg\"]"),
-            ("quality = 3\nexclude = [\n3]", "3: exclude: wants a list, such as [\"*.jpg\"]"),
+            ("\nthreads = true", "2: threads: must be a string or a number, such as \"auto\""),
+            ("tiles = [8,\n8]", "1: tiles: must be a string or a number, such as \"8x8\""),
+            ("\"tiles\" = { x = 8 }", "1: tiles: must be a string or a number, such as \"8x8\""),
+            ("method = 3", "1: method: must be one of \"global\", \"clahe\""),
+            ("color = 'blue'", "1: color: must be one of \"luma\", \"per-channel\", \"gray\""),
+            ("follow = 'yes'", "1: follow: must be true or false"),
+            ("include = '*.png'", "1: include: must be a list, such as [\"*.jpg\"]"),
+            ("quality = 3\nexclude = [\n3]", "3: exclude: must be a list, such as [\"*.jpg\"]"),
             ("quality = 101", "1: quality: \"101\" is neither keep nor a number from 1 to 100"),
             ("# globs\nexclude = ['[']", "2: exclude: the glob \"[\" is wrong: "),
         ];

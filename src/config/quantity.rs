@@ -75,7 +75,7 @@ impl Scale {
         let (_, factor) =
             self.read.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or_else(refused)?;
         if let Ok(whole) = number.parse::<u64>() {
-            return whole.checked_mul(*factor).ok_or_else(|| format!("{text:?} is more than can be counted"));
+            return whole.checked_mul(*factor).ok_or_else(|| format!("{text:?} is too large"));
         }
         let value = number.parse::<f64>().map_err(|_| refused())? * *factor as f64;
         if value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(refused()) }
@@ -223,7 +223,7 @@ impl<T: FromStr<Err = String>> FromStr for OrAuto<T> {
         if text.trim().eq_ignore_ascii_case("auto") {
             return Ok(Self::Auto);
         }
-        text.parse().map(Self::Fixed).map_err(|why| format!("{why}, nor auto"))
+        text.parse().map(Self::Fixed).map_err(|why| format!("{why}, or auto"))
     }
 }
 
@@ -322,7 +322,7 @@ mod tests {
             let why = text.parse::<Bytes>().unwrap_err();
             assert!(why.contains("4GiB"), "{text}: {why}");
         }
-        assert!("99999999TiB".parse::<Bytes>().unwrap_err().contains("more than can be counted"));
+        assert!("99999999TiB".parse::<Bytes>().unwrap_err().contains("too large"));
         assert!("99999999.5TiB".parse::<Bytes>().is_err());
     }
 
@@ -356,7 +356,7 @@ mod tests {
     fn nothing_is_no_limit_and_no_wait() {
         for none in ["0", "0.4B", " 0GiB"] {
             let why = none.parse::<OrAuto<Bytes>>().unwrap_err();
-            assert_eq!(why, format!("{:?} is not at least 1B, nor auto", none.trim()));
+            assert_eq!(why, format!("{:?} is not at least 1B, or auto", none.trim()));
         }
         assert_eq!("0".parse::<Pixels>(), Err("\"0\" is not at least 1px".into()));
         assert_eq!("0.1ms".parse::<Wait>(), Err("\"0.1ms\" is not at least 1ms".into()));
@@ -366,7 +366,7 @@ mod tests {
     fn memory_is_enough_for_a_picture() {
         assert_eq!("1MiB".parse(), Ok(Memory(1 << 20)));
         let why = "12".parse::<OrAuto<Memory>>().unwrap_err();
-        assert_eq!(why, "\"12\" is not at least 1MiB (a bare number means bytes), nor auto");
+        assert_eq!(why, "\"12\" is not at least 1MiB (a bare number means bytes), or auto");
     }
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
         assert!("1024".parse::<OrAuto<Count>>().is_ok());
         for number in ["0", "1025", "99999", "-1"] {
             let why = number.parse::<OrAuto<Count>>().unwrap_err();
-            assert_eq!(why, format!("{number:?} is not a whole number from 1 to 1024, nor auto"));
+            assert_eq!(why, format!("{number:?} is not a whole number from 1 to 1024, or auto"));
         }
     }
 }

@@ -39,7 +39,7 @@ impl Service {
         };
         match moved.into_iter().chain(&self.failed).find(|folder| paths::are_same(folder, out)) {
             Some(same) => Err(format!(
-                "{} is the output folder, so inputs cannot be put aside there; --after move and --failed have to name other folders",
+                "{} is the output folder; --after move:DIR and --failed must name other folders",
                 Shown(same)
             )),
             None => Ok(()),
@@ -105,7 +105,7 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for OrNone<T> {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "none" => Ok(Self::None),
-            text => text.parse().map(Self::Some).map_err(|why| format!("{why}, nor none")),
+            text => text.parse().map(Self::Some).map_err(|why| format!("{why}, or none")),
         }
     }
 }
@@ -126,7 +126,7 @@ pub struct Folder(pub PathBuf);
 impl FromStr for Folder {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("an empty text is no folder".into()) } else { Ok(Self(text.into())) }
+        if text.is_empty() { Err("a folder must not be empty".into()) } else { Ok(Self(text.into())) }
     }
 }
 
@@ -145,7 +145,7 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, String> {
         text.parse()
             .map(Self)
-            .map_err(|_| format!("{text:?} is no IP address with a port, such as 127.0.0.1:9464"))
+            .map_err(|_| format!("{text:?} is not an IP address with a port, such as 127.0.0.1:9464"))
     }
 }
 
@@ -173,6 +173,6 @@ mod tests {
         assert_eq!("none".parse::<OrNone<Listen>>(), Ok(OrNone::None));
         assert!("127.0.0.1:9464".parse::<OrNone<Listen>>().is_ok());
         let why = "9464".parse::<OrNone<Listen>>().unwrap_err();
-        assert_eq!(why, "\"9464\" is no IP address with a port, such as 127.0.0.1:9464, nor none");
+        assert_eq!(why, "\"9464\" is not an IP address with a port, such as 127.0.0.1:9464, or none");
     }
 }

@@ -29,7 +29,7 @@ pub struct Written {
     /// With clahe: how much contrast a tile may gain; 0 for no limit [default: 2]
     ///
     /// The height that a peak of a tile's histogram may have, as a multiple of the mean: 0 to 1000000. OpenCV's clipLimit. 16-bit
-    /// pictures, of 65536 levels, want 100 and more.
+    /// pictures, of 65536 levels, need 100 or more.
     #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub clip_limit: Option<ClipLimit>,
@@ -43,79 +43,78 @@ pub struct Written {
 
     /// With clahe: tiles of about this many pixels a side, instead of a number of tiles [default: off]
     ///
-    /// So that pictures of different sizes are enhanced alike: 4 pixels or more. "off" leaves it to --tiles.
+    /// At least 4. Enhances pictures of different sizes alike. With "off", --tiles applies.
     #[arg(long, value_name = "PIXELS", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub tile_size: Option<TileSize>,
 
     /// What is equalized in a colour picture: luma, per-channel, gray [default: luma]
     ///
-    /// "luma" equalizes the brightness and keeps the colours. "per-channel" equalizes red, green and blue each by
-    /// itself, which also shifts colours. "gray" writes the equalized brightness alone.
+    /// "luma" equalizes the brightness and keeps the colours. "per-channel" equalizes red, green and blue independently,
+    /// which shifts colours. "gray" writes only the equalized brightness.
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Picture", hide_possible_values = true)]
     pub color: Option<Color>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp [default: keep]
     ///
-    /// "keep" writes every picture in the format, depth and name that it came in. Any other replaces the file name's
-    /// extension.
+    /// "keep" leaves format, depth and name as they are. Any other format replaces the file name's extension.
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output", hide_possible_values = true)]
     pub format: Option<FormatName>,
 
     /// Quality of the JPEGs written: keep, or 1 to 100 [default: keep]
     ///
-    /// "keep" uses the quantisation tables of the JPEG that was read, so that it loses as little as can be; for what
-    /// was no JPEG it means 90.
+    /// "keep" uses the quantization tables of the JPEG that was read, to lose as little as possible; for other inputs it
+    /// means 90.
     #[arg(long, value_name = "QUALITY", help_heading = "Output", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub quality: Option<JpegQuality>,
 
-    /// How small PNGs are made: fast, balanced (half again the work, a twentieth smaller, graphics often by a
-    /// half), small (five times the work, a tenth smaller) [default: fast]
+    /// PNG compression: fast, balanced (1.5 times the work, 5 % smaller, graphics often 50 %), small (5 times the work,
+    /// 10 % smaller) [default: fast]
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Output", hide_possible_values = true)]
     pub png_level: Option<PngLevelName>,
 
-    /// Do again what is already done
+    /// Process pictures again even if their outputs are up to date
     ///
-    /// Without it a picture is skipped when its output exists and is not older than the input (by modification time).
-    /// "--overwrite=false" undoes what the configuration file says.
+    /// Without it a picture is skipped if its output exists and is not older than the input (by modification time).
+    /// "--overwrite=false" overrides the configuration file.
     #[arg(long, help_heading = "Output", value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true)]
     pub overwrite: Option<bool>,
 
-    /// Whether an output is on the disk before it is called done: full, fast [default: full]
+    /// When an output counts as done: full, fast [default: full]
     ///
-    /// "full" makes the system write each output and its folder's entry to the disk, so that not even a power failure
-    /// leaves a partial picture. "fast" leaves that to the system. Either way an output appears whole, by a rename.
+    /// "full": once the output and its folder's entry are on the disk, so that not even a power failure leaves a partial
+    /// picture. "fast": as soon as the operating system has it. Either way an output appears whole, by a rename.
     #[arg(long, value_enum, value_name = "HOW", help_heading = "Output", hide_possible_values = true)]
     pub durability: Option<Durability>,
 
     /// Take only files that match this glob (can be repeated)
     ///
-    /// A glob without a slash is compared with the file's name in whatever folder it lies: "*.png". One with a slash is
-    /// compared with the path below the input folder: "2024/**/raw-*". Upper and lower case are the same. Files that
-    /// are given by name are always taken. Flags replace the list of the configuration file.
+    /// A glob without a slash is matched against the file's name in any folder: "*.png". One with a slash is matched
+    /// against the path below the input folder: "2024/**/raw-*". Case is ignored. Files that are given by name are always
+    /// taken. Flags replace the list of the configuration file.
     #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
     pub include: Option<Vec<String>>,
 
     /// Leave out files and folders that match this glob (can be repeated)
     ///
-    /// Compared like --include, and stronger than it. A folder that matches is not entered.
+    /// Matched like --include, and takes precedence over it. A folder that matches is not entered.
     #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
     pub exclude: Option<Vec<String>>,
 
-    /// Enter folders that are reached by symbolic links
+    /// Enter folders that are symbolic links
     ///
-    /// Links to files are always read like the files themselves; links to folders only with this flag, and a link that
-    /// leads back into itself is never followed. "--follow=false" undoes what the configuration file says.
+    /// Links to files are always followed, links to folders only with this flag, and never a link that leads back into
+    /// itself. "--follow=false" overrides the configuration file.
     #[arg(long, help_heading = "Selection", value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true)]
     pub follow: Option<bool>,
 
     /// Refuse pictures with more pixels than this [default: 2GP]
     ///
-    /// The size is read from the file's header and checked before memory is taken, so that a small file that claims to
-    /// be a giant picture does no harm.
+    /// The size is read from the file's header and checked before memory is allocated, so that a small file that claims
+    /// to be a giant picture does no harm.
     #[arg(long, value_name = "PIXELS", help_heading = "Selection", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub max_pixels: Option<Pixels>,
@@ -125,93 +124,93 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<Bytes>,
 
-    /// How many processor threads to use [default: auto]
+    /// How many CPU threads to use [default: auto]
     ///
-    /// A number from 1 to 1024. "auto" uses as many as the process may run on. Fewer where few files may be open (ulimit -n).
+    /// A number from 1 to 1024. "auto" uses one for each core that the process may run on. Reduced if the limit
+    /// on open files (ulimit -n) is low.
     #[arg(long, short = 'j', value_name = "N", help_heading = "Resources", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub threads: Option<OrAuto<Count>>,
 
-    /// How much memory pictures may take at once [default: auto]
+    /// How much memory the pictures in progress may take together [default: auto]
     ///
-    /// A size from 1MiB, such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB for each thread if that is more, but at most half of the memory of
-    /// the machine, or of its control group.
+    /// At least 1MiB, such as 512MiB or 4GiB. "auto" is 4GiB, or 256MiB per thread if that is more, but at most half of
+    /// the memory of the machine or its control group.
     #[arg(long, value_name = "SIZE", help_heading = "Resources", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub memory: Option<OrAuto<Memory>>,
 
-    /// What equalizes: auto, cpu, all, or GPUs by number or UUID [default: auto]
+    /// Which devices equalize: auto, cpu, all, or GPUs by number or UUID [default: auto]
     ///
-    /// "auto" uses the GPUs that work where that pays: for JPEGs that they can decode, and where equalizing is a good part of
-    /// the work; otherwise, and until they are ready, the processor. A service has them ready in any case. "cpu" leaves GPUs
-    /// alone. "all" uses every GPU, and gives up where one cannot be used. A list such as "0,2" or "GPU-6a1b..." uses those,
-    /// numbered as `histeqd devices` shows them. Every device makes the same bytes, apart from JPEGs: see --jpeg.
+    /// "auto" uses the working GPUs where they pay off: for JPEGs that they can decode, and where equalizing is a good part
+    /// of the work; otherwise, and until they are ready, the CPU. A service always starts its GPUs. "cpu" uses no GPU. "all"
+    /// uses every GPU, and fails if one cannot be used. A list such as "0,2" or "GPU-6a1b..." uses those, with the numbers
+    /// that `histeqd devices` shows. Every device writes the same bytes, except for JPEGs: see --jpeg.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceChoice>,
 
-    /// What decodes and encodes JPEGs: auto, cpu, gpu [default: auto]
+    /// Which devices decode and encode JPEGs: auto, cpu, gpu [default: auto]
     ///
-    /// A GPU does so by nvJPEG, NVIDIA's library, where that is installed, and only where a JPEG is equalized on its luma and
-    /// written as a JPEG; progressive, unusual and damaged ones are the processor's. Its samples may differ from the processor's by a
-    /// level or two. "auto" lets both take pictures from one queue, and GPUs encode what the processor decodes, so the bytes depend on
-    /// which was free. "cpu" or --deterministic makes the same bytes everywhere. "gpu" leaves to GPUs all that they take, and gives
-    /// up where none has nvJPEG.
+    /// A GPU uses NVIDIA's nvJPEG, if it is installed, for JPEGs that are equalized on luma and written as JPEG; progressive,
+    /// unusual and damaged ones are left to the CPU. Its samples may differ from the CPU's by a level or two. "auto" lets both
+    /// take pictures from one queue, and GPUs encode what the CPU decodes, so the bytes depend on which was free. "cpu" or
+    /// --deterministic writes the same bytes everywhere. "gpu" sends to GPUs everything that they accept, and fails if none
+    /// has nvJPEG.
     #[arg(long, value_enum, value_name = "WHICH", help_heading = "Resources", hide_possible_values = true)]
     pub jpeg: Option<JpegChoice>,
 
-    /// How long a GPU may take for one picture before it is given up [default: 30s]
+    /// How long a GPU may take for one picture before it counts as failed [default: 30s]
     ///
-    /// Its pictures are then done on another device, and it is started again.
+    /// Its pictures are then processed by another device, and it is restarted.
     #[arg(long, value_name = "TIME", help_heading = "Resources", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub device_timeout: Option<Wait>,
 
-    /// How long a file must rest before it is taken [default: 500ms]
+    /// How long a file must stay unchanged before it is processed [default: 500ms]
     ///
-    /// A file that its writer has closed, or that was moved into the watched folder, is taken at once. Where nothing
-    /// says so, its size and time must stay the same for so long.
+    /// A file that its writer has closed, or that was moved into the watched folder, is processed at once. Otherwise its
+    /// size and modification time must stay the same for this long.
     #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub settle: Option<Rest>,
 
-    /// How often the watched folders are listed to be sure [default: 10min]
+    /// How often the watched folders are listed as a safety net [default: 10min]
     ///
-    /// Besides, they are listed at the start, and whenever the kernel says that it lost messages.
+    /// They are also listed at the start, and whenever the kernel reports lost events.
     #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub rescan: Option<Wait>,
 
-    /// List the watched folders this often and do without the kernel's messages [default: auto]
+    /// List the watched folders this often, instead of using the kernel's notifications [default: auto]
     ///
     /// "auto" does so every 5s on network file systems, where other machines write, and not elsewhere.
     #[arg(long, value_name = "TIME", help_heading = "Watching", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub poll: Option<OrAuto<Wait>>,
 
-    /// What becomes of an input once its output is safe: keep, delete, move:DIR [default: keep]
+    /// What happens to an input once its output is on the disk: keep, delete, move:DIR [default: keep]
     ///
-    /// Safe means on the disk, whatever --durability says. "move:DIR" mirrors the input tree below DIR; where a name is taken
-    /// there, the input gets a number: cat.2.png.
+    /// "move:DIR" mirrors the input tree below DIR; if a name is taken there, the input gets a number: cat.2.png.
     #[arg(long, value_name = "WHAT", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub after: Option<After>,
 
-    /// Move inputs that cannot be done there, each with the reason in a text beside it [default: none]
+    /// Move inputs that cannot be processed to this folder, each with the reason in a text file next to it [default: none]
     ///
-    /// Only what is wrong with the picture itself leads there. What can pass is tried again, with growing pauses.
+    /// Only for faults of the picture itself. Transient errors are retried, with growing pauses.
     #[arg(long, value_name = "DIR", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub failed: Option<OrNone<Folder>>,
 
-    /// Where the ledger of what was done is kept [default: auto]
+    /// The folder for the ledger of what was done [default: auto]
     ///
-    /// "auto" is the folder .histeqd in the output folder. The ledger may be deleted; pictures are then done again.
+    /// "auto" is the folder .histeqd in the output folder. The ledger may be deleted; pictures are then processed again.
     #[arg(long, value_name = "DIR", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub state: Option<OrAuto<Folder>>,
 
-    /// Serve /metrics, /healthz, /readyz and /status there [default: none]
+    /// Serve /metrics, /healthz, /readyz and /status at this address [default: none]
     ///
     /// An IP address and a port, such as 127.0.0.1:9464.
     #[arg(long, value_name = "ADDR", help_heading = "Watching")]

@@ -61,10 +61,10 @@ impl Through {
     fn cannot(&self, why: &io::Error) -> String {
         match &self.fate {
             Fate::Done { after: After::Move(folder), .. } => {
-                format!("cannot be moved below {}: {why}", Shown(folder))
+                format!("cannot be moved to {}: {why}", Shown(folder))
             }
             Fate::Done { .. } => format!("cannot be removed: {why}"),
-            Fate::Failed { folder, .. } => format!("cannot be set aside below {}: {why}", Shown(folder)),
+            Fate::Failed { folder, .. } => format!("cannot be moved to {}: {why}", Shown(folder)),
         }
     }
 
@@ -72,8 +72,8 @@ impl Through {
         let how = if matches!(self.fate, Fate::Done { .. }) { "is done" } else { "failed" };
         let input = Shown(&self.input);
         match attempts {
-            0 => warn!("{input} {how}, and stays where it is until this has passed: it {cannot}"),
-            _ => debug!("{input} still stays where it is: it {cannot}"),
+            0 => warn!("{input} {how}, and stays where it is for now: it {cannot}"),
+            _ => debug!("{input} still {cannot}"),
         }
     }
 }
@@ -235,7 +235,7 @@ impl Away {
         let _ = self.ended.recv_timeout(GRACE);
         match self.waiting() {
             0 => {}
-            count => info!("{count} inputs are still to be put away, at the next start"),
+            count => info!("inputs still to be moved or deleted, at the next start: {count}"),
         }
     }
 }
@@ -368,7 +368,7 @@ mod tests {
             assert_eq!(waiting.next_due(Instant::now() + pause), Ok((input.clone(), attempts + 1)));
             assert!(input.exists() && waiting.lock().leaving.contains_key(&input));
             let staying = waiting.lock().staying.clone().unwrap();
-            let told = format!("cannot be set aside below {}: ", Shown(&archive));
+            let told = format!("cannot be moved to {}: ", Shown(&archive));
             assert!(staying.0 == input && staying.1.starts_with(&told), "{staying:?}");
         }
         fs::remove_file(&archive).unwrap();

@@ -63,12 +63,12 @@ impl Watching<'_> {
     /// Begins files that are ready, as far as the pipeline has room.
     pub(super) fn feed(&mut self) {
         while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full()) && self.settle.has_ready() {
-            if self.is_unmounted() || !self.hold.lets_one_through(Instant::now()) {
+            if self.is_unmounted() || !self.hold.may_start(Instant::now()) {
                 return;
             }
             let begun = self.settle.take().is_some_and(|ready| self.begin(ready));
             if !begun {
-                self.hold.no_answer();
+                self.hold.probe_said_nothing();
             }
         }
     }
@@ -171,7 +171,7 @@ impl Watching<'_> {
                 let seconds = begun.at.elapsed().as_secs_f64();
                 self.metrics.done(&device, bytes_in, bytes_out, pixels, seconds, &times);
                 if self.hold.open() {
-                    info!("the output takes pictures again");
+                    info!("outputs can be written again");
                 }
                 debug!("done: {} -> {} ({device}, {seconds:.3} s)", Shown(&input), Shown(&output));
                 self.done(&input, &begun, &Outcome { device: &device, pixels, bytes_out });
@@ -179,7 +179,7 @@ impl Watching<'_> {
             Event::Skipped { input, planned: true, .. } => {
                 if self.running.remove(&input).is_some() {
                     self.health.moved();
-                    self.hold.no_answer();
+                    self.hold.probe_said_nothing();
                     self.metrics.skipped();
                     if self.finish(&input, Ending::Good) == Verdict::Settled {
                         self.note(|ledger| ledger.skipped(&input));
@@ -213,23 +213,23 @@ impl Watching<'_> {
             }
             Verdict::Gone => self.note(|ledger| ledger.done(input, outcome)),
             Verdict::Changed | Verdict::Retry(_) => {
-                debug!("{} changed meanwhile, and is done again", Shown(input));
+                debug!("{} changed meanwhile and is processed again", Shown(input));
                 self.note(|ledger| ledger.forget(input));
             }
         }
     }
 
     fn failed(&mut self, input: &Path, stamp: Stamp, error: &PictureError) {
-        let (concerns_all, reason) = (error.concerns_all_outputs(), error.in_service());
-        if concerns_all {
+        let (affects_all, reason) = (error.affects_all_outputs(), error.in_service());
+        if affects_all {
             if self.hold.why().is_none() {
-                warn!("nothing more is begun until this has passed: {reason}");
+                warn!("nothing more is started until this is resolved: {reason}");
             }
             self.hold.close(reason.clone(), Instant::now());
         } else {
-            self.hold.no_answer();
+            self.hold.probe_said_nothing();
         }
-        let ending = if error.can_pass() { Ending::Passing } else { Ending::Broken };
+        let ending = if error.is_transient() { Ending::Passing } else { Ending::Broken };
         match self.finish(input, ending) {
             Verdict::Settled => {
                 self.metrics.failed();
@@ -239,7 +239,7 @@ impl Watching<'_> {
             }
             Verdict::Retry(pause) => {
                 if ending == Ending::Broken {
-                    debug!("not whole yet: {}: {reason}", Shown(input));
+                    debug!("not complete yet: {}: {reason}", Shown(input));
                 } else {
                     self.metrics.retried();
                     self.tell_of_retry(input, &reason, pause);
@@ -254,9 +254,9 @@ impl Watching<'_> {
     fn tell_of_retry(&mut self, input: &Path, reason: &str, pause: Duration) {
         let seconds = pause.as_secs();
         if self.retried.is_news(input, reason) {
-            info!("failed, and tried again in {seconds} s: {}: {reason}", Shown(input));
+            info!("failed, retried in {seconds} s: {}: {reason}", Shown(input));
         } else {
-            debug!("failed once more, and tried again in {seconds} s: {}: {reason}", Shown(input));
+            debug!("failed again, retried in {seconds} s: {}: {reason}", Shown(input));
         }
     }
 
@@ -275,7 +275,7 @@ impl Watching<'_> {
         if self.service.after != After::Keep && matches!(output.try_exists(), Ok(false)) {
             let (input, output) = (Shown(input), Shown(output));
             return info!(
-                "{input} stays: it was done before, and {output} is gone; touch it to have it done again"
+                "{input} stays: it was done before, and {output} is gone; touch it to process it again"
             );
         }
         self.settle_input(input, stamp, output, false);

@@ -97,10 +97,10 @@ impl Health {
     pub(super) fn alive(&self) -> Result<(), String> {
         let state = self.lock();
         if state.beat.elapsed() > HANGS {
-            return Err("the loop hangs".into());
+            return Err("the main loop is not responding".into());
         }
         if state.moved.elapsed() > self.patience {
-            return Err(format!("no picture came to an end for {} s", state.moved.elapsed().as_secs()));
+            return Err(format!("no picture has finished for {} s", state.moved.elapsed().as_secs()));
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Health {
 
 /// Describes the work in progress, and what is in trouble without holding it up.
 fn work(daemon: &Daemon) -> String {
-    let mut text = format!("{} under way, {} waiting", daemon.running, daemon.waiting + daemon.pausing);
+    let mut text = format!("{} in progress, {} waiting", daemon.running, daemon.waiting + daemon.pausing);
     for device in &daemon.devices {
         if let Some(trouble) = &device.trouble {
             text.push_str(&format!("; {}: {trouble}", device.name));
@@ -170,7 +170,7 @@ mod tests {
             DeviceState { name: "gpu0".into(), trouble: Some("it died".into()), ..DeviceState::default() },
         );
         let daemon = Daemon { running: 2, devices: vec![cpu, gpu], ..Daemon::default() };
-        assert_eq!(work(&daemon), "2 under way, 0 waiting; gpu0: it died");
+        assert_eq!(work(&daemon), "2 in progress, 0 waiting; gpu0: it died");
         let health = Health::new(Duration::from_secs(1));
         health.ready();
         health.say(&daemon);
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn an_archive_that_takes_nothing_is_shown_and_hinders_no_picture() {
-        let staying = Some("in/a.png cannot be moved below kept: no room".to_owned());
+        let staying = Some("in/a.png cannot be moved to kept: no room".to_owned());
         let daemon = Daemon { leaving: 3, staying, ..Daemon::default() };
-        assert_eq!(work(&daemon), "0 under way, 0 waiting; in/a.png cannot be moved below kept: no room");
+        assert_eq!(work(&daemon), "0 in progress, 0 waiting; in/a.png cannot be moved to kept: no room");
         let health = Health::new(Duration::from_secs(1));
         health.ready();
         health.say(&daemon);

@@ -37,14 +37,14 @@ impl Hold {
     }
 
     /// Allows another try: the picture that was let through ended in a way that says nothing about the output.
-    pub(super) fn no_answer(&mut self) {
+    pub(super) fn probe_said_nothing(&mut self) {
         if let Some(closed) = &mut self.closed {
             closed.trying = false;
         }
     }
 
     /// Returns whether a picture may be begun now. The first one after a pause is the one that tries.
-    pub(super) fn lets_one_through(&mut self, now: Instant) -> bool {
+    pub(super) fn may_start(&mut self, now: Instant) -> bool {
         match &mut self.closed {
             None => true,
             Some(closed) if closed.trying || now < closed.until => false,
@@ -69,20 +69,20 @@ mod tests {
     fn one_picture_tries_after_growing_pauses() {
         let mut hold = Hold::default();
         let mut now = Instant::now();
-        assert!(hold.lets_one_through(now) && hold.lets_one_through(now));
+        assert!(hold.may_start(now) && hold.may_start(now));
         hold.close("full".into(), now);
         hold.close("full".into(), now);
         for pause in [1, 2, 4, 8, 16, 30, 30] {
-            assert!(!hold.lets_one_through(now + Duration::from_millis(pause * 1000 - 1)));
+            assert!(!hold.may_start(now + Duration::from_millis(pause * 1000 - 1)));
             now += Duration::from_secs(pause);
-            assert!(hold.lets_one_through(now));
-            assert!(!hold.lets_one_through(now), "one at a time");
+            assert!(hold.may_start(now));
+            assert!(!hold.may_start(now), "one at a time");
             hold.close("full".into(), now);
         }
         assert_eq!(hold.why(), Some("full"));
         assert!(hold.open());
         assert!(!hold.open());
-        assert!(hold.lets_one_through(now));
+        assert!(hold.may_start(now));
     }
 
     #[test]
@@ -90,8 +90,8 @@ mod tests {
         let mut hold = Hold::default();
         let now = Instant::now();
         hold.close("full".into(), now);
-        assert!(hold.lets_one_through(now + FIRST_PAUSE));
-        hold.no_answer();
-        assert!(hold.lets_one_through(now + FIRST_PAUSE));
+        assert!(hold.may_start(now + FIRST_PAUSE));
+        hold.probe_said_nothing();
+        assert!(hold.may_start(now + FIRST_PAUSE));
     }
 }

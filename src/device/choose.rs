@@ -15,7 +15,7 @@ pub(super) fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<Stri
     let is_usable = |gpu: &GpuInfo| gpu.refused.is_none();
     match nvjpeg(found) {
         Some(Err(reason)) if jpeg == JpegChoice::Auto && found.iter().any(is_usable) => {
-            Some(format!("JPEGs are decoded and encoded by the processor: {reason}"))
+            Some(format!("JPEGs are decoded and encoded on the CPU: {reason}"))
         }
         _ => None,
     }
@@ -31,7 +31,10 @@ pub(super) fn usable(found: &[GpuInfo], start: &WorkerStart) -> Vec<Unit> {
 /// Returns the units if there is at least one.
 pub(super) fn some(units: Vec<Unit>) -> Result<Vec<Unit>, Error> {
     if units.is_empty() {
-        return Err(Error::CannotRun("no GPU can be used; --jpeg auto works without one".to_owned()));
+        return Err(Error::CannotRun(
+            "no GPU can be used, but --jpeg gpu needs one; see `histeqd devices`, or use --jpeg auto"
+                .to_owned(),
+        ));
     }
     Ok(units)
 }
@@ -58,11 +61,11 @@ fn find<'a>(found: &'a [GpuInfo], name: &DeviceName) -> Result<&'a GpuInfo, Erro
     };
     let mut candidates = found.iter().filter(fits);
     let first = candidates.next().ok_or_else(|| {
-        Error::CannotRun(format!("there is no GPU {name}; `histeqd devices` lists those there are"))
+        Error::CannotRun(format!("there is no GPU {name}; `histeqd devices` lists the available ones"))
     })?;
     match candidates.next() {
         None => Ok(first),
-        Some(_) => Err(Error::CannotRun(format!("{name} is the beginning of more than one GPU's UUID"))),
+        Some(_) => Err(Error::CannotRun(format!("{name} matches more than one GPU; give more of the UUID"))),
     }
 }
 
@@ -89,7 +92,7 @@ mod tests {
     fn that_nvjpeg_is_missing_is_said_where_it_would_be_used() {
         let missing = [gpu(Err("libnvjpeg.so.12 is not there"), None)];
         let said = without_nvjpeg(JpegChoice::Auto, &missing).unwrap();
-        assert_eq!(said, "JPEGs are decoded and encoded by the processor: libnvjpeg.so.12 is not there");
+        assert_eq!(said, "JPEGs are decoded and encoded on the CPU: libnvjpeg.so.12 is not there");
         assert_eq!(without_nvjpeg(JpegChoice::Cpu, &missing), None);
         assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Ok("12.4"), None)]), None);
         assert_eq!(without_nvjpeg(JpegChoice::Auto, &[gpu(Err("missing"), Some("too old"))]), None);

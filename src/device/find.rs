@@ -39,7 +39,7 @@ pub fn describe() -> String {
 }
 
 /// Whether there seems to be an NVIDIA GPU, whatever CUDA says, judging by the files below `root`.
-pub fn may_be_there(root: &Path) -> bool {
+pub fn nvidia_hardware_present(root: &Path) -> bool {
     is_on_the_bus(root) || is_behind_windows(root) || is_on_the_chip(root)
 }
 
@@ -89,12 +89,12 @@ fn jpeg_line(nvjpeg: &Result<String, String>) -> String {
 #[derive(Default)]
 pub struct Finder {
     state: Mutex<State>,
-    called_off: Condvar,
+    cancelled: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    called_off: bool,
+    cancelled: bool,
     asked: Option<Child>,
 }
 
@@ -114,7 +114,7 @@ impl Finder {
         let found =
             self.ask().unwrap_or_else(|error| Err(format!("the process that asks CUDA failed: {error}")));
         // A query that was called off has been killed, which says nothing about the GPUs.
-        if self.lock().called_off { Ok(Vec::new()) } else { found }
+        if self.lock().cancelled { Ok(Vec::new()) } else { found }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -122,16 +122,16 @@ impl Finder {
     }
 
     /// Waits for at most `time`; returns whether the query has been called off.
-    pub fn called_off_within(&self, time: Duration) -> bool {
-        let waited = self.called_off.wait_timeout_while(self.lock(), time, |state| !state.called_off);
-        waited.unwrap_or_else(PoisonError::into_inner).0.called_off
+    pub fn cancelled_within(&self, time: Duration) -> bool {
+        let waited = self.cancelled.wait_timeout_while(self.lock(), time, |state| !state.cancelled);
+        waited.unwrap_or_else(PoisonError::into_inner).0.cancelled
     }
 
     /// Calls off the query, whose answer is then that there are no GPUs.
-    pub fn call_off(&self) {
+    pub fn cancel(&self) {
         let mut state = self.lock();
-        state.called_off = true;
-        self.called_off.notify_all();
+        state.cancelled = true;
+        self.cancelled.notify_all();
         state.kill();
     }
 
@@ -168,7 +168,7 @@ impl Finder {
             match told.recv_timeout(left.min(TICK)) {
                 Ok(answer) => return Some(answer),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) if self.lock().called_off => {
+                Err(RecvTimeoutError::Timeout) if self.lock().cancelled => {
                     until = until.min(Instant::now() + END_DEADLINE);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -179,7 +179,7 @@ impl Finder {
 
     fn begin(&self) -> io::Result<Option<impl Read + use<>>> {
         let mut state = self.lock();
-        if state.called_off {
+        if state.cancelled {
             return Ok(None);
         }
         let mut child = Command::new(PROGRAM)
@@ -208,29 +208,29 @@ mod tests {
     #[test]
     fn a_gpu_may_be_there_where_something_of_nvidia_is_on_the_bus() {
         let root = tempfile::tempdir().unwrap();
-        assert!(!may_be_there(root.path()));
+        assert!(!nvidia_hardware_present(root.path()));
         fs::create_dir_all(root.path().join("sys/bus/pci/devices/0000:00:00.0")).unwrap();
         put(&root, "sys/bus/pci/devices/0000:00:01.0/vendor", b"0x8086\n");
-        assert!(!may_be_there(root.path()));
+        assert!(!nvidia_hardware_present(root.path()));
         put(&root, "sys/bus/pci/devices/0000:00:02.0/vendor", b"0x10de\n");
-        assert!(may_be_there(root.path()));
+        assert!(nvidia_hardware_present(root.path()));
     }
 
     #[test]
     fn a_gpu_may_be_there_under_windows_with_nvidia_s_driver() {
         let root = tempfile::tempdir().unwrap();
         put(&root, "dev/dxg", b"");
-        assert!(!may_be_there(root.path()));
+        assert!(!nvidia_hardware_present(root.path()));
         put(&root, "usr/lib/wsl/lib/libcuda.so", b"");
-        assert!(may_be_there(root.path()));
+        assert!(nvidia_hardware_present(root.path()));
     }
 
     #[test]
     fn a_gpu_may_be_there_on_a_chip_of_nvidia_s() {
         let root = tempfile::tempdir().unwrap();
         put(&root, "proc/device-tree/compatible", b"raspberrypi,4-model-b\0brcm,bcm2711\0");
-        assert!(!may_be_there(root.path()));
+        assert!(!nvidia_hardware_present(root.path()));
         put(&root, "proc/device-tree/compatible", b"nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0");
-        assert!(may_be_there(root.path()));
+        assert!(nvidia_hardware_present(root.path()));
     }
 }

@@ -103,7 +103,7 @@ impl Health {
             Self::Starting => Some("starting".to_owned()),
             Self::Pausing { why, until } => {
                 let left = until.saturating_duration_since(Instant::now()).as_secs();
-                Some(format!("{why}; tried again in {left} s"))
+                Some(format!("{why}; retried in {left} s"))
             }
             Self::GivenUp { why } => Some(why.clone()),
         }
@@ -277,7 +277,7 @@ impl GpuDevice {
                 Ok(Some((message, _))) => message,
                 Ok(None) if self.link.lock().closing => return End::Closed,
                 Ok(None) => return End::Failed(String::new()),
-                Err(error) => return End::Failed(format!("its worker said nonsense: {error}")),
+                Err(error) => return End::Failed(format!("its worker sent an invalid message: {error}")),
             };
             let through = match message {
                 FromWorker::Ready(info) => {
@@ -330,12 +330,12 @@ impl GpuDevice {
             return late.then(|| End::Failed(format!("its worker did not start in {START_DEADLINE:?}")));
         }
         if worker.deaf {
-            return Some(End::Failed("its worker took no more messages and was killed".to_owned()));
+            return Some(End::Failed("its worker stopped responding and was killed".to_owned()));
         }
         let now = Instant::now();
         let late = worker.lent.values().find(|lent| lent.deadline < now)?;
         let input = Shown(late.task.input());
-        Some(End::Failed(format!("it overran its deadline on {input}; its worker was killed")))
+        Some(End::Failed(format!("{input} took longer than --device-timeout; its worker was killed")))
     }
 
     /// Takes back what was lent to a worker that is gone.
@@ -352,7 +352,7 @@ impl GpuDevice {
     /// Waits after a failure before the next attempt; returns true if the pipeline ended meanwhile.
     fn pause(&self, why: String, pause: Duration) -> bool {
         self.note(
-            &format!("{why}; its pictures go to other devices, it is started again in {pause:?}"),
+            &format!("{why}; its pictures go to other devices, and it is restarted in {pause:?}"),
             true,
         );
         let mut state = self.link.lock();
@@ -437,7 +437,7 @@ fn lingers(process: u32, end: End) -> String {
         _ => String::new(),
     };
     format!(
-        "not used any more: {before}its worker, process {process}, was killed and does not end; its driver may need a restart"
+        "no longer used: {before}its worker, process {process}, was killed but does not end; the driver may need a restart"
     )
 }
 
@@ -456,6 +456,6 @@ mod tests {
         assert_eq!(Health::Up.trouble(), None);
         let until = Instant::now() + Duration::from_millis(7_900);
         let pausing = Health::Pausing { why: "it overran its deadline".into(), until };
-        assert_eq!(pausing.trouble().unwrap(), "it overran its deadline; tried again in 7 s");
+        assert_eq!(pausing.trouble().unwrap(), "it overran its deadline; retried in 7 s");
     }
 }

@@ -203,7 +203,7 @@ impl Devices {
                 let pays = move || always || lanes_take_much(cpu.time(), meter.read().1);
                 Builder::new()
                     .name("find-gpus".to_owned())
-                    .spawn_scoped(scope, move || starter.whatever_there_is(scope, pays, &start))
+                    .spawn_scoped(scope, move || starter.start_available(scope, pays, &start))
                     .map(drop)
                     .map_err(Error::thread)
             }
@@ -247,7 +247,7 @@ impl Devices {
 
     /// Lets all devices end. To be called once no task is under way.
     pub fn close(&self) {
-        self.finder.call_off();
+        self.finder.cancel();
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.closed = true;
         members.devices.iter().for_each(|device| device.close());
@@ -279,7 +279,7 @@ struct Starter<'a> {
 impl<'scope> Starter<'scope> {
     /// Starts every usable GPU once that pays, or once JPEGs have come that it could decode, if there is still work by then. GPUs that
     /// cannot be used are reported, and the CPU does the work.
-    fn whatever_there_is(
+    fn start_available(
         &self,
         scope: &'scope Scope<'scope, '_>,
         pays: impl Fn() -> bool,
@@ -291,7 +291,7 @@ impl<'scope> Starter<'scope> {
         let found = match self.devices.finder.gpus() {
             Ok(found) => found,
             // Most machines have no GPU, and the user did not ask for one.
-            Err(_) if !self.verbose && !find::may_be_there(Path::new("/")) => return,
+            Err(_) if !self.verbose && !find::nvidia_hardware_present(Path::new("/")) => return,
             Err(reason) => return start.note(format!("no GPU is used: {reason}")),
         };
         let decodes = matches!(nvjpeg(&found), Some(Ok(_)));
@@ -306,7 +306,7 @@ impl<'scope> Starter<'scope> {
     /// Checks a condition at intervals of [`HEAD_START`] until it is true; `false` if the work is finished before.
     fn in_time(&self, so: impl Fn() -> bool) -> bool {
         loop {
-            if self.devices.finder.called_off_within(HEAD_START) {
+            if self.devices.finder.cancelled_within(HEAD_START) {
                 return false;
             }
             if so() {
@@ -323,13 +323,13 @@ impl<'scope> Starter<'scope> {
         choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>,
     ) -> Result<(), Error> {
         let found = self.devices.finder.gpus().map_err(|reason| {
-            let without = "the default, auto for --devices and --jpeg, works without one";
+            let without = "use --devices auto and --jpeg auto (the defaults) to run without a GPU";
             Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
         })?;
         let chosen = choose(&found)?;
         if let (JpegChoice::Gpu, Some(Err(reason))) = (self.jpeg, nvjpeg(&found)) {
             return Err(Error::CannotRun(format!(
-                "no GPU can decode JPEG, as --jpeg gpu wants: {reason}; --jpeg auto works without that"
+                "no GPU can decode JPEGs, which --jpeg gpu needs: {reason}; use --jpeg auto"
             )));
         }
         self.pool.wait_for_accelerators(true);

@@ -37,12 +37,12 @@ pub fn luma<S: Sample>(red: S, green: S, blue: S) -> S {
 
 /// Adds `to - from` to a colour sample, clamped to the levels: changing only a pixel's luma shifts R, G and B by the same amount.
 #[inline(always)]
-pub fn relight<S: Sample>(sample: S, from: S, to: S) -> S {
+pub fn shift_luma<S: Sample>(sample: S, from: S, to: S) -> S {
     let moved = sample.level() as i32 + to.level() as i32 - from.level() as i32;
     S::from_level(moved.clamp(0, S::LEVELS as i32 - 1) as u32)
 }
 
-/// [`Sample::relight`] for pixels of `C` channels, in plain Rust.
+/// [`Sample::shift_luma`] for pixels of `C` channels, in plain Rust.
 #[inline(always)]
 pub(super) fn relight_portable<S: Sample, const C: usize>(pixels: &mut [S], from: &[S], to: &[S]) {
     // The differences are first repeated for each channel, so that the arithmetic runs over consecutive samples.
@@ -90,7 +90,7 @@ pub(super) fn read<S: Sample>(samples: &[S], pixel: Pixel, plane: Plane, values:
     }
 }
 
-/// Writes one plane back into interleaved samples: a channel's new values as they are, a new luma by [`relight`] from the old luma
+/// Writes one plane back into interleaved samples: a channel's new values as they are, a new luma by [`shift_luma`] from the old luma
 /// `before`, as [`read`] returned it.
 pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, before: &[S], values: &[S]) {
     #[inline(always)]
@@ -101,8 +101,8 @@ pub(super) fn write<S: Sample>(samples: &mut [S], pixel: Pixel, plane: Plane, be
     }
     debug_assert_eq!(samples.len(), values.len() * pixel.channels());
     match plane {
-        Plane::Luma if pixel.has_alpha() => S::relight::<4>(samples, before, values),
-        Plane::Luma => S::relight::<3>(samples, before, values),
+        Plane::Luma if pixel.has_alpha() => S::shift_luma::<4>(samples, before, values),
+        Plane::Luma => S::shift_luma::<3>(samples, before, values),
         Plane::Channel(channel) => match pixel {
             Pixel::Gray => samples.copy_from_slice(values),
             Pixel::GrayAlpha => simd::vectorized!(strided::<S, 2>(samples, channel, values)),
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn relighting_moves_and_saturates() {
-        assert_eq!((relight(100_u8, 50, 60), relight(100_u8, 60, 50)), (110, 90));
-        assert_eq!((relight(250_u8, 50, 60), relight(5_u8, 60, 50)), (255, 0));
-        assert_eq!((relight(65000_u16, 0, 65535), relight(9_u16, 10, 0)), (65535, 0));
+        assert_eq!((shift_luma(100_u8, 50, 60), shift_luma(100_u8, 60, 50)), (110, 90));
+        assert_eq!((shift_luma(250_u8, 50, 60), shift_luma(5_u8, 60, 50)), (255, 0));
+        assert_eq!((shift_luma(65000_u16, 0, 65535), shift_luma(9_u16, 10, 0)), (65535, 0));
     }
 
     #[test]

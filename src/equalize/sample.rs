@@ -33,8 +33,8 @@ pub trait Sample: Pod + Ord + Send + Sync + private::Sealed {
         map(samples, lut);
     }
 
-    /// Changes the luma of pixels of `C` channels, which are 3 colours and perhaps alpha, as in [`colour::relight`].
-    fn relight<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
+    /// Changes the luma of pixels of `C` channels, which are 3 colours and perhaps alpha, as in [`colour::shift_luma`].
+    fn shift_luma<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
         simd::vectorized!(colour::relight_portable::<Self, C>(pixels, from, to));
     }
 
@@ -88,8 +88,8 @@ impl Sample for u8 {
         simd::map(samples, lut.try_into().expect("a LUT has one entry a level"));
     }
 
-    fn relight<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
-        simd::relight::<C>(pixels, from, to);
+    fn shift_luma<const C: usize>(pixels: &mut [Self], from: &[Self], to: &[Self]) {
+        simd::shift_luma::<C>(pixels, from, to);
     }
 
     fn blend(values: &mut [Self], corners: &Corners<'_, Self>, right_weights: &[f32], bottom_weight: f32) {

@@ -86,7 +86,7 @@ pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
 }
 
 /// Shifts the colours of RGB (`C` = 3) or RGBA (`C` = 4) pixels by the difference of two lumas.
-pub(super) fn relight<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
+pub(super) fn shift_luma<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {
         if has_vbmi() {
@@ -413,10 +413,10 @@ mod tests {
                     format!("{length} pixels of {C} channels"),
                     after(&before, |pixels| {
                         for ((pixel, &from), &to) in pixels.chunks_mut(C).zip(&from).zip(&to) {
-                            pixel[..3].iter_mut().for_each(|sample| *sample = colour::relight(*sample, from, to));
+                            pixel[..3].iter_mut().for_each(|sample| *sample = colour::shift_luma(*sample, from, to));
                         }
                     }),
-                    after(&before, |pixels| relight::<C>(pixels, &from, &to)),
+                    after(&before, |pixels| shift_luma::<C>(pixels, &from, &to)),
                     is_x86_feature_detected!("avx2") => after(&before, |pixels| {
                         x86::vectorized_avx2(|| colour::relight_portable::<u8, C>(pixels, &from, &to));
                     }),

@@ -35,7 +35,7 @@ pub(super) fn followed(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// When one of them leads to an input. A plot that would replace an input directly, not through a link, has already failed in the plan.
-pub(super) fn spare_inputs(out: Option<&Path>, plan: &Plan) -> Result<(), Error> {
+pub(super) fn refuse_overwriting_inputs(out: Option<&Path>, plan: &Plan) -> Result<(), Error> {
     let named = |path| Some((identity(path)?, path));
     let plots = plan.jobs.iter().map(|job| job.output.as_path());
     let written: HashMap<_, _> = out.into_iter().chain(plots).filter_map(named).collect();

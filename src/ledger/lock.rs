@@ -19,7 +19,7 @@ const FILE: &str = "lock";
 pub enum LockError {
     /// Another process writes to the output folder.
     #[error(
-        "another histeqd{} works for {} already; end it, or choose another --out",
+        "another histeqd{} is already using {}; stop it, or choose another --out",
         process(pid),
         Shown(out)
     )]
@@ -31,7 +31,7 @@ pub enum LockError {
     },
     /// Another process keeps the ledger of another output folder in the same folder.
     #[error(
-        "another histeqd{} keeps its ledger in {} already{}; end it, or choose another --state",
+        "another histeqd{} already keeps its ledger in {}{}; stop it, or choose another --state",
         process(pid),
         Shown(folder),
         purpose(out)
@@ -217,7 +217,7 @@ mod tests {
         let first = take(out.path()).unwrap();
         let why = take(out.path()).unwrap_err().to_string();
         let pid = std::process::id();
-        assert!(why.starts_with(&format!("another histeqd (process {pid}) works for ")), "{why}");
+        assert!(why.starts_with(&format!("another histeqd (process {pid}) is already using ")), "{why}");
         drop(first);
         take(out.path()).unwrap();
     }

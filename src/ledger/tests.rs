@@ -210,7 +210,7 @@ fn who_reads_a_damaged_ledger_is_told_which_and_what_mends_it() {
     fs::write(&file, [7; 5000]).unwrap();
     let why = Ledger::read(folder.path()).unwrap_err().to_string();
     assert!(why.starts_with(&format!("the ledger {} is damaged (", file.display())), "{why}");
-    assert!(why.ends_with("the next --watch or --resume sets it aside and begins another"), "{why}");
+    assert!(why.ends_with("the next --watch or --resume sets it aside and starts another"), "{why}");
     assert!(file.exists());
 }
 

@@ -221,12 +221,12 @@ impl Summary {
 
     fn write_text(&self, text: &mut String) -> std::fmt::Result {
         if self.stopped && self.planned == 0 {
-            return writeln!(text, "Stopped before any picture was begun");
+            return writeln!(text, "Stopped before any picture was started");
         }
         if self.planned == 0 && self.skipped.is_empty() && self.failed.is_empty() {
-            let left = if self.selective { " that --include and --exclude leave" } else { "" };
+            let left = if self.selective { " that match --include and --exclude" } else { "" };
             let repeat =
-                if self.commas { "; several globs are several --include, not one with commas" } else { "" };
+                if self.commas { "; give --include once per glob, not a list with commas" } else { "" };
             return writeln!(text, "Nothing to do: no files found{left}{repeat}");
         }
         if self.would.is_empty() {
@@ -245,7 +245,7 @@ impl Summary {
         self.write_failed(text)?;
         if self.stopped && self.left > 0 {
             let pictures = pictures(self.left);
-            writeln!(text, "Stopped: {pictures} not begun; {}", self.after_a_stop())?;
+            writeln!(text, "Stopped: {pictures} not started; {}", self.after_a_stop())?;
         }
         Ok(())
     }
@@ -253,9 +253,9 @@ impl Summary {
     /// Returns what the same command would do next. Without an output folder it makes histograms, and nothing records which are made.
     fn after_a_stop(&self) -> &'static str {
         if self.out.as_os_str().is_empty() {
-            "the same command begins anew (a table in a file is written only when it is whole)"
+            "running it again starts over (a table is written to a file only when it is complete)"
         } else {
-            "the same command goes on with them"
+            "run the same command again to continue"
         }
     }
 
@@ -287,14 +287,14 @@ impl Summary {
         }
         if self.planned == 0 {
             // Nothing else was written since, so the failures can still be seen.
-            return writeln!(text, "Failed: {}, named above", self.failed.len());
+            return writeln!(text, "Failed: {} (see above)", self.failed.len());
         }
         writeln!(text, "Failed: {}", self.failed.len())?;
         for failure in self.failed.iter().take(LISTED) {
             writeln!(text, "  {}: {}", Shown(&failure.input), failure.error)?;
         }
         if self.failed.len() > LISTED {
-            writeln!(text, "  and {} more, each named above when it happened", self.failed.len() - LISTED)?;
+            writeln!(text, "  and {} more, each printed above when it failed", self.failed.len() - LISTED)?;
         }
         Ok(())
     }
@@ -304,12 +304,18 @@ impl Remark {
     /// Returns the remark about one picture.
     pub(crate) const fn of_one(self) -> &'static str {
         match self {
-            Self::PictureAlone => "its previews, gain map or video show the old contrast and are left out",
-            Self::PartOfXmp => "its XMP beyond the first 64 KB has no place in that format and is left out",
-            Self::WithoutMetadata => "its profile, EXIF or XMP has no place in that format and is left out",
-            Self::WithoutResolution => "its resolution (dpi) has no place in that format and is left out",
-            Self::WithoutLayers => "its layers show the old contrast and are left out",
-            Self::NowLossless => "a lossy WebP, written without loss and larger",
+            Self::PictureAlone => "its previews, gain map or video show the old contrast and were left out",
+            Self::PartOfXmp => {
+                "its XMP beyond the first 64 KB cannot be stored in that format and was left out"
+            }
+            Self::WithoutMetadata => {
+                "its profile, EXIF or XMP cannot be stored in that format and was left out"
+            }
+            Self::WithoutResolution => {
+                "its resolution (dpi) cannot be stored in that format and was left out"
+            }
+            Self::WithoutLayers => "its layers show the old contrast and were left out",
+            Self::NowLossless => "a lossy WebP, written losslessly and larger",
         }
     }
 
@@ -324,21 +330,23 @@ impl Remark {
             }
             Self::PartOfXmp => {
                 format!(
-                    "{count} JPEG{plural} without XMP beyond the first 64 KB, which --format has no place for"
+                    "{count} JPEG{plural} without XMP beyond the first 64 KB, which the output format cannot store"
                 )
             }
             Self::WithoutMetadata => {
                 format!(
-                    "{count} picture{plural} without profile, EXIF or XMP, which --format has no place for"
+                    "{count} picture{plural} without profile, EXIF or XMP, which the output format cannot store"
                 )
             }
             Self::WithoutResolution => {
-                format!("{count} picture{plural} without resolution (dpi), which --format has no place for")
+                format!(
+                    "{count} picture{plural} without resolution (dpi), which the output format cannot store"
+                )
             }
             Self::WithoutLayers => {
                 format!("{count} TIFF{plural} without layers, which show the old contrast")
             }
-            Self::NowLossless => format!("{count} lossy WebP{plural} written without loss, and larger"),
+            Self::NowLossless => format!("{count} lossy WebP{plural} written losslessly, and larger"),
         }
     }
 }
@@ -360,9 +368,9 @@ impl Skip {
         let one = count == 1;
         match self {
             Self::AlreadyDone if resumed => {
-                format!("{count} already done (--overwrite instead of --resume does them again)")
+                format!("{count} already done (--overwrite instead of --resume processes them again)")
             }
-            Self::AlreadyDone => format!("{count} already done (--overwrite does them again)"),
+            Self::AlreadyDone => format!("{count} already done (--overwrite processes them again)"),
             Self::NotAPicture => format!("{count} not {}", if one { "a picture" } else { "pictures" }),
             Self::NotAFile => format!("{count} not {}", if one { "a regular file" } else { "regular files" }),
             Self::LinkToFolder => {

@@ -8,7 +8,7 @@ const HEAPS_KEEP: u64 = 8;
 /// Bounds the freed memory that the heaps of `threads` decoders, and as many encoders, keep besides the `memory` bytes for pictures: glibc
 /// would keep up to 64 MiB per thread. If they keep too little, every picture waits for new pages, for which the threads wait for each
 /// other: that took a twentieth of a JPEG's time with two threads, and half of it with 64 that kept 1 MiB each.
-pub fn bound_heaps(memory: u64, threads: usize) {
+pub fn limit_heap_retention(memory: u64, threads: usize) {
     let keep = (memory / HEAPS_KEEP / threads.max(1).saturating_mul(2) as u64).clamp(1 << 20, 8 << 20)
         as libc::c_int;
     #[cfg(target_env = "gnu")]

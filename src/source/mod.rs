@@ -11,5 +11,5 @@ pub mod stamp;
 pub mod watch;
 
 pub use names::output_below;
-pub use scan::{Batches, Job, Plan, Skip, even_the_end, scan};
+pub use scan::{Batches, Job, Plan, Skip, balance_tail, scan};
 pub use selection::Selection;

@@ -54,7 +54,9 @@ pub enum Signal {
 #[derive(Debug, thiserror::Error)]
 pub enum NotWatched {
     /// The user's limit on watches is reached.
-    #[error("the limit on watched folders is reached; raise it: sysctl fs.inotify.max_user_watches=1048576")]
+    #[error(
+        "the limit on watched folders is reached; raise it with sysctl fs.inotify.max_user_watches=1048576"
+    )]
     Limit,
     /// The folder does not exist any more.
     #[error("it is gone")]
@@ -92,7 +94,7 @@ impl Notifier {
     pub fn new() -> Result<Self, String> {
         let kernel = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|error| {
             format!(
-                "the kernel gives no inotify instance ({error}); raise the limit: sysctl fs.inotify.max_user_instances=1024"
+                "cannot create an inotify instance ({error}); raise the limit with sysctl fs.inotify.max_user_instances=1024"
             )
         })?;
         let (sender, signals) = bounded(WAITING);
@@ -102,7 +104,7 @@ impl Notifier {
         thread::Builder::new()
             .name("inotify".into())
             .spawn(move || listener.listen(&ended))
-            .map_err(|error| format!("the system gives no thread ({error})"))?;
+            .map_err(|error| format!("cannot start a thread ({error})"))?;
         Ok(Self { shared, signals, _end: end })
     }
 

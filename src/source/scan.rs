@@ -84,7 +84,7 @@ const EVENED: usize = 8;
 
 /// Sorts the end of the list by size, the largest files first, so that the threads finish together: none has a large picture left while the
 /// others are idle (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
-pub fn even_the_end(jobs: &mut [Job], threads: usize) {
+pub fn balance_tail(jobs: &mut [Job], threads: usize) {
     let end = jobs.len().saturating_sub(EVENED.saturating_mul(threads));
     jobs[end..].sort_by_key(|job| Reverse(job.bytes));
 }
@@ -184,7 +184,7 @@ fn identity(metadata: &Metadata) -> Identity {
 fn identity_of_output(out: &Path) -> Result<Option<Identity>, Error> {
     match fs::metadata(out) {
         Ok(metadata) if metadata.is_dir() => Ok(Some(identity(&metadata))),
-        Ok(_) => Err(Error::CannotRun(format!("--out {} is a file, and has to be a folder", Shown(out)))),
+        Ok(_) => Err(Error::CannotRun(format!("--out {} is a file, not a folder", Shown(out)))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::CannotRun(format!("--out {} cannot be used: {error}", Shown(out)))),
     }
@@ -226,7 +226,7 @@ impl Search<'_> {
             Ok(metadata) if metadata.is_dir() && Some(identity(&metadata)) == self.out => {
                 let folder = Shown(input);
                 return Err(Error::Usage(format!(
-                    "{folder} is input and output; --out has to be another folder"
+                    "{folder} is both an input and the output folder; choose another --out"
                 )));
             }
             Ok(metadata) if metadata.is_dir() => self.folder(input),

@@ -88,8 +88,9 @@ impl Watch {
         let mut notes = Vec::new();
         let notifier = if options.poll.is_some() { None } else { notifier(&mut notes) };
         let missing = folders.iter().filter(|folder| !folder.is_dir());
-        let not_there =
-            |path| Note::Trouble(format!("{} is not there; it is watched as soon as it is", Shown(path)));
+        let not_there = |path| {
+            Note::Trouble(format!("{} does not exist; it will be watched once it appears", Shown(path)))
+        };
         notes.extend(missing.map(not_there));
         let roots = folders.into_iter().map(|path| Root::new(path, now)).collect();
         Self {
@@ -179,7 +180,9 @@ impl Watch {
             self.signal(signal, settle, now);
         }
         if lost {
-            self.notes.push(Note::Fine("messages were lost in a crowd; all folders are listed".into()));
+            self.notes.push(Note::Fine(
+                "too many file events at once, some were lost; all folders are listed again".into(),
+            ));
             settle.lost_sight(now);
             self.list_all(now);
         }
@@ -304,8 +307,9 @@ impl Watch {
     /// Checks whether the watched folders exist, and which of them are to be listed.
     fn check(&mut self, settle: &mut Settle, now: Instant) {
         if self.has_other_mounts() {
-            self.notes
-                .push(Note::Fine("file systems were mounted or unmounted; all folders are listed".into()));
+            self.notes.push(Note::Fine(
+                "file systems were mounted or unmounted; all folders are listed again".into(),
+            ));
             self.roots.iter_mut().for_each(|root| root.next_listing = now);
         }
         for number in 0..self.roots.len() {
@@ -314,10 +318,7 @@ impl Watch {
                 fs::metadata(&root.path).ok().filter(Metadata::is_dir).map(|folder| identity(&folder));
             if found != root.identity {
                 if root.identity.is_some() {
-                    self.notes.push(Note::Trouble(format!(
-                        "{} is gone, or another folder by now",
-                        Shown(&root.path)
-                    )));
+                    self.notes.push(Note::Trouble(format!("{} is gone or was replaced", Shown(&root.path))));
                     settle.gone_below(&root.path);
                     self.notifier.iter().for_each(|notifier| notifier.leave(&root.path));
                 }

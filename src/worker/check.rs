@@ -55,14 +55,14 @@ impl Checked {
 /// Returns the error for a device whose results cannot be trusted.
 pub(super) fn wrong() -> EngineError {
     EngineError(
-        "it does not compute what the CPU does: the GPU's memory, its driver or histeqd is at fault; please report it"
+        "its results differ from the CPU's: its memory, its driver or histeqd is faulty; please report it"
             .to_owned(),
     )
 }
 
 /// Returns the smallest layout, but no smaller than [`SIZE`], whose pictures go through the same kernels.
 fn alike(layout: &Layout) -> Layout {
-    let height = kernels::fewest_alike(layout).div_ceil(SIZE.0.into()) as u32;
+    let height = kernels::min_pixels_for_same_kernels(layout).div_ceil(SIZE.0.into()) as u32;
     Layout { width: SIZE.0, height: height.max(SIZE.1), ..*layout }
 }
 
@@ -150,7 +150,7 @@ mod tests {
         let mut lane = Wrong { about: Some(Pixel::Rgb), ..Wrong::default() };
         for order in [EQUALIZE, COUNT, EQUALIZE] {
             let reason = checked.check(&mut lane, &layout(Pixel::Rgb, Depth::Eight), &order).unwrap_err();
-            assert!(reason.to_string().starts_with("it does not compute what the CPU does"), "{reason}");
+            assert!(reason.to_string().starts_with("its results differ from the CPU's"), "{reason}");
             checked.check(&mut lane, &layout(Pixel::Gray, Depth::Eight), &order).unwrap();
         }
     }

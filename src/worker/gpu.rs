@@ -35,7 +35,7 @@ fn describe(device: Device, ordinal: u32) -> cuda::Result<GpuInfo> {
     let compute_capability = device.compute_capability()?;
     let refused = (compute_capability < OLDEST).then(|| {
         let ((major, minor), (oldest_major, oldest_minor)) = (compute_capability, OLDEST);
-        format!("its compute capability is {major}.{minor}, and {oldest_major}.{oldest_minor} is the least")
+        format!("compute capability {major}.{minor} is too old; {oldest_major}.{oldest_minor} or newer is required")
     });
     Ok(GpuInfo {
         ordinal,

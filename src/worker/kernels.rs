@@ -35,7 +35,7 @@ const LARGE_PLANE: u64 = 24_000_000;
 const SHARED_LUT: u64 = 4 * PIXELS_A_TABLE;
 
 /// Returns the fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
-pub(crate) const fn fewest_alike(layout: &Layout) -> u64 {
+pub(crate) const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
     match layout.depth {
         Depth::Eight if matches!(layout.pixel, Pixel::Gray) && layout.pixels() >= LARGE_PLANE => LARGE_PLANE,
         Depth::Sixteen if layout.pixels() > SHARED_LUT => SHARED_LUT + 1,

@@ -139,7 +139,7 @@ impl<'j> Header<'j> {
         let functions = &jpeg.functions;
         // SAFETY: writes a handle to the place given.
         let create = |to| unsafe { (functions.stream_create)(jpeg.main, to) };
-        let stream = jpeg.make("hold a header", create, functions.stream_destroy)?;
+        let stream = jpeg.make("create a parser", create, functions.stream_destroy)?;
         Ok(Self { jpeg, stream })
     }
 
@@ -164,7 +164,7 @@ impl<'j> Header<'j> {
         let mut found = -1;
         // SAFETY: writes one integer to the place given.
         let status = unsafe { (self.jpeg.functions.stream_sampling)(self.stream.handle, &raw mut found) };
-        check("tell the sampling", status)?;
+        check("read the chroma subsampling", status)?;
         Ok(found == number(sampling))
     }
 
@@ -180,13 +180,13 @@ impl<'j> Header<'j> {
             let status = unsafe {
                 (functions.stream_dimensions)(self.stream.handle, number, &raw mut width, &raw mut height)
             };
-            check("measure a plane", status).map(|()| (width, height))
+            check("read a plane's dimensions", status).map(|()| (width, height))
         };
         (0..count).map(plane).collect()
     }
 
     /// Whether the JPEG can be decoded in a batch.
-    pub(super) fn goes_in_batches(&self) -> bool {
+    pub(super) fn is_batchable(&self) -> bool {
         let mut refused = -1;
         // SAFETY: writes one integer to the place given.
         let status =
@@ -240,10 +240,10 @@ impl<'j> Decoder<'j> {
     fn state(jpeg: &NvJpeg, handle: Handle) -> Result<Owned> {
         // SAFETY: writes a handle to the place given.
         let create = |to| unsafe { (jpeg.functions.state_create)(handle, to) };
-        jpeg.make("make a decoder", create, jpeg.functions.state_destroy)
+        jpeg.make("create a decoder", create, jpeg.functions.state_destroy)
     }
 
-    /// Decodes pictures in one batch; all of them must [go in batches](Header::goes_in_batches).
+    /// Decodes pictures in one batch; all of them must [go in batches](Header::is_batchable).
     ///
     /// # Safety
     /// The planes must be as many and as large as each header says, and not used by anything else; they and the files must stay valid until
@@ -325,13 +325,14 @@ impl<'j> Encoder<'j> {
         let functions = &jpeg.functions;
         // SAFETY: writes a handle to the place given.
         let create = |to| unsafe { (functions.encoder_create)(jpeg.main, to, stream.0.cast()) };
-        let state = jpeg.make("make an encoder", create, functions.encoder_destroy)?;
+        let state = jpeg.make("create an encoder", create, functions.encoder_destroy)?;
         // SAFETY: as above.
         let create = |to| unsafe { (functions.params_create)(jpeg.main, to, stream.0.cast()) };
-        let params = jpeg.make("make an encoder", create, functions.params_destroy)?;
+        let params = jpeg.make("create an encoder", create, functions.params_destroy)?;
         // Optimized Huffman tables: on an H100 they take no longer, and files are a tenth smaller.
+        // SAFETY: the parameters are those just made.
         let status = unsafe { (functions.params_optimized)(params.handle, 1, stream.0.cast()) };
-        check("optimize", status)?;
+        check("optimize Huffman codes", status)?;
         Ok(Self { jpeg, state, params })
     }
 
@@ -353,13 +354,13 @@ impl<'j> Encoder<'j> {
         // SAFETY: parameters, state and header are of the same library; the rest is guaranteed by the caller.
         unsafe {
             check(
-                "quantize like that",
+                "set these quantization tables",
                 match quality {
                     JpegQuality::Keep => (functions.params_tables)(params, source.stream.handle, on),
                     JpegQuality::Value(quality) => (functions.params_quality)(params, quality.into(), on),
                 },
             )?;
-            check("sample like that", (functions.params_sampling)(params, sampling, on))?;
+            check("set this chroma subsampling", (functions.params_sampling)(params, sampling, on))?;
             check(
                 "encode",
                 (functions.encode)(
@@ -389,7 +390,7 @@ impl<'j> Encoder<'j> {
                 stream.0.cast(),
             )
         };
-        check("tell the length", status).map(|()| length)
+        check("get the encoded size", status).map(|()| length)
     }
 
     /// Copies the encoded bytes to the host; `to` has exactly their length.
@@ -399,7 +400,7 @@ impl<'j> Encoder<'j> {
     pub(super) unsafe fn retrieve(&mut self, to: &mut [u8], stream: &Stream) -> Result<()> {
         let mut length = to.len();
         // SAFETY: it writes no more than the given length; the rest is guaranteed by the caller.
-        check("bring the bytes", unsafe {
+        check("copy the encoded bytes", unsafe {
             (self.jpeg.functions.retrieve)(
                 self.jpeg.main,
                 self.state.handle,

@@ -100,7 +100,7 @@ impl<'e> NvJpegLane<'e> {
     ) -> Result<(Going, u64), Trouble> {
         let desk = &mut self.desks[number];
         let (planes, end) = desk.open(picture.file(), &picture.jpeg, start, 1)?;
-        Ok((Going { number, planes, in_batch: desk.header.goes_in_batches() }, end))
+        Ok((Going { number, planes, in_batch: desk.header.is_batchable() }, end))
     }
 
     /// Takes pictures through all steps. Their planes are still offsets, and take `bytes` bytes.

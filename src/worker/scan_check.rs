@@ -77,7 +77,7 @@ impl ScanCheck {
             self.places.push(described.map(|_| self.scans.len()));
             let (Some(scan), Some(described)) = (scan, described) else { continue };
             let data = part(scan.data().len() as u64);
-            let twin = Some(described.some_blocks_short()).filter(|_| !self.proven);
+            let twin = Some(described.with_extra_blocks()).filter(|_| !self.proven);
             for scan in std::iter::once(described).chain(twin) {
                 self.scans.push(scan.placed(data, pieces));
                 pieces += scan.pieces();

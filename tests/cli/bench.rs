@@ -48,7 +48,7 @@ fn what_cannot_be_measured_is_a_usage_error() {
     place.run("bench --plot bars.jpg").exits(2).says(".png or .svg");
     place.run("bench --json lanes").exits(2);
     place.run("bench lanes --cpu-workers 0").exits(2).says("0 is not in 1..");
-    place.run("bench lanes --seconds 0").exits(2).says("not more than 0 seconds");
+    place.run("bench lanes --seconds 0").exits(2).says("must be longer than 0 seconds");
 }
 
 #[test]

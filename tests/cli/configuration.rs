@@ -67,7 +67,7 @@ fn a_wrong_value_is_refused_with_its_line() {
     place
         .run("--print-config --config my.toml")
         .exits(2)
-        .says("error: my.toml:3: follow: wants true or false");
+        .says("error: my.toml:3: follow: must be true or false");
     let missing = place.run("--print-config --config none.toml");
     missing.exits(2).says("error: the configuration file none.toml cannot be read: No such file");
 }

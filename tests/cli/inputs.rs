@@ -101,9 +101,9 @@ fn globs_select() {
     assert_eq!(place.tree("done"), ["a.pgm", "b.PGM"]);
     place.run("in --out more --include raw/** --include b*").exits(0);
     assert_eq!(place.tree("more"), ["b.PGM", "raw/c.pgm", "raw/d.ppm"]);
-    let none = "Nothing to do: no files found that --include and --exclude leave\n";
+    let none = "Nothing to do: no files found that match --include and --exclude\n";
     place.run("in --out none --include *.png").exits(0).says(none);
-    let list = "several globs are several --include, not one with commas\n";
+    let list = "; give --include once per glob, not a list with commas\n";
     place.run("in --out none --include *.png,*.pgm").exits(0).says(list);
     place.run("in --out none --exclude *").exits(0).says(none);
 }
@@ -113,7 +113,7 @@ fn a_folder_that_is_called_like_a_command_is_named_with_its_place() {
     let place = Place::with(&["devices/a.pgm"]);
     place.run("devices --out done").exits(2).says("write ./devices\n");
     place.run("./devices --out done").exits(0);
-    place.run("in -out done").exits(2).says("write --out\n");
+    place.run("in -out done").exits(2).says("did you mean --out?\n");
     assert_eq!(place.tree("done"), ["a.pgm"]);
 }
 
@@ -158,7 +158,7 @@ fn what_cannot_be_read_is_named_and_the_rest_goes_on() {
     ran.says("failed: in/broken.pgm: cannot be read: ").says("failed: missing: cannot be read: No such file");
     assert_eq!(place.tree("done"), ["a.pgm"]);
     let ran = place.run("missing --out done");
-    ran.exits(1).says("Failed: 1, named above");
+    ran.exits(1).says("Failed: 1 (see above)");
     assert_eq!(ran.stderr().matches("No such file").count(), 1, "{ran}");
 }
 

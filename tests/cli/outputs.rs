@@ -107,7 +107,7 @@ fn the_method_and_the_colours_are_the_ones_asked_for() {
 #[test]
 fn an_input_is_never_replaced() {
     let place = Place::with(&["in/a.pgm"]);
-    place.run("in --out in").exits(2).says("input and output");
+    place.run("in --out in").exits(2).says("is both an input and the output folder");
     place.run("in/a.pgm --out in --overwrite").exits(1).says("would replace an input");
     place.link("in", "alias");
     place.run("in --out alias --overwrite").exits(2);
@@ -165,7 +165,7 @@ fn a_full_disk_fails_what_does_not_fit_and_leaves_nothing_partial() {
     let script = "in --out out --threads 1; code=$?; ls -A out; exit $code";
     let Some(ran) = place.run_with_mount("size=64k", script) else { return };
     ran.exits(1).says("failed: in/large.pgm: cannot write out/large.pgm: No space left on device");
-    ran.says("make room and run the same command again");
+    ran.says("free some space and run the same command again");
     assert_eq!(ran.stdout(), "small.pgm\n");
 }
 
@@ -178,7 +178,7 @@ fn a_broken_picture_leaves_no_file() {
 }
 
 #[test]
-fn what_a_kill_left_is_removed_meanwhile() {
+fn leftover_temporary_files_are_removed_during_a_run() {
     let place = Place::new();
     // This many 16-bit LUTs take longer than listing a folder.
     let samples: Vec<u8> = (0..2 * 256 * 256u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
@@ -217,7 +217,7 @@ fn an_output_folder_that_cannot_be_read_can_be_written_to() {
 }
 
 #[test]
-fn new_outputs_can_be_read_by_whom_the_umask_lets() {
+fn outputs_respect_the_umask() {
     let place = Place::with(&["in/a.pgm"]);
     let script = format!("umask 027; '{}' in --out done --quiet", crate::harness::binary());
     assert!(place.command("sh", ["-c", &script]).status().unwrap().success());

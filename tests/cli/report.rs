@@ -68,7 +68,7 @@ fn printing_to(to: impl Into<Stdio>, mut command: Command) -> Ran {
 }
 
 #[test]
-fn a_reader_that_has_enough_ends_a_run_without_a_word() {
+fn a_closed_stdout_pipe_ends_a_run_silently() {
     let place = Place::with(&["in/a.pgm"]);
     for line in PRINTING {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -78,7 +78,7 @@ fn a_reader_that_has_enough_ends_a_run_without_a_word() {
 }
 
 #[test]
-fn what_cannot_be_printed_is_an_error_and_the_last_word() {
+fn a_failed_write_to_stdout_is_an_error() {
     let place = Place::with(&["in/a.pgm"]);
     for line in PRINTING {
         let full = File::options().write(true).open("/dev/full").unwrap();
@@ -109,7 +109,7 @@ fn help_is_short_or_long_and_goes_to_standard_output() {
 }
 
 #[test]
-fn wrong_usage_is_two_and_says_what_would_be_right() {
+fn usage_errors_exit_2_with_a_suggestion() {
     let place = Place::with(&["in/a.pgm"]);
     place.run("").exits(2).says("--out <DIR>");
     place.run("in --out done --ovewrite").exits(2).says("--overwrite");

@@ -57,7 +57,7 @@ fn the_first_signal_finishes_what_was_begun() {
     let child = start(&place);
     interrupt(&child);
     let ran = Ran::from(child.wait_with_output().unwrap());
-    ran.exits(130).says("stopping: ").says("pictures not begun; the same command goes on with them");
+    ran.exits(130).says("stopping: ").says("pictures not started; run the same command again to continue");
     let done = assert_whole(&place);
     assert!(done < PICTURES);
 
@@ -85,7 +85,7 @@ fn the_first_signal_leaves_pictures_that_wait_for_a_thread() {
     wait("the first picture to be started", || !place.tree("done").is_empty());
     interrupt(&child);
     let ran = Ran::from(child.wait_with_output().unwrap());
-    ran.exits(130).says("stopping: ").says("pictures not begun");
+    ran.exits(130).says("stopping: ").says("pictures not started");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn the_first_signal_ends_a_long_search_at_once() {
     interrupt(&child);
     let asked = Instant::now();
     let ran = Ran::from(child.wait_with_output().unwrap());
-    ran.exits(130).says("Stopped before any picture was begun");
+    ran.exits(130).says("Stopped before any picture was started");
     assert!(asked.elapsed() < Duration::from_secs(5), "it went on for {:?}", asked.elapsed());
     assert!(!place.path("done").exists());
 }

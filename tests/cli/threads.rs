@@ -57,7 +57,7 @@ fn where_few_files_can_be_open_fewer_are_begun_at_a_time() {
 }
 
 #[test]
-fn who_may_open_no_file_is_told_what_to_raise() {
+fn too_low_an_open_file_limit_names_the_limit() {
     let place = Place::with(&["in/a.pgm"]);
     let ran = with_files(&place, 4, "in/a.pgm --out out --devices cpu");
     assert!(ran.stderr().contains("raise the limit of open files (ulimit -n, LimitNOFILE="), "{ran}");

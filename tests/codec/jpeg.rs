@@ -115,7 +115,7 @@ fn chroma_is_the_same_to_the_bit_after_luma_has_changed() {
 }
 
 #[test]
-fn what_a_device_did_not_encode_is_what_the_processor_would_have_made() {
+fn planes_left_unencoded_give_the_cpus_bytes() {
     for jpeg_quality in [JpegQuality::Keep, JpegQuality::Value(60)] {
         let target = Target { jpeg_quality, ..TARGET };
         let source = jpeg(45, 31);
@@ -146,7 +146,7 @@ fn tables_sampling_and_segments_of_the_source_are_kept() {
 }
 
 #[test]
-fn only_whom_it_helps_asks_for_a_workspace() {
+fn only_progressive_jpegs_request_a_workspace() {
     let bytes = |name, target: &Target| {
         let mut opened = tempfile::tempfile().unwrap();
         opened.write_all(&file(name)).unwrap();
@@ -223,7 +223,7 @@ fn gray_is_written_from_every_kind_of_jpeg() {
 }
 
 #[test]
-fn every_cut_is_an_error() {
+fn every_truncation_is_an_error() {
     let source = jpeg(45, 31);
     for length in 0..source.len() {
         assert!(decode(&source[..length], &TARGET).is_err(), "{length} of {} bytes", source.len());
@@ -237,7 +237,7 @@ fn with_segment(jpeg: &[u8], marker: u8, content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_lies_beside_the_picture_is_left_out_with_a_remark() {
+fn previews_and_trailing_pictures_are_dropped_with_a_remark() {
     let source = jpeg(45, 31);
     let plain = decode(&source, &TARGET).unwrap();
     assert_eq!(plain.0.remarks(&TARGET), []);
@@ -257,7 +257,7 @@ fn what_lies_beside_the_picture_is_left_out_with_a_remark() {
 }
 
 #[test]
-fn xmp_that_goes_on_is_kept_in_a_jpeg_and_told_of_in_another_format() {
+fn extended_xmp_is_kept_in_jpeg_and_remarked_elsewhere() {
     let extended = b"http://ns.adobe.com/xmp/extension/\0and so on";
     let (decoded, slot) = decode(&with_segment(&jpeg(45, 31), 0xe1, extended), &TARGET).unwrap();
     let png = Target { format: Some(Format::Png), ..TARGET };

@@ -175,7 +175,7 @@ fn a_resolution_without_a_place_is_told_of() {
 }
 
 #[test]
-fn pixels_that_are_only_said_to_be_square_have_no_resolution_to_lose() {
+fn jfif_density_without_unit_is_no_resolution() {
     let ppm = [&b"P6 4 2 255\n"[..], &[90; 24]].concat();
     let (decoded, slot) = decode(&ppm, &target(Format::Jpeg)).unwrap();
     let jpeg = encode(&decoded, slot, &target(Format::Jpeg)).unwrap();

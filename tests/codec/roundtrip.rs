@@ -97,7 +97,7 @@ fn limits_hold_before_pixels_are_decoded() {
 }
 
 #[test]
-fn other_maxvals_are_carried_to_the_full_range() {
+fn other_maxvals_are_scaled_to_full_range() {
     let (decoded, slot) = decode(b"P5 3 1 100\n\x00\x32\x64", &TARGET).unwrap();
     assert_eq!(slot, [0, 128, 255]);
     assert_eq!(encode(&decoded, slot, &TARGET).unwrap(), b"P5\n3 1\n255\n\x00\x80\xff");

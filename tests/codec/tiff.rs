@@ -178,7 +178,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn one_bit_goes_without_saying() {
+fn missing_bits_per_sample_means_one_bit() {
     let samples = PLAIN.samples();
     let file = PLAIN.file(&samples, |tags| {
         tags.retain(|(tag, _)| *tag != 258);
@@ -217,7 +217,7 @@ fn a_predictor_means_nothing_where_the_compression_has_none() {
 }
 
 #[test]
-fn of_a_tag_that_is_there_twice_the_first_counts() {
+fn the_first_of_duplicate_tags_wins() {
     for (tag, second) in [(256, 7), (257, 7), (258, 1), (259, 5), (OFFSETS, 0)] {
         let form = Form { channels: 3, ..PLAIN };
         let file = form.file(&form.samples(), |tags| {
@@ -229,7 +229,7 @@ fn of_a_tag_that_is_there_twice_the_first_counts() {
 }
 
 #[test]
-fn an_extra_sample_that_goes_without_saying_is_alpha() {
+fn an_undeclared_extra_sample_is_alpha() {
     for channels in [2, 4] {
         let form = Form { channels, ..PLAIN };
         let file = form.file(&form.samples(), |tags| tags.retain(|(tag, _)| *tag != 338));
@@ -384,7 +384,7 @@ fn planes_of_ycbcr_are_refused_by_that_name() {
 }
 
 #[test]
-fn tiles_may_lie_where_strips_are_said_to() {
+fn tiles_may_use_the_strip_tags() {
     let side = 16;
     let (across, down) = (WIDTH.div_ceil(side), HEIGHT.div_ceil(side));
     let samples = PLAIN.samples();
@@ -421,7 +421,7 @@ fn tiles_whose_rows_of_bits_end_within_a_byte_are_refused() {
 }
 
 #[test]
-fn bits_may_run_from_right_to_left() {
+fn fill_order_2_is_supported() {
     let form = Form { channels: 3, bytes: 2, ..PLAIN };
     let samples = form.samples();
     let lzw = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(&samples);
@@ -445,7 +445,7 @@ fn deflated(samples: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn differences_of_samples_are_summed_up() {
+fn horizontal_predictor_is_undone() {
     for (channels, bytes) in [1, 2, 3, 4].into_iter().flat_map(|channels| [(channels, 1), (channels, 2)]) {
         let form = Form { channels, bytes, rows_a_strip: 40, ..PLAIN };
         let samples = form.samples();
@@ -478,7 +478,7 @@ fn differences_of_samples_are_summed_up() {
 }
 
 #[test]
-fn differences_may_be_big_endian_and_in_planes() {
+fn horizontal_predictor_works_big_endian_and_planar() {
     let form = Form { big_endian: true, channels: 3, bytes: 2, rows_a_strip: HEIGHT, ..PLAIN };
     let (samples, words) = (form.samples(), form.samples());
     let words = words.as_chunks::<2>().0;

@@ -79,7 +79,7 @@ fn a_file_that_is_moved_while_it_is_written_is_no_failure() {
     let mut file = File::create(place.path("in/partial")).unwrap();
     file.write_all(&content[..9000]).unwrap();
     fs::rename(place.path("in/partial"), place.path("in/a.pgm")).unwrap();
-    wait("a look at the half", || service.log().contains("not whole yet: "));
+    wait("a look at the half", || service.log().contains("not complete yet: "));
     file.write_all(&content[9000..]).unwrap();
     drop(file);
     wait_for(&place, &expected(&BTreeMap::from([("a.pgm".to_owned(), content)])));
@@ -122,7 +122,7 @@ fn inputs_go_where_the_user_wants_them() {
             .all(|folder| !place.tree(folder).iter().any(|name| name.ends_with(".tmp")))
     });
     assert_eq!((place.read("kept/x/a.pgm"), place.read("out/x/a.pgm")), (DULL.to_vec(), BRIGHT.to_vec()));
-    assert!(String::from_utf8(place.read("bad/broken.pgm.reason.txt")).unwrap().contains("cut short"));
+    assert!(String::from_utf8(place.read("bad/broken.pgm.reason.txt")).unwrap().contains("truncated"));
     service.stop();
     let service = Service::start(&place, "--after delete");
     drop_in(&place, "y.pgm", DULL);
@@ -147,7 +147,7 @@ fn an_inbox_that_goes_and_comes_back_is_watched_again() {
 }
 
 #[test]
-fn one_service_an_output_folder_and_its_status_for_everybody() {
+fn one_service_per_output_folder_with_public_status() {
     let place = Place::with(&["in/a.pgm"]);
     let service = Service::start(&place, "");
     wait("the output", || is_bright(&place, "a.pgm"));
@@ -186,10 +186,10 @@ fn the_status_names_what_is_tried_again_and_when() {
     wait("the same for people", || {
         let text = place.run("status out").exits(0).stdout();
         let line = text.lines().find(|line| line.contains(&format!(": {input}: "))).unwrap_or_default();
-        line.contains(" ago, tried again in ") && line.contains(" would have the same output")
+        line.contains(" ago, retried in ") && line.contains(" would have the same output")
     });
     assert_eq!(service.stop(), Some(0));
-    place.run("status out").exits(0).prints(&format!(" ago, tried again at the next start: {input}: "));
+    place.run("status out").exits(0).prints(&format!(" ago, retried at the next start: {input}: "));
 }
 
 #[test]
@@ -202,17 +202,19 @@ fn a_ledger_that_may_not_be_read_is_not_called_missing() {
     mode(0o700);
     let Some(told) = told else { return };
     told.exits(3).says("error: the ledger out/.histeqd/ledger.sqlite cannot be read: Permission denied");
-    told.says("; ask as the user that the service runs as");
+    told.says("; run this as the user of the service");
 }
 
 #[test]
-fn a_ledger_is_one_output_folder_s() {
+fn a_ledger_belongs_to_one_output_folder() {
     let place = Place::with(&["in/a.pgm"]);
     let service = Service::start(&place, "--state state");
     wait("the output", || is_bright(&place, "a.pgm"));
     let other = place.run("--watch in --out other --state state");
-    other.exits(3).says(&format!("another histeqd (process {}) keeps its ledger in state", service.pid()));
-    other.says(&format!("already, for {}; end it, or choose another --state", place.path("out").display()));
+    other
+        .exits(3)
+        .says(&format!("another histeqd (process {}) already keeps its ledger in state", service.pid()));
+    other.says(&format!("in state, for {}; stop it, or choose another --state", place.path("out").display()));
     place.run("in --out other --resume --state state").exits(3).says("keeps its ledger in state");
     service.kill();
     let service = Service::start(&place, "--state state");
@@ -233,7 +235,9 @@ fn an_output_folder_that_comes_back_is_still_one_service_s() {
         Lock::take(&out, &out.join(".histeqd")).ok()
     });
     wait("the loss to be said", || {
-        service.log().contains(&format!("error: another histeqd (process {}) works for", std::process::id()))
+        service
+            .log()
+            .contains(&format!("error: another histeqd (process {}) is already using", std::process::id()))
     });
     assert_eq!(service.ends(), Some(3));
     drop(taken);

@@ -83,7 +83,7 @@ fn a_device_that_fails_in_mid_run_costs_nothing() {
         };
         for fault in faults {
             let log = survive(devices, Some(fault));
-            assert!(log.contains("it is started again in 250ms"), "{devices} {fault}: {log}");
+            assert!(log.contains("it is restarted in 250ms"), "{devices} {fault}: {log}");
         }
     });
 }
@@ -102,11 +102,11 @@ fn a_device_that_always_fails_is_shown_and_tried_again_while_the_others_work() {
             more += 1;
             drop_in(&place, &format!("more/{more}.pgm"), &picture(more, 50));
             thread::sleep(Duration::from_millis(50));
-            service.log().contains("it is started again in 4s")
+            service.log().contains("it is restarted in 4s")
         });
         wait("the trouble to be shown", || {
             let status = String::from_utf8(place.histeqd("status out").output().unwrap().stdout).unwrap();
-            status.contains("device    cpu: works") && status.contains("; tried again in ")
+            status.contains("device    cpu: works") && status.contains("; retried in ")
         });
         assert!(!service.log().contains("given up"), "{}", service.log());
         assert_eq!(service.stop(), Some(0));

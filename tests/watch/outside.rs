@@ -32,7 +32,7 @@ fn the_service_manager_hears_of_readiness_life_and_the_end() {
     told(&socket, "READY=1");
     told(&socket, "WATCHDOG=1");
     wait("the output", || outputs(&place).iter().any(|name| name == "a.pgm"));
-    told(&socket, "STATUS=0 under way, 0 waiting");
+    told(&socket, "STATUS=0 in progress, 0 waiting");
     let stopped = std::thread::spawn(move || service.stop());
     told(&socket, "STOPPING=1");
     assert_eq!(stopped.join().unwrap(), Some(0));
@@ -100,7 +100,7 @@ fn health_state_and_metrics_are_served_while_pictures_are_done() {
 }
 
 #[test]
-fn who_asks_and_does_not_read_is_in_nobody_s_way() {
+fn slow_http_clients_do_not_block_others() {
     let place = Place::with(&["in/a.pgm"]);
     let service = Service::start(&place, "--listen 127.0.0.1:0");
     let mut greedy = TcpStream::connect(listens_at(&service)).unwrap();
@@ -111,7 +111,7 @@ fn who_asks_and_does_not_read_is_in_nobody_s_way() {
 }
 
 #[test]
-fn a_log_that_nobody_takes_stops_nothing() {
+fn an_unwritable_log_does_not_stop_the_service() {
     let place = Place::with(&["in/a.pgm", "in/b.png"]);
     let watch = format!("exec '{}' --watch in --out out --verbose 2>/dev/full", binary());
     let service = Service::spawn(&place, &mut place.command("sh", ["-c", &watch]));

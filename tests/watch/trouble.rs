@@ -38,12 +38,12 @@ fn an_input_that_comes_back_does_not_count_as_done_by_anothers_output() {
 }
 
 #[test]
-fn what_never_passes_is_said_aloud_once() {
+fn a_repeated_refusal_is_logged_at_info_once() {
     let place = Place::with(&["in/a.pgm", "in/a.pnm"]);
     let service = Service::start(&place, "--format png");
     let tries = || {
         let log = service.log();
-        let tries = log.lines().filter(|line| line.contains("tried again in "));
+        let tries = log.lines().filter(|line| line.contains("retried in "));
         tries.map(str::to_owned).collect::<Vec<_>>()
     };
     wait("two refusals", || tries().len() >= 2);
@@ -83,7 +83,7 @@ fn what_is_long_gone_is_forgotten_although_other_folders_are_missing_or_not_moun
     fs::rename(place.path("other"), place.path("away")).unwrap();
     fs::remove_file(place.path("mount/c.pgm")).unwrap();
     let service = Service::spawn(&place, &mut place.histeqd("--watch in other mount --out out"));
-    wait("the gone one to be forgotten", || service.log().contains("forgot 1 pictures"));
+    wait("the gone one to be forgotten", || service.log().contains("removed 1 pictures from the ledger"));
     fs::rename(place.path("away"), place.path("other")).unwrap();
     wait("the folder to be back", || service.log().matches("INFO watching ").count() == 3);
     assert_eq!(service.stop(), Some(0));
@@ -100,7 +100,7 @@ fn inputs_cannot_be_put_aside_where_they_are_watched() {
     for flags in ["--after move:in", "--failed ./in", "--state in"] {
         let place = Place::with(&["in/a.pgm"]);
         let run = place.run(&format!("--watch in --out out {flags}"));
-        run.exits(2).says("is watched, so inputs cannot be put aside there");
+        run.exits(2).says("is a watched folder; --after move:DIR");
         let left: Vec<_> =
             fs::read_dir(place.path("in")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["a.pgm"], "{flags}");
@@ -113,7 +113,7 @@ fn an_output_folder_is_not_watched_under_another_name() {
     let place = Place::with(&["in/a.pgm"]);
     std::os::unix::fs::symlink(".", place.path("alias")).unwrap();
     // Neither folder exists yet.
-    place.run("--watch alias/new --out new").exits(2).says("is input and output");
+    place.run("--watch alias/new --out new").exits(2).says("is both an input and the output folder");
 }
 
 #[test]
@@ -122,14 +122,14 @@ fn an_archive_that_takes_nothing_is_tried_again() {
     // A file where the archive should be: like a full disk, it takes no inputs.
     place.file("kept", "");
     let service = Service::start(&place, "--after move:kept");
-    wait("the failure to be said", || service.log().contains("a.pgm is done, and stays where it is until"));
+    wait("the failure to be said", || service.log().contains("a.pgm is done, and stays where it is for now"));
     wait("it to be counted", || {
         let status = place.histeqd("status out --json").output().unwrap();
         let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
         let staying = status["daemon"]["staying"].as_str().unwrap_or_default();
-        status["daemon"]["leaving"] == 1 && staying.contains("in/a.pgm cannot be moved below ")
+        status["daemon"]["leaving"] == 1 && staying.contains("in/a.pgm cannot be moved to ")
     });
-    place.run("status out").exits(0).prints("\nstaying   ").prints("in/a.pgm cannot be moved below kept: ");
+    place.run("status out").exits(0).prints("\nstaying   ").prints("in/a.pgm cannot be moved to kept: ");
     fs::remove_file(place.path("kept")).unwrap();
     wait("the input to move", || place.path("kept/a.pgm").exists() && !place.path("in/a.pgm").exists());
     assert_eq!(service.stop(), Some(0));
@@ -252,8 +252,8 @@ fn a_full_disk_is_waited_for() {
     for (name, content) in &inputs {
         drop_in(&place, name, content);
     }
-    wait("the full disk to be noticed", || log().contains("nothing more is begun until this has passed"));
-    assert!(log().contains("; make room\n") && !log().contains("same command"), "{}", log());
+    wait("the full disk to be noticed", || log().contains("nothing more is started until this is resolved"));
+    assert!(log().contains("; free some space\n") && !log().contains("same command"), "{}", log());
     // The mount is visible only in the service's namespace, and from here through its `/proc` entry.
     let out = PathBuf::from(format!("/proc/{}/root", service.pid()))
         .join(place.path("out").strip_prefix("/").unwrap());
@@ -262,7 +262,7 @@ fn a_full_disk_is_waited_for() {
     wait("all outputs", || {
         right.iter().all(|(name, content)| fs::read(out.join(name)).is_ok_and(|output| output == *content))
     });
-    wait("the end of the wait to be said", || log().contains("the output takes pictures again"));
+    wait("the end of the wait to be said", || log().contains("outputs can be written again"));
     let left: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 6, "the outputs and .histeqd: {left:?}");
     assert!(!log().contains(" failed: "), "{}", log());

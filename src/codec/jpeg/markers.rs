@@ -1,7 +1,7 @@
 //! The marker segments of a JPEG (ITU-T T.81, annex B), read without decoding.
 
 use crate::codec::CodecError;
-use crate::codec::metadata::{Metadata, Resolution, exif_body};
+use crate::codec::metadata::{Metadata, Resolution, strip_exif_prefix};
 
 use super::{malformed, mpf};
 
@@ -137,7 +137,7 @@ impl<'a> Markers<'a> {
         };
         Metadata {
             icc: self.icc(),
-            exif: first(APP1, EXIF).and_then(exif_body).map(<[u8]>::to_vec),
+            exif: first(APP1, EXIF).and_then(strip_exif_prefix).map(<[u8]>::to_vec),
             xmp: first(APP1, XMP).map(<[u8]>::to_vec),
             resolution: self.density.and_then(Density::resolution),
         }
@@ -247,7 +247,7 @@ impl<'a> Found<'a> {
 
 /// Finds the next marker, and returns it and what follows. Skips entropy-coded data before it, in which each 0xff is followed by 0.
 pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
-    let short = || malformed("it is cut short");
+    let short = || malformed("it is truncated");
     let mut rest = bytes;
     loop {
         let at = memchr::memchr(0xff, rest).ok_or_else(short)?;
@@ -262,7 +262,7 @@ pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
 
 /// Splits the segment after a marker from what follows it.
 pub(super) fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), CodecError> {
-    let short = || malformed("it is cut short");
+    let short = || malformed("it is truncated");
     let (length, _) = bytes.split_first_chunk::<2>().ok_or_else(short)?;
     let length = usize::from(u16::from_be_bytes(*length));
     if length < 2 {

@@ -65,7 +65,7 @@ impl<'a> Chunks<'a> {
                 b"IEND" => break,
                 b"acTL" => animated = true,
                 b"PLTE" if !chunk.content.len().is_multiple_of(3) => {
-                    return Err("its palette has a part of a colour");
+                    return Err("its palette ends within a colour");
                 }
                 b"tRNS" => transparent = true,
                 kind if KEPT.contains(&kind) || safe_to_copy(*kind) => kept.push((chunk.kind, chunk.content)),
@@ -103,11 +103,11 @@ struct Chunk<'a> {
 
 /// Splits off the first chunk; returns what is behind it, and the chunk.
 fn split(bytes: &[u8]) -> Result<(&[u8], Chunk<'_>), &'static str> {
-    const SHORT: &str = "it is cut short";
+    const SHORT: &str = "it is truncated";
     let (length, behind) = bytes.split_first_chunk::<4>().ok_or(SHORT)?;
     let (kind, behind) = behind.split_first_chunk::<4>().ok_or(SHORT)?;
     if !kind.iter().all(u8::is_ascii_alphabetic) {
-        return Err("a chunk's name is no name");
+        return Err("a chunk has an invalid name");
     }
     let length = u32::from_be_bytes(*length) as usize;
     if bytes.len() < FRAME || bytes.len() - FRAME < length {

@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::read::ZlibDecoder;
 
 use super::chunks::Chunks;
-use crate::codec::metadata::{Metadata, Resolution, exif_body};
+use crate::codec::metadata::{Metadata, Resolution, strip_exif_prefix};
 
 /// The keyword of the iTXt chunk that holds XMP.
 const XMP_KEYWORD: &[u8] = b"XML:com.adobe.xmp";
@@ -19,7 +19,7 @@ pub(super) fn read(chunks: &Chunks<'_>) -> Result<Metadata, String> {
     let is_xmp = |content: &&[u8]| split_at_zero(content).is_some_and(|(keyword, _)| keyword == XMP_KEYWORD);
     Ok(Metadata {
         icc: chunks.all(b"iCCP").next().and_then(icc).transpose()?,
-        exif: chunks.all(b"eXIf").find_map(exif_body).map(<[u8]>::to_vec),
+        exif: chunks.all(b"eXIf").find_map(strip_exif_prefix).map(<[u8]>::to_vec),
         xmp: chunks.all(b"iTXt").find(is_xmp).and_then(xmp).transpose()?,
         resolution: chunks.all(b"pHYs").find_map(resolution),
     })

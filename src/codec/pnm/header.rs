@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
     fn word(&mut self) -> Parsed<&'a [u8]> {
         self.at += blank(&self.bytes[self.at.min(self.bytes.len())..]);
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let length = rest.iter().position(u8::is_ascii_whitespace).ok_or("its header is cut short")?;
+        let length = rest.iter().position(u8::is_ascii_whitespace).ok_or("its header is truncated")?;
         self.at += length;
         Ok(&rest[..length])
     }
@@ -132,7 +132,7 @@ impl<'a> Fields<'a> {
     fn number(&mut self) -> Parsed<u64> {
         let digits = self.word()?;
         let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-        text.and_then(|text| text.parse().ok()).ok_or("a header field that should be a whole number is not")
+        text.and_then(|text| text.parse().ok()).ok_or("a header field is not a whole number")
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Header {
     /// Whether samples are stored as differences.
     pub(super) predicted: bool,
     /// Whether the lowest bit of a byte comes first.
-    pub(super) bits_turned: bool,
+    pub(super) lsb_first: bool,
 }
 
 impl Header {
@@ -85,7 +85,7 @@ impl Header {
             extra_sample,
             method,
             predicted: method.is_predicted() && directory.number(tags::PREDICTOR) == Some(2),
-            bits_turned: directory.number(tags::FILL_ORDER) == Some(2),
+            lsb_first: directory.number(tags::FILL_ORDER) == Some(2),
         })
     }
 

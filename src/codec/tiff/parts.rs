@@ -218,7 +218,7 @@ fn interleave(row: &mut [u8], samples: &[u8], header: &Header, plane: usize, lef
 
 /// Reverses the bits of every byte if the lowest one comes first in the file.
 fn turn_bits(bytes: &mut [u8], header: &Header) {
-    if header.bits_turned {
+    if header.lsb_first {
         bytes.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
     }
 }

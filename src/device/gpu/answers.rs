@@ -21,7 +21,7 @@ impl GpuDevice {
     ) -> Result<(), End> {
         let Some(mut task) = self.returned(slot) else { return Err(not_lent(slot)) };
         if let Some(reason) = unencoded {
-            self.tell_once(&task, "encoded by the processor", reason);
+            self.tell_once(&task, "encoded on the CPU", reason);
         }
         let fits = match (task.content, content) {
             (Content::Pixels | Content::Planes(..), Content::Pixels) => true,
@@ -45,7 +45,7 @@ impl GpuDevice {
         let Some(task) = self.returned(slot) else { return Err(not_lent(slot)) };
         let is_file = matches!(task.content, Content::Compressed(_));
         if !reason.is_empty() {
-            let what = if is_file { "decoded by the processor" } else { "left to other devices" };
+            let what = if is_file { "decoded on the CPU" } else { "left to other devices" };
             self.tell_once(&task, what, reason);
         }
         if is_file {
@@ -66,7 +66,7 @@ impl GpuDevice {
         if self.link.lock().worker.as_mut().is_some_and(told) {
             return;
         }
-        self.note(&format!("{} and its like are {what}: {reason}", Shown(task.input())), false);
+        self.note(&format!("{} and similar pictures are {what}: {reason}", Shown(task.input())), false);
     }
 
     fn returned(&self, slot: SlotId) -> Option<Task> {

@@ -53,11 +53,11 @@ fn the_text_names_devices_skips_failures_and_what_is_left() {
     ]);
     let expected = "Done: 2 pictures, 25 MP in 2.0 s (13 MP/s); look in out\n  \
                       by cpu 1, gpu0 1\n\
-                    Skipped: 1 already done (--overwrite does them again), 2 not pictures\n\
-                    Note: 1 lossy WebP written without loss, and larger\n\
+                    Skipped: 1 already done (--overwrite processes them again), 2 not pictures\n\
+                    Note: 1 lossy WebP written losslessly, and larger\n\
                     Failed: 1\n  \
                       in/x.png: its plot cannot be drawn: no room\n\
-                    Stopped: 2 pictures not begun; the same command goes on with them\n";
+                    Stopped: 2 pictures not started; run the same command again to continue\n";
     assert_eq!(summary.text(), expected);
     assert_eq!(summary.exit(), Exit::Stopped);
 }
@@ -67,7 +67,7 @@ fn many_failures_are_cut_in_the_text_and_whole_in_json() {
     let failures = (0..25).map(|n| failed(format!("{n}.png")));
     let summary = summary([Event::Planned { count: 25 }].into_iter().chain(failures).collect());
     assert!(summary.text().ends_with(
-        "19.png: its plot cannot be drawn: no room\n  and 5 more, each named above when it happened\n"
+        "19.png: its plot cannot be drawn: no room\n  and 5 more, each printed above when it failed\n"
     ));
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     assert_eq!(json["failed"].as_array().unwrap().len(), 25);
@@ -92,8 +92,8 @@ fn who_lists_globs_with_commas_is_told_how_it_is_done() {
     let listed = Summary { selective: true, commas: true, ..summary(vec![]) };
     assert_eq!(
         listed.text(),
-        "Nothing to do: no files found that --include and --exclude leave; several globs are several --include, \
-         not one with commas\n"
+        "Nothing to do: no files found that match --include and --exclude; give --include once per glob, \
+         not a list with commas\n"
     );
     assert!(!listed.to_json().contains("commas"));
 }
@@ -104,8 +104,8 @@ fn histograms_that_were_stopped_are_begun_anew() {
     let counted = Summary { out: PathBuf::new(), ..stopped };
     assert!(
         counted.text().ends_with(
-            "Stopped: 2 pictures not begun; the same command begins anew (a table in a file is written only when it is \
-             whole)\n"
+            "Stopped: 2 pictures not started; running it again starts over (a table is written to a file only when it is \
+             complete)\n"
         ),
         "{}",
         counted.text()
@@ -115,13 +115,13 @@ fn histograms_that_were_stopped_are_begun_anew() {
 #[test]
 fn what_was_said_a_moment_ago_is_not_said_again() {
     let missing = Event::Failed { input: "x".into(), error: PictureError::Changed, planned: false };
-    assert_eq!(summary(vec![missing]).text(), "Done: 0 pictures\nFailed: 1, named above\n");
+    assert_eq!(summary(vec![missing]).text(), "Done: 0 pictures\nFailed: 1 (see above)\n");
 }
 
 #[test]
 fn what_does_them_again_fits_the_run() {
     let resumed = Summary { resumed: true, ..summary(vec![skipped(Skip::AlreadyDone)]) };
-    let advice = "Skipped: 1 already done (--overwrite instead of --resume does them again)\n";
+    let advice = "Skipped: 1 already done (--overwrite instead of --resume processes them again)\n";
     assert!(resumed.text().ends_with(advice), "{}", resumed.text());
     assert!(!resumed.to_json().contains("resumed"));
 }
@@ -129,7 +129,7 @@ fn what_does_them_again_fits_the_run() {
 #[test]
 fn a_run_that_is_stopped_while_it_looks_for_pictures_says_so() {
     let summary = summary(vec![Event::Stopping]);
-    assert_eq!(summary.text(), "Stopped before any picture was begun\n");
+    assert_eq!(summary.text(), "Stopped before any picture was started\n");
     assert_eq!(summary.exit(), Exit::Stopped);
 }
 
@@ -138,7 +138,7 @@ fn a_dry_run_says_what_it_would_do() {
     let would = Event::Would { input: "in/a.png".into(), output: "out/a.png".into() };
     let summary = summary(vec![Event::Planned { count: 1 }, would, skipped(Skip::AlreadyDone)]);
     assert_eq!((summary.planned, summary.left), (1, 0));
-    let text = "Would do: 1 picture\nSkipped: 1 already done (--overwrite does them again)\n";
+    let text = "Would do: 1 picture\nSkipped: 1 already done (--overwrite processes them again)\n";
     assert_eq!(summary.text(), text);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     assert_eq!(json["would"], serde_json::json!([{ "input": "in/a.png", "output": "out/a.png" }]));
@@ -175,7 +175,10 @@ fn where_the_time_went_is_told_to_those_who_ask() {
         .into_iter()
         .for_each(|event| summary.count(event));
     let text = summary.text();
-    assert!(text.contains("\nTime: decode ") && text.contains("the limit: 1.9 of 2 cores busy"), "{text}");
+    assert!(
+        text.contains("\nTime: decode ") && text.contains("the bottleneck: 1.9 of 2 cores busy"),
+        "{text}"
+    );
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     assert_eq!(json["timings"]["load"]["processor"], 3.8);
 }

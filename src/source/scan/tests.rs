@@ -139,7 +139,7 @@ fn inputs_that_would_share_an_output_are_refused_with_both_names() {
     case.written.format = Some(crate::config::FormatName::Png);
     let scanned = case.scan(&["in"], "out");
     assert_eq!(scanned.jobs, ["in/b.png -> out/b.png"]);
-    let rest = "would have the same output, out/a.png; rename one, or do them in two runs with different output folders";
+    let rest = "would have the same output, out/a.png; rename one, or use different output folders";
     assert_eq!(scanned.failed, [format!("in/a.jpg: in/a.png {rest}"), format!("in/a.png: in/a.jpg {rest}")]);
 }
 
@@ -290,7 +290,7 @@ fn only_the_end_of_a_list_goes_by_size() {
         write(case.path(&name), vec![0; bytes]).unwrap();
     }
     let mut jobs = case.try_scan(&["in"], "out").unwrap().jobs;
-    even_the_end(&mut jobs, 2);
+    balance_tail(&mut jobs, 2);
     let numbers: Vec<_> = jobs.iter().map(|job| job.number).collect();
     // The sizes of the last sixteen are 108, 115, 102, 109, 116, 103, ...
     assert_eq!(numbers, [0, 1, 2, 3, 17, 14, 11, 8, 5, 19, 16, 13, 10, 7, 4, 18, 15, 12, 9, 6]);

@@ -120,7 +120,7 @@ impl Scan {
 
     /// Returns a description of the same data that claims four more blocks: more than the padding of intact data can pass for, since a
     /// block takes at least two bits.
-    pub(crate) const fn some_blocks_short(self) -> Self {
+    pub(crate) const fn with_extra_blocks(self) -> Self {
         Self { blocks: self.blocks + 4, ..self }
     }
 

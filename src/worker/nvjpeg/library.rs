@@ -104,7 +104,7 @@ pub(super) fn load(driver_cuda: u32) -> std::result::Result<(Functions, String),
         };
         let cuda = functions.version(functions.cuda_property);
         if cuda.0 > driver_cuda as c_int / 1000 {
-            reason = format!("{name} is for CUDA {}, and the driver is older", cuda.0);
+            reason = format!("{name} needs CUDA {}, which the installed driver does not support", cuda.0);
             continue;
         }
         let (major, minor) = functions.version(functions.property);

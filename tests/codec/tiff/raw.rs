@@ -14,7 +14,7 @@ fn refusal(more: &[(u16, u32)]) -> Option<String> {
 }
 
 #[test]
-fn camera_raw_files_are_to_be_developed() {
+fn camera_raw_files_are_refused() {
     let raws: [&[(u16, u32)]; 4] = [
         // DNG, whose first directory is a preview; NEF and ARW; files without a preview.
         &[(330, 8), (50706, 1)],
@@ -39,7 +39,7 @@ fn canons_raw_files_are_known_by_their_mark() {
 }
 
 #[test]
-fn what_only_resembles_them_is_told_from_them() {
+fn tiffs_that_resemble_raw_files_are_not_taken_for_raw() {
     assert_eq!(refusal(&[(271, 0)]), None);
     assert_eq!(refusal(&[(254, 1), (271, 0)]), None);
     assert_eq!(refusal(&[(50706, 1)]), None);
