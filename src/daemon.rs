@@ -41,7 +41,7 @@ use crate::pipeline::{Encoder, Stop};
 use crate::progress::Event;
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::source::Job;
-use crate::source::mounts::Home;
+use crate::source::mounts::{Home, Mounted};
 use crate::source::settle::Settle;
 use crate::source::stamp::Stamp;
 use crate::source::watch::{Options, Watch};
@@ -222,8 +222,10 @@ struct Watching<'a> {
     control: Control,
     out: PathBuf,
     home: Home,
-    /// What to say of [`Self::home`] while it is gone.
+    /// Why nothing can be written while [`Self::home`] is gone.
     unmounted: Option<String>,
+    /// When another file system took the place of [`Self::home`].
+    moved_in: Option<Instant>,
     fingerprint: String,
     watch: Watch,
     settle: Settle,
@@ -274,6 +276,7 @@ impl<'a> Watching<'a> {
             control,
             home: Home::of(&out),
             unmounted: None,
+            moved_in: None,
             out,
             watch: Watch::start(watched, options, now),
             lock,
@@ -329,7 +332,7 @@ impl<'a> Watching<'a> {
 
     fn tick(&mut self, now: Instant) {
         if self.control.stop.asked() && self.jobs.take().is_some() {
-            info!("stopping: finishing {} pictures", self.running.len());
+            info!("stopping: finishing the pictures in progress");
             self.health.stopping();
         }
         if self.control.reload.swap(false, Ordering::Relaxed) {
@@ -411,13 +414,11 @@ impl<'a> Watching<'a> {
         if self.is_unmounted() {
             return;
         }
-        match self.lock.retake_if_lost() {
-            Ok(()) => {}
-            Err(why @ LockError::File { .. }) => return warn!("{why}"),
-            Err(why) => {
-                self.superseded = Some(why);
-                return self.control.stop.ask();
-            }
+        if let Err(why) = self.retake_lock() {
+            return warn!("{why}");
+        }
+        if self.superseded.is_some() {
+            return;
         }
         match self.ledger.reopen_if_deleted() {
             Ok(false) => {}
@@ -431,23 +432,49 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Whether the output folder's file system is gone. What is in its place now must not get outputs, nor a ledger.
+    /// Whether the output folder's file system is gone. What is in its place must get neither outputs nor a ledger.
     fn is_unmounted(&mut self) -> bool {
-        let place = Shown(self.home.place()).to_string();
-        match (self.home.is_mounted(), &self.unmounted) {
-            (false, None) => {
-                let why = format!("{place}, where the output folder is, is not mounted");
+        match self.home.look() {
+            Mounted::Nothing if self.unmounted.is_none() => {
+                let why = format!("{}, where the output folder is, is not mounted", Shown(self.home.place()));
                 warn!("{why}; nothing more is started until it is");
                 self.unmounted = Some(why);
             }
-            (true, Some(_)) => {
-                info!("{place} is mounted again");
-                self.unmounted = None;
-                self.watch.list_all(Instant::now());
-            }
-            (true, None) | (false, Some(_)) => {}
+            Mounted::Other => self.move_in(),
+            Mounted::Same | Mounted::Nothing => {}
         }
         self.unmounted.is_some()
+    }
+
+    /// Continues in the file system that is mounted now where the output folder's was, if its lock and ledger can be had.
+    fn move_in(&mut self) {
+        let ready = self.retake_lock().map_err(|why| why.to_string());
+        if let Err(why) = ready.and_then(|()| self.ledger.reopen().map_err(|why| why.to_string())) {
+            if self.unmounted.as_ref() != Some(&why) {
+                warn!("{why}");
+                self.unmounted = Some(why);
+            }
+            return;
+        }
+        info!("{} is mounted again", Shown(self.home.place()));
+        let now = Instant::now();
+        self.home.accept();
+        (self.unmounted, self.moved_in) = (None, Some(now));
+        // What held outputs up concerned the other file system.
+        self.hold = Hold::default();
+        self.watch.list_all(now);
+    }
+
+    /// Retakes the lock if its file is gone. If another process was faster, asks the service to stop.
+    fn retake_lock(&mut self) -> Result<(), LockError> {
+        self.lock.retake_if_lost().or_else(|why| match why {
+            LockError::File { .. } => Err(why),
+            LockError::Taken { .. } | LockError::LedgerTaken { .. } => {
+                self.superseded = Some(why);
+                self.control.stop.ask();
+                Ok(())
+            }
+        })
     }
 
     /// Rereads the configuration and applies the keys that a running service can change.

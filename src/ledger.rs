@@ -15,6 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, named_params, params};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -217,10 +218,17 @@ impl Ledger {
         if inode(&self.file) == self.inode {
             return Ok(false);
         }
+        self.reopen().map(|()| true)
+    }
+
+    /// Opens the ledger again, for another file system may have been mounted in its place; a missing one is then new and empty.
+    pub fn reopen(&mut self) -> Result<(), LedgerError> {
         let folder = self.file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
+        // When the last connection to a database closes, SQLite removes the write-ahead log by its path, which is the new ledger's by then.
+        self.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         *self = Self::open_file(&self.file)?;
-        Ok(true)
+        Ok(())
     }
 
     /// Returns what is known about an input. A picture that was in progress when its process was killed counts as done if its output has

@@ -223,7 +223,7 @@ impl<T: FromStr<Err = String>> FromStr for OrAuto<T> {
         if text.trim().eq_ignore_ascii_case("auto") {
             return Ok(Self::Auto);
         }
-        text.parse().map(Self::Fixed).map_err(|why| format!("{why}, or auto"))
+        text.parse().map(Self::Fixed).map_err(|why| format!("{why}; or use auto"))
     }
 }
 
@@ -356,7 +356,7 @@ mod tests {
     fn nothing_is_no_limit_and_no_wait() {
         for none in ["0", "0.4B", " 0GiB"] {
             let why = none.parse::<OrAuto<Bytes>>().unwrap_err();
-            assert_eq!(why, format!("{:?} is not at least 1B, or auto", none.trim()));
+            assert_eq!(why, format!("{:?} is not at least 1B; or use auto", none.trim()));
         }
         assert_eq!("0".parse::<Pixels>(), Err("\"0\" is not at least 1px".into()));
         assert_eq!("0.1ms".parse::<Wait>(), Err("\"0.1ms\" is not at least 1ms".into()));
@@ -366,7 +366,7 @@ mod tests {
     fn memory_is_enough_for_a_picture() {
         assert_eq!("1MiB".parse(), Ok(Memory(1 << 20)));
         let why = "12".parse::<OrAuto<Memory>>().unwrap_err();
-        assert_eq!(why, "\"12\" is not at least 1MiB (a bare number means bytes), or auto");
+        assert_eq!(why, "\"12\" is not at least 1MiB (a bare number means bytes); or use auto");
     }
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
         assert!("1024".parse::<OrAuto<Count>>().is_ok());
         for number in ["0", "1025", "99999", "-1"] {
             let why = number.parse::<OrAuto<Count>>().unwrap_err();
-            assert_eq!(why, format!("{number:?} is not a whole number from 1 to 1024, or auto"));
+            assert_eq!(why, format!("{number:?} is not a whole number from 1 to 1024; or use auto"));
         }
     }
 }

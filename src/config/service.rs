@@ -105,7 +105,7 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for OrNone<T> {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "none" => Ok(Self::None),
-            text => text.parse().map(Self::Some).map_err(|why| format!("{why}, or none")),
+            text => text.parse().map(Self::Some).map_err(|why| format!("{why}; or use none")),
         }
     }
 }
@@ -173,6 +173,6 @@ mod tests {
         assert_eq!("none".parse::<OrNone<Listen>>(), Ok(OrNone::None));
         assert!("127.0.0.1:9464".parse::<OrNone<Listen>>().is_ok());
         let why = "9464".parse::<OrNone<Listen>>().unwrap_err();
-        assert_eq!(why, "\"9464\" is not an IP address with a port, such as 127.0.0.1:9464, or none");
+        assert_eq!(why, "\"9464\" is not an IP address with a port, such as 127.0.0.1:9464; or use none");
     }
 }

@@ -88,7 +88,10 @@ impl Watching<'_> {
         match self.ledger.standing(&entry) {
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
-                    self.settle_known(&path, stamp, &output);
+                    // With full durability, its output was on the disk before the ledger recorded it, and may have been taken away since.
+                    let is_gone = matches!(output.try_exists(), Ok(false));
+                    let durable = self.settings.durability == Durability::Full && is_gone;
+                    self.settle_input(&path, stamp, &output, durable);
                 }
                 false
             }
@@ -163,8 +166,9 @@ impl Watching<'_> {
             Event::Done { input, output, pixels, bytes_in, bytes_out, device, times } => {
                 let Some(begun) = self.running.remove(&input) else { return };
                 self.health.moved();
-                if self.is_unmounted() {
-                    // It may have gone to what is in the place of the output folder now.
+                if self.is_unmounted() || self.moved_in.is_some_and(|at| begun.at < at) {
+                    // It may be in the bare mount point.
+                    self.hold.probe_said_nothing();
                     self.finish(&input, Ending::Passing);
                     return self.note(|ledger| ledger.forget(&input));
                 }
@@ -267,18 +271,6 @@ impl Watching<'_> {
             self.retried.forget(input);
         }
         verdict
-    }
-
-    /// As [`Self::settle_input`], of a picture that was done before. Whoever wants the output may have taken it away since; but the input
-    /// may as well have been put back because the output was lost, so it is not touched then.
-    fn settle_known(&self, input: &Path, stamp: Stamp, output: &Path) {
-        if self.service.after != After::Keep && matches!(output.try_exists(), Ok(false)) {
-            let (input, output) = (Shown(input), Shown(output));
-            return info!(
-                "{input} stays: it was done before, and {output} is gone; touch it to process it again"
-            );
-        }
-        self.settle_input(input, stamp, output, false);
     }
 
     fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {

@@ -189,6 +189,8 @@ fn a_ledger_that_is_deleted_is_begun_anew() {
     assert!(case.ledger.reopen_if_deleted().unwrap());
     assert_eq!(case.ledger.standing(&entry(&input, &output)).unwrap(), Standing::Unknown);
     case.ledger.begin(&entry(&input, &output)).unwrap();
+    let seen_by_others = Ledger::read(&case.at("state")).unwrap().expect("its write-ahead log is there");
+    drop(seen_by_others);
 }
 
 #[test]

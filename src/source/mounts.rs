@@ -54,39 +54,73 @@ fn is_news(told: &File) -> bool {
     poll(&mut asked, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
-/// The file system that a folder lies on, by the place where it is mounted.
+/// The file system that a folder lies on: the topmost one at its mount point.
 #[derive(Debug)]
 pub(crate) struct Home {
     mounts: Mounts,
-    place: Option<PathBuf>,
-    is_mounted: bool,
+    place: PathBuf,
+    /// The mount's ID; `None` if the kernel does not tell.
+    id: Option<Vec<u8>>,
+    /// The ID of what is mounted there now.
+    now: Option<Vec<u8>>,
+    is_unread: bool,
+}
+
+/// What is mounted in the place of a [`Home`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mounted {
+    /// The same as before.
+    Same,
+    /// Nothing.
+    Nothing,
+    /// Something else, or the same file system anew.
+    Other,
 }
 
 impl Home {
-    /// The one of an existing folder.
+    /// Returns the file system of an existing folder.
     pub(crate) fn of(folder: &Path) -> Self {
         let (mounts, folder) = (Mounts::new(), real(folder));
-        let told = mounts.read().unwrap_or_default();
-        let place = places(&told)
-            .filter(|place| folder.starts_with(place))
-            .max_by_key(|place| place.as_os_str().len());
-        Self { mounts, place, is_mounted: true }
+        let table = mounts.read().unwrap_or_default();
+        let above =
+            table.split(|byte| *byte == b'\n').filter_map(place).filter(|place| folder.starts_with(place));
+        let place = above.max_by_key(|place| place.as_os_str().len()).unwrap_or_else(|| "/".into());
+        let id = topmost(&table, &place);
+        Self { mounts, place, now: id.clone(), id, is_unread: false }
     }
 
-    /// Whether a file system is mounted in that place. Where the kernel does not tell, it counts as mounted.
-    pub(crate) fn is_mounted(&mut self) -> bool {
-        if self.mounts.told.as_ref().is_some_and(is_news)
-            && let (Ok(told), Some(place)) = (self.mounts.read(), &self.place)
+    /// Returns what is mounted there now.
+    pub(crate) fn look(&mut self) -> Mounted {
+        self.is_unread |= self.mounts.told.as_ref().is_some_and(is_news);
+        if self.is_unread
+            && let Ok(table) = self.mounts.read()
         {
-            self.is_mounted = places(&told).any(|other| other == *place);
+            self.is_unread = false;
+            self.now = topmost(&table, &self.place);
         }
-        self.is_mounted
+        match &self.now {
+            now if *now == self.id => Mounted::Same,
+            None => Mounted::Nothing,
+            Some(_) => Mounted::Other,
+        }
     }
 
-    /// The place.
-    pub(crate) fn place(&self) -> &Path {
-        self.place.as_deref().unwrap_or(Path::new("/"))
+    /// Makes the file system that is mounted there now the one that it should be.
+    pub(crate) fn accept(&mut self) {
+        self.id.clone_from(&self.now);
     }
+
+    /// Returns the mount point.
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+}
+
+/// Returns the ID of the mount that is on top at a mount point.
+fn topmost(mounts: &[u8], at: &Path) -> Option<Vec<u8>> {
+    let mut lines = mounts.rsplit(|byte| *byte == b'\n');
+    let line = lines.find(|line| place(line).is_some_and(|place| place == at))?;
+    line.split(|byte| *byte == b' ').next().map(<[u8]>::to_vec)
 }
 
 fn real(folder: &Path) -> PathBuf {
@@ -103,11 +137,7 @@ fn near(mounts: &[u8], folders: &[PathBuf]) -> Vec<Vec<u8>> {
     mounts.split(|byte| *byte == b'\n').filter(is_near).map(<[u8]>::to_vec).collect()
 }
 
-/// Where the file systems are mounted.
-fn places(mounts: &[u8]) -> impl Iterator<Item = PathBuf> {
-    mounts.split(|byte| *byte == b'\n').filter_map(place)
-}
-
+/// Returns the mount point in a line of the table.
 fn place(line: &[u8]) -> Option<PathBuf> {
     line.split(|byte| *byte == b' ').nth(PLACE).map(unescaped)
 }
@@ -151,6 +181,29 @@ mod tests {
         assert_eq!(near_to("/srv/in box/card\\x /a"), ["30", "31"]);
         assert_eq!(near_to("/srv"), ["30", "31", "32"]);
         assert_eq!(near_to("/home"), [""; 0]);
+    }
+
+    #[test]
+    fn the_last_mount_at_a_mount_point_is_on_top() {
+        let id =
+            |place: &str| topmost(TOLD.as_bytes(), Path::new(place)).map(|id| String::from_utf8(id).unwrap());
+        assert_eq!(id("/srv/in box").unwrap(), "30");
+        assert_eq!(id("/srv/in").unwrap(), "32");
+        assert_eq!(id("/srv"), None);
+        let stacked = format!("{TOLD}34 30 8:3 / /srv/in\\040box rw - ext4 /dev/sdc1 rw\n");
+        assert_eq!(topmost(stacked.as_bytes(), Path::new("/srv/in box")).unwrap(), b"34");
+    }
+
+    #[test]
+    fn a_home_is_lost_and_found() {
+        let mut home = Home::of(Path::new("/"));
+        assert_eq!(home.look(), Mounted::Same);
+        home.now = None;
+        assert_eq!(home.look(), Mounted::Nothing);
+        home.now = Some(b"another".to_vec());
+        assert_eq!(home.look(), Mounted::Other);
+        home.accept();
+        assert_eq!(home.look(), Mounted::Same);
     }
 
     #[test]

@@ -215,20 +215,6 @@ fn an_output_folder_that_is_unmounted_is_waited_for() {
 }
 
 #[test]
-fn an_input_that_was_put_back_is_not_deleted_without_its_output() {
-    let place = Place::with(&["a.pgm", "in/0.pgm"]);
-    fs::remove_file(place.path("in/0.pgm")).unwrap();
-    fs::hard_link(place.path("a.pgm"), place.path("in/a.pgm")).unwrap();
-    let service = Service::start(&place, "--after delete");
-    wait("the input to go", || !place.path("in/a.pgm").exists());
-    fs::remove_file(place.path("out/a.pgm")).unwrap();
-    fs::hard_link(place.path("a.pgm"), place.path("in/a.pgm")).unwrap();
-    wait("it to be said", || service.log().contains("/in/a.pgm stays: it was done before, and "));
-    assert_eq!(service.stop(), Some(0));
-    assert!(place.path("in/a.pgm").exists());
-}
-
-#[test]
 fn a_full_disk_is_waited_for() {
     let place = Place::new();
     fs::create_dir_all(place.path("out")).unwrap();
