@@ -10,6 +10,7 @@
 //! ```
 
 mod away;
+mod footing;
 mod handle;
 mod health;
 mod hold;
@@ -34,14 +35,14 @@ use tracing::{error, info, warn};
 use crate::config::{After, Existing, Service, Settings};
 use crate::equalize::Order;
 use crate::error::Error;
-use crate::ledger::{self, Ledger, LedgerError, Lock, LockError, Pruned};
+use crate::ledger::{self, Ledger, Lock, LockError, Pruned};
 use crate::machine::Machine;
 use crate::paths::Shown;
 use crate::pipeline::{Encoder, Stop};
 use crate::progress::Event;
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::source::Job;
-use crate::source::mounts::{Home, Mounted};
+use crate::source::mounts::Home;
 use crate::source::settle::Settle;
 use crate::source::stamp::Stamp;
 use crate::source::watch::{Options, Watch};
@@ -395,86 +396,6 @@ impl<'a> Watching<'a> {
         if let Err(why) = self.ledger.say(&daemon) {
             self.ledger_failed(why, now);
         }
-    }
-
-    /// Logs why a call of the ledger failed. A damaged ledger is replaced by an empty one, and the pictures it should know are done again.
-    fn ledger_failed(&mut self, why: LedgerError, now: Instant) {
-        match self.ledger.mend(why) {
-            Ok(note) => {
-                warn!("{note}");
-                self.watch.list_all(now);
-            }
-            Err(why) => warn!("{why}"),
-        }
-    }
-
-    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder. If another process was faster,
-    /// asks the service to stop.
-    fn hold_on(&mut self, now: Instant) {
-        if self.is_unmounted() {
-            return;
-        }
-        if let Err(why) = self.retake_lock() {
-            return warn!("{why}");
-        }
-        if self.superseded.is_some() {
-            return;
-        }
-        match self.ledger.reopen_if_deleted() {
-            Ok(false) => {}
-            Ok(true) => {
-                warn!(
-                    "the ledger is missing; a new one is started, and everything in the watched folders is processed again"
-                );
-                self.watch.list_all(now);
-            }
-            Err(why) => self.ledger_failed(why, now),
-        }
-    }
-
-    /// Whether the output folder's file system is gone. What is in its place must get neither outputs nor a ledger.
-    fn is_unmounted(&mut self) -> bool {
-        match self.home.look() {
-            Mounted::Nothing if self.unmounted.is_none() => {
-                let why = format!("{}, where the output folder is, is not mounted", Shown(self.home.place()));
-                warn!("{why}; nothing more is started until it is");
-                self.unmounted = Some(why);
-            }
-            Mounted::Other => self.move_in(),
-            Mounted::Same | Mounted::Nothing => {}
-        }
-        self.unmounted.is_some()
-    }
-
-    /// Continues in the file system that is mounted now where the output folder's was, if its lock and ledger can be had.
-    fn move_in(&mut self) {
-        let ready = self.retake_lock().map_err(|why| why.to_string());
-        if let Err(why) = ready.and_then(|()| self.ledger.reopen().map_err(|why| why.to_string())) {
-            if self.unmounted.as_ref() != Some(&why) {
-                warn!("{why}");
-                self.unmounted = Some(why);
-            }
-            return;
-        }
-        info!("{} is mounted again", Shown(self.home.place()));
-        let now = Instant::now();
-        self.home.accept();
-        (self.unmounted, self.moved_in) = (None, Some(now));
-        // What held outputs up concerned the other file system.
-        self.hold = Hold::default();
-        self.watch.list_all(now);
-    }
-
-    /// Retakes the lock if its file is gone. If another process was faster, asks the service to stop.
-    fn retake_lock(&mut self) -> Result<(), LockError> {
-        self.lock.retake_if_lost().or_else(|why| match why {
-            LockError::File { .. } => Err(why),
-            LockError::Taken { .. } | LockError::LedgerTaken { .. } => {
-                self.superseded = Some(why);
-                self.control.stop.ask();
-                Ok(())
-            }
-        })
     }
 
     /// Rereads the configuration and applies the keys that a running service can change.

@@ -25,6 +25,7 @@ pub use report::{Daemon, FailedPicture, Report, folder};
 use schema::VERSION;
 
 use crate::paths::Shown;
+use crate::publish::folder_of;
 use crate::source::stamp::{Stamp, mtime_ns};
 
 /// The name of histeqd's own folder in the output folder.
@@ -148,7 +149,7 @@ impl Ledger {
             return Err(why);
         }
         let (ledger, note) = Self::begin_anew(&self.file, why)?;
-        *self = ledger;
+        self.give_way_to(ledger)?;
         Ok(note)
     }
 
@@ -223,11 +224,16 @@ impl Ledger {
 
     /// Opens the ledger again, for another file system may have been mounted in its place; a missing one is then new and empty.
     pub fn reopen(&mut self) -> Result<(), LedgerError> {
-        let folder = self.file.parent().unwrap_or(Path::new("."));
+        let folder = folder_of(&self.file);
         fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
-        // When the last connection to a database closes, SQLite removes the write-ahead log by its path, which is the new ledger's by then.
+        self.give_way_to(Self::open_file(&self.file)?)
+    }
+
+    /// Replaces the ledger by one that lies at the same path now, and leaves that one's files alone: when the last connection to a database
+    /// closes, SQLite removes the write-ahead log by its path.
+    fn give_way_to(&mut self, ledger: Self) -> Result<(), LedgerError> {
         self.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        *self = Self::open_file(&self.file)?;
+        *self = ledger;
         Ok(())
     }
 

@@ -4,13 +4,13 @@
 //! decoded again. Every piece of work holds a sender of the queue that leads back, so this queue closes by itself after the last picture.
 
 mod load;
+mod stop;
 
 use std::any::Any;
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
@@ -30,34 +30,7 @@ use crate::split::{self, Join};
 use crate::timings::{Clock, Stage};
 use load::Loaded;
 
-/// A shared request to end a run early: pictures under way are finished, no new ones are begun.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicU8>);
-
-impl Stop {
-    const BY_USER: u8 = 1;
-    const ABORTED: u8 = 2;
-
-    /// Requests the stop.
-    pub fn ask(&self) {
-        self.0.store(Self::BY_USER, Ordering::Relaxed);
-    }
-
-    /// Asks because the run cannot go on, unless the user was faster.
-    pub fn abort(&self) {
-        let _ = self.0.compare_exchange(0, Self::ABORTED, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// Whether the stop was requested.
-    pub fn asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
-    }
-
-    /// Whether the user asked.
-    pub fn asked_by_user(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == Self::BY_USER
-    }
-}
+pub use stop::Stop;
 
 /// A job in the pipeline, with its history so far.
 pub struct Work {

@@ -204,7 +204,7 @@ fn move_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
 
 /// Moves an input to another file system: first makes a complete and durable copy with the same times, then removes the input.
 fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
-    let folder = target.parent().unwrap_or(Path::new("."));
+    let folder = folder_of(target);
     let metadata = fs::metadata(input)?;
     let (before, after) = affixes();
     // Removed however this ends: half a copy would only fill up a full disk.

@@ -137,11 +137,7 @@ fn an_archive_that_takes_nothing_is_tried_again() {
 
 /// Starts a service in a mount namespace of its own: after `first` has run; `then` runs once there is a file `go`. Reports a skip
 /// and returns `None` where mounts are not allowed.
-fn with_mounts(place: &Place, first: &str, then: &str) -> Option<Service> {
-    with_mounts_and(place, first, then, "")
-}
-
-fn with_mounts_and(place: &Place, first: &str, then: &str, flags: &str) -> Option<Service> {
+fn with_mounts(place: &Place, first: &str, then: &str, flags: &str) -> Option<Service> {
     fs::create_dir_all(place.path("in/card")).unwrap();
     let script = format!(
         "{first} || exit 99; (while [ ! -e go ]; do kill -0 $$ || exit; sleep 0.05; done; {then}) & \
@@ -164,7 +160,7 @@ fn with_mounts_and(place: &Place, first: &str, then: &str, flags: &str) -> Optio
 fn what_is_mounted_below_a_watched_folder_is_found() {
     let place = Place::with(&["a.pgm"]);
     let then = "mount -t tmpfs none in/card && cp a.pgm in/card/a.pgm";
-    let Some(service) = with_mounts(&place, "mount -t tmpfs none in/card && umount in/card", then) else {
+    let Some(service) = with_mounts(&place, "mount -t tmpfs none in/card && umount in/card", then, "") else {
         return;
     };
     place.file("go", "");
@@ -179,7 +175,7 @@ fn a_watched_folder_that_is_mounted_anew_at_once_is_watched_on() {
     let then = format!(
         "until umount in; do sleep 0.05; done; {first} && touch gone && while [ -e gone ]; do sleep 0.05; done; cp a.pgm in"
     );
-    let Some(service) = with_mounts(&place, first, &then) else { return };
+    let Some(service) = with_mounts(&place, first, &then, "") else { return };
     place.file("go", "");
     wait("the other mount", || place.path("gone").exists());
     wait("it to be noticed", || service.log().contains("mounted or unmounted"));
@@ -197,7 +193,7 @@ fn an_output_folder_that_is_unmounted_is_waited_for() {
         "umount -l out && touch gone && while [ -e gone ]; do sleep 0.05; done; ls -A out > there; {mount} && touch back && \
          while [ ! -e out/c.pgm ]; do sleep 0.05; done; touch through"
     );
-    let Some(service) = with_mounts_and(&place, mount, &then, "--after delete") else { return };
+    let Some(service) = with_mounts(&place, mount, &then, "--after delete") else { return };
     wait("the first output", || !place.path("in/b.pgm").exists());
     place.file("go", "");
     wait("the loss", || place.path("gone").exists());
@@ -218,21 +214,9 @@ fn an_output_folder_that_is_unmounted_is_waited_for() {
 fn a_full_disk_is_waited_for() {
     let place = Place::new();
     fs::create_dir_all(place.path("out")).unwrap();
-    fs::create_dir_all(place.path("in")).unwrap();
-    let script = format!(
-        "mount -t tmpfs -o size=2m none out && head -c 1500k /dev/zero > out/filler && \
-         exec '{}' --watch in --out out --state state --verbose",
-        binary()
-    );
-    let service = Service::spawn(&place, &mut place.with_mounts(&script));
+    let mount = "mount -t tmpfs -o size=2m none out && head -c 1500k /dev/zero > out/filler";
+    let Some(service) = with_mounts(&place, mount, ":", "--state state") else { return };
     let log = || service.log();
-    wait("the mount", || {
-        log().contains("watching ") || log().contains("unshare:") || log().contains("mount:")
-    });
-    if !log().contains("watching ") {
-        skipped(format_args!("no mounts of our own here: {}", log()));
-        return;
-    }
     let inputs: BTreeMap<_, _> =
         (0..5).map(|number| (format!("{number}.pgm"), picture(number, 500))).collect();
     for (name, content) in &inputs {
