@@ -4,6 +4,7 @@
 //! at any time, and an unreadable ledger is set aside and replaced by an empty one.
 
 mod lock;
+mod prune;
 mod report;
 mod schema;
 
@@ -21,6 +22,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 pub use lock::{Lock, LockError};
+pub use prune::Pruned;
 pub use report::{Daemon, FailedPicture, Report, folder};
 use schema::VERSION;
 
@@ -267,6 +269,12 @@ impl Ledger {
         })
     }
 
+    /// Returns when a picture ended, in nanoseconds since 1970; `None` if it has not.
+    pub fn finished(&self, input: &Path) -> Result<Option<i64>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT finished FROM picture WHERE input = ?1")?;
+        Ok(query.query_row([bytes(input)], |row| row.get(0)).optional()?.flatten())
+    }
+
     fn adopt(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
         let bytes_out = fs::metadata(entry.output).map_or(0, |metadata| metadata.len());
         self.done(entry.input, &Outcome { device: "", pixels: 0, bytes_out })
@@ -397,60 +405,12 @@ impl Ledger {
         delete.execute([bytes(input)])?;
         Ok(())
     }
-
-    /// Forgets pictures whose inputs are gone and that ended longer than `age` ago or never ended, so that the ledger does not grow
-    /// forever. Inputs in the folders `away` are kept: they may be gone only because their folder is. One call checks the next `most`
-    /// pictures after the path `after`, because checking a file may take long.
-    pub fn prune(
-        &self,
-        age: Duration,
-        away: &[&Path],
-        after: &Path,
-        most: u32,
-    ) -> Result<Pruned, LedgerError> {
-        let before = now_ns().saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
-        let mut query = self.db.prepare_cached(
-            "SELECT input, state IN ('running', 'retry') OR coalesce(finished, started) < ?2 FROM picture
-             WHERE input > ?1 ORDER BY input LIMIT ?3",
-        )?;
-        let rows = query.query_map(params![bytes(after), before, most], |row| {
-            Ok((path(row.get(0)?), row.get::<_, bool>(1)?))
-        })?;
-        let rows: Vec<(PathBuf, bool)> = rows.collect::<Result<_, _>>()?;
-        let mut forgotten = 0;
-        let transaction = self.db.unchecked_transaction()?;
-        let is_away = |input: &Path| away.iter().any(|folder| input.starts_with(folder));
-        for (input, _) in rows.iter().filter(|(input, is_old)| *is_old && !is_away(input) && is_gone(input)) {
-            self.forget(input)?;
-            forgotten += 1;
-        }
-        transaction.commit()?;
-        let is_end = rows.len() < most as usize;
-        Ok(Pruned {
-            forgotten,
-            last: rows.into_iter().next_back().map(|(input, _)| input).filter(|_| !is_end),
-        })
-    }
-}
-
-/// The result of a call of [`Ledger::prune`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// How many pictures were forgotten.
-    pub forgotten: usize,
-    /// The last path that was checked; `None` if there are no more.
-    pub last: Option<PathBuf>,
 }
 
 /// Opens a database. By its absolute path, for SQLite takes one that starts with "file:" for a URI.
 fn open(file: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     Connection::open_with_flags(file, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-}
-
-/// Returns whether a file does not exist, as opposed to being inaccessible.
-fn is_gone(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Inode and mtime, which tell whether a path still leads to the same file.

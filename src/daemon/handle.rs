@@ -1,5 +1,6 @@
 //! How the loop handles single files: from ready to begun, and from ended to settled.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::paths::Shown;
 use crate::progress::Event;
 use crate::source::notifier::Signal;
 use crate::source::settle::{Ending, Ready, Seen, Verdict};
-use crate::source::stamp::Stamp;
+use crate::source::stamp::{Stamp, ctime_ns};
 use crate::source::watch::Note;
 use crate::source::{Job, output_below};
 
@@ -86,6 +87,7 @@ impl Watching<'_> {
         let fingerprint = self.fingerprint.clone();
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
         match self.ledger.standing(&entry) {
+            Ok(Standing::Done) if self.came_back(&entry) => self.give(&entry),
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
                     // With full durability, its output was on the disk before the ledger recorded it, and may have been taken away since.
@@ -108,6 +110,16 @@ impl Watching<'_> {
             Ok(Standing::Unknown) => self.give(&entry),
             Err(why) => self.not_begun(&path, why),
         }
+    }
+
+    /// Returns whether a done input was put away and is back, without its output: its user wants another. (While an input still has to be
+    /// put away, the output may be gone because it was collected.) An input that moved has a ctime since then.
+    fn came_back(&self, entry: &Entry<'_>) -> bool {
+        let goes = self.service.after != After::Keep;
+        let finished = || self.ledger.finished(entry.input).ok().flatten();
+        let changed = || fs::symlink_metadata(entry.input).ok().map(|metadata| ctime_ns(&metadata));
+        goes && matches!(entry.output.try_exists(), Ok(false))
+            && finished().zip(changed()).is_some_and(|(finished, changed)| changed > finished)
     }
 
     fn give(&mut self, entry: &Entry<'_>) -> bool {

@@ -30,7 +30,16 @@ impl Stamp {
 
 /// Returns a file's modification time in nanoseconds since 1970, saturated if out of range.
 pub(crate) fn mtime_ns(metadata: &Metadata) -> i64 {
-    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+    nanoseconds(metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// Returns when a file's inode changed last, for example by renaming the file, in the same way.
+pub(crate) fn ctime_ns(metadata: &Metadata) -> i64 {
+    nanoseconds(metadata.ctime(), metadata.ctime_nsec())
+}
+
+fn nanoseconds(seconds: i64, and: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(and)
 }
 
 #[cfg(test)]

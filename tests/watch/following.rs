@@ -132,6 +132,21 @@ fn inputs_go_where_the_user_wants_them() {
 }
 
 #[test]
+fn an_input_that_is_put_back_because_its_output_was_lost_is_done_again() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--after move:kept");
+    let is_away = || place.path("kept/a.pgm").exists();
+    wait("the input to move", is_away);
+    fs::rename(place.path("kept/a.pgm"), place.path("in/a.pgm")).unwrap();
+    wait("the input to move although it was done", is_away);
+    assert_eq!(times_done(&service.log(), "a.pgm"), 1);
+    fs::remove_file(place.path("out/a.pgm")).unwrap();
+    fs::rename(place.path("kept/a.pgm"), place.path("in/a.pgm")).unwrap();
+    wait("another output", || is_bright(&place, "a.pgm") && is_away());
+    assert_eq!(times_done(&service.log(), "a.pgm"), 2);
+}
+
+#[test]
 fn an_inbox_that_goes_and_comes_back_is_watched_again() {
     let place = Place::with(&["in/a.pgm"]);
     let service = Service::start(&place, "");
