@@ -14,7 +14,7 @@
 
 #include <jpeglib.h>
 
-#define MOST_ROWS (MAX_SAMP_FACTOR * DCTSIZE)
+#define MAX_ROWS (MAX_SAMP_FACTOR * DCTSIZE)
 
 static double now(void) {
     struct timespec t;
@@ -63,11 +63,11 @@ static double through_libjpeg(const char *path, const char *out, int *progressiv
     set_up(&to, &from);
     jpeg_start_compress(&to, TRUE);
     const JDIMENSION rows = from.max_v_samp_factor * DCTSIZE;
-    JSAMPROW lines[MAX_COMPONENTS][MOST_ROWS];
+    JSAMPROW lines[MAX_COMPONENTS][MAX_ROWS];
     JSAMPARRAY planes[MAX_COMPONENTS];
     for (int c = 0; c < from.num_components; ++c) {
-        const size_t width = (size_t)from.comp_info[c].width_in_blocks * DCTSIZE + MOST_ROWS * DCTSIZE;
-        for (int y = 0; y < MOST_ROWS; ++y) lines[c][y] = malloc(width);
+        const size_t width = (size_t)from.comp_info[c].width_in_blocks * DCTSIZE + MAX_ROWS * DCTSIZE;
+        for (int y = 0; y < MAX_ROWS; ++y) lines[c][y] = malloc(width);
         planes[c] = lines[c];
     }
     while (from.output_scanline < from.output_height) {
@@ -77,7 +77,7 @@ static double through_libjpeg(const char *path, const char *out, int *progressiv
     jpeg_finish_compress(&to);
     jpeg_finish_decompress(&from);
     for (int c = 0; c < from.num_components; ++c) {
-        for (int y = 0; y < MOST_ROWS; ++y) free(lines[c][y]);
+        for (int y = 0; y < MAX_ROWS; ++y) free(lines[c][y]);
     }
     const double megapixels = from.image_width * 1e-6 * from.image_height;
     jpeg_destroy_compress(&to);

@@ -19,8 +19,8 @@ constexpr u32 SHORT = 10;
 
 constexpr u32 LONGEST = 16;
 
-// Three components with two codes each (DC and AC). `MOST_CODES` there.
-constexpr u32 MOST_CODES = 6;
+// Three components with two codes each (DC and AC). `MAX_CODES` there.
+constexpr u32 MAX_CODES = 6;
 
 // A Huffman code (T.81, annex C). Mirrored by `Code` in `src/worker/kernels/jpeg_scan.rs`.
 struct Code {
@@ -34,9 +34,8 @@ struct Code {
 // A picture's scan. Mirrored by `Scan` in `src/worker/kernels/jpeg_scan.rs`.
 struct Scan {
     const u8* data;
-    // The numbers of the codes of a period's blocks, four bits each, the first block's lowest: `means` for DC, `details` for AC
-    // coefficients.
-    u64 means, details;
+    // The numbers of the codes of a period's blocks, four bits each, the first block's lowest.
+    u64 dc, ac;
     // Bytes of the data, up to the marker that follows.
     u32 bytes;
     // The number of blocks that intact data hold.
@@ -46,8 +45,8 @@ struct Scan {
     // The index of its first piece among those of all pictures.
     u32 first_piece;
     // The number of codes, and how many of them, the first ones, are for DC.
-    u32 codes, mean_codes;
-    Code code[MOST_CODES];
+    u32 codes, dc_codes;
+    Code code[MAX_CODES];
 };
 static_assert(sizeof(Scan) == 2400, "as it is there");
 
@@ -58,9 +57,9 @@ __device__ __forceinline__ bool is_stuffing(const u8* data, u32 bytes, u32 byte)
 
 // Returns what a symbol does: the bits that it takes with its value (5 bits), by how many coefficients it advances (7 bits), and whether
 // the block ends there (1 bit). 0 is no symbol.
-__device__ __forceinline__ u16 step(u32 symbol, u32 length, bool mean) {
+__device__ __forceinline__ u16 step(u32 symbol, u32 length, bool is_dc) {
     const u32 run = symbol >> 4, size = symbol & 15;
-    if (mean) return (length + symbol) | 1 << 5;
+    if (is_dc) return (length + symbol) | 1 << 5;
     if (size > 0) return (length + size) | (run + 1) << 5;
     return length | (run == 15 ? 16 << 5 : 1 << 12);
 }
@@ -69,11 +68,11 @@ __device__ __forceinline__ u32 coefficients_of(u32 step) { return step >> 5 & 12
 __device__ __forceinline__ bool ends_block(u32 step) { return step >> 12; }
 
 // Returns the step of the symbol that these 16 bits begin with; 0 if there is no code of at most `most` bits.
-__device__ u16 find_step(const Code& code, u32 next, u32 most, bool mean) {
+__device__ u16 find_step(const Code& code, u32 next, u32 most, bool is_dc) {
     for (u32 length = 1; length <= most; ++length) {
         if (next < code.end[length]) {
             const int place = int(next >> (LONGEST - length)) + code.place[length];
-            return step(code.symbols[place & 255], length, mean);
+            return step(code.symbols[place & 255], length, is_dc);
         }
     }
     return 0;
@@ -98,11 +97,11 @@ struct Walk {
     const u8* data;
     const Code* codes;
     const Steps* steps;
-    u64 means, details, buffer;
+    u64 dc, ac, buffer;
     u32 bytes, period, held, at, block, known;
 
     __device__ Walk(const Scan& scan, const Steps* steps, Place place)
-        : data(scan.data), codes(scan.code), steps(steps), means(scan.means), details(scan.details), buffer(0), bytes(scan.bytes),
+        : data(scan.data), codes(scan.code), steps(steps), dc(scan.dc), ac(scan.ac), buffer(0), bytes(scan.bytes),
           period(scan.period), held(0), at(place.position / 8), block(place.block), known(place.known) {
         fill();
         skip(place.position % 8);
@@ -141,10 +140,10 @@ struct Walk {
     // Passes a symbol; returns how many blocks that ends. If there is no symbol, one bit is skipped as if an MCU began after it.
     __device__ __forceinline__ u32 next(bool& wrong) {
         fill();
-        const bool mean = known == 0;
-        const u32 number = (mean ? means : details) >> (4 * block) & 15;
+        const bool is_dc = known == 0;
+        const u32 number = (is_dc ? dc : ac) >> (4 * block) & 15;
         u16 step = steps[number][buffer >> (64 - SHORT)];
-        if (step == 0) step = find_step(codes[number], u32(buffer >> 48), LONGEST, mean);
+        if (step == 0) step = find_step(codes[number], u32(buffer >> 48), LONGEST, is_dc);
         const u32 leads = known + coefficients_of(step);
         if (step == 0 || leads > 64) {
             wrong = true;
@@ -164,7 +163,7 @@ struct Walk {
 __device__ void make_steps(const Scan& scan, Steps* steps) {
     for (u32 i = threadIdx.x; i < scan.codes << SHORT; i += blockDim.x) {
         const u32 number = i >> SHORT, bits = i % (1 << SHORT);
-        steps[number][bits] = find_step(scan.code[number], bits << (LONGEST - SHORT), SHORT, number < scan.mean_codes);
+        steps[number][bits] = find_step(scan.code[number], bits << (LONGEST - SHORT), SHORT, number < scan.dc_codes);
     }
 }
 
@@ -174,7 +173,7 @@ constexpr u32 WRONG = 1u << 31;
 // One round: each thread has one piece of picture `blockIdx.y`. `starts` and `ends` are packed places; in round 0 there are none yet.
 extern "C" __global__ void __launch_bounds__(THREADS)
 jpeg_scan_round(const Scan* scans, u64* starts, u64* ends, u32* counts, u32 round) {
-    __shared__ Steps steps[MOST_CODES];
+    __shared__ Steps steps[MAX_CODES];
     const Scan& scan = scans[blockIdx.y];
     const u32 piece = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 at = scan.first_piece + piece;
@@ -206,7 +205,7 @@ enum Verdict : u32 { WHOLE = 1, DAMAGED = 2, UNCLEAR = 3 };
 // like symbols, is walked only here, for as many blocks as are left.
 extern "C" __global__ void __launch_bounds__(THREADS)
 jpeg_scan_verdict(const Scan* scans, const u64* starts, const u64* ends, const u32* counts, u32* verdicts) {
-    __shared__ Steps steps[MOST_CODES];
+    __shared__ Steps steps[MAX_CODES];
     __shared__ u32 scratch[WARP];
     const Scan& scan = scans[blockIdx.x];
     const u32 byte = scan.bytes - 1 - is_stuffing(scan.data, scan.bytes, scan.bytes - 1);

@@ -59,7 +59,7 @@ fn draw(climbed: &LadderReport, command: &LadderCommand) -> Result<(), Error> {
 }
 
 /// Pixels of the largest picture that is measured with. Many are held at a time, in several forms.
-const MOST_PIXELS: u64 = 1 << 28;
+const MAX_PIXELS: u64 = 1 << 28;
 
 /// Parses a width and a height, neither of them 0.
 fn size(text: &str) -> Result<(u32, u32), Error> {
@@ -68,8 +68,8 @@ fn size(text: &str) -> Result<(u32, u32), Error> {
         .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
         .filter(|&(width, height): &(u32, u32)| width > 0 && height > 0)
         .ok_or_else(|| Error::Usage(format!("--size is WIDTHxHEIGHT, such as 4096x3072, not {text}")))?;
-    if u64::from(width) * u64::from(height) > MOST_PIXELS {
-        let most = MOST_PIXELS >> 20;
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        let most = MAX_PIXELS >> 20;
         return Err(Error::Usage(format!("--size {text} is too large: at most {most} x 2^20 pixels")));
     }
     Ok((width, height))

@@ -11,7 +11,7 @@ use std::thread::{self, Builder, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 /// The most helpers for one piece of work: more gain little, given what one thread has to do alone, and each needs tools.
-const MOST_HELPERS: usize = 15;
+const MAX_HELPERS: usize = 15;
 
 /// A count of idle cores.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Cores {
             loop {
                 helpers.retain(|helper| !helper.is_finished());
                 while pieces.len() > helpers.len() + 1
-                    && helpers.len() < MOST_HELPERS
+                    && helpers.len() < MAX_HELPERS
                     && let Some(core) = self.help()
                 {
                     let (given, done) = (bench.given.clone(), bench.done.clone());
@@ -248,10 +248,10 @@ mod tests {
 
     #[test]
     fn no_more_help_than_is_worth_its_tools() {
-        let cores = Cores::new(4 * MOST_HELPERS);
+        let cores = Cores::new(4 * MAX_HELPERS);
         let (squares, threads) = squares(&cores, 300);
         assert_eq!(squares.len(), 300);
-        assert!(threads.len() <= 1 + MOST_HELPERS, "{} threads", threads.len());
+        assert!(threads.len() <= 1 + MAX_HELPERS, "{} threads", threads.len());
     }
 
     #[test]

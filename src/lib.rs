@@ -16,6 +16,7 @@
 //! memory, [`device`] has the lanes (those of a GPU are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
 //! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
 
+mod backoff;
 pub mod bench;
 pub mod cli;
 pub mod codec;

@@ -11,7 +11,7 @@ const SECONDS: f64 = 0.2;
 /// The fewest rounds of a measurement.
 const LEAST_ROUNDS: usize = 5;
 /// The most rounds of a measurement.
-const MOST_ROUNDS: usize = 100;
+const MAX_ROUNDS: usize = 100;
 
 /// Why a rung has no time.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub(super) fn rounds(mut round: impl FnMut() -> Result<f64>) -> Result<f64> {
     let begin = Instant::now();
     let mut seconds = Vec::new();
     while seconds.len() < LEAST_ROUNDS
-        || seconds.len() < MOST_ROUNDS && begin.elapsed().as_secs_f64() < SECONDS
+        || seconds.len() < MAX_ROUNDS && begin.elapsed().as_secs_f64() < SECONDS
     {
         seconds.push(round()?);
     }
@@ -152,7 +152,7 @@ mod tests {
             Ok(times.next().unwrap())
         });
         assert_eq!(median.unwrap(), 4.0);
-        assert_eq!(called, 1 + MOST_ROUNDS);
+        assert_eq!(called, 1 + MAX_ROUNDS);
     }
 
     #[test]

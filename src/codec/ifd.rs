@@ -13,7 +13,7 @@ pub(super) const SUB_DIRECTORIES: [u16; 3] = [34665, 34853, 40965];
 const DEPTH: usize = 3;
 
 /// More entries than any file has a use for; keeps damaged files from costing time.
-const MOST_ENTRIES: u64 = 4096;
+const MAX_ENTRIES: u64 = 4096;
 
 /// The byte order and offset size of a TIFF structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,7 +289,7 @@ struct Table {
 impl Table {
     fn read(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<Self> {
         let count = form.number(bytes.at(offset, form.count_bytes())?);
-        if count == 0 || count > MOST_ENTRIES {
+        if count == 0 || count > MAX_ENTRIES {
             return Err(ErrorKind::InvalidData.into());
         }
         let start = offset + form.count_bytes();

@@ -31,14 +31,14 @@ pub use compressed::{CompressedJpeg, Sampling};
 use encode::new_tables;
 pub(super) use encode::{encode, write_encoded};
 use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
-use markers::{APP1, Component, Density, EXTENDED_XMP, MOST_BLOCKS, Markers, Segment, icc_part};
+use markers::{APP1, Component, Density, EXTENDED_XMP, MAX_BLOCKS, Markers, Segment, icc_part};
 pub(super) use part::Part;
 
 /// The width and height of chroma planes in a slot are padded to multiples of this many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;
 
 /// The most bytes of content that a segment's 16-bit length allows.
-const MOST_SEGMENT: usize = 65533;
+const MAX_SEGMENT: usize = 65533;
 
 /// What is kept of a source JPEG for writing it back.
 #[derive(Debug)]
@@ -379,7 +379,7 @@ impl Markers<'_> {
         let blocks: u32 =
             self.components.iter().map(|c| u32::from(c.horizontal) * u32::from(c.vertical)).sum();
         let luma = self.components.first().map(|y| (y.horizontal, y.vertical));
-        luma == Some(largest_factors(&self.components)) && blocks <= MOST_BLOCKS
+        luma == Some(largest_factors(&self.components)) && blocks <= MAX_BLOCKS
     }
 
     fn plane_size(&self, component: usize) -> PlaneSize {

@@ -49,18 +49,18 @@ pub struct Grid {
 
 impl Grid {
     /// More tiles than anyone needs in one direction; each costs a table.
-    const MOST: u32 = 1024;
+    const MAX: u32 = 1024;
 }
 
 impl FromStr for Grid {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| text.trim().parse().ok().filter(|tiles| (1..=Self::MOST).contains(tiles));
+        let number = |text: &str| text.trim().parse().ok().filter(|tiles| (1..=Self::MAX).contains(tiles));
         let sides = text.split_once(['x', 'X']).map(|(x, y)| (number(x), number(y)));
         match sides {
             Some((Some(x), Some(y))) => Ok(Self { x, y }),
             _ => {
-                Err(format!("{text:?} is not a grid of tiles such as 8x8, with 1 to {} each way", Self::MOST))
+                Err(format!("{text:?} is not a grid of tiles such as 8x8, with 1 to {} each way", Self::MAX))
             }
         }
     }

@@ -12,12 +12,12 @@ use crate::files::Enough;
 const MEMORY: u64 = 4 << 30;
 const MEMORY_OF_A_THREAD: u64 = 256 << 20;
 
-/// Returns the number of threads. `auto` is as many as the process may run on, up to [`Count::MOST`]. Either way the limit on open files
+/// Returns the number of threads. `auto` is as many as the process may run on, up to [`Count::MAX`]. Either way the limit on open files
 /// bounds it.
 pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
     let threads = match wanted {
         OrAuto::Fixed(Count(number)) => number,
-        OrAuto::Auto => thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).min(Count::MOST),
+        OrAuto::Auto => thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).min(Count::MAX),
     };
     Count(threads.min(Enough::allowed().threads()))
 }
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn auto_is_something_and_never_more_than_its_cap() {
-        assert!(threads(OrAuto::Auto).0 <= Count::MOST);
+        assert!(threads(OrAuto::Auto).0 <= Count::MAX);
         let auto = |threads| memory(OrAuto::Auto, count(threads)).0;
         assert!(auto(1) > 0 && auto(1) <= MEMORY);
         assert!(auto(usize::MAX) <= physical_memory().unwrap() / 2);

@@ -191,14 +191,14 @@ pub struct Count(pub NonZeroUsize);
 
 impl Count {
     /// More than any machine can use, but few enough for the system to provide them.
-    pub(super) const MOST: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
+    pub(super) const MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
 }
 
 impl FromStr for Count {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.trim().parse().ok().filter(|number| *number <= Self::MOST);
-        number.map(Self).ok_or_else(|| format!("{text:?} is not a whole number from 1 to {}", Self::MOST))
+        let number = text.trim().parse().ok().filter(|number| *number <= Self::MAX);
+        number.map(Self).ok_or_else(|| format!("{text:?} is not a whole number from 1 to {}", Self::MAX))
     }
 }
 

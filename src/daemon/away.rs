@@ -12,16 +12,13 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use tracing::{debug, info, warn};
 
 use super::inputs;
+use crate::backoff::Backoff;
 use crate::config::After;
 use crate::paths::Shown;
 use crate::source::stamp::Stamp;
 
 /// How long the end of the service waits for inputs still to be put away. The next start does the rest.
 const GRACE: Duration = Duration::from_secs(10);
-/// The first pause after an input could not be put away; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// An input whose picture is finished: done, or failed for good.
 pub(super) struct Through {
@@ -133,7 +130,7 @@ impl Waiting {
                 Ok((input, attempts))
             }
             Some(first) => Err(first.key().0 - now),
-            None => Err(LONGEST_PAUSE),
+            None => Err(Backoff::OF_A_FILE.longest),
         }
     }
 
@@ -152,8 +149,9 @@ impl Waiting {
                     inputs.staying.take_if(|(staying, _)| staying == input);
                 }
                 Err(why) => {
-                    let pause = FIRST_PAUSE.saturating_mul(1 << attempts.min(16)).min(LONGEST_PAUSE);
-                    inputs.pausing.insert((Instant::now() + pause, input.to_owned()), attempts + 1);
+                    let failures = attempts.saturating_add(1);
+                    let again = Instant::now() + Backoff::OF_A_FILE.after(failures);
+                    inputs.pausing.insert((again, input.to_owned()), failures);
                     let cannot = one.cannot(&why);
                     inputs.staying = Some((input.to_owned(), cannot.clone()));
                     drop(inputs);
@@ -375,7 +373,7 @@ mod tests {
         waiting.put_away(&input, 10);
         assert!(archive.join("input").exists() && waiting.lock().leaving.is_empty());
         assert_eq!(waiting.lock().staying, None);
-        assert_eq!(waiting.next_due(Instant::now()), Err(LONGEST_PAUSE));
+        assert_eq!(waiting.next_due(Instant::now()), Err(Backoff::OF_A_FILE.longest));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+use crate::backoff::Backoff;
+
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
 
 /// A gate for new pictures: open, or closed for a pause, after which one picture is let through to try.
 #[derive(Debug, Default)]
@@ -14,7 +15,8 @@ pub(super) struct Hold {
 #[derive(Debug)]
 struct Closed {
     why: String,
-    pause: Duration,
+    /// How many tries have failed in a row, counting the first failure.
+    failures: u32,
     until: Instant,
     trying: bool,
 }
@@ -23,12 +25,13 @@ impl Hold {
     /// Closes the gate: a picture could not be written for a cause that concerns all of them.
     pub(super) fn close(&mut self, why: String, now: Instant) {
         // Pictures in progress when it was closed fail the same way; only a failed try lengthens the pause.
-        let pause = match &self.closed {
-            Some(closed) if closed.trying => (closed.pause * 2).min(LONGEST_PAUSE),
-            Some(closed) => closed.pause,
-            None => FIRST_PAUSE,
+        let failures = match &self.closed {
+            Some(closed) if closed.trying => closed.failures.saturating_add(1),
+            Some(closed) => closed.failures,
+            None => 1,
         };
-        self.closed = Some(Closed { why, pause, until: now + pause, trying: false });
+        let until = now + BACKOFF.after(failures);
+        self.closed = Some(Closed { why, failures, until, trying: false });
     }
 
     /// Opens the gate: a picture was written. Returns whether it was closed.
@@ -90,8 +93,8 @@ mod tests {
         let mut hold = Hold::default();
         let now = Instant::now();
         hold.close("full".into(), now);
-        assert!(hold.may_start(now + FIRST_PAUSE));
+        assert!(hold.may_start(now + BACKOFF.first));
         hold.probe_said_nothing();
-        assert!(hold.may_start(now + FIRST_PAUSE));
+        assert!(hold.may_start(now + BACKOFF.first));
     }
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use super::{Device, DeviceState, Insist, WorkerStart};
+use crate::backoff::Backoff;
 use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::pipeline::{Content, Task};
@@ -30,14 +31,12 @@ use worker::{Lent, Worker, readable};
 
 /// How long a worker may take to start: a cold driver with eight GPUs needs seconds.
 const START_DEADLINE: Duration = Duration::from_secs(60);
-/// The pause after a first failure; it doubles with each further failure in a row.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// The pauses before a worker is started again.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(250), longest: Duration::from_secs(600) };
 /// After this many failures without a picture in between, no picture waits for the device any more.
-const MOST_FAILURES: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 /// After leaving this many pictures in a row to other devices, each decoded in vain, a worker is treated as failed.
-const MOST_DECLINED: u32 = 16;
+const MAX_DECLINED: u32 = 16;
 /// Slower than any bus or kernel in working order: a task's deadline allows for everything queued on the device at this rate.
 const SLOWEST_BYTES_A_SECOND: u64 = 50_000_000;
 /// Slots per lane that decodes JPEGs: a batch that it works on, one that waits for it, and one that waits to be written. With more, the CPU
@@ -189,13 +188,13 @@ impl GpuDevice {
                 End::Refused(reason) | End::Failed(reason) => reason,
             };
             failures += 1;
-            if failures >= MOST_FAILURES {
+            if failures >= MAX_FAILURES {
                 if self.for_good {
                     return self.give_up(format!("given up after {failures} failures in a row: {reason}"));
                 }
                 self.pool.retire(self.id);
             }
-            if self.pause(reason, pause_after(failures)) {
+            if self.pause(reason, BACKOFF.after(failures)) {
                 return;
             }
         }
@@ -425,12 +424,6 @@ impl Device for GpuDevice {
     }
 }
 
-/// Returns the pause after this many failures in a row.
-fn pause_after(failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    (FIRST_PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE)
-}
-
 fn lingers(process: u32, end: End) -> String {
     let before = match end {
         End::Failed(reason) | End::Refused(reason) if !reason.is_empty() => format!("{reason}; "),
@@ -444,12 +437,6 @@ fn lingers(process: u32, end: End) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pauses_grow_to_the_longest() {
-        let pauses: Vec<u128> = [1, 2, 5, 12, 13, u32::MAX].map(|n| pause_after(n).as_millis()).into();
-        assert_eq!(pauses, [250, 500, 4_000, 512_000, 600_000, 600_000]);
-    }
 
     #[test]
     fn trouble_says_when_it_is_tried_again() {

@@ -108,7 +108,7 @@ const JPEG_LANES: usize = 3;
 /// Additional CPU slots for small pictures, per lane and in total at most. Measured with two cores on 100,000 gray pictures of 64x64: 3.3 s
 /// with none, 2.7 s with 6 per lane, 2.2 s with 14, 2.0 s with 30.
 const SMALL_SLOTS: usize = 30;
-const MOST_SMALL_SLOTS: usize = 256;
+const MAX_SMALL_SLOTS: usize = 256;
 
 /// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and takes cores away from the first pictures, so a
 /// batch that is finished by then is better off without it. This is also the interval of checks whether GPUs pay.
@@ -167,7 +167,7 @@ impl Devices {
         // pages.
         let slots = (2 * lanes).max(if split { split::SLOTS } else { 1 });
         let id = around.pool.join(false, slots, Box::new(|_| ()));
-        let small = if split { 0 } else { (SMALL_SLOTS * lanes).min(MOST_SMALL_SLOTS) };
+        let small = if split { 0 } else { (SMALL_SLOTS * lanes).min(MAX_SMALL_SLOTS) };
         around.pool.add_small(id, small);
         let cpu = CpuDevice::start(scope, lanes, slots + small, around.cores, around.equalized)
             .map_err(Error::thread)?;

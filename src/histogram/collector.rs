@@ -15,7 +15,7 @@ use crate::publish::{PublishError, Publisher, Unpublished};
 use crate::source::Job;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
-const MOST_WAITING: usize = 16 << 20;
+const MAX_WAITING: usize = 16 << 20;
 
 /// The [`Outlet`] of a run that counts pictures.
 pub struct Collector<'a> {
@@ -50,7 +50,7 @@ impl<'a> Collector<'a> {
             Some(out) => open(out, publisher)?,
             None => (Box::new(BufWriter::new(io::stdout())) as Box<dyn Write + Send>, None),
         };
-        let waiting = Waiting::new(MOST_WAITING);
+        let waiting = Waiting::new(MAX_WAITING);
         let table = Table { to, file, next: 0, waiting, begun: false, failed: None };
         Ok(Self { request, publisher, stop, table: Mutex::new(table) })
     }

@@ -99,9 +99,9 @@ pub struct Batches {
 
 impl Batches {
     /// The most bytes in a batch of several files. Stages work on a few batches at a time, so this also limits what a stop waits for.
-    const MOST_BYTES: u64 = 256 * 1024;
+    const MAX_BYTES: u64 = 256 * 1024;
     /// The most files in a batch.
-    const MOST: usize = 32;
+    const MAX: usize = 32;
     /// The least number of batches per thread into which the remaining jobs are split.
     const SHARES: usize = 4;
 
@@ -116,13 +116,13 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Vec<Job>> {
         let most = self.jobs.len() / self.threads.saturating_mul(Self::SHARES).max(1);
-        let most = most.min(Self::MOST);
+        let most = most.min(Self::MAX);
         let first = self.jobs.next()?;
         let mut bytes = first.bytes;
         let mut batch = vec![first];
         let mut fits = |job: &Job| {
             bytes += job.bytes;
-            bytes <= Self::MOST_BYTES
+            bytes <= Self::MAX_BYTES
         };
         while batch.len() < most
             && let Some(job) = self.jobs.next_if(&mut fits)

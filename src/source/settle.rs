@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::stamp::Stamp;
+use crate::backoff::Backoff;
 
 /// How long to wait for a file that a writer has open but does not write to, before it is tried as it is. Writers close what they open,
 /// even when they are killed, so this is for changes without an open file, such as truncate(2).
@@ -26,10 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const CERTAIN_AGE: Duration = Duration::from_secs(120);
 /// A file that has not changed for this long when it is listed is ready at once, without having to rest any longer.
 const RESTED_AGE: Duration = Duration::from_secs(10);
-/// The first pause after a failure; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// A file's stamp, and how long ago the file was last changed, where the clocks can be trusted.
 #[derive(Clone, Copy, Debug)]
@@ -327,8 +324,8 @@ impl Settle {
             self.forget(path);
             return Verdict::Settled;
         }
-        let pause = FIRST_PAUSE.saturating_mul(1 << file.attempts.min(16)).min(LONGEST_PAUSE);
-        file.attempts += 1;
+        file.attempts = file.attempts.saturating_add(1);
+        let pause = Backoff::OF_A_FILE.after(file.attempts);
         file.phase = Phase::Pausing;
         // Where clocks cannot be trusted, a file is certain once it has been seen to rest for this long.
         file.certain |= now.duration_since(file.since) + pause >= CERTAIN_AGE;

@@ -18,7 +18,7 @@ use crate::slot::Memory;
 const OLDEST: (u32, u32) = (3, 7);
 
 /// The number of lanes that a GPU's free memory is divided among.
-const MOST_LANES: u64 = 4;
+const MAX_LANES: u64 = 4;
 
 /// Lists the GPUs that CUDA shows to this process, or says why there are none.
 pub(super) fn list() -> GpuList {
@@ -99,7 +99,7 @@ impl GpuEngine {
             return Err(EngineError(reason));
         }
         let context = Context::new(device)?;
-        let share = cuda::free_memory()? / 10 * 9 / MOST_LANES;
+        let share = cuda::free_memory()? / 10 * 9 / MAX_LANES;
         let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
         Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, nvjpeg: OnceLock::new(), info })
     }

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use super::cuda::{Address, Stream};
 use crate::codec::{JpegQuality, Sampling};
-use library::{Functions, Handle, Image, MOST_COMPONENTS, Status, load};
+use library::{Functions, Handle, Image, MAX_COMPONENTS, Status, load};
 
 const BACKEND_DEFAULT: c_int = 0;
 const BACKEND_HARDWARE: c_int = 3;
@@ -214,7 +214,7 @@ impl Plane {
 }
 
 fn image(planes: &[Plane]) -> Image {
-    let mut image = Image { channel: [ptr::null_mut(); MOST_COMPONENTS], pitch: [0; MOST_COMPONENTS] };
+    let mut image = Image { channel: [ptr::null_mut(); MAX_COMPONENTS], pitch: [0; MAX_COMPONENTS] };
     for (place, plane) in planes.iter().enumerate() {
         image.channel[place] = plane.at as *mut c_uchar;
         image.pitch[place] = plane.pitch as usize;

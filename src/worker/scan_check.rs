@@ -179,8 +179,8 @@ mod tests {
         };
         let frame = [0xff, 0xd8, 0xff, 0xc0, 0, 11, 8, 0, 8, high, low, 1, 1, 0x11, 0];
         let scan = [0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0];
-        let (means, details) = (table(0, [0, 1, 11]), table(0x10, [0, 0x32, 0x0a]));
-        [&frame[..], &means, &details, &scan, data, &[0xff, 0xd9]].concat()
+        let (dc, ac) = (table(0, [0, 1, 11]), table(0x10, [0, 0x32, 0x0a]));
+        [&frame[..], &dc, &ac, &scan, data, &[0xff, 0xd9]].concat()
     }
 
     /// Makes files of `count` blocks: intact, with one block fewer or more than their header says, with a flipped bit, and cut short.

@@ -3,8 +3,6 @@
 //! in the file: they are passed on without loss, or requantized without becoming samples in between. This module also checks whether the
 //! entropy-coded data of a sequential file are complete and undamaged.
 //!
-//! Throughout, the mean of a block is its DC coefficient, and its details are its AC coefficients.
-//!
 //! A progressive picture (annex G) passes through memory once per scan, so what counts is how much memory each scan touches and how many
 //! steps each bit takes. Every block therefore has a mask of its nonzero coefficients. From it, a refinement scan knows how many bits a
 //! block takes, and applies them without looking at the zeros; for most blocks the mask alone shows that a scan has nothing in them; and
@@ -60,26 +58,26 @@ struct Grid<'w> {
     /// Blocks in a row.
     across: usize,
     /// The DC coefficients. They are stored separately because half of the scans need nothing else.
-    means: Vec<i16>,
+    dc: Vec<i16>,
     /// The AC coefficients. The first entry of each block, in place of the DC coefficient, stays zero.
-    details: Details<'w>,
+    ac: AcCoefficients<'w>,
     /// For every block, a mask whose bit `k` is set if AC coefficient `k` is not zero.
     nonzero: Vec<u64>,
 }
 
 /// The memory for the AC coefficients of a grid.
 #[derive(Debug)]
-enum Details<'w> {
+enum AcCoefficients<'w> {
     InWorkspace(&'w mut [Block]),
     Own(MmapMut),
 }
 
-impl<'w> Details<'w> {
+impl<'w> AcCoefficients<'w> {
     /// Takes this many blocks, all zero, from the front of the workspace, or allocates them if it is too short. `None` if there is no
     /// memory for them.
     fn new(blocks: usize, workspace: &mut &'w mut [Block]) -> Option<Self> {
-        if let Some(details) = workspace.split_off_mut(..blocks) {
-            return Some(Self::InWorkspace(details));
+        if let Some(ac) = workspace.split_off_mut(..blocks) {
+            return Some(Self::InWorkspace(ac));
         }
         let own = MmapOptions::new().len(blocks * size_of::<Block>()).map_anon().ok()?;
         // Huge pages are only for speed, so failure is no problem.
@@ -107,8 +105,8 @@ impl<'w> Grid<'w> {
     fn new(size: PlaneSize, workspace: &mut &'w mut [Block]) -> Option<Self> {
         let (across, down) = (size.width / BLOCK, size.rows / BLOCK);
         let blocks = across * down;
-        let details = Details::new(blocks, workspace)?;
-        Some(Self { across, means: zeros(blocks)?, details, nonzero: zeros(blocks)? })
+        let ac = AcCoefficients::new(blocks, workspace)?;
+        Some(Self { across, dc: zeros(blocks)?, ac, nonzero: zeros(blocks)? })
     }
 
     /// Returns the number of blocks across and down.
@@ -132,7 +130,7 @@ pub(super) fn workspace_bytes(planes: impl Iterator<Item = PlaneSize>) -> u64 {
 
 /// Returns the bytes of heap that reading takes, workspace included, and that writing takes again afterwards, for planes of these sizes.
 pub(super) fn heap_bytes(planes: impl Iterator<Item = PlaneSize>) -> u64 {
-    // For every block: its coefficients, its mean and its mask. The writer needs as much at worst, for a picture of pure noise.
+    // For every block: its coefficients, its DC coefficient and its mask. The writer needs as much at worst, for a picture of pure noise.
     let block = size_of::<Block>() + size_of::<i16>() + size_of::<u64>();
     planes.map(|size| (size.bytes() / (BLOCK * BLOCK) * block) as u64).sum()
 }

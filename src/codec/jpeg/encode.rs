@@ -6,7 +6,7 @@ use std::io::Write;
 use super::coding::{self, Part, Rest};
 use super::libjpeg::{self, Fault, Frame, Pixels, QuantTable, Space, Tables};
 use super::markers::{APP1, APP2, Component, Density, EXIF, ICC, Segment, XMP};
-use super::{Chroma, MOST_SEGMENT, PlaneSize, compressed};
+use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
 use crate::codec::metadata::Metadata;
 use crate::codec::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
 use crate::cores::Cores;
@@ -116,13 +116,13 @@ fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>,
     let mut segments = Vec::new();
     for (what, name, content) in [("EXIF", EXIF, &metadata.exif), ("XMP", XMP, &metadata.xmp)] {
         let Some(content) = content else { continue };
-        if name.len() + content.len() > MOST_SEGMENT {
+        if name.len() + content.len() > MAX_SEGMENT {
             return Err(no_room(format!("{} bytes of {what}", content.len())));
         }
         segments.push((APP1, [name, content].concat()));
     }
     if let Some(icc) = metadata.icc_for(pixel) {
-        let parts = icc.chunks(MOST_SEGMENT - ICC.len() - 2);
+        let parts = icc.chunks(MAX_SEGMENT - ICC.len() - 2);
         let count = u8::try_from(parts.len())
             .map_err(|_| no_room(format!("an ICC profile of {} bytes", icc.len())))?;
         segments.extend(

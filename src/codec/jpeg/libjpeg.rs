@@ -21,7 +21,7 @@ mod write;
 pub(super) use read::Reader;
 #[cfg(test)]
 pub(super) use write::write_refined;
-pub(super) use write::{Frame, MOST_QUANT, Pixels, Tables, write};
+pub(super) use write::{Frame, MAX_QUANT, Pixels, Tables, write};
 
 /// The side of a block of coefficients, in samples.
 pub(super) const BLOCK: usize = 8;

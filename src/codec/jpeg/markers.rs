@@ -34,10 +34,10 @@ const REMEDY: &str = "convert it to an 8-bit baseline JPEG first";
 
 /// More scans than any encoder writes. Each of them may touch the whole picture, so without a limit a small file could keep a core busy
 /// for hours.
-const MOST_SCANS: u32 = 300;
+const MAX_SCANS: u32 = 300;
 
 /// The most blocks in an MCU (B.2.3).
-pub(super) const MOST_BLOCKS: u32 = 10;
+pub(super) const MAX_BLOCKS: u32 = 10;
 
 /// A marker and the content of its segment, without the length field.
 #[derive(Clone, Copy, Debug)]
@@ -224,7 +224,7 @@ impl<'a> Found<'a> {
         if width == 0 || height == 0 {
             return Err(malformed("its width or height is 0"));
         }
-        if self.scans == 0 || self.scans > MOST_SCANS {
+        if self.scans == 0 || self.scans > MAX_SCANS {
             return Err(malformed(format!("it has {} scans", self.scans)));
         }
         let components = components.as_chunks::<3>().0;

@@ -11,7 +11,7 @@ use crate::codec::metadata::{Metadata, Resolution, strip_exif_prefix};
 const XMP_KEYWORD: &[u8] = b"XML:com.adobe.xmp";
 
 /// More bytes than any profile or XMP packet has. A few compressed bytes may claim any number.
-const MOST: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Reads the metadata, only from the first chunk of each kind: there should be no others, and decompressing any number of them could take
 /// any time. As in other programs, a damaged chunk counts as no metadata.
@@ -67,9 +67,9 @@ fn split_at_zero(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn decompress(compressed: &[u8], what: &str) -> Option<Result<Vec<u8>, String>> {
     let mut bytes = Vec::new();
-    ZlibDecoder::new(compressed).take(MOST + 1).read_to_end(&mut bytes).ok()?;
-    let fits = bytes.len() as u64 <= MOST;
-    Some(if fits { Ok(bytes) } else { Err(format!("its {what} has more than {} MiB", MOST >> 20)) })
+    ZlibDecoder::new(compressed).take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    let fits = bytes.len() as u64 <= MAX_BYTES;
+    Some(if fits { Ok(bytes) } else { Err(format!("its {what} has more than {} MiB", MAX_BYTES >> 20)) })
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_unpacks_to_too_much_is_refused() {
-        let too_much = vec![b' '; MOST as usize + 1];
+        let too_much = vec![b' '; MAX_BYTES as usize + 1];
         let error = xmp(&[XMP_KEYWORD, &[0, 1, 0, 0, 0], &compressed(&too_much)].concat());
         assert_eq!(error, Some(Err("its XMP has more than 16 MiB".into())));
         let whole = icc(&[b"name\0\0", compressed(&too_much[1..]).as_slice()].concat());

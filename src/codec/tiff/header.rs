@@ -172,7 +172,7 @@ pub(super) fn refuse_further_pictures(
     directory: &Directory,
     mut next: u64,
 ) -> Result<(), CodecError> {
-    const MOST: usize = 10_000;
+    const MAX_PAGES: usize = 10_000;
     if is_camera_raw(bytes, directory) {
         return Err(CodecError::unsupported("a camera raw file", "develop it to TIFF or PNG first"));
     }
@@ -184,7 +184,7 @@ pub(super) fn refuse_further_pictures(
             Err(_) => break,
         };
         pages += 1;
-        if pages == MOST {
+        if pages == MAX_PAGES {
             break;
         }
     }

@@ -12,10 +12,10 @@ const SOI: [u8; 2] = *b"\xff\xd8";
 const EOI: [u8; 2] = *b"\xff\xd9";
 
 /// The most rows of a JPEG.
-const MOST_ROWS: u32 = 65535;
+const MAX_ROWS: u32 = 65535;
 
 /// The most bytes that shared tables may have: many times what valid ones need.
-const MOST_TABLES: usize = 64 << 10;
+const MAX_TABLES: usize = 64 << 10;
 
 /// What the JPEG streams of a picture share.
 pub(super) struct Jpegs<'a> {
@@ -31,7 +31,7 @@ impl<'a> Jpegs<'a> {
         let part = Part {
             width,
             // The last strip may have as many rows as the others, and a single strip may be padded to whole blocks.
-            rows: rows.min(MOST_ROWS).next_multiple_of(16),
+            rows: rows.min(MAX_ROWS).next_multiple_of(16),
             components: if header.planar { 1 } else { header.samples },
             ycbcr: directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR),
         };
@@ -59,7 +59,7 @@ impl<'a> Jpegs<'a> {
             return Err(malformed("a JPEG in it has no beginning"));
         }
         let tables = self.tables.unwrap_or(&SOI);
-        if !tables.starts_with(&SOI) || tables.len() > MOST_TABLES {
+        if !tables.starts_with(&SOI) || tables.len() > MAX_TABLES {
             return Err(malformed("its JPEG tables make no sense"));
         }
         let rest = (length as usize).saturating_sub(SOI.len());

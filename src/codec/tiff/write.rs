@@ -16,11 +16,11 @@ const STRIP: usize = 256 << 10;
 
 /// With more bytes of pixels than this, the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up
 /// to 12 bits, may add half.
-const MOST_SMALL: u64 = 0xf000_0000;
-const MOST_SMALL_LZW: u64 = 0xa000_0000;
+const MAX_SMALL: u64 = 0xf000_0000;
+const MAX_SMALL_LZW: u64 = 0xa000_0000;
 
 /// With strips longer than this, helpers would take memory that is not accounted for.
-const MOST_SHARED: usize = 2 * STRIP;
+const MAX_SHARED: usize = 2 * STRIP;
 
 /// How strips are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub(in crate::codec) fn encode(
         swap_bytes(pixels);
     }
     let compression = native.map_or(Compression::Deflate, |n| n.compression);
-    let most_small = if compression == Compression::Lzw { MOST_SMALL_LZW } else { MOST_SMALL };
-    let big = native.is_some_and(|n| n.big) || layout.bytes() > most_small;
+    let max_small = if compression == Compression::Lzw { MAX_SMALL_LZW } else { MAX_SMALL };
+    let big = native.is_some_and(|n| n.big) || layout.bytes() > max_small;
     let start = out.stream_position()?;
     // The offset of the directory is filled in when it is known.
     let mut header = if big { b"II+\0\x08\0\0\0".to_vec() } else { b"II*\0".to_vec() };
@@ -126,7 +126,7 @@ fn write_strips(
         return Ok(strips);
     }
     let nobody = Cores::none();
-    let cores = if rows * row > MOST_SHARED { &nobody } else { cores };
+    let cores = if rows * row > MAX_SHARED { &nobody } else { cores };
     let take = |press: &mut Press<'_>| {
         out.write_all(press.out.bytes())?;
         add(press.out.bytes().len());

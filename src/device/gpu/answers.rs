@@ -3,7 +3,7 @@
 use crossbeam_channel::Sender;
 
 use super::worker::Worker;
-use super::{End, GpuDevice, MOST_DECLINED};
+use super::{End, GpuDevice, MAX_DECLINED};
 use crate::paths::Shown;
 use crate::pipeline::{Content, Task};
 use crate::slot::SlotId;
@@ -54,7 +54,7 @@ impl GpuDevice {
         }
         task.redo(self.id);
         *in_a_row += 1;
-        if *in_a_row < MOST_DECLINED {
+        if *in_a_row < MAX_DECLINED {
             return Ok(());
         }
         Err(End::Failed(format!("it left {in_a_row} pictures in a row to other devices: {reason}")))

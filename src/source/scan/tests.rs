@@ -311,7 +311,7 @@ fn small_files_are_handed_over_together_and_large_ones_alone() {
         assert_eq!(batches.size_hint().1, Some(sizes.len()));
         batches.map(|batch| batch.iter().map(|job| job.number).collect()).collect()
     };
-    let most = Batches::MOST_BYTES;
+    let most = Batches::MAX_BYTES;
     assert_eq!(batches(&[], 1), Vec::<Vec<usize>>::new());
     let sizes = [&[9, 9, most, 9, most - 9, 1, 0][..], &[most; 100]].concat();
     assert_eq!(batches(&sizes, 1)[..5], [vec![0, 1], vec![2], vec![3, 4], vec![5, 6], vec![7]]);
@@ -319,5 +319,5 @@ fn small_files_are_handed_over_together_and_large_ones_alone() {
         |count, threads| -> Vec<usize> { batches(&vec![1; count], threads).iter().map(Vec::len).collect() };
     assert_eq!(of_ones(70, 1), [17, 13, 10, 7, 5, 4, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
     assert_eq!(of_ones(70, 16), [1; 70]);
-    assert_eq!(of_ones(1000, 2)[..3], [Batches::MOST; 3]);
+    assert_eq!(of_ones(1000, 2)[..3], [Batches::MAX; 3]);
 }

@@ -177,7 +177,12 @@ fn what_can_pass_is_tried_again_with_growing_pauses_and_without_end() {
         assert_eq!(case.taken(), None);
         case.pass(Duration::from_millis(1), Some(young(1)));
     }
-    assert!(pauses.is_sorted() && pauses[0] == FIRST_PAUSE && pauses[11] == LONGEST_PAUSE, "{pauses:?}");
+    assert!(
+        pauses.is_sorted()
+            && pauses[0] == Backoff::OF_A_FILE.first
+            && pauses[11] == Backoff::OF_A_FILE.longest,
+        "{pauses:?}"
+    );
 }
 
 #[test]

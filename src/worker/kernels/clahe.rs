@@ -11,7 +11,7 @@ use crate::worker::cuda::{Address, Result, Stream};
 const LEAST_CELL: usize = 2048;
 
 /// The most cells for which 16-bit LUTs are laid out side by side, at 512 KiB per cell.
-const MOST_TABLES: u64 = 400;
+const MAX_TABLES: u64 = 400;
 
 /// Mirrors `Tiling` in `kernels/clahe.cuh`.
 #[repr(C)]
@@ -51,7 +51,7 @@ impl Tiles {
             }
             Depth::Sixteen => u64::from(limits.multiprocessors).min(tiles),
         };
-        let side_by_side = layout.depth == Depth::Sixteen && cells <= MOST_TABLES;
+        let side_by_side = layout.depth == Depth::Sixteen && cells <= MAX_TABLES;
         Self {
             depth: layout.depth,
             tiling: Tiling {

@@ -14,11 +14,11 @@ const PIECE: u32 = 256;
 /// Threads per block. `THREADS` in the kernels.
 const THREADS: u32 = 256;
 
-/// The most Huffman codes of a picture: three components with two each (DC and AC). `MOST_CODES` in the kernels.
-const MOST_CODES: usize = 6;
+/// The most Huffman codes of a picture: three components with two each (DC and AC). `MAX_CODES` in the kernels.
+const MAX_CODES: usize = 6;
 
 /// The most blocks whose code numbers fit into 64 bits. (An MCU has ten at most.)
-const MOST_BLOCKS: usize = 16;
+const MAX_BLOCKS: usize = 16;
 
 /// The number of rounds, in which pieces that began in the wrong place are walked again. Photographs of 2 to 15 MP took 2 to 11 rounds.
 const ROUNDS: u32 = 24;
@@ -66,15 +66,15 @@ impl Code {
 pub(crate) struct Scan {
     /// The address of the data.
     pub(crate) data: Address,
-    means: u64,
-    details: u64,
+    dc: u64,
+    ac: u64,
     bytes: u32,
     blocks: u32,
     period: u32,
     first_piece: u32,
     codes: u32,
-    mean_codes: u32,
-    code: [Code; MOST_CODES],
+    dc_codes: u32,
+    code: [Code; MAX_CODES],
 }
 
 const _: () = assert!(size_of::<Scan>() == 2400, "as the kernels say");
@@ -90,25 +90,25 @@ impl Scan {
         let of_blocks = scan.codes();
         let column =
             |which: usize| -> Vec<Code> { of_blocks.iter().map(|codes| Code::new(&codes[which])).collect() };
-        let ((means, mean_numbers), (details, detail_numbers)) = (numbered(&column(0)), numbered(&column(1)));
-        if means.len() + details.len() > MOST_CODES || of_blocks.len() > MOST_BLOCKS {
+        let ((dc, dc_numbers), (ac, ac_numbers)) = (numbered(&column(0)), numbered(&column(1)));
+        if dc.len() + ac.len() > MAX_CODES || of_blocks.len() > MAX_BLOCKS {
             return None;
         }
-        let mut code = [Code::zeroed(); MOST_CODES];
-        for (place, one) in code.iter_mut().zip(means.iter().chain(&details)) {
+        let mut code = [Code::zeroed(); MAX_CODES];
+        for (place, one) in code.iter_mut().zip(dc.iter().chain(&ac)) {
             *place = *one;
         }
-        let detail_numbers: Vec<usize> = detail_numbers.iter().map(|number| means.len() + number).collect();
+        let ac_numbers: Vec<usize> = ac_numbers.iter().map(|number| dc.len() + number).collect();
         Some(Self {
             data: 0,
-            means: packed(&mean_numbers),
-            details: packed(&detail_numbers),
+            dc: packed(&dc_numbers),
+            ac: packed(&ac_numbers),
             bytes,
             blocks,
-            period: period(&mean_numbers, &detail_numbers) as u32,
+            period: period(&dc_numbers, &ac_numbers) as u32,
             first_piece: 0,
-            codes: (means.len() + details.len()) as u32,
-            mean_codes: means.len() as u32,
+            codes: (dc.len() + ac.len()) as u32,
+            dc_codes: dc.len() as u32,
             code,
         })
     }
@@ -149,12 +149,12 @@ fn packed(numbers: &[usize]) -> u64 {
 }
 
 /// Returns the number of blocks after which the codes repeat. The fewer, the more often a walk that began in the wrong block synchronizes.
-fn period(means: &[usize], details: &[usize]) -> usize {
+fn period(dc: &[usize], ac: &[usize]) -> usize {
     let repeats = |period: &usize| {
-        let is_same = |i: usize| means[i] == means[i - period] && details[i] == details[i - period];
-        means.len().is_multiple_of(*period) && (*period..means.len()).all(is_same)
+        let is_same = |i: usize| dc[i] == dc[i - period] && ac[i] == ac[i - period];
+        dc.len().is_multiple_of(*period) && (*period..dc.len()).all(is_same)
     };
-    (1..=means.len()).find(repeats).unwrap_or(1)
+    (1..=dc.len()).find(repeats).unwrap_or(1)
 }
 
 /// Where everything the kernels need lies on the device.
@@ -218,13 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_has_each_code_once_with_means_first() {
+    fn a_scan_has_each_code_once_with_dc_first() {
         let file = include_bytes!("../../../tests/data/jpeg/420.jpg");
         let scan = Scan::new(&BaselineScan::read(file).unwrap()).unwrap();
-        assert_eq!((scan.codes, scan.mean_codes, scan.period), (4, 2, 6));
-        assert_eq!((scan.means, scan.details), (0x11_0000, 0x33_2222));
+        assert_eq!((scan.codes, scan.dc_codes, scan.period), (4, 2, 6));
+        assert_eq!((scan.dc, scan.ac), (0x11_0000, 0x33_2222));
         let gray = include_bytes!("../../../tests/data/jpeg/gray.jpg");
         let scan = Scan::new(&BaselineScan::read(gray).unwrap()).unwrap();
-        assert_eq!((scan.codes, scan.mean_codes, scan.period), (2, 1, 1));
+        assert_eq!((scan.codes, scan.dc_codes, scan.period), (2, 1, 1));
     }
 }

@@ -17,7 +17,7 @@ const NAMES: [&str; 5] = [
 const MAJOR_VERSION: c_int = 0;
 const MINOR_VERSION: c_int = 1;
 /// The most planes that a picture has.
-pub(super) const MOST_COMPONENTS: usize = 4;
+pub(super) const MAX_COMPONENTS: usize = 4;
 
 /// An opaque nvJPEG object.
 pub(super) type Handle = *mut c_void;
@@ -28,8 +28,8 @@ pub(super) type Status = c_int;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Image {
-    pub(super) channel: [*mut c_uchar; MOST_COMPONENTS],
-    pub(super) pitch: [usize; MOST_COMPONENTS],
+    pub(super) channel: [*mut c_uchar; MAX_COMPONENTS],
+    pub(super) pitch: [usize; MAX_COMPONENTS],
 }
 
 macro_rules! functions {

@@ -8,10 +8,10 @@ use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, QuantTable};
 
 /// The largest AC coefficient that baseline codes can express (T.81, table F.2).
-const MOST: i16 = 1023;
+const MAX_AC: i16 = 1023;
 
 /// The DC coefficients that 8-bit samples can have, all of whose differences have codes (table F.1).
-const MEANS: RangeInclusive<i16> = -MOST - 1..=MOST;
+const DC_RANGE: RangeInclusive<i16> = -MAX_AC - 1..=MAX_AC;
 
 /// The coefficients of a component. The nonzero ones, a fraction of all, are stored contiguously, so that writing a scan gets at them
 /// quickly.
@@ -19,11 +19,11 @@ const MEANS: RangeInclusive<i16> = -MOST - 1..=MOST;
 pub(in crate::codec::jpeg) struct Coefficients {
     /// Blocks in a row.
     across: usize,
-    means: Vec<i16>,
+    dc: Vec<i16>,
     /// For every block, a mask whose bit `k` is set if AC coefficient `k` is not zero.
     nonzero: Vec<u64>,
     /// The nonzero AC coefficients.
-    details: Vec<i16>,
+    ac: Vec<i16>,
 }
 
 impl Coefficients {
@@ -31,19 +31,19 @@ impl Coefficients {
     pub(super) fn with_room(size: PlaneSize) -> Option<Self> {
         let (across, down) = (size.width.div_ceil(BLOCK), size.rows.div_ceil(BLOCK));
         let mut room = Self::of_rows(across);
-        room.means.try_reserve_exact(across * down).ok()?;
+        room.dc.try_reserve_exact(across * down).ok()?;
         room.nonzero.try_reserve_exact(across * down).ok()?;
         Some(room)
     }
 
     /// Makes an empty list of blocks, `across` in a row.
     pub(super) fn of_rows(across: usize) -> Self {
-        Self { across, means: Vec::new(), nonzero: Vec::new(), details: Vec::new() }
+        Self { across, dc: Vec::new(), nonzero: Vec::new(), ac: Vec::new() }
     }
 
     /// Returns the bytes of memory in use. Memory that was only reserved does not count: it has never been touched.
     pub(in crate::codec::jpeg) fn heap_bytes(&self) -> u64 {
-        let small = self.means.len() + self.details.len();
+        let small = self.dc.len() + self.ac.len();
         (small * size_of::<i16>() + self.nonzero.len() * size_of::<u64>()) as u64
     }
 
@@ -53,38 +53,39 @@ impl Coefficients {
     }
 
     pub(super) fn clear(&mut self) {
-        self.means.clear();
+        self.dc.clear();
         self.nonzero.clear();
-        self.details.clear();
+        self.ac.clear();
     }
 
     /// Appends a block, requantized if there is a requantizer. `None` if baseline codes cannot express it, or if memory runs out.
     #[inline(always)]
     pub(super) fn push(
         &mut self,
-        mean: i16,
+        dc: i16,
         nonzero: u64,
         block: &Block,
         requantizer: Option<&Requantizer>,
     ) -> Option<()> {
-        self.details.try_reserve(BLOCK * BLOCK).ok()?;
+        self.ac.try_reserve(BLOCK * BLOCK).ok()?;
         if let Some(Requantizer { from, to }) = requantizer {
-            let mean = to.requantize(0, mean, from[0])?.clamp((*MEANS.start()).into(), (*MEANS.end()).into());
-            let (nonzero, block) = requantized(block, from, to, MOST)?;
-            self.append(mean as i16, nonzero, &block);
+            let dc =
+                to.requantize(0, dc, from[0])?.clamp((*DC_RANGE.start()).into(), (*DC_RANGE.end()).into());
+            let (nonzero, block) = requantized(block, from, to, MAX_AC)?;
+            self.append(dc as i16, nonzero, &block);
             return Some(());
         }
-        let first = self.details.len();
-        self.append(mean, nonzero, block);
-        let largest = self.details[first..].iter().fold(0, |most, value| value.unsigned_abs().max(most));
-        (MEANS.contains(&mean) && largest <= MOST as u16).then_some(())
+        let first = self.ac.len();
+        self.append(dc, nonzero, block);
+        let largest = self.ac[first..].iter().fold(0, |most, value| value.unsigned_abs().max(most));
+        (DC_RANGE.contains(&dc) && largest <= MAX_AC as u16).then_some(())
     }
 
     /// Appends a block, for which there must be room.
     #[inline(always)]
-    fn append(&mut self, mean: i16, nonzero: u64, block: &Block) {
-        append_chosen(block, nonzero, &mut self.details);
-        self.means.push(mean);
+    fn append(&mut self, dc: i16, nonzero: u64, block: &Block) {
+        append_chosen(block, nonzero, &mut self.ac);
+        self.dc.push(dc);
         self.nonzero.push(nonzero);
     }
 
@@ -96,54 +97,50 @@ impl Coefficients {
         width: usize,
         quantizer: &Quantizer,
     ) -> Option<Blocks<'_>> {
-        let (first, first_detail) = (self.means.len(), self.details.len());
-        self.details.try_reserve(self.across * BLOCK * BLOCK).ok()?;
+        let (first, first_ac) = (self.dc.len(), self.ac.len());
+        self.ac.try_reserve(self.across * BLOCK * BLOCK).ok()?;
         for x in (0..width).step_by(2 * BLOCK) {
             let blocks = forward(&samples_of_blocks(band, width, x), quantizer);
             for (nonzero, block) in blocks.iter().take((width - x).div_ceil(BLOCK)) {
                 self.append(block[0], *nonzero, block);
             }
         }
-        Some(Blocks {
-            means: &self.means[first..],
-            nonzero: &self.nonzero[first..],
-            details: &self.details[first_detail..],
-        })
+        Some(Blocks { dc: &self.dc[first..], nonzero: &self.nonzero[first..], ac: &self.ac[first_ac..] })
     }
 
     /// Returns all blocks.
     pub(super) fn blocks(&self) -> Blocks<'_> {
-        Blocks { means: &self.means, nonzero: &self.nonzero, details: &self.details }
+        Blocks { dc: &self.dc, nonzero: &self.nonzero, ac: &self.ac }
     }
 }
 
 /// Consecutive blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Blocks<'a> {
-    means: &'a [i16],
+    dc: &'a [i16],
     nonzero: &'a [u64],
-    details: &'a [i16],
+    ac: &'a [i16],
 }
 
-/// A block: its mean, the mask of its nonzero AC coefficients, and their values.
+/// A block: its DC coefficient, the mask of its nonzero AC coefficients, and their values.
 pub(super) type Quantized<'a> = (i16, u64, &'a [i16]);
 
 impl<'a> Blocks<'a> {
     /// Splits off and returns the first `count` blocks, or as many as there are.
     #[inline(always)]
     pub(super) fn take_first(&mut self, count: usize) -> Self {
-        let count = count.min(self.means.len());
-        let (means, other_means) = self.means.split_at(count);
+        let count = count.min(self.dc.len());
+        let (dc, other_dc) = self.dc.split_at(count);
         let (nonzero, other_nonzero) = self.nonzero.split_at(count);
         let of_them = nonzero.iter().map(|mask| mask.count_ones() as usize).sum();
-        let (details, other_details) = self.details.split_at(of_them);
-        *self = Self { means: other_means, nonzero: other_nonzero, details: other_details };
-        Self { means, nonzero, details }
+        let (ac, other_ac) = self.ac.split_at(of_them);
+        *self = Self { dc: other_dc, nonzero: other_nonzero, ac: other_ac };
+        Self { dc, nonzero, ac }
     }
 
-    /// Returns the mean of the last block.
-    pub(super) fn last_mean(&self) -> Option<i16> {
-        self.means.last().copied()
+    /// Returns the DC coefficient of the last block.
+    pub(super) fn last_dc(&self) -> Option<i16> {
+        self.dc.last().copied()
     }
 }
 
@@ -152,11 +149,11 @@ impl<'a> Iterator for Blocks<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Quantized<'a>> {
-        let (&mean, means) = self.means.split_first()?;
+        let (&first, dc) = self.dc.split_first()?;
         let (&nonzero, others) = self.nonzero.split_first()?;
-        let (details, other_details) = self.details.split_at(nonzero.count_ones() as usize);
-        *self = Self { means, nonzero: others, details: other_details };
-        Some((mean, nonzero, details))
+        let (ac, other_ac) = self.ac.split_at(nonzero.count_ones() as usize);
+        *self = Self { dc, nonzero: others, ac: other_ac };
+        Some((first, nonzero, ac))
     }
 }
 
@@ -217,12 +214,12 @@ mod tests {
 
     const SIZE: PlaneSize = PlaneSize { width: 8, rows: 8 };
 
-    fn push(mean: i16, detail: i16, requantizer: Option<&Requantizer>) -> Option<(i16, Vec<i16>)> {
+    fn push(dc: i16, ac: i16, requantizer: Option<&Requantizer>) -> Option<(i16, Vec<i16>)> {
         let mut block = [0; 64];
-        block[5] = detail;
+        block[5] = ac;
         let mut all = Coefficients::with_room(SIZE).unwrap();
-        all.push(mean, u64::from(detail != 0) << 5, &block, requantizer)?;
-        Some((all.means[0], all.details))
+        all.push(dc, u64::from(ac != 0) << 5, &block, requantizer)?;
+        Some((all.dc[0], all.ac))
     }
 
     #[test]
@@ -240,8 +237,8 @@ mod tests {
     fn what_no_baseline_code_has_bits_for_is_not_taken() {
         assert_eq!(push(-1024, 1023, None), Some((-1024, vec![1023])));
         assert_eq!(push(1023, -1023, None), Some((1023, vec![-1023])));
-        for (mean, detail) in [(1024, 0), (-1025, 0), (0, 1024), (0, -1024)] {
-            assert_eq!(push(mean, detail, None), None, "{mean} {detail}");
+        for (dc, ac) in [(1024, 0), (-1025, 0), (0, 1024), (0, -1024)] {
+            assert_eq!(push(dc, ac, None), None, "{dc} {ac}");
         }
     }
 

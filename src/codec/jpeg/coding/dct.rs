@@ -64,13 +64,13 @@ impl Excess {
     }
 }
 
-/// Returns the samples of a block without details.
+/// Returns the samples of a block without AC coefficients.
 #[inline(always)]
-pub(super) fn inverse_flat(mean: i16, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
-    let mean = i32::from(mean).wrapping_mul(divisors[0].into());
+pub(super) fn inverse_flat(dc: i16, divisors: &QuantTable, excess: &mut Excess) -> [[u8; 8]; 8] {
+    let dc = i32::from(dc).wrapping_mul(divisors[0].into());
     // The first pass would make it this large.
-    excess.look(mean.saturating_mul(1 << PASS_BITS));
-    [[sample(round_shift(mean, 3)); 8]; 8]
+    excess.look(dc.saturating_mul(1 << PASS_BITS));
+    [[sample(round_shift(dc, 3)); 8]; 8]
 }
 
 fn inverse_portable(
@@ -78,10 +78,10 @@ fn inverse_portable(
     divisors: &QuantTable,
     excess: &mut Excess,
 ) -> [[[u8; 8]; 8]; 2] {
-    blocks.map(|(mean, block)| {
+    blocks.map(|(dc, block)| {
         let mut coefficients = [0; 64];
         for (k, &place) in ZIGZAG.iter().enumerate() {
-            let value = if k == 0 { mean } else { block[k] };
+            let value = if k == 0 { dc } else { block[k] };
             let product = i32::from(value).wrapping_mul(divisors[k].into());
             excess.look(product);
             coefficients[usize::from(place)] = product;
@@ -276,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_that_is_too_large_is_found() {
+    fn a_dc_that_is_too_large_is_found() {
         // The last product is 2^30 - 4; 4 times that would wrap in 32 bits and look small.
-        for (mean, divisor, found) in
+        for (dc, divisor, found) in
             [(4095, 1, false), (-4096, 1, false), (4096, 1, true), (-4097, 1, true), (16385, 65532, true)]
         {
             let mut excess = Excess::default();
-            inverse_flat(mean, &[divisor; 64], &mut excess);
-            assert_eq!(excess.found(), found, "{mean} {divisor}");
+            inverse_flat(dc, &[divisor; 64], &mut excess);
+            assert_eq!(excess.found(), found, "{dc} {divisor}");
         }
     }
 
@@ -334,9 +334,9 @@ mod tests {
                 if noise(sparse) == 0 { (noise(2 * most + 1) - most as i32) as i16 } else { 0 }
             });
             let divisors = std::array::from_fn(|_| 1 + noise([3, 60, 255, 65535][round / 4 % 4]) as u16);
-            let mean = (noise(2048) - 1024) as i16;
+            let dc = (noise(2048) - 1024) as i16;
             let mut both = [Excess::default(); 2];
-            let blocks = [(mean, &block), (-mean, &before)];
+            let blocks = [(dc, &block), (-dc, &before)];
             let fast = avx2::inverse(blocks, &divisors, &mut both[0]);
             let plain = inverse_portable(blocks, &divisors, &mut both[1]);
             before = block;

@@ -15,9 +15,9 @@ const LONGEST: usize = 16;
 #[derive(Default)]
 pub(super) struct Codes {
     /// The codes for DC coefficients.
-    pub(super) means: [Option<Decoder>; 4],
+    pub(super) dc: [Option<Decoder>; 4],
     /// The codes for AC coefficients.
-    pub(super) details: [Option<Decoder>; 4],
+    pub(super) ac: [Option<Decoder>; 4],
 }
 
 impl Codes {
@@ -32,8 +32,8 @@ impl Codes {
             let (symbols, rest) = rest.split_at_checked(symbols)?;
             let codes = match which >> 4 {
                 // Differences of DC coefficients have no more bits than that.
-                0 if symbols.iter().all(|&size| size <= 15) => &mut self.means,
-                1 => &mut self.details,
+                0 if symbols.iter().all(|&size| size <= 15) => &mut self.dc,
+                1 => &mut self.ac,
                 _ => return None,
             };
             *codes.get_mut(usize::from(which & 15))? = Some(Decoder::new(counts, symbols)?);
@@ -257,7 +257,7 @@ impl Encoder {
     }
 
     /// Returns the code for a value after fewer than 16 zeros, followed by the value's bits, and their total number of bits. For the
-    /// difference of two means, `zeros` is 0.
+    /// difference of two DC coefficients, `zeros` is 0.
     #[inline(always)]
     pub(super) fn valued(&self, zeros: u32, value: i32) -> (u32, u32) {
         let (bits, size) = coded(value);
@@ -273,13 +273,13 @@ impl Encoder {
 
 /// A code for writing AC coefficients. For small values, the code and the value's bits are looked up in one step.
 #[derive(Debug)]
-pub(super) struct DetailEncoder {
+pub(super) struct AcEncoder {
     encoder: Encoder,
     /// By number of zeros and by value: all bits, and their number in the lowest byte.
     small: Box<[[u32; 2 * Self::SMALL]; 16]>,
 }
 
-impl DetailEncoder {
+impl AcEncoder {
     /// Small values are those from `-SMALL` to `SMALL - 1`.
     const SMALL: usize = 16;
 
@@ -388,7 +388,7 @@ mod tests {
             file.extend([0xff, 0xd9]);
             let mut codes = Codes::default();
             codes.define(&encoder.definition(0x10)).unwrap();
-            let decoder = codes.details[0].take().unwrap();
+            let decoder = codes.ac[0].take().unwrap();
             let mut data = Vec::new();
             let (end, marker, behind) = end_of_data(&file).unwrap();
             assert_eq!((marker, behind), (0xd9, &[][..]));
@@ -412,9 +412,9 @@ mod tests {
 
     #[test]
     fn small_values_have_the_codes_that_they_have() {
-        let details = DetailEncoder::new(Encoder::optimal(&[1; 256]));
+        let ac = AcEncoder::new(Encoder::optimal(&[1; 256]));
         for (zeros, value) in (0..16).flat_map(|zeros| (-40..40).map(move |value| (zeros, value))) {
-            assert_eq!(details.valued(zeros, value), details.encoder.valued(zeros, value.into()));
+            assert_eq!(ac.valued(zeros, value), ac.encoder.valued(zeros, value.into()));
         }
     }
 

@@ -3,12 +3,12 @@
 use super::coefficients::Coefficients;
 use super::huffman::{Codes, Decoder};
 use super::read_sequential::{self, Part};
-use super::scan::{Means, Selection, read_first, read_intervals, read_means, read_refinement};
+use super::scan::{DcComponent, Selection, read_dc, read_first, read_intervals, read_refinement};
 use super::wanted::{Rest, Wanted};
 use super::{Block, Grid, leaf, natural};
 use crate::codec::jpeg::libjpeg::{BLOCK, Plane, QuantTable};
 use crate::codec::jpeg::markers::{
-    Component as Factors, DHT, DQT, DRI, EOI, MOST_BLOCKS, SOF0, SOF1, SOF2, SOS, next_marker, segment,
+    Component as Factors, DHT, DQT, DRI, EOI, MAX_BLOCKS, SOF0, SOF1, SOF2, SOS, next_marker, segment,
 };
 use crate::codec::jpeg::{PlaneSize, plane_size};
 
@@ -162,7 +162,7 @@ impl<'w> Reader<'w> {
         let (selectors, more) = selectors.as_chunks::<2>();
         let same_number = selectors.len() == self.components.len() && usize::from(count) == selectors.len();
         let divisors = self.component_divisors()?;
-        if !same_number || !more.is_empty() || self.blocks_together() > MOST_BLOCKS as usize {
+        if !same_number || !more.is_empty() || self.blocks_together() > MAX_BLOCKS as usize {
             return None;
         }
         let alone = self.components.len() == 1;
@@ -176,8 +176,8 @@ impl<'w> Reader<'w> {
             parts.push(Part {
                 factors: if alone { (1, 1) } else { component.blocks_of_mcu() },
                 size: (component.size.width / BLOCK, component.size.rows / BLOCK),
-                means: self.codes.means.get(usize::from(codes >> 4))?.as_ref()?,
-                details: self.codes.details.get(usize::from(codes & 15))?.as_ref()?,
+                dc: self.codes.dc.get(usize::from(codes >> 4))?.as_ref()?,
+                ac: self.codes.ac.get(usize::from(codes & 15))?.as_ref()?,
                 wanted,
             });
         }
@@ -240,10 +240,10 @@ impl<'w> Reader<'w> {
         match (selection.first, which) {
             (0, which) if selection.last == 0 => {
                 let codes: Vec<usize> = which.iter().map(|[_, codes]| usize::from(codes >> 4)).collect();
-                self.scan_means(selection, &places, &codes, data)
+                self.scan_dc(selection, &places, &codes, data)
             }
             (1.., [[_, codes]]) => {
-                let decoder = self.codes.details.get(usize::from(codes & 15))?.as_ref()?;
+                let decoder = self.codes.ac.get(usize::from(codes & 15))?.as_ref()?;
                 let grid = self.components[places[0]].grid.as_mut()?;
                 scan_others(selection, decoder, grid, self.interval, data)
             }
@@ -251,7 +251,7 @@ impl<'w> Reader<'w> {
         }
     }
 
-    fn scan_means<'b>(
+    fn scan_dc<'b>(
         &mut self,
         selection: Selection,
         places: &[usize],
@@ -263,20 +263,20 @@ impl<'w> Reader<'w> {
         for (place, component) in self.components.iter_mut().enumerate() {
             let Some(code) = places.iter().position(|p| *p == place).map(|i| codes[i]) else { continue };
             let factors = component.blocks_of_mcu();
-            components.push(Means {
+            components.push(DcComponent {
                 grid: component.grid.as_mut()?,
                 factors: if together { factors } else { (1, 1) },
-                decoder: self.codes.means.get(code)?.as_ref(),
+                decoder: self.codes.dc.get(code)?.as_ref(),
             });
         }
         let blocks: usize = components.iter().map(|c| c.factors.0 * c.factors.1).sum();
-        if blocks > MOST_BLOCKS as usize {
+        if blocks > MAX_BLOCKS as usize {
             return None;
         }
         let alone = components.first()?.grid.size();
         let (across, down) = if together { self.mcus } else { alone };
         read_intervals(data, self.interval, across * down, |bits, mcus| {
-            read_means(bits, selection, &mut components, across, mcus)
+            read_dc(bits, selection, &mut components, across, mcus)
         })
     }
 
@@ -332,7 +332,7 @@ fn scan_others<'b>(
     interval: usize,
     data: &'b [u8],
 ) -> Option<&'b [u8]> {
-    let (blocks, nonzero) = (grid.details.blocks_mut(), &mut grid.nonzero);
+    let (blocks, nonzero) = (grid.ac.blocks_mut(), &mut grid.nonzero);
     read_intervals(data, interval, blocks.len(), |bits, range| {
         let (blocks, nonzero) = (&mut blocks[range.clone()], &mut nonzero[range]);
         leaf::run(
@@ -348,9 +348,9 @@ fn scan_others<'b>(
 /// Passes on the blocks of a component.
 #[inline(always)]
 fn hand_on(grid: &Grid<'_>, wanted: &mut Wanted<'_>) -> Option<()> {
-    let blocks = grid.details.blocks().iter().zip(&grid.nonzero).zip(&grid.means);
-    for (i, ((block, nonzero), mean)) in blocks.enumerate() {
-        wanted.take((i % grid.across, i / grid.across), *mean, *nonzero, block)?;
+    let blocks = grid.ac.blocks().iter().zip(&grid.nonzero).zip(&grid.dc);
+    for (i, ((block, nonzero), dc)) in blocks.enumerate() {
+        wanted.take((i % grid.across, i / grid.across), *dc, *nonzero, block)?;
     }
     Some(())
 }

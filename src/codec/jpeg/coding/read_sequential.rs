@@ -14,8 +14,8 @@ pub(super) struct Part<'a> {
     pub(super) factors: (usize, usize),
     /// Its blocks in the picture, across and down.
     pub(super) size: (usize, usize),
-    pub(super) means: &'a Decoder,
-    pub(super) details: &'a Decoder,
+    pub(super) dc: &'a Decoder,
+    pub(super) ac: &'a Decoder,
     pub(super) wanted: Wanted<'a>,
 }
 
@@ -47,20 +47,20 @@ fn read_mcus<'d>(
         return None;
     }
     let mut block = [0; 64];
-    let mut means = [0; 4];
+    let mut before = [0; 4];
     for mcu in mcus {
         let (row, column) = (mcu / mcus_across, mcu % mcus_across);
-        for (part, mean) in parts.iter_mut().zip(&mut means) {
+        for (part, dc) in parts.iter_mut().zip(&mut before) {
             let (across, down) = part.factors;
             for y in row * down..(row + 1) * down {
                 for x in column * across..(column + 1) * across {
                     bits.fill();
-                    *mean += read_difference(&mut bits, part.means)?;
-                    let nonzero = read_details(&mut bits, part.details, &mut block)?;
+                    *dc += read_difference(&mut bits, part.dc)?;
+                    let nonzero = read_ac(&mut bits, part.ac, &mut block)?;
                     // MCUs at the right and bottom edges may have blocks outside the picture.
                     if x < part.size.0 && y < part.size.1 {
-                        let mean = i16::try_from(*mean).ok()?;
-                        part.wanted.take((x, y), mean, nonzero, &block)?;
+                        let dc = i16::try_from(*dc).ok()?;
+                        part.wanted.take((x, y), dc, nonzero, &block)?;
                     }
                     block = [0; 64];
                 }
@@ -72,7 +72,7 @@ fn read_mcus<'d>(
 
 /// Reads the AC coefficients into their places in a block of zeros, and returns a mask of those that are not zero.
 #[inline(always)]
-fn read_details(bits: &mut BitReader<'_>, decoder: &Decoder, block: &mut Block) -> Option<u64> {
+fn read_ac(bits: &mut BitReader<'_>, decoder: &Decoder, block: &mut Block) -> Option<u64> {
     let (mut next, mut nonzero) = (1, 0);
     while next < 64 {
         // One fill is enough for two coefficients, of at most 26 bits each.
@@ -101,12 +101,12 @@ fn read_details(bits: &mut BitReader<'_>, decoder: &Decoder, block: &mut Block) 
 #[inline(always)]
 fn read_long(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<(u32, i16)> {
     /// The most bits of a value (T.81, table F.2).
-    const MOST: u32 = 10;
+    const MAX_BITS: u32 = 10;
     let symbol = decoder.take(bits)?;
     match (u32::from(symbol >> 4), u32::from(symbol & 15)) {
         (0, 0) => Some((Valued::END, 0)),
         (15, 0) => Some((15, 0)),
-        (zeros, size @ 1..=MOST) => Some((zeros, read_value(bits, size) as i16)),
+        (zeros, size @ 1..=MAX_BITS) => Some((zeros, read_value(bits, size) as i16)),
         _ => None,
     }
 }

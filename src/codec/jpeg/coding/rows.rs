@@ -70,8 +70,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Returns the mean of the last block.
-    pub(super) fn last_mean(self) -> Option<i16> {
+    /// Returns the DC coefficient of the last block.
+    pub(super) fn last_dc(self) -> Option<i16> {
         match self {
             Self::Samples { samples, width, quantizer } => {
                 let last = samples.chunks(width * BLOCK).next_back()?;
@@ -79,7 +79,7 @@ impl<'a> Rows<'a> {
                     forward(&samples_of_blocks(last, width, (self.across() - 1) * BLOCK), quantizer);
                 Some(block[0])
             }
-            Self::Coefficients { blocks, .. } => blocks.last_mean(),
+            Self::Coefficients { blocks, .. } => blocks.last_dc(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::coefficients::Coefficients;
 use super::dct::Quantizer;
-use super::huffman::{DetailEncoder, Encoder};
+use super::huffman::{AcEncoder, Encoder};
 use super::leaf;
 use super::rows::{Part, Rows};
 use super::write::{Counter, Walk, scan};
@@ -13,21 +13,21 @@ use crate::codec::jpeg::libjpeg::BLOCK;
 const ROWS: usize = 8;
 
 /// At least one of this many rows of blocks is sampled. The number is odd since patterns tend to repeat after even numbers of rows.
-const MOST: usize = 15;
+const MAX_STEP: usize = 15;
 
 /// The codes for DC and for AC coefficients.
 pub(super) struct Codes {
-    pub(super) means: Encoder,
-    pub(super) details: DetailEncoder,
+    pub(super) dc: Encoder,
+    pub(super) ac: AcEncoder,
 }
 
 /// Makes the codes for the first component, and those for the others. `None` if memory runs out.
 pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
-    // Symbols that are not in the sample may occur outside it: up to 11 bits for a difference of means, and up to 10 for the rest.
-    let mean = |symbol: u32| u32::from(symbol <= 11);
-    let detail = |symbol: u32| u32::from((1..=10).contains(&(symbol & 15)) || symbol == 0 || symbol == 0xf0);
-    let mut counters = [(); 2].map(|()| [Counter::starting(mean), Counter::starting(detail)]);
-    let step = (height as usize / BLOCK / ROWS).clamp(1, MOST);
+    // Symbols that are not in the sample may occur outside it: up to 11 bits for a difference of DC coefficients, and up to 10 for the rest.
+    let dc = |symbol: u32| u32::from(symbol <= 11);
+    let ac = |symbol: u32| u32::from((1..=10).contains(&(symbol & 15)) || symbol == 0 || symbol == 0xf0);
+    let mut counters = [(); 2].map(|()| [Counter::starting(dc), Counter::starting(ac)]);
+    let step = (height as usize / BLOCK / ROWS).clamp(1, MAX_STEP);
     for (component, (part, quantizer)) in parts.iter().zip(quantizers).enumerate() {
         let rows = Rows::new(part, quantizer);
         leaf::run(
@@ -36,25 +36,25 @@ pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -
         )?;
     }
     Some(counters.map(|counters| {
-        let [means, details] = counters.map(|counter| Encoder::optimal(&counter.frequencies));
-        Codes { means, details: DetailEncoder::new(details) }
+        let [dc, ac] = counters.map(|counter| Encoder::optimal(&counter.frequencies));
+        Codes { dc, ac: AcEncoder::new(ac) }
     }))
 }
 
 #[inline(always)]
-fn count(mut rows: Rows<'_>, step: usize, [means, details]: &mut [Counter; 2]) -> Option<()> {
+fn count(mut rows: Rows<'_>, step: usize, [dc_counter, ac_counter]: &mut [Counter; 2]) -> Option<()> {
     let mut space = Coefficients::of_rows(rows.across());
-    let (mut walk_means, mut walk_details) = (Walk::new(scan(0, 0, 0), 0), Walk::new(scan(0, 1, 63), 0));
+    let (mut dc_walk, mut ac_walk) = (Walk::new(scan(0, 0, 0), 0), Walk::new(scan(0, 1, 63), 0));
     loop {
         let mut row = rows.take_first(1).blocks(&mut space)?.peekable();
         if row.peek().is_none() {
             return Some(());
         }
-        for (mean, nonzero, values) in row {
-            walk_means.block(mean, nonzero, values, means);
-            walk_details.block(mean, nonzero, values, details);
+        for (dc, nonzero, values) in row {
+            dc_walk.block(dc, nonzero, values, dc_counter);
+            ac_walk.block(dc, nonzero, values, ac_counter);
             // In a sequential scan every block has an end of its own; that is the symbol of an end-of-band run of one.
-            walk_details.finish(details);
+            ac_walk.finish(ac_counter);
         }
         rows.take_first(step - 1);
     }

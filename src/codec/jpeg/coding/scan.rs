@@ -19,7 +19,7 @@ pub(super) struct Selection {
 }
 
 /// A component in a scan of DC coefficients.
-pub(super) struct Means<'a, 'w> {
+pub(super) struct DcComponent<'a, 'w> {
     pub(super) grid: &'a mut Grid<'w>,
     /// Its blocks in an MCU, across and down.
     pub(super) factors: (usize, usize),
@@ -54,17 +54,17 @@ pub(super) fn read_intervals(
 }
 
 /// Reads DC coefficients, interleaved if there are several components. `mcus` are numbered row by row.
-pub(super) fn read_means<'d>(
+pub(super) fn read_dc<'d>(
     mut bits: BitReader<'d>,
     selection: Selection,
-    components: &mut [Means<'_, '_>],
+    components: &mut [DcComponent<'_, '_>],
     mcus_across: usize,
     mcus: Range<usize>,
 ) -> Option<BitReader<'d>> {
-    let mut means = [0i32; 4];
+    let mut before = [0i32; 4];
     for mcu in mcus {
         let (row, column) = (mcu / mcus_across, mcu % mcus_across);
-        for (component, mean) in components.iter_mut().zip(&mut means) {
+        for (component, dc) in components.iter_mut().zip(&mut before) {
             let (across, down) = component.factors;
             for block in 0..across * down {
                 let (x, y) = (column * across + block % across, row * down + block / across);
@@ -72,14 +72,14 @@ pub(super) fn read_means<'d>(
                 let value = if selection.known > 0 {
                     i32::from(bits.take(1) == 1) << selection.lowest
                 } else {
-                    *mean += read_difference(&mut bits, component.decoder?)?;
-                    mean.checked_mul(1 << selection.lowest)?
+                    *dc += read_difference(&mut bits, component.decoder?)?;
+                    dc.checked_mul(1 << selection.lowest)?
                 };
                 let value = i16::try_from(value).ok()?;
                 // MCUs at the right and bottom edges may have blocks outside the picture.
                 let grid = &mut *component.grid;
-                if let (true, Some(mean)) = (x < grid.across, grid.means.get_mut(y * grid.across + x)) {
-                    *mean |= value;
+                if let (true, Some(dc)) = (x < grid.across, grid.dc.get_mut(y * grid.across + x)) {
+                    *dc |= value;
                 }
             }
         }
@@ -89,8 +89,8 @@ pub(super) fn read_means<'d>(
 
 #[inline(always)]
 pub(super) fn read_difference(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<i32> {
-    const MOST: u8 = 15;
-    let size = decoder.take(bits).filter(|size| *size <= MOST)?;
+    const MAX_SIZE: u8 = 15;
+    let size = decoder.take(bits).filter(|size| *size <= MAX_SIZE)?;
     Some(read_value(bits, u32::from(size)))
 }
 
@@ -226,9 +226,9 @@ impl Change {
     fn read_next(&mut self, bits: &mut BitReader<'_>, which: u64) {
         let mut missing = which.count_ones();
         while missing > 0 {
-            const MOST: u32 = 32;
+            const MAX_AT_ONCE: u32 = 32;
             bits.fill();
-            let count = missing.min(MOST);
+            let count = missing.min(MAX_AT_ONCE);
             self.next = self.next << count | u64::from(bits.take(count));
             self.count += count;
             missing -= count;

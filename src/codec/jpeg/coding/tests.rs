@@ -151,7 +151,7 @@ fn samples_are_those_of_libjpeg() {
 }
 
 #[test]
-fn flat_blocks_of_any_mean_are_those_of_libjpeg() {
+fn flat_blocks_of_any_dc_are_those_of_libjpeg() {
     let (size, components) = ((8, 8), SAMPLINGS[0]);
     let mut file = Vec::new();
     let frame = frame(size, components, Tables::Quality(50));

@@ -9,14 +9,14 @@ use super::huffman::{CanonicalCode, Codes, Decoder, SHORT};
 use super::leaf;
 use crate::codec::jpeg::markers::EOI;
 
-/// The most bits of a difference between two means in 8-bit baseline pictures (table F.1).
-const MOST_OF_MEAN: u8 = 11;
+/// The most bits of a difference between two DC coefficients in 8-bit baseline pictures (table F.1).
+const MAX_DC_BITS: u8 = 11;
 
 /// The most bits of an AC coefficient (table F.2).
-const MOST_OF_DETAIL: u8 = 10;
+const MAX_AC_BITS: u8 = 10;
 
 /// The symbols without a coefficient (table F.2): the end of a block, and sixteen zeros. Decoders disagree on other symbols without bits.
-const NO_DETAIL: [u8; 2] = [0x00, 0xf0];
+const NO_VALUE: [u8; 2] = [0x00, 0xf0];
 
 /// The number of bits that are looked up together. More bits hold more symbols, but the table takes longer to prepare.
 const LOOKED_UP: u32 = 11;
@@ -24,7 +24,7 @@ const LOOKED_UP: u32 = 11;
 /// A scan of all components of a baseline picture, without restart markers.
 pub struct BaselineScan<'a> {
     codes: Codes,
-    /// For each block of an MCU, the numbers of its codes: that for the mean, and that for the AC coefficients.
+    /// For each block of an MCU, the numbers of its codes: that for DC, and that for AC.
     blocks: Vec<(usize, usize)>,
     mcus: u64,
     /// The entropy-coded data, with their stuffing.
@@ -46,16 +46,15 @@ impl<'a> BaselineScan<'a> {
         let all = |codes: &[Option<Decoder>; 4], fits: fn(u8) -> bool| {
             codes.iter().flatten().flat_map(Decoder::symbols).all(|&symbol| fits(symbol))
         };
-        let fit = all(&codes.means, |size| size <= MOST_OF_MEAN)
-            && all(&codes.details, |symbol| match symbol & 15 {
-                0 => NO_DETAIL.contains(&symbol),
-                bits => bits <= MOST_OF_DETAIL,
+        let fit = all(&codes.dc, |size| size <= MAX_DC_BITS)
+            && all(&codes.ac, |symbol| match symbol & 15 {
+                0 => NO_VALUE.contains(&symbol),
+                bits => bits <= MAX_AC_BITS,
             });
         let blocks: Vec<_> =
             blocks.iter().map(|block| (usize::from(block >> 4), usize::from(block & 15))).collect();
         let has = |codes: &[Option<Decoder>; 4], number: usize| matches!(codes.get(number), Some(Some(_)));
-        let known =
-            blocks.iter().all(|&(mean, detail)| has(&codes.means, mean) && has(&codes.details, detail));
+        let known = blocks.iter().all(|&(dc, ac)| has(&codes.dc, dc) && has(&codes.ac, ac));
         let (end, marker, _) = end_of_data(behind_header)?;
         // The bit reader returns endless zeros after the data, so data that are too short must not be walked. A block takes at least
         // two bits.
@@ -78,20 +77,19 @@ impl<'a> BaselineScan<'a> {
         self.mcus * self.blocks.len() as u64
     }
 
-    /// Returns the codes of each block of an MCU: that for the mean, and that for the AC coefficients.
+    /// Returns the codes of each block of an MCU: that for DC, and that for AC.
     pub(crate) fn codes(&self) -> Vec<[CanonicalCode<'_>; 2]> {
-        let Codes { means, details } = &self.codes;
-        let of_block = |&(mean, detail): &(usize, usize)| {
-            Some([means[mean].as_ref()?.canonical(), details[detail].as_ref()?.canonical()])
+        let of_block = |&(dc, ac): &(usize, usize)| {
+            Some([self.codes.dc[dc].as_ref()?.canonical(), self.codes.ac[ac].as_ref()?.canonical()])
         };
         self.blocks.iter().filter_map(of_block).collect()
     }
 
     /// Returns whether the data are whole: exactly as many valid blocks as there should be.
     pub fn is_whole(&self) -> bool {
-        let details = self.codes.details.each_ref().map(|code| code.as_ref().map(Details::new));
-        let code = |&(mean, detail): &(usize, usize)| {
-            Some(BlockCodes { means: self.codes.means[mean].as_ref()?, details: details[detail].as_ref()? })
+        let ac_codes = self.codes.ac.each_ref().map(|code| code.as_ref().map(AcCodes::new));
+        let code = |&(dc, ac): &(usize, usize)| {
+            Some(BlockCodes { dc: self.codes.dc[dc].as_ref()?, ac: ac_codes[ac].as_ref()? })
         };
         let blocks: Option<Vec<_>> = self.blocks.iter().map(code).collect();
         let mut data = Vec::new();
@@ -121,24 +119,24 @@ fn walk(unstuffed: &[u8], blocks: &[BlockCodes<'_>], mcus: u64) -> Option<()> {
 
 /// The codes of a block of an MCU.
 struct BlockCodes<'c> {
-    means: &'c Decoder,
-    details: &'c Details<'c>,
+    dc: &'c Decoder,
+    ac: &'c AcCodes<'c>,
 }
 
 impl BlockCodes<'_> {
     /// Walks past a block.
     #[inline(always)]
     fn walk(&self, bits: &mut BitReader<'_>) -> Option<()> {
-        // One fill is enough for a mean, of at most 27 bits, and a step of at most 26; or for two steps.
+        // One fill is enough for a DC coefficient, of at most 27 bits, and a step of at most 26; or for two steps.
         bits.fill();
-        let size = self.means.take(bits)?;
+        let size = self.dc.take(bits)?;
         bits.skip(size.into());
-        let mut left = self.details.take(bits, 63)?;
+        let mut left = self.ac.take(bits, 63)?;
         while left > 0 {
             bits.fill();
-            left = self.details.take(bits, left)?;
+            left = self.ac.take(bits, left)?;
             if left > 0 {
-                left = self.details.take(bits, left)?;
+                left = self.ac.take(bits, left)?;
             }
         }
         Some(())
@@ -146,14 +144,14 @@ impl BlockCodes<'_> {
 }
 
 /// A code for AC coefficients. All that matters of a symbol is how many bits it takes and how many coefficients it covers.
-struct Details<'c> {
+struct AcCodes<'c> {
     decoder: &'c Decoder,
     /// By the next [`LOOKED_UP`] bits: the step of all symbols that they hold whole, or else of the first symbol, if the bits hold at least
     /// its code, of no more than [`SHORT`] bits; otherwise [`Step::NONE`].
     packed: Box<[Step; 1 << LOOKED_UP]>,
 }
 
-impl<'c> Details<'c> {
+impl<'c> AcCodes<'c> {
     fn new(decoder: &'c Decoder) -> Self {
         let first = |bits: usize| match decoder.first(bits as u32 >> (LOOKED_UP - SHORT)) {
             Some((length, symbol)) => Step::new(symbol, length),
@@ -253,7 +251,7 @@ mod tests {
     #[test]
     fn blocks_are_counted_and_nothing_may_be_left() {
         let tables = [&*table(0, [0, 2, 11]), &table(0x10, [0, 0x21, 0xf0])];
-        // Mean of 2 bits, two zeros and a coefficient of 1 bit, end; mean of 0 bits, end; padding.
+        // DC of 2 bits, two zeros and a coefficient of 1 bit, end; DC of 0 bits, end; padding.
         let data = [0b1011_1010, 0b0011_1111, 0xff, 0xd9];
         assert!(is_whole(tables, 2, &data));
         assert!(!is_whole(tables, 1, &data), "more than the padding is left");
@@ -266,7 +264,7 @@ mod tests {
     #[test]
     fn a_block_has_64_coefficients_and_no_more() {
         let tables = [&*table(0, [0, 1, 2]), &table(0x10, [0xf0, 0xe1, 0xf1])];
-        // The mean; three times 16 zeros; 14 zeros and a coefficient of 1 bit.
+        // DC; three times 16 zeros; 14 zeros and a coefficient of 1 bit.
         assert!(is_whole(tables, 1, &[0b0000_1011, 0xff, 0xd9]));
         assert!(!is_whole(tables, 1, &[0b0000_1101, 0xff, 0xd9]));
     }
@@ -275,7 +273,7 @@ mod tests {
     fn the_end_of_a_block_is_not_looked_for_behind_its_last_coefficient() {
         // 0: a coefficient of 1 bit; 10: end.
         let tables = [&*table(0, [0, 1, 2]), &table(0x10, [0x01, 0x00, 0xf0])];
-        // A mean of 0 bits and 63 coefficients, then a mean of 1 bit and an end.
+        // A DC of 0 bits and 63 coefficients, then a DC of 1 bit and an end.
         let data = [&[0; 15][..], &[0b0000_0001, 0b0110_1111, 0xff, 0xd9]].concat();
         assert!(is_whole(tables, 2, &data));
     }
@@ -283,7 +281,7 @@ mod tests {
     #[test]
     fn a_stuffed_byte_is_skipped_and_a_marker_ends_the_data() {
         let tables = [&*table(0, [0, 2, 11]), &table(0x10, [0, 0x21, 0xf0])];
-        // Mean of 0 bits, end; mean of 11 bits, all ones; end; padding.
+        // DC of 0 bits, end; DC of 11 bits, all ones; end; padding.
         let stuffed = [0b0011_0111, 0xff, 0, 0b0111_1111, 0xff, 0xd9];
         assert!(is_whole(tables, 2, &stuffed));
         assert!(!is_whole(tables, 2, &[0b0011_0111, 0xff, 0b0111_1111, 0xff, 0xd9]));
@@ -296,11 +294,11 @@ mod tests {
 
     #[test]
     fn long_codes_are_walked_too() {
-        // Means: 0 for no bits. Details: 0 for the end; 12-bit codes for a coefficient of 10 bits, and for 16 zeros.
+        // DC: 0 for no bits. AC: 0 for the end; 12-bit codes for a coefficient of 10 bits, and for 16 zeros.
         let mut counts = [0; 16];
         (counts[0], counts[11]) = (1, 2);
         let tables = [&*table(0, [0, 1, 2]), &[&[0x10][..], &counts, &[0, 0x0a, 0xf0]].concat()];
-        // A mean of 0 bits, a 12-bit code and a coefficient of 10 bits, end; a mean of 0 bits, 16 zeros, end, and padding.
+        // A DC of 0 bits, a 12-bit code and a coefficient of 10 bits, end; a DC of 0 bits, 16 zeros, end, and padding.
         let data = [0b0100_0000, 0b0000_0101, 0b0101_0100, 0b0100_0000, 0b0000_1011, 0xff, 0xd9];
         assert!(is_whole(tables, 2, &data));
         let wrong = [0b0100_0000, 0b0001_0101, 0b0101_0100, 0xff, 0xd9];
@@ -310,18 +308,16 @@ mod tests {
     #[test]
     fn tables_that_no_baseline_picture_has_are_refused() {
         let one = |place: u8, short: u8, symbols: &[u8]| [&[place, short][..], &[0; 15], symbols].concat();
-        let read = |mean: &[u8], detail: &[u8]| {
-            BaselineScan::new(&[mean, detail], &[0], 1, &[0, 0xff, 0xd9]).is_some()
-        };
-        let (mean, detail) = (one(0, 1, &[11]), one(0x10, 1, &[0x0a]));
-        assert!(read(&mean, &detail));
-        assert!(!read(&one(0, 1, &[12]), &detail), "a mean of 12 bits");
-        assert!(!read(&mean, &one(0x10, 1, &[0x0b])), "a coefficient of 11 bits");
-        assert!(!read(&one(0, 3, &[0, 1, 2]), &detail), "3 codes of one bit");
-        assert!(!read(&mean, &one(0x10, 1, &[0x10])), "a symbol that has no meaning");
-        assert!(!read(&mean, &one(0x10, 1, &[])), "no symbol");
-        assert!(!read(&mean, &one(0x20, 1, &[0])), "no such class");
-        assert!(!read(&mean, &one(0x11, 1, &[0])), "another number");
-        assert!(!read(&mean, &[&detail[..], &one(4, 1, &[0])].concat()), "no such number");
+        let read = |dc: &[u8], ac: &[u8]| BaselineScan::new(&[dc, ac], &[0], 1, &[0, 0xff, 0xd9]).is_some();
+        let (dc, ac) = (one(0, 1, &[11]), one(0x10, 1, &[0x0a]));
+        assert!(read(&dc, &ac));
+        assert!(!read(&one(0, 1, &[12]), &ac), "a DC of 12 bits");
+        assert!(!read(&dc, &one(0x10, 1, &[0x0b])), "a coefficient of 11 bits");
+        assert!(!read(&one(0, 3, &[0, 1, 2]), &ac), "3 codes of one bit");
+        assert!(!read(&dc, &one(0x10, 1, &[0x10])), "a symbol that has no meaning");
+        assert!(!read(&dc, &one(0x10, 1, &[])), "no symbol");
+        assert!(!read(&dc, &one(0x20, 1, &[0])), "no such class");
+        assert!(!read(&dc, &one(0x11, 1, &[0])), "another number");
+        assert!(!read(&dc, &[&ac[..], &one(4, 1, &[0])].concat()), "no such number");
     }
 }

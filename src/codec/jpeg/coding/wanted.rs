@@ -4,7 +4,7 @@ use super::coefficients::{Coefficients, Requantizer};
 use super::dct::{self, Excess};
 use super::{Block, natural};
 use crate::codec::jpeg::PlaneSize;
-use crate::codec::jpeg::libjpeg::{BLOCK, MOST_QUANT, Plane, QuantTable};
+use crate::codec::jpeg::libjpeg::{BLOCK, MAX_QUANT, Plane, QuantTable};
 
 /// What is wanted of chroma components without planes to decode into.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl<'a> Wanted<'a> {
         from: &QuantTable,
     ) -> Option<Self> {
         let (1.., Rest::Coefficients(tables)) = (component, rest) else { return Some(Self::Nothing) };
-        if tables.is_none() && from.iter().any(|divisor| !(1..=MOST_QUANT).contains(divisor)) {
+        if tables.is_none() && from.iter().any(|divisor| !(1..=MAX_QUANT).contains(divisor)) {
             return None;
         }
         let to = tables.and_then(|tables| tables.get(component)).filter(|to| **to != natural(from));
@@ -53,17 +53,11 @@ impl<'a> Wanted<'a> {
     /// Takes the block at this column and row: in any order for samples, but row by row for coefficients. Values of `block` without a bit
     /// in `nonzero` are zero, and so is its first one. `None` if the block is a case for libjpeg, or if memory runs out.
     #[inline(always)]
-    pub(super) fn take(
-        &mut self,
-        place: (usize, usize),
-        mean: i16,
-        nonzero: u64,
-        block: &Block,
-    ) -> Option<()> {
+    pub(super) fn take(&mut self, place: (usize, usize), dc: i16, nonzero: u64, block: &Block) -> Option<()> {
         match self {
             Self::Nothing => {}
-            Self::Samples(samples) => samples.take(place, mean, nonzero, block),
-            Self::Coefficients(all, requantizer) => all.push(mean, nonzero, block, requantizer.as_deref())?,
+            Self::Samples(samples) => samples.take(place, dc, nonzero, block),
+            Self::Coefficients(all, requantizer) => all.push(dc, nonzero, block, requantizer.as_deref())?,
         }
         Some(())
     }
@@ -90,30 +84,30 @@ pub(super) struct Samples<'a> {
 /// A block that waits for a second one, to be transformed together.
 struct Waiting {
     place: (usize, usize),
-    mean: i16,
+    dc: i16,
     block: Block,
 }
 
 impl Samples<'_> {
     #[inline(always)]
-    fn take(&mut self, place: (usize, usize), mean: i16, nonzero: u64, block: &Block) {
+    fn take(&mut self, place: (usize, usize), dc: i16, nonzero: u64, block: &Block) {
         if nonzero == 0 {
-            put(&mut self.plane, place, &dct::inverse_flat(mean, self.divisors, &mut self.excess));
+            put(&mut self.plane, place, &dct::inverse_flat(dc, self.divisors, &mut self.excess));
         } else if let Some(first) = &self.waiting {
-            let both = [(first.mean, &first.block), (mean, block)];
+            let both = [(first.dc, &first.block), (dc, block)];
             let samples = dct::inverse(both, self.divisors, &mut self.excess);
             put(&mut self.plane, first.place, &samples[0]);
             put(&mut self.plane, place, &samples[1]);
             self.waiting = None;
         } else {
-            self.waiting = Some(Waiting { place, mean, block: *block });
+            self.waiting = Some(Waiting { place, dc, block: *block });
         }
     }
 
     /// Transforms a block that is left over. `None` if the component is a case for libjpeg.
     fn finish(mut self) -> Option<()> {
-        if let Some(Waiting { place, mean, block }) = self.waiting.take() {
-            let [samples, _] = dct::inverse([(mean, &block); 2], self.divisors, &mut self.excess);
+        if let Some(Waiting { place, dc, block }) = self.waiting.take() {
+            let [samples, _] = dct::inverse([(dc, &block); 2], self.divisors, &mut self.excess);
             put(&mut self.plane, place, &samples);
         }
         (!self.excess.found()).then_some(())

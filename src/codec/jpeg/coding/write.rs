@@ -240,8 +240,8 @@ impl Sink for Emitter<'_> {
 pub(super) struct Walk {
     scan: Scan,
     band: u64,
-    /// The mean of the previous block.
-    mean: i32,
+    /// The DC coefficient of the previous block.
+    dc: i32,
     /// The length of the current end-of-band run, which has not gone to the sink yet.
     run: u32,
     interval: u32,
@@ -251,40 +251,40 @@ pub(super) struct Walk {
 
 impl Walk {
     pub(super) fn new(scan: Scan, interval: u32) -> Self {
-        Self { scan, band: band(scan.first, scan.last), mean: 0, run: 0, interval, left: interval }
+        Self { scan, band: band(scan.first, scan.last), dc: 0, run: 0, interval, left: interval }
     }
 
     /// Passes the symbols of the next blocks to `sink`.
     #[inline(always)]
     fn blocks(&mut self, blocks: Blocks<'_>, sink: &mut impl Sink) {
-        for (mean, nonzero, details) in blocks {
-            self.block(mean, nonzero, details, sink);
+        for (dc, nonzero, ac) in blocks {
+            self.block(dc, nonzero, ac, sink);
         }
     }
 
-    /// Passes the symbols of the next block to `sink`. `details` are its nonzero AC coefficients.
+    /// Passes the symbols of the next block to `sink`. `ac` are its nonzero AC coefficients.
     #[inline(always)]
-    pub(super) fn block(&mut self, mean: i16, nonzero: u64, details: &[i16], sink: &mut impl Sink) {
+    pub(super) fn block(&mut self, dc: i16, nonzero: u64, ac: &[i16], sink: &mut impl Sink) {
         if self.interval > 0 {
             self.count_interval(sink);
         }
         if self.scan.first == 0 {
-            let (bits, size) = coded(i32::from(mean) - self.mean);
+            let (bits, size) = coded(i32::from(dc) - self.dc);
             sink.symbol(size as u8, bits, size);
-            self.mean = i32::from(mean);
+            self.dc = i32::from(dc);
         } else {
             let before = nonzero & ((1 << self.scan.first) - 1);
-            self.details(nonzero & self.band, &details[before.count_ones() as usize..], sink);
+            self.ac(nonzero & self.band, &ac[before.count_ones() as usize..], sink);
         }
     }
 
-    /// Passes the symbols of AC coefficients to `sink`. `details` may continue with values beyond those of the scan.
+    /// Passes the symbols of AC coefficients to `sink`. `ac` may continue with values beyond those of the scan.
     #[inline(always)]
-    fn details(&mut self, mut which: u64, details: &[i16], sink: &mut impl Sink) {
+    fn ac(&mut self, mut which: u64, ac: &[i16], sink: &mut impl Sink) {
         if which != 0 {
             self.finish(sink);
             let mut next = self.scan.first;
-            for value in details {
+            for value in ac {
                 let k = which.trailing_zeros();
                 which &= which - 1;
                 let mut zeros = k - next;
@@ -324,7 +324,7 @@ impl Walk {
         if self.left == 0 {
             self.finish(sink);
             sink.restart();
-            self.mean = 0;
+            self.dc = 0;
             self.left = self.interval;
         }
         self.left -= 1;

@@ -1,5 +1,5 @@
 //! Writing a sequential file: all components in one scan, MCU by MCU (T.81, A.2.3). The scan is split into bands of MCU rows, which are
-//! coded independently, on idle cores if there are any. All that a band needs from the one before are the means of its last blocks. The
+//! coded independently, on idle cores if there are any. All that a band needs from the one before are the DC coefficients of its last blocks. The
 //! file is the same for any number of cores.
 
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::cores::Cores;
 const BAND: usize = 256 << 10;
 
 /// The largest sampling factor (T.81, B.2.2).
-const MOST_FACTOR: usize = 4;
+const MAX_FACTOR: usize = 4;
 
 /// Writes the headers and the scan. `None` if memory runs out.
 pub(super) fn write(
@@ -33,9 +33,9 @@ pub(super) fn write(
     let quantizers: Vec<Quantizer> = tables.iter().map(Quantizer::new).collect();
     let codes = codes(frame.height, &quantizers, parts)?;
     write_header(out, frame, tables);
-    for (number, Codes { means, details }) in (0..).zip(&codes).take(parts.len()) {
-        write_segment(out, DHT, &means.definition(number));
-        write_segment(out, DHT, &details.definition(0x10 | number));
+    for (number, Codes { dc, ac }) in (0..).zip(&codes).take(parts.len()) {
+        write_segment(out, DHT, &dc.definition(number));
+        write_segment(out, DHT, &ac.definition(0x10 | number));
     }
     let selectors = (0..).zip(parts).flat_map(|(i, _)| [i + 1, if i == 0 { 0 } else { 0x11 }]);
     let header: Vec<u8> = [parts.len() as u8].into_iter().chain(selectors).chain([0, 63, 0]).collect();
@@ -79,8 +79,8 @@ struct Component<'a> {
     /// Its blocks in an MCU.
     factors: Factors,
     codes: &'a Codes,
-    /// The mean of the previous block.
-    mean: i16,
+    /// The DC coefficient of the previous block.
+    dc: i16,
 }
 
 /// Consecutive MCU rows.
@@ -106,7 +106,7 @@ impl<'a> Scan<'a> {
             rows: Rows::new(part, &quantizers[i]),
             factors: factors[i],
             codes: &codes[i.min(1)],
-            mean: 0,
+            dc: 0,
         };
         let mcus = Mcus {
             across: (frame.width as usize).div_ceil(side(horizontal)),
@@ -138,9 +138,9 @@ impl Component<'_> {
     /// Splits off and returns the first `rows` MCU rows.
     fn take_first(&mut self, rows: usize) -> Self {
         let first = self.rows.take_first(rows * usize::from(self.factors.vertical));
-        let mean = self.mean;
-        self.mean = first.last_mean().unwrap_or(mean);
-        Self { rows: first, mean, ..*self }
+        let dc = self.dc;
+        self.dc = first.last_dc().unwrap_or(dc);
+        Self { rows: first, dc, ..*self }
     }
 }
 
@@ -184,7 +184,7 @@ impl Band<'_> {
             for mcu in row * across..(row + 1) * across {
                 if interval > 0 && mcu > 0 && mcu % interval == 0 {
                     bits.finish();
-                    components.iter_mut().for_each(|component| *component.mean = 0);
+                    components.iter_mut().for_each(|component| *component.dc = 0);
                 }
                 for component in &mut components {
                     component.code_mcu(bits)?;
@@ -203,7 +203,7 @@ impl Component<'_> {
         let across = self.rows.across();
         let down = usize::from(self.factors.vertical);
         let mut blocks = self.rows.take_first(down).blocks(space)?;
-        let mut rows = [Blocks::default(); MOST_FACTOR];
+        let mut rows = [Blocks::default(); MAX_FACTOR];
         for row in &mut rows[..down] {
             *row = blocks.take_first(across);
         }
@@ -212,19 +212,19 @@ impl Component<'_> {
             across: self.factors.horizontal.into(),
             down,
             codes: self.codes,
-            mean: &mut self.mean,
+            dc: &mut self.dc,
         })
     }
 }
 
 /// The remaining blocks of a component in an MCU row.
 struct McuRow<'a> {
-    rows: [Blocks<'a>; MOST_FACTOR],
+    rows: [Blocks<'a>; MAX_FACTOR],
     /// Blocks in an MCU, across and down.
     across: usize,
     down: usize,
     codes: &'a Codes,
-    mean: &'a mut i16,
+    dc: &'a mut i16,
 }
 
 impl McuRow<'_> {
@@ -233,40 +233,40 @@ impl McuRow<'_> {
         for row in &mut self.rows[..self.down] {
             for _ in 0..self.across {
                 // An MCU may extend beyond the component; there it gets blocks with the shortest code.
-                let block = row.next().unwrap_or((*self.mean, 0, &[]));
+                let block = row.next().unwrap_or((*self.dc, 0, &[]));
                 bits.block(
                     #[inline(always)]
-                    |bits| code_block(bits, self.codes, *self.mean, block),
+                    |bits| code_block(bits, self.codes, *self.dc, block),
                 )?;
-                *self.mean = block.0;
+                *self.dc = block.0;
             }
         }
         Some(())
     }
 }
 
-/// Codes a block (T.81, F.1.2). `mean_before` is the mean of the block before it.
+/// Codes a block (T.81, F.1.2). `before` is the DC coefficient of the block before it.
 #[inline(always)]
 fn code_block(
     bits: &mut BlockBits<'_>,
-    Codes { means, details }: &Codes,
-    mean_before: i16,
-    (mean, mut nonzero, values): Quantized<'_>,
+    codes: &Codes,
+    before: i16,
+    (dc, mut nonzero, values): Quantized<'_>,
 ) {
-    bits.put(means.valued(0, i32::from(mean) - i32::from(mean_before)));
+    bits.put(codes.dc.valued(0, i32::from(dc) - i32::from(before)));
     let mut next = 1;
     for &value in values {
         let k = nonzero.trailing_zeros();
         nonzero &= nonzero - 1;
         let mut zeros = k - next;
         while zeros > 15 {
-            bits.put(details.code(0xf0));
+            bits.put(codes.ac.code(0xf0));
             zeros -= 16;
         }
-        bits.put(details.valued(zeros, value));
+        bits.put(codes.ac.valued(zeros, value));
         next = k + 1;
     }
     if next < 64 {
-        bits.put(details.code(0));
+        bits.put(codes.ac.code(0));
     }
 }

@@ -18,7 +18,7 @@ const ROOM: usize = 1 << 16;
 
 /// The largest divisor that libjpeg's forward DCT handles, which multiplies it by 8 in 16 bits. Far smaller ones already quantize every
 /// coefficient to 0.
-pub(in crate::codec::jpeg) const MOST_QUANT: u16 = 8191;
+pub(in crate::codec::jpeg) const MAX_QUANT: u16 = 8191;
 
 /// The scans of progressive RGB; other progressive pictures are written by our own coder. There is no successive approximation: its
 /// refinement scans would take longer than everything else together.
@@ -78,7 +78,7 @@ impl Tables<'_> {
     /// Returns the tables of this many components.
     pub(in crate::codec::jpeg) fn of(self, components: usize) -> Result<Vec<QuantTable>, Fault> {
         match self {
-            Tables::Own(own) => Ok(own.iter().map(|table| table.map(|d| d.clamp(1, MOST_QUANT))).collect()),
+            Tables::Own(own) => Ok(own.iter().map(|table| table.map(|d| d.clamp(1, MAX_QUANT))).collect()),
             Tables::Quality(quality) => {
                 let [luma, chroma] = quality_tables(quality)?;
                 Ok([luma, chroma, chroma].into_iter().take(components).collect())
@@ -221,7 +221,7 @@ unsafe fn set_tables(info: &mut jpeg_compress_struct, tables: &[QuantTable]) {
             if info.quant_tbl_ptrs[number].is_null() {
                 info.quant_tbl_ptrs[number] = jpeg_alloc_quant_table(&mut info.common);
             }
-            (*info.quant_tbl_ptrs[number]).quantval = table.map(|divisor| divisor.clamp(1, MOST_QUANT));
+            (*info.quant_tbl_ptrs[number]).quantval = table.map(|divisor| divisor.clamp(1, MAX_QUANT));
             (*info.comp_info.add(component)).quant_tbl_no = number as c_int;
         }
     }

@@ -13,7 +13,7 @@ use crate::codec::output::Output;
 /// More than the largest code.
 const CODES: usize = 1 << LONGEST_CODE;
 /// The number of codes between two Clear codes, as in libtiff: one fewer than the specification's, which some decoders do not accept.
-const MOST_CODES: usize = CODES - 2 - FIRST;
+const MAX_CODES: usize = CODES - 2 - FIRST;
 /// Bits of a place in a bucket: a string's code, its last byte, and a flag that the place is free. The rest of the string, which has a code
 /// of its own, follows from the bucket's index and the last byte, see [`place`].
 const STRING_BITS: u32 = LONGEST_CODE + 8 + 1;
@@ -45,7 +45,7 @@ impl Encoder {
         if let Some((&first, mut rest)) = data.split_first() {
             let mut string = u32::from(first);
             while !rest.is_empty() {
-                let (now, later) = rest.split_at(rest.len().min(MOST_CODES - self.count));
+                let (now, later) = rest.split_at(rest.len().min(MAX_CODES - self.count));
                 string = self.extend(string, now);
                 rest = later;
                 self.clear_if_full(&mut bits);
@@ -88,7 +88,7 @@ impl Encoder {
     }
 
     fn clear_if_full(&mut self, bits: &mut Bits<'_>) {
-        if self.count == MOST_CODES {
+        if self.count == MAX_CODES {
             self.write_codes(CLEAR, bits);
             self.clear();
         }
@@ -217,7 +217,7 @@ mod tests {
     fn codes_get_longer_and_the_table_full_at_any_length() {
         let encoder = &mut Encoder::new();
         // Where the codes get longer, and where the table is full for the first and the second time.
-        for around in [254, 766, 1790, MOST_CODES, 2 * MOST_CODES] {
+        for around in [254, 766, 1790, MAX_CODES, 2 * MAX_CODES] {
             for length in around - 5..around + 6 {
                 for data in [noise(length, 1), all_different(length)] {
                     there_and_back(encoder, &data);

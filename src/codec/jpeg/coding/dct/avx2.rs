@@ -5,7 +5,7 @@
 use super::{Block, Excess, Masked, Quantizer, forward_portable, inverse_portable, requantized_portable};
 use crate::codec::jpeg::libjpeg::QuantTable;
 
-/// Returns the samples of two blocks, row by row, from their means and their details; each block has a zero in place of its mean.
+/// Returns the samples of two blocks, row by row, from their DC and AC coefficients; each block has a zero in place of its DC coefficient.
 /// `divisors` are in zigzag order. If `excess` is found, the samples are arbitrary.
 #[inline(always)]
 pub(in crate::codec::jpeg::coding) fn inverse(
@@ -32,8 +32,8 @@ pub(in crate::codec::jpeg::coding) fn forward(samples: &[[u8; 16]; 8], quantizer
     forward_portable(samples, quantizer)
 }
 
-/// Requantizes the details of a block, which were quantized by `from`, and clamps them to `-most..=most`. The block has a zero in place of
-/// its mean. `None` if a detail is larger than in any real picture.
+/// Requantizes the AC coefficients of a block, which were quantized by `from`, and clamps them to `-most..=most`. The block has a zero in place of
+/// its DC coefficient. `None` if a coefficient is larger than in any real picture.
 #[inline(always)]
 pub(in crate::codec::jpeg::coding) fn requantized(
     block: &Block,
@@ -76,9 +76,9 @@ mod x86 {
         divisors: &QuantTable,
         excess: &mut Excess,
     ) -> [[[u8; 8]; 8]; 2] {
-        let [(first, more), (second, more_in_second)] = blocks.map(|(mean, block)| {
+        let [(first, more), (second, more_in_second)] = blocks.map(|(dc, block)| {
             let mut values: Quarters = bytemuck::cast(*block);
-            values[0] = _mm256_insert_epi16::<0>(values[0], mean);
+            values[0] = _mm256_insert_epi16::<0>(values[0], dc);
             dequantized::<{ ROOM_BITS as i32 }>(values, divisors)
         });
         let mut more = _mm256_or_si256(more, more_in_second);
