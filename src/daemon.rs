@@ -20,7 +20,7 @@ mod metrics;
 mod retried;
 mod server;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::iter;
 use std::panic;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ use crate::equalize::Order;
 use crate::error::Error;
 use crate::ledger::{self, Ledger, Lock, LockError, Pruned};
 use crate::machine::Machine;
-use crate::paths::Shown;
+use crate::paths::{Shown, are_same};
 use crate::pipeline::{Encoder, Stop};
 use crate::progress::Event;
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
@@ -193,12 +193,18 @@ impl Folders {
     /// When a folder cannot be used for what the settings say.
     fn of(settings: &Settings) -> Result<Self, Error> {
         let out = absolute(&settings.out)?;
-        let watched: Vec<_> =
-            settings.inputs.iter().map(|input| absolute(input)).collect::<Result<_, _>>()?;
+        let mut watched: Vec<PathBuf> = Vec::new();
+        for input in &settings.inputs {
+            let input = absolute(input)?;
+            // Under two names, each picture would have two inputs with the same output.
+            if !watched.iter().any(|other| are_same(other, &input)) {
+                watched.push(input);
+            }
+        }
         if let Some(file) = watched.iter().find(|folder| folder.is_file()) {
             return Err(Error::Usage(format!("{} is a file; --watch takes folders", Shown(file))));
         }
-        if let Some(same) = watched.iter().find(|folder| is_same(folder, &out)) {
+        if let Some(same) = watched.iter().find(|folder| are_same(folder, &out)) {
             let same = Shown(same);
             return Err(Error::Usage(format!(
                 "{same} is both an input and the output folder; choose another --out"
@@ -225,6 +231,10 @@ struct Watching<'a> {
     home: Home,
     /// Why nothing can be written while [`Self::home`] is gone.
     unmounted: Option<String>,
+    /// Why nothing is started while the lock or the ledger is gone.
+    lost: Option<String>,
+    /// What the log said of the ledger since it last worked.
+    complaints: HashSet<String>,
     /// When another file system took the place of [`Self::home`].
     moved_in: Option<Instant>,
     fingerprint: String,
@@ -277,6 +287,8 @@ impl<'a> Watching<'a> {
             control,
             home: Home::of(&out),
             unmounted: None,
+            lost: None,
+            complaints: HashSet::new(),
             moved_in: None,
             out,
             watch: Watch::start(watched, options, now),
@@ -356,7 +368,8 @@ impl<'a> Watching<'a> {
         if self.service.after == After::Keep {
             away.extend(self.watch.empty());
         }
-        match self.ledger.prune(OLD, &away, &so_far.last.unwrap_or_default(), PRUNED_A_TURN) {
+        let inputs_go = self.service.after != After::Keep;
+        match self.ledger.prune(OLD, &away, inputs_go, &so_far.last.unwrap_or_default(), PRUNED_A_TURN) {
             Ok(Pruned { forgotten, last }) => {
                 let forgotten = so_far.forgotten + forgotten;
                 if last.is_some() {
@@ -377,6 +390,10 @@ impl<'a> Watching<'a> {
         self.next_say = now + SAY;
         self.hold_on(now);
         let counts = self.settle.counts();
+        if counts.ready + self.running.len() == 0 {
+            // Nothing is held, and nothing would ever try.
+            self.hold = Hold::default();
+        }
         let daemon = ledger::Daemon {
             pid: std::process::id(),
             seconds_ago: 0,
@@ -387,14 +404,15 @@ impl<'a> Watching<'a> {
             pausing: counts.pausing,
             leaving: self.away.waiting(),
             staying: self.away.staying(),
-            held: self.unmounted.as_deref().or(self.hold.why()).map(str::to_owned),
+            held: self.unmounted.as_deref().or(self.lost.as_deref()).or(self.hold.why()).map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.machine.devices.states(),
         };
         self.metrics.gauge(&daemon);
         self.health.say(&daemon);
-        if let Err(why) = self.ledger.say(&daemon) {
-            self.ledger_failed(why, now);
+        match self.ledger.say(&daemon) {
+            Ok(()) => self.ledger_works(),
+            Err(why) => self.ledger_failed(why, now),
         }
     }
 
@@ -429,7 +447,7 @@ fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
     }
     for input in &settings.inputs {
         let input = absolute(input)?;
-        if let Some(same) = excluded[1..].iter().find(|folder| is_same(folder, &input)) {
+        if let Some(same) = excluded[1..].iter().find(|folder| are_same(folder, &input)) {
             let same = Shown(same);
             return Err(Error::Usage(format!(
                 "{same} is a watched folder; --after move:DIR, --failed and --state must name other folders"
@@ -459,8 +477,4 @@ fn warn_of_overwrite(settings: &Settings) {
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
     std::path::absolute(path)
         .map_err(|error| Error::CannotRun(format!("{} has no absolute path: {error}", Shown(path))))
-}
-
-fn is_same(a: &Path, b: &Path) -> bool {
-    a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
 }

@@ -113,6 +113,15 @@ pub enum Refusal {
         /// The output.
         output: PathBuf,
     },
+    /// Its output would lie in a folder for finished inputs, or for the service's state, and might replace what is there.
+    #[error(
+        "its output {} would lie in a folder of --after, --failed or --state; rename its folder, or use another folder there",
+        Shown(output)
+    )]
+    AmongInputs {
+        /// The output.
+        output: PathBuf,
+    },
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

@@ -79,7 +79,7 @@ pub enum LedgerError {
         source: rusqlite::Error,
     },
     /// A call of the database failed.
-    #[error("the ledger: {0}")]
+    #[error("the ledger: {error}{remedy}", error = .0, remedy = remedy(.0))]
     Database(#[from] rusqlite::Error),
 }
 
@@ -421,8 +421,10 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((metadata.ino().cast_signed(), mtime_ns(&metadata)))
 }
 
+/// Returns whether an output is another file than the one `before`: with both another inode, because an older output may have been written
+/// to since, and another mtime, because some file systems make up inodes at every mount.
 fn appeared(output: &Path, before: Option<Identity>) -> bool {
-    identity(output).is_some_and(|now| Some(now) != before)
+    identity(output).is_some_and(|now| before.is_none_or(|before| now.0 != before.0 && now.1 != before.1))
 }
 
 fn before(row: &Row<'_>) -> rusqlite::Result<Option<Identity>> {
@@ -445,6 +447,13 @@ fn bytes(path: &Path) -> &[u8] {
 
 fn path(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
+}
+
+fn remedy(error: &rusqlite::Error) -> &'static str {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "; free some space",
+        _ => "",
+    }
 }
 
 fn unusable(message: String) -> rusqlite::Error {

@@ -1,9 +1,10 @@
 //! How paths are shown to people and programs: no name is ever lost or misleading.
 
 use std::fmt;
-use std::io;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde::{Serialize, Serializer};
 
@@ -21,12 +22,12 @@ impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
     }
 }
 
-/// Whether two paths lead to the same place, which need not exist yet.
+/// Whether two paths lead to the same place, which need not exist yet. Links and mounts may give one place several paths.
 pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
-    let agree = |of: fn(&Path) -> io::Result<PathBuf>| {
-        of(one).is_ok_and(|one| of(other).is_ok_and(|other| one == other))
-    };
-    agree(|path| std::path::absolute(path)) || agree(Path::canonicalize)
+    let absolute = |path| std::path::absolute(path).ok();
+    let identity = |path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    absolute(one).is_some_and(|one| absolute(other) == Some(one))
+        || identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 /// Serializes a path for programs: a string if it is UTF-8, otherwise an object with its bytes as numbers, `{"bytes": [99, 97, 102, 233]}`.

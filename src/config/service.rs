@@ -64,7 +64,7 @@ impl FromStr for After {
         match text.trim() {
             "keep" => Ok(Self::Keep),
             "delete" => Ok(Self::Delete),
-            text => match text.strip_prefix("move:") {
+            text => match text.strip_prefix("move:").map(str::trim_start) {
                 Some(folder) if !folder.is_empty() => Ok(Self::Move(folder.into())),
                 _ => Err(format!("{text:?} is none of keep, delete and move:DIR")),
             },
@@ -161,6 +161,7 @@ mod tests {
 
     #[test]
     fn what_becomes_of_inputs_is_read_as_it_is_written() {
+        assert_eq!(" move: /a b ".parse(), Ok(After::Move("/a b".into())));
         for text in ["keep", "delete", "move:/a b"] {
             assert_eq!(text.parse::<After>().unwrap().to_string(), text);
         }

@@ -11,14 +11,27 @@ use crate::paths::Shown;
 use crate::source::mounts::Mounted;
 
 impl Watching<'_> {
-    /// Logs why a call of the ledger failed. A damaged ledger is replaced by an empty one, and the pictures it should know are done again.
+    /// Logs, once for each cause, why a call of the ledger failed. A damaged ledger is replaced by an empty one, and the pictures it should know are done again.
     pub(super) fn ledger_failed(&mut self, why: LedgerError, now: Instant) {
         match self.ledger.mend(why) {
             Ok(note) => {
                 warn!("{note}");
                 self.watch.list_all(now);
             }
-            Err(why) => warn!("{why}"),
+            Err(why) => {
+                let why = why.to_string();
+                if !self.complaints.contains(&why) {
+                    warn!("{why}");
+                    self.complaints.insert(why);
+                }
+            }
+        }
+    }
+
+    /// Notes that a call of the ledger did not fail.
+    pub(super) fn ledger_works(&mut self) {
+        if !std::mem::take(&mut self.complaints).is_empty() {
+            info!("the ledger can be written again");
         }
     }
 
@@ -28,13 +41,18 @@ impl Watching<'_> {
         if self.is_unmounted() {
             return;
         }
-        if let Err(why) = self.retake_lock() {
-            return warn!("{why}");
-        }
+        let retaken = self.retake_lock().map_err(|why| why.to_string());
         if self.superseded.is_some() {
             return;
         }
-        match self.ledger.reopen_if_deleted() {
+        match retaken.and_then(|()| self.ledger.reopen_if_deleted().map_err(|why| why.to_string())) {
+            Err(why) => {
+                if self.lost.as_ref() != Some(&why) {
+                    warn!("{why}; nothing more is started until this is resolved");
+                }
+                self.lost = Some(why);
+                return;
+            }
             Ok(false) => {}
             Ok(true) => {
                 warn!(
@@ -42,7 +60,9 @@ impl Watching<'_> {
                 );
                 self.watch.list_all(now);
             }
-            Err(why) => self.ledger_failed(why, now),
+        }
+        if self.lost.take().is_some() {
+            info!("outputs can be written again");
         }
     }
 

@@ -11,7 +11,7 @@ use super::{Begun, Watching, inputs};
 use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
 use crate::ledger::{Entry, LedgerError, Outcome, Standing};
-use crate::paths::Shown;
+use crate::paths::{Shown, are_same};
 use crate::progress::Event;
 use crate::source::notifier::Signal;
 use crate::source::settle::{Ending, Ready, Seen, Verdict};
@@ -55,7 +55,9 @@ impl Watching<'_> {
             if inputs::original(&path).is_some_and(|original| self.away.has(&original)) {
                 continue;
             }
-            if let Err(why) = inputs::put_back(&path) {
+            if let Err(why) = inputs::put_back(&path)
+                && self.retried.is_news(&path, &why.to_string())
+            {
                 warn!("{}: {why}", Shown(&path));
             }
         }
@@ -64,7 +66,7 @@ impl Watching<'_> {
     /// Begins files that are ready, as far as the pipeline has room.
     pub(super) fn feed(&mut self) {
         while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full()) && self.settle.has_ready() {
-            if self.is_unmounted() || !self.hold.may_start(Instant::now()) {
+            if self.is_unmounted() || self.lost.is_some() || !self.hold.may_start(Instant::now()) {
                 return;
             }
             let begun = self.settle.take().is_some_and(|ready| self.begin(ready));
@@ -87,7 +89,7 @@ impl Watching<'_> {
         let fingerprint = self.fingerprint.clone();
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
         match self.ledger.standing(&entry) {
-            Ok(Standing::Done) if self.came_back(&entry) => self.give(&entry),
+            Ok(Standing::Done) if self.lacks_output(&entry) => self.give(&entry),
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
                     // With full durability, its output was on the disk before the ledger recorded it, and may have been taken away since.
@@ -112,14 +114,16 @@ impl Watching<'_> {
         }
     }
 
-    /// Returns whether a done input was put away and is back, without its output: its user wants another. (While an input still has to be
-    /// put away, the output may be gone because it was collected.) An input that moved has a ctime since then.
-    fn came_back(&self, entry: &Entry<'_>) -> bool {
-        let goes = self.service.after != After::Keep;
-        let finished = || self.ledger.finished(entry.input).ok().flatten();
-        let changed = || fs::symlink_metadata(entry.input).ok().map(|metadata| ctime_ns(&metadata));
-        goes && matches!(entry.output.try_exists(), Ok(false))
-            && finished().zip(changed()).is_some_and(|(finished, changed)| changed > finished)
+    /// Returns whether a done input needs another output, because its output is gone and may not have been collected: the input was put back
+    /// after it was put away (what moved has a ctime since then), or nobody knows whether the output ever reached the disk.
+    fn lacks_output(&self, entry: &Entry<'_>) -> bool {
+        if self.service.after == After::Keep || !matches!(entry.output.try_exists(), Ok(false)) {
+            return false;
+        }
+        let finished = self.ledger.finished(entry.input).ok().flatten();
+        let changed = fs::symlink_metadata(entry.input).ok().map(|metadata| ctime_ns(&metadata));
+        self.settings.durability == Durability::Fast
+            || finished.zip(changed).is_some_and(|(finished, changed)| changed > finished)
     }
 
     fn give(&mut self, entry: &Entry<'_>) -> bool {
@@ -147,14 +151,16 @@ impl Watching<'_> {
 
     fn refusal(&self, entry: &Entry<'_>) -> Result<Option<Refusal>, LedgerError> {
         let output = entry.output.to_owned();
-        // The output folder may lie in a watched folder, which excludes it, but not the other way round.
-        if self.watch.roots_of(&output).any(|root| root.starts_with(&self.out)) {
-            return Ok(Some(Refusal::ReplacesInput { output }));
+        if let Some(refusal) = self.misplaced(&output) {
+            return Ok(Some(refusal));
         }
         let inputs_go = self.service.after != After::Keep;
         // An input that waits to be put away is finished: only its output can be in the way.
         let rivals = self.ledger.rivals(entry, inputs_go)?;
-        let in_the_way = rivals.into_iter().find(|other| output.exists() || !self.away.has(other));
+        // Nor is one another's that was watched under another path before.
+        let is_former = |other: &Path| self.watch.below(other).is_none() && are_same(other, entry.input);
+        let in_the_way =
+            rivals.into_iter().find(|other| (output.exists() || !self.away.has(other)) && !is_former(other));
         // A ledger that was begun anew does not know the pictures in progress.
         let under_way = || {
             let mut others = self.running.iter().filter(|(other, _)| *other != entry.input);
@@ -164,11 +170,36 @@ impl Watching<'_> {
         Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
     }
 
+    /// Refuses an output that would lie in a watched folder, by whatever links and mounts, or among the inputs that were put away. The
+    /// output folder itself may lie in a watched folder, which leaves it out.
+    fn misplaced(&self, output: &Path) -> Option<Refusal> {
+        let own = |folder: &&Path| folder.starts_with(&self.out) && *folder != self.out;
+        let reserved: Vec<&Path> = self.watch.excluded().filter(own).collect();
+        let is_reserved = |folder: &Path| reserved.iter().any(|other| are_same(other, folder));
+        let (mut replaces, mut mixes) =
+            (self.watch.roots_of(output).any(|root| root.starts_with(&self.out)), false);
+        let mut below_out = output.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.out));
+        // What does not exist yet is no link.
+        mixes |= below_out.clone().any(is_reserved);
+        if let Some(folder) = below_out.find_map(|folder| folder.canonicalize().ok()) {
+            for folder in folder.ancestors().take_while(|folder| !are_same(folder, &self.out)) {
+                replaces |= self.watch.is_watched(folder);
+                mixes |= is_reserved(folder);
+            }
+        }
+        let output = output.to_owned();
+        match (replaces, mixes) {
+            (true, _) => Some(Refusal::ReplacesInput { output }),
+            (false, true) => Some(Refusal::AmongInputs { output }),
+            (false, false) => None,
+        }
+    }
+
     fn not_begun(&mut self, path: &Path, why: LedgerError) -> bool {
         let now = Instant::now();
         self.hold.close(why.to_string(), now);
         self.ledger_failed(why, now);
-        self.finish(path, Ending::Passing);
+        self.finish(path, Ending::Held);
         false
     }
 
@@ -181,7 +212,7 @@ impl Watching<'_> {
                 if self.is_unmounted() || self.moved_in.is_some_and(|at| begun.at < at) {
                     // It may be in the bare mount point.
                     self.hold.probe_said_nothing();
-                    self.finish(&input, Ending::Passing);
+                    self.finish(&input, Ending::Held);
                     return self.note(|ledger| ledger.forget(&input));
                 }
                 let seconds = begun.at.elapsed().as_secs_f64();
@@ -245,7 +276,11 @@ impl Watching<'_> {
         } else {
             self.hold.probe_said_nothing();
         }
-        let ending = if error.is_transient() { Ending::Passing } else { Ending::Broken };
+        let ending = match error {
+            _ if affects_all => Ending::Held,
+            error if error.is_transient() => Ending::Passing,
+            _ => Ending::Broken,
+        };
         match self.finish(input, ending) {
             Verdict::Settled => {
                 self.metrics.failed();
@@ -254,6 +289,7 @@ impl Watching<'_> {
                 self.set_aside(input, stamp, &reason);
             }
             Verdict::Retry(pause) => {
+                let pause = if affects_all { self.hold.left(Instant::now()) } else { pause };
                 if ending == Ending::Broken {
                     debug!("not complete yet: {}: {reason}", Shown(input));
                 } else {

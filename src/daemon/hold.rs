@@ -58,6 +58,11 @@ impl Hold {
         }
     }
 
+    /// Returns how long no picture will be begun.
+    pub(super) fn left(&self, now: Instant) -> Duration {
+        self.closed.as_ref().map_or(Duration::ZERO, |closed| closed.until.saturating_duration_since(now))
+    }
+
     /// Returns why no pictures are begun, if the gate is closed.
     pub(super) fn why(&self) -> Option<&str> {
         self.closed.as_ref().map(|closed| closed.why.as_str())

@@ -3,8 +3,10 @@
 //! An input is touched only in the exact state that was processed. If it is replaced at the last moment, the new file is left in its place:
 //! a file is renamed first, checked under its new name, and renamed back if it turns out to be another.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,8 +19,11 @@ use crate::publish::{affixes, folder_of, sync_folder};
 use crate::source::stamp::Stamp;
 use crate::source::watch::REMOVING;
 
+/// The most bytes that file systems allow in a name.
+const MAX_NAME: usize = 255;
+
 /// Keeps, removes or moves an input whose output is published, as `after` says. `below` is its path below the watched folder. `durable`
-/// says that the output has reached the disk, so it may have been taken away by now. Returns whether the input was still the same file.
+/// says that the output has reached the disk. Returns whether the input was still the same file.
 ///
 /// # Errors
 /// Any I/O error. The input is then where it was, or beside it under its temporary name, until [`put_back`] renames it back.
@@ -152,9 +157,12 @@ fn link_new(from: &Path, to: &Path) -> Result<(), Errno> {
     }
 }
 
+/// Brings an output that this process has published to the disk. If it is gone already, whoever collects outputs has taken it.
 fn make_durable(output: &Path) -> io::Result<()> {
-    File::open(output)?.sync_all()?;
-    sync_folder(folder_of(output))
+    match File::open(output) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        file => file?.sync_all().and_then(|()| sync_folder(folder_of(output))),
+    }
 }
 
 fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
@@ -219,7 +227,7 @@ fn copy_to(input: &Path, target: &Path, stamp: Stamp) -> io::Result<bool> {
     copy.set_times(FileTimes::new().set_accessed(metadata.accessed()?).set_modified(metadata.modified()?))?;
     rename_new(&partial, target)?;
     copy.sync_all()?;
-    File::open(folder)?.sync_all()?;
+    sync_folder(folder)?;
     remove(input, stamp)
 }
 
@@ -245,13 +253,21 @@ fn name_for(input: &Path, target: &Path, is_taken: impl Fn(&Path) -> bool) -> io
     Ok(if taken > 1 && is_copy(input, &last) { last } else { numbered(target, free) })
 }
 
+/// Returns the path with a number before the extension, and less of the name before that if there is no room for both.
 fn numbered(target: &Path, number: u64) -> PathBuf {
-    let mut name = target.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{number}"));
+    let mut end = OsString::from(format!(".{number}"));
     if let Some(extension) = target.extension() {
-        name.push(".");
-        name.push(extension);
+        end.push(".");
+        end.push(extension);
     }
+    let stem = target.file_stem().unwrap_or_default().as_bytes();
+    let mut length = stem.len().min(MAX_NAME.saturating_sub(end.len()));
+    let is_within_character = |at: usize| stem.get(at).is_some_and(|byte| byte >> 6 == 0b10);
+    while length > 0 && is_within_character(length) {
+        length -= 1;
+    }
+    let mut name = OsStr::from_bytes(&stem[..length]).to_owned();
+    name.push(end);
     target.with_file_name(name)
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rustix::fs::fstat;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
@@ -20,7 +21,7 @@ pub(super) fn start(style: Style) {
     };
     let usual = || EnvFilter::new(format!("histeqd={level}"));
     let filter = EnvFilter::try_from_env("HISTEQD_LOG").unwrap_or_else(|_| usual());
-    let lines = Lines { journal: std::env::var_os("JOURNAL_STREAM").is_some() };
+    let lines = Lines { journal: leads_to_journal() };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -56,6 +57,13 @@ where
         context.format_fields(to.by_ref(), event)?;
         writeln!(to)
     }
+}
+
+/// Returns whether standard error is the journal, whose device and inode number systemd gives (systemd.exec(5)). A child whose output goes
+/// elsewhere inherits the variable.
+fn leads_to_journal() -> bool {
+    let Ok(journal) = std::env::var("JOURNAL_STREAM") else { return false };
+    fstat(std::io::stderr()).is_ok_and(|stderr| journal == format!("{}:{}", stderr.st_dev, stderr.st_ino))
 }
 
 /// Returns the syslog priority of a level.

@@ -18,39 +18,53 @@ pub struct Pruned {
     pub last: Option<PathBuf>,
 }
 
+struct Row {
+    input: PathBuf,
+    is_old: bool,
+    /// Its output, if it is done.
+    made: Option<PathBuf>,
+}
+
 impl Ledger {
     /// Forgets pictures whose inputs are gone and that ended longer than `age` ago or never ended, so that the ledger does not grow
-    /// forever. Inputs in the folders `away` are kept: they may be gone only because their folder is. One call checks the next `most`
-    /// pictures after the path `after`, because checking a file may take long.
+    /// forever. Inputs in the folders `away` are kept: they may be gone only because their folder is. If inputs are removed or moved when
+    /// they are done (`inputs_go`), so are those whose output exists: nobody else must replace it. One call checks the next `most` pictures
+    /// after the path `after`, because checking a file may take long.
     pub fn prune(
         &self,
         age: Duration,
         away: &[&Path],
+        inputs_go: bool,
         after: &Path,
         most: u32,
     ) -> Result<Pruned, LedgerError> {
         let before = now_ns().saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
         let mut query = self.db.prepare_cached(
-            "SELECT input, state IN ('running', 'retry') OR coalesce(finished, started) < ?2 FROM picture
-             WHERE input > ?1 ORDER BY input LIMIT ?3",
+            "SELECT input, state IN ('running', 'retry') OR coalesce(finished, started) < ?2,
+                    CASE state WHEN 'done' THEN output END
+             FROM picture WHERE input > ?1 ORDER BY input LIMIT ?3",
         )?;
         let rows = query.query_map(params![bytes(after), before, most], |row| {
-            Ok((path(row.get(0)?), row.get::<_, bool>(1)?))
+            Ok(Row {
+                input: path(row.get(0)?),
+                is_old: row.get(1)?,
+                made: row.get::<_, Option<_>>(2)?.map(path),
+            })
         })?;
-        let rows: Vec<(PathBuf, bool)> = rows.collect::<Result<_, _>>()?;
+        let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
         let mut forgotten = 0;
         let transaction = self.db.unchecked_transaction()?;
         let is_away = |input: &Path| away.iter().any(|folder| input.starts_with(folder));
-        for (input, _) in rows.iter().filter(|(input, is_old)| *is_old && !is_away(input) && is_gone(input)) {
-            self.forget(input)?;
-            forgotten += 1;
+        let owns = |row: &Row| inputs_go && row.made.as_deref().is_some_and(|output| !is_gone(output));
+        for row in rows.iter().filter(|row| row.is_old && !is_away(&row.input) && is_gone(&row.input)) {
+            if !owns(row) {
+                self.forget(&row.input)?;
+                forgotten += 1;
+            }
         }
         transaction.commit()?;
         let is_end = rows.len() < most as usize;
-        Ok(Pruned {
-            forgotten,
-            last: rows.into_iter().next_back().map(|(input, _)| input).filter(|_| !is_end),
-        })
+        Ok(Pruned { forgotten, last: rows.into_iter().next_back().map(|row| row.input).filter(|_| !is_end) })
     }
 }
 

@@ -90,7 +90,11 @@ fn what_was_under_way_is_done_exactly_if_its_output_appeared_since() {
     case.ledger.begin(&entry).unwrap();
     assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown);
     let temporary = case.at("temporary");
+    // Times of files are a few milliseconds apart or the same.
+    std::thread::sleep(Duration::from_millis(20));
     fs::write(&temporary, "new").unwrap();
+    fs::write(&output, "of an earlier run, and edited").unwrap();
+    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown, "the same file as before");
     fs::rename(&temporary, &output).unwrap();
     assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Done);
     assert_eq!(case.ledger.report().unwrap().bytes_out, 3);
@@ -253,7 +257,7 @@ fn old_pictures_are_forgotten_when_their_inputs_are_gone() {
         case.ledger.done(input, &OUTCOME).unwrap();
     }
     let prune = |age, after: &Path, most| {
-        let Pruned { forgotten, last } = case.ledger.prune(age, &[], after, most).unwrap();
+        let Pruned { forgotten, last } = case.ledger.prune(age, &[], true, after, most).unwrap();
         (forgotten, last)
     };
     let start = Path::new("");
@@ -267,6 +271,26 @@ fn old_pictures_are_forgotten_when_their_inputs_are_gone() {
 }
 
 #[test]
+fn what_owns_an_output_is_not_forgotten_where_inputs_go() {
+    let case = Case::new();
+    let (input, output) = (case.at("gone.png"), case.at("out.png"));
+    fs::write(&output, "").unwrap();
+    case.ledger.begin(&entry(&input, &output)).unwrap();
+    case.ledger.done(&input, &OUTCOME).unwrap();
+    std::thread::sleep(Duration::from_millis(2));
+    let forgotten =
+        |inputs_go| case.ledger.prune(Duration::ZERO, &[], inputs_go, Path::new(""), 10).unwrap().forgotten;
+    assert_eq!(forgotten(true), 0);
+    fs::remove_file(&output).unwrap();
+    assert_eq!(forgotten(true), 1);
+    fs::write(&output, "").unwrap();
+    case.ledger.begin(&entry(&input, &output)).unwrap();
+    case.ledger.done(&input, &OUTCOME).unwrap();
+    std::thread::sleep(Duration::from_millis(2));
+    assert_eq!(forgotten(false), 1);
+}
+
+#[test]
 fn what_may_be_away_with_its_folder_is_not_forgotten() {
     let case = Case::new();
     let [away, there, like] = ["away/a.png", "there/a.png", "away.png"].map(|name| case.at(name));
@@ -274,10 +298,10 @@ fn what_may_be_away_with_its_folder_is_not_forgotten() {
         case.ledger.begin(&entry(input, input)).unwrap();
     }
     let folder = case.at("away");
-    let pruned = case.ledger.prune(Duration::ZERO, &[&folder], Path::new(""), 10).unwrap();
+    let pruned = case.ledger.prune(Duration::ZERO, &[&folder], true, Path::new(""), 10).unwrap();
     assert_eq!(pruned.forgotten, 2);
     assert_eq!(case.ledger.report().unwrap().running, 1);
-    assert_eq!(case.ledger.prune(Duration::ZERO, &[], Path::new(""), 10).unwrap().forgotten, 1);
+    assert_eq!(case.ledger.prune(Duration::ZERO, &[], true, Path::new(""), 10).unwrap().forgotten, 1);
 }
 
 #[test]
@@ -293,7 +317,7 @@ fn what_never_ended_is_forgotten_when_its_input_is_gone() {
     case.ledger.not_retried(std::slice::from_ref(&retried)).unwrap();
     assert_eq!(case.ledger.report().unwrap().retrying, 0);
     case.ledger.refuse(&entry(&retried, &retried)).unwrap();
-    case.ledger.prune(Duration::from_secs(60), &[], Path::new(""), 10).unwrap();
+    case.ledger.prune(Duration::from_secs(60), &[], true, Path::new(""), 10).unwrap();
     let report = case.ledger.report().unwrap();
     assert_eq!((report.done, report.retrying, report.running), (1, 0, 0));
 }

@@ -1,5 +1,6 @@
 //! Which files of an input folder are taken.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -27,12 +28,21 @@ impl Selection {
 
     /// Returns whether a file below an input folder is taken, judging by its own path, not by the folders that it lies in.
     pub fn takes_file(&self, below: &Path) -> bool {
-        self.include.as_ref().is_none_or(|include| include.is_match(below)) && !self.exclude.is_match(below)
+        let below = folded(below);
+        self.include.as_ref().is_none_or(|include| include.is_match(&below)) && !self.exclude.is_match(&below)
     }
 
     /// Returns whether a folder below an input folder is entered.
     pub fn enters_folder(&self, below: &Path) -> bool {
-        !self.exclude.is_match(below)
+        !self.exclude.is_match(folded(below))
+    }
+}
+
+/// Returns a path in lower case, for globs in lower case: the matcher itself ignores only the case of ASCII letters.
+fn folded(path: &Path) -> Cow<'_, Path> {
+    match path.to_str() {
+        Some(text) if !text.is_ascii() => Cow::Owned(text.to_lowercase().into()),
+        _ => Cow::Borrowed(path),
     }
 }
 
@@ -55,11 +65,12 @@ fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|error| error.to_string())
 }
 
-/// Makes a pattern match whole paths: without a slash, it matches names in any folder; a leading slash ties it to the input folder itself;
+/// Makes a pattern match whole paths: without a slash, it matches names in any folder; a leading slash or `./` ties it to the input folder itself;
 /// trailing slashes add nothing.
 fn anchored(pattern: &str) -> String {
-    let inner = pattern.trim_end_matches('/');
-    match inner.strip_prefix('/') {
+    let lower = if pattern.is_ascii() { pattern.to_owned() } else { pattern.to_lowercase() };
+    let inner = lower.trim_end_matches('/');
+    match inner.strip_prefix('/').or_else(|| inner.strip_prefix("./")) {
         Some(below) => below.to_owned(),
         None if inner.contains('/') => inner.to_owned(),
         None => format!("**/{inner}"),
@@ -83,10 +94,12 @@ mod tests {
     #[test]
     fn a_glob_without_a_slash_is_about_names_in_any_folder_and_any_case() {
         let png = selection(&["*.png"], &[]);
-        for path in ["a.png", "x/y/a.png", "A.PNG"] {
+        for path in ["a.png", "x/y/a.png", "A.PNG", "x/ÉTÉ.png"] {
             assert!(png.takes_file(Path::new(path)), "{path}");
         }
         assert!(!png.takes_file(Path::new("a.jpg")));
+        let accented = selection(&["Été*"], &[]);
+        assert!(["ÉTÉ.png", "été.png"].iter().all(|path| accented.takes_file(Path::new(path))));
     }
 
     #[test]
@@ -95,9 +108,11 @@ mod tests {
         assert!(raw.takes_file(Path::new("2024/raw-1.png")));
         assert!(raw.takes_file(Path::new("2024/may/12/raw-1.png")));
         assert!(!raw.takes_file(Path::new("x/2024/raw-1.png")));
-        let top = selection(&["/*.png"], &[]);
-        assert!(top.takes_file(Path::new("a.png")));
-        assert!(!top.takes_file(Path::new("x/a.png")));
+        for glob in ["/*.png", "./*.png"] {
+            let top = selection(&[glob], &[]);
+            assert!(top.takes_file(Path::new("a.png")));
+            assert!(!top.takes_file(Path::new("x/a.png")));
+        }
     }
 
     #[test]

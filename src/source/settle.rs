@@ -23,7 +23,9 @@ use crate::backoff::Backoff;
 /// How long to wait for a file that a writer has open but does not write to, before it is tried as it is. Writers close what they open,
 /// even when they are killed, so this is for changes without an open file, such as truncate(2).
 const PATIENCE: Duration = Duration::from_secs(300);
-/// A file that has not changed for this long is complete, whoever may have it open: a picture that is broken then stays broken.
+/// How long a broken picture may still become whole while a writer has it open and does not write to it.
+const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3600);
+/// A file that has not changed for this long is complete, unless a writer was noticed: a picture that is broken then stays broken.
 const CERTAIN_AGE: Duration = Duration::from_secs(120);
 /// A file that has not changed for this long when it is listed is ready at once, without having to rest any longer.
 const RESTED_AGE: Duration = Duration::from_secs(10);
@@ -50,6 +52,8 @@ pub enum Ending {
     Good,
     /// With a failure whose cause can pass: no space, a device, a busy system.
     Passing,
+    /// With a failure that every file would have had. The file is ready again at once; it is for the caller to hold all of them back.
+    Held,
     /// With a failure whose cause lies in the file.
     Broken,
 }
@@ -119,6 +123,8 @@ struct File {
     since: Instant,
     /// Whether the file is known to be complete, and not only likely to be.
     certain: bool,
+    /// Whether a writer was noticed and has not closed the file since.
+    open: bool,
     attempts: u32,
     /// When it has to be looked at; mirrored in `Settle::due`.
     due: Option<Instant>,
@@ -144,6 +150,7 @@ impl Settle {
     /// move it while they still have it open.
     pub fn complete(&mut self, path: &Path, stamp: Stamp, now: Instant) {
         let file = self.file(path, now);
+        file.open = false;
         match &mut file.phase {
             Phase::Running(Meanwhile::Nothing) if file.stamp == Some(stamp) => {}
             Phase::Running(meanwhile) => *meanwhile = Meanwhile::Complete,
@@ -160,6 +167,7 @@ impl Settle {
         let file = self.file(path, now);
         file.since = now;
         file.certain = false;
+        file.open = true;
         match &mut file.phase {
             Phase::Running(meanwhile) => *meanwhile = Meanwhile::Open,
             _ => {
@@ -228,6 +236,7 @@ impl Settle {
             .map(|(path, file)| {
                 file.phase = Phase::Resting;
                 file.since = now;
+                file.open = false;
                 path.clone()
             })
             .collect();
@@ -267,7 +276,10 @@ impl Settle {
             Phase::Pausing => rest,
             Phase::Ready | Phase::Running(_) => return,
         };
-        if !same {
+        if file.phase == Phase::Open && file.stamp.is_none() {
+            // The first look at it: the writer was noticed before.
+            file.stamp = Some(seen.stamp);
+        } else if !same {
             file.renew(seen.stamp, now);
             file.certain = false;
         }
@@ -319,7 +331,12 @@ impl Settle {
             }
             return Verdict::Changed;
         }
-        let final_failure = file.certain || seen.older_than(CERTAIN_AGE);
+        if ending == Ending::Held {
+            self.make_ready(path);
+            return Verdict::Retry(Duration::ZERO);
+        }
+        let writes = file.open && now.duration_since(file.since) < LONGEST_SILENCE;
+        let final_failure = !writes && (file.certain || seen.older_than(CERTAIN_AGE));
         if ending == Ending::Good || ending == Ending::Broken && final_failure {
             self.forget(path);
             return Verdict::Settled;
@@ -404,7 +421,15 @@ impl Settle {
 
 impl File {
     fn new(now: Instant) -> Self {
-        Self { phase: Phase::Resting, stamp: None, since: now, certain: false, attempts: 0, due: None }
+        Self {
+            phase: Phase::Resting,
+            stamp: None,
+            since: now,
+            certain: false,
+            open: false,
+            attempts: 0,
+            due: None,
+        }
     }
 
     /// Records the stamp; if it differs, what was known about the old content is dropped.

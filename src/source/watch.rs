@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -23,10 +22,12 @@ use super::mounts::Mounts;
 use super::notifier::{NotWatched, Notifier, Signal};
 use super::settle::{Seen, Settle};
 use super::stamp::Stamp;
-use crate::paths::Shown;
+use crate::paths::{Shown, are_same};
 
 /// How often to check whether the watched folders themselves exist.
 const CHECK: Duration = Duration::from_secs(1);
+/// How often at most the log says that events were lost.
+const LOST_NOTE: Duration = Duration::from_secs(60);
 /// The most entries listed in one turn, so that messages never wait for a long listing.
 const ENTRIES_A_TURN: usize = 256;
 /// The most messages handled in one turn, unless messages were lost.
@@ -79,6 +80,7 @@ pub struct Watch {
     walks: VecDeque<Walk>,
     next_check: Instant,
     notes: Vec<Note>,
+    next_lost_note: Instant,
     leftovers: Vec<PathBuf>,
 }
 
@@ -101,6 +103,7 @@ impl Watch {
             walks: VecDeque::new(),
             next_check: now,
             notes,
+            next_lost_note: now,
             leftovers: Vec::new(),
         }
     }
@@ -163,6 +166,17 @@ impl Watch {
         self.roots.iter().map(|root| root.path.as_path()).filter(move |root| path.starts_with(root))
     }
 
+    /// Returns whether a folder is a watched one, by whatever path.
+    pub fn is_watched(&self, folder: &Path) -> bool {
+        let found = fs::metadata(folder).ok().map(|folder| identity(&folder));
+        found.is_some() && self.roots.iter().any(|root| root.identity == found)
+    }
+
+    /// Returns the folders that are never entered.
+    pub fn excluded(&self) -> impl Iterator<Item = &Path> {
+        self.options.excluded.iter().map(PathBuf::as_path)
+    }
+
     /// Returns the current state of a file; `None` if it is not a file any more.
     pub fn look(&self, path: &Path) -> Option<Seen> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
@@ -180,9 +194,12 @@ impl Watch {
             self.signal(signal, settle, now);
         }
         if lost {
-            self.notes.push(Note::Fine(
-                "too many file events at once, some were lost; all folders are listed again".into(),
-            ));
+            if self.next_lost_note <= now {
+                self.notes.push(Note::Fine(
+                    "too many file events at once, some were lost; all folders are listed again".into(),
+                ));
+                self.next_lost_note = now + LOST_NOTE;
+            }
             settle.lost_sight(now);
             self.list_all(now);
         }
@@ -206,13 +223,15 @@ impl Watch {
                 settle.gone(&folder);
                 self.enter(folder);
             }
-            Signal::Created(path) | Signal::Written(path) if self.takes(&path) => {
-                match fs::symlink_metadata(&path) {
-                    // Links are created without being opened, so no close follows.
-                    Ok(metadata) if metadata.is_symlink() || metadata.nlink() > 1 => {
-                        self.let_settle(&path, settle, now);
+            Signal::Created(ref path) | Signal::Written(ref path) if self.takes(path) => {
+                // Links are created without being opened, so no close follows. What a writer creates is empty at first, and the message of
+                // what it has written since is on its way.
+                let is_created = matches!(signal, Signal::Created(_));
+                match fs::symlink_metadata(path) {
+                    Ok(metadata) if metadata.is_symlink() || is_created && metadata.len() > 0 => {
+                        self.let_settle(path, settle, now);
                     }
-                    Ok(metadata) if metadata.is_file() => settle.touched(&path, now),
+                    Ok(metadata) if metadata.is_file() => settle.touched(path, now),
                     _ => {}
                 }
             }
@@ -419,7 +438,7 @@ impl Watch {
         !hidden(folder)
             && self.options.selection.enters_folder(below)
             && follows()
-            && !self.options.excluded.iter().any(|excluded| same_folder(excluded, folder))
+            && !self.options.excluded.iter().any(|excluded| are_same(excluded, folder))
     }
 
     fn watch(&mut self, folder: &Path, root: usize, now: Instant) {
@@ -474,12 +493,7 @@ fn seen(metadata: &Metadata, root: &Root) -> Seen {
 /// Returns whether a link leads to a folder that contains it, which a walk that starts below that folder cannot know.
 fn leads_back(link: &Path, root: &Path) -> bool {
     let mut above = link.ancestors().skip(1).take_while(|above| above.starts_with(root));
-    above.any(|above| same_folder(above, link))
-}
-
-fn same_folder(one: &Path, other: &Path) -> bool {
-    let found = |folder: &Path| fs::metadata(folder).ok().map(|folder| identity(&folder));
-    one == other || found(one).is_some_and(|one| found(other) == Some(one))
+    above.any(|above| are_same(above, link))
 }
 
 fn is_leftover(path: &Path) -> bool {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::service::{Service, drop_in, expected, picture, times_done};
-use crate::harness::{DULL, Place, binary, skipped, wait};
+use crate::harness::{BRIGHT, DULL, Place, Ran, binary, skipped, wait};
 
 #[test]
 fn no_output_lands_in_a_watched_folder() {
@@ -114,6 +114,53 @@ fn an_output_folder_is_not_watched_under_another_name() {
     std::os::unix::fs::symlink(".", place.path("alias")).unwrap();
     // Neither folder exists yet.
     place.run("--watch alias/new --out new").exits(2).says("is both an input and the output folder");
+    let both = "is both an input and the output folder";
+    for (flags, why) in [("--out out", both), ("--out done --after move:out", "is a watched folder")] {
+        let script = format!(
+            "mkdir -p out && mount --bind in out && touch mounted; exec '{}' --watch in {flags}",
+            binary()
+        );
+        let run = Ran::from(place.with_mounts(&script));
+        if !place.path("mounted").exists() {
+            return skipped(format_args!("no mounts of our own here: {}", run.stderr()));
+        }
+        run.exits(2).says(why);
+    }
+    assert_eq!(place.read("in/a.pgm"), DULL);
+}
+
+#[test]
+fn an_output_that_would_lie_in_a_watched_folder_or_among_the_inputs_put_away_is_refused() {
+    let place = Place::with(&["in/x/a.pgm"]);
+    fs::create_dir_all(place.path("out")).unwrap();
+    std::os::unix::fs::symlink("../in/x", place.path("out/x")).unwrap();
+    let service = Service::start(&place, "--after move:out/originals");
+    wait("the refusal", || service.log().contains("out/x/a.pgm would replace an input"));
+    assert_eq!(place.read("in/x/a.pgm"), DULL);
+    drop_in(&place, "b.pgm", DULL);
+    wait("the input to move", || place.path("out/originals/b.pgm").exists());
+    drop_in(&place, "originals/b.pgm", BRIGHT);
+    wait("the other refusal", || {
+        service.log().contains("out/originals/b.pgm would lie in a folder of --after, --failed or --state")
+    });
+    assert_eq!(place.read("out/originals/b.pgm"), DULL);
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn an_inbox_that_is_watched_under_another_path_is_not_its_own_rival() {
+    let place = Place::with(&["in/a.pgm"]);
+    std::os::unix::fs::symlink("in", place.path("alias")).unwrap();
+    let service = Service::start(&place, "");
+    wait("the output", || place.path("out/a.pgm").exists());
+    service.stop();
+    fs::remove_file(place.path("out/a.pgm")).unwrap();
+    let command = "--watch alias in --out out --durability fast --verbose";
+    let service = Service::spawn(&place, &mut place.histeqd(command));
+    wait("another output", || place.path("out/a.pgm").exists());
+    drop_in(&place, "a.pgm", &picture(1, 20));
+    wait("the output of its replacement", || service.log().matches("done: ").count() == 3);
+    assert!(!service.log().contains("would have the same output"), "{}", service.log());
 }
 
 #[test]
@@ -219,10 +266,20 @@ fn a_full_disk_is_waited_for() {
     let log = || service.log();
     let inputs: BTreeMap<_, _> =
         (0..5).map(|number| (format!("{number}.pgm"), picture(number, 500))).collect();
+    let held = || {
+        let told = place.run("status out --state state --json").exits(0).json();
+        told["daemon"]["held"].as_str().map(str::to_owned)
+    };
+    drop_in(&place, "gone.pgm", &picture(9, 900));
+    wait("the first to be held", || held().is_some());
+    fs::remove_file(place.path("in/gone.pgm")).unwrap();
+    wait("nothing to be held when nothing waits", || held().is_none());
     for (name, content) in &inputs {
         drop_in(&place, name, content);
     }
-    wait("the full disk to be noticed", || log().contains("nothing more is started until this is resolved"));
+    wait("the full disk to be noticed again", || {
+        log().matches("nothing more is started until this is resolved").count() == 2
+    });
     assert!(log().contains("; free some space\n") && !log().contains("same command"), "{}", log());
     // The mount is visible only in the service's namespace, and from here through its `/proc` entry.
     let out = PathBuf::from(format!("/proc/{}/root", service.pid()))
@@ -236,4 +293,23 @@ fn a_full_disk_is_waited_for() {
     let left: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 6, "the outputs and .histeqd: {left:?}");
     assert!(!log().contains(" failed: "), "{}", log());
+}
+
+#[test]
+fn a_ledger_that_cannot_be_written_is_logged_once() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("out")).unwrap();
+    let then =
+        "while [ ! -e through ]; do cat /dev/zero >> out/filler 2>/dev/null; sleep 0.2; done; rm out/filler";
+    let Some(service) = with_mounts(&place, "mount -t tmpfs -o size=2m none out", then, "") else { return };
+    let told = || service.log().matches("WARN the ledger: ").count();
+    place.file("go", "");
+    wait("the full disk to be noticed", || told() > 0);
+    // The ledger is written to every two seconds.
+    thread::sleep(Duration::from_secs(7));
+    assert_eq!(told(), 1, "{}", service.log());
+    assert!(service.log().contains("disk is full; free some space"), "{}", service.log());
+    place.file("through", "");
+    wait("the end to be logged", || service.log().contains("the ledger can be written again"));
+    assert_eq!(service.stop(), Some(0));
 }

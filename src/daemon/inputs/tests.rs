@@ -88,19 +88,23 @@ fn what_is_put_back_comes_from_the_name_that_the_watch_knows() {
 }
 
 #[test]
-fn nothing_is_touched_without_an_output() {
+fn nothing_is_touched_unless_the_output_reaches_the_disk() {
     let case = Case::new();
-    fs::remove_file(case.at("out.png")).unwrap();
-    assert!(case.settle(&After::Delete).is_err());
-    assert_eq!(case.names(), ["a.png"]);
+    let no_output = case.at("out.png/cannot-be-opened");
+    let settled =
+        settle(&After::Delete, &case.at("a.png"), Path::new("a.png"), case.stamp, &no_output, false);
+    assert_eq!(settled.unwrap_err().kind(), io::ErrorKind::NotADirectory);
+    assert_eq!(case.names(), ["a.png", "out.png"]);
 }
 
 #[test]
-fn an_output_on_disk_may_be_taken_away_before_its_input_goes() {
-    let case = Case::new();
-    fs::remove_file(case.at("out.png")).unwrap();
-    assert!(case.settle_durable(&After::Delete, true).unwrap());
-    assert!(case.names().is_empty());
+fn an_output_may_be_taken_away_before_its_input_goes() {
+    for durable in [true, false] {
+        let case = Case::new();
+        fs::remove_file(case.at("out.png")).unwrap();
+        assert!(case.settle_durable(&After::Delete, durable).unwrap());
+        assert!(case.names().is_empty());
+    }
 }
 
 #[test]
@@ -301,4 +305,13 @@ fn what_is_not_set_aside_leaves_no_reason() {
     assert!(!set_aside(&failed, &case.at("a.png"), Path::new("a.png"), case.stamp, "damaged").unwrap());
     assert_eq!(case.names(), ["a.png", "failed", "out.png"]);
     assert_eq!(fs::read_dir(&failed).unwrap().count(), 0);
+}
+
+#[test]
+fn a_number_finds_room_in_the_longest_name() {
+    let numbered = |name: &str| numbered(Path::new(name), 12).to_str().unwrap().to_owned();
+    assert_eq!(numbered("old/a.tar.gz"), "old/a.tar.12.gz");
+    assert_eq!(numbered("old/a"), "old/a.12");
+    assert_eq!(numbered(&format!("{}.png", "a".repeat(251))), format!("{}.12.png", "a".repeat(248)));
+    assert_eq!(numbered(&format!("{}.png", "é".repeat(125))), format!("{}.12.png", "é".repeat(124)));
 }

@@ -275,3 +275,51 @@ fn a_file_that_comes_and_goes_while_nothing_is_taken_leaves_few_names() {
     assert_eq!(case.taken(), Some(2));
     assert_eq!(case.taken(), None);
 }
+
+#[test]
+fn a_broken_picture_is_not_given_up_while_its_silent_writer_may_go_on() {
+    let mut case = Case::new();
+    case.settle.touched(a(), case.now);
+    case.pass(PATIENCE - SECOND, Some(old(1)));
+    assert_eq!(case.taken(), None);
+    case.pass(SECOND, Some(old(1)));
+    assert_eq!(case.taken(), Some(1), "tried as it is");
+    let hours = |case: &mut Case, hours: u32| {
+        let until = case.now + Duration::from_secs(3600) * hours;
+        while case.now < until {
+            let Verdict::Retry(pause) = case.finish(Ending::Broken, Some(old(1))) else { panic!() };
+            case.pass(pause, Some(old(1)));
+            assert_eq!(case.taken(), Some(1));
+        }
+    };
+    hours(&mut case, 23);
+    case.settle.touched(a(), case.now);
+    assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Changed);
+    case.pass(PATIENCE, Some(old(1)));
+    assert_eq!(case.taken(), Some(1));
+    hours(&mut case, 23);
+    case.settle.complete(a(), stamp(2), case.now);
+    assert_eq!(case.finish(Ending::Broken, Some(old(2))), Verdict::Changed);
+    assert_eq!(case.taken(), Some(2));
+    assert_eq!(case.finish(Ending::Broken, Some(old(2))), Verdict::Settled);
+}
+
+#[test]
+fn a_writer_that_is_silent_for_a_day_does_not_go_on() {
+    let mut case = Case::new();
+    case.settle.touched(a(), case.now);
+    case.pass(LONGEST_SILENCE, Some(old(1)));
+    assert_eq!(case.taken(), Some(1));
+    assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Settled);
+}
+
+#[test]
+fn what_would_have_failed_for_any_file_is_ready_again() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(1), case.now);
+    for _ in 0..3 {
+        assert_eq!(case.taken(), Some(1));
+        assert_eq!(case.finish(Ending::Held, Some(young(1))), Verdict::Retry(Duration::ZERO));
+    }
+    assert_eq!(case.settle.counts(), Counts { ready: 1, ..Counts::default() });
+}

@@ -157,6 +157,11 @@ fn links_are_files_and_are_never_opened_to_be_made() {
     fs::hard_link(case.folder.path().join("target"), case.at("hard.png")).unwrap();
     std::os::unix::fs::symlink(case.folder.path(), case.at("folder")).unwrap();
     assert_eq!(case.done(), ["hard.png", "soft.png"]);
+    // What an SFTP server does for a rename.
+    fs::write(case.folder.path().join("upload"), "x").unwrap();
+    fs::hard_link(case.folder.path().join("upload"), case.at("sent.png")).unwrap();
+    fs::remove_file(case.folder.path().join("upload")).unwrap();
+    assert_eq!(case.done(), ["sent.png"]);
 }
 
 #[test]
