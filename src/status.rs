@@ -108,7 +108,7 @@ fn daemon(daemon: &Daemon) -> String {
         return text + &format!(", stopped {since} ago");
     }
     if is_gone(daemon) {
-        return text + &format!(", no sign of life for {since}");
+        return text + &format!(", no sign of life for {since}; it was killed, or cannot write its ledger");
     }
     match &daemon.held {
         Some(why) => text.push_str(&format!(", waits: {why}")),
@@ -210,7 +210,10 @@ mod tests {
     #[test]
     fn a_daemon_that_is_gone_or_waits_is_told_from_one_that_runs() {
         let silent = Daemon { pid: 5, seconds_ago: 3600, ..Daemon::default() };
-        assert_eq!(daemon(&silent), "process 5, no sign of life for 60 min");
+        assert_eq!(
+            daemon(&silent),
+            "process 5, no sign of life for 60 min; it was killed, or cannot write its ledger"
+        );
         let stopped = Daemon { pid: 5, seconds_ago: 3600, stopped: true, ..Daemon::default() };
         assert_eq!(daemon(&stopped), "process 5, stopped 60 min ago");
         let held =

@@ -170,23 +170,22 @@ impl Watching<'_> {
         Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
     }
 
-    /// Refuses an output that would lie in a watched folder, by whatever links and mounts, or among the inputs that were put away. The
-    /// output folder itself may lie in a watched folder, which leaves it out.
+    /// Refuses an output that would lie in a watched folder, by whatever links and mounts, or in a folder for something else. The output
+    /// folder itself may lie in a watched folder, which leaves it out.
     fn misplaced(&self, output: &Path) -> Option<Refusal> {
-        let own = |folder: &&Path| folder.starts_with(&self.out) && *folder != self.out;
-        let reserved: Vec<&Path> = self.watch.excluded().filter(own).collect();
-        let is_reserved = |folder: &Path| reserved.iter().any(|other| are_same(other, folder));
-        let (mut replaces, mut mixes) =
-            (self.watch.roots_of(output).any(|root| root.starts_with(&self.out)), false);
-        let mut below_out = output.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.out));
+        let below_out = || output.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.out));
         // What does not exist yet is no link.
-        mixes |= below_out.clone().any(is_reserved);
-        if let Some(folder) = below_out.find_map(|folder| folder.canonicalize().ok()) {
-            for folder in folder.ancestors().take_while(|folder| !are_same(folder, &self.out)) {
-                replaces |= self.watch.is_watched(folder);
-                mixes |= is_reserved(folder);
-            }
-        }
+        let leads_to = below_out().find_map(|folder| folder.canonicalize().ok()).unwrap_or_default();
+        let outside = leads_to.ancestors().take_while(|folder| !are_same(folder, &self.out));
+        let folders: Vec<&Path> = below_out().chain(outside).collect();
+        let replaces = folders.iter().any(|folder| self.watch.is_watched(folder))
+            || self.watch.roots_of(output).any(|root| root.starts_with(&self.out));
+        let others: Vec<&Path> = self
+            .watch
+            .excluded()
+            .filter(|other| other.starts_with(&self.out) && *other != self.out)
+            .collect();
+        let mixes = folders.iter().any(|folder| others.iter().any(|other| are_same(other, folder)));
         let output = output.to_owned();
         match (replaces, mixes) {
             (true, _) => Some(Refusal::ReplacesInput { output }),
