@@ -31,3 +31,20 @@ impl Stop {
         self.0.load(Ordering::Relaxed) == Self::BY_USER
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_is_not_the_users_wish_unless_the_user_asks_too() {
+        let stop = Stop::default();
+        assert!(!stop.asked());
+        stop.clone().abort();
+        assert!(stop.asked() && !stop.asked_by_user());
+        stop.ask();
+        assert!(stop.asked_by_user());
+        stop.abort();
+        assert!(stop.asked_by_user(), "the wish stays");
+    }
+}

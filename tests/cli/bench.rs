@@ -43,6 +43,7 @@ fn the_ladder_can_be_drawn() {
 fn what_cannot_be_measured_is_a_usage_error() {
     let place = Place::new();
     place.run("bench --size 250x128").exits(2).says("multiples of 16");
+    place.run("bench --size 131072x131072").exits(2).says("too large");
     place.run("bench --size big").exits(2).says("WIDTHxHEIGHT");
     place.run("bench --size 16x16 --only stairs").exits(2).says("--only stairs");
     place.run("bench --plot bars.jpg").exits(2).says(".png or .svg");

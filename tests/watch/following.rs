@@ -231,6 +231,9 @@ fn a_ledger_belongs_to_one_output_folder() {
         .says(&format!("another histeqd (process {}) already keeps its ledger in state", service.pid()));
     other.says(&format!("in state, for {}; stop it, or choose another --state", place.path("out").display()));
     place.run("in --out other --resume --state state").exits(3).says("keeps its ledger in state");
+    // Not a URI.
+    place.run("in --out more --resume --state file:state").exits(0);
+    assert!(place.path("file:state/ledger.sqlite").exists());
     service.kill();
     let service = Service::start(&place, "--state state");
     assert_eq!(times_done(&service.log(), "a.pgm"), 1);
