@@ -1,5 +1,6 @@
 //! TIFFs in every arrangement: scattered strips, either byte order, the directory before or behind the pixels.
 
+mod contrast;
 mod jpeg;
 mod raw;
 
@@ -101,8 +102,8 @@ impl Form {
         let (mut values, values_at) = (Vec::new(), at + 2 + 12 * tags.len() + 4);
         for (tag, numbers) in tags {
             let (kind, size) = match *tag {
-                256 | 257 | OFFSETS | LENGTHS | 324 | 325 => (4, 4),
-                347 => (7, 1),
+                256 | 257 | OFFSETS | LENGTHS | 324 | 325 | 50838 => (4, 4),
+                347 | 42112 | 50839 => (7, 1),
                 _ => (3, 2),
             };
             let mut bytes: Vec<u8> = numbers.iter().flat_map(|&number| self.number(number, size)).collect();
