@@ -147,8 +147,7 @@ pub(super) fn encode(
             resolution.map(|resolution| bytemuck::cast(resolution.metres().map(u32::to_le_bytes)))
         }
     };
-    // Gray is written with a palette of RGB colours, so the profile has to be one for RGB.
-    let icc = decoded.metadata.icc_for(Pixel::Rgb).unwrap_or_default();
+    let icc = decoded.metadata.icc_in(Format::Bmp, layout.pixel).unwrap_or_default();
     let pixels = stride as u64 * rows as u64;
     let header = headers(&layout, bytes, pixels, density.unwrap_or(DEFAULT_DENSITY), icc.len())?;
     let mut buffered = BufWriter::with_capacity(1 << 18, &mut *out);

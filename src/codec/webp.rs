@@ -103,8 +103,7 @@ pub(super) fn encode(
     };
     scratch.clear();
     let mut encoder = WebPEncoder::new(&mut *scratch);
-    // WebP has no gray: the output decodes to RGB, and the profile has to be one for RGB.
-    if let Some(icc) = decoded.metadata.icc_for(Pixel::Rgb) {
+    if let Some(icc) = decoded.metadata.icc_in(Format::WebP, layout.pixel) {
         encoder.set_icc_profile(icc.to_vec());
     }
     if let Some(exif) = &decoded.metadata.exif {

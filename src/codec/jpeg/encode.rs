@@ -121,7 +121,7 @@ fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>,
         }
         segments.push((APP1, [name, content].concat()));
     }
-    if let Some(icc) = metadata.icc_for(pixel) {
+    if let Some(icc) = metadata.icc_in(Format::Jpeg, pixel) {
         let parts = icc.chunks(MAX_SEGMENT - ICC.len() - 2);
         let count = u8::try_from(parts.len())
             .map_err(|_| no_room(format!("an ICC profile of {} bytes", icc.len())))?;
