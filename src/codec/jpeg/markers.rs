@@ -184,7 +184,8 @@ impl<'a> Found<'a> {
             }
             (SOF55, _) => return Err(CodecError::unsupported("JPEG-LS", REMEDY)),
             (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
-            (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, ..]) => {
+            // Readers, libjpeg among them, take a shorter segment for none; that decides whether a JPEG is RGB.
+            (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, _, _, ..]) => {
                 let (x, y) = (u16::from_be_bytes([x0, x1]), u16::from_be_bytes([y0, y1]));
                 self.density = Some(Density { unit, x, y });
             }
