@@ -29,7 +29,7 @@ use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
 use encode::new_tables;
-pub(super) use encode::{encode, write_encoded};
+pub(super) use encode::{encode, encoder_bytes, write_encoded};
 use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
 use markers::{APP1, Component, Density, EXTENDED_XMP, MAX_BLOCKS, Markers, Segment, icc_part};
 pub(super) use part::Part;

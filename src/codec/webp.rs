@@ -87,6 +87,12 @@ fn frame_sides(bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
+/// Returns the bytes of heap that encoding takes: a copy of the pixels as RGBA and the frame, then the frame and the file, each of which
+/// may be as long as the pixels.
+pub(super) fn encoder_bytes(layout: &Layout) -> u64 {
+    4 * layout.pixels() + layout.bytes()
+}
+
 /// Writes the pixels of `slot`.
 pub(super) fn encode(
     decoded: &Decoded,

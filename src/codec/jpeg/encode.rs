@@ -10,7 +10,12 @@ use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
 use crate::codec::metadata::Metadata;
 use crate::codec::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
 use crate::cores::Cores;
-use crate::picture::Pixel;
+use crate::picture::{Layout, Pixel};
+
+/// Returns the bytes of heap that encoding pixels takes: those of a file of half their length, which only noise at a high quality exceeds.
+pub(in crate::codec) fn encoder_bytes(layout: &Layout) -> u64 {
+    layout.bytes() / 2
+}
 
 /// Writes the picture in `slot`, with the help of idle cores, and returns the bytes written.
 pub(in crate::codec) fn encode(
