@@ -2,6 +2,7 @@
 
 mod contrast;
 mod jpeg;
+mod lenient;
 mod raw;
 
 use std::fs::File;
