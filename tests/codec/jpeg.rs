@@ -277,6 +277,19 @@ fn previews_and_trailing_pictures_are_dropped_with_a_remark() {
 }
 
 #[test]
+fn boxes_about_the_old_pixels_are_left_out() {
+    let source = jpeg(45, 31);
+    let plain = decode(&source, &TARGET).unwrap();
+    let plain = encode(&plain.0, plain.1, &TARGET).unwrap();
+    let signed = with_segment(&source, 0xeb, b"JP\0\x01\0\0\0\x01\0\0\0\x0cjumbc2pa");
+    let (decoded, slot) = decode(&signed, &TARGET).unwrap();
+    assert!(encode(&decoded, slot, &TARGET).unwrap() == plain);
+    let other = with_segment(&source, 0xeb, b"HDR_RI ver=11");
+    let (decoded, slot) = decode(&other, &TARGET).unwrap();
+    assert_eq!(segments(&encode(&decoded, slot, &TARGET).unwrap(), 0xeb).len(), 1);
+}
+
+#[test]
 fn extended_xmp_is_kept_in_jpeg_and_remarked_elsewhere() {
     let extended = b"http://ns.adobe.com/xmp/extension/\0and so on";
     let (decoded, slot) = decode(&with_segment(&jpeg(45, 31), 0xe1, extended), &TARGET).unwrap();
