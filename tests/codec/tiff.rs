@@ -240,6 +240,20 @@ fn an_undeclared_extra_sample_is_alpha() {
 }
 
 #[test]
+fn an_extra_sample_declared_as_unspecified_is_alpha_only_next_to_colours() {
+    let with = |channels| {
+        let form = Form { channels, ..PLAIN };
+        decoded(&form.file(&form.samples(), first(338, |_| 0)))
+    };
+    assert!(with(4).unwrap() == Form { channels: 4, ..PLAIN }.samples());
+    let error = with(2).unwrap_err().to_string();
+    assert!(
+        error.starts_with("a TIFF of two gray channels (the second is not declared as alpha) is not"),
+        "{error}"
+    );
+}
+
+#[test]
 fn layers_are_left_out_with_a_remark() {
     const LAYERS: u16 = 37724;
     let file = PLAIN.file(&PLAIN.samples(), |tags| tags.push((LAYERS, vec![0xab; 40])));
