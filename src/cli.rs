@@ -351,9 +351,10 @@ fn called_like_a_command(word: &OsStr) -> Option<String> {
     (!takes_output).then(why)
 }
 
-/// Returns a sentence with the command that the first word is most likely a typo of, unless there is a file or folder of that name.
+/// Returns a sentence with the command that the first word is most likely a typo of, unless it is a flag, or there is a file or folder of
+/// that name.
 fn meant(word: &OsStr) -> Option<String> {
-    let word = word.to_str().filter(|word| !Path::new(word).exists())?;
+    let word = word.to_str().filter(|word| !word.starts_with('-') && !Path::new(word).exists())?;
     let cli = Cli::command();
     let commands =
         cli.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufWriter, Cursor, Write};
 
 use image::codecs::bmp::BmpDecoder;
-use image::error::UnsupportedErrorKind;
+use image::error::{DecodingError, UnsupportedErrorKind};
 use image::{ColorType, ImageDecoder, ImageError};
 
 use super::metadata::{Metadata, Resolution};
@@ -147,8 +147,7 @@ pub(super) fn encode(
             resolution.map(|resolution| bytemuck::cast(resolution.metres().map(u32::to_le_bytes)))
         }
     };
-    // Gray is written with a palette of RGB colours, so the profile has to be one for RGB.
-    let icc = decoded.metadata.icc_for(Pixel::Rgb).unwrap_or_default();
+    let icc = decoded.metadata.icc_in(Format::Bmp, layout.pixel).unwrap_or_default();
     let pixels = stride as u64 * rows as u64;
     let header = headers(&layout, bytes, pixels, density.unwrap_or(DEFAULT_DENSITY), icc.len())?;
     let mut buffered = BufWriter::with_capacity(1 << 18, &mut *out);
@@ -256,9 +255,19 @@ fn decode_error(error: ImageError) -> CodecError {
             };
             CodecError::unsupported(format!("this kind of BMP ({what})"), "convert it to PNG first")
         }
+        ImageError::Decoding(error) if unknown_compression(&error).is_some() => CodecError::unsupported(
+            format!("this kind of BMP (compression {})", unknown_compression(&error).unwrap_or_default()),
+            "convert it to PNG first",
+        ),
         // Only the cause, without the words that the library puts before it.
         other => malformed(other.source().map_or_else(|| other.to_string(), ToString::to_string)),
     }
+}
+
+/// Returns the number of a compression that the library does not know, if that is the error. Windows CE's bit fields with alpha are one.
+fn unknown_compression(error: &DecodingError) -> Option<String> {
+    let cause = error.source()?.to_string();
+    cause.strip_prefix("Unknown image compression type ").map(str::to_owned)
 }
 
 fn malformed(reason: impl Into<String>) -> CodecError {

@@ -87,11 +87,6 @@ impl Format {
         Ok(())
     }
 
-    /// Whether the format has a place for ICC profiles.
-    pub(super) const fn supports_icc(self) -> bool {
-        !matches!(self, Self::Pnm)
-    }
-
     /// Whether the format has a place for XMP and for EXIF.
     pub(super) const fn supports_exif_and_xmp(self) -> bool {
         !matches!(self, Self::Pnm | Self::Bmp)

@@ -29,7 +29,7 @@ use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
 use encode::new_tables;
-pub(super) use encode::{encode, write_encoded};
+pub(super) use encode::{encode, encoder_bytes, write_encoded};
 use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
 use markers::{APP1, Component, Density, EXTENDED_XMP, MAX_BLOCKS, Markers, Segment, icc_part};
 pub(super) use part::Part;
@@ -55,6 +55,8 @@ pub(super) struct Native {
     encoder_bytes: u64,
     /// Whether the file held more than the picture itself.
     pub(super) had_more: bool,
+    /// Whether a colour profile was left out, because the picture has become gray.
+    pub(super) lost_profile: bool,
 }
 
 impl Native {
@@ -356,8 +358,8 @@ impl<'a> Source<'a> {
             _ => (self.space, markers.components),
         };
         // A colour profile does not apply to a picture that has become gray.
-        let obsolete = self.gray && self.space != Space::Gray && has_colour_profile(&markers.kept);
-        let kept = markers.kept.iter().filter(|segment| !obsolete || icc_part(segment).is_none());
+        let lost_profile = self.gray && self.space != Space::Gray && has_colour_profile(&markers.kept);
+        let kept = markers.kept.iter().filter(|segment| !lost_profile || icc_part(segment).is_none());
         Native {
             chroma,
             space,
@@ -369,6 +371,7 @@ impl<'a> Source<'a> {
             kept: kept.map(|segment| (segment.marker, segment.content.to_vec())).collect(),
             encoder_bytes,
             had_more: markers.has_more,
+            lost_profile,
         }
     }
 }

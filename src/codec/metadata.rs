@@ -1,5 +1,6 @@
 //! What travels with the pixels: the colour profile, EXIF, XMP, and the resolution.
 
+use super::Format;
 use crate::picture::Pixel;
 
 /// The metadata that is carried over into every format with a place for it.
@@ -55,6 +56,16 @@ impl Metadata {
     /// means nothing for a picture that was turned into gray.
     pub fn icc_for(&self, pixel: Pixel) -> Option<&[u8]> {
         self.icc.as_deref().filter(|icc| icc_fits(icc, pixel))
+    }
+
+    /// Returns the ICC profile if a picture of this kind keeps it in a format. WebP has no gray, and gray BMPs have a palette of RGB colours,
+    /// so their profiles have to be for RGB.
+    pub(super) fn icc_in(&self, format: Format, pixel: Pixel) -> Option<&[u8]> {
+        match format {
+            Format::Png | Format::Jpeg | Format::Tiff => self.icc_for(pixel),
+            Format::Bmp | Format::WebP => self.icc_for(Pixel::Rgb),
+            Format::Pnm => None,
+        }
     }
 }
 

@@ -111,6 +111,8 @@ pub struct WorkspaceNeeds {
 #[derive(Debug)]
 pub struct Opened<'a> {
     format: Format,
+    /// The format of the output.
+    output: Format,
     gray: bool,
     source: Source<'a>,
     /// Bytes of the file in memory.
@@ -147,10 +149,19 @@ impl Decoded {
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         match (&self.native, target.format_for(self.format)) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
-            (_, Format::Png) => png::heap_bytes(&self.layout),
-            (_, Format::Tiff) => tiff::heap_bytes(&self.layout),
-            _ => 0,
+            (_, to) => encoder_bytes(to, &self.layout),
         }
+    }
+}
+
+/// Returns the bytes of heap that encoding takes, if all that has to be encoded are pixels.
+fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
+    match to {
+        Format::Png => png::heap_bytes(layout),
+        Format::Tiff => tiff::heap_bytes(layout),
+        Format::WebP => webp::encoder_bytes(layout),
+        Format::Jpeg => jpeg::encoder_bytes(layout),
+        Format::Pnm | Format::Bmp => 0,
     }
 }
 
@@ -201,9 +212,10 @@ pub fn open<'a>(
         },
     )?;
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
-    let opened = Opened { format, gray, source, file_bytes };
+    let output = target.format_for(format);
+    let opened = Opened { format, output, gray, source, file_bytes };
     opened.check_limits(limits)?;
-    target.format_for(format).check(&opened.layout())?;
+    output.check(&opened.layout())?;
     Ok(opened)
 }
 
@@ -263,7 +275,8 @@ impl Opened<'_> {
         }
     }
 
-    /// Returns the bytes of heap that decoding takes beyond small change: for the file, a JPEG's coefficients and the like.
+    /// Returns the bytes of heap that decoding takes beyond small change: for the file, a JPEG's coefficients and the like. It is no less
+    /// than what encoding takes later, because memory is only released in between.
     pub fn heap_bytes(&self) -> u64 {
         let decoder = match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
@@ -272,7 +285,12 @@ impl Opened<'_> {
             Source::Png(png) => png::heap_bytes(&png.layout()),
             Source::Pnm(_) | Source::Bmp(_) => 0,
         };
-        decoder + self.file_bytes
+        let encoder = match (&self.source, self.output) {
+            // Its coefficients are those that are decoded.
+            (Source::Jpeg(_), Format::Jpeg) => 0,
+            (_, to) => encoder_bytes(to, &self.layout()),
+        };
+        (decoder + self.file_bytes).max(encoder)
     }
 
     /// Returns the workspace that makes decoding faster.
@@ -349,13 +367,13 @@ impl Opened<'_> {
     /// # Errors
     /// Returns `self`.
     pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
-        let Self { format, gray, source, file_bytes } = self;
+        let Self { format, output, gray, source, file_bytes } = self;
         match source {
             Source::Jpeg(jpeg) if jpeg.has_scan() => {
                 let Payload { layout, metadata, native } = jpeg.pass_on(slot);
                 Ok(Decoded { layout, format, metadata, native, file_bytes })
             }
-            source => Err(Box::new(Self { format, gray, source, file_bytes })),
+            source => Err(Box::new(Self { format, output, gray, source, file_bytes })),
         }
     }
 

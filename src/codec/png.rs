@@ -132,7 +132,7 @@ fn write(
     (info.color_type, info.bit_depth) = colour_type(layout);
     let native = if let AnyNative::Png(native) = &decoded.native { Some(native) } else { None };
     if native.is_none() {
-        info.icc_profile = decoded.metadata.icc_for(layout.pixel).map(Into::into);
+        info.icc_profile = decoded.metadata.icc_in(Format::Png, layout.pixel).map(Into::into);
         info.pixel_dims = decoded.metadata.resolution.map(|resolution| {
             let [xppu, yppu] = resolution.metres();
             PixelDimensions { xppu, yppu, unit: Unit::Meter }
@@ -143,7 +143,8 @@ fn write(
     match native {
         Some(native) => {
             for (kind, content) in &native.kept {
-                let profile_fits = kind != b"iCCP" || decoded.metadata.icc_for(layout.pixel).is_some();
+                let profile_fits =
+                    kind != b"iCCP" || decoded.metadata.icc_in(Format::Png, layout.pixel).is_some();
                 if profile_fits {
                     writer.write_chunk(::png::chunk::ChunkType(*kind), content)?;
                 }

@@ -13,7 +13,8 @@ pub enum Remark {
     PictureAlone,
     /// A JPEG's XMP was longer than one segment, and only the first one went into the other format.
     PartOfXmp,
-    /// A profile, EXIF or XMP was left out, because the new format has no place for it.
+    /// A profile, EXIF or XMP was left out, because the new format has no place for it, or because the profile is for other pixels: one for
+    /// RGB means nothing for gray.
     WithoutMetadata,
     /// The resolution was left out, because the new format has no place for it.
     WithoutResolution,
@@ -41,11 +42,15 @@ impl Decoded {
         of_its_kind.into_iter().chain([without, nowhere]).flatten().collect()
     }
 
-    /// Whether the picture has metadata that a format has no place for.
+    /// Whether the picture has metadata that it does not keep in a format.
     fn loses_metadata(&self, to: Format) -> bool {
         let Metadata { icc, exif, xmp, .. } = &self.metadata;
-        icc.is_some() && !to.supports_icc()
-            || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
+        let loses_profile = match (&self.native, to) {
+            // A JPEG's segments are passed on as they are.
+            (Native::Jpeg(jpeg), Format::Jpeg) => jpeg.lost_profile,
+            _ => icc.is_some() && self.metadata.icc_in(to, self.layout.pixel).is_none(),
+        };
+        loses_profile || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
     }
 
     /// Whether the picture has a resolution that a format has no place for, and that the EXIF written there does not state either.

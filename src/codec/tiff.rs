@@ -5,7 +5,7 @@
 //! premultiplied alpha is divided out.
 //!
 //! Written: one picture in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, group 4), with LZW
-//! or deflate. Every tag that does not describe the storage of the pixels is kept. Files of several pages are refused.
+//! or deflate. Every tag is kept that describes neither the storage of the pixels nor their contrast. Files of several pages are refused.
 //!
 //! Regular files are not read as a whole: tags are read through a window on the file, strips and tiles one by one, uncompressed ones
 //! straight into the slot.
@@ -20,7 +20,9 @@ use crate::picture::Layout;
 
 mod colours;
 mod deflate;
+mod gdal;
 mod header;
+mod imagej;
 mod jpeg;
 mod lzw;
 mod method;
@@ -114,15 +116,16 @@ impl<'a> Source<'a> {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         colours::convert(slot, start, header, &self.directory)?;
+        let kept = tags::kept(&self.directory);
         Ok(Payload {
             layout,
-            metadata: tags::metadata(&self.directory),
+            metadata: tags::metadata(&kept),
             native: AnyNative::Tiff(Box::new(Native {
                 compression: header.method.written(),
                 extra_sample: header.extra_sample.unwrap_or(tags::UNASSOCIATED),
                 big: header.form.big,
                 had_layers: self.directory.get(tags::LAYERS).is_some(),
-                kept: tags::kept(&self.directory),
+                kept,
             })),
         })
     }

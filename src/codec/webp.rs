@@ -87,6 +87,12 @@ fn frame_sides(bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
+/// Returns the bytes of heap that encoding takes: a copy of the pixels as RGBA and the frame, then the frame and the file, each of which
+/// may be as long as the pixels.
+pub(super) fn encoder_bytes(layout: &Layout) -> u64 {
+    4 * layout.pixels() + layout.bytes()
+}
+
 /// Writes the pixels of `slot`.
 pub(super) fn encode(
     decoded: &Decoded,
@@ -103,8 +109,7 @@ pub(super) fn encode(
     };
     scratch.clear();
     let mut encoder = WebPEncoder::new(&mut *scratch);
-    // WebP has no gray: the output decodes to RGB, and the profile has to be one for RGB.
-    if let Some(icc) = decoded.metadata.icc_for(Pixel::Rgb) {
+    if let Some(icc) = decoded.metadata.icc_in(Format::WebP, layout.pixel) {
         encoder.set_icc_profile(icc.to_vec());
     }
     if let Some(exif) = &decoded.metadata.exif {

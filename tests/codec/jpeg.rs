@@ -197,19 +197,39 @@ fn other_formats_get_rgb() {
     assert_eq!(sampling(&encode(&decoded, slot, &per_channel).unwrap()), [0x22, 0x11, 0x11]);
 }
 
-#[test]
-fn gray_is_written_from_every_kind_of_jpeg() {
-    // The same picture with its JFIF mark broken and with the component identifiers R, G and B, which makes it RGB.
-    let source = jpeg(45, 31);
+/// Returns the JPEG with its JFIF mark broken and with the component identifiers R, G and B, which makes it RGB.
+fn as_rgb(source: &[u8]) -> Vec<u8> {
     let [frame, scan] =
         [0xc0, 0xda].map(|marker| source.windows(2).position(|w| w == [0xff, marker]).unwrap());
     let jfif = source.windows(4).position(|w| w == b"JFIF").unwrap();
-    let mut rgb = source.clone();
+    let mut rgb = source.to_vec();
     rgb[jfif] = b'X';
     for (i, name) in b"RGB".iter().enumerate() {
         rgb[frame + 10 + 3 * i] = *name;
         rgb[scan + 5 + 2 * i] = *name;
     }
+    rgb
+}
+
+#[test]
+fn a_jfif_segment_too_short_to_count_leaves_rgb_rgb() {
+    let rgb = as_rgb(&jpeg(45, 31));
+    let short = with_segment(&rgb, 0xe0, b"JFIF\0\x01\x01\x01\0\x48\0\x48");
+    let (decoded, slot) = decode(&short, &TARGET).unwrap();
+    let samples = pixels(&decoded, &slot).to_vec();
+    assert!(samples == decode(&rgb, &TARGET).unwrap().1);
+    let written = encode(&decoded, slot, &TARGET).unwrap();
+    assert!(segments(&written, 0xe0).is_empty());
+    let (again, slot) = decode(&written, &TARGET).unwrap();
+    assert_eq!(again.layout.pixel, Pixel::Rgb);
+    let near = |(a, b): (&u8, &u8)| a.abs_diff(*b) <= 2;
+    assert!(pixels(&again, &slot).iter().zip(&samples).all(near));
+}
+
+#[test]
+fn gray_is_written_from_every_kind_of_jpeg() {
+    let source = jpeg(45, 31);
+    let rgb = as_rgb(&source);
     let (decoded, _) = decode(&rgb, &TARGET).unwrap();
     assert_eq!(decoded.layout.pixel, Pixel::Rgb);
     for kind in [source, rgb, file("weird_sampling_2.jpeg"), file("grayscale_long.jpg")] {
@@ -254,6 +274,19 @@ fn previews_and_trailing_pictures_are_dropped_with_a_remark() {
         assert_eq!(decoded.remarks(&png), [Remark::PictureAlone]);
         assert!(encode(&decoded, slot, &TARGET).unwrap() == plain);
     }
+}
+
+#[test]
+fn boxes_about_the_old_pixels_are_left_out() {
+    let source = jpeg(45, 31);
+    let plain = decode(&source, &TARGET).unwrap();
+    let plain = encode(&plain.0, plain.1, &TARGET).unwrap();
+    let signed = with_segment(&source, 0xeb, b"JP\0\x01\0\0\0\x01\0\0\0\x0cjumbc2pa");
+    let (decoded, slot) = decode(&signed, &TARGET).unwrap();
+    assert!(encode(&decoded, slot, &TARGET).unwrap() == plain);
+    let other = with_segment(&source, 0xeb, b"HDR_RI ver=11");
+    let (decoded, slot) = decode(&other, &TARGET).unwrap();
+    assert_eq!(segments(&encode(&decoded, slot, &TARGET).unwrap(), 0xeb).len(), 1);
 }
 
 #[test]

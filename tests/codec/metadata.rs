@@ -119,9 +119,27 @@ fn a_colour_profile_does_not_go_with_gray() {
     for format in [Format::Png, Format::Jpeg, Format::Tiff] {
         let gray = Target { gray: true, ..TARGET };
         let (decoded, slot) = decode(&file(format), &gray).unwrap();
+        assert_eq!(decoded.remarks(&gray), [Remark::WithoutMetadata], "{format}");
         let written = encode(&decoded, slot, &gray).unwrap();
         let (again, _) = decode(&written, &TARGET).unwrap();
         assert!(again.metadata == Metadata { icc: None, ..metadata() }, "{format}");
+    }
+}
+
+#[test]
+fn a_profile_for_other_pixels_is_told_of() {
+    let pgm = [&b"P5 4 2 255\n"[..], &[90; 8]].concat();
+    let mut gray_icc = icc();
+    gray_icc[16..20].copy_from_slice(b"GRAY");
+    for (icc, losing) in [(icc(), [Format::Png, Format::Tiff]), (gray_icc, [Format::WebP, Format::Bmp])] {
+        for to in [Format::Png, Format::Tiff, Format::WebP, Format::Bmp] {
+            let (mut decoded, slot) = decode(&pgm, &target(to)).unwrap();
+            decoded.metadata.icc = Some(icc.clone());
+            let remarks = decoded.remarks(&target(to));
+            let (again, _) = decode(&encode(&decoded, slot, &target(to)).unwrap(), &TARGET).unwrap();
+            assert_eq!(again.metadata.icc.is_none(), losing.contains(&to), "{to}");
+            assert_eq!(remarks, [Remark::WithoutMetadata][..usize::from(losing.contains(&to))], "{to}");
+        }
     }
 }
 

@@ -58,6 +58,9 @@ fn what_is_wrong_with_a_bitmap_is_said_once() {
     bitmap[COMPRESSION] = 4;
     let why = "this kind of BMP (JPEG compression) is not supported; convert it to PNG first";
     assert_eq!(told(&bitmap), why);
+    bitmap[COMPRESSION] = 6;
+    let why = "this kind of BMP (compression 6) is not supported; convert it to PNG first";
+    assert_eq!(told(&bitmap), why);
     let why = told(&std::fs::read(data("../bad/bmp-negative-width.bmp")).unwrap());
     assert!(why.starts_with("damaged BMP: Negative width ("), "{why}");
 }

@@ -1,11 +1,11 @@
 //! Every layout through every format that can hold it.
 
-use std::io::Write;
+use std::io::{Seek, Write};
 
-use histeqd::codec::{Format, Target};
+use histeqd::codec::{self, Format, Target};
 use histeqd::picture::{Depth, Layout, Pixel};
 
-use super::{TARGET, decode, encode, pixels};
+use super::{LIMITS, TARGET, decode, encode, pixels};
 use crate::samples::{Data, Random, every_layout, pam, samples};
 
 /// Returns a PAM file of noise, and its samples in native byte order.
@@ -20,6 +20,22 @@ fn noise(layout: &Layout) -> (Vec<u8>, Vec<u8>) {
 
 fn layouts() -> impl Iterator<Item = Layout> {
     [(1, 1), (7, 3), (64, 33)].into_iter().flat_map(|(width, height)| every_layout(width, height))
+}
+
+#[test]
+fn what_encoding_takes_is_asked_for_before_decoding() {
+    let pgm = [&b"P5 300 200 255\n"[..], &[90; 60_000]].concat();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&pgm).unwrap();
+    for (format, least) in [(Format::WebP, 5 * 60_000), (Format::Jpeg, 30_000), (Format::Pnm, 0)] {
+        let target = Target { format: Some(format), ..TARGET };
+        file.rewind().unwrap();
+        let mut buffer = Vec::new();
+        let opened = codec::open(&mut file, &mut buffer, &LIMITS, &target).unwrap();
+        let before = opened.heap_bytes();
+        let after = decode(&pgm, &target).unwrap().0.heap_bytes(&target);
+        assert!(before >= after && after >= least, "{format}: {before}, {after}");
+    }
 }
 
 #[test]

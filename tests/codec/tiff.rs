@@ -1,6 +1,8 @@
 //! TIFFs in every arrangement: scattered strips, either byte order, the directory before or behind the pixels.
 
+mod contrast;
 mod jpeg;
+mod lenient;
 mod raw;
 
 use std::fs::File;
@@ -101,8 +103,8 @@ impl Form {
         let (mut values, values_at) = (Vec::new(), at + 2 + 12 * tags.len() + 4);
         for (tag, numbers) in tags {
             let (kind, size) = match *tag {
-                256 | 257 | OFFSETS | LENGTHS | 324 | 325 => (4, 4),
-                347 => (7, 1),
+                256 | 257 | OFFSETS | LENGTHS | 324 | 325 | 50838 => (4, 4),
+                347 | 42112 | 50839 => (7, 1),
                 _ => (3, 2),
             };
             let mut bytes: Vec<u8> = numbers.iter().flat_map(|&number| self.number(number, size)).collect();
@@ -235,6 +237,20 @@ fn an_undeclared_extra_sample_is_alpha() {
         let file = form.file(&form.samples(), |tags| tags.retain(|(tag, _)| *tag != 338));
         assert!(decoded(&file).unwrap() == form.samples(), "{channels} channels");
     }
+}
+
+#[test]
+fn an_extra_sample_declared_as_unspecified_is_alpha_only_next_to_colours() {
+    let with = |channels| {
+        let form = Form { channels, ..PLAIN };
+        decoded(&form.file(&form.samples(), first(338, |_| 0)))
+    };
+    assert!(with(4).unwrap() == Form { channels: 4, ..PLAIN }.samples());
+    let error = with(2).unwrap_err().to_string();
+    assert!(
+        error.starts_with("a TIFF of two gray channels (the second is not declared as alpha) is not"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -10,7 +10,12 @@ use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
 use crate::codec::metadata::Metadata;
 use crate::codec::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
 use crate::cores::Cores;
-use crate::picture::Pixel;
+use crate::picture::{Layout, Pixel};
+
+/// Returns the bytes of heap that encoding pixels takes: those of a file of half their length, which only noise at a high quality exceeds.
+pub(in crate::codec) fn encoder_bytes(layout: &Layout) -> u64 {
+    layout.bytes() / 2
+}
 
 /// Writes the picture in `slot`, with the help of idle cores, and returns the bytes written.
 pub(in crate::codec) fn encode(
@@ -121,7 +126,7 @@ fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>,
         }
         segments.push((APP1, [name, content].concat()));
     }
-    if let Some(icc) = metadata.icc_for(pixel) {
+    if let Some(icc) = metadata.icc_in(Format::Jpeg, pixel) {
         let parts = icc.chunks(MAX_SEGMENT - ICC.len() - 2);
         let count = u8::try_from(parts.len())
             .map_err(|_| no_room(format!("an ICC profile of {} bytes", icc.len())))?;

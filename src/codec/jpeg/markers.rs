@@ -17,6 +17,7 @@ pub(super) const DRI: u8 = 0xdd;
 pub(super) const APP0: u8 = 0xe0;
 pub(super) const APP1: u8 = 0xe1;
 pub(super) const APP2: u8 = 0xe2;
+const APP11: u8 = 0xeb;
 const APP14: u8 = 0xee;
 pub(super) const APP15: u8 = 0xef;
 /// The frame header of JPEG-LS (ITU-T T.87, C.1.1).
@@ -28,6 +29,10 @@ pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 /// Begins the segments of the XMP that does not fit into the one of [`XMP`] (XMP part 3, 1.1.3.1).
 pub(super) const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
+
+/// Begins the segments of JPEG's boxes (ISO/IEC 18477-3, B.3), which hold data about the pixels: content credentials (C2PA), which would
+/// tell that the picture was tampered with, or what a JPEG XT decoder adds to it.
+const BOXES: &[u8] = b"JP";
 
 /// What to do with a JPEG of an unsupported coding process.
 const REMEDY: &str = "convert it to an 8-bit baseline JPEG first";
@@ -184,7 +189,8 @@ impl<'a> Found<'a> {
             }
             (SOF55, _) => return Err(CodecError::unsupported("JPEG-LS", REMEDY)),
             (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
-            (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, ..]) => {
+            // Readers, libjpeg among them, take a shorter segment for none; that decides whether a JPEG is RGB.
+            (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, _, _, ..]) => {
                 let (x, y) = (u16::from_be_bytes([x0, x1]), u16::from_be_bytes([y0, y1]));
                 self.density = Some(Density { unit, x, y });
             }
@@ -195,6 +201,7 @@ impl<'a> Found<'a> {
             (APP2, content) if content.starts_with(mpf::NAME) => {
                 mpf::refuse_views(&content[mpf::NAME.len()..])?;
             }
+            (APP11, content) if content.starts_with(BOXES) => {}
             (APP1..=APP15 | COM, _) => self.kept.push(segment),
             _ => {}
         }

@@ -58,9 +58,13 @@ impl<'a> Chunks<'a> {
         let header = Header::parse(first.content)?;
         let (mut animated, mut transparent, mut kept) = (false, false, Vec::new());
         let mut data = None;
+        let mut before = first.kind;
         loop {
             let (behind, chunk) = split(rest)?;
             match &chunk.kind {
+                b"IDAT" if data.is_some() && before != *b"IDAT" => {
+                    return Err("its image data are interrupted by another chunk");
+                }
                 b"IDAT" => data = data.or(Some(ImageData::new(rest))),
                 b"IEND" => break,
                 b"acTL" => animated = true,
@@ -74,7 +78,7 @@ impl<'a> Chunks<'a> {
                 }
                 _ => {}
             }
-            rest = behind;
+            (rest, before) = (behind, chunk.kind);
         }
         let rows = data.filter(|_| header.rows && !transparent);
         Ok(Self { layout: header.layout(transparent), animated, rows, kept })
@@ -157,5 +161,28 @@ impl Header {
         };
         let depth = if self.depth == 16 { Depth::Sixteen } else { Depth::Eight };
         Layout { width: self.width, height: self.height, pixel, depth }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
+        [&(content.len() as u32).to_be_bytes(), kind, content, &[0; 4]].concat()
+    }
+
+    #[test]
+    fn image_data_have_to_be_together() {
+        let header = chunk(b"IHDR", &[0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]);
+        let (data, text, end) = (chunk(b"IDAT", b"x"), chunk(b"tEXt", b"a\0b"), chunk(b"IEND", b""));
+        let scanned = |chunks: &[&Vec<u8>]| {
+            let chunks = chunks.iter().flat_map(|chunk| chunk.iter().copied());
+            let file: Vec<u8> = [0; 8].into_iter().chain(header.iter().copied()).chain(chunks).collect();
+            Chunks::scan(&file).err()
+        };
+        assert_eq!(scanned(&[&text, &data, &data, &text, &end]), None);
+        let why = Some("its image data are interrupted by another chunk");
+        assert_eq!(scanned(&[&data, &text, &data, &end]), why);
     }
 }

@@ -55,9 +55,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<Header> {
     let width = fields.number()?;
     let height = fields.number()?;
     let maxval = if matches!(raster, Raster::Bits | Raster::TextBits) { 1 } else { fields.number()? };
-    if !fields.next().is_some_and(|byte| byte.is_ascii_whitespace()) {
-        return Err("no white space after the header");
-    }
+    fields.end()?;
     header(width, height, pixel, maxval, raster, false, fields.at)
 }
 
@@ -129,10 +127,27 @@ impl<'a> Fields<'a> {
         Ok(&rest[..length])
     }
 
+    /// Reads the next number, but not the byte after it: white space, or the beginning of a comment.
     fn number(&mut self) -> Parsed<u64> {
-        let digits = self.word()?;
+        let start = self.at + blank(self.bytes.get(self.at..).unwrap_or_default());
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let ends = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'#';
+        let length = rest.iter().position(ends).ok_or("its header is truncated")?;
+        self.at = start + length;
+        let digits = &rest[..length];
         let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         text.and_then(|text| text.parse().ok()).ok_or("a header field is not a whole number")
+    }
+
+    /// Reads the white space that ends the header: one byte, or a comment with the line end behind it.
+    fn end(&mut self) -> Parsed<()> {
+        let mut byte = self.next();
+        if byte == Some(b'#') {
+            while byte.is_some_and(|byte| byte != b'\n') {
+                byte = self.next();
+            }
+        }
+        byte.filter(u8::is_ascii_whitespace).map(|_| ()).ok_or("no white space after the header")
     }
 }
 
@@ -158,6 +173,20 @@ mod tests {
         let header = parse(b"P5 # made by hand\n# twice\n 3\t2\r\n255\nabcdef").unwrap();
         let layout = Layout { width: 3, height: 2, pixel: Pixel::Gray, depth: Depth::Eight };
         assert_eq!(header, Header { layout, raster: Raster::Binary, maxval: 255, pam: false, length: 36 });
+    }
+
+    #[test]
+    fn comments_may_begin_right_behind_a_number() {
+        for (text, length) in [
+            (&b"P5\n3 2# c\n255\nabcdef"[..], 14),
+            (b"P5 3#\n2 255 abcdef", 12),
+            (b"P5 3 2 255# c\n\nabcde", 14),
+        ] {
+            let header = parse(text).unwrap();
+            let Layout { width, height, .. } = header.layout;
+            assert_eq!((width, height, header.maxval, header.length), (3, 2, 255, length));
+        }
+        assert!(parse(b"P5 3 2 255# no end").is_err() && parse(b"P5 3 2# c").is_err());
     }
 
     #[test]

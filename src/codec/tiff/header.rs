@@ -284,11 +284,14 @@ fn extra_sample(
         Some(1) if directory.number(tags::PHOTOMETRIC) == Some(3) => {
             Err(unsupported("a TIFF palette with alpha"))
         }
-        Some(1) => {
-            let kind = directory.number(tags::EXTRA_SAMPLES);
-            // A further sample that is not described is alpha by convention.
-            Ok(Some(kind.map_or(tags::UNASSOCIATED, |kind| kind as u16)))
-        }
+        Some(1) => match directory.number(tags::EXTRA_SAMPLES) {
+            // Two channels of a microscope, and the like.
+            Some(0) if colour_samples == 1 => {
+                Err(unsupported("a TIFF of two gray channels (the second is not declared as alpha)"))
+            }
+            // A further sample that is not described is alpha by convention, and Photoshop declares even alpha as unspecified.
+            kind => Ok(Some(kind.map_or(tags::UNASSOCIATED, |kind| kind as u16))),
+        },
         Some(extra) => Err(unsupported(format!("a TIFF of {extra} channels besides its colours"))),
         None => Err(malformed("it has fewer samples than colours")),
     }

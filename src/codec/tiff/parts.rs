@@ -23,9 +23,12 @@ const SMALL_CHANGE: u64 = 1 << 20;
 pub(super) struct Parts<'a> {
     file: &'a Reader<'a>,
     header: &'a Header,
-    /// Where they are in the file, and how long.
+    /// Where they are in the file.
     offsets: Numbers<'a>,
-    lengths: Numbers<'a>,
+    /// How long they are, if the file says so.
+    lengths: Option<Numbers<'a>>,
+    /// How many the picture needs.
+    needed: usize,
     /// What the JPEG streams share.
     jpegs: Jpegs<'a>,
 }
@@ -64,11 +67,27 @@ impl<'a> Parts<'a> {
             let numbers = of_tiles.or_else(|| directory.numbers(of_strips));
             numbers.filter(|numbers| numbers.count() >= needed)
         };
-        let offsets = numbers(tags::TILE_OFFSETS, tags::STRIP_OFFSETS);
+        let offsets = numbers(tags::TILE_OFFSETS, tags::STRIP_OFFSETS)
+            .ok_or_else(|| malformed("it has too few strips or tiles"))?;
         let lengths = numbers(tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS);
-        let (offsets, lengths) =
-            offsets.zip(lengths).ok_or_else(|| malformed("it has too few strips or tiles"))?;
-        Ok(Self { file, header, offsets, lengths, jpegs: Jpegs::new(directory, header) })
+        Ok(Self { file, header, offsets, lengths, needed, jpegs: Jpegs::new(directory, header) })
+    }
+
+    /// Returns where a strip or tile lies, and the most bytes that it has.
+    ///
+    /// # Errors
+    /// If it is nowhere, or there is no telling how long it is.
+    fn place(&self, index: usize) -> Result<(u64, u64), CodecError> {
+        let offset = self.offsets.get(index).expect("there are as many as the picture needs");
+        let told = self.lengths.and_then(|lengths| lengths.get(index)).unwrap_or(0);
+        // Some writers leave the lengths out or write 0. Samples that are not compressed have a known length, and a single strip ends with
+        // the file at the latest. But an offset of 0 marks a part of the picture that was never written.
+        let is_clear = self.header.method == Method::Stored || self.needed == 1;
+        match told {
+            1.. => Ok((offset, told)),
+            0 if offset > 0 && is_clear => Ok((offset, self.file.file_bytes().saturating_sub(offset))),
+            0 => Err(malformed("a strip or tile has no length")),
+        }
     }
 
     /// Returns the offset of the first strip or tile.
@@ -93,7 +112,9 @@ impl<'a> Parts<'a> {
     /// Returns the bytes of heap that reading takes beyond small change.
     pub(super) fn tool_bytes(&self) -> u64 {
         let header = self.header;
-        let longest = self.lengths.iter().max().unwrap_or(0);
+        let lengths = || self.lengths.into_iter().flat_map(Numbers::iter).take(self.needed);
+        let all_told = self.lengths.is_some() && lengths().all(|length| length > 0);
+        let longest = if all_told { lengths().max().unwrap_or(0) } else { u64::MAX };
         let data = longest.min(self.file.file_bytes()).min(most_data(header.method, header.part_bytes()));
         let decompression = match header.method {
             Method::Stored => return header.buffer_bytes(),
@@ -129,8 +150,7 @@ impl<'a> Parts<'a> {
     /// Fills `target` with the first rows of a strip or tile.
     fn fetch(&self, tool: &mut Tool, index: usize, target: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
-        let place = self.offsets.get(index).zip(self.lengths.get(index));
-        let (offset, length) = place.expect("there are as many as the picture needs");
+        let (offset, length) = self.place(index)?;
         match header.method {
             Method::Stored if length < target.len() as u64 => {
                 return Err(malformed("a strip or tile is shorter than its rows"));

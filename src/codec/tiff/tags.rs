@@ -2,6 +2,7 @@
 
 use super::super::ifd::{self, Directory, Form, Value};
 use super::super::metadata::{Metadata, Resolution};
+use super::{gdal, imagej};
 
 /// NewSubfileType: an odd value marks a smaller version of another page.
 pub(super) const KIND: u16 = 254;
@@ -39,6 +40,14 @@ pub(super) const STACK_PLANES: u16 = 33629;
 pub(super) const DEPTH: u16 = 32997;
 pub(super) const ICC: u16 = 34675;
 
+/// What GDAL knows of the picture, as XML, and the level that stands for no data.
+const GDAL_METADATA: u16 = 42112;
+const GDAL_NODATA: u16 = 42113;
+
+/// The lengths of the parts of [`IMAGEJ`], and ImageJ's metadata.
+const IMAGEJ_LENGTHS: u16 = 50838;
+const IMAGEJ: u16 = 50839;
+
 /// Photoshop's layers, which it shows instead of the picture.
 pub(super) const LAYERS: u16 = 37724;
 /// The version of DNG, Adobe's raw format.
@@ -56,7 +65,7 @@ pub(super) const ASSOCIATED: u16 = 1;
 pub(super) const UNASSOCIATED: u16 = 2;
 
 /// Tags that describe how the pixels are stored, or their contrast: they are written anew or have become false.
-const STORAGE: [u16; 43] = [
+const STORAGE: [u16; 44] = [
     KIND,
     255,
     WIDTH,
@@ -106,6 +115,7 @@ const STORAGE: [u16; 43] = [
     531,
     532,
     LAYERS,
+    GDAL_NODATA,
 ];
 
 /// Tags that EXIF may have in its first directory too: they describe the picture, not its storage.
@@ -135,11 +145,34 @@ const SHARED_WITH_EXIF: [u16; 21] = [
     ifd::SUB_DIRECTORIES[1],
 ];
 
-/// Returns the tags to pass on to a TIFF.
+/// Returns the tags to pass on, without what has become false in them.
 pub(super) fn kept(directory: &Directory) -> Directory {
     let entries =
         directory.entries.iter().filter(|(tag, _)| !STORAGE.contains(tag) && !(512..=521).contains(tag));
-    Directory { entries: entries.cloned().collect() }
+    let mut kept = Directory { entries: entries.cloned().collect() };
+    for (tag, correct) in [(DESCRIPTION, imagej::description as Correct), (GDAL_METADATA, gdal::metadata)] {
+        if let Some(Value::Data { kind, bytes }) = kept.get(tag) {
+            let (kind, bytes) = (*kind, correct(bytes));
+            kept.set(tag, Value::Data { kind, bytes });
+        }
+    }
+    correct_imagej(&mut kept);
+    kept
+}
+
+/// Returns a tag's bytes without what has become false.
+type Correct = fn(&[u8]) -> Vec<u8>;
+
+/// Takes the display range out of ImageJ's metadata. They go altogether if nothing else is in them, or if they make no sense.
+fn correct_imagej(kept: &mut Directory) {
+    let lengths = kept.numbers(IMAGEJ_LENGTHS).map(|lengths| lengths.iter().collect::<Vec<_>>());
+    let corrected =
+        lengths.zip(kept.bytes(IMAGEJ)).and_then(|(lengths, bytes)| imagej::metadata(&lengths, bytes));
+    kept.entries.retain(|(tag, _)| ![IMAGEJ_LENGTHS, IMAGEJ].contains(tag));
+    if let Some((lengths, bytes)) = corrected {
+        kept.set(IMAGEJ_LENGTHS, Value::longs(&lengths));
+        kept.set(IMAGEJ, Value::Data { kind: 1, bytes });
+    }
 }
 
 /// Returns the metadata that other formats have a place for.

@@ -6,7 +6,7 @@ use std::io::{Seek, Write};
 use super::super::ifd::{self, Directory, Value};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
-use super::super::{CodecError, Decoded, Native as AnyNative, pixels_of};
+use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::{deflate, lzw, predictor, tags};
 use crate::cores::Cores;
 use crate::picture::{Depth, Layout};
@@ -74,7 +74,7 @@ pub(in crate::codec) fn encode(
     let strips = write_strips(&layout, pixels, compression, cores, header.len() as u64, out)?;
     let mut directory = native.map_or_else(|| tags::from_metadata(&decoded.metadata), |n| n.kept.clone());
     directory.entries.retain(|(tag, _)| *tag != tags::ICC);
-    if let Some(icc) = decoded.metadata.icc_for(layout.pixel) {
+    if let Some(icc) = decoded.metadata.icc_in(Format::Tiff, layout.pixel) {
         directory.set(tags::ICC, Value::Data { kind: 7, bytes: icc.to_vec() });
     }
     describe(

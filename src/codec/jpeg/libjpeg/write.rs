@@ -203,7 +203,8 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pi
     #[cfg(test)]
     (info.raw_data_in = matches!(pixels, Pixels::Planes(_)).into());
     info.restart_interval = c_uint::from(frame.restart_interval);
-    info.write_JFIF_header = frame.density.is_some().into();
+    // JFIF is YCbCr or gray: readers that find its header do not ask whether the components are RGB.
+    info.write_JFIF_header = (frame.density.is_some() && frame.space != Space::Rgb).into();
     if let Some(Density { unit, x, y }) = frame.density {
         (info.density_unit, info.X_density, info.Y_density) = (unit, x, y);
     }

@@ -1,0 +1,127 @@
+//! ImageJ's metadata, without the display range and the calibration of levels, which a new contrast makes wrong: ImageJ would show the
+//! picture between the old bounds.
+//!
+//! ImageJ states them in the description, line by line, and in a tag of its own (`ij/io/TiffEncoder.java`, `writeMetaData`): a mark, the
+//! type and number of parts of each type, and then the parts, whose lengths are in another tag. Numbers and texts are in the byte order of
+//! the file.
+
+use super::super::samples::swap_bytes;
+
+/// The mark at the beginning, in big-endian order.
+const MARK: [u8; 4] = *b"IJIJ";
+/// The display range of each channel.
+const RANGES: [u8; 4] = *b"rang";
+/// Parts that are texts in UTF-16: about the picture, its slices' labels, and its properties.
+const TEXTS: [[u8; 4]; 3] = [*b"info", *b"labl", *b"prop"];
+
+/// Returns a description without what has become false, if it is ImageJ's.
+pub(super) fn description(text: &[u8]) -> Vec<u8> {
+    if !text.starts_with(b"ImageJ=") {
+        return text.to_vec();
+    }
+    // The zero that ends the text is no part of its last line.
+    let (text, end) = text.split_at(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
+    let lines = text.split_inclusive(|&byte| byte == b'\n').filter(|line| !is_of_levels(line));
+    lines.chain([end]).flatten().copied().collect()
+}
+
+/// Whether a line of the description is about levels: the display range, or the function from levels to physical values.
+fn is_of_levels(line: &[u8]) -> bool {
+    let Some(at) = line.iter().position(|&byte| byte == b'=') else { return false };
+    match &line[..at] {
+        b"min" | b"max" | b"cf" | b"vunit" | b"zeroclip" => true,
+        [b'c', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// Returns the metadata without display ranges and in little-endian order, after the lengths of its parts. `None` if nothing else is in it,
+/// or if it makes no sense.
+pub(super) fn metadata(lengths: &[u64], bytes: &[u8]) -> Option<(Vec<u64>, Vec<u8>)> {
+    let (head_length, mut lengths) = lengths.split_first()?;
+    let (head, mut rest) = bytes.split_at_checked(usize::try_from(*head_length).ok()?)?;
+    let (mark, types) = head.split_first_chunk()?;
+    let big_endian = *mark == MARK;
+    if !big_endian && *mark != reversed(MARK) {
+        return None;
+    }
+    let (mut new_head, mut new_lengths, mut parts) = (reversed(MARK).to_vec(), vec![0], Vec::new());
+    for [kind, count] in types.as_chunks::<4>().0.as_chunks::<2>().0 {
+        let [kind, count] = [*kind, *count].map(|word| if big_endian { word } else { reversed(word) });
+        let own = lengths.split_off(..u32::from_be_bytes(count) as usize)?;
+        let total = own.iter().try_fold(0, |sum: u64, &length| sum.checked_add(length))?;
+        let mut content = rest.split_off(..usize::try_from(total).ok()?)?.to_vec();
+        if kind == RANGES {
+            continue;
+        }
+        if big_endian && TEXTS.contains(&kind) {
+            swap_bytes(&mut content);
+        }
+        new_head.extend([reversed(kind), reversed(count)].concat());
+        new_lengths.extend(own);
+        parts.extend(content);
+    }
+    new_lengths[0] = new_head.len() as u64;
+    (!parts.is_empty()).then(|| (new_lengths, [new_head, parts].concat()))
+}
+
+fn reversed(mut word: [u8; 4]) -> [u8; 4] {
+    word.reverse();
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Metadata of these types and parts.
+    fn metadata_of(big_endian: bool, types: &[(&[u8; 4], Vec<&[u8]>)]) -> (Vec<u64>, Vec<u8>) {
+        let word = |word: [u8; 4]| if big_endian { word } else { reversed(word) };
+        let mut bytes = word(MARK).to_vec();
+        for (kind, parts) in types {
+            bytes.extend([word(**kind), word((parts.len() as u32).to_be_bytes())].concat());
+        }
+        let parts = || types.iter().flat_map(|(_, parts)| parts.iter());
+        let lengths = [bytes.len() as u64].into_iter().chain(parts().map(|part| part.len() as u64));
+        (lengths.collect(), [bytes.clone(), parts().copied().flatten().copied().collect()].concat())
+    }
+
+    #[test]
+    fn ranges_go_and_the_rest_becomes_little_endian() {
+        let ranges = || (b"rang", vec![&b"RANGERANGERANGE!"[..]]);
+        let luts = || (b"luts", vec![&b"xyz"[..]]);
+        let little = [(b"info", vec![&b"a\0b\0"[..]]), (b"labl", vec![b"c\0", b"d\0"])];
+        let big = [(b"info", vec![&b"\0a\0b"[..]]), (b"labl", vec![b"\0c", b"\0d"])];
+        let expected = metadata_of(false, &[&little[..], &[luts()]].concat());
+        for (big_endian, texts) in [(false, little), (true, big)] {
+            let [info, labels] = texts;
+            let (lengths, bytes) = metadata_of(big_endian, &[info, ranges(), labels, luts()]);
+            assert_eq!(metadata(&lengths, &bytes).as_ref(), Some(&expected), "{big_endian}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_and_nonsense_go() {
+        let (lengths, bytes) = metadata_of(true, &[(b"rang", vec![&[0; 16]])]);
+        assert_eq!(metadata(&lengths, &bytes), None);
+        let (lengths, bytes) = metadata_of(true, &[(b"info", vec![b"\0a", b"\0b"])]);
+        assert!(metadata(&lengths, &bytes).is_some());
+        for end in 0..bytes.len() {
+            assert_eq!(metadata(&lengths, &bytes[..end]), None, "{end}");
+        }
+        for end in 0..lengths.len() {
+            assert_eq!(metadata(&lengths[..end], &bytes), None, "{end}");
+        }
+        assert_eq!(metadata(&[12, u64::MAX, 1], &bytes), None);
+        assert_eq!(metadata(&lengths, &vec![0; bytes.len()]), None);
+    }
+
+    #[test]
+    fn lines_about_levels_go_only_from_imagejs_description() {
+        let text =
+            b"ImageJ=1.53\nunit=um\ncf=0\nc0=1.5\nc12=2\nvunit=OD\nchannels=1\nmin=100.0\nmax=4000.0\n\0";
+        assert_eq!(description(text), b"ImageJ=1.53\nunit=um\nchannels=1\n\0");
+        assert_eq!(description(&text[1..]), &text[1..]);
+        assert_eq!(description(b"ImageJ=1\nmax=4\0"), b"ImageJ=1\n\0");
+    }
+}

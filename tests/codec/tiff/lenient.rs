@@ -1,0 +1,77 @@
+//! Files that bend the rules, but in a way that leaves no doubt about the picture.
+
+use histeqd::codec::CodecError;
+
+use super::{Form, HEIGHT, LENGTHS, OFFSETS, PLAIN, Tags, WIDTH, compressed, decoded, deflated, first};
+
+/// Changes to the lengths of strips: none, and zeros.
+const UNTOLD: [fn(&mut Tags); 2] = [
+    |tags| tags.retain(|(tag, _)| *tag != LENGTHS),
+    |tags| tags.iter_mut().filter(|(tag, _)| *tag == LENGTHS).for_each(|(_, lengths)| lengths.fill(0)),
+];
+
+#[test]
+fn strips_of_untold_length_are_read_where_it_can_be_known() {
+    for change in UNTOLD {
+        for rows_a_strip in [HEIGHT, 50] {
+            let form = Form { rows_a_strip, channels: 3, bytes: 2, ..PLAIN };
+            let samples = form.samples();
+            assert!(decoded(&form.file(&samples, change)).unwrap() == samples, "{form:?}");
+        }
+        let samples = PLAIN.samples();
+        let lzw = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(&samples);
+        for (compression, data) in [(8, deflated(&samples)), (5, lzw.unwrap())] {
+            let file = compressed(PLAIN, &[data], |tags| {
+                first(259, |_| compression)(tags);
+                change(tags);
+            });
+            assert!(decoded(&file).unwrap() == samples, "{compression}");
+        }
+    }
+}
+
+#[test]
+fn strips_of_untold_length_are_refused_where_it_cannot_be_known() {
+    let form = Form { rows_a_strip: 50, ..PLAIN };
+    let samples = form.samples();
+    for change in UNTOLD {
+        let strips: Vec<Vec<u8>> = samples.chunks(50 * WIDTH).map(deflated).collect();
+        let several = compressed(form, &strips, |tags| {
+            first(259, |_| 8)(tags);
+            change(tags);
+        });
+        let never_written = form.file(&samples, |tags| {
+            first(OFFSETS, |_| 0)(tags);
+            change(tags);
+        });
+        for file in [several, never_written] {
+            let error = decoded(&file).unwrap_err();
+            assert!(matches!(error, CodecError::Malformed { .. }), "{error:?}");
+            assert!(error.to_string().contains("a strip or tile has no length"), "{error}");
+        }
+        let end = 8 + samples.len() / 2;
+        let outside = form.file(&samples, |tags| {
+            first(OFFSETS, |_| 1 << 30)(tags);
+            change(tags);
+        });
+        assert!(decoded(&outside).is_err() && decoded(&outside[..end]).is_err());
+    }
+}
+
+#[test]
+fn a_palette_may_have_more_colours_than_indices() {
+    const COLOUR_MAP: u16 = 320;
+    let samples = PLAIN.samples();
+    let with = |colours: u32| {
+        decoded(&PLAIN.file(&samples, |tags| {
+            first(262, |_| 3)(tags);
+            let channel = |channel: u32| (0..colours).map(move |i| (i * 50 + channel * 17) << 8 & 0xffff);
+            tags.push((COLOUR_MAP, (0..3).flat_map(channel).collect()));
+            tags.sort();
+        }))
+    };
+    let expected = with(256).unwrap();
+    assert_eq!(expected[..3], [0, 17, 34].map(|level: u8| level.wrapping_add(samples[0].wrapping_mul(50))));
+    assert!(with(300).unwrap() == expected);
+    assert!(with(255).unwrap_err().to_string().contains("its palette is missing or too short"));
+}
