@@ -31,14 +31,18 @@ fn invert(slot: &mut [u8], layout: &Layout) {
     }
 }
 
+/// The most levels in a palette: those for 16-bit indices.
+const MAX_LEVELS: usize = 3 << 16;
+
 /// Reads the colours of the tag ColorMap, a third of which are each of red, green and blue. They have 16 bits, but some writers put 8-bit
 /// values there, and some more colours than there are indices.
 fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u8; 3]>, CodecError> {
     let count = 1 << bits;
-    let map = directory.numbers(tags::COLOUR_MAP).filter(|map| map.count() >= 3 * count);
+    let map =
+        directory.numbers(tags::COLOUR_MAP).filter(|map| (3 * count..=MAX_LEVELS).contains(&map.count()));
     let map: Vec<u64> = map
         .map(|map| map.iter().collect())
-        .ok_or_else(|| malformed("its palette is missing or too short"))?;
+        .ok_or_else(|| malformed("its palette is missing or has the wrong length"))?;
     let shift = if map.iter().all(|&level| level < 256) { 0 } else { 8 };
     let level = |at: usize| (map[at] >> shift) as u8;
     let third = map.len() / 3;

@@ -73,5 +73,5 @@ fn a_palette_may_have_more_colours_than_indices() {
     let expected = with(256).unwrap();
     assert_eq!(expected[..3], [0, 17, 34].map(|level: u8| level.wrapping_add(samples[0].wrapping_mul(50))));
     assert!(with(300).unwrap() == expected);
-    assert!(with(255).unwrap_err().to_string().contains("its palette is missing or too short"));
+    assert!(with(255).unwrap_err().to_string().contains("its palette is missing or has the wrong length"));
 }
