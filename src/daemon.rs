@@ -233,6 +233,10 @@ struct Watching<'a> {
     unmounted: Option<String>,
     /// Why nothing is started while the lock or the ledger is gone.
     lost: Option<String>,
+    /// When the service started, in nanoseconds since 1970.
+    began: i64,
+    /// The inputs that a killed process was about to remove, and that this one renamed back.
+    put_back: HashSet<PathBuf>,
     /// What the log said of the ledger since it last worked.
     complaints: HashSet<String>,
     /// When another file system took the place of [`Self::home`].
@@ -288,6 +292,8 @@ impl<'a> Watching<'a> {
             home: Home::of(&out),
             unmounted: None,
             lost: None,
+            began: ledger::now_ns(),
+            put_back: HashSet::new(),
             complaints: HashSet::new(),
             moved_in: None,
             out,
@@ -362,6 +368,9 @@ impl<'a> Watching<'a> {
 
     /// Continues the search for old rows of the ledger.
     fn prune(&mut self, now: Instant) {
+        if self.is_unmounted() {
+            return;
+        }
         let so_far = std::mem::take(&mut self.pruned);
         let mut away: Vec<&Path> = self.watch.missing().collect();
         // Where inputs are removed or moved, an empty folder is normal, and no sign of a missing mount.
@@ -391,8 +400,7 @@ impl<'a> Watching<'a> {
         self.hold_on(now);
         let counts = self.settle.counts();
         if counts.ready + self.running.len() == 0 {
-            // Nothing is held, and nothing would ever try.
-            self.hold = Hold::default();
+            self.hold.release();
         }
         let daemon = ledger::Daemon {
             pid: std::process::id(),

@@ -61,8 +61,10 @@ impl PictureError {
             }
             Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
             Self::Publish(error) => error.is_transient(),
-            Self::Slot(_) | Self::Changed | Self::Refused(Refusal::SharedOutput { .. }) => true,
-            Self::Refused(_) | Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
+            // Where inputs and outputs may go can change without the picture.
+            Self::Slot(_) | Self::Changed => true,
+            Self::Refused(refusal) => !matches!(refusal, Refusal::NotAFile),
+            Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
     }
 

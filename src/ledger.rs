@@ -216,19 +216,20 @@ impl Ledger {
         Ok(Self { db, inode: inode(file), file: file.to_owned() })
     }
 
-    /// Opens the ledger again if its file was deleted or replaced; a deleted one is then new and empty. Returns whether it was.
-    pub fn reopen_if_deleted(&mut self) -> Result<bool, LedgerError> {
+    /// Opens the ledger again if its file was deleted or replaced; a deleted one is then new and empty. Returns a sentence that says so.
+    pub fn reopen_if_deleted(&mut self) -> Result<Option<String>, LedgerError> {
         if inode(&self.file) == self.inode {
-            return Ok(false);
+            return Ok(None);
         }
-        self.reopen().map(|()| true)
+        let note = self.reopen()?;
+        Ok(Some(note.unwrap_or_else(|| "the ledger is missing; a new one is started".into())))
     }
 
-    /// Opens the ledger again, for another file system may have been mounted in its place; a missing one is then new and empty.
-    pub fn reopen(&mut self) -> Result<(), LedgerError> {
-        let folder = folder_of(&self.file);
-        fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
-        self.give_way_to(Self::open_file(&self.file)?)
+    /// Opens the ledger again, for another file system may have been mounted in its place. As [`Ledger::open`].
+    pub fn reopen(&mut self) -> Result<Option<String>, LedgerError> {
+        let (ledger, note) = Self::open(folder_of(&self.file))?;
+        self.give_way_to(ledger)?;
+        Ok(note)
     }
 
     /// Replaces the ledger by one that lies at the same path now, and leaves that one's files alone: when the last connection to a database
@@ -432,7 +433,8 @@ fn before(row: &Row<'_>) -> rusqlite::Result<Option<Identity>> {
     Ok(inode.zip(mtime))
 }
 
-fn now_ns() -> i64 {
+/// Returns the time in nanoseconds since 1970.
+pub(crate) fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -11,7 +11,8 @@ use crate::paths::Shown;
 use crate::source::mounts::Mounted;
 
 impl Watching<'_> {
-    /// Logs, once for each cause, why a call of the ledger failed. A damaged ledger is replaced by an empty one, and the pictures it should know are done again.
+    /// Logs, once for each cause, why a call of the ledger failed. A damaged ledger is replaced by an empty one, and the pictures it should
+    /// know are done again.
     pub(super) fn ledger_failed(&mut self, why: LedgerError, now: Instant) {
         match self.ledger.mend(why) {
             Ok(note) => {
@@ -53,11 +54,9 @@ impl Watching<'_> {
                 self.lost = Some(why);
                 return;
             }
-            Ok(false) => {}
-            Ok(true) => {
-                warn!(
-                    "the ledger is missing; a new one is started, and everything in the watched folders is processed again"
-                );
+            Ok(None) => {}
+            Ok(Some(note)) => {
+                warn!("{note}; everything in the watched folders is processed again");
                 self.watch.list_all(now);
             }
         }
@@ -83,12 +82,15 @@ impl Watching<'_> {
     /// Continues in the file system that is mounted now where the output folder's was, if its lock and ledger can be had.
     fn move_in(&mut self) {
         let ready = self.retake_lock().map_err(|why| why.to_string());
-        if let Err(why) = ready.and_then(|()| self.ledger.reopen().map_err(|why| why.to_string())) {
-            if self.unmounted.as_ref() != Some(&why) {
-                warn!("{why}");
-                self.unmounted = Some(why);
+        match ready.and_then(|()| self.ledger.reopen().map_err(|why| why.to_string())) {
+            Ok(note) => note.into_iter().for_each(|note| warn!("{note}")),
+            Err(why) => {
+                if self.unmounted.as_ref() != Some(&why) {
+                    warn!("{why}");
+                    self.unmounted = Some(why);
+                }
+                return;
             }
-            return;
         }
         info!("{} is mounted again", Shown(self.home.place()));
         let now = Instant::now();

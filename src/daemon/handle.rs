@@ -41,7 +41,10 @@ impl Watching<'_> {
         watch.turn(signal, settle, &mut known, now);
         let gone = self.settle.take_gone();
         if !gone.is_empty() {
-            gone.iter().for_each(|path| self.retried.forget(path));
+            for path in &gone {
+                self.retried.forget(path);
+                self.hold.forget(path);
+            }
             self.note(|ledger| ledger.not_retried(&gone));
         }
         for note in self.watch.take_notes() {
@@ -51,14 +54,18 @@ impl Watching<'_> {
             }
         }
         for path in self.watch.take_leftovers() {
+            let Some(original) = inputs::original(&path) else { continue };
             // An input that is being removed right now is not a leftover.
-            if inputs::original(&path).is_some_and(|original| self.away.has(&original)) {
+            if self.away.has(&original) {
                 continue;
             }
-            if let Err(why) = inputs::put_back(&path)
-                && self.retried.is_news(&path, &why.to_string())
-            {
-                warn!("{}: {why}", Shown(&path));
+            match inputs::put_back(&path) {
+                Ok(_) => {
+                    self.retried.forget(&path);
+                    self.put_back.insert(original);
+                }
+                Err(why) if self.retried.is_news(&path, &why.to_string()) => warn!("{}: {why}", Shown(&path)),
+                Err(_) => {}
             }
         }
     }
@@ -114,16 +121,17 @@ impl Watching<'_> {
         }
     }
 
-    /// Returns whether a done input needs another output, because its output is gone and may not have been collected: the input was put back
-    /// after it was put away (what moved has a ctime since then), or nobody knows whether the output ever reached the disk.
+    /// Returns whether a done input needs another output, because its output is gone and may not have been collected: the input was put
+    /// back after it was put away (what moved has a ctime since then), or another process did it and nobody knows whether the output ever
+    /// reached the disk.
     fn lacks_output(&self, entry: &Entry<'_>) -> bool {
         if self.service.after == After::Keep || !matches!(entry.output.try_exists(), Ok(false)) {
             return false;
         }
-        let finished = self.ledger.finished(entry.input).ok().flatten();
-        let changed = fs::symlink_metadata(entry.input).ok().map(|metadata| ctime_ns(&metadata));
-        self.settings.durability == Durability::Fast
-            || finished.zip(changed).is_some_and(|(finished, changed)| changed > finished)
+        let Ok(Some(finished)) = self.ledger.finished(entry.input) else { return false };
+        let changed = || fs::symlink_metadata(entry.input).is_ok_and(|now| ctime_ns(&now) > finished);
+        self.settings.durability == Durability::Fast && finished < self.began
+            || !self.put_back.contains(entry.input) && changed()
     }
 
     fn give(&mut self, entry: &Entry<'_>) -> bool {
@@ -151,7 +159,7 @@ impl Watching<'_> {
 
     fn refusal(&self, entry: &Entry<'_>) -> Result<Option<Refusal>, LedgerError> {
         let output = entry.output.to_owned();
-        if let Some(refusal) = self.misplaced(&output) {
+        if let Some(refusal) = self.misplaced(entry.input, &output) {
             return Ok(Some(refusal));
         }
         let inputs_go = self.service.after != After::Keep;
@@ -172,19 +180,19 @@ impl Watching<'_> {
 
     /// Refuses an output that would lie in a watched folder, by whatever links and mounts, or in a folder for something else. The output
     /// folder itself may lie in a watched folder, which leaves it out.
-    fn misplaced(&self, output: &Path) -> Option<Refusal> {
+    fn misplaced(&self, input: &Path, output: &Path) -> Option<Refusal> {
         let below_out = || output.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.out));
         // What does not exist yet is no link.
         let leads_to = below_out().find_map(|folder| folder.canonicalize().ok()).unwrap_or_default();
         let outside = leads_to.ancestors().take_while(|folder| !are_same(folder, &self.out));
         let folders: Vec<&Path> = below_out().chain(outside).collect();
+        // A mount may lead into the middle of a watched folder, and its outputs to where their inputs are.
+        let of_input: Vec<&Path> =
+            input.ancestors().skip(1).take_while(|folder| self.watch.below(folder).is_some()).collect();
         let replaces = folders.iter().any(|folder| self.watch.is_watched(folder))
+            || folders.iter().any(|folder| of_input.iter().any(|of_input| are_same(of_input, folder)))
             || self.watch.roots_of(output).any(|root| root.starts_with(&self.out));
-        let others: Vec<&Path> = self
-            .watch
-            .excluded()
-            .filter(|other| other.starts_with(&self.out) && *other != self.out)
-            .collect();
+        let others: Vec<&Path> = self.watch.excluded().filter(|other| !are_same(other, &self.out)).collect();
         let mixes = folders.iter().any(|folder| others.iter().any(|other| are_same(other, folder)));
         let output = output.to_owned();
         match (replaces, mixes) {
@@ -266,7 +274,8 @@ impl Watching<'_> {
     }
 
     fn failed(&mut self, input: &Path, stamp: Stamp, error: &PictureError) {
-        let (affects_all, reason) = (error.affects_all_outputs(), error.in_service());
+        let affects_all = error.affects_all_outputs() && self.hold.concerns_all(input);
+        let reason = error.in_service();
         if affects_all {
             if self.hold.why().is_none() {
                 warn!("nothing more is started until this is resolved: {reason}");
@@ -303,7 +312,7 @@ impl Watching<'_> {
 
     /// Logs a retry, at the info level only once per reason: some pictures are retried forever.
     fn tell_of_retry(&mut self, input: &Path, reason: &str, pause: Duration) {
-        let seconds = pause.as_secs();
+        let seconds = pause.as_secs_f64().ceil();
         if self.retried.is_news(input, reason) {
             info!("failed, retried in {seconds} s: {}: {reason}", Shown(input));
         } else {
@@ -316,6 +325,7 @@ impl Watching<'_> {
         let verdict = self.settle.finished(input, ending, seen, Instant::now());
         if !matches!(verdict, Verdict::Retry(_)) {
             self.retried.forget(input);
+            self.hold.forget(input);
         }
         verdict
     }

@@ -1,5 +1,7 @@
 //! Holds all pictures back while nothing can be written to the output, instead of letting each one find that out.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::backoff::Backoff;
@@ -10,6 +12,10 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Durat
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     closed: Option<Closed>,
+    /// How often a picture that was written has opened it.
+    openings: u64,
+    /// For each picture that could not be written and is to be retried, the openings at its first such failure.
+    failed_at: HashMap<PathBuf, u64>,
 }
 
 #[derive(Debug)]
@@ -34,9 +40,27 @@ impl Hold {
         self.closed = Some(Closed { why, failures, until, trying: false });
     }
 
+    /// Returns whether all others have the cause for which a picture could not be written. They have not if some could be written since it
+    /// failed for the first time: then it is too large for the space that is left, or its folder is to blame.
+    pub(super) fn concerns_all(&mut self, picture: &Path) -> bool {
+        *self.failed_at.entry(picture.to_owned()).or_insert(self.openings) == self.openings
+    }
+
+    /// Forgets a picture that is not retried.
+    pub(super) fn forget(&mut self, picture: &Path) {
+        self.failed_at.remove(picture);
+    }
+
     /// Opens the gate: a picture was written. Returns whether it was closed.
     pub(super) fn open(&mut self) -> bool {
-        self.closed.take().is_some()
+        let was_closed = self.closed.take().is_some();
+        self.openings += u64::from(was_closed);
+        was_closed
+    }
+
+    /// Opens the gate because no picture waits at it, and none would ever try.
+    pub(super) fn release(&mut self) {
+        self.closed = None;
     }
 
     /// Allows another try: the picture that was let through ended in a way that says nothing about the output.
@@ -91,6 +115,22 @@ mod tests {
         assert!(hold.open());
         assert!(!hold.open());
         assert!(hold.may_start(now));
+    }
+
+    #[test]
+    fn a_picture_that_alone_cannot_be_written_concerns_no_other() {
+        let mut hold = Hold::default();
+        let (large, small) = (Path::new("large"), Path::new("small"));
+        for _ in 0..3 {
+            assert!(hold.concerns_all(large) && hold.concerns_all(small));
+            hold.close("full".into(), Instant::now());
+        }
+        hold.forget(small);
+        hold.open();
+        assert!(!hold.concerns_all(large), "the small one was written");
+        assert!(hold.concerns_all(small));
+        hold.forget(large);
+        assert!(hold.concerns_all(large));
     }
 
     #[test]

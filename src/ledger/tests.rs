@@ -188,13 +188,26 @@ fn a_ledger_that_is_deleted_is_begun_anew() {
     let (input, output) = (case.at("a.png"), case.at("out.png"));
     case.ledger.begin(&entry(&input, &output)).unwrap();
     case.ledger.done(&input, &OUTCOME).unwrap();
-    assert!(!case.ledger.reopen_if_deleted().unwrap());
+    assert_eq!(case.ledger.reopen_if_deleted().unwrap(), None);
     fs::remove_dir_all(case.at("state")).unwrap();
-    assert!(case.ledger.reopen_if_deleted().unwrap());
+    assert!(case.ledger.reopen_if_deleted().unwrap().is_some());
     assert_eq!(case.ledger.standing(&entry(&input, &output)).unwrap(), Standing::Unknown);
     case.ledger.begin(&entry(&input, &output)).unwrap();
     let seen_by_others = Ledger::read(&case.at("state")).unwrap().expect("its write-ahead log is there");
     drop(seen_by_others);
+    fs::write(
+        case.at("garbage"),
+        "no database, although it is longer than a header of a hundred bytes".repeat(9),
+    )
+    .unwrap();
+    let state = case.at("state");
+    ["ledger.sqlite-wal", "ledger.sqlite-shm"]
+        .iter()
+        .for_each(|log| fs::remove_file(state.join(log)).unwrap());
+    fs::rename(case.at("garbage"), case.at("state").join(FILE)).unwrap();
+    let note = case.ledger.reopen_if_deleted().unwrap().unwrap();
+    assert!(note.contains("the ledger could not be used"), "{note}");
+    case.ledger.begin(&entry(&input, &output)).unwrap();
 }
 
 #[test]

@@ -40,10 +40,15 @@ impl Selection {
 
 /// Returns a path in lower case, for globs in lower case: the matcher itself ignores only the case of ASCII letters.
 fn folded(path: &Path) -> Cow<'_, Path> {
-    match path.to_str() {
-        Some(text) if !text.is_ascii() => Cow::Owned(text.to_lowercase().into()),
-        _ => Cow::Borrowed(path),
+    if path.as_os_str().is_ascii() {
+        return Cow::Borrowed(path);
     }
+    Cow::Owned(lower(&path.to_string_lossy()).into())
+}
+
+/// Returns a text in lower case, letter by letter: [`str::to_lowercase`] gives a sigma another form at the end of a word.
+fn lower(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
 }
 
 fn is_list(glob: &str) -> bool {
@@ -65,10 +70,10 @@ fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|error| error.to_string())
 }
 
-/// Makes a pattern match whole paths: without a slash, it matches names in any folder; a leading slash or `./` ties it to the input folder itself;
-/// trailing slashes add nothing.
+/// Makes a pattern match whole paths: without a slash, it matches names in any folder; a leading slash or `./` ties it to the input folder
+/// itself; trailing slashes add nothing.
 fn anchored(pattern: &str) -> String {
-    let lower = if pattern.is_ascii() { pattern.to_owned() } else { pattern.to_lowercase() };
+    let lower = if pattern.is_ascii() { pattern.to_owned() } else { lower(pattern) };
     let inner = lower.trim_end_matches('/');
     match inner.strip_prefix('/').or_else(|| inner.strip_prefix("./")) {
         Some(below) => below.to_owned(),
@@ -80,6 +85,8 @@ fn anchored(pattern: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
 
     fn selection(include: &[&str], exclude: &[&str]) -> Selection {
         let owned = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -100,6 +107,8 @@ mod tests {
         assert!(!png.takes_file(Path::new("a.jpg")));
         let accented = selection(&["Été*"], &[]);
         assert!(["ÉTÉ.png", "été.png"].iter().all(|path| accented.takes_file(Path::new(path))));
+        assert!(accented.takes_file(Path::new(OsStr::from_bytes(b"\xff/\xc3\x89t\xc3\xa9.png"))));
+        assert!(selection(&["ΟΔΟΣ*"], &[]).takes_file(Path::new("οδοσα.pgm")));
     }
 
     #[test]

@@ -231,12 +231,12 @@ impl Settle {
     /// Records that messages about writers were lost: which files are open is unknown.
     pub fn lost_sight(&mut self, now: Instant) {
         let rest = self.rest;
+        self.files.values_mut().for_each(|file| file.open = false);
         let open = self.files.iter_mut().filter(|(_, file)| file.phase == Phase::Open);
         let paths: Vec<_> = open
             .map(|(path, file)| {
                 file.phase = Phase::Resting;
                 file.since = now;
-                file.open = false;
                 path.clone()
             })
             .collect();

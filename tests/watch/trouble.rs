@@ -148,6 +148,29 @@ fn an_output_that_would_lie_in_a_watched_folder_or_among_the_inputs_put_away_is_
 }
 
 #[test]
+fn an_output_is_refused_in_a_mount_of_its_inputs_folder() {
+    let place = Place::with(&["in/x/a.pgm"]);
+    let mount = "mkdir -p out/x && mount --bind in/x out/x";
+    let Some(service) = with_mounts(&place, mount, ":", "") else { return };
+    wait("the refusal", || service.log().contains("out/x/a.pgm would replace an input"));
+    assert_eq!(place.read("in/x/a.pgm"), DULL);
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn an_archive_in_the_output_folder_by_another_name_is_left_alone() {
+    let place = Place::with(&["in/b.pgm"]);
+    fs::create_dir_all(place.path("real")).unwrap();
+    std::os::unix::fs::symlink("real", place.path("out")).unwrap();
+    let service = Service::start(&place, "--after move:real/originals");
+    wait("the input to move", || place.path("out/originals/b.pgm").exists());
+    drop_in(&place, "originals/b.pgm", BRIGHT);
+    wait("the refusal", || service.log().contains("would lie in a folder of --after, --failed or --state"));
+    assert_eq!(place.read("real/originals/b.pgm"), DULL);
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn an_inbox_that_is_watched_under_another_path_is_not_its_own_rival() {
     let place = Place::with(&["in/a.pgm"]);
     std::os::unix::fs::symlink("in", place.path("alias")).unwrap();
@@ -278,7 +301,7 @@ fn a_full_disk_is_waited_for() {
         drop_in(&place, name, content);
     }
     wait("the full disk to be noticed again", || {
-        log().matches("nothing more is started until this is resolved").count() == 2
+        log().matches("nothing more is started until this is resolved").count() >= 2
     });
     assert!(log().contains("; free some space\n") && !log().contains("same command"), "{}", log());
     // The mount is visible only in the service's namespace, and from here through its `/proc` entry.

@@ -323,3 +323,13 @@ fn what_would_have_failed_for_any_file_is_ready_again() {
     }
     assert_eq!(case.settle.counts(), Counts { ready: 1, ..Counts::default() });
 }
+
+#[test]
+fn a_close_that_was_lost_with_other_messages_is_not_waited_for() {
+    let mut case = Case::new();
+    case.settle.touched(a(), case.now);
+    case.pass(PATIENCE, Some(old(1)));
+    assert_eq!(case.taken(), Some(1));
+    case.settle.lost_sight(case.now);
+    assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Settled);
+}
