@@ -190,8 +190,7 @@ impl Watching<'_> {
         let of_input: Vec<&Path> =
             input.ancestors().skip(1).take_while(|folder| self.watch.below(folder).is_some()).collect();
         let replaces = folders.iter().any(|folder| self.watch.is_watched(folder))
-            || folders.iter().any(|folder| of_input.iter().any(|of_input| are_same(of_input, folder)))
-            || self.watch.roots_of(output).any(|root| root.starts_with(&self.out));
+            || folders.iter().any(|folder| of_input.iter().any(|of_input| are_same(of_input, folder)));
         let others: Vec<&Path> = self.watch.excluded().filter(|other| !are_same(other, &self.out)).collect();
         let mixes = folders.iter().any(|folder| others.iter().any(|other| are_same(other, folder)));
         let output = output.to_owned();

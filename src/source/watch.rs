@@ -161,15 +161,9 @@ impl Watch {
         self.roots.iter().find_map(|root| path.strip_prefix(&root.path).ok())
     }
 
-    /// Returns the watched folders that a path lies in.
-    pub fn roots_of<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = &'p Path> {
-        self.roots.iter().map(|root| root.path.as_path()).filter(move |root| path.starts_with(root))
-    }
-
-    /// Returns whether a folder is a watched one, by whatever path.
+    /// Returns whether a folder is a watched one, by whatever path, or will be once it is there.
     pub fn is_watched(&self, folder: &Path) -> bool {
-        let found = fs::metadata(folder).ok().map(|folder| identity(&folder));
-        found.is_some() && self.roots.iter().any(|root| root.identity == found)
+        self.roots.iter().any(|root| are_same(&root.path, folder))
     }
 
     /// Returns the folders that are never entered.
