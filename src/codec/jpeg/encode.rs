@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::coding::{self, Part, Rest};
 use super::libjpeg::{self, Fault, Frame, Pixels, QuantTable, Space, Tables};
-use super::markers::{APP1, APP2, Component, Density, EXIF, ICC, Segment, XMP};
+use super::markers::{APP1, APP2, Density, EXIF, Factors, ICC, Segment, XMP};
 use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
 use crate::codec::metadata::Metadata;
 use crate::codec::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
@@ -138,10 +138,12 @@ fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>,
 }
 
 /// Returns the sampling factors for a picture from another format: 4:2:0, libjpeg's default.
-fn new_components(pixel: Pixel) -> Vec<Component> {
+fn new_components(pixel: Pixel) -> Vec<Factors> {
     match pixel {
-        Pixel::Gray => vec![Component::FULL],
-        _ => vec![Component { horizontal: 2, vertical: 2 }, Component::FULL, Component::FULL],
+        Pixel::Gray => vec![Factors::FULL],
+        _ => {
+            vec![Factors { horizontal: 2, vertical: 2 }, Factors::FULL, Factors::FULL]
+        }
     }
 }
 

@@ -2,17 +2,17 @@
 
 use super::*;
 use crate::codec::jpeg::libjpeg::{self, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
-use crate::codec::jpeg::markers::{Component, Markers};
+use crate::codec::jpeg::markers::{Factors, Markers};
 use crate::codec::jpeg::plane_size;
 use crate::cores::Cores;
 
-const fn component(horizontal: u8, vertical: u8) -> Component {
-    Component { horizontal, vertical }
+const fn component(horizontal: u8, vertical: u8) -> Factors {
+    Factors { horizontal, vertical }
 }
 
-const FULL: Component = component(1, 1);
+const FULL: Factors = component(1, 1);
 
-const SAMPLINGS: [&[Component]; 6] = [
+const SAMPLINGS: [&[Factors]; 6] = [
     &[FULL],
     &[FULL, FULL, FULL],
     &[component(2, 2), FULL, FULL],
@@ -32,7 +32,7 @@ pub(super) fn noise(state: &mut u64) -> u64 {
 }
 
 /// Returns the sizes of a picture's planes in a slot.
-fn sizes((width, height): (u32, u32), components: &[Component]) -> Vec<PlaneSize> {
+fn sizes((width, height): (u32, u32), components: &[Factors]) -> Vec<PlaneSize> {
     let mut sizes: Vec<_> =
         components.iter().map(|component| plane_size(width, height, components, *component)).collect();
     sizes[0] = PlaneSize { width: width as usize, rows: height as usize };
@@ -55,7 +55,7 @@ fn planes<D>(samples: impl IntoIterator<Item = D>, sizes: &[PlaneSize]) -> Vec<P
     samples.into_iter().zip(sizes).map(|(data, size)| size.plane(data)).collect()
 }
 
-fn frame<'a>((width, height): (u32, u32), components: &'a [Component], tables: Tables<'a>) -> Frame<'a> {
+fn frame<'a>((width, height): (u32, u32), components: &'a [Factors], tables: Tables<'a>) -> Frame<'a> {
     Frame {
         width,
         height,
@@ -258,7 +258,7 @@ fn sizes_of(markers: &Markers<'_>) -> Vec<PlaneSize> {
 /// Writes a file with our own coder.
 fn write_ours(
     size: (u32, u32),
-    components: &[Component],
+    components: &[Factors],
     quality: u8,
     progressive: bool,
     interval: u16,
@@ -337,7 +337,7 @@ fn rewritten_chroma(
     sizes: &[PlaneSize],
     luma: &[u8],
     interval: u16,
-    components: &[Component],
+    components: &[Factors],
 ) -> Option<Vec<u8>> {
     let mut samples = vec![0; sizes[0].bytes()];
     let picture = read(file, &mut [sizes[0].plane(&mut samples[..])], Rest::Coefficients(None), &mut [])?;

@@ -9,7 +9,7 @@ use super::rows::Part;
 use super::{ZIGZAG, band, leaf, write_sequential};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, Fault, Frame, QuantTable};
-use crate::codec::jpeg::markers::{APP0, DHT, DQT, DRI, Density, EOI, SOF0, SOF1, SOF2, SOI, SOS};
+use crate::codec::jpeg::markers::{APP0, DHT, DQT, DRI, EOI, SOF0, SOF1, SOF2, SOI, SOS, write_segment};
 use crate::cores::Cores;
 
 /// What a scan contains: the coefficients of one component from `first` to `last`. There is no successive approximation: refinement scans
@@ -131,9 +131,8 @@ fn tell_all(blocks: Blocks<'_>, counts: &mut [(Walk, &mut Counter)]) {
 /// Writes everything that comes before the scans and their Huffman tables.
 pub(super) fn write_header(out: &mut Vec<u8>, frame: &Frame<'_>, tables: &[QuantTable]) {
     out.extend([0xff, SOI]);
-    if let Some(Density { unit, x, y }) = frame.density {
-        let ([x0, x1], [y0, y1]) = (x.to_be_bytes(), y.to_be_bytes());
-        write_segment(out, APP0, &[b'J', b'F', b'I', b'F', 0, 1, 1, unit, x0, x1, y0, y1, 0, 0]);
+    if let Some(density) = frame.density {
+        write_segment(out, APP0, &density.jfif());
     }
     for segment in &frame.segments {
         write_segment(out, segment.marker, segment.content);
@@ -164,12 +163,6 @@ pub(super) fn write_header(out: &mut Vec<u8>, frame: &Frame<'_>, tables: &[Quant
     if frame.restart_interval > 0 {
         write_segment(out, DRI, &frame.restart_interval.to_be_bytes());
     }
-}
-
-pub(super) fn write_segment(out: &mut Vec<u8>, marker: u8, content: &[u8]) {
-    out.extend([0xff, marker]);
-    out.extend((content.len() as u16 + 2).to_be_bytes());
-    out.extend(content);
 }
 
 fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, blocks: Blocks<'_>, interval: u32) {

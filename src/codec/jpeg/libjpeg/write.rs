@@ -10,7 +10,7 @@ use mozjpeg_sys::{
     jpeg_start_compress, jpeg_write_marker, jpeg_write_scanlines,
 };
 
-use super::super::markers::{Component, Density, Segment};
+use super::super::markers::{Density, Factors, Segment};
 use super::{Fault, QuantTable, ROWS, Space, catch, error_manager};
 
 /// The least number of bytes that the output buffer grows by.
@@ -47,7 +47,7 @@ pub(in crate::codec::jpeg) struct Frame<'a> {
     /// The colour space of the components.
     pub(in crate::codec::jpeg) space: Space,
     /// The sampling factors, one entry per component.
-    pub(in crate::codec::jpeg) components: &'a [Component],
+    pub(in crate::codec::jpeg) components: &'a [Factors],
     pub(in crate::codec::jpeg) tables: Tables<'a>,
     pub(in crate::codec::jpeg) progressive: bool,
     /// MCUs between restart markers; 0 for none.
