@@ -17,24 +17,24 @@ use crate::picture::{Depth, Layout, Pixel};
 
 mod coding;
 mod compressed;
+mod embedded;
 mod encode;
 mod libjpeg;
 mod markers;
 mod mpf;
-mod part;
 
 pub use coding::BaselineScan;
 pub(crate) use coding::CanonicalCode;
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
+pub(super) use embedded::Embedded;
 use encode::new_tables;
 pub(super) use encode::{encode, encoder_bytes, write_encoded};
 use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, icc_part, largest_factors,
 };
-pub(super) use part::Part;
 
 /// The width and height of chroma planes in a slot are padded to multiples of this many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;

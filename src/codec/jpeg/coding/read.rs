@@ -2,7 +2,7 @@
 
 use super::coefficients::Coefficients;
 use super::huffman::{Codes, Decoder};
-use super::read_sequential::{self, Part};
+use super::read_sequential::{self, ScanComponent};
 use super::scan::{DcComponent, Selection, read_dc, read_first, read_intervals, read_refinement};
 use super::wanted::{Rest, Wanted};
 use super::{Block, Grid, leaf, natural};
@@ -161,7 +161,7 @@ impl<'w> Reader<'w> {
             if id != component.id || (matches!(wanted, Wanted::Coefficients(..)) && !row_by_row) {
                 return None;
             }
-            parts.push(Part {
+            parts.push(ScanComponent {
                 factors: if alone { (1, 1) } else { component.blocks_of_mcu() },
                 size: (component.size.width / BLOCK, component.size.rows / BLOCK),
                 dc: self.codes.dc.get(usize::from(codes >> 4))?.as_ref()?,

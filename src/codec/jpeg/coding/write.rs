@@ -74,16 +74,16 @@ fn write_progressive(
         .collect();
     let mut transformed = Vec::new();
     for (component, (part, table)) in parts.iter().zip(tables).enumerate() {
-        let mut counts: Vec<(Walk, &mut Counter)> = scans
+        let mut counts: Vec<(ScanSymbols, &mut Counter)> = scans
             .iter_mut()
             .filter(|(scan, _)| scan.component == component)
-            .map(|(scan, counter)| (Walk::new(*scan, interval), counter))
+            .map(|(scan, counter)| (ScanSymbols::new(*scan, interval), counter))
             .collect();
         transformed.push(leaf::run(
             #[inline(always)]
             || count(part, table, &mut counts),
         )?);
-        counts.iter_mut().for_each(|(walk, counter)| walk.finish(*counter));
+        counts.iter_mut().for_each(|(symbols, counter)| symbols.finish(*counter));
     }
 
     write_header(out, frame, tables);
@@ -104,7 +104,7 @@ fn write_progressive(
 fn count(
     part: &Part<'_>,
     divisors: &QuantTable,
-    counts: &mut [(Walk, &mut Counter)],
+    counts: &mut [(ScanSymbols, &mut Counter)],
 ) -> Option<Option<Coefficients>> {
     let plane = match part {
         Part::Samples(plane) => plane,
@@ -122,9 +122,9 @@ fn count(
 }
 
 #[inline(always)]
-fn tell_all(blocks: Blocks<'_>, counts: &mut [(Walk, &mut Counter)]) {
-    for (walk, counter) in counts {
-        walk.blocks(blocks, *counter);
+fn tell_all(blocks: Blocks<'_>, counts: &mut [(ScanSymbols, &mut Counter)]) {
+    for (symbols, counter) in counts {
+        symbols.blocks(blocks, *counter);
     }
 }
 
@@ -173,9 +173,9 @@ fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, blocks: Blocks<'_>,
         #[inline(always)]
         || {
             let mut emitter = Emitter { bits: BitWriter::new(out), code };
-            let mut walk = Walk::new(scan, interval);
-            walk.blocks(blocks, &mut emitter);
-            walk.finish(&mut emitter);
+            let mut symbols = ScanSymbols::new(scan, interval);
+            symbols.blocks(blocks, &mut emitter);
+            symbols.finish(&mut emitter);
             emitter.bits.flush();
         },
     );
@@ -230,7 +230,7 @@ impl Sink for Emitter<'_> {
 }
 
 /// Turns the blocks of a scan, in order, into symbols (T.81, G.1.2).
-pub(super) struct Walk {
+pub(super) struct ScanSymbols {
     scan: Scan,
     band: u64,
     /// The DC coefficient of the previous block.
@@ -242,7 +242,7 @@ pub(super) struct Walk {
     left: u32,
 }
 
-impl Walk {
+impl ScanSymbols {
     pub(super) fn new(scan: Scan, interval: u32) -> Self {
         Self { scan, band: band(scan.first, scan.last), dc: 0, run: 0, interval, left: interval }
     }
