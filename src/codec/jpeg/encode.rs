@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 
 use super::coding::{self, Part, Rest};
-use super::libjpeg::{self, Fault, Frame, Pixels, QuantTable, Space, Tables};
+use super::libjpeg::{self, Fault, Frame, QuantTable, Space, Tables};
 use super::markers::{APP1, APP2, Density, EXIF, Factors, ICC, Segment, XMP};
 use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
 use crate::codec::metadata::Metadata;
@@ -73,7 +73,7 @@ fn write_slot(
     let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
     if chroma.is_none() && frame.space != Space::Gray {
         let rgb = &slot[..Space::Rgb.components() * size.bytes()];
-        return libjpeg::write(out, frame, &Pixels::Packed(Space::Rgb, rgb));
+        return libjpeg::write(out, frame, (Space::Rgb, rgb));
     }
     let (luma, behind) = slot.split_at(size.bytes());
     let mut parts = vec![Part::Samples(size.plane(luma))];

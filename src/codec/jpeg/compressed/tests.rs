@@ -1,4 +1,4 @@
-use super::super::libjpeg::{self, Frame, Pixels, Space, Tables};
+use super::super::libjpeg::{self, Frame, Space, Tables};
 use super::super::markers::{Density, Factors};
 use super::*;
 
@@ -40,7 +40,7 @@ fn jpeg(
     };
     let samples: Vec<u8> = (0..samples).map(&mut sample).collect();
     let mut out = Vec::new();
-    libjpeg::write(&mut out, &frame, &Pixels::Packed(space, &samples)).unwrap();
+    libjpeg::write(&mut out, &frame, (space, &samples)).unwrap();
     out
 }
 
