@@ -177,7 +177,7 @@ impl Settings {
                 jpeg_quality: key(written.quality),
                 png_level: key(written.png_level).into(),
                 gray: color == Color::Gray,
-                per_channel,
+                needs_rgb: per_channel,
             },
             limits: Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 },
             threads: threads.0.get(),
@@ -334,7 +334,7 @@ mod tests {
         {
             let settings =
                 Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
-            assert_eq!((settings.target.gray, settings.target.per_channel), (gray, per_channel));
+            assert_eq!((settings.target.gray, settings.target.needs_rgb), (gray, per_channel));
             assert_eq!(settings.operation.per_channel, per_channel);
         }
     }

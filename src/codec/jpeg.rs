@@ -172,7 +172,7 @@ impl<'a> Source<'a> {
         let form = match space {
             Space::Gray => Form::Gray,
             Space::YCbCr if target.gray && markers.is_usual() => Form::Gray,
-            Space::YCbCr if to_jpeg && !target.per_channel && markers.is_usual() => {
+            Space::YCbCr if to_jpeg && !target.needs_rgb && markers.is_usual() => {
                 Form::Planes(markers.chroma_size())
             }
             Space::YCbCr | Space::Rgb => Form::Rgb,

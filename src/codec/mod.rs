@@ -88,8 +88,8 @@ pub struct Target {
     pub png_level: PngLevel,
     /// Whether the picture is reduced to gray, its luma.
     pub gray: bool,
-    /// Whether each channel is equalized separately, so that a JPEG has to be decoded to RGB.
-    pub per_channel: bool,
+    /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
+    pub needs_rgb: bool,
 }
 
 impl Target {

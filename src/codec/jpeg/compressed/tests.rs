@@ -212,7 +212,7 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         jpeg_quality: JpegQuality::Keep,
         png_level: crate::codec::PngLevel::Fast,
         gray: false,
-        per_channel: false,
+        needs_rgb: false,
     };
     let source = super::super::Source::open(file, &target).unwrap();
     let layout = source.layout();
