@@ -60,7 +60,7 @@ impl<'a> Jpegs<'a> {
         }
         let tables = self.tables.unwrap_or(&SOI);
         if !tables.starts_with(&SOI) || tables.len() > MAX_TABLES {
-            return Err(malformed("its JPEG tables make no sense"));
+            return Err(malformed("its JPEG tables are invalid"));
         }
         let rest = (length as usize).saturating_sub(SOI.len());
         data.clear();
