@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice, MethodName,
-    PngLevelName, TileSize,
+    TileSize,
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
@@ -175,7 +175,7 @@ impl Settings {
             target: Target {
                 format: key(written.format).into(),
                 jpeg_quality: key(written.quality),
-                png_level: key(written.png_level).into(),
+                png_level: key(written.png_level),
                 gray: color == Color::Gray,
                 needs_rgb: per_channel,
             },

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Cores;
@@ -66,14 +67,20 @@ impl JpegQuality {
     pub const DEFAULT: u8 = 90;
 }
 
-/// How hard a PNG is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much work goes into making PNGs small. (The first paragraphs are what shell completions say.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PngLevel {
+    /// Least work.
+    ///
     /// The Paeth filter for every row, Huffman codes made for every strip, and matches only where hardly anything happens.
     Fast,
-    /// Filters chosen row by row, and matches where they pay off.
+    /// A filter for each row, and matches where they pay: half again the work; photographs a twentieth smaller, graphics often by a
+    /// half.
     Balanced,
-    /// Filters chosen row by row, and zlib: the smallest files.
+    /// Five times the work; photographs a tenth smaller.
+    ///
+    /// A filter for each row, and zlib.
     Small,
 }
 
