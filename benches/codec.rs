@@ -21,7 +21,7 @@ const TARGET: Target = Target {
     jpeg_quality: JpegQuality::Keep,
     png_level: PngLevel::Balanced,
     gray: false,
-    per_channel: false,
+    needs_rgb: false,
 };
 
 /// Makes the picture as a PPM file (3 channels) or a PGM file (1).

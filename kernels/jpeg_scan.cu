@@ -1,6 +1,6 @@
 // Checks whether the entropy-coded data of baseline JPEGs without restart markers are intact: every code is one of its table's, there are
-// as many blocks as the frame requires, and nothing is left after them. `src/codec/jpeg/coding/walk.rs` checks the same on the CPU, one
-// picture after the other.
+// as many blocks as the frame requires, and nothing is left after them. `src/codec/jpeg/coding/validate.rs` checks the same on the CPU,
+// one picture after the other.
 //
 // After A. Weißenberger and B. Schmidt, Accelerating JPEG Decompression on GPUs (HiPC 2021): the data are cut into pieces, and a thread
 // begins at each as if an MCU began there. Huffman codes synchronize by themselves, so most threads end where one that came from the front

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice, MethodName,
-    PngLevelName, TileSize,
+    TileSize,
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
@@ -175,9 +175,9 @@ impl Settings {
             target: Target {
                 format: key(written.format).into(),
                 jpeg_quality: key(written.quality),
-                png_level: key(written.png_level).into(),
+                png_level: key(written.png_level),
                 gray: color == Color::Gray,
-                per_channel,
+                needs_rgb: per_channel,
             },
             limits: Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 },
             threads: threads.0.get(),
@@ -334,7 +334,7 @@ mod tests {
         {
             let settings =
                 Settings::resolve(parse(&format!("color = '{color}'")), Request::default()).unwrap();
-            assert_eq!((settings.target.gray, settings.target.per_channel), (gray, per_channel));
+            assert_eq!((settings.target.gray, settings.target.needs_rgb), (gray, per_channel));
             assert_eq!(settings.operation.per_channel, per_channel);
         }
     }

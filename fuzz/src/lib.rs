@@ -34,7 +34,7 @@ pub fn picture(data: &[u8], format: Format) {
         jpeg_quality: JpegQuality::Keep,
         png_level: PngLevel::Fast,
         gray: choice % 4 == 1,
-        per_channel: choice % 4 == 2,
+        needs_rgb: choice % 4 == 2,
     };
     pass_through(data, &target);
     let mut slot = Vec::new();

@@ -214,7 +214,7 @@ impl HistogramCommand {
             ));
         }
         // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
-        settings.target.per_channel = true;
+        settings.target.needs_rgb = true;
         settings.target.format = None;
         Ok((settings, request))
     }

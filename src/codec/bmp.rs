@@ -24,6 +24,9 @@ const INFO: usize = 40;
 const V4: usize = 108;
 const V5: usize = 124;
 
+/// The lengths of OS/2 2.x's header: whole, or cut off after the fields that every bitmap has.
+const OS2: [u8; 2] = [64, 16];
+
 /// Values of a header's colour space: a profile in the file, a profile in another file, and sRGB without a profile.
 const EMBEDDED: &[u8; 4] = b"DEBM";
 const LINKED: &[u8; 4] = b"KNIL";
@@ -54,6 +57,9 @@ impl std::fmt::Debug for Source<'_> {
 impl<'a> Source<'a> {
     /// Reads the headers; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        if bytes.get(FILE_HEADER).is_some_and(|length| OS2.contains(length)) {
+            return Err(CodecError::unsupported("an OS/2 2.x BMP", "convert it to PNG first"));
+        }
         let decoder = BmpDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
         let icc = profile(bytes)?;
         let gray =
@@ -88,7 +94,7 @@ impl<'a> Source<'a> {
         self.layout
     }
 
-    /// Whether the colours are a palette of grays, so that the picture should become gray.
+    /// Returns whether the colours are a palette of grays, so that the picture should become gray.
     pub(super) fn is_gray(&self) -> bool {
         self.gray
     }
@@ -203,21 +209,25 @@ fn headers(
     header.extend(density);
     word(&mut header, palette as u32);
     word(&mut header, 0);
-    if length >= V4 {
-        let masks = if bytes == 4 { [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0xff00_0000] } else { [0; 4] };
-        masks.into_iter().for_each(|mask| word(&mut header, mask));
-        header.extend(if profile > 0 { EMBEDDED } else { SRGB });
+    if length > INFO {
+        let place = (offset - FILE_HEADER) as u32 + pixels;
+        add_colour_space(&mut header, bytes, (profile > 0).then_some([place, profile as u32]));
+        header.resize(FILE_HEADER + length, 0);
     }
-    if length >= V5 {
-        const PERCEPTUAL: u32 = 4;
-        header.resize(FILE_HEADER + V4, 0);
-        word(&mut header, PERCEPTUAL);
-        word(&mut header, (offset - FILE_HEADER) as u32 + pixels);
-        word(&mut header, profile as u32);
-    }
-    header.resize(FILE_HEADER + length, 0);
     (0..palette as u32).for_each(|level| word(&mut header, level * 0x01_0101));
     Ok(header)
+}
+
+/// Adds the fields of BITMAPV4HEADER and, if there is a profile at this place and of this length, BITMAPV5HEADER.
+fn add_colour_space(header: &mut Vec<u8>, bytes: usize, profile: Option<[u32; 2]>) {
+    const PERCEPTUAL: u32 = 4;
+    let masks = if bytes == 4 { [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0xff00_0000] } else { [0; 4] };
+    masks.into_iter().for_each(|mask| word(header, mask));
+    header.extend(if profile.is_some() { EMBEDDED } else { SRGB });
+    if let Some([place, length]) = profile {
+        header.resize(FILE_HEADER + V4, 0);
+        [PERCEPTUAL, place, length].into_iter().for_each(|value| word(header, value));
+    }
 }
 
 /// Arranges a row in the file's order: blue, green, red, alpha.

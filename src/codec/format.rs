@@ -87,12 +87,12 @@ impl Format {
         Ok(())
     }
 
-    /// Whether the format has a place for XMP and for EXIF.
+    /// Returns whether the format has a place for XMP and for EXIF.
     pub(super) const fn supports_exif_and_xmp(self) -> bool {
         !matches!(self, Self::Pnm | Self::Bmp)
     }
 
-    /// Whether the format has a place for the resolution besides EXIF.
+    /// Returns whether the format has a place for the resolution besides EXIF.
     pub(super) const fn supports_resolution(self) -> bool {
         !matches!(self, Self::Pnm | Self::WebP)
     }
@@ -108,7 +108,7 @@ impl Format {
     }
 }
 
-/// Whether a PNM's header goes on like this behind its magic, as far as it is there. Texts begin with "P1 " too, so width and height
+/// Returns whether a PNM's header goes on like this behind its magic, as far as it is there. Texts begin with "P1 " too, so width and height
 /// have to follow, or the first keyword of a PAM, or a comment.
 fn is_pnm(kind: u8, header: &[u8]) -> bool {
     const KEYWORDS: [&[u8]; 6] = [b"WIDTH", b"HEIGHT", b"DEPTH", b"MAXVAL", b"TUPLTYPE", b"ENDHDR"];

@@ -17,22 +17,24 @@ use crate::picture::{Depth, Layout, Pixel};
 
 mod coding;
 mod compressed;
+mod embedded;
 mod encode;
 mod libjpeg;
 mod markers;
 mod mpf;
-mod part;
 
 pub use coding::BaselineScan;
 pub(crate) use coding::CanonicalCode;
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
+pub(super) use embedded::Embedded;
 use encode::new_tables;
 pub(super) use encode::{encode, encoder_bytes, write_encoded};
 use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
-use markers::{APP1, Component, Density, EXTENDED_XMP, MAX_BLOCKS, Markers, Segment, icc_part};
-pub(super) use part::Part;
+use markers::{
+    APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, icc_part, largest_factors,
+};
 
 /// The width and height of chroma planes in a slot are padded to multiples of this many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;
@@ -45,7 +47,7 @@ const MAX_SEGMENT: usize = 65533;
 pub(super) struct Native {
     chroma: Option<Chroma>,
     space: Space,
-    components: Vec<Component>,
+    components: Vec<Factors>,
     tables: Vec<QuantTable>,
     progressive: bool,
     restart_interval: u16,
@@ -170,7 +172,7 @@ impl<'a> Source<'a> {
         let form = match space {
             Space::Gray => Form::Gray,
             Space::YCbCr if target.gray && markers.is_usual() => Form::Gray,
-            Space::YCbCr if to_jpeg && !target.per_channel && markers.is_usual() => {
+            Space::YCbCr if to_jpeg && !target.needs_rgb && markers.is_usual() => {
                 Form::Planes(markers.chroma_size())
             }
             Space::YCbCr | Space::Rgb => Form::Rgb,
@@ -351,10 +353,10 @@ impl<'a> Source<'a> {
         let (space, components) = match form {
             _ if self.gray => {
                 tables.truncate(1);
-                (Space::Gray, vec![Component::FULL])
+                (Space::Gray, vec![Factors::FULL])
             }
             // Sampling factors that no encoder would choose are not kept.
-            Form::Rgb if !markers.is_usual() => (self.space, vec![Component::FULL; 3]),
+            Form::Rgb if !markers.is_usual() => (self.space, vec![Factors::FULL; 3]),
             _ => (self.space, markers.components),
         };
         // A colour profile does not apply to a picture that has become gray.
@@ -395,7 +397,7 @@ impl Markers<'_> {
 }
 
 /// Returns the size of the plane of one of a picture's components, padded to whole blocks (T.81, A.1.1 and A.2.4).
-fn plane_size(width: u32, height: u32, all: &[Component], component: Component) -> PlaneSize {
+fn plane_size(width: u32, height: u32, all: &[Factors], component: Factors) -> PlaneSize {
     let (most_h, most_v) = largest_factors(all);
     let padded = |side: u32, factor: u8, most: u8| {
         (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
@@ -404,16 +406,6 @@ fn plane_size(width: u32, height: u32, all: &[Component], component: Component) 
         width: padded(width, component.horizontal, most_h),
         rows: padded(height, component.vertical, most_v),
     }
-}
-
-fn largest_factors(components: &[Component]) -> (u8, u8) {
-    let largest = |factor: fn(&Component) -> u8| components.iter().map(factor).max().unwrap_or(1);
-    (largest(|c| c.horizontal), largest(|c| c.vertical))
-}
-
-impl Component {
-    /// Factors of 1 each way: one sample per pixel, unless another component has larger factors.
-    const FULL: Self = Self { horizontal: 1, vertical: 1 };
 }
 
 /// Returns whether these segments have an ICC profile, and one for colour.

@@ -69,7 +69,7 @@ impl Metadata {
     }
 }
 
-/// Whether a profile's header (ICC.1:2022, 7.2.6: the data colour space at byte 16) fits pixels of this kind.
+/// Returns whether a profile's header (ICC.1:2022, 7.2.6: the data colour space at byte 16) fits pixels of this kind.
 pub(super) fn icc_fits(icc: &[u8], pixel: Pixel) -> bool {
     let space: &[u8] = if pixel.colour_channels() == 1 { b"GRAY" } else { b"RGB " };
     icc.get(16..20) == Some(space)

@@ -42,7 +42,7 @@ impl Decoded {
         of_its_kind.into_iter().chain([without, nowhere]).flatten().collect()
     }
 
-    /// Whether the picture has metadata that it does not keep in a format.
+    /// Returns whether the picture has metadata that it does not keep in a format.
     fn loses_metadata(&self, to: Format) -> bool {
         let Metadata { icc, exif, xmp, .. } = &self.metadata;
         let loses_profile = match (&self.native, to) {
@@ -53,7 +53,7 @@ impl Decoded {
         loses_profile || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
     }
 
-    /// Whether the picture has a resolution that a format has no place for, and that the EXIF written there does not state either.
+    /// Returns whether the picture has a resolution that a format has no place for, and that the EXIF written there does not state either.
     fn loses_resolution(&self, to: Format) -> bool {
         let Metadata { exif, resolution, .. } = &self.metadata;
         let exif = exif.as_deref().filter(|_| to.supports_exif_and_xmp());

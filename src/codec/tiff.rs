@@ -138,7 +138,7 @@ fn io_error(error: io::Error) -> CodecError {
 fn no_directory(error: io::Error) -> CodecError {
     match error.kind() {
         _ if error.raw_os_error().is_some() => error.into(),
-        io::ErrorKind::InvalidData => malformed("its directory makes no sense"),
+        io::ErrorKind::InvalidData => malformed("its directory is invalid"),
         _ => malformed("its directory lies outside the file"),
     }
 }

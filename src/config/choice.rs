@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{Format, JpegQuality, PngLevel};
+use crate::codec::{Format, JpegQuality};
 
 /// A method of contrast enhancement, without its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -155,29 +155,6 @@ impl From<FormatName> for Option<Format> {
             FormatName::Bmp => Format::Bmp,
             FormatName::WebP => Format::WebP,
         })
-    }
-}
-
-/// How much work goes into making PNGs small.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PngLevelName {
-    /// Least work.
-    Fast,
-    /// A filter for each row, and matches where they pay: half again the work; photographs a twentieth smaller, graphics often by a
-    /// half.
-    Balanced,
-    /// Five times the work; photographs a tenth smaller.
-    Small,
-}
-
-impl From<PngLevelName> for PngLevel {
-    fn from(name: PngLevelName) -> Self {
-        match name {
-            PngLevelName::Fast => Self::Fast,
-            PngLevelName::Balanced => Self::Balanced,
-            PngLevelName::Small => Self::Small,
-        }
     }
 }
 

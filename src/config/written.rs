@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, Folder, Listen, OrNone};
 use super::{
-    ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName, PngLevelName,
-    TileSize, machine,
+    ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName, TileSize, machine,
 };
-use crate::codec::JpegQuality;
+use crate::codec::{JpegQuality, PngLevel};
 
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
 ///
@@ -72,7 +71,7 @@ pub struct Written {
     /// PNG compression: fast, balanced (1.5 times the work, 5 % smaller, graphics often 50 %), small (5 times the work,
     /// 10 % smaller) [default: fast]
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Output", hide_possible_values = true)]
-    pub png_level: Option<PngLevelName>,
+    pub png_level: Option<PngLevel>,
 
     /// Process pictures again even if their outputs are up to date
     ///
@@ -275,7 +274,7 @@ impl Written {
             color: Some(Color::Luma),
             format: Some(FormatName::Keep),
             quality: Some(JpegQuality::Keep),
-            png_level: Some(PngLevelName::Fast),
+            png_level: Some(PngLevel::Fast),
             overwrite: Some(false),
             durability: Some(Durability::Full),
             include: Some(Vec::new()),

@@ -191,10 +191,10 @@ fn other_formats_get_rgb() {
     let original = &ppm(45, 31)[b"P6 45 31 255\n".len()..];
     let off: u64 = slot.iter().zip(original).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
     assert!(off / (slot.len() as u64) < 24, "on the average {} levels off", off / slot.len() as u64);
-    let per_channel = Target { per_channel: true, ..TARGET };
-    let (decoded, slot) = decode(&jpeg(45, 31), &per_channel).unwrap();
+    let rgb = Target { needs_rgb: true, ..TARGET };
+    let (decoded, slot) = decode(&jpeg(45, 31), &rgb).unwrap();
     assert_eq!(decoded.layout.pixel, Pixel::Rgb);
-    assert_eq!(sampling(&encode(&decoded, slot, &per_channel).unwrap()), [0x22, 0x11, 0x11]);
+    assert_eq!(sampling(&encode(&decoded, slot, &rgb).unwrap()), [0x22, 0x11, 0x11]);
 }
 
 /// Returns the JPEG with its JFIF mark broken and with the component identifiers R, G and B, which makes it RGB.
@@ -376,7 +376,7 @@ fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
     assert!(passed_through(&source, &TARGET).is_some());
     for target in [
         Target { gray: true, ..TARGET },
-        Target { per_channel: true, ..TARGET },
+        Target { needs_rgb: true, ..TARGET },
         Target { format: Some(Format::Png), ..TARGET },
     ] {
         assert!(passed_through(&source, &target).is_none(), "{target:?}");

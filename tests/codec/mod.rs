@@ -20,7 +20,7 @@ pub(crate) const TARGET: Target = Target {
     jpeg_quality: JpegQuality::Keep,
     png_level: PngLevel::Balanced,
     gray: false,
-    per_channel: false,
+    needs_rgb: false,
 };
 
 /// Limits that let the test pictures through and still protect the machine.

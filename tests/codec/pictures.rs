@@ -52,6 +52,7 @@ fn pixels_are_what_other_decoders_make_of_them() {
 
 #[test]
 fn what_is_wrong_with_a_bitmap_is_said_once() {
+    const HEADER_LENGTH: usize = 14;
     const COMPRESSION: usize = 30;
     let told = |bytes: &[u8]| decode(bytes, &TARGET).unwrap_err().to_string();
     let mut bitmap = std::fs::read(data("pal4gs.bmp")).unwrap();
@@ -61,6 +62,11 @@ fn what_is_wrong_with_a_bitmap_is_said_once() {
     bitmap[COMPRESSION] = 6;
     let why = "this kind of BMP (compression 6) is not supported; convert it to PNG first";
     assert_eq!(told(&bitmap), why);
+    for length in [16, 64] {
+        bitmap[HEADER_LENGTH] = length;
+        let why = "an OS/2 2.x BMP is not supported; convert it to PNG first";
+        assert_eq!(told(&bitmap), why);
+    }
     let why = told(&std::fs::read(data("../bad/bmp-negative-width.bmp")).unwrap());
     assert!(why.starts_with("damaged BMP: Negative width ("), "{why}");
 }

@@ -28,7 +28,7 @@ const TARGET: Target = Target {
     jpeg_quality: JpegQuality::Keep,
     png_level: PngLevel::Fast,
     gray: false,
-    per_channel: false,
+    needs_rgb: false,
 };
 
 macro_rules! files {

@@ -23,7 +23,7 @@ mod read_sequential;
 mod rows;
 mod sample;
 mod scan;
-mod walk;
+mod validate;
 mod wanted;
 mod write;
 mod write_sequential;
@@ -35,7 +35,7 @@ pub(super) use coefficients::Coefficients;
 pub(crate) use huffman::CanonicalCode;
 pub(super) use read::{Picture, read};
 pub(super) use rows::Part;
-pub use walk::BaselineScan;
+pub use validate::BaselineScan;
 pub(super) use wanted::Rest;
 pub(super) use write::write;
 

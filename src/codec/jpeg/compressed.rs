@@ -8,12 +8,13 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
+use super::Native;
 use super::coding::BaselineScan;
 use super::encode::encode_malformed;
 use super::markers::{
-    APP0, APP15, COM, Component, DHT, DQT, DRI, EOI, SOF0, SOI, SOS, Segment, next_marker, segment,
+    APP0, APP15, COM, DHT, DQT, DRI, EOI, Factors, FrameComponent, FrameHeader, SOF0, SOI, SOS, Segment,
+    next_marker, segment, write_segment,
 };
-use super::{Density, Native, largest_factors};
 use crate::codec::{CodecError, JpegQuality};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -60,19 +61,13 @@ impl CompressedJpeg {
     }
 }
 
-/// A component in the frame header.
-struct Part {
-    id: u8,
-    factors: Component,
-    quantization: usize,
-}
+/// The 8-bit quantization tables by their numbers.
+type Quantization<'a> = [Option<&'a [u8]>; 4];
 
 /// The headers and tables of a baseline JPEG with one scan.
 pub(super) struct Header<'a> {
-    width: u32,
-    height: u32,
-    parts: Vec<Part>,
-    quantization: [Option<&'a [u8]>; 4],
+    frame: FrameHeader,
+    quantization: Quantization<'a>,
     /// The contents of the DHT segments.
     codes: Vec<&'a [u8]>,
     /// The content of the scan header.
@@ -85,15 +80,7 @@ impl<'a> Header<'a> {
     /// Reads the segments before the first scan. `None` unless the picture is one for a GPU: baseline, without restart markers, and with
     /// 8-bit quantization tables.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let mut header = Self {
-            width: 0,
-            height: 0,
-            parts: Vec::new(),
-            quantization: [None; 4],
-            codes: Vec::new(),
-            scan: &[],
-            data: &[],
-        };
+        let (mut frame, mut quantization, mut codes) = (None, [None; 4], Vec::new());
         let mut rest = bytes.get(2..)?;
         loop {
             let (marker, behind) = next_marker(rest).ok()?;
@@ -101,12 +88,12 @@ impl<'a> Header<'a> {
             rest = behind;
             match marker {
                 SOS => {
-                    (header.scan, header.data) = (segment.content, behind);
-                    return Some(header);
+                    let scan = segment.content;
+                    return Some(Self { frame: frame?, quantization, codes, scan, data: behind });
                 }
-                SOF0 => header.frame(segment.content)?,
-                DQT => header.quantization_tables(segment.content)?,
-                DHT => header.codes.push(segment.content),
+                SOF0 => frame = Some(FrameHeader::parse(segment).ok()?),
+                DQT => take_tables(segment.content, &mut quantization)?,
+                DHT => codes.push(segment.content),
                 DRI if segment.content == [0, 0] => {}
                 // Another kind of frame, restart markers, or a marker that does not belong here.
                 0xc1..=0xcf | DRI | 0x01 | 0xd0..=0xd9 => return None,
@@ -115,57 +102,35 @@ impl<'a> Header<'a> {
         }
     }
 
-    fn frame(&mut self, content: &[u8]) -> Option<()> {
-        let &[8, h0, h1, w0, w1, _, ref parts @ ..] = content else { return None };
-        self.height = u16::from_be_bytes([h0, h1]).into();
-        self.width = u16::from_be_bytes([w0, w1]).into();
-        let part = |&[id, factors, table]: &[u8; 3]| Part {
-            id,
-            factors: Component { horizontal: factors >> 4, vertical: factors & 15 },
-            quantization: usize::from(table),
-        };
-        self.parts = parts.as_chunks().0.iter().map(part).collect();
-        Some(())
-    }
-
-    fn quantization_tables(&mut self, mut content: &'a [u8]) -> Option<()> {
-        while let Some((&number @ 0..4, behind)) = content.split_first() {
-            let (table, behind) = behind.split_at_checked(64)?;
-            self.quantization[usize::from(number)] = Some(table);
-            content = behind;
-        }
-        content.is_empty().then_some(())
-    }
-
     /// Describes the picture. `None` if a GPU could not write it back with its sampling and tables.
     pub(super) fn describe(&self, bytes: usize, quality: JpegQuality) -> Option<CompressedJpeg> {
         let sampling = self.sampling()?;
-        let table = |part: &Part| *self.quantization.get(part.quantization)?;
-        let tables: Vec<&[u8]> = self.parts.iter().map(table).collect::<Option<_>>()?;
+        let components = &self.frame.components;
+        let table = |component: &FrameComponent| *self.quantization.get(component.table)?;
+        let tables: Vec<&[u8]> = components.iter().map(table).collect::<Option<_>>()?;
         // nvJPEG writes one table for both chroma components, and may go by the usual table numbers.
-        let usual = self.parts.iter().zip([0, 1, 1]).all(|(part, number)| part.quantization == number);
+        let usual = components.iter().zip([0, 1, 1]).all(|(component, number)| component.table == number);
         let keeps = usual || quality != JpegQuality::Keep;
         let same = tables.iter().skip(2).all(|red| *red == tables[1]);
         if !keeps || !same || tables.iter().any(|table| table.contains(&0)) {
             return None;
         }
-        let (width, height) = (self.width, self.height);
+        let FrameHeader { width, height, .. } = self.frame;
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
         Some(CompressedJpeg { bytes: bytes as u64, layout, sampling, quality })
     }
 
     fn sampling(&self) -> Option<Sampling> {
-        match self.factors()[..] {
-            [Component::FULL] => Some(Sampling::Gray),
-            [Component { horizontal, vertical }, Component::FULL, Component::FULL] => {
-                match (horizontal, vertical) {
-                    (1, 1) => Some(Sampling::Full),
-                    (2, 1) => Some(Sampling::HalfWidth),
-                    (1, 2) => Some(Sampling::HalfHeight),
-                    (2, 2) => Some(Sampling::Quarter),
-                    _ => None,
-                }
-            }
+        const FULL: Factors = Factors::FULL;
+        match self.frame.factors()[..] {
+            [FULL] => Some(Sampling::Gray),
+            [luma, FULL, FULL] => match (luma.horizontal, luma.vertical) {
+                (1, 1) => Some(Sampling::Full),
+                (2, 1) => Some(Sampling::HalfWidth),
+                (1, 2) => Some(Sampling::HalfHeight),
+                (2, 2) => Some(Sampling::Quarter),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -174,31 +139,32 @@ impl<'a> Header<'a> {
     fn scan(&self) -> Option<BaselineScan<'a>> {
         let [count, ref selectors @ .., 0, 63, 0] = *self.scan else { return None };
         let (selectors, rest) = selectors.as_chunks::<2>();
-        if usize::from(count) != self.parts.len() || selectors.len() != self.parts.len() || !rest.is_empty() {
+        let components = &self.frame.components;
+        if usize::from(count) != components.len() || selectors.len() != components.len() || !rest.is_empty() {
             return None;
         }
         let mut blocks = Vec::new();
-        for ((part, factors), &[id, codes]) in self.parts.iter().zip(self.factors()).zip(selectors) {
-            if part.id != id {
+        for (component, &[id, codes]) in components.iter().zip(selectors) {
+            if component.id != id {
                 return None;
             }
             // The blocks of this component in an MCU (T.81, A.2).
-            let count = usize::from(factors.horizontal * factors.vertical);
+            let count = usize::from(component.factors.horizontal * component.factors.vertical);
             blocks.extend(std::iter::repeat_n(codes, count));
         }
-        BaselineScan::new(&self.codes, &blocks, self.mcus(), self.data)
+        let (across, down) = self.frame.mcus();
+        BaselineScan::new(&self.codes, &blocks, across as u64 * down as u64, self.data)
     }
+}
 
-    fn factors(&self) -> Vec<Component> {
-        self.parts.iter().map(|part| part.factors).collect()
+/// Takes the tables in a segment. `None` unless all of them are of 8 bits.
+fn take_tables<'a>(mut content: &'a [u8], tables: &mut Quantization<'a>) -> Option<()> {
+    while let Some((&number @ 0..4, behind)) = content.split_first() {
+        let (table, behind) = behind.split_at_checked(64)?;
+        tables[usize::from(number)] = Some(table);
+        content = behind;
     }
-
-    fn mcus(&self) -> u64 {
-        let (horizontal, vertical) = largest_factors(&self.factors());
-        let across = self.width.div_ceil(8 * u32::from(horizontal));
-        let down = self.height.div_ceil(8 * u32::from(vertical));
-        u64::from(across) * u64::from(down)
-    }
+    content.is_empty().then_some(())
 }
 
 impl<'a> BaselineScan<'a> {
@@ -220,7 +186,7 @@ pub(super) fn write(
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let (tables, scan) = take_apart(stream)?;
-    if !tables.iter().any(|table| table.marker == SOF0 && is_frame_of(native, layout, table.content)) {
+    if !tables.iter().any(|table| is_frame_of(native, layout, *table)) {
         return Err(encode_malformed("it is another picture"));
     }
     if !scan.ends_with(&[0xff, EOI]) {
@@ -228,24 +194,25 @@ pub(super) fn write(
     }
     let mut head = vec![0xff, SOI];
     if let Some(density) = native.density {
-        put(&mut head, Segment { marker: APP0, content: &jfif(density) });
+        write_segment(&mut head, APP0, &density.jfif());
     }
     for (marker, content) in &native.kept {
-        put(&mut head, Segment { marker: *marker, content });
+        write_segment(&mut head, *marker, content);
     }
-    tables.into_iter().for_each(|table| put(&mut head, table));
+    for table in tables {
+        write_segment(&mut head, table.marker, table.content);
+    }
     out.write_all(&head)?;
     out.write_all(scan)?;
     Ok((head.len() + scan.len()) as u64)
 }
 
-/// Returns whether a frame header has this size and sampling.
-fn is_frame_of(native: &Native, layout: &Layout, frame: &[u8]) -> bool {
-    let &[8, h0, h1, w0, w1, _, ref parts @ ..] = frame else { return false };
-    let size = (u16::from_be_bytes([w0, w1]).into(), u16::from_be_bytes([h0, h1]).into());
-    let factors = |part: &[u8; 3]| Component { horizontal: part[1] >> 4, vertical: part[1] & 15 };
-    size == (layout.width, layout.height)
-        && parts.as_chunks().0.iter().map(factors).eq(native.components.iter().copied())
+/// Returns whether a segment is the frame header of a baseline picture of this size and sampling.
+fn is_frame_of(native: &Native, layout: &Layout, segment: Segment<'_>) -> bool {
+    let fits = |frame: FrameHeader| {
+        (frame.width, frame.height) == (layout.width, layout.height) && frame.factors() == native.components
+    };
+    segment.marker == SOF0 && FrameHeader::parse(segment).is_ok_and(fits)
 }
 
 /// Splits a stream into its tables and frame header, without application data and comments, and everything from the SOS marker on.
@@ -264,19 +231,6 @@ fn take_apart(stream: &[u8]) -> Result<(Vec<Segment<'_>>, &[u8]), CodecError> {
             tables.push(segment);
         }
     }
-}
-
-fn put(head: &mut Vec<u8>, Segment { marker, content }: Segment<'_>) {
-    let length = u16::try_from(content.len() + 2).expect("it came from a segment");
-    head.extend([0xff, marker]);
-    head.extend(length.to_be_bytes());
-    head.extend(content);
-}
-
-/// Returns the content of a JFIF segment without a thumbnail, version 1.01 like libjpeg's.
-fn jfif(Density { unit, x, y }: Density) -> [u8; 14] {
-    let ([x0, x1], [y0, y1]) = (x.to_be_bytes(), y.to_be_bytes());
-    [b'J', b'F', b'I', b'F', 0, 1, 1, unit, x0, x1, y0, y1, 0, 0]
 }
 
 #[cfg(test)]

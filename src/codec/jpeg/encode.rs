@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Write;
 
 use super::coding::{self, Part, Rest};
-use super::libjpeg::{self, Fault, Frame, Pixels, QuantTable, Space, Tables};
-use super::markers::{APP1, APP2, Component, Density, EXIF, ICC, Segment, XMP};
+use super::libjpeg::{self, Fault, Frame, QuantTable, Space, Tables};
+use super::markers::{APP1, APP2, Density, EXIF, Factors, ICC, Segment, XMP};
 use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
 use crate::codec::metadata::Metadata;
 use crate::codec::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
@@ -73,7 +73,7 @@ fn write_slot(
     let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
     if chroma.is_none() && frame.space != Space::Gray {
         let rgb = &slot[..Space::Rgb.components() * size.bytes()];
-        return libjpeg::write(out, frame, &Pixels::Packed(Space::Rgb, rgb));
+        return libjpeg::write(out, frame, (Space::Rgb, rgb));
     }
     let (luma, behind) = slot.split_at(size.bytes());
     let mut parts = vec![Part::Samples(size.plane(luma))];
@@ -138,10 +138,12 @@ fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>,
 }
 
 /// Returns the sampling factors for a picture from another format: 4:2:0, libjpeg's default.
-fn new_components(pixel: Pixel) -> Vec<Component> {
+fn new_components(pixel: Pixel) -> Vec<Factors> {
     match pixel {
-        Pixel::Gray => vec![Component::FULL],
-        _ => vec![Component { horizontal: 2, vertical: 2 }, Component::FULL, Component::FULL],
+        Pixel::Gray => vec![Factors::FULL],
+        _ => {
+            vec![Factors { horizontal: 2, vertical: 2 }, Factors::FULL, Factors::FULL]
+        }
     }
 }
 

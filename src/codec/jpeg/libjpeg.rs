@@ -11,8 +11,7 @@ use std::{mem, ptr};
 
 use mozjpeg_sys::{
     J_COLOR_SPACE, JERR_OUT_OF_MEMORY, JWRN_ADOBE_XFORM, JWRN_BOGUS_PROGRESSION, JWRN_EXTRANEOUS_DATA,
-    JWRN_JFIF_MAJOR, jpeg_common_struct, jpeg_component_info, jpeg_decompress_struct, jpeg_error_mgr,
-    jpeg_std_error,
+    JWRN_JFIF_MAJOR, jpeg_common_struct, jpeg_decompress_struct, jpeg_error_mgr, jpeg_std_error,
 };
 
 mod read;
@@ -21,7 +20,7 @@ mod write;
 pub(super) use read::Reader;
 #[cfg(test)]
 pub(super) use write::write_refined;
-pub(super) use write::{Frame, MAX_QUANT, Pixels, Tables, write};
+pub(super) use write::{Frame, MAX_QUANT, Tables, write};
 
 /// The side of a block of coefficients, in samples.
 pub(super) const BLOCK: usize = 8;
@@ -73,7 +72,7 @@ impl Space {
 pub(super) type QuantTable = [u16; 64];
 
 /// The samples of one component: `rows` contiguous rows of `width` samples. libjpeg works in whole blocks, so a plane whose width is not
-/// a multiple of [`BLOCK`] passes through a [`Band`] that is padded.
+/// a multiple of [`BLOCK`] passes through a buffer that is padded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plane<D> {
     pub(super) data: D,
@@ -157,25 +156,4 @@ fn catch<T>(calls: impl FnOnce() -> T) -> Result<T, Fault> {
         Ok(fault) => *fault,
         Err(panic) => resume_unwind(panic),
     })
-}
-
-/// A buffer for rows of one component between libjpeg and a plane.
-struct Band {
-    /// Samples in a row, padded to whole blocks as libjpeg requires.
-    padded: usize,
-    /// Rows per call.
-    rows: usize,
-    samples: Vec<u8>,
-}
-
-impl Band {
-    fn new(component: &jpeg_component_info) -> Self {
-        let padded = component.width_in_blocks as usize * BLOCK;
-        let rows = component.v_samp_factor as usize * BLOCK;
-        Self { padded, rows, samples: vec![0; padded * rows] }
-    }
-
-    fn row(&mut self, row: usize) -> &mut [u8] {
-        &mut self.samples[row * self.padded..][..self.padded]
-    }
 }

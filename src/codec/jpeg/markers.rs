@@ -3,6 +3,7 @@
 use crate::codec::CodecError;
 use crate::codec::metadata::{Metadata, Resolution, strip_exif_prefix};
 
+use super::libjpeg::BLOCK;
 use super::{malformed, mpf};
 
 pub(super) const SOF0: u8 = 0xc0;
@@ -51,11 +52,92 @@ pub(super) struct Segment<'a> {
     pub(super) content: &'a [u8],
 }
 
-/// The sampling factors of a component, from the frame header.
+/// What a frame header says.
+#[derive(Debug)]
+pub(super) struct FrameHeader {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) progressive: bool,
+    pub(super) components: Vec<FrameComponent>,
+}
+
+/// A component in a frame header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameComponent {
+    pub(super) id: u8,
+    pub(super) factors: Factors,
+    /// The number of its quantization table.
+    pub(super) table: usize,
+}
+
+/// The sampling factors of a component: how densely it is sampled, compared with other components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Component {
+pub(super) struct Factors {
     pub(super) horizontal: u8,
     pub(super) vertical: u8,
+}
+
+impl FrameHeader {
+    /// Reads a frame header (B.2.2).
+    ///
+    /// # Errors
+    /// If it is damaged, or of a coding process or depth that is not supported.
+    pub(super) fn parse(segment: Segment<'_>) -> Result<Self, CodecError> {
+        let &[precision, h0, h1, w0, w1, count, ref components @ ..] = segment.content else {
+            return Err(malformed("its frame header is cut short"));
+        };
+        match segment.marker {
+            SOF0 | SOF1 | SOF2 => {}
+            0xc3 => return Err(CodecError::unsupported("lossless JPEG", REMEDY)),
+            0xc9..=0xcb | 0xcd..=0xcf => {
+                return Err(CodecError::unsupported("arithmetic-coded JPEG", REMEDY));
+            }
+            _ => return Err(CodecError::unsupported("hierarchical JPEG", REMEDY)),
+        }
+        if precision != 8 {
+            return Err(CodecError::unsupported(format!("{precision}-bit JPEG"), REMEDY));
+        }
+        if components.len() != 3 * usize::from(count) || count == 0 {
+            return Err(malformed("its frame header has the wrong length"));
+        }
+        let (width, height) = (u16::from_be_bytes([w0, w1]), u16::from_be_bytes([h0, h1]));
+        if width == 0 || height == 0 {
+            return Err(malformed("its width or height is 0"));
+        }
+        let component = |&[id, factors, table]: &[u8; 3]| FrameComponent {
+            id,
+            factors: Factors { horizontal: factors >> 4, vertical: factors & 15 },
+            table: table.into(),
+        };
+        Ok(Self {
+            width: width.into(),
+            height: height.into(),
+            progressive: segment.marker == SOF2,
+            components: components.as_chunks().0.iter().map(component).collect(),
+        })
+    }
+
+    /// Returns the components' sampling factors.
+    pub(super) fn factors(&self) -> Vec<Factors> {
+        self.components.iter().map(|component| component.factors).collect()
+    }
+
+    /// Returns the number of MCUs across and down in a scan of all components. No factor may be zero.
+    pub(super) fn mcus(&self) -> (usize, usize) {
+        let (horizontal, vertical) = largest_factors(&self.factors());
+        let mcus = |side: u32, factor: u8| (side as usize).div_ceil(BLOCK * usize::from(factor));
+        (mcus(self.width, horizontal), mcus(self.height, vertical))
+    }
+}
+
+impl Factors {
+    /// Factors of 1 each way: one sample per pixel, unless another component has larger factors.
+    pub(super) const FULL: Self = Self { horizontal: 1, vertical: 1 };
+}
+
+pub(super) fn largest_factors(components: &[Factors]) -> (u8, u8) {
+    let largest = |factor: fn(&Factors) -> u8| components.iter().map(factor).max().unwrap_or(1);
+    (largest(|c| c.horizontal), largest(|c| c.vertical))
 }
 
 /// The pixel density in a JFIF segment.
@@ -77,6 +159,13 @@ impl Density {
         }
     }
 
+    /// Returns the content of a JFIF segment without a thumbnail, version 1.01 like libjpeg's.
+    pub(super) fn jfif(self) -> [u8; 14] {
+        let Self { unit, x, y } = self;
+        let ([x0, x1], [y0, y1]) = (x.to_be_bytes(), y.to_be_bytes());
+        [b'J', b'F', b'I', b'F', 0, 1, 1, unit, x0, x1, y0, y1, 0, 0]
+    }
+
     fn resolution(self) -> Option<Resolution> {
         let counts = [f64::from(self.x), f64::from(self.y)];
         match self.unit {
@@ -92,7 +181,7 @@ impl Density {
 pub(super) struct Markers<'a> {
     pub(super) width: u32,
     pub(super) height: u32,
-    pub(super) components: Vec<Component>,
+    pub(super) components: Vec<Factors>,
     pub(super) progressive: bool,
     pub(super) scans: u32,
     pub(super) restart_interval: u16,
@@ -170,7 +259,7 @@ pub(super) fn icc_part<'a>(segment: &Segment<'a>) -> Option<(u8, u8, &'a [u8])> 
 
 #[derive(Default)]
 struct Found<'a> {
-    frame: Option<(u8, &'a [u8])>,
+    frame: Option<Segment<'a>>,
     scans: u32,
     restart_interval: u16,
     density: Option<Density>,
@@ -184,9 +273,7 @@ impl<'a> Found<'a> {
             (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, _) if self.frame.is_some() => {
                 return Err(malformed("it has two frame headers"));
             }
-            (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, content) => {
-                self.frame = Some((segment.marker, content));
-            }
+            (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, _) => self.frame = Some(segment),
             (SOF55, _) => return Err(CodecError::unsupported("JPEG-LS", REMEDY)),
             (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
             // Readers, libjpeg among them, take a shorter segment for none; that decides whether a JPEG is RGB.
@@ -209,40 +296,15 @@ impl<'a> Found<'a> {
     }
 
     fn finish(self) -> Result<Markers<'a>, CodecError> {
-        let (process, frame) = self.frame.ok_or_else(|| malformed("it has no frame header"))?;
-        let &[precision, h0, h1, w0, w1, count, ref components @ ..] = frame else {
-            return Err(malformed("its frame header is cut short"));
-        };
-        match process {
-            0xc0..=0xc2 => {}
-            0xc3 => return Err(CodecError::unsupported("lossless JPEG", REMEDY)),
-            0xc9..=0xcb | 0xcd..=0xcf => {
-                return Err(CodecError::unsupported("arithmetic-coded JPEG", REMEDY));
-            }
-            _ => return Err(CodecError::unsupported("hierarchical JPEG", REMEDY)),
-        }
-        if precision != 8 {
-            return Err(CodecError::unsupported(format!("{precision}-bit JPEG"), REMEDY));
-        }
-        if components.len() != 3 * usize::from(count) || count == 0 {
-            return Err(malformed("its frame header has the wrong length"));
-        }
-        let (width, height) = (u16::from_be_bytes([w0, w1]), u16::from_be_bytes([h0, h1]));
-        if width == 0 || height == 0 {
-            return Err(malformed("its width or height is 0"));
-        }
+        let frame = FrameHeader::parse(self.frame.ok_or_else(|| malformed("it has no frame header"))?)?;
         if self.scans == 0 || self.scans > MAX_SCANS {
             return Err(malformed(format!("it has {} scans", self.scans)));
         }
-        let components = components.as_chunks::<3>().0;
         Ok(Markers {
-            width: u32::from(width),
-            height: u32::from(height),
-            components: components
-                .iter()
-                .map(|c| Component { horizontal: c[1] >> 4, vertical: c[1] & 15 })
-                .collect(),
-            progressive: process == SOF2,
+            width: frame.width,
+            height: frame.height,
+            components: frame.factors(),
+            progressive: frame.progressive,
             scans: self.scans,
             restart_interval: self.restart_interval,
             density: self.density,
@@ -277,4 +339,12 @@ pub(super) fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), 
     }
     let (segment, behind) = bytes.split_at_checked(length).ok_or_else(short)?;
     Ok((Segment { marker, content: &segment[2..] }, behind))
+}
+
+/// Writes a segment, whose content must be no longer than [`MAX_SEGMENT`](super::MAX_SEGMENT).
+pub(super) fn write_segment(out: &mut Vec<u8>, marker: u8, content: &[u8]) {
+    let length = u16::try_from(content.len() + 2).expect("a segment's content is short enough");
+    out.extend([0xff, marker]);
+    out.extend(length.to_be_bytes());
+    out.extend(content);
 }

@@ -67,7 +67,7 @@ impl<'p> Rows<'p> {
 enum Method {
     /// With matches only within the strip.
     Alone(Deflater),
-    /// With matches in any earlier data.
+    /// With matches in the 32 KiB before, in other strips and bands too.
     Zlib(Zlib),
 }
 

@@ -95,7 +95,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Whether an unknown ancillary chunk declares itself independent of the pixels: fourth letter (and first) in lower case.
+/// Returns whether an unknown ancillary chunk declares itself independent of the pixels: fourth letter (and first) in lower case.
 fn safe_to_copy(kind: [u8; 4]) -> bool {
     kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase()
 }

@@ -13,7 +13,7 @@ use super::filter::{AVERAGE, NONE, PAETH, SUB, UP, predicted};
 #[derive(Debug, PartialEq)]
 pub(super) struct UnknownFilter;
 
-/// Whether this processor undoes several rows at once. Where it does not, the `png` crate is as fast.
+/// Returns whether this processor undoes several rows at once. Where it does not, the `png` crate is as fast.
 pub(super) fn is_fast() -> bool {
     #[cfg(target_arch = "x86_64")]
     {

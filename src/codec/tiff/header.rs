@@ -89,12 +89,12 @@ impl Header {
         })
     }
 
-    /// Whether samples are stored in fewer bits than they are decoded to.
+    /// Returns whether samples are stored in fewer bits than they are decoded to.
     pub(super) fn is_packed(&self) -> bool {
         !matches!(self.bits, 8 | 16)
     }
 
-    /// Whether decoded samples lie where the stored ones do, because they need neither unpacking nor a palette.
+    /// Returns whether decoded samples lie where the stored ones do, because they need neither unpacking nor a palette.
     pub(super) fn is_direct(&self) -> bool {
         !self.is_packed() && self.colours != Colours::Palette
     }
@@ -134,7 +134,7 @@ impl Header {
         (self.part_row_bytes() as u64).saturating_mul(u64::from(self.part.1))
     }
 
-    /// Whether the rows of strips or tiles are those of the picture.
+    /// Returns whether the rows of strips or tiles are those of the picture.
     pub(super) fn is_straight(&self) -> bool {
         !self.planar && self.part_row_bytes() == self.row_bytes(self.layout.width)
     }
@@ -201,7 +201,7 @@ pub(super) fn refuse_further_pictures(
     Ok(())
 }
 
-/// Whether the file is a camera's raw file (DNG, NEF, ARW, CR2 and the like), whose first directory often has only a preview.
+/// Returns whether the file is a camera's raw file (DNG, NEF, ARW, CR2 and the like), whose first directory often has only a preview.
 fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     let mut mark = [0; 4];
     let is_canons = bytes.read_at(&mut mark, 8).is_ok() && mark == *b"CR\x02\0";
@@ -212,7 +212,7 @@ fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     is_canons || is_of_a_sensor || has_the_raw_below
 }
 
-/// Whether there are further pictures behind the one that the directory describes.
+/// Returns whether there are further pictures behind the one that the directory describes.
 fn is_stack(directory: &Directory) -> bool {
     // One RATIONAL per plane, though six LONGs lie at its offset.
     let planes = directory.get(tags::STACK_PLANES).map_or(1, Value::count);

@@ -25,7 +25,7 @@ pub(super) fn description(text: &[u8]) -> Vec<u8> {
     lines.chain([end]).flatten().copied().collect()
 }
 
-/// Whether a line of the description is about levels: the display range, or the function from levels to physical values.
+/// Returns whether a line of the description is about levels: the display range, or the function from levels to physical values.
 fn is_of_levels(line: &[u8]) -> bool {
     let Some(at) = line.iter().position(|&byte| byte == b'=') else { return false };
     match &line[..at] {

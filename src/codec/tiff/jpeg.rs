@@ -6,7 +6,7 @@ use super::header::Header;
 use super::parts::resize;
 use super::reader::Reader;
 use super::{io_error, malformed, tags};
-use crate::codec::jpeg::Part;
+use crate::codec::jpeg::Embedded;
 
 const SOI: [u8; 2] = *b"\xff\xd8";
 const EOI: [u8; 2] = *b"\xff\xd9";
@@ -21,21 +21,21 @@ const MAX_TABLES: usize = 64 << 10;
 pub(super) struct Jpegs<'a> {
     /// The tables, without the marker that ends them.
     tables: Option<&'a [u8]>,
-    part: Part,
+    stream: Embedded,
 }
 
 impl<'a> Jpegs<'a> {
     pub(super) fn new(directory: &'a Directory, header: &Header) -> Self {
         let tables = directory.bytes(tags::JPEG_TABLES);
         let (width, rows) = header.part;
-        let part = Part {
+        let stream = Embedded {
             width,
             // The last strip may have as many rows as the others, and a single strip may be padded to whole blocks.
             rows: rows.min(MAX_ROWS).next_multiple_of(16),
             components: if header.planar { 1 } else { header.samples },
             ycbcr: directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR),
         };
-        Self { tables: tables.map(|tables| tables.strip_suffix(&EOI).unwrap_or(tables)), part }
+        Self { tables: tables.map(|tables| tables.strip_suffix(&EOI).unwrap_or(tables)), stream }
     }
 
     /// Returns the bytes of heap that decoding a stream of `data` bytes takes: the stream with its tables, and its coefficients in case it
@@ -60,7 +60,7 @@ impl<'a> Jpegs<'a> {
         }
         let tables = self.tables.unwrap_or(&SOI);
         if !tables.starts_with(&SOI) || tables.len() > MAX_TABLES {
-            return Err(malformed("its JPEG tables make no sense"));
+            return Err(malformed("its JPEG tables are invalid"));
         }
         let rest = (length as usize).saturating_sub(SOI.len());
         data.clear();
@@ -72,7 +72,7 @@ impl<'a> Jpegs<'a> {
 
     /// Decodes a stream; its first rows, as many as fit into `target`, are kept.
     pub(super) fn decode(&self, data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
-        self.part.decode(data, target).map_err(|error| match error {
+        self.stream.decode(data, target).map_err(|error| match error {
             CodecError::Malformed { reason, .. } => malformed(format!("a JPEG in it is damaged: {reason}")),
             other => other,
         })

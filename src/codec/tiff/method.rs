@@ -55,7 +55,7 @@ impl Method {
         }
     }
 
-    /// Whether the tag Predictor means anything. Writers that copy tags also put it where it does not.
+    /// Returns whether the tag Predictor means anything. Writers that copy tags also put it where it does not.
     pub(super) fn is_predicted(self) -> bool {
         matches!(self, Self::Lzw | Self::Deflate)
     }

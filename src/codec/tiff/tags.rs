@@ -196,7 +196,7 @@ fn resolution(directory: &Directory) -> Option<Resolution> {
     }
 }
 
-/// Whether EXIF, which is a TIFF without a picture, states a resolution.
+/// Returns whether EXIF, which is a TIFF without a picture, states a resolution.
 pub(in crate::codec) fn exif_has_resolution(exif: &[u8]) -> bool {
     let parsed = ifd::header(exif).and_then(|(form, offset)| ifd::read(exif, form, offset));
     parsed.is_some_and(|(directory, _)| resolution(&directory).is_some())

@@ -2,13 +2,14 @@
 
 use super::coefficients::Coefficients;
 use super::huffman::{Codes, Decoder};
-use super::read_sequential::{self, Part};
+use super::read_sequential::{self, ScanComponent};
 use super::scan::{DcComponent, Selection, read_dc, read_first, read_intervals, read_refinement};
 use super::wanted::{Rest, Wanted};
 use super::{Block, Grid, leaf, natural};
 use crate::codec::jpeg::libjpeg::{BLOCK, Plane, QuantTable};
 use crate::codec::jpeg::markers::{
-    Component as Factors, DHT, DQT, DRI, EOI, MAX_BLOCKS, SOF0, SOF1, SOF2, SOS, next_marker, segment,
+    DHT, DQT, DRI, EOI, Factors, FrameHeader, MAX_BLOCKS, SOF0, SOF1, SOF2, SOS, Segment, next_marker,
+    segment,
 };
 use crate::codec::jpeg::{PlaneSize, plane_size};
 
@@ -47,8 +48,7 @@ pub(in crate::codec::jpeg) fn read(
             DHT => reader.codes.define(segment.content)?,
             DQT => reader.define_divisors(segment.content)?,
             DRI => reader.interval = usize::from(u16::from_be_bytes(segment.content.try_into().ok()?)),
-            SOF0 | SOF1 => reader.begin(segment.content, None)?,
-            SOF2 => reader.begin(segment.content, Some(&mut workspace))?,
+            SOF0 | SOF1 | SOF2 => reader.begin(segment, &mut workspace)?,
             SOS if reader.progressive => rest = reader.scan(segment.content, rest)?,
             SOS if picture.is_none() => {
                 let (whole, behind) = reader.only_scan(segment.content, rest, planes, wanted_rest)?;
@@ -113,40 +113,28 @@ impl<'w> Reader<'w> {
         Some(())
     }
 
-    /// Takes the frame header, which is that of a progressive picture if there is a workspace.
-    fn begin(&mut self, content: &[u8], mut workspace: Option<&mut &'w mut [Block]>) -> Option<()> {
-        let &[8, h0, h1, w0, w1, count @ (1 | 3), ref components @ ..] = content else { return None };
-        if !self.components.is_empty() || components.len() != 3 * usize::from(count) {
+    /// Takes the frame header.
+    fn begin(&mut self, segment: Segment<'_>, workspace: &mut &'w mut [Block]) -> Option<()> {
+        let frame = FrameHeader::parse(segment).ok()?;
+        let all = frame.factors();
+        let is_regular = |f: &Factors| (1..=4).contains(&f.horizontal) && (1..=4).contains(&f.vertical);
+        if !self.components.is_empty() || !matches!(all.len(), 1 | 3) || !all.iter().all(is_regular) {
             return None;
         }
-        let components = components.as_chunks::<3>().0;
-        let factors = |c: &[u8; 3]| Factors { horizontal: c[1] >> 4, vertical: c[1] & 15 };
-        let all: Vec<Factors> = components.iter().map(factors).collect();
-        if all.iter().any(|f| !(1..=4).contains(&f.horizontal) || !(1..=4).contains(&f.vertical)) {
-            return None;
-        }
-        let (width, height) = (u16::from_be_bytes([w0, w1]).into(), u16::from_be_bytes([h0, h1]).into());
-        for (component, &factors) in components.iter().zip(&all) {
-            let size = plane_size(width, height, &all, factors);
-            let grid = match &mut workspace {
-                Some(workspace) => Some(Grid::new(size, workspace)?),
-                None => None,
-            };
+        for component in &frame.components {
+            let size = plane_size(frame.width, frame.height, &all, component.factors);
+            let grid = if frame.progressive { Some(Grid::new(size, workspace)?) } else { None };
             self.components.push(Component {
-                id: component[0],
-                factors,
-                divisors: usize::from(component[2]),
+                id: component.id,
+                factors: component.factors,
+                divisors: component.table,
                 size,
                 grid,
                 known: [UNKNOWN; 64],
             });
         }
-        self.progressive = workspace.is_some();
-        let largest = |factor: fn(&Factors) -> u8| usize::from(all.iter().map(factor).max().unwrap_or(1));
-        self.mcus = (
-            (width as usize).div_ceil(BLOCK * largest(|f| f.horizontal)),
-            (height as usize).div_ceil(BLOCK * largest(|f| f.vertical)),
-        );
+        self.progressive = frame.progressive;
+        self.mcus = frame.mcus();
         Some(())
     }
 
@@ -173,7 +161,7 @@ impl<'w> Reader<'w> {
             if id != component.id || (matches!(wanted, Wanted::Coefficients(..)) && !row_by_row) {
                 return None;
             }
-            parts.push(Part {
+            parts.push(ScanComponent {
                 factors: if alone { (1, 1) } else { component.blocks_of_mcu() },
                 size: (component.size.width / BLOCK, component.size.rows / BLOCK),
                 dc: self.codes.dc.get(usize::from(codes >> 4))?.as_ref()?,

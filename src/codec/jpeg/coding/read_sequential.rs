@@ -9,7 +9,7 @@ use super::wanted::Wanted;
 use super::{Block, leaf};
 
 /// A component in the scan.
-pub(super) struct Part<'a> {
+pub(super) struct ScanComponent<'a> {
     /// Its blocks in an MCU, across and down.
     pub(super) factors: (usize, usize),
     /// Its blocks in the picture, across and down.
@@ -24,12 +24,12 @@ pub(super) fn read<'b>(
     data: &'b [u8],
     interval: usize,
     (across, down): (usize, usize),
-    parts: &mut [Part<'_>],
+    components: &mut [ScanComponent<'_>],
 ) -> Option<&'b [u8]> {
     read_intervals(data, interval, across * down, |bits, mcus| {
         leaf::run(
             #[inline(always)]
-            || read_mcus(bits, across, mcus, parts),
+            || read_mcus(bits, across, mcus, components),
         )
     })
 }
@@ -39,9 +39,9 @@ fn read_mcus<'d>(
     mut bits: BitReader<'d>,
     mcus_across: usize,
     mcus: Range<usize>,
-    parts: &mut [Part<'_>],
+    components: &mut [ScanComponent<'_>],
 ) -> Option<BitReader<'d>> {
-    let blocks: usize = parts.iter().map(|part| part.factors.0 * part.factors.1).sum();
+    let blocks: usize = components.iter().map(|component| component.factors.0 * component.factors.1).sum();
     // The bit reader returns endless zeros after the data, so data that are too short must not be walked. A block takes at least two bits.
     if mcus.len() * blocks > bits.length() / 2 {
         return None;
@@ -50,17 +50,17 @@ fn read_mcus<'d>(
     let mut before = [0; 4];
     for mcu in mcus {
         let (row, column) = (mcu / mcus_across, mcu % mcus_across);
-        for (part, dc) in parts.iter_mut().zip(&mut before) {
-            let (across, down) = part.factors;
+        for (component, dc) in components.iter_mut().zip(&mut before) {
+            let (across, down) = component.factors;
             for y in row * down..(row + 1) * down {
                 for x in column * across..(column + 1) * across {
                     bits.fill();
-                    *dc += read_difference(&mut bits, part.dc)?;
-                    let nonzero = read_ac(&mut bits, part.ac, &mut block)?;
+                    *dc += read_difference(&mut bits, component.dc)?;
+                    let nonzero = read_ac(&mut bits, component.ac, &mut block)?;
                     // MCUs at the right and bottom edges may have blocks outside the picture.
-                    if x < part.size.0 && y < part.size.1 {
+                    if x < component.size.0 && y < component.size.1 {
                         let dc = i16::try_from(*dc).ok()?;
-                        part.wanted.take((x, y), dc, nonzero, &block)?;
+                        component.wanted.take((x, y), dc, nonzero, &block)?;
                     }
                     block = [0; 64];
                 }

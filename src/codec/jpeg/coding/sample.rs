@@ -6,7 +6,7 @@ use super::dct::Quantizer;
 use super::huffman::{AcEncoder, Encoder};
 use super::leaf;
 use super::rows::{Part, Rows};
-use super::write::{Counter, Walk, scan};
+use super::write::{Counter, ScanSymbols, scan};
 use crate::codec::jpeg::libjpeg::BLOCK;
 
 /// At least this many rows of blocks are sampled in a component of the picture's height, or all if there are fewer.
@@ -44,17 +44,18 @@ pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -
 #[inline(always)]
 fn count(mut rows: Rows<'_>, step: usize, [dc_counter, ac_counter]: &mut [Counter; 2]) -> Option<()> {
     let mut space = Coefficients::of_rows(rows.across());
-    let (mut dc_walk, mut ac_walk) = (Walk::new(scan(0, 0, 0), 0), Walk::new(scan(0, 1, 63), 0));
+    let mut dc_symbols = ScanSymbols::new(scan(0, 0, 0), 0);
+    let mut ac_symbols = ScanSymbols::new(scan(0, 1, 63), 0);
     loop {
         let mut row = rows.take_first(1).blocks(&mut space)?.peekable();
         if row.peek().is_none() {
             return Some(());
         }
         for (dc, nonzero, values) in row {
-            dc_walk.block(dc, nonzero, values, dc_counter);
-            ac_walk.block(dc, nonzero, values, ac_counter);
+            dc_symbols.block(dc, nonzero, values, dc_counter);
+            ac_symbols.block(dc, nonzero, values, ac_counter);
             // In a sequential scan every block has an end of its own; that is the symbol of an end-of-band run of one.
-            ac_walk.finish(ac_counter);
+            ac_symbols.finish(ac_counter);
         }
         rows.take_first(step - 1);
     }

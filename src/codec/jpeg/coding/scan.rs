@@ -100,10 +100,27 @@ pub(super) fn read_value(bits: &mut BitReader<'_>, size: u32) -> i32 {
     extended(bits.take(size), size)
 }
 
-/// Takes the length of an end-of-band run: the number of blocks that have no further coefficients in this scan, including the current one.
+/// What comes next in a scan of AC coefficients (T.81, G.1.2.2).
+enum Symbol {
+    /// This many zeros, and the value after them.
+    Value(u32, i32),
+    /// Sixteen zeros.
+    Zeros,
+    /// A run of this many blocks, the current one included, that have no further coefficients in this scan.
+    EndOfBand(usize),
+}
+
 #[inline(always)]
-fn read_run(bits: &mut BitReader<'_>, size: u32) -> usize {
-    ((1 << size) + bits.take(size)) as usize
+fn next_symbol(bits: &mut BitReader<'_>, decoder: &Decoder) -> Option<Symbol> {
+    if let Some((zeros, value)) = decoder.take_valued(bits) {
+        return Some(Symbol::Value(zeros, value.into()));
+    }
+    let symbol = decoder.take(bits)?;
+    Some(match (u32::from(symbol >> 4), u32::from(symbol & 15)) {
+        (15, 0) => Symbol::Zeros,
+        (size, 0) => Symbol::EndOfBand(((1 << size) + bits.take(size)) as usize),
+        (zeros, size) => Symbol::Value(zeros, read_value(bits, size)),
+    })
 }
 
 /// Reads AC coefficients in their first scan.
@@ -122,20 +139,15 @@ pub(super) fn read_first<'d>(
         let mut k = selection.first;
         while k <= selection.last {
             bits.fill();
-            let (zeros, value) = if let Some((zeros, value)) = decoder.take_valued(&mut bits) {
-                (zeros, i32::from(value))
-            } else {
-                let symbol = decoder.take(&mut bits)?;
-                match (u32::from(symbol >> 4), u32::from(symbol & 15)) {
-                    (15, 0) => {
-                        k += 16;
-                        continue;
-                    }
-                    (size, 0) => {
-                        next += read_run(&mut bits, size) - 1;
-                        break;
-                    }
-                    (zeros, size) => (zeros, read_value(&mut bits, size)),
+            let (zeros, value) = match next_symbol(&mut bits, decoder)? {
+                Symbol::Value(zeros, value) => (zeros, value),
+                Symbol::Zeros => {
+                    k += 16;
+                    continue;
+                }
+                Symbol::EndOfBand(run) => {
+                    next += run - 1;
+                    break;
                 }
             };
             k += zeros;
@@ -171,17 +183,12 @@ pub(super) fn read_refinement<'d>(
         let mut rest = band;
         while run == 0 && rest != 0 {
             bits.fill();
-            let (zeros, sign) = if let Some(valued) = decoder.take_valued(&mut bits) {
-                valued
-            } else {
-                let symbol = decoder.take(&mut bits)?;
-                match (u32::from(symbol >> 4), symbol & 15) {
-                    (15, 0) => (15, 0),
-                    (size, 0) => {
-                        run = read_run(&mut bits, size);
-                        break;
-                    }
-                    (zeros, size) => (zeros, read_value(&mut bits, size.into()) as i16),
+            let (zeros, sign) = match next_symbol(&mut bits, decoder)? {
+                Symbol::Value(zeros, sign) => (zeros, sign),
+                Symbol::Zeros => (15, 0),
+                Symbol::EndOfBand(length) => {
+                    run = length;
+                    break;
                 }
             };
             if sign.abs() > 1 {

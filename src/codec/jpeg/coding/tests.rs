@@ -1,18 +1,18 @@
 //! Reading and writing, compared with libjpeg.
 
 use super::*;
-use crate::codec::jpeg::libjpeg::{self, Frame, Pixels, Plane, QuantTable, Reader, Space, Tables};
-use crate::codec::jpeg::markers::{Component, Markers};
+use crate::codec::jpeg::libjpeg::{self, Frame, Plane, QuantTable, Reader, Space, Tables};
+use crate::codec::jpeg::markers::{Factors, Markers, largest_factors};
 use crate::codec::jpeg::plane_size;
 use crate::cores::Cores;
 
-const fn component(horizontal: u8, vertical: u8) -> Component {
-    Component { horizontal, vertical }
+const fn component(horizontal: u8, vertical: u8) -> Factors {
+    Factors { horizontal, vertical }
 }
 
-const FULL: Component = component(1, 1);
+const FULL: Factors = component(1, 1);
 
-const SAMPLINGS: [&[Component]; 6] = [
+const SAMPLINGS: [&[Factors]; 6] = [
     &[FULL],
     &[FULL, FULL, FULL],
     &[component(2, 2), FULL, FULL],
@@ -32,15 +32,15 @@ pub(super) fn noise(state: &mut u64) -> u64 {
 }
 
 /// Returns the sizes of a picture's planes in a slot.
-fn sizes((width, height): (u32, u32), components: &[Component]) -> Vec<PlaneSize> {
+fn sizes((width, height): (u32, u32), components: &[Factors]) -> Vec<PlaneSize> {
     let mut sizes: Vec<_> =
         components.iter().map(|component| plane_size(width, height, components, *component)).collect();
     sizes[0] = PlaneSize { width: width as usize, rows: height as usize };
     sizes
 }
 
-/// Makes planes with gradients, an edge, flat parts and noisy ones.
-fn samples(sizes: &[PlaneSize]) -> Vec<Vec<u8>> {
+/// Makes planes with gradients, an edge, flat parts and noisy ones. In their padding, the samples at the edges are repeated.
+fn samples(size: (u32, u32), components: &[Factors]) -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let mut sample = |i: usize, width: usize| {
         let (x, y) = (i % width, i / width);
@@ -48,14 +48,47 @@ fn samples(sizes: &[PlaneSize]) -> Vec<Vec<u8>> {
         let grain = if y % 64 > 40 { noise(&mut state) % 50 } else { 0 };
         if x % 96 < 60 { (smooth as u64 + grain) as u8 } else { 128 }
     };
-    sizes.iter().map(|size| (0..size.bytes()).map(|i| sample(i, size.width)).collect()).collect()
+    let plane = |(plane, component): (&PlaneSize, &Factors)| {
+        let mut samples: Vec<u8> = (0..plane.bytes()).map(|i| sample(i, plane.width)).collect();
+        let (last_x, last_y) = place((size.0 as usize - 1, size.1 as usize - 1), *component, components);
+        for i in 0..samples.len() {
+            samples[i] = samples[last_x.min(i % plane.width) + last_y.min(i / plane.width) * plane.width];
+        }
+        samples
+    };
+    sizes(size, components).iter().zip(components).map(plane).collect()
 }
+
+/// Returns the column and row of a component's sample at a pixel.
+fn place((x, y): (usize, usize), component: Factors, all: &[Factors]) -> (usize, usize) {
+    let (most_h, most_v) = largest_factors(all);
+    let scaled = |at: usize, factor: u8, most: u8| at * usize::from(factor) / usize::from(most);
+    (scaled(x, component.horizontal, most_h), scaled(y, component.vertical, most_v))
+}
+
+/// Writes planes with libjpeg. It gets whole pixels, with every sample repeated as often as it makes their mean the sample again.
+fn write_by_libjpeg(write: WriteByLibjpeg, frame: &Frame<'_>, samples: &[Vec<u8>]) -> Vec<u8> {
+    let sizes = sizes((frame.width, frame.height), frame.components);
+    let planes = planes(samples, &sizes);
+    let mut pixels = Vec::new();
+    for pixel in (0..frame.height as usize).flat_map(|y| (0..frame.width as usize).map(move |x| (x, y))) {
+        for (plane, component) in planes.iter().zip(frame.components) {
+            let (x, y) = place(pixel, *component, frame.components);
+            pixels.push(plane.data[y * plane.width + x]);
+        }
+    }
+    let mut file = Vec::new();
+    write(&mut file, frame, (frame.space, &pixels)).unwrap();
+    file
+}
+
+type WriteByLibjpeg = fn(&mut Vec<u8>, &Frame<'_>, (Space, &[u8])) -> Result<(), libjpeg::Fault>;
 
 fn planes<D>(samples: impl IntoIterator<Item = D>, sizes: &[PlaneSize]) -> Vec<Plane<D>> {
     samples.into_iter().zip(sizes).map(|(data, size)| size.plane(data)).collect()
 }
 
-fn frame<'a>((width, height): (u32, u32), components: &'a [Component], tables: Tables<'a>) -> Frame<'a> {
+fn frame<'a>((width, height): (u32, u32), components: &'a [Factors], tables: Tables<'a>) -> Frame<'a> {
     Frame {
         width,
         height,
@@ -114,8 +147,6 @@ fn sequential_files(quality: u8, interval: u16) -> impl Iterator<Item = (Vec<u8>
     files_by(libjpeg::write, quality, interval)
 }
 
-type WriteByLibjpeg = fn(&mut Vec<u8>, &Frame<'_>, &Pixels<'_>) -> Result<(), libjpeg::Fault>;
-
 fn files_by(
     write: WriteByLibjpeg,
     quality: u8,
@@ -123,18 +154,9 @@ fn files_by(
 ) -> impl Iterator<Item = (Vec<u8>, Vec<PlaneSize>)> {
     SIZES.into_iter().flat_map(move |size| {
         SAMPLINGS.into_iter().map(move |components| {
-            let sizes = sizes(size, components);
-            let samples = samples(&sizes);
-            let planes = planes(samples.iter().map(Vec::as_slice), &sizes);
-            let pixels = match &planes[..] {
-                [gray] => Pixels::Packed(Space::Gray, gray.data),
-                planes => Pixels::Planes(planes),
-            };
             let frame =
                 Frame { restart_interval: interval, ..frame(size, components, Tables::Quality(quality)) };
-            let mut file = Vec::new();
-            write(&mut file, &frame, &pixels).unwrap();
-            (file, sizes)
+            (write_by_libjpeg(write, &frame, &samples(size, components)), sizes(size, components))
         })
     })
 }
@@ -153,9 +175,8 @@ fn samples_are_those_of_libjpeg() {
 #[test]
 fn flat_blocks_of_any_dc_are_those_of_libjpeg() {
     let (size, components) = ((8, 8), SAMPLINGS[0]);
-    let mut file = Vec::new();
     let frame = frame(size, components, Tables::Quality(50));
-    libjpeg::write(&mut file, &frame, &Pixels::Packed(Space::Gray, &[255; 64])).unwrap();
+    let mut file = write_by_libjpeg(libjpeg::write, &frame, &[vec![255; 64]]);
     let table = file.windows(2).position(|bytes| bytes == [0xff, 0xdb]).unwrap() + 5;
     let (mut taken, mut left) = (0, 0);
     for divisor in 1..=255 {
@@ -258,7 +279,7 @@ fn sizes_of(markers: &Markers<'_>) -> Vec<PlaneSize> {
 /// Writes a file with our own coder.
 fn write_ours(
     size: (u32, u32),
-    components: &[Component],
+    components: &[Factors],
     quality: u8,
     progressive: bool,
     interval: u16,
@@ -279,14 +300,10 @@ fn what_is_written_is_what_libjpeg_would_write() {
     for (quality, interval) in [15, 90, 100].into_iter().flat_map(|quality| [0, 1, 7].map(|i| (quality, i))) {
         for (size, components) in SIZES.iter().flat_map(|size| SAMPLINGS.map(|s| (*size, s))) {
             let sizes = sizes(size, components);
-            let samples = samples(&sizes);
-            let pixels = planes(samples.iter().map(Vec::as_slice), &sizes);
-            let packed = Pixels::Packed(Space::Gray, &samples[0]);
-            let pixels = if components.len() == 1 { &packed } else { &Pixels::Planes(&pixels) };
+            let samples = samples(size, components);
             let frame =
                 Frame { restart_interval: interval, ..frame(size, components, Tables::Quality(quality)) };
-            let mut theirs = Vec::new();
-            libjpeg::write(&mut theirs, &frame, pixels).unwrap();
+            let theirs = write_by_libjpeg(libjpeg::write, &frame, &samples);
             let expected = read_libjpeg(&theirs, &sizes).unwrap();
             for progressive in [false, true] {
                 let case = format!("{size:?} {components:?} {quality} {progressive} {interval}");
@@ -307,16 +324,13 @@ fn bands_make_one_file_whoever_codes_them() {
     for (components, interval) in SAMPLINGS.into_iter().flat_map(|s| [0, 1, 69, 100].map(|i| (s, i))) {
         let case = format!("{components:?} {interval}");
         let sizes = sizes(size, components);
-        let samples = samples(&sizes);
-        let pixels = planes(samples.iter().map(Vec::as_slice), &sizes);
-        let packed = Pixels::Packed(Space::Gray, &samples[0]);
-        let theirs = if components.len() == 1 { &packed } else { &Pixels::Planes(&pixels) };
+        let samples = samples(size, components);
         let frame = Frame { restart_interval: interval, ..frame(size, components, Tables::Quality(90)) };
-        let mut file = Vec::new();
-        libjpeg::write(&mut file, &frame, theirs).unwrap();
-        let expected = read_libjpeg(&file, &sizes).unwrap();
+        let theirs = write_by_libjpeg(libjpeg::write, &frame, &samples);
+        let expected = read_libjpeg(&theirs, &sizes).unwrap();
 
-        let parts: Vec<Part<'_>> = pixels.into_iter().map(Part::Samples).collect();
+        let parts: Vec<Part<'_>> =
+            planes(samples.iter().map(Vec::as_slice), &sizes).into_iter().map(Part::Samples).collect();
         let by = |cores| {
             let mut file = Vec::new();
             write(&mut file, &frame, &parts, &Cores::new(cores)).unwrap();
@@ -337,7 +351,7 @@ fn rewritten_chroma(
     sizes: &[PlaneSize],
     luma: &[u8],
     interval: u16,
-    components: &[Component],
+    components: &[Factors],
 ) -> Option<Vec<u8>> {
     let mut samples = vec![0; sizes[0].bytes()];
     let picture = read(file, &mut [sizes[0].plane(&mut samples[..])], Rest::Coefficients(None), &mut [])?;
@@ -425,7 +439,7 @@ fn long_runs_of_empty_blocks_are_written() {
 #[test]
 fn tables_of_16_bits_are_kept() {
     let size = PlaneSize { width: 64, rows: 64 };
-    let samples = samples(&[size]);
+    let samples = samples((64, 64), &[FULL]);
     let table: QuantTable = std::array::from_fn(|i| 1 + 40 * i as u16);
     let tables = [table];
     for progressive in [false, true] {
@@ -460,15 +474,9 @@ fn sampled_codes_make_files_shorter() {
     for quality in [15, 90, 100] {
         let (mut plain_length, mut coded_length) = (0, 0);
         for components in SAMPLINGS {
-            let sizes = sizes((300, 500), components);
-            let samples = samples(&sizes);
-            let pixels = planes(samples.iter().map(Vec::as_slice), &sizes);
-            let packed = Pixels::Packed(Space::Gray, &samples[0]);
-            let pixels = if components.len() == 1 { &packed } else { &Pixels::Planes(&pixels) };
-            let mut plain = Vec::new();
+            let samples = samples((300, 500), components);
             let frame = frame((300, 500), components, Tables::Quality(quality));
-            libjpeg::write(&mut plain, &frame, pixels).unwrap();
-            plain_length += plain.len();
+            plain_length += write_by_libjpeg(libjpeg::write, &frame, &samples).len();
             coded_length += write_ours((300, 500), components, quality, false, 0, &samples).len();
         }
         assert!(coded_length < plain_length, "quality {quality}: {coded_length}, not {plain_length}");

@@ -9,7 +9,7 @@ use super::rows::Part;
 use super::{ZIGZAG, band, leaf, write_sequential};
 use crate::codec::jpeg::PlaneSize;
 use crate::codec::jpeg::libjpeg::{BLOCK, Fault, Frame, QuantTable};
-use crate::codec::jpeg::markers::{APP0, DHT, DQT, DRI, Density, EOI, SOF0, SOF1, SOF2, SOI, SOS};
+use crate::codec::jpeg::markers::{APP0, DHT, DQT, DRI, EOI, SOF0, SOF1, SOF2, SOI, SOS, write_segment};
 use crate::cores::Cores;
 
 /// What a scan contains: the coefficients of one component from `first` to `last`. There is no successive approximation: refinement scans
@@ -74,16 +74,16 @@ fn write_progressive(
         .collect();
     let mut transformed = Vec::new();
     for (component, (part, table)) in parts.iter().zip(tables).enumerate() {
-        let mut counts: Vec<(Walk, &mut Counter)> = scans
+        let mut counts: Vec<(ScanSymbols, &mut Counter)> = scans
             .iter_mut()
             .filter(|(scan, _)| scan.component == component)
-            .map(|(scan, counter)| (Walk::new(*scan, interval), counter))
+            .map(|(scan, counter)| (ScanSymbols::new(*scan, interval), counter))
             .collect();
         transformed.push(leaf::run(
             #[inline(always)]
             || count(part, table, &mut counts),
         )?);
-        counts.iter_mut().for_each(|(walk, counter)| walk.finish(*counter));
+        counts.iter_mut().for_each(|(symbols, counter)| symbols.finish(*counter));
     }
 
     write_header(out, frame, tables);
@@ -104,7 +104,7 @@ fn write_progressive(
 fn count(
     part: &Part<'_>,
     divisors: &QuantTable,
-    counts: &mut [(Walk, &mut Counter)],
+    counts: &mut [(ScanSymbols, &mut Counter)],
 ) -> Option<Option<Coefficients>> {
     let plane = match part {
         Part::Samples(plane) => plane,
@@ -122,18 +122,17 @@ fn count(
 }
 
 #[inline(always)]
-fn tell_all(blocks: Blocks<'_>, counts: &mut [(Walk, &mut Counter)]) {
-    for (walk, counter) in counts {
-        walk.blocks(blocks, *counter);
+fn tell_all(blocks: Blocks<'_>, counts: &mut [(ScanSymbols, &mut Counter)]) {
+    for (symbols, counter) in counts {
+        symbols.blocks(blocks, *counter);
     }
 }
 
 /// Writes everything that comes before the scans and their Huffman tables.
 pub(super) fn write_header(out: &mut Vec<u8>, frame: &Frame<'_>, tables: &[QuantTable]) {
     out.extend([0xff, SOI]);
-    if let Some(Density { unit, x, y }) = frame.density {
-        let ([x0, x1], [y0, y1]) = (x.to_be_bytes(), y.to_be_bytes());
-        write_segment(out, APP0, &[b'J', b'F', b'I', b'F', 0, 1, 1, unit, x0, x1, y0, y1, 0, 0]);
+    if let Some(density) = frame.density {
+        write_segment(out, APP0, &density.jfif());
     }
     for segment in &frame.segments {
         write_segment(out, segment.marker, segment.content);
@@ -166,12 +165,6 @@ pub(super) fn write_header(out: &mut Vec<u8>, frame: &Frame<'_>, tables: &[Quant
     }
 }
 
-pub(super) fn write_segment(out: &mut Vec<u8>, marker: u8, content: &[u8]) {
-    out.extend([0xff, marker]);
-    out.extend((content.len() as u16 + 2).to_be_bytes());
-    out.extend(content);
-}
-
 fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, blocks: Blocks<'_>, interval: u32) {
     let class = if scan.first == 0 { 0 } else { 0x10 };
     write_segment(out, DHT, &code.definition(class));
@@ -180,9 +173,9 @@ fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, blocks: Blocks<'_>,
         #[inline(always)]
         || {
             let mut emitter = Emitter { bits: BitWriter::new(out), code };
-            let mut walk = Walk::new(scan, interval);
-            walk.blocks(blocks, &mut emitter);
-            walk.finish(&mut emitter);
+            let mut symbols = ScanSymbols::new(scan, interval);
+            symbols.blocks(blocks, &mut emitter);
+            symbols.finish(&mut emitter);
             emitter.bits.flush();
         },
     );
@@ -237,7 +230,7 @@ impl Sink for Emitter<'_> {
 }
 
 /// Turns the blocks of a scan, in order, into symbols (T.81, G.1.2).
-pub(super) struct Walk {
+pub(super) struct ScanSymbols {
     scan: Scan,
     band: u64,
     /// The DC coefficient of the previous block.
@@ -249,7 +242,7 @@ pub(super) struct Walk {
     left: u32,
 }
 
-impl Walk {
+impl ScanSymbols {
     pub(super) fn new(scan: Scan, interval: u32) -> Self {
         Self { scan, band: band(scan.first, scan.last), dc: 0, run: 0, interval, left: interval }
     }

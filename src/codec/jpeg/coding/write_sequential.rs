@@ -10,10 +10,9 @@ use super::dct::Quantizer;
 use super::leaf;
 use super::rows::{Part, Rows};
 use super::sample::{Codes, codes};
-use super::write::{write_header, write_segment};
-use crate::codec::jpeg::largest_factors;
+use super::write::write_header;
 use crate::codec::jpeg::libjpeg::{BLOCK, Frame, QuantTable};
-use crate::codec::jpeg::markers::{Component as Factors, DHT, SOS};
+use crate::codec::jpeg::markers::{DHT, Factors, SOS, largest_factors, write_segment};
 use crate::cores::Cores;
 
 /// The least number of pixels in a band, which is made of whole MCU rows.

@@ -1,5 +1,5 @@
-use super::super::libjpeg::{self, Frame, Pixels, Space, Tables};
-use super::super::markers::Component;
+use super::super::libjpeg::{self, Frame, Space, Tables};
+use super::super::markers::{Density, Factors};
 use super::*;
 
 const SAMPLINGS: [(Sampling, &[(u8, u8)]); 5] = [
@@ -17,8 +17,8 @@ fn jpeg(
     change: impl FnOnce(&mut Frame<'_>),
     segments: &[(u8, &[u8])],
 ) -> Vec<u8> {
-    let component = |&(horizontal, vertical): &(u8, u8)| Component { horizontal, vertical };
-    let components: Vec<Component> = factors.iter().map(component).collect();
+    let component = |&(horizontal, vertical): &(u8, u8)| Factors { horizontal, vertical };
+    let components: Vec<Factors> = factors.iter().map(component).collect();
     let space = if components.len() == 1 { Space::Gray } else { Space::Rgb };
     let mut frame = Frame {
         width,
@@ -40,7 +40,7 @@ fn jpeg(
     };
     let samples: Vec<u8> = (0..samples).map(&mut sample).collect();
     let mut out = Vec::new();
-    libjpeg::write(&mut out, &frame, &Pixels::Packed(space, &samples)).unwrap();
+    libjpeg::write(&mut out, &frame, (space, &samples)).unwrap();
     out
 }
 
@@ -212,7 +212,7 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         jpeg_quality: JpegQuality::Keep,
         png_level: crate::codec::PngLevel::Fast,
         gray: false,
-        per_channel: false,
+        needs_rgb: false,
     };
     let source = super::super::Source::open(file, &target).unwrap();
     let layout = source.layout();

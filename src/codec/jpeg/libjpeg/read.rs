@@ -10,7 +10,7 @@ use mozjpeg_sys::{
     jpeg_read_raw_data, jpeg_read_scanlines, jpeg_start_decompress,
 };
 
-use super::{BLOCK, Band, Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
+use super::{BLOCK, Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
 
 /// A JPEG being decoded from memory.
 #[derive(Debug)]
@@ -175,6 +175,27 @@ unsafe fn finish(info: &mut jpeg_decompress_struct) -> Vec<QuantTable> {
         let tables = components.iter().map(table).collect();
         jpeg_finish_decompress(info);
         tables
+    }
+}
+
+/// A buffer for rows of one component between libjpeg and a plane.
+struct Band {
+    /// Samples in a row, padded to whole blocks as libjpeg requires.
+    padded: usize,
+    /// Rows per call.
+    rows: usize,
+    samples: Vec<u8>,
+}
+
+impl Band {
+    fn new(component: &jpeg_component_info) -> Self {
+        let padded = component.width_in_blocks as usize * BLOCK;
+        let rows = component.v_samp_factor as usize * BLOCK;
+        Self { padded, rows, samples: vec![0; padded * rows] }
+    }
+
+    fn row(&mut self, row: usize) -> &mut [u8] {
+        &mut self.samples[row * self.padded..][..self.padded]
     }
 }
 

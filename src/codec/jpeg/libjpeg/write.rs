@@ -10,7 +10,7 @@ use mozjpeg_sys::{
     jpeg_start_compress, jpeg_write_marker, jpeg_write_scanlines,
 };
 
-use super::super::markers::{Component, Density, Segment};
+use super::super::markers::{Density, Factors, Segment};
 use super::{Fault, QuantTable, ROWS, Space, catch, error_manager};
 
 /// The least number of bytes that the output buffer grows by.
@@ -47,7 +47,7 @@ pub(in crate::codec::jpeg) struct Frame<'a> {
     /// The colour space of the components.
     pub(in crate::codec::jpeg) space: Space,
     /// The sampling factors, one entry per component.
-    pub(in crate::codec::jpeg) components: &'a [Component],
+    pub(in crate::codec::jpeg) components: &'a [Factors],
     pub(in crate::codec::jpeg) tables: Tables<'a>,
     pub(in crate::codec::jpeg) progressive: bool,
     /// MCUs between restart markers; 0 for none.
@@ -87,21 +87,11 @@ impl Tables<'_> {
     }
 }
 
-/// The pixels to write.
-#[derive(Debug)]
-pub(in crate::codec::jpeg) enum Pixels<'a> {
-    /// Packed gray or RGB.
-    Packed(Space, &'a [u8]),
-    /// The components' own planes, subsampled according to the frame.
-    #[cfg(test)]
-    Planes(&'a [super::Plane<&'a [u8]>]),
-}
-
-/// Encodes; `out` is cleared first.
+/// Encodes packed pixels of a colour space; `out` is cleared first.
 pub(in crate::codec::jpeg) fn write(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
-    pixels: &Pixels<'_>,
+    pixels: (Space, &[u8]),
 ) -> Result<(), Fault> {
     write_prepared(out, frame, pixels, |_| ())
 }
@@ -111,7 +101,7 @@ pub(in crate::codec::jpeg) fn write(
 pub(in crate::codec::jpeg) fn write_refined(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
-    pixels: &Pixels<'_>,
+    pixels: (Space, &[u8]),
 ) -> Result<(), Fault> {
     // SAFETY: `prepare` is called when everything that the scans depend on is set.
     write_prepared(out, frame, pixels, |info| unsafe { mozjpeg_sys::jpeg_simple_progression(info) })
@@ -121,7 +111,7 @@ pub(in crate::codec::jpeg) fn write_refined(
 fn write_prepared(
     out: &mut Vec<u8>,
     frame: &Frame<'_>,
-    pixels: &Pixels<'_>,
+    (space, samples): (Space, &[u8]),
     prepare: impl FnOnce(&mut jpeg_compress_struct),
 ) -> Result<(), Fault> {
     out.clear();
@@ -129,7 +119,7 @@ fn write_prepared(
     // SAFETY: `state` is valid and nothing else uses it; `new` has created the object.
     catch(|| unsafe {
         let info = &mut (*writer.state).info;
-        set_up(info, frame, pixels);
+        set_up(info, frame, space);
         prepare(info);
         jpeg_start_compress(info, 1);
         for segment in &frame.segments {
@@ -140,11 +130,7 @@ fn write_prepared(
                 segment.content.len() as c_uint,
             );
         }
-        match pixels {
-            Pixels::Packed(space, samples) => write_packed(info, *space, samples),
-            #[cfg(test)]
-            Pixels::Planes(planes) => write_planes(info, planes),
-        }
+        write_rows(info, space, samples);
         jpeg_finish_compress(info);
     })
 }
@@ -165,16 +151,11 @@ fn quality_tables(quality: u8) -> Result<[QuantTable; 2], Fault> {
     })
 }
 
-/// Sets the compressor up for a frame.
+/// Sets the compressor up for a frame, whose pixels come in the colour space `input`.
 ///
 /// # Safety
 /// `info` must have been created, and not started.
-unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pixels<'_>) {
-    let input = match pixels {
-        Pixels::Packed(space, _) => *space,
-        #[cfg(test)]
-        Pixels::Planes(_) => frame.space,
-    };
+unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, input: Space) {
     assert_eq!(frame.components.len(), frame.space.components());
     info.image_width = frame.width;
     info.image_height = frame.height;
@@ -200,8 +181,6 @@ unsafe fn set_up(info: &mut jpeg_compress_struct, frame: &Frame<'_>, pixels: &Pi
         assert_eq!(frame.components.len(), 3);
         (info.scan_info, info.num_scans) = (SCANS.as_ptr(), SCANS.len() as c_int);
     }
-    #[cfg(test)]
-    (info.raw_data_in = matches!(pixels, Pixels::Planes(_)).into());
     info.restart_interval = c_uint::from(frame.restart_interval);
     // JFIF is YCbCr or gray: readers that find its header do not ask whether the components are RGB.
     info.write_JFIF_header = (frame.density.is_some() && frame.space != Space::Rgb).into();
@@ -229,8 +208,8 @@ unsafe fn set_tables(info: &mut jpeg_compress_struct, tables: &[QuantTable]) {
 }
 
 /// # Safety
-/// Compression must have been started for packed pixels.
-unsafe fn write_packed(info: &mut jpeg_compress_struct, space: Space, samples: &[u8]) {
+/// Compression must have been started for pixels of this colour space.
+unsafe fn write_rows(info: &mut jpeg_compress_struct, space: Space, samples: &[u8]) {
     let stride = info.image_width as usize * space.components();
     assert_eq!(samples.len(), stride * info.image_height as usize);
     while info.next_scanline < info.image_height {
@@ -238,50 +217,6 @@ unsafe fn write_packed(info: &mut jpeg_compress_struct, space: Space, samples: &
         let rows: Vec<*const u8> = samples[start..].chunks(stride).take(ROWS).map(<[u8]>::as_ptr).collect();
         // SAFETY: every row is as long as libjpeg reads, by the assertion above.
         unsafe { jpeg_write_scanlines(info, rows.as_ptr(), rows.len() as c_uint) };
-    }
-}
-
-/// # Safety
-/// Compression must have been started for raw data.
-#[cfg(test)]
-unsafe fn write_planes(info: &mut jpeg_compress_struct, planes: &[super::Plane<&[u8]>]) {
-    use super::{BLOCK, Band};
-
-    // SAFETY: the component array lives as long as the object.
-    let components = unsafe { slice::from_raw_parts(info.comp_info, info.num_components as usize) };
-    assert_eq!(components.len(), planes.len());
-    let mut bands: Vec<Band> = components.iter().map(Band::new).collect();
-    let lines = (info.max_v_samp_factor as usize * BLOCK) as c_uint;
-    let mut index = 0;
-    while info.next_scanline < info.image_height {
-        let rows: Vec<Vec<*const u8>> =
-            planes.iter().zip(&mut bands).map(|(plane, band)| plane.row_pointers(band, index)).collect();
-        let images: Vec<*const *const u8> = rows.iter().map(Vec::as_ptr).collect();
-        // SAFETY: libjpeg reads a band of `v_samp_factor` block rows of every component, `width_in_blocks` wide, and the pointers are to
-        // as many rows of that length.
-        unsafe { mozjpeg_sys::jpeg_write_raw_data(info, images.as_ptr(), lines) };
-        index += 1;
-    }
-}
-
-#[cfg(test)]
-impl super::Plane<&[u8]> {
-    /// Returns pointers to the rows of the `index`th band. Beyond the plane its edge is repeated, which takes the fewest bits.
-    fn row_pointers(&self, band: &mut super::Band, index: usize) -> Vec<*const u8> {
-        let first = index * band.rows;
-        (0..band.rows)
-            .map(|row| {
-                let from = &self.data[(first + row).min(self.rows - 1) * self.width..][..self.width];
-                if self.width == band.padded {
-                    return from.as_ptr();
-                }
-                let padded = band.row(row);
-                let (inside, outside) = padded.split_at_mut(self.width);
-                inside.copy_from_slice(from);
-                outside.fill(from[self.width - 1]);
-                padded.as_ptr()
-            })
-            .collect()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::codec::CodecError;
 
 /// What the containing file says about such a stream.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::codec) struct Part {
+pub(in crate::codec) struct Embedded {
     pub(in crate::codec) width: u32,
     /// The most rows that it may have.
     pub(in crate::codec) rows: u32,
@@ -16,7 +16,7 @@ pub(in crate::codec) struct Part {
     pub(in crate::codec) ycbcr: bool,
 }
 
-impl Part {
+impl Embedded {
     /// Decodes a whole stream, and keeps as many of its first rows as fit into `out`.
     ///
     /// # Errors
