@@ -106,8 +106,12 @@ impl Metrics {
             self.seconds.clone(),
         );
         to.register_with_unit("stage", "Time of a picture in one stage", Unit::Seconds, self.stages.clone());
-        to.register("files", "Files that are not through, or not put away, by phase", self.files.clone());
-        to.register("held", "Whether nothing is begun because the output takes nothing", self.held.clone());
+        to.register("files", "Files not yet finished or put away, by phase", self.files.clone());
+        to.register(
+            "held",
+            "Whether new pictures are held back because outputs cannot be written",
+            self.held.clone(),
+        );
         to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
         to.register_with_unit(
             "last_success_timestamp",
@@ -124,7 +128,7 @@ impl Metrics {
         to.register("device_failures", "How often a device failed; it is tried again", self.failures.clone());
         to.register_with_unit(
             "device_busy",
-            "Time in which a GPU had pictures in its hands",
+            "Time during which a GPU had at least one picture",
             Unit::Seconds,
             self.busy.clone(),
         );

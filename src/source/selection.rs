@@ -62,7 +62,7 @@ fn is_list(glob: &str) -> bool {
 fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        let named = |error: globset::Error| format!("the glob {pattern:?} is wrong: {}", error.kind());
+        let named = |error: globset::Error| format!("the glob {pattern:?} is invalid: {}", error.kind());
         let glob =
             GlobBuilder::new(&anchored(pattern)).literal_separator(true).case_insensitive(true).build();
         set.add(glob.map_err(named)?);
@@ -146,6 +146,6 @@ mod tests {
     #[test]
     fn a_wrong_glob_is_named() {
         let why = Selection::new(&["a[".into()], &[], false).unwrap_err();
-        assert!(why.starts_with("the glob \"a[\" is wrong: "), "{why}");
+        assert!(why.starts_with("the glob \"a[\" is invalid: "), "{why}");
     }
 }
