@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use super::away::{Fate, Through};
+use super::away::{Fate, FinishedInput};
 use super::{Begun, Watching, inputs};
 use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
@@ -49,8 +49,8 @@ impl Watching<'_> {
         }
         for note in self.watch.take_notes() {
             match note {
-                Note::Fine(note) => info!("{note}"),
-                Note::Trouble(note) => warn!("{note}"),
+                Note::Info(note) => info!("{note}"),
+                Note::Warning(note) => warn!("{note}"),
             }
         }
         for path in self.watch.take_leftovers() {
@@ -78,7 +78,7 @@ impl Watching<'_> {
             }
             let begun = self.settle.take().is_some_and(|ready| self.begin(ready));
             if !begun {
-                self.hold.probe_said_nothing();
+                self.hold.allow_another_try();
             }
         }
     }
@@ -102,7 +102,7 @@ impl Watching<'_> {
                     // With full durability, its output was on the disk before the ledger recorded it, and may have been taken away since.
                     let is_gone = matches!(output.try_exists(), Ok(false));
                     let durable = self.settings.durability == Durability::Full && is_gone;
-                    self.settle_input(&path, stamp, &output, durable);
+                    self.dispose(&path, stamp, &output, durable);
                 }
                 false
             }
@@ -165,7 +165,7 @@ impl Watching<'_> {
         let inputs_go = self.service.after != After::Keep;
         // An input that waits to be put away is finished: only its output can be in the way.
         let rivals = self.ledger.rivals(entry, inputs_go)?;
-        // Nor is one another's that was watched under another path before.
+        // Nor is this input its own rival under a path by which it was watched before.
         let is_former = |other: &Path| self.watch.below(other).is_none() && are_same(other, entry.input);
         let in_the_way =
             rivals.into_iter().find(|other| (output.exists() || !self.away.has(other)) && !is_former(other));
@@ -217,7 +217,7 @@ impl Watching<'_> {
                 self.health.moved();
                 if self.is_unmounted() || self.moved_in.is_some_and(|at| begun.at < at) {
                     // It may be in the bare mount point.
-                    self.hold.probe_said_nothing();
+                    self.hold.allow_another_try();
                     self.finish(&input, Ending::Held);
                     return self.note(|ledger| ledger.forget(&input));
                 }
@@ -232,7 +232,7 @@ impl Watching<'_> {
             Event::Skipped { input, planned: true, .. } => {
                 if self.running.remove(&input).is_some() {
                     self.health.moved();
-                    self.hold.probe_said_nothing();
+                    self.hold.allow_another_try();
                     self.metrics.skipped();
                     if self.finish(&input, Ending::Good) == Verdict::Settled {
                         self.note(|ledger| ledger.skipped(&input));
@@ -262,7 +262,7 @@ impl Watching<'_> {
             Verdict::Settled => {
                 self.note(|ledger| ledger.done(input, outcome));
                 let durable = self.settings.durability == Durability::Full;
-                self.settle_input(input, begun.stamp, &begun.output, durable);
+                self.dispose(input, begun.stamp, &begun.output, durable);
             }
             Verdict::Gone => self.note(|ledger| ledger.done(input, outcome)),
             Verdict::Changed | Verdict::Retry(_) => {
@@ -281,7 +281,7 @@ impl Watching<'_> {
             }
             self.hold.close(reason.clone(), Instant::now());
         } else {
-            self.hold.probe_said_nothing();
+            self.hold.allow_another_try();
         }
         let ending = match error {
             _ if affects_all => Ending::Held,
@@ -329,7 +329,7 @@ impl Watching<'_> {
         verdict
     }
 
-    fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {
+    fn dispose(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {
         let after = self.service.after.clone();
         if after != After::Keep {
             self.put_away(input, stamp, Fate::Done { after, output: output.to_owned(), durable });
@@ -344,7 +344,7 @@ impl Watching<'_> {
 
     fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
         let Some(below) = self.watch.below(input).filter(|_| self.watch.takes(input)) else { return };
-        self.away.put(Through { input: input.to_owned(), below: below.to_owned(), stamp, fate });
+        self.away.put(FinishedInput { input: input.to_owned(), below: below.to_owned(), stamp, fate });
     }
 
     /// Writes to the ledger. A picture whose result cannot be written is processed again after a restart.

@@ -40,8 +40,8 @@ impl Hold {
         self.closed = Some(Closed { why, failures, until, trying: false });
     }
 
-    /// Returns whether all others have the cause for which a picture could not be written. They have not if some could be written since it
-    /// failed for the first time: then it is too large for the space that is left, or its folder is to blame.
+    /// Returns whether the cause of a failed write concerns all pictures. It does not if some could be written since this one failed for
+    /// the first time: then it is too large for the space that is left, or its folder is to blame.
     pub(super) fn concerns_all(&mut self, picture: &Path) -> bool {
         *self.failed_at.entry(picture.to_owned()).or_insert(self.openings) == self.openings
     }
@@ -64,7 +64,7 @@ impl Hold {
     }
 
     /// Allows another try: the picture that was let through ended in a way that says nothing about the output.
-    pub(super) fn probe_said_nothing(&mut self) {
+    pub(super) fn allow_another_try(&mut self) {
         if let Some(closed) = &mut self.closed {
             closed.trying = false;
         }
@@ -139,7 +139,7 @@ mod tests {
         let now = Instant::now();
         hold.close("full".into(), now);
         assert!(hold.may_start(now + BACKOFF.first));
-        hold.probe_said_nothing();
+        hold.allow_another_try();
         assert!(hold.may_start(now + BACKOFF.first));
     }
 }

@@ -27,7 +27,7 @@ const MAX_NAME: usize = 255;
 ///
 /// # Errors
 /// Any I/O error. The input is then where it was, or beside it under its temporary name, until [`put_back`] renames it back.
-pub(super) fn settle(
+pub(super) fn dispose(
     after: &After,
     input: &Path,
     below: &Path,
@@ -49,7 +49,7 @@ pub(super) fn settle(
 /// still the same file.
 ///
 /// # Errors
-/// As of [`settle`].
+/// As of [`dispose`].
 pub(super) fn set_aside(
     folder: &Path,
     input: &Path,

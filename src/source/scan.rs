@@ -25,7 +25,7 @@ use crate::pipeline::Stop;
 /// One picture to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its place in the list, from 0.
+    /// Its place in the list, from 0; 0 in a service, which has no list.
     pub number: usize,
     /// The file to read.
     pub input: PathBuf,
@@ -156,7 +156,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     }
     let Search { found, mut plan, .. } = search;
     let candidates = found.into_iter().map(|found| found.with_output(settings)).collect();
-    settle(candidates, settings.existing, stop, &mut plan);
+    plan_candidates(candidates, settings.existing, stop, &mut plan);
     Ok(plan)
 }
 
@@ -347,7 +347,7 @@ impl Candidate {
 }
 
 /// Turns candidates into jobs, skips and refusals.
-fn settle(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mut Plan) {
+fn plan_candidates(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mut Plan) {
     let candidates = without_repeats(candidates);
     let inputs: HashSet<Identity> = candidates.iter().map(|candidate| candidate.found.identity).collect();
     let shared = shared_outputs(&candidates);

@@ -57,10 +57,10 @@ struct Walk {
 /// A sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Something that is as it should be.
-    Fine(String),
+    /// Something to know.
+    Info(String),
     /// Something that the user may want to change.
-    Trouble(String),
+    Warning(String),
 }
 
 /// Says whether a file in a certain state needs no more attention, given its path, its path below the watched folder, and its stamp.
@@ -91,7 +91,7 @@ impl Watch {
         let notifier = if options.poll.is_some() { None } else { notifier(&mut notes) };
         let missing = folders.iter().filter(|folder| !folder.is_dir());
         let not_there = |path| {
-            Note::Trouble(format!("{} does not exist; it will be watched once it appears", Shown(path)))
+            Note::Warning(format!("{} does not exist; it will be watched once it appears", Shown(path)))
         };
         notes.extend(missing.map(not_there));
         let roots = folders.into_iter().map(|path| Root::new(path, now)).collect();
@@ -189,7 +189,7 @@ impl Watch {
         }
         if lost {
             if self.next_lost_note <= now {
-                self.notes.push(Note::Fine(
+                self.notes.push(Note::Info(
                     "too many file events at once, some were lost; all folders are listed again".into(),
                 ));
                 self.next_lost_note = now + LOST_NOTE;
@@ -320,7 +320,7 @@ impl Watch {
     /// Checks whether the watched folders exist, and which of them are to be listed.
     fn check(&mut self, settle: &mut Settle, now: Instant) {
         if self.has_other_mounts() {
-            self.notes.push(Note::Fine(
+            self.notes.push(Note::Info(
                 "file systems were mounted or unmounted; all folders are listed again".into(),
             ));
             self.roots.iter_mut().for_each(|root| root.next_listing = now);
@@ -331,7 +331,7 @@ impl Watch {
                 fs::metadata(&root.path).ok().filter(Metadata::is_dir).map(|folder| identity(&folder));
             if found != root.identity {
                 if root.identity.is_some() {
-                    self.notes.push(Note::Trouble(format!("{} is gone or was replaced", Shown(&root.path))));
+                    self.notes.push(Note::Warning(format!("{} is gone or was replaced", Shown(&root.path))));
                     settle.gone_below(&root.path);
                     self.notifier.iter().for_each(|notifier| notifier.leave(&root.path));
                 }
@@ -340,7 +340,7 @@ impl Watch {
                 if found.is_some() {
                     root.get_to_know(self.options.poll.is_some() || self.notifier.is_none());
                     let how = if root.polled { " by listing it" } else { "" };
-                    self.notes.push(Note::Fine(format!("watching {}{how}", Shown(&root.path))));
+                    self.notes.push(Note::Info(format!("watching {}{how}", Shown(&root.path))));
                 }
             }
             if root.identity.is_some() && root.next_listing <= now {
@@ -401,7 +401,7 @@ impl Watch {
         if walk.folder == root.path {
             if root.end() {
                 let note = format!("all folders in {} are watched again", Shown(&root.path));
-                self.notes.push(Note::Fine(note));
+                self.notes.push(Note::Info(note));
             }
             if std::mem::take(&mut root.again) {
                 self.list(walk.root);
@@ -457,7 +457,7 @@ impl Watch {
         if is_news {
             let often = root.interval(&self.options).as_secs();
             let note = format!("{}: {why}; it is listed every {often} s instead", Shown(folder));
-            self.notes.push(Note::Trouble(note));
+            self.notes.push(Note::Warning(note));
         }
     }
 
@@ -466,13 +466,13 @@ impl Watch {
         let Some(why) = error.io_error().filter(|why| why.kind() != ErrorKind::NotFound) else { return };
         let path = error.path().unwrap_or(&walk.folder);
         if self.roots[walk.root].met_closed(path) {
-            self.notes.push(Note::Trouble(format!("not listed: {}: {why}", Shown(path))));
+            self.notes.push(Note::Warning(format!("not listed: {}: {why}", Shown(path))));
         }
     }
 }
 
 fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
-    let note = |why: &String| Note::Trouble(format!("folders are listed every {} s: {why}", POLL.as_secs()));
+    let note = |why: &String| Note::Warning(format!("folders are listed every {} s: {why}", POLL.as_secs()));
     Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
 }
 
