@@ -87,12 +87,11 @@ pub struct Control {
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style);
     warn_of_overwrite(settings);
-    let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
     // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
     Folders::of(settings)?;
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
-    let lock = Lock::take(&settings.out, &folder).map_err(|error| cannot(&error))?;
-    let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
+    let lock = Lock::take(&settings.out, &folder)?;
+    let (ledger, note) = Ledger::open(&folder)?;
     note.into_iter().for_each(|note| warn!("{note}"));
     let folders = Folders::of(settings)?;
     let health = Arc::new(Health::new(settings.device_timeout));
@@ -124,7 +123,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
         // Whatever ended the pipeline, the tidy thread has to end too.
         stop.ask();
         let watched = watching.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
-        done.and(watched.map_err(|error| cannot(&error)))
+        done.and(watched.map_err(Error::from))
     });
     drop(server);
     done

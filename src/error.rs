@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::codec::CodecError;
 use crate::config::ConfigError;
 use crate::files::WithRemedy;
+use crate::ledger::{LedgerError, LockError};
 use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::slot::SlotError;
@@ -141,6 +142,15 @@ pub enum Error {
     /// The command is valid, but the machine cannot carry it out.
     #[error("{0}")]
     CannotRun(String),
+    /// Another process uses the output folder or the ledger, or they cannot be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The ledger cannot be used.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// An output that the run as a whole needs cannot be written.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
     /// The requested output cannot be written.
     #[error("{what} cannot be written: {source}")]
     Unwritten {
@@ -170,7 +180,11 @@ impl Error {
         match self {
             Self::Usage(_) | Self::Config(_) => Exit::Usage,
             Self::Unwritten { .. } if self.is_broken_pipe() => Exit::Done,
-            Self::CannotRun(_) | Self::Unwritten { .. } => Exit::CannotRun,
+            Self::CannotRun(_)
+            | Self::Lock(_)
+            | Self::Ledger(_)
+            | Self::Publish(_)
+            | Self::Unwritten { .. } => Exit::CannotRun,
         }
     }
 }
@@ -207,6 +221,7 @@ mod tests {
         assert_eq!(codes.map(|code| code as u8), [0, 1, 2, 3, 130]);
         assert_eq!(Error::Usage(String::new()).exit(), Exit::Usage);
         assert_eq!(Error::CannotRun(String::new()).exit(), Exit::CannotRun);
+        assert_eq!(Error::from(LedgerError::NotOurs(PathBuf::new())).exit(), Exit::CannotRun);
     }
 
     #[test]

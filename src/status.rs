@@ -16,14 +16,14 @@ const SILENT: u64 = 15;
 /// When there is no ledger, or it cannot be read.
 pub fn describe(command: &StatusCommand) -> Result<String, Error> {
     let folder = ledger::folder(&command.out, command.state.as_deref());
-    let ledger = Ledger::read(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
+    let ledger = Ledger::read(&folder)?;
     let none = || {
         Error::CannotRun(format!(
             "there is no ledger in {}; only --watch and --resume create one (give --state if it is elsewhere)",
             Shown(&folder)
         ))
     };
-    let report = ledger.ok_or_else(none)?.report().map_err(|error| Error::CannotRun(error.to_string()))?;
+    let report = ledger.ok_or_else(none)?.report()?;
     if command.json {
         return Ok(json(&report) + "\n");
     }
