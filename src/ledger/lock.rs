@@ -1,15 +1,14 @@
 //! Locks that allow one process per output folder, and one per ledger.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::paths::Shown;
+use crate::paths::{Identity, Shown};
 
 /// The lock's file name, in histeqd's own folder and in the ledger's.
 const FILE: &str = "lock";
@@ -190,9 +189,8 @@ impl LockFile {
     }
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
-        let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
         match fs::metadata(path) {
-            Ok(there) => Ok(identity(&there) == identity(&self.file.metadata()?)),
+            Ok(there) => Ok(Identity::of(&there) == Identity::of(&self.file.metadata()?)),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
             Err(error) => Err(error),
         }

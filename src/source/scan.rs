@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::iter::Peekable;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,11 +14,11 @@ use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
 use super::Selection;
-use super::names::{output_below, patterned, promises_a_picture};
+use super::names::{is_hidden, output_below, patterned, promises_a_picture};
 use super::stamp::Stamp;
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
-use crate::paths::Shown;
+use crate::paths::{Identity, Shown};
 use crate::pipeline::Stop;
 
 /// One picture to process.
@@ -160,9 +159,6 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Device and inode number, which identify the file that a path leads to.
-type Identity = (u64, u64);
-
 /// Seconds and nanoseconds of a modification time.
 type Modified = (i64, i64);
 
@@ -177,13 +173,9 @@ fn changed(metadata: &Metadata) -> Modified {
     if is_to_come { seen.min(modified(metadata)) } else { modified(metadata) }
 }
 
-fn identity(metadata: &Metadata) -> Identity {
-    (metadata.dev(), metadata.ino())
-}
-
 fn identity_of_output(out: &Path) -> Result<Option<Identity>, Error> {
     match fs::metadata(out) {
-        Ok(metadata) if metadata.is_dir() => Ok(Some(identity(&metadata))),
+        Ok(metadata) if metadata.is_dir() => Ok(Some(Identity::of(&metadata))),
         Ok(_) => Err(Error::CannotRun(format!("--out {} is a file, not a folder", Shown(out)))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::CannotRun(format!("--out {} cannot be used: {error}", Shown(out)))),
@@ -223,7 +215,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn input(&mut self, input: &Path) -> Result<(), Error> {
         match fs::metadata(input) {
-            Ok(metadata) if metadata.is_dir() && Some(identity(&metadata)) == self.out => {
+            Ok(metadata) if metadata.is_dir() && Some(Identity::of(&metadata)) == self.out => {
                 let folder = Shown(input);
                 return Err(Error::Usage(format!(
                     "{folder} is both an input and the output folder; choose another --out"
@@ -285,7 +277,7 @@ impl Search<'_> {
         } else {
             self.selection.enters_folder(below)
         };
-        selected && !hidden(path)
+        selected && !is_hidden(path)
     }
 
     fn take(&mut self, input: &Path, below: &Path, named: bool, metadata: &Metadata) {
@@ -293,7 +285,7 @@ impl Search<'_> {
             input: input.to_owned(),
             below: below.to_owned(),
             named,
-            identity: identity(metadata),
+            identity: Identity::of(metadata),
             modified: changed(metadata),
             bytes: metadata.len(),
         });
@@ -311,23 +303,19 @@ impl Search<'_> {
 /// Returns whether an entry below an input folder is looked at: it is selected, not hidden, and not the output folder.
 fn wanted(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Identity>) -> bool {
     let below = below(entry.path(), root);
-    if hidden(entry.path()) {
+    if is_hidden(entry.path()) {
         return false;
     }
     if !entry.file_type().is_dir() {
         return selection.takes_file(below);
     }
-    let is_out = || out.is_some() && entry.metadata().is_ok_and(|metadata| Some(identity(&metadata)) == out);
+    let is_out =
+        || out.is_some() && entry.metadata().is_ok_and(|metadata| Some(Identity::of(&metadata)) == out);
     selection.enters_folder(below) && !is_out()
 }
 
 fn below<'a>(path: &'a Path, root: &Path) -> &'a Path {
     path.strip_prefix(root).unwrap_or(path)
-}
-
-/// Returns whether a name has a leading dot. The temporary files of a run that is writing here have one too.
-fn hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
 /// An input file and its output, an empty path if it has none.
@@ -407,7 +395,7 @@ fn shared_outputs(candidates: &[Candidate]) -> Vec<Option<PathBuf>> {
 }
 
 fn is_one_of(output: &Path, inputs: &HashSet<Identity>) -> bool {
-    fs::symlink_metadata(output).is_ok_and(|metadata| inputs.contains(&identity(&metadata)))
+    fs::symlink_metadata(output).is_ok_and(|metadata| inputs.contains(&Identity::of(&metadata)))
 }
 
 fn is_done(output: &Path, input_modified: Modified) -> bool {

@@ -16,13 +16,14 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam_channel::{Receiver, never};
 use walkdir::WalkDir;
 
-use self::root::{NO_FOLDER, POLL, Root, identity};
+use self::root::{POLL, Root};
 use super::Selection;
 use super::mounts::Mounts;
+use super::names::is_hidden;
 use super::notifier::{NotWatched, Notifier, Signal};
 use super::settle::{Seen, Settle};
 use super::stamp::Stamp;
-use crate::paths::{Shown, are_same};
+use crate::paths::{Identity, Shown, are_same};
 
 /// How often to check whether the watched folders themselves exist.
 const CHECK: Duration = Duration::from_secs(1);
@@ -145,11 +146,6 @@ impl Watch {
         self.roots.iter().map(|root| root.path.as_path()).filter(is_empty)
     }
 
-    /// Returns whether no listing is in progress or waiting.
-    pub fn is_listed(&self) -> bool {
-        self.walks.is_empty() && self.roots.iter().all(|root| !root.listing)
-    }
-
     /// Has everything listed soon.
     pub fn list_all(&mut self, now: Instant) {
         self.roots.iter_mut().for_each(|root| root.next_listing = now);
@@ -261,7 +257,7 @@ impl Watch {
                 // A new folder at this path may get the inode number of the old one, but has no watch.
                 for root in self.roots.iter_mut().filter(|root| root.path == path && root.identity.is_some())
                 {
-                    root.identity = Some(NO_FOLDER);
+                    root.identity = Some(Identity::NOTHING);
                 }
             }
         }
@@ -274,7 +270,7 @@ impl Watch {
     }
 
     fn takes_name(&self, path: &Path) -> bool {
-        self.below(path).is_some_and(|below| !hidden(path) && self.options.selection.takes_file(below))
+        self.below(path).is_some_and(|below| !is_hidden(path) && self.options.selection.takes_file(below))
     }
 
     /// Returns the index of the watched folder whose listing reaches `folder`.
@@ -328,7 +324,7 @@ impl Watch {
         for number in 0..self.roots.len() {
             let root = &mut self.roots[number];
             let found =
-                fs::metadata(&root.path).ok().filter(Metadata::is_dir).map(|folder| identity(&folder));
+                fs::metadata(&root.path).ok().filter(Metadata::is_dir).map(|folder| Identity::of(&folder));
             if found != root.identity {
                 if root.identity.is_some() {
                     self.notes.push(Note::Warning(format!("{} is gone or was replaced", Shown(&root.path))));
@@ -429,7 +425,7 @@ impl Watch {
         }
         let follow = self.options.selection.follow_links;
         let follows = || !folder.is_symlink() || follow && !leads_back(folder, root);
-        !hidden(folder)
+        !is_hidden(folder)
             && self.options.selection.enters_folder(below)
             && follows()
             && !self.options.excluded.iter().any(|excluded| are_same(excluded, folder))
@@ -492,11 +488,6 @@ fn leads_back(link: &Path, root: &Path) -> bool {
 
 fn is_leftover(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(REMOVING.as_bytes()))
-}
-
-/// Returns whether a name has a leading dot, as everything of histeqd's own has.
-fn hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::source::notifier::{Notifier, Signal};
+use std::os::unix::fs::MetadataExt;
 
 struct Case {
     folder: tempfile::TempDir,

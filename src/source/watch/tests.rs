@@ -7,6 +7,13 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
+impl Watch {
+    /// Returns whether no listing is in progress or waiting.
+    fn is_listed(&self) -> bool {
+        self.walks.is_empty() && self.roots.iter().all(|root| !root.listing)
+    }
+}
+
 const REST: Duration = Duration::from_millis(50);
 
 struct Case {
