@@ -7,6 +7,7 @@ mod lock;
 mod prune;
 mod report;
 mod schema;
+mod state;
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,6 +26,7 @@ pub use lock::{Lock, LockError};
 pub use prune::Pruned;
 pub use report::{Daemon, FailedPicture, Report, folder};
 use schema::VERSION;
+use state::State;
 
 use crate::paths::Shown;
 use crate::publish::folder_of;
@@ -254,19 +256,19 @@ impl Ledger {
                 ":mtime": entry.stamp.mtime_ns, ":inode": entry.stamp.inode.cast_signed(),
                 ":settings": entry.settings, ":output": bytes(entry.output),
             },
-            |row| Ok((row.get(0)?, row.get(1)?, before(row)?)),
+            // An unknown state, which only damage can leave, costs no more than this picture.
+            |row| Ok((row.get(0).ok(), row.get(1)?, before(row)?)),
         );
         let Some((state, reason, before)) = row.optional()? else { return Ok(Standing::Unknown) };
-        let state: String = state;
-        Ok(match state.as_str() {
-            "done" => Standing::Done,
-            "skipped" => Standing::Skipped,
-            "failed" => Standing::Failed { reason },
-            "running" if appeared(entry.output, before) => {
+        Ok(match state {
+            Some(State::Done) => Standing::Done,
+            Some(State::Skipped) => Standing::Skipped,
+            Some(State::Failed) => Standing::Failed { reason },
+            Some(State::Running) if appeared(entry.output, before) => {
                 self.adopt(entry)?;
                 Standing::Done
             }
-            _ => Standing::Unknown,
+            Some(State::Running | State::Retry) | None => Standing::Unknown,
         })
     }
 
@@ -283,16 +285,16 @@ impl Ledger {
 
     /// Records that a picture is begun.
     pub fn begin(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
-        self.insert(entry, "running")
+        self.insert(entry, State::Running)
     }
 
     /// Records that a picture is not begun for now.
     pub fn refuse(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
-        self.insert(entry, "retry")
+        self.insert(entry, State::Retry)
     }
 
-    fn insert(&self, entry: &Entry<'_>, state: &str) -> Result<(), LedgerError> {
-        let before = identity(entry.output);
+    fn insert(&self, entry: &Entry<'_>, state: State) -> Result<(), LedgerError> {
+        let before = version(entry.output);
         let mut settings = self.db.prepare_cached("INSERT OR IGNORE INTO settings (text) VALUES (?1)")?;
         settings.execute([entry.settings])?;
         let mut insert = self.db.prepare_cached(
@@ -336,24 +338,24 @@ impl Ledger {
 
     /// Records that a file that was begun turned out not to be a picture.
     pub fn skipped(&self, input: &Path) -> Result<(), LedgerError> {
-        self.end(input, "skipped", None, None)
+        self.end(input, State::Skipped, None, None)
     }
 
     /// Records that a picture that was begun failed, for good or for a cause that can pass.
     pub fn failed(&self, input: &Path, reason: &str, for_good: bool) -> Result<(), LedgerError> {
-        self.end(input, if for_good { "failed" } else { "retry" }, Some(reason), None)
+        self.end(input, if for_good { State::Failed } else { State::Retry }, Some(reason), None)
     }
 
     /// Records that a picture that was begun failed, and is tried again after `pause`.
     pub fn retried(&self, input: &Path, reason: &str, pause: Duration) -> Result<(), LedgerError> {
         let again = now_ns().saturating_add(i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX));
-        self.end(input, "retry", Some(reason), Some(again))
+        self.end(input, State::Retry, Some(reason), Some(again))
     }
 
     fn end(
         &self,
         input: &Path,
-        state: &str,
+        state: State,
         reason: Option<&str>,
         again: Option<i64>,
     ) -> Result<(), LedgerError> {
@@ -414,21 +416,21 @@ fn open(file: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(file, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
-/// Inode and mtime, which tell whether a path still leads to the same file.
-type Identity = (i64, i64);
+/// Inode and mtime of an output, which tell it from the one that replaces it.
+type Version = (i64, i64);
 
-fn identity(path: &Path) -> Option<Identity> {
+fn version(path: &Path) -> Option<Version> {
     let metadata = fs::symlink_metadata(path).ok()?;
     Some((metadata.ino().cast_signed(), mtime_ns(&metadata)))
 }
 
 /// Returns whether an output is another file than the one `before`: with both another inode, because an older output may have been written
 /// to since, and another mtime, because some file systems make up inodes at every mount.
-fn appeared(output: &Path, before: Option<Identity>) -> bool {
-    identity(output).is_some_and(|now| before.is_none_or(|before| now.0 != before.0 && now.1 != before.1))
+fn appeared(output: &Path, before: Option<Version>) -> bool {
+    version(output).is_some_and(|now| before.is_none_or(|before| now.0 != before.0 && now.1 != before.1))
 }
 
-fn before(row: &Row<'_>) -> rusqlite::Result<Option<Identity>> {
+fn before(row: &Row<'_>) -> rusqlite::Result<Option<Version>> {
     let (inode, mtime): (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
     Ok(inode.zip(mtime))
 }

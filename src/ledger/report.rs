@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::DeviceState;
 
+use super::state::State;
 use super::{Ledger, LedgerError, is_unusable, now_ns, path};
 
 /// The most failures of each kind that a report lists.
@@ -112,23 +113,22 @@ impl Ledger {
 
     fn collect(&self) -> Result<Report, LedgerError> {
         let (failures, retries) =
-            (self.named("failed", "finished DESC")?, self.named("retry", "again IS NULL, again")?);
+            (self.named(State::Failed, "finished DESC")?, self.named(State::Retry, "again IS NULL, again")?);
         let mut report = Report { failures, retries, daemon: self.daemon()?, ..Report::default() };
         let mut totals = self.db.prepare("SELECT state, pictures, bytes_out FROM total")?;
-        let totals = totals.query_map([], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-        })?;
+        let totals = totals
+            .query_map([], |row| Ok((row.get(0).ok(), row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
         for total in totals {
             let (state, count, bytes) = total?;
-            *match state.as_str() {
-                "done" => {
+            *match state {
+                Some(State::Done) => {
                     report.bytes_out = bytes.unsigned_abs();
                     &mut report.done
                 }
-                "failed" => &mut report.failed,
-                "skipped" => &mut report.skipped,
-                "retry" => &mut report.retrying,
-                _ => &mut report.running,
+                Some(State::Failed) => &mut report.failed,
+                Some(State::Skipped) => &mut report.skipped,
+                Some(State::Retry) => &mut report.retrying,
+                Some(State::Running) | None => &mut report.running,
             } = count.unsigned_abs();
         }
         report.last_minute = self.done_since(Duration::from_secs(60))?.0;
@@ -168,7 +168,7 @@ impl Ledger {
     }
 
     /// Returns the first pictures in a state, in an order given in SQL.
-    fn named(&self, state: &str, order: &str) -> Result<Vec<FailedPicture>, LedgerError> {
+    fn named(&self, state: State, order: &str) -> Result<Vec<FailedPicture>, LedgerError> {
         let mut query = self.db.prepare(&format!(
             "SELECT input, coalesce(reason, ''), coalesce(finished, started), again FROM picture
              WHERE state = ?1 ORDER BY {order} LIMIT ?2",
