@@ -401,7 +401,7 @@ impl<'a> Watching<'a> {
         if counts.ready + self.running.len() == 0 {
             self.hold.release();
         }
-        let daemon = ledger::Daemon {
+        let service = ledger::ServiceReport {
             pid: std::process::id(),
             seconds_ago: 0,
             stopped: self.jobs.is_none() && self.running.is_empty(),
@@ -415,9 +415,9 @@ impl<'a> Watching<'a> {
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.machine.devices.states(),
         };
-        self.metrics.gauge(&daemon);
-        self.health.say(&daemon);
-        match self.ledger.say(&daemon) {
+        self.metrics.gauge(&service);
+        self.health.say(&service);
+        match self.ledger.say(&service) {
             Ok(()) => self.ledger_works(),
             Err(why) => self.ledger_failed(why, now),
         }

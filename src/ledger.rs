@@ -24,7 +24,7 @@ use rustix::io::Errno;
 
 pub use lock::{Lock, LockError};
 pub use prune::Pruned;
-pub use report::{Daemon, FailedPicture, Report, folder};
+pub use report::{FailedPicture, Report, ServiceReport, folder};
 use schema::VERSION;
 use state::State;
 

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::ledger::Daemon;
+use crate::ledger::ServiceReport;
 use crate::machine::Machine;
 use crate::timings::Times;
 
@@ -190,20 +190,20 @@ impl Metrics {
         self.pictures.get_or_create(&Picture { result, device: String::new() }).inc();
     }
 
-    /// Sets the gauges to the daemon's current state.
-    pub(super) fn gauge(&self, daemon: &Daemon) {
+    /// Sets the gauges to the service's current state.
+    pub(super) fn gauge(&self, service: &ServiceReport) {
         let phases = [
-            ("incomplete", daemon.incomplete),
-            ("waiting", daemon.waiting),
-            ("running", daemon.running),
-            ("pausing", daemon.pausing),
-            ("leaving", daemon.leaving),
+            ("incomplete", service.incomplete),
+            ("waiting", service.waiting),
+            ("running", service.running),
+            ("pausing", service.pausing),
+            ("leaving", service.leaving),
         ];
         for (phase, count) in phases {
             self.files.get_or_create(&Waiting { phase }).set(count as i64);
         }
-        self.held.set(i64::from(daemon.held.is_some()));
-        self.missing.set(daemon.missing.len() as i64);
+        self.held.set(i64::from(service.held.is_some()));
+        self.missing.set(service.missing.len() as i64);
     }
 
     fn ask_machine(&self) {
@@ -247,7 +247,11 @@ mod tests {
         times.add(Stage::Decode, Duration::from_millis(3));
         metrics.done("GPU 0", 10, 20, 30, 0.01, &times);
         metrics.failed();
-        metrics.gauge(&Daemon { waiting: 7, held: Some("no room".into()), ..Daemon::default() });
+        metrics.gauge(&ServiceReport {
+            waiting: 7,
+            held: Some("no room".into()),
+            ..ServiceReport::default()
+        });
         let text = metrics.text();
         for line in [
             "histeqd_pictures_total{result=\"done\",device=\"GPU 0\"} 1",

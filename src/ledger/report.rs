@@ -28,7 +28,7 @@ pub struct Report {
     pub skipped: u64,
     /// Pictures that failed for a cause that can pass, and will be tried again.
     pub retrying: u64,
-    /// Pictures in progress; if no daemon is running, they are done again.
+    /// Pictures in progress; if no service is running, they are done again.
     pub running: u64,
     /// Pictures done in the last minute.
     pub last_minute: u64,
@@ -44,8 +44,9 @@ pub struct Report {
     pub failures: Vec<FailedPicture>,
     /// The pictures that failed and will be tried again next, soonest first.
     pub retries: Vec<FailedPicture>,
-    /// The last report of a daemon about itself, if there ever was one.
-    pub daemon: Option<Daemon>,
+    /// The last report of a service about itself, if there ever was one.
+    #[serde(rename = "daemon")]
+    pub service: Option<ServiceReport>,
 }
 
 /// A picture that failed.
@@ -58,16 +59,16 @@ pub struct FailedPicture {
     pub reason: String,
     /// How many seconds ago.
     pub seconds_ago: u64,
-    /// In how many seconds the daemon tries it again; `None` if no daemon has planned to.
+    /// In how many seconds the service tries it again; `None` if no service has planned to.
     pub again_in_seconds: Option<u64>,
 }
 
-/// A daemon's report about itself.
+/// A service's report about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Daemon {
+pub struct ServiceReport {
     /// Its process ID.
     pub pid: u32,
-    /// How many seconds ago it reported this. A running daemon reports every few seconds.
+    /// How many seconds ago it reported this. A running service reports every few seconds.
     #[serde(skip_deserializing, default)]
     pub seconds_ago: u64,
     /// Whether this is its last report: it has stopped.
@@ -114,7 +115,7 @@ impl Ledger {
     fn collect(&self) -> Result<Report, LedgerError> {
         let (failures, retries) =
             (self.named(State::Failed, "finished DESC")?, self.named(State::Retry, "again IS NULL, again")?);
-        let mut report = Report { failures, retries, daemon: self.daemon()?, ..Report::default() };
+        let mut report = Report { failures, retries, service: self.service()?, ..Report::default() };
         let mut totals = self.db.prepare("SELECT state, pictures, bytes_out FROM total")?;
         let totals = totals
             .query_map([], |row| Ok((row.get(0).ok(), row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
@@ -138,26 +139,26 @@ impl Ledger {
         Ok(report)
     }
 
-    /// Records a daemon's report about itself.
-    pub fn say(&self, daemon: &Daemon) -> Result<(), LedgerError> {
-        let state = serde_json::to_string(daemon).expect("numbers and texts");
+    /// Records a service's report about itself.
+    pub fn say(&self, service: &ServiceReport) -> Result<(), LedgerError> {
+        let state = serde_json::to_string(service).expect("numbers and texts");
         let mut replace = self
             .db
             .prepare_cached("INSERT OR REPLACE INTO daemon (id, pid, said, state) VALUES (1, ?1, ?2, ?3)")?;
-        replace.execute(params![daemon.pid, now_ns(), state])?;
+        replace.execute(params![service.pid, now_ns(), state])?;
         Ok(())
     }
 
-    fn daemon(&self) -> Result<Option<Daemon>, LedgerError> {
+    fn service(&self) -> Result<Option<ServiceReport>, LedgerError> {
         let row = self.db.query_row("SELECT said, state FROM daemon", [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
         });
-        let daemon = row.optional()?.and_then(|(said, state)| {
+        let service = row.optional()?.and_then(|(said, state)| {
             // A report that another version wrote differently is of no use.
-            let daemon: Daemon = serde_json::from_str(&state).ok()?;
-            Some(Daemon { seconds_ago: seconds_ago(said), ..daemon })
+            let service: ServiceReport = serde_json::from_str(&state).ok()?;
+            Some(ServiceReport { seconds_ago: seconds_ago(said), ..service })
         });
-        Ok(daemon)
+        Ok(service)
     }
 
     fn done_since(&self, age: Duration) -> Result<(u64, u64), LedgerError> {
