@@ -1,6 +1,6 @@
 //! `histeqd status`: what the ledger of an output folder knows, for people and for programs.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use crate::cli::StatusCommand;
 use crate::error::Error;
@@ -42,7 +42,15 @@ fn text(report: &Report) -> String {
     text
 }
 
-fn write(to: &mut String, report: &Report) -> std::fmt::Result {
+fn write(to: &mut String, report: &Report) -> fmt::Result {
+    write_counts(to, report)?;
+    if let Some(service) = report.service.as_ref().filter(|service| !is_gone(service)) {
+        write_devices(to, service)?;
+    }
+    write_failures(to, report)
+}
+
+fn write_counts(to: &mut String, report: &Report) -> fmt::Result {
     writeln!(to, "daemon    {}", report.service.as_ref().map_or("none yet".into(), service))?;
     write!(to, "done      {}", report.done)?;
     if let Some(seconds) = report.last_done_seconds_ago {
@@ -67,11 +75,15 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
         let age = service.seconds_ago;
         writeln!(to, "{}", if age > 0 { format!("; as of {} ago", time(age)) } else { String::new() })?;
     }
-    let there = report.service.as_ref().filter(|service| !is_gone(service));
-    if let Some(why) = there.and_then(|service| service.staying.as_ref()) {
+    Ok(())
+}
+
+/// Writes what stays in the inbox, and how the devices are.
+fn write_devices(to: &mut String, service: &ServiceReport) -> fmt::Result {
+    if let Some(why) = &service.staying {
         writeln!(to, "staying   {why}")?;
     }
-    for device in there.iter().flat_map(|service| &service.devices) {
+    for device in &service.devices {
         let how = device.trouble.as_deref().unwrap_or("works");
         write!(to, "device    {}: {how}", device.name)?;
         if device.failures > 0 {
@@ -80,6 +92,10 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
         }
         writeln!(to)?;
     }
+    Ok(())
+}
+
+fn write_failures(to: &mut String, report: &Report) -> fmt::Result {
     for failure in &report.failures {
         let when = time(failure.seconds_ago);
         writeln!(to, "  {when} ago: {}: {}", Shown(&failure.input), failure.reason)?;
