@@ -12,7 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::ledger::ServiceReport;
+use crate::device::DeviceState;
+use crate::ledger::{Outcome, ServiceReport};
 use crate::machine::Machine;
 use crate::timings::Times;
 
@@ -149,15 +150,8 @@ impl Metrics {
     }
 
     /// Counts a picture that was done.
-    pub(super) fn done(
-        &self,
-        device: &str,
-        bytes_in: u64,
-        bytes_out: u64,
-        pixels: u64,
-        seconds: f64,
-        times: &Times,
-    ) {
+    pub(super) fn done(&self, outcome: &Outcome<'_>, bytes_in: u64, seconds: f64, times: &Times) {
+        let Outcome { device, pixels, bytes_out } = *outcome;
         let label = Device { device: device.to_owned() };
         self.pictures.get_or_create(&Picture { result: "done", device: device.to_owned() }).inc();
         self.bytes_in.get_or_create(&label).inc_by(bytes_in);
@@ -206,6 +200,11 @@ impl Metrics {
         self.missing.set(service.missing.len() as i64);
     }
 
+    /// Returns the states of the machine's devices.
+    pub(super) fn devices(&self) -> Vec<DeviceState> {
+        self.machine.devices.states()
+    }
+
     fn ask_machine(&self) {
         for (device, slots) in self.machine.devices() {
             let label = Device { device: device.name };
@@ -245,7 +244,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20, 1))));
         let mut times = Times::default();
         times.add(Stage::Decode, Duration::from_millis(3));
-        metrics.done("GPU 0", 10, 20, 30, 0.01, &times);
+        metrics.done(&Outcome { device: "GPU 0", pixels: 30, bytes_out: 20 }, 10, 0.01, &times);
         metrics.failed();
         metrics.gauge(&ServiceReport {
             waiting: 7,
