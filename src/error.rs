@@ -49,12 +49,12 @@ pub enum PictureError {
 }
 
 impl PictureError {
-    /// Whether the only thing wrong is that the file's content is not a picture.
+    /// Returns whether the only thing wrong is that the file's content is not a picture.
     pub fn is_not_a_picture(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
-    /// Whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
+    /// Returns whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Read(error) => {
@@ -77,7 +77,7 @@ impl PictureError {
         }
     }
 
-    /// Whether no output of any other picture could be written either.
+    /// Returns whether no output of any other picture could be written either.
     pub fn affects_all_outputs(&self) -> bool {
         matches!(self, Self::Publish(error) if error.affects_all())
     }
@@ -170,7 +170,7 @@ impl Error {
         ))
     }
 
-    /// Whether there is nobody to tell: the reader of the output went away, as `head` does when it has enough.
+    /// Returns whether there is nobody to tell: the reader of the output went away, as `head` does when it has enough.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Unwritten { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }

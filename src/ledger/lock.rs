@@ -75,6 +75,9 @@ pub struct Lock {
 impl Lock {
     /// Takes the locks of the output folder `out` and of its ledger's folder. Does not wait: if another process holds one of them, the
     /// error says which.
+    ///
+    /// # Errors
+    /// When another process holds a lock, or a lock file cannot be created or used.
     pub fn take(out: &Path, ledger: &Path) -> Result<Self, LockError> {
         // If the ledger is taken, nothing is to be created in an output folder that nobody has used before.
         if !out.join(super::FOLDER).join(FILE).exists() {
@@ -87,6 +90,9 @@ impl Lock {
     }
 
     /// Retakes the locks whose files were removed, or moved away with a folder above them.
+    ///
+    /// # Errors
+    /// As of [`Lock::take`]. The lock is then as lost as before.
     pub fn retake_if_lost(&mut self) -> Result<(), LockError> {
         if self.of_out.is_lost()? {
             self.of_out = of_out(&self.out)?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::DeviceState;
 
 use super::state::State;
-use super::{Ledger, LedgerError, is_unusable, now_ns, path};
+use super::{Ledger, LedgerError, now_ns, path};
 
 /// The most failures of each kind that a report lists.
 const NAMED: u32 = 10;
@@ -96,18 +96,11 @@ pub struct ServiceReport {
     pub devices: Vec<DeviceState>,
 }
 
-impl LedgerError {
-    /// Returns the same error, as told to a reader of the ledger `file`, who cannot mend it.
-    pub(super) fn for_reader_of(self, file: &Path) -> Self {
-        match self {
-            Self::Database(source) if is_unusable(&source) => Self::Damaged { path: file.to_owned(), source },
-            other => other,
-        }
-    }
-}
-
 impl Ledger {
     /// Collects counts, rates and the last failures.
+    ///
+    /// # Errors
+    /// When a call of the database fails, or the ledger is damaged.
     pub fn report(&self) -> Result<Report, LedgerError> {
         self.collect().map_err(|why| why.for_reader_of(&self.file))
     }
@@ -140,6 +133,9 @@ impl Ledger {
     }
 
     /// Records a service's report about itself.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn say(&self, service: &ServiceReport) -> Result<(), LedgerError> {
         let state = serde_json::to_string(service).expect("numbers and texts");
         let mut replace = self

@@ -144,8 +144,10 @@ impl Iterator for Batches {
 /// - An input whose output is not older is skipped, unless all outputs are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
 ///
-/// Files and folders that cannot be read become failures in the plan; an error means that the request as a whole makes no sense or that the
-/// output folder cannot be used. The plan is incomplete if a stop is requested meanwhile.
+/// Files and folders that cannot be read become failures in the plan. The plan is incomplete if a stop is requested meanwhile.
+///
+/// # Errors
+/// When the request as a whole makes no sense, or the output folder cannot be used.
 pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
     let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());

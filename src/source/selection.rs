@@ -19,7 +19,10 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Builds the matchers. An empty `include` includes everything. The error is a sentence that names the invalid glob.
+    /// Builds the matchers. An empty `include` includes everything.
+    ///
+    /// # Errors
+    /// When a glob is invalid. The error is a sentence that names it.
     pub fn new(include: &[String], exclude: &[String], follow_links: bool) -> Result<Self, String> {
         let included = if include.is_empty() { None } else { Some(globs(include)?) };
         let commas = include.iter().any(|glob| is_list(glob));
