@@ -35,18 +35,18 @@ use tracing::{error, info, warn};
 use crate::config::{After, Existing, Service, Settings};
 use crate::equalize::Order;
 use crate::error::Error;
-use crate::ledger::{self, Ledger, Lock, LockError, Pruned};
+use crate::ledger::{self, LedgerError, LockError, Pruned};
 use crate::machine::Machine;
 use crate::paths::{Shown, are_same};
 use crate::pipeline::{Encoder, Stop};
 use crate::progress::Event;
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::source::Job;
-use crate::source::mounts::Home;
 use crate::source::settle::Settle;
 use crate::source::stamp::Stamp;
 use crate::source::watch::{Options, Watch};
 use away::Away;
+use footing::{Footing, Ground};
 use health::Health;
 use hold::Hold;
 use metrics::Metrics;
@@ -87,26 +87,21 @@ pub struct Control {
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style);
     warn_of_overwrite(settings);
-    let cannot = |error: &dyn std::error::Error| Error::CannotRun(error.to_string());
     // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
     Folders::of(settings)?;
-    let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
-    let lock = Lock::take(&settings.out, &folder).map_err(|error| cannot(&error))?;
-    let (ledger, note) = Ledger::open(&folder).map_err(|error| cannot(&error))?;
-    note.into_iter().for_each(|note| warn!("{note}"));
+    let footing = Footing::take(settings, &control.stop)?;
     let folders = Folders::of(settings)?;
     let health = Arc::new(Health::new(settings.device_timeout));
     let machine = Arc::new(Machine::new(settings.memory, settings.threads));
     let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
+    let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
     let server = settings.service.listen.map(|address| server::start(address, &folder, &health, &metrics));
     let server = server.transpose().map_err(Error::CannotRun)?;
 
     let (jobs, given) = bounded(settings.threads);
     let (events, told) = bounded(WAITING);
     let stop = control.stop.clone();
-    let outside = Outside { health: Arc::clone(&health), metrics, machine: Arc::clone(&machine) };
-    let away = Away::start().map_err(Error::thread)?;
-    let watching = Watching::new(settings, control, folders, (lock, ledger, away), jobs, outside);
+    let watching = Watching::new(settings, control, folders, footing, jobs, Arc::clone(&health), metrics)?;
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
     let order = Order::Equalize(settings.operation);
     let done = thread::scope(|scope| {
@@ -124,7 +119,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
         // Whatever ended the pipeline, the tidy thread has to end too.
         stop.ask();
         let watched = watching.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
-        done.and(watched.map_err(|error| cannot(&error)))
+        done.and(watched.map_err(Error::from))
     });
     drop(server);
     done
@@ -214,13 +209,6 @@ impl Folders {
     }
 }
 
-/// What the loop reports to, and the machine whose state it reports.
-struct Outside {
-    health: Arc<Health>,
-    metrics: Arc<Metrics>,
-    machine: Arc<Machine>,
-}
-
 /// The main loop's state.
 struct Watching<'a> {
     settings: &'a Settings,
@@ -228,26 +216,14 @@ struct Watching<'a> {
     service: Service,
     control: Control,
     out: PathBuf,
-    home: Home,
-    /// Why nothing can be written while [`Self::home`] is gone.
-    unmounted: Option<String>,
-    /// Why nothing is started while the lock or the ledger is gone.
-    lost: Option<String>,
+    footing: Footing,
     /// When the service started, in nanoseconds since 1970.
     began: i64,
     /// The inputs that a killed process was about to remove, and that this one renamed back.
     put_back: HashSet<PathBuf>,
-    /// What the log said of the ledger since it last worked.
-    complaints: HashSet<String>,
-    /// When another file system took the place of [`Self::home`].
-    moved_in: Option<Instant>,
     fingerprint: String,
     watch: Watch,
     settle: Settle,
-    lock: Lock,
-    /// Set once another process has taken over the output folder or the ledger.
-    superseded: Option<LockError>,
-    ledger: Ledger,
     hold: Hold,
     away: Away,
     /// `None` once no more jobs are handed out.
@@ -256,7 +232,6 @@ struct Watching<'a> {
     retried: Retried,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-    machine: Arc<Machine>,
     next_say: Instant,
     next_prune: Instant,
     /// Progress of the search for old rows.
@@ -268,43 +243,35 @@ impl<'a> Watching<'a> {
         settings: &'a Settings,
         control: Control,
         folders: Folders,
-        (lock, ledger, away): (Lock, Ledger, Away),
+        footing: Footing,
         jobs: Sender<Job>,
-        outside: Outside,
-    ) -> Self {
-        let Outside { health, metrics, machine } = outside;
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, Error> {
         let Folders { watched, out, options } = folders;
         let now = Instant::now();
-        Self {
+        Ok(Self {
+            settings,
             service: settings.service.clone(),
+            control,
+            out,
+            footing,
+            began: ledger::now_ns(),
+            put_back: HashSet::new(),
             fingerprint: settings.fingerprint(),
+            watch: Watch::start(watched, options, now),
             settle: Settle::new(settings.service.settle),
             hold: Hold::default(),
-            away,
+            away: Away::start().map_err(Error::thread)?,
             jobs: Some(jobs),
             running: HashMap::new(),
             retried: Retried::default(),
+            health,
+            metrics,
             next_say: now,
             next_prune: now,
             pruned: Pruned::default(),
-            settings,
-            control,
-            home: Home::of(&out),
-            unmounted: None,
-            lost: None,
-            began: ledger::now_ns(),
-            put_back: HashSet::new(),
-            complaints: HashSet::new(),
-            moved_in: None,
-            out,
-            watch: Watch::start(watched, options, now),
-            lock,
-            superseded: None,
-            ledger,
-            health,
-            metrics,
-            machine,
-        }
+        })
     }
 
     /// Runs the loop until the pipeline has ended.
@@ -336,7 +303,7 @@ impl<'a> Watching<'a> {
         // Jobs that a stop found on their way into the pipeline were never begun.
         self.running.clear();
         self.say(Instant::now());
-        self.superseded.map_or(Ok(()), Err)
+        self.footing.leave()
     }
 
     /// Returns how long there is nothing to do unless a message arrives.
@@ -368,17 +335,23 @@ impl<'a> Watching<'a> {
 
     /// Continues the search for old rows of the ledger.
     fn prune(&mut self, now: Instant) {
-        if self.is_unmounted() {
+        if !self.has_ground() {
             return;
         }
         let so_far = std::mem::take(&mut self.pruned);
-        let mut away: Vec<&Path> = self.watch.missing().collect();
+        let mut missing: Vec<&Path> = self.watch.missing().collect();
         // Where inputs are removed or moved, an empty folder is normal, and no sign of a missing mount.
         if self.service.after == After::Keep {
-            away.extend(self.watch.empty());
+            missing.extend(self.watch.empty());
         }
         let inputs_go = self.service.after != After::Keep;
-        match self.ledger.prune(OLD, &away, inputs_go, &so_far.last.unwrap_or_default(), PRUNED_A_TURN) {
+        match self.footing.ledger().prune(
+            OLD,
+            &missing,
+            inputs_go,
+            &so_far.last.unwrap_or_default(),
+            PRUNED_A_TURN,
+        ) {
             Ok(Pruned { forgotten, last }) => {
                 let forgotten = so_far.forgotten + forgotten;
                 if last.is_some() {
@@ -389,7 +362,7 @@ impl<'a> Watching<'a> {
                     info!("removed {forgotten} pictures from the ledger whose inputs are long gone");
                 }
             }
-            Err(why) => self.ledger_failed(why, now),
+            Err(why) => self.ledger_failed(why),
         }
         self.next_prune = now + PRUNE;
     }
@@ -397,12 +370,14 @@ impl<'a> Watching<'a> {
     /// Reports the service's state to the ledger, the metrics and the service manager.
     fn say(&mut self, now: Instant) {
         self.next_say = now + SAY;
-        self.hold_on(now);
+        if self.has_ground() && self.footing.keep() {
+            self.watch.list_all(now);
+        }
         let counts = self.settle.counts();
         if counts.ready + self.running.len() == 0 {
             self.hold.release();
         }
-        let daemon = ledger::Daemon {
+        let service = ledger::ServiceReport {
             pid: std::process::id(),
             seconds_ago: 0,
             stopped: self.jobs.is_none() && self.running.is_empty(),
@@ -412,15 +387,33 @@ impl<'a> Watching<'a> {
             pausing: counts.pausing,
             leaving: self.away.waiting(),
             staying: self.away.staying(),
-            held: self.unmounted.as_deref().or(self.lost.as_deref()).or(self.hold.why()).map(str::to_owned),
+            held: self.footing.trouble().or(self.hold.why()).map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
-            devices: self.machine.devices.states(),
+            devices: self.metrics.devices(),
         };
-        self.metrics.gauge(&daemon);
-        self.health.say(&daemon);
-        match self.ledger.say(&daemon) {
-            Ok(()) => self.ledger_works(),
-            Err(why) => self.ledger_failed(why, now),
+        self.metrics.gauge(&service);
+        self.health.say(&service);
+        match self.footing.ledger().say(&service) {
+            Ok(()) => self.footing.ledger_works(),
+            Err(why) => self.ledger_failed(why),
+        }
+    }
+
+    /// Returns whether the output folder's file system is there.
+    fn has_ground(&mut self) -> bool {
+        let ground = self.footing.look();
+        if ground == Ground::New {
+            // What held outputs up concerned the other file system.
+            self.hold.release();
+            self.retried.forget_writes();
+            self.watch.list_all(Instant::now());
+        }
+        ground != Ground::Gone
+    }
+
+    fn ledger_failed(&mut self, why: LedgerError) {
+        if self.footing.ledger_failed(why) {
+            self.watch.list_all(Instant::now());
         }
     }
 

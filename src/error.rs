@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::codec::CodecError;
 use crate::config::ConfigError;
 use crate::files::WithRemedy;
+use crate::ledger::{LedgerError, LockError};
 use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::slot::SlotError;
@@ -48,12 +49,12 @@ pub enum PictureError {
 }
 
 impl PictureError {
-    /// Whether the only thing wrong is that the file's content is not a picture.
+    /// Returns whether the only thing wrong is that the file's content is not a picture.
     pub fn is_not_a_picture(&self) -> bool {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
-    /// Whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
+    /// Returns whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Read(error) => {
@@ -76,7 +77,7 @@ impl PictureError {
         }
     }
 
-    /// Whether no output of any other picture could be written either.
+    /// Returns whether no output of any other picture could be written either.
     pub fn affects_all_outputs(&self) -> bool {
         matches!(self, Self::Publish(error) if error.affects_all())
     }
@@ -141,6 +142,15 @@ pub enum Error {
     /// The command is valid, but the machine cannot carry it out.
     #[error("{0}")]
     CannotRun(String),
+    /// Another process uses the output folder or the ledger, or they cannot be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The ledger cannot be used.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// An output that the run as a whole needs cannot be written.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
     /// The requested output cannot be written.
     #[error("{what} cannot be written: {source}")]
     Unwritten {
@@ -160,7 +170,7 @@ impl Error {
         ))
     }
 
-    /// Whether there is nobody to tell: the reader of the output went away, as `head` does when it has enough.
+    /// Returns whether there is nobody to tell: the reader of the output went away, as `head` does when it has enough.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Unwritten { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -170,7 +180,11 @@ impl Error {
         match self {
             Self::Usage(_) | Self::Config(_) => Exit::Usage,
             Self::Unwritten { .. } if self.is_broken_pipe() => Exit::Done,
-            Self::CannotRun(_) | Self::Unwritten { .. } => Exit::CannotRun,
+            Self::CannotRun(_)
+            | Self::Lock(_)
+            | Self::Ledger(_)
+            | Self::Publish(_)
+            | Self::Unwritten { .. } => Exit::CannotRun,
         }
     }
 }
@@ -207,6 +221,7 @@ mod tests {
         assert_eq!(codes.map(|code| code as u8), [0, 1, 2, 3, 130]);
         assert_eq!(Error::Usage(String::new()).exit(), Exit::Usage);
         assert_eq!(Error::CannotRun(String::new()).exit(), Exit::CannotRun);
+        assert_eq!(Error::from(LedgerError::NotOurs(PathBuf::new())).exit(), Exit::CannotRun);
     }
 
     #[test]

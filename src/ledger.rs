@@ -3,14 +3,15 @@
 //! The ledger makes a restart cheap and exact, but is never essential: a picture that it does not know is done again. So it can be deleted
 //! at any time, and an unreadable ledger is set aside and replaced by an empty one.
 
+mod error;
 mod lock;
 mod prune;
 mod report;
 mod schema;
+mod state;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,10 +22,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, named_p
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+pub use error::LedgerError;
+use error::{is_unusable, unusable};
 pub use lock::{Lock, LockError};
 pub use prune::Pruned;
-pub use report::{Daemon, FailedPicture, Report, folder};
+pub use report::{FailedPicture, Report, ServiceReport, folder};
 use schema::VERSION;
+use state::State;
 
 use crate::paths::Shown;
 use crate::publish::folder_of;
@@ -38,50 +42,6 @@ const FILE: &str = "ledger.sqlite";
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a reader waits while the database is locked.
 const BUSY_READING: Duration = Duration::from_secs(2);
-
-/// Why the ledger cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// Its folder or file cannot be created or moved.
-    #[error("the ledger {}: {source}", Shown(path))]
-    File {
-        /// The folder or file.
-        path: PathBuf,
-        /// The I/O error.
-        source: io::Error,
-    },
-    /// A user who may not write to it cannot read it while no service has it open.
-    #[error("the ledger {} cannot be read without write permission while no service is running; run this as its owner", Shown(.0))]
-    NotOurs(PathBuf),
-    /// The user may not read it.
-    #[error("the ledger {} cannot be read: {source}; run this as the user of the service", Shown(path))]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The I/O error.
-        source: io::Error,
-    },
-    /// It is an older version's, and a reader does not update it.
-    #[error("the ledger {} was written by an older histeqd; the next --watch or --resume upgrades it", Shown(.0))]
-    OlderVersion(PathBuf),
-    /// It is another version's, and only that version can read it.
-    #[error("the ledger {} was written by an incompatible version of histeqd; read it with that version", Shown(.0))]
-    OtherVersion(PathBuf),
-    /// It is damaged, and a reader does not replace it.
-    #[error(
-        "the ledger {} is damaged ({source}); the next --watch or --resume sets it aside and starts another",
-        Shown(path)
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The database's error.
-        source: rusqlite::Error,
-    },
-    /// A call of the database failed.
-    #[error("the ledger: {error}{remedy}", error = .0, remedy = remedy(.0))]
-    Database(#[from] rusqlite::Error),
-}
 
 /// An input in a certain state, and the output to be made from it.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +94,9 @@ pub struct Ledger {
 impl Ledger {
     /// Opens the ledger in `folder`, creating both if necessary. An unreadable ledger is set aside under another name and replaced by an
     /// empty one; the second value is then a sentence that says so.
+    ///
+    /// # Errors
+    /// When the folder or the database cannot be created or used, unless the database itself is damaged.
     pub fn open(folder: &Path) -> Result<(Self, Option<String>), LedgerError> {
         fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
         let file = folder.join(FILE);
@@ -145,6 +108,9 @@ impl Ledger {
 
     /// Replaces the ledger by an empty one if `why`, the error of one of its calls, says that it is damaged: damage may show only once the
     /// damaged part is read. Returns a sentence that says so; any other error is returned as it is.
+    ///
+    /// # Errors
+    /// `why`, unless it says that the ledger is damaged. Otherwise as of [`Ledger::open`].
     pub fn mend(&mut self, why: LedgerError) -> Result<String, LedgerError> {
         // Another ledger may have taken its place.
         if inode(&self.file) != self.inode {
@@ -170,6 +136,9 @@ impl Ledger {
     }
 
     /// Opens the ledger in `folder` for reading; `None` if there is none, or it is only just being created.
+    ///
+    /// # Errors
+    /// When there is one that cannot be read: for lack of rights, because it is damaged, or because another version wrote it.
     pub fn read(folder: &Path) -> Result<Option<Self>, LedgerError> {
         let file = folder.join(FILE);
         Self::read_file(&file).map_err(|why| why.for_reader_of(&file))
@@ -217,6 +186,9 @@ impl Ledger {
     }
 
     /// Opens the ledger again if its file was deleted or replaced; a deleted one is then new and empty. Returns a sentence that says so.
+    ///
+    /// # Errors
+    /// As of [`Ledger::open`].
     pub fn reopen_if_deleted(&mut self) -> Result<Option<String>, LedgerError> {
         if inode(&self.file) == self.inode {
             return Ok(None);
@@ -226,6 +198,9 @@ impl Ledger {
     }
 
     /// Opens the ledger again, for another file system may have been mounted in its place. As [`Ledger::open`].
+    ///
+    /// # Errors
+    /// As of [`Ledger::open`].
     pub fn reopen(&mut self) -> Result<Option<String>, LedgerError> {
         let (ledger, note) = Self::open(folder_of(&self.file))?;
         self.give_way_to(ledger)?;
@@ -242,6 +217,9 @@ impl Ledger {
 
     /// Returns what is known about an input. A picture that was in progress when its process was killed counts as done if its output has
     /// appeared since it was begun: outputs appear complete.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn standing(&self, entry: &Entry<'_>) -> Result<Standing, LedgerError> {
         let mut query = self.db.prepare_cached(
             "SELECT state, coalesce(reason, ''), before_inode, before_mtime FROM picture
@@ -254,23 +232,26 @@ impl Ledger {
                 ":mtime": entry.stamp.mtime_ns, ":inode": entry.stamp.inode.cast_signed(),
                 ":settings": entry.settings, ":output": bytes(entry.output),
             },
-            |row| Ok((row.get(0)?, row.get(1)?, before(row)?)),
+            // An unknown state, which only damage can leave, costs no more than this picture.
+            |row| Ok((row.get(0).ok(), row.get(1)?, before(row)?)),
         );
         let Some((state, reason, before)) = row.optional()? else { return Ok(Standing::Unknown) };
-        let state: String = state;
-        Ok(match state.as_str() {
-            "done" => Standing::Done,
-            "skipped" => Standing::Skipped,
-            "failed" => Standing::Failed { reason },
-            "running" if appeared(entry.output, before) => {
+        Ok(match state {
+            Some(State::Done) => Standing::Done,
+            Some(State::Skipped) => Standing::Skipped,
+            Some(State::Failed) => Standing::Failed { reason },
+            Some(State::Running) if appeared(entry.output, before) => {
                 self.adopt(entry)?;
                 Standing::Done
             }
-            _ => Standing::Unknown,
+            Some(State::Running | State::Retry) | None => Standing::Unknown,
         })
     }
 
     /// Returns when a picture ended, in nanoseconds since 1970; `None` if it has not.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn finished(&self, input: &Path) -> Result<Option<i64>, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT finished FROM picture WHERE input = ?1")?;
         Ok(query.query_row([bytes(input)], |row| row.get(0)).optional()?.flatten())
@@ -282,17 +263,23 @@ impl Ledger {
     }
 
     /// Records that a picture is begun.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn begin(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
-        self.insert(entry, "running")
+        self.insert(entry, State::Running)
     }
 
     /// Records that a picture is not begun for now.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn refuse(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
-        self.insert(entry, "retry")
+        self.insert(entry, State::Retry)
     }
 
-    fn insert(&self, entry: &Entry<'_>, state: &str) -> Result<(), LedgerError> {
-        let before = identity(entry.output);
+    fn insert(&self, entry: &Entry<'_>, state: State) -> Result<(), LedgerError> {
+        let before = version(entry.output);
         let mut settings = self.db.prepare_cached("INSERT OR IGNORE INTO settings (text) VALUES (?1)")?;
         settings.execute([entry.settings])?;
         let mut insert = self.db.prepare_cached(
@@ -317,6 +304,9 @@ impl Ledger {
 
     /// Records that a picture that was begun has its output. Any other input that had this output is forgotten: its output was replaced or
     /// taken away.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn done(&self, input: &Path, outcome: &Outcome<'_>) -> Result<(), LedgerError> {
         // First, so that a kill in between does not leave an input recorded as done whose output is another's.
         self.own_output(input)?;
@@ -335,25 +325,34 @@ impl Ledger {
     }
 
     /// Records that a file that was begun turned out not to be a picture.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn skipped(&self, input: &Path) -> Result<(), LedgerError> {
-        self.end(input, "skipped", None, None)
+        self.end(input, State::Skipped, None, None)
     }
 
     /// Records that a picture that was begun failed, for good or for a cause that can pass.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn failed(&self, input: &Path, reason: &str, for_good: bool) -> Result<(), LedgerError> {
-        self.end(input, if for_good { "failed" } else { "retry" }, Some(reason), None)
+        self.end(input, if for_good { State::Failed } else { State::Retry }, Some(reason), None)
     }
 
     /// Records that a picture that was begun failed, and is tried again after `pause`.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn retried(&self, input: &Path, reason: &str, pause: Duration) -> Result<(), LedgerError> {
         let again = now_ns().saturating_add(i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX));
-        self.end(input, "retry", Some(reason), Some(again))
+        self.end(input, State::Retry, Some(reason), Some(again))
     }
 
     fn end(
         &self,
         input: &Path,
-        state: &str,
+        state: State,
         reason: Option<&str>,
         again: Option<i64>,
     ) -> Result<(), LedgerError> {
@@ -365,6 +364,9 @@ impl Ledger {
     }
 
     /// Forgets those of `inputs` that were to be tried again: they are gone.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn not_retried(&self, inputs: &[PathBuf]) -> Result<(), LedgerError> {
         let transaction = self.db.unchecked_transaction()?;
         let mut delete =
@@ -376,6 +378,9 @@ impl Ledger {
     }
 
     /// Forgets an input: what is known about it does not apply any more.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn forget(&self, input: &Path) -> Result<(), LedgerError> {
         self.db.prepare_cached("DELETE FROM picture WHERE input = ?1")?.execute([bytes(input)])?;
         Ok(())
@@ -383,6 +388,9 @@ impl Ledger {
 
     /// Returns the other inputs that have the same output or are about to: those that still exist and, if inputs are removed or moved when
     /// they are done (`inputs_go`), the done ones as long as the output exists.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn rivals(&self, entry: &Entry<'_>, inputs_go: bool) -> Result<Vec<PathBuf>, LedgerError> {
         let mut query = self.db.prepare_cached(
             "SELECT input, state = 'done' FROM picture
@@ -414,21 +422,21 @@ fn open(file: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(file, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
-/// Inode and mtime, which tell whether a path still leads to the same file.
-type Identity = (i64, i64);
+/// Inode and mtime of an output, which tell it from the one that replaces it.
+type Version = (i64, i64);
 
-fn identity(path: &Path) -> Option<Identity> {
+fn version(path: &Path) -> Option<Version> {
     let metadata = fs::symlink_metadata(path).ok()?;
     Some((metadata.ino().cast_signed(), mtime_ns(&metadata)))
 }
 
 /// Returns whether an output is another file than the one `before`: with both another inode, because an older output may have been written
 /// to since, and another mtime, because some file systems make up inodes at every mount.
-fn appeared(output: &Path, before: Option<Identity>) -> bool {
-    identity(output).is_some_and(|now| before.is_none_or(|before| now.0 != before.0 && now.1 != before.1))
+fn appeared(output: &Path, before: Option<Version>) -> bool {
+    version(output).is_some_and(|now| before.is_none_or(|before| now.0 != before.0 && now.1 != before.1))
 }
 
-fn before(row: &Row<'_>) -> rusqlite::Result<Option<Identity>> {
+fn before(row: &Row<'_>) -> rusqlite::Result<Option<Version>> {
     let (inode, mtime): (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
     Ok(inode.zip(mtime))
 }
@@ -449,27 +457,6 @@ fn bytes(path: &Path) -> &[u8] {
 
 fn path(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
-}
-
-fn remedy(error: &rusqlite::Error) -> &'static str {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => "; free some space",
-        _ => "",
-    }
-}
-
-fn unusable(message: String) -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB), Some(message))
-}
-
-/// Returns whether the file itself is what is wrong, not the system around it.
-fn is_unusable(error: &rusqlite::Error) -> bool {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => true,
-        // A different schema under our version number.
-        Some(ErrorCode::Unknown) => error.to_string().contains("no such"),
-        _ => false,
-    }
 }
 
 fn set_aside(file: &Path) -> Result<PathBuf, LedgerError> {

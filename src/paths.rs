@@ -1,7 +1,7 @@
-//! How paths are shown to people and programs: no name is ever lost or misleading.
+//! How paths are shown to people and programs, without losing or misrepresenting any name; and whether two lead to the same place.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -22,12 +22,32 @@ impl<P: AsRef<Path> + ?Sized> fmt::Display for Shown<'_, P> {
     }
 }
 
-/// Whether two paths lead to the same place, which need not exist yet. Links and mounts may give one place several paths.
+/// Device and inode number, by which a file or a folder is the same under all its paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// An identity that nothing has.
+    pub(crate) const NOTHING: Self = Self { device: 0, inode: 0 };
+
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+
+    /// Returns the identity of what a path leads to, if that exists.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
+}
+
+/// Returns whether two paths lead to the same place, which need not exist yet. Links and mounts may give one place several paths.
 pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
     let absolute = |path| std::path::absolute(path).ok();
-    let identity = |path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     absolute(one).is_some_and(|one| absolute(other) == Some(one))
-        || identity(one).is_some_and(|one| identity(other) == Some(one))
+        || Identity::at(one).is_some_and(|one| Identity::at(other) == Some(one))
 }
 
 /// Serializes a path for programs: a string if it is UTF-8, otherwise an object with its bytes as numbers, `{"bytes": [99, 97, 102, 233]}`.

@@ -110,7 +110,7 @@ pub struct Encoder<'a> {
 
 impl Outlet for Encoder<'_> {
     fn check(&self) -> Result<(), Error> {
-        self.publisher.check(self.out).map_err(|error| Error::CannotRun(error.to_string()))
+        Ok(self.publisher.check(self.out)?)
     }
 
     fn take(

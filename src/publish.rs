@@ -45,11 +45,17 @@ impl Publisher {
     }
 
     /// Checks that outputs can be created in the folder `out`, by creating the folder and an empty file that is removed at once.
+    ///
+    /// # Errors
+    /// When they cannot be created.
     pub fn check(&self, out: &Path) -> Result<(), PublishError> {
         self.begin(&out.join("any")).map(drop)
     }
 
     /// Starts the output `output`: creates its folder if that is missing, and a temporary file in it.
+    ///
+    /// # Errors
+    /// When one of them cannot be created.
     pub fn begin(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
         match self.create(output) {
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
@@ -166,6 +172,9 @@ impl Unpublished<'_> {
     }
 
     /// Makes the output appear under its name, replacing a file that was there. Returns its length in bytes.
+    ///
+    /// # Errors
+    /// When it cannot be written, or has been abandoned by [`Publisher::abandon_all`].
     pub fn publish(self) -> Result<u64, PublishError> {
         self.finish().map_err(|source| self.explain(source))
     }

@@ -31,8 +31,8 @@ impl Resume {
     /// Takes the locks of the output folder and its ledger, and opens the ledger. Any note about it goes to `events`.
     pub(crate) fn open(settings: &Settings, events: &Sender<Event>) -> Result<Self, Error> {
         let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
-        let lock = Lock::take(&settings.out, &folder).map_err(|error| Error::CannotRun(error.to_string()))?;
-        let (ledger, note) = Ledger::open(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
+        let lock = Lock::take(&settings.out, &folder)?;
+        let (ledger, note) = Ledger::open(&folder)?;
         if let Some(note) = note {
             // Cannot fail: the listener outlives all senders.
             let _ = events.send(Event::Device { note, trouble: true });
@@ -52,7 +52,7 @@ impl Resume {
         for mut job in std::mem::take(&mut plan.jobs).into_iter().take_while(|_| !stop.asked()) {
             job.stamp = stamp(&job);
             let known = self.with_entry(&job, Ledger::standing).or_else(|why| self.mend(why, events));
-            match known.map_err(|error| Error::CannotRun(error.to_string()))? {
+            match known? {
                 Some(Standing::Done) => plan.skipped.push((job.input, Skip::AlreadyDone)),
                 Some(Standing::Skipped) => plan.skipped.push((job.input, Skip::NotAPicture)),
                 Some(Standing::Unknown | Standing::Failed { .. }) | None => left.push(job),

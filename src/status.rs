@@ -1,13 +1,13 @@
 //! `histeqd status`: what the ledger of an output folder knows, for people and for programs.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use crate::cli::StatusCommand;
 use crate::error::Error;
-use crate::ledger::{self, Daemon, FailedPicture, Ledger, Report};
+use crate::ledger::{self, FailedPicture, Ledger, Report, ServiceReport};
 use crate::paths::Shown;
 
-/// How many seconds a daemon, which reports every few seconds, may be silent before it counts as gone.
+/// How many seconds a service, which reports every few seconds, may be silent before it counts as gone.
 const SILENT: u64 = 15;
 
 /// Returns the answer to `histeqd status`.
@@ -16,14 +16,14 @@ const SILENT: u64 = 15;
 /// When there is no ledger, or it cannot be read.
 pub fn describe(command: &StatusCommand) -> Result<String, Error> {
     let folder = ledger::folder(&command.out, command.state.as_deref());
-    let ledger = Ledger::read(&folder).map_err(|error| Error::CannotRun(error.to_string()))?;
+    let ledger = Ledger::read(&folder)?;
     let none = || {
         Error::CannotRun(format!(
             "there is no ledger in {}; only --watch and --resume create one (give --state if it is elsewhere)",
             Shown(&folder)
         ))
     };
-    let report = ledger.ok_or_else(none)?.report().map_err(|error| Error::CannotRun(error.to_string()))?;
+    let report = ledger.ok_or_else(none)?.report()?;
     if command.json {
         return Ok(json(&report) + "\n");
     }
@@ -42,8 +42,16 @@ fn text(report: &Report) -> String {
     text
 }
 
-fn write(to: &mut String, report: &Report) -> std::fmt::Result {
-    writeln!(to, "daemon    {}", report.daemon.as_ref().map_or("none yet".into(), daemon))?;
+fn write(to: &mut String, report: &Report) -> fmt::Result {
+    write_counts(to, report)?;
+    if let Some(service) = report.service.as_ref().filter(|service| !is_gone(service)) {
+        write_devices(to, service)?;
+    }
+    write_failures(to, report)
+}
+
+fn write_counts(to: &mut String, report: &Report) -> fmt::Result {
+    writeln!(to, "daemon    {}", report.service.as_ref().map_or("none yet".into(), service))?;
     write!(to, "done      {}", report.done)?;
     if let Some(seconds) = report.last_done_seconds_ago {
         write!(to, ", the last one {} ago", time(seconds))?;
@@ -57,21 +65,25 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
     )?;
     writeln!(to, "failed    {} for good, {} to be retried", report.failed, report.retrying)?;
     writeln!(to, "skipped   {} that are not pictures", report.skipped)?;
-    if let Some(daemon) = &report.daemon {
+    if let Some(service) = &report.service {
         write!(
             to,
             "waiting   {} ready, {} incomplete, {} pausing after a failure, {} in progress, {} to be moved or deleted",
-            daemon.waiting, daemon.incomplete, daemon.pausing, daemon.running, daemon.leaving
+            service.waiting, service.incomplete, service.pausing, service.running, service.leaving
         )?;
-        // The counts above come from the ledger itself and are current; these are as old as the daemon's report.
-        let age = daemon.seconds_ago;
+        // The counts above come from the ledger itself and are current; these are as old as the service's report.
+        let age = service.seconds_ago;
         writeln!(to, "{}", if age > 0 { format!("; as of {} ago", time(age)) } else { String::new() })?;
     }
-    let there = report.daemon.as_ref().filter(|daemon| !is_gone(daemon));
-    if let Some(why) = there.and_then(|daemon| daemon.staying.as_ref()) {
+    Ok(())
+}
+
+/// Writes what stays in the inbox, and how the devices are.
+fn write_devices(to: &mut String, service: &ServiceReport) -> fmt::Result {
+    if let Some(why) = &service.staying {
         writeln!(to, "staying   {why}")?;
     }
-    for device in there.iter().flat_map(|daemon| &daemon.devices) {
+    for device in &service.devices {
         let how = device.trouble.as_deref().unwrap_or("works");
         write!(to, "device    {}: {how}", device.name)?;
         if device.failures > 0 {
@@ -80,48 +92,52 @@ fn write(to: &mut String, report: &Report) -> std::fmt::Result {
         }
         writeln!(to)?;
     }
+    Ok(())
+}
+
+fn write_failures(to: &mut String, report: &Report) -> fmt::Result {
     for failure in &report.failures {
         let when = time(failure.seconds_ago);
         writeln!(to, "  {when} ago: {}: {}", Shown(&failure.input), failure.reason)?;
     }
     for retry in &report.retries {
-        let (when, again) = (time(retry.seconds_ago), again(retry, report.daemon.as_ref()));
+        let (when, again) = (time(retry.seconds_ago), again(retry, report.service.as_ref()));
         writeln!(to, "  {when} ago, retried {again}: {}: {}", Shown(&retry.input), retry.reason)?;
     }
     Ok(())
 }
 
-/// Says when a picture is tried again, depending on who does it: this daemon, its next start, or a later run.
-fn again(retry: &FailedPicture, daemon: Option<&Daemon>) -> String {
+/// Says when a picture is tried again, depending on who does it: this service, its next start, or a later run.
+fn again(retry: &FailedPicture, service: Option<&ServiceReport>) -> String {
     match retry.again_in_seconds {
-        _ if daemon.is_none_or(is_gone) => "at the next start".into(),
+        _ if service.is_none_or(is_gone) => "at the next start".into(),
         None => "by a later run".into(),
         Some(0) => "soon".into(),
         Some(seconds) => format!("in {}", time(seconds)),
     }
 }
 
-fn daemon(daemon: &Daemon) -> String {
-    let mut text = format!("process {}", daemon.pid);
-    let since = time(daemon.seconds_ago);
-    if daemon.stopped {
+fn service(service: &ServiceReport) -> String {
+    let mut text = format!("process {}", service.pid);
+    let since = time(service.seconds_ago);
+    if service.stopped {
         return text + &format!(", stopped {since} ago");
     }
-    if is_gone(daemon) {
+    if is_gone(service) {
         return text + &format!(", no sign of life for {since}; it was killed, or cannot write its ledger");
     }
-    match &daemon.held {
+    match &service.held {
         Some(why) => text.push_str(&format!(", waits: {why}")),
         None => text.push_str(", running"),
     }
-    for folder in &daemon.missing {
+    for folder in &service.missing {
         let _ = write!(text, "; {folder} is not there");
     }
     text
 }
 
-fn is_gone(daemon: &Daemon) -> bool {
-    daemon.stopped || daemon.seconds_ago > SILENT
+fn is_gone(service: &ServiceReport) -> bool {
+    service.stopped || service.seconds_ago > SILENT
 }
 
 fn time(seconds: u64) -> String {
@@ -159,7 +175,7 @@ mod tests {
             last_done_seconds_ago: Some(130),
             failures: vec![failed("in/a\n.png", "damaged PNG", None)],
             retries: vec![failed("in/b.png", "no room", Some(4)), failed("in/c.png", "no room", Some(0))],
-            daemon: Some(Daemon {
+            service: Some(ServiceReport {
                 pid: 5,
                 waiting: 4,
                 staying: Some("in/d.png cannot be removed: no rights".into()),
@@ -172,7 +188,7 @@ mod tests {
                         ..DeviceState::default()
                     },
                 ],
-                ..Daemon::default()
+                ..ServiceReport::default()
             }),
             ..Report::default()
         }
@@ -197,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_daemon_said_is_told_with_its_age() {
+    fn what_a_service_said_is_told_with_its_age() {
         let mut report = report();
         assert!(text(&report).contains(" 0 to be moved or deleted\n"));
-        report.daemon.as_mut().unwrap().seconds_ago = 12;
+        report.service.as_mut().unwrap().seconds_ago = 12;
         assert!(text(&report).contains("process 5, running\n"));
         assert!(text(&report).contains(" 0 to be moved or deleted; as of 12 s ago\n"));
         let value: serde_json::Value = serde_json::from_str(&json(&report)).unwrap();
@@ -208,17 +224,21 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_gone_or_waits_is_told_from_one_that_runs() {
-        let silent = Daemon { pid: 5, seconds_ago: 3600, ..Daemon::default() };
+    fn a_service_that_is_gone_or_waits_is_told_from_one_that_runs() {
+        let silent = ServiceReport { pid: 5, seconds_ago: 3600, ..ServiceReport::default() };
         assert_eq!(
-            daemon(&silent),
+            service(&silent),
             "process 5, no sign of life for 60 min; it was killed, or cannot write its ledger"
         );
-        let stopped = Daemon { pid: 5, seconds_ago: 3600, stopped: true, ..Daemon::default() };
-        assert_eq!(daemon(&stopped), "process 5, stopped 60 min ago");
-        let held =
-            Daemon { pid: 5, held: Some("no room".into()), missing: vec!["in".into()], ..Daemon::default() };
-        assert_eq!(daemon(&held), "process 5, waits: no room; in is not there");
+        let stopped = ServiceReport { pid: 5, seconds_ago: 3600, stopped: true, ..ServiceReport::default() };
+        assert_eq!(service(&stopped), "process 5, stopped 60 min ago");
+        let held = ServiceReport {
+            pid: 5,
+            held: Some("no room".into()),
+            missing: vec!["in".into()],
+            ..ServiceReport::default()
+        };
+        assert_eq!(service(&held), "process 5, waits: no room; in is not there");
         let retry = failed("in/b.png", "no room", Some(4));
         assert_eq!(again(&retry, Some(&held)), "in 4 s");
         for gone in [Some(&stopped), Some(&silent), None] {

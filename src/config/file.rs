@@ -207,7 +207,7 @@ mod tests {
             ("include = '*.png'", "1: include: must be a list, such as [\"*.jpg\"]"),
             ("quality = 3\nexclude = [\n3]", "3: exclude: must be a list, such as [\"*.jpg\"]"),
             ("quality = 101", "1: quality: \"101\" is neither keep nor a number from 1 to 100"),
-            ("# globs\nexclude = ['[']", "2: exclude: the glob \"[\" is wrong: "),
+            ("# globs\nexclude = ['[']", "2: exclude: the glob \"[\" is invalid: "),
         ];
         for (text, told) in cases {
             let why = message(text);

@@ -1,5 +1,5 @@
-//! Puts finished inputs away, on a thread of its own: a copy to another file system may take longer than the loop may stay silent, or the
-//! pipeline go without work.
+//! Puts finished inputs away, on a thread of its own: a copy to another file system may take longer than the loop may be silent, or than
+//! the pipeline can go without work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -21,7 +21,7 @@ use crate::source::stamp::Stamp;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// An input whose picture is finished: done, or failed for good.
-pub(super) struct Through {
+pub(super) struct FinishedInput {
     pub(super) input: PathBuf,
     /// Its path below the watched folder.
     pub(super) below: PathBuf,
@@ -38,7 +38,7 @@ pub(super) enum Fate {
     Failed { folder: PathBuf, reason: String },
 }
 
-impl Through {
+impl FinishedInput {
     fn put_away(&self) -> io::Result<()> {
         let Self { input, below, stamp, fate } = self;
         // A file that has replaced the input since must not be renamed, not even for a moment.
@@ -47,7 +47,7 @@ impl Through {
         }
         match fate {
             Fate::Done { after, output, durable } => {
-                inputs::settle(after, input, below, *stamp, output, *durable)
+                inputs::dispose(after, input, below, *stamp, output, *durable)
             }
             Fate::Failed { folder, reason } => inputs::set_aside(folder, input, below, *stamp, reason),
         }
@@ -81,7 +81,7 @@ struct Waiting(Mutex<Inputs>);
 
 #[derive(Default)]
 struct Inputs {
-    leaving: HashMap<PathBuf, Arc<Through>>,
+    leaving: HashMap<PathBuf, Arc<FinishedInput>>,
     /// The inputs among `leaving` that could not be put away: when each is tried again, and how often it has been tried.
     pausing: BTreeMap<(Instant, PathBuf), u32>,
     /// The last input that could not be put away, and why it stays.
@@ -191,7 +191,7 @@ impl Away {
     }
 
     /// Queues an input to be put away. One that is queued already keeps its place, and its request is replaced.
-    pub(super) fn put(&self, one: Through) {
+    pub(super) fn put(&self, one: FinishedInput) {
         let Some(turns) = &self.turns else { return };
         let input = one.input.clone();
         if self.waiting.lock().leaving.insert(input.clone(), Arc::new(one)).is_none() {
@@ -271,7 +271,7 @@ mod tests {
 
         fn put(&self, input: &Path, fate: Fate) {
             let (below, stamp) = (input.file_name().unwrap().into(), stamp(input));
-            self.away.put(Through { input: input.to_owned(), below, stamp, fate });
+            self.away.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
         }
 
         /// Queues the removal of an input; unless its output is `durable`, the thread blocks.
@@ -355,7 +355,7 @@ mod tests {
         fs::write(&input, "input").unwrap();
         fs::write(&archive, "no folder").unwrap();
         let fate = Fate::Failed { folder: archive.clone(), reason: "none".into() };
-        let one = Through { input: input.clone(), below: "input".into(), stamp: stamp(&input), fate };
+        let one = FinishedInput { input: input.clone(), below: "input".into(), stamp: stamp(&input), fate };
         let waiting = Waiting::default();
         waiting.lock().leaving.insert(input.clone(), Arc::new(one));
         for (attempts, pause) in (0..).zip([2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map(Duration::from_secs))

@@ -1,23 +1,168 @@
 //! What the service stands on: the output folder's file system, its lock and its ledger. All of them can go while it runs.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use tracing::{info, warn};
 
-use super::Watching;
-use super::hold::Hold;
-use crate::ledger::{LedgerError, LockError};
+use crate::config::Settings;
+use crate::error::Error;
+use crate::ledger::{self, Ledger, LedgerError, Lock, LockError};
 use crate::paths::Shown;
-use crate::source::mounts::Mounted;
+use crate::pipeline::Stop;
+use crate::source::mounts::{Home, Mounted};
 
-impl Watching<'_> {
-    /// Logs, once for each cause, why a call of the ledger failed. A damaged ledger is replaced by an empty one, and the pictures it should
-    /// know are done again.
-    pub(super) fn ledger_failed(&mut self, why: LedgerError, now: Instant) {
+/// The file system of the output folder, and the right to it and to its ledger.
+pub(super) struct Footing {
+    home: Home,
+    /// Why nothing can be written while [`Self::home`] is gone.
+    unmounted: Option<String>,
+    /// When another file system took the place of [`Self::home`].
+    moved_in: Option<Instant>,
+    lock: Lock,
+    ledger: Ledger,
+    /// Why nothing is started while the lock or the ledger is gone.
+    lost: Option<String>,
+    /// Set once another process has taken over the output folder or the ledger.
+    superseded: Option<LockError>,
+    /// Asked then.
+    stop: Stop,
+    /// What the log said of the ledger since it last worked.
+    complaints: HashSet<String>,
+}
+
+/// What is there of the output folder's file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ground {
+    /// It is there, as at the last look.
+    Same,
+    /// Another one has taken its place since the last look.
+    New,
+    /// It is gone. What is in its place must get neither outputs nor a ledger.
+    Gone,
+}
+
+impl Footing {
+    /// Takes the locks, creating the output folder if necessary, and opens the ledger. `stop` is asked if another process takes over.
+    ///
+    /// # Errors
+    /// When another process has one of the locks, or one of the files cannot be used.
+    pub(super) fn take(settings: &Settings, stop: &Stop) -> Result<Self, Error> {
+        let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
+        let lock = Lock::take(&settings.out, &folder)?;
+        let (ledger, note) = Ledger::open(&folder)?;
+        note.into_iter().for_each(|note| warn!("{note}"));
+        Ok(Self {
+            home: Home::of(&settings.out),
+            unmounted: None,
+            moved_in: None,
+            lock,
+            ledger,
+            lost: None,
+            superseded: None,
+            stop: stop.clone(),
+            complaints: HashSet::new(),
+        })
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Returns why nothing can be written, if so.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.unmounted.as_deref().or(self.lost.as_deref())
+    }
+
+    /// Returns whether another file system took the place of the output folder's after `time`.
+    pub(super) fn has_moved_since(&self, time: Instant) -> bool {
+        self.moved_in.is_some_and(|moved_in| time < moved_in)
+    }
+
+    /// Ends it. The error says which other process has taken over, if one has.
+    pub(super) fn leave(self) -> Result<(), LockError> {
+        self.superseded.map_or(Ok(()), Err)
+    }
+
+    /// Looks at the output folder's file system. Continues in another one that is mounted now in its place, if its lock and ledger can be
+    /// had.
+    pub(super) fn look(&mut self) -> Ground {
+        match self.home.look() {
+            Mounted::Nothing if self.unmounted.is_none() => {
+                let why = format!("{}, where the output folder is, is not mounted", Shown(self.home.place()));
+                warn!("{why}; nothing more is started until it is");
+                self.unmounted = Some(why);
+            }
+            Mounted::Other => return self.move_in(),
+            Mounted::Same | Mounted::Nothing => {}
+        }
+        if self.unmounted.is_some() { Ground::Gone } else { Ground::Same }
+    }
+
+    fn move_in(&mut self) -> Ground {
+        let ready = self.retake_lock().map_err(|why| why.to_string());
+        match ready.and_then(|()| self.ledger.reopen().map_err(|why| why.to_string())) {
+            Ok(note) => note.into_iter().for_each(|note| warn!("{note}")),
+            Err(why) => {
+                if self.unmounted.as_ref() != Some(&why) {
+                    warn!("{why}");
+                    self.unmounted = Some(why);
+                }
+                return Ground::Gone;
+            }
+        }
+        info!("{} is mounted again", Shown(self.home.place()));
+        self.home.accept();
+        (self.unmounted, self.moved_in) = (None, Some(Instant::now()));
+        Ground::New
+    }
+
+    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder. Returns whether the ledger is
+    /// another one now, so that everything has to be listed again.
+    pub(super) fn keep(&mut self) -> bool {
+        let retaken = self.retake_lock().map_err(|why| why.to_string());
+        if self.superseded.is_some() {
+            return false;
+        }
+        let note = match retaken.and_then(|()| self.ledger.reopen_if_deleted().map_err(|why| why.to_string()))
+        {
+            Ok(note) => note,
+            Err(why) => {
+                if self.lost.as_ref() != Some(&why) {
+                    warn!("{why}; nothing more is started until this is resolved");
+                }
+                self.lost = Some(why);
+                return false;
+            }
+        };
+        if let Some(note) = &note {
+            warn!("{note}; everything in the watched folders is processed again");
+        }
+        if self.lost.take().is_some() {
+            info!("outputs can be written again");
+        }
+        note.is_some()
+    }
+
+    /// Retakes the lock if its file is gone. If another process was faster, asks the service to stop.
+    fn retake_lock(&mut self) -> Result<(), LockError> {
+        self.lock.retake_if_lost().or_else(|why| match why {
+            LockError::File { .. } => Err(why),
+            LockError::Taken { .. } | LockError::LedgerTaken { .. } => {
+                self.superseded = Some(why);
+                self.stop.ask();
+                Ok(())
+            }
+        })
+    }
+
+    /// Logs, once for each cause, why a call of the ledger failed. Returns whether the ledger was damaged and is an empty one now, so that
+    /// everything has to be listed again: the pictures that it should know are done again.
+    pub(super) fn ledger_failed(&mut self, why: LedgerError) -> bool {
         match self.ledger.mend(why) {
             Ok(note) => {
                 warn!("{note}");
-                self.watch.list_all(now);
+                true
             }
             Err(why) => {
                 let why = why.to_string();
@@ -25,6 +170,7 @@ impl Watching<'_> {
                     warn!("{why}");
                     self.complaints.insert(why);
                 }
+                false
             }
         }
     }
@@ -34,82 +180,5 @@ impl Watching<'_> {
         if !std::mem::take(&mut self.complaints).is_empty() {
             info!("the ledger can be written again");
         }
-    }
-
-    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder. If another process was faster,
-    /// asks the service to stop.
-    pub(super) fn hold_on(&mut self, now: Instant) {
-        if self.is_unmounted() {
-            return;
-        }
-        let retaken = self.retake_lock().map_err(|why| why.to_string());
-        if self.superseded.is_some() {
-            return;
-        }
-        match retaken.and_then(|()| self.ledger.reopen_if_deleted().map_err(|why| why.to_string())) {
-            Err(why) => {
-                if self.lost.as_ref() != Some(&why) {
-                    warn!("{why}; nothing more is started until this is resolved");
-                }
-                self.lost = Some(why);
-                return;
-            }
-            Ok(None) => {}
-            Ok(Some(note)) => {
-                warn!("{note}; everything in the watched folders is processed again");
-                self.watch.list_all(now);
-            }
-        }
-        if self.lost.take().is_some() {
-            info!("outputs can be written again");
-        }
-    }
-
-    /// Whether the output folder's file system is gone. What is in its place must get neither outputs nor a ledger.
-    pub(super) fn is_unmounted(&mut self) -> bool {
-        match self.home.look() {
-            Mounted::Nothing if self.unmounted.is_none() => {
-                let why = format!("{}, where the output folder is, is not mounted", Shown(self.home.place()));
-                warn!("{why}; nothing more is started until it is");
-                self.unmounted = Some(why);
-            }
-            Mounted::Other => self.move_in(),
-            Mounted::Same | Mounted::Nothing => {}
-        }
-        self.unmounted.is_some()
-    }
-
-    /// Continues in the file system that is mounted now where the output folder's was, if its lock and ledger can be had.
-    fn move_in(&mut self) {
-        let ready = self.retake_lock().map_err(|why| why.to_string());
-        match ready.and_then(|()| self.ledger.reopen().map_err(|why| why.to_string())) {
-            Ok(note) => note.into_iter().for_each(|note| warn!("{note}")),
-            Err(why) => {
-                if self.unmounted.as_ref() != Some(&why) {
-                    warn!("{why}");
-                    self.unmounted = Some(why);
-                }
-                return;
-            }
-        }
-        info!("{} is mounted again", Shown(self.home.place()));
-        let now = Instant::now();
-        self.home.accept();
-        (self.unmounted, self.moved_in) = (None, Some(now));
-        // What held outputs up concerned the other file system.
-        self.hold = Hold::default();
-        self.watch.list_all(now);
-    }
-
-    /// Retakes the lock if its file is gone. If another process was faster, asks the service to stop.
-    fn retake_lock(&mut self) -> Result<(), LockError> {
-        self.lock.retake_if_lost().or_else(|why| match why {
-            LockError::File { .. } => Err(why),
-            LockError::Taken { .. } | LockError::LedgerTaken { .. } => {
-                self.superseded = Some(why);
-                self.control.stop.ask();
-                Ok(())
-            }
-        })
     }
 }

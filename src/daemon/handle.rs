@@ -1,16 +1,16 @@
 //! How the loop handles single files: from ready to begun, and from ended to settled.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use super::away::{Fate, Through};
+use super::away::{Fate, FinishedInput};
 use super::{Begun, Watching, inputs};
 use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
-use crate::ledger::{Entry, LedgerError, Outcome, Standing};
+use crate::ledger::{Entry, Ledger, LedgerError, Outcome, Standing};
 use crate::paths::{Shown, are_same};
 use crate::progress::Event;
 use crate::source::notifier::Signal;
@@ -18,12 +18,14 @@ use crate::source::settle::{Ending, Ready, Seen, Verdict};
 use crate::source::stamp::{Stamp, ctime_ns};
 use crate::source::watch::Note;
 use crate::source::{Job, output_below};
+use crate::timings::Times;
 
 impl Watching<'_> {
     /// Handles what the watched folders report.
     pub(super) fn look(&mut self, signal: Option<Signal>) {
         let now = Instant::now();
-        let Self { watch, settle, ledger, settings, service, out, fingerprint, away, .. } = self;
+        let Self { watch, settle, footing, settings, service, out, fingerprint, away, .. } = self;
+        let ledger = footing.ledger();
         let mut known = |path: &Path, below: &Path, stamp: Stamp| {
             if away.has_in_state(path, stamp) {
                 return true;
@@ -39,20 +41,30 @@ impl Watching<'_> {
             }
         };
         watch.turn(signal, settle, &mut known, now);
+        self.forget_gone();
+        self.log_notes();
+        self.put_leftovers_back();
+    }
+
+    fn forget_gone(&mut self) {
         let gone = self.settle.take_gone();
         if !gone.is_empty() {
-            for path in &gone {
-                self.retried.forget(path);
-                self.hold.forget(path);
-            }
+            gone.iter().for_each(|path| self.retried.forget(path));
             self.note(|ledger| ledger.not_retried(&gone));
         }
+    }
+
+    fn log_notes(&mut self) {
         for note in self.watch.take_notes() {
             match note {
-                Note::Fine(note) => info!("{note}"),
-                Note::Trouble(note) => warn!("{note}"),
+                Note::Info(note) => info!("{note}"),
+                Note::Warning(note) => warn!("{note}"),
             }
         }
+    }
+
+    /// Gives inputs that a killed process was about to remove their names back.
+    fn put_leftovers_back(&mut self) {
         for path in self.watch.take_leftovers() {
             let Some(original) = inputs::original(&path) else { continue };
             // An input that is being removed right now is not a leftover.
@@ -73,12 +85,13 @@ impl Watching<'_> {
     /// Begins files that are ready, as far as the pipeline has room.
     pub(super) fn feed(&mut self) {
         while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full()) && self.settle.has_ready() {
-            if self.is_unmounted() || self.lost.is_some() || !self.hold.may_start(Instant::now()) {
+            if !self.has_ground() || self.footing.trouble().is_some() || !self.hold.may_start(Instant::now())
+            {
                 return;
             }
             let begun = self.settle.take().is_some_and(|ready| self.begin(ready));
             if !begun {
-                self.hold.probe_said_nothing();
+                self.hold.allow_another_try();
             }
         }
     }
@@ -95,14 +108,14 @@ impl Watching<'_> {
         let output = self.out.join(output_below(&below, self.settings.target.format));
         let fingerprint = self.fingerprint.clone();
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
-        match self.ledger.standing(&entry) {
+        match self.footing.ledger().standing(&entry) {
             Ok(Standing::Done) if self.lacks_output(&entry) => self.give(&entry),
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
                     // With full durability, its output was on the disk before the ledger recorded it, and may have been taken away since.
                     let is_gone = matches!(output.try_exists(), Ok(false));
                     let durable = self.settings.durability == Durability::Full && is_gone;
-                    self.settle_input(&path, stamp, &output, durable);
+                    self.dispose(&path, stamp, &output, durable);
                 }
                 false
             }
@@ -128,7 +141,7 @@ impl Watching<'_> {
         if self.service.after == After::Keep || !matches!(entry.output.try_exists(), Ok(false)) {
             return false;
         }
-        let Ok(Some(finished)) = self.ledger.finished(entry.input) else { return false };
+        let Ok(Some(finished)) = self.footing.ledger().finished(entry.input) else { return false };
         let changed = || fs::symlink_metadata(entry.input).is_ok_and(|now| ctime_ns(&now) > finished);
         self.settings.durability == Durability::Fast && finished < self.began
             || !self.put_back.contains(entry.input) && changed()
@@ -138,8 +151,8 @@ impl Watching<'_> {
         let (input, output) = (entry.input.to_owned(), entry.output.to_owned());
         let refusal = self.refusal(entry).and_then(|refusal| {
             // A refused picture is never recorded as running: after a kill, another input's output would be taken for its own.
-            if refusal.is_some() { self.ledger.refuse(entry) } else { self.ledger.begin(entry) }
-                .map(|()| refusal)
+            let ledger = self.footing.ledger();
+            if refusal.is_some() { ledger.refuse(entry) } else { ledger.begin(entry) }.map(|()| refusal)
         });
         match refusal {
             Ok(None) => {}
@@ -164,8 +177,8 @@ impl Watching<'_> {
         }
         let inputs_go = self.service.after != After::Keep;
         // An input that waits to be put away is finished: only its output can be in the way.
-        let rivals = self.ledger.rivals(entry, inputs_go)?;
-        // Nor is one another's that was watched under another path before.
+        let rivals = self.footing.ledger().rivals(entry, inputs_go)?;
+        // Nor is this input its own rival under a path by which it was watched before.
         let is_former = |other: &Path| self.watch.below(other).is_none() && are_same(other, entry.input);
         let in_the_way =
             rivals.into_iter().find(|other| (output.exists() || !self.away.has(other)) && !is_former(other));
@@ -202,9 +215,8 @@ impl Watching<'_> {
     }
 
     fn not_begun(&mut self, path: &Path, why: LedgerError) -> bool {
-        let now = Instant::now();
-        self.hold.close(why.to_string(), now);
-        self.ledger_failed(why, now);
+        self.hold.close(why.to_string(), Instant::now());
+        self.ledger_failed(why);
         self.finish(path, Ending::Held);
         false
     }
@@ -212,36 +224,19 @@ impl Watching<'_> {
     /// Handles an event of the pipeline.
     pub(super) fn hear(&mut self, event: Event) {
         match event {
-            Event::Done { input, output, pixels, bytes_in, bytes_out, device, times } => {
-                let Some(begun) = self.running.remove(&input) else { return };
-                self.health.moved();
-                if self.is_unmounted() || self.moved_in.is_some_and(|at| begun.at < at) {
-                    // It may be in the bare mount point.
-                    self.hold.probe_said_nothing();
-                    self.finish(&input, Ending::Held);
-                    return self.note(|ledger| ledger.forget(&input));
+            Event::Done { input, pixels, bytes_in, bytes_out, device, times, .. } => {
+                if let Some(begun) = self.ended(&input) {
+                    let outcome = Outcome { device: &device, pixels, bytes_out };
+                    self.done(&input, &begun, &outcome, bytes_in, &times);
                 }
-                let seconds = begun.at.elapsed().as_secs_f64();
-                self.metrics.done(&device, bytes_in, bytes_out, pixels, seconds, &times);
-                if self.hold.open() {
-                    info!("outputs can be written again");
-                }
-                debug!("done: {} -> {} ({device}, {seconds:.3} s)", Shown(&input), Shown(&output));
-                self.done(&input, &begun, &Outcome { device: &device, pixels, bytes_out });
             }
             Event::Skipped { input, planned: true, .. } => {
-                if self.running.remove(&input).is_some() {
-                    self.health.moved();
-                    self.hold.probe_said_nothing();
-                    self.metrics.skipped();
-                    if self.finish(&input, Ending::Good) == Verdict::Settled {
-                        self.note(|ledger| ledger.skipped(&input));
-                    }
+                if self.ended(&input).is_some() {
+                    self.skipped(&input);
                 }
             }
             Event::Failed { input, error, planned: true } => {
-                if let Some(begun) = self.running.remove(&input) {
-                    self.health.moved();
+                if let Some(begun) = self.ended(&input) {
                     self.failed(&input, begun.stamp, &error);
                 }
             }
@@ -257,12 +252,31 @@ impl Watching<'_> {
         }
     }
 
-    fn done(&mut self, input: &PathBuf, begun: &Begun, outcome: &Outcome<'_>) {
+    /// Takes a picture that has left the pipeline out of those in progress.
+    fn ended(&mut self, input: &Path) -> Option<Begun> {
+        let begun = self.running.remove(input)?;
+        self.health.moved();
+        Some(begun)
+    }
+
+    fn done(&mut self, input: &Path, begun: &Begun, outcome: &Outcome<'_>, bytes_in: u64, times: &Times) {
+        if !self.has_ground() || self.footing.has_moved_since(begun.at) {
+            // Its output may be in the bare mount point.
+            self.hold.allow_another_try();
+            self.finish(input, Ending::Held);
+            return self.note(|ledger| ledger.forget(input));
+        }
+        let seconds = begun.at.elapsed().as_secs_f64();
+        self.metrics.done(outcome, bytes_in, seconds, times);
+        if self.hold.open() {
+            info!("outputs can be written again");
+        }
+        debug!("done: {} -> {} ({}, {seconds:.3} s)", Shown(input), Shown(&begun.output), outcome.device);
         match self.finish(input, Ending::Good) {
             Verdict::Settled => {
                 self.note(|ledger| ledger.done(input, outcome));
                 let durable = self.settings.durability == Durability::Full;
-                self.settle_input(input, begun.stamp, &begun.output, durable);
+                self.dispose(input, begun.stamp, &begun.output, durable);
             }
             Verdict::Gone => self.note(|ledger| ledger.done(input, outcome)),
             Verdict::Changed | Verdict::Retry(_) => {
@@ -272,8 +286,17 @@ impl Watching<'_> {
         }
     }
 
+    fn skipped(&mut self, input: &Path) {
+        self.hold.allow_another_try();
+        self.metrics.skipped();
+        if self.finish(input, Ending::Good) == Verdict::Settled {
+            self.note(|ledger| ledger.skipped(input));
+        }
+    }
+
     fn failed(&mut self, input: &Path, stamp: Stamp, error: &PictureError) {
-        let affects_all = error.affects_all_outputs() && self.hold.concerns_all(input);
+        let affects_all =
+            error.affects_all_outputs() && self.retried.concerns_all(input, self.hold.openings());
         let reason = error.in_service();
         if affects_all {
             if self.hold.why().is_none() {
@@ -281,7 +304,7 @@ impl Watching<'_> {
             }
             self.hold.close(reason.clone(), Instant::now());
         } else {
-            self.hold.probe_said_nothing();
+            self.hold.allow_another_try();
         }
         let ending = match error {
             _ if affects_all => Ending::Held,
@@ -324,12 +347,11 @@ impl Watching<'_> {
         let verdict = self.settle.finished(input, ending, seen, Instant::now());
         if !matches!(verdict, Verdict::Retry(_)) {
             self.retried.forget(input);
-            self.hold.forget(input);
         }
         verdict
     }
 
-    fn settle_input(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {
+    fn dispose(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {
         let after = self.service.after.clone();
         if after != After::Keep {
             self.put_away(input, stamp, Fate::Done { after, output: output.to_owned(), durable });
@@ -344,13 +366,13 @@ impl Watching<'_> {
 
     fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
         let Some(below) = self.watch.below(input).filter(|_| self.watch.takes(input)) else { return };
-        self.away.put(Through { input: input.to_owned(), below: below.to_owned(), stamp, fate });
+        self.away.put(FinishedInput { input: input.to_owned(), below: below.to_owned(), stamp, fate });
     }
 
     /// Writes to the ledger. A picture whose result cannot be written is processed again after a restart.
-    fn note(&mut self, write: impl FnOnce(&crate::ledger::Ledger) -> Result<(), LedgerError>) {
-        if let Err(why) = write(&self.ledger) {
-            self.ledger_failed(why, Instant::now());
+    fn note(&mut self, write: impl FnOnce(&Ledger) -> Result<(), LedgerError>) {
+        if let Err(why) = write(self.footing.ledger()) {
+            self.ledger_failed(why);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-use crate::ledger::Daemon;
+use crate::ledger::ServiceReport;
 
 /// How long the loop, which comes round several times a second, may be silent before it counts as hung.
 const HANGS: Duration = Duration::from_secs(30);
@@ -81,13 +81,13 @@ impl Health {
     }
 
     /// Takes the loop's report about itself, and passes a summary on to the service manager.
-    pub(super) fn say(&self, daemon: &Daemon) {
+    pub(super) fn say(&self, service: &ServiceReport) {
         let missing =
-            (!daemon.missing.is_empty()).then(|| format!("not there: {}", daemon.missing.join(", ")));
-        let trouble = daemon.held.clone().or(missing);
+            (!service.missing.is_empty()).then(|| format!("not there: {}", service.missing.join(", ")));
+        let trouble = service.held.clone().or(missing);
         let status = match &trouble {
             Some(trouble) => trouble.clone(),
-            None => work(daemon),
+            None => work(service),
         };
         self.lock().trouble = trouble;
         notify(&[NotifyState::Status(&status)]);
@@ -123,14 +123,14 @@ impl Health {
 }
 
 /// Describes the work in progress, and what is in trouble without holding it up.
-fn work(daemon: &Daemon) -> String {
-    let mut text = format!("{} in progress, {} waiting", daemon.running, daemon.waiting + daemon.pausing);
-    for device in &daemon.devices {
+fn work(service: &ServiceReport) -> String {
+    let mut text = format!("{} in progress, {} waiting", service.running, service.waiting + service.pausing);
+    for device in &service.devices {
         if let Some(trouble) = &device.trouble {
             text.push_str(&format!("; {}: {trouble}", device.name));
         }
     }
-    if let Some(why) = &daemon.staying {
+    if let Some(why) = &service.staying {
         text.push_str(&format!("; {why}"));
     }
     text
@@ -153,11 +153,11 @@ mod tests {
         assert_eq!(health.able(), Err("starting".into()));
         health.ready();
         assert_eq!(health.able(), Ok(()));
-        health.say(&Daemon { held: Some("no room".into()), ..Daemon::default() });
+        health.say(&ServiceReport { held: Some("no room".into()), ..ServiceReport::default() });
         assert_eq!(health.able(), Err("no room".into()));
-        health.say(&Daemon { missing: vec!["in".into()], ..Daemon::default() });
+        health.say(&ServiceReport { missing: vec!["in".into()], ..ServiceReport::default() });
         assert_eq!(health.able(), Err("not there: in".into()));
-        health.say(&Daemon::default());
+        health.say(&ServiceReport::default());
         health.stopping();
         assert_eq!(health.able(), Err("stopping".into()));
         assert_eq!(health.alive(), Ok(()));
@@ -169,22 +169,22 @@ mod tests {
             DeviceState { name: "cpu".into(), up: true, ..DeviceState::default() },
             DeviceState { name: "gpu0".into(), trouble: Some("it died".into()), ..DeviceState::default() },
         );
-        let daemon = Daemon { running: 2, devices: vec![cpu, gpu], ..Daemon::default() };
-        assert_eq!(work(&daemon), "2 in progress, 0 waiting; gpu0: it died");
+        let service = ServiceReport { running: 2, devices: vec![cpu, gpu], ..ServiceReport::default() };
+        assert_eq!(work(&service), "2 in progress, 0 waiting; gpu0: it died");
         let health = Health::new(Duration::from_secs(1));
         health.ready();
-        health.say(&daemon);
+        health.say(&service);
         assert_eq!(health.able(), Ok(()));
     }
 
     #[test]
     fn an_archive_that_takes_nothing_is_shown_and_hinders_no_picture() {
         let staying = Some("in/a.png cannot be moved to kept: no room".to_owned());
-        let daemon = Daemon { leaving: 3, staying, ..Daemon::default() };
-        assert_eq!(work(&daemon), "0 in progress, 0 waiting; in/a.png cannot be moved to kept: no room");
+        let service = ServiceReport { leaving: 3, staying, ..ServiceReport::default() };
+        assert_eq!(work(&service), "0 in progress, 0 waiting; in/a.png cannot be moved to kept: no room");
         let health = Health::new(Duration::from_secs(1));
         health.ready();
-        health.say(&daemon);
+        health.say(&service);
         assert_eq!(health.able(), Ok(()));
     }
 

@@ -1,7 +1,5 @@
 //! Holds all pictures back while nothing can be written to the output, instead of letting each one find that out.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::backoff::Backoff;
@@ -14,8 +12,6 @@ pub(super) struct Hold {
     closed: Option<Closed>,
     /// How often a picture that was written has opened it.
     openings: u64,
-    /// For each picture that could not be written and is to be retried, the openings at its first such failure.
-    failed_at: HashMap<PathBuf, u64>,
 }
 
 #[derive(Debug)]
@@ -40,17 +36,6 @@ impl Hold {
         self.closed = Some(Closed { why, failures, until, trying: false });
     }
 
-    /// Returns whether all others have the cause for which a picture could not be written. They have not if some could be written since it
-    /// failed for the first time: then it is too large for the space that is left, or its folder is to blame.
-    pub(super) fn concerns_all(&mut self, picture: &Path) -> bool {
-        *self.failed_at.entry(picture.to_owned()).or_insert(self.openings) == self.openings
-    }
-
-    /// Forgets a picture that is not retried.
-    pub(super) fn forget(&mut self, picture: &Path) {
-        self.failed_at.remove(picture);
-    }
-
     /// Opens the gate: a picture was written. Returns whether it was closed.
     pub(super) fn open(&mut self) -> bool {
         let was_closed = self.closed.take().is_some();
@@ -58,13 +43,18 @@ impl Hold {
         was_closed
     }
 
-    /// Opens the gate because no picture waits at it, and none would ever try.
+    /// Returns how often a picture that was written has opened it.
+    pub(super) fn openings(&self) -> u64 {
+        self.openings
+    }
+
+    /// Opens the gate without a picture that was written: none waits at it and would ever try, or outputs go elsewhere now.
     pub(super) fn release(&mut self) {
         self.closed = None;
     }
 
     /// Allows another try: the picture that was let through ended in a way that says nothing about the output.
-    pub(super) fn probe_said_nothing(&mut self) {
+    pub(super) fn allow_another_try(&mut self) {
         if let Some(closed) = &mut self.closed {
             closed.trying = false;
         }
@@ -114,23 +104,8 @@ mod tests {
         assert_eq!(hold.why(), Some("full"));
         assert!(hold.open());
         assert!(!hold.open());
+        assert_eq!(hold.openings(), 1);
         assert!(hold.may_start(now));
-    }
-
-    #[test]
-    fn a_picture_that_alone_cannot_be_written_concerns_no_other() {
-        let mut hold = Hold::default();
-        let (large, small) = (Path::new("large"), Path::new("small"));
-        for _ in 0..3 {
-            assert!(hold.concerns_all(large) && hold.concerns_all(small));
-            hold.close("full".into(), Instant::now());
-        }
-        hold.forget(small);
-        hold.open();
-        assert!(!hold.concerns_all(large), "the small one was written");
-        assert!(hold.concerns_all(small));
-        hold.forget(large);
-        assert!(hold.concerns_all(large));
     }
 
     #[test]
@@ -139,7 +114,7 @@ mod tests {
         let now = Instant::now();
         hold.close("full".into(), now);
         assert!(hold.may_start(now + BACKOFF.first));
-        hold.probe_said_nothing();
+        hold.allow_another_try();
         assert!(hold.may_start(now + BACKOFF.first));
     }
 }

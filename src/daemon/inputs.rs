@@ -7,7 +7,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -15,6 +14,7 @@ use rustix::io::Errno;
 use tempfile::Builder;
 
 use crate::config::After;
+use crate::paths::Identity;
 use crate::publish::{affixes, folder_of, sync_folder};
 use crate::source::stamp::Stamp;
 use crate::source::watch::REMOVING;
@@ -27,7 +27,7 @@ const MAX_NAME: usize = 255;
 ///
 /// # Errors
 /// Any I/O error. The input is then where it was, or beside it under its temporary name, until [`put_back`] renames it back.
-pub(super) fn settle(
+pub(super) fn dispose(
     after: &After,
     input: &Path,
     below: &Path,
@@ -49,7 +49,7 @@ pub(super) fn settle(
 /// still the same file.
 ///
 /// # Errors
-/// As of [`settle`].
+/// As of [`dispose`].
 pub(super) fn set_aside(
     folder: &Path,
     input: &Path,
@@ -274,8 +274,7 @@ fn numbered(target: &Path, number: u64) -> PathBuf {
 /// Returns whether a file is a copy as [`copy_to`] makes it: another file with the same modification time and bytes.
 fn is_copy(input: &Path, copy: &Path) -> bool {
     let (Ok(of_input), Ok(of_copy)) = (fs::metadata(input), fs::symlink_metadata(copy)) else { return false };
-    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
-    identity(&of_input) != identity(&of_copy)
+    Identity::of(&of_input) != Identity::of(&of_copy)
         && Stamp::of(&of_input, false) == Stamp::of(&of_copy, false)
         && has_same_bytes(input, copy).unwrap_or(false)
 }

@@ -12,7 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::ledger::Daemon;
+use crate::device::DeviceState;
+use crate::ledger::{Outcome, ServiceReport};
 use crate::machine::Machine;
 use crate::timings::Times;
 
@@ -106,8 +107,12 @@ impl Metrics {
             self.seconds.clone(),
         );
         to.register_with_unit("stage", "Time of a picture in one stage", Unit::Seconds, self.stages.clone());
-        to.register("files", "Files that are not through, or not put away, by phase", self.files.clone());
-        to.register("held", "Whether nothing is begun because the output takes nothing", self.held.clone());
+        to.register("files", "Files not yet finished or put away, by phase", self.files.clone());
+        to.register(
+            "held",
+            "Whether new pictures are held back because outputs cannot be written",
+            self.held.clone(),
+        );
         to.register("inboxes_missing", "Watched folders that are not there", self.missing.clone());
         to.register_with_unit(
             "last_success_timestamp",
@@ -124,7 +129,7 @@ impl Metrics {
         to.register("device_failures", "How often a device failed; it is tried again", self.failures.clone());
         to.register_with_unit(
             "device_busy",
-            "Time in which a GPU had pictures in its hands",
+            "Time during which a GPU had at least one picture",
             Unit::Seconds,
             self.busy.clone(),
         );
@@ -145,15 +150,8 @@ impl Metrics {
     }
 
     /// Counts a picture that was done.
-    pub(super) fn done(
-        &self,
-        device: &str,
-        bytes_in: u64,
-        bytes_out: u64,
-        pixels: u64,
-        seconds: f64,
-        times: &Times,
-    ) {
+    pub(super) fn done(&self, outcome: &Outcome<'_>, bytes_in: u64, seconds: f64, times: &Times) {
+        let Outcome { device, pixels, bytes_out } = *outcome;
         let label = Device { device: device.to_owned() };
         self.pictures.get_or_create(&Picture { result: "done", device: device.to_owned() }).inc();
         self.bytes_in.get_or_create(&label).inc_by(bytes_in);
@@ -186,20 +184,25 @@ impl Metrics {
         self.pictures.get_or_create(&Picture { result, device: String::new() }).inc();
     }
 
-    /// Sets the gauges to the daemon's current state.
-    pub(super) fn gauge(&self, daemon: &Daemon) {
+    /// Sets the gauges to the service's current state.
+    pub(super) fn gauge(&self, service: &ServiceReport) {
         let phases = [
-            ("incomplete", daemon.incomplete),
-            ("waiting", daemon.waiting),
-            ("running", daemon.running),
-            ("pausing", daemon.pausing),
-            ("leaving", daemon.leaving),
+            ("incomplete", service.incomplete),
+            ("waiting", service.waiting),
+            ("running", service.running),
+            ("pausing", service.pausing),
+            ("leaving", service.leaving),
         ];
         for (phase, count) in phases {
             self.files.get_or_create(&Waiting { phase }).set(count as i64);
         }
-        self.held.set(i64::from(daemon.held.is_some()));
-        self.missing.set(daemon.missing.len() as i64);
+        self.held.set(i64::from(service.held.is_some()));
+        self.missing.set(service.missing.len() as i64);
+    }
+
+    /// Returns the states of the machine's devices.
+    pub(super) fn devices(&self) -> Vec<DeviceState> {
+        self.machine.devices.states()
     }
 
     fn ask_machine(&self) {
@@ -241,9 +244,13 @@ mod tests {
         let metrics = Arc::new(Metrics::new(Arc::new(Machine::new(1 << 20, 1))));
         let mut times = Times::default();
         times.add(Stage::Decode, Duration::from_millis(3));
-        metrics.done("GPU 0", 10, 20, 30, 0.01, &times);
+        metrics.done(&Outcome { device: "GPU 0", pixels: 30, bytes_out: 20 }, 10, 0.01, &times);
         metrics.failed();
-        metrics.gauge(&Daemon { waiting: 7, held: Some("no room".into()), ..Daemon::default() });
+        metrics.gauge(&ServiceReport {
+            waiting: 7,
+            held: Some("no room".into()),
+            ..ServiceReport::default()
+        });
         let text = metrics.text();
         for line in [
             "histeqd_pictures_total{result=\"done\",device=\"GPU 0\"} 1",

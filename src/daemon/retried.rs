@@ -1,28 +1,50 @@
-//! Remembers what the log said about pictures that are retried, so that one that fails every time does not fill the log.
+//! Remembers what happened to pictures that are retried.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The pictures that are being retried, each with the reason that was logged last.
+/// The pictures that are being retried.
 #[derive(Default)]
-pub(super) struct Retried(HashMap<PathBuf, String>);
+pub(super) struct Retried(HashMap<PathBuf, Past>);
+
+#[derive(Default)]
+struct Past {
+    /// The reason that was logged last.
+    told: Option<String>,
+    /// The [openings](super::hold::Hold::openings) when it could not be written for the first time.
+    unwritten_at: Option<u64>,
+}
 
 impl Retried {
-    /// Returns whether `reason` differs from the one that was logged last for the picture, and remembers it.
+    /// Returns whether `reason` differs from the one that was logged last for the picture, and remembers it: one that fails every time does
+    /// not fill the log.
     pub(super) fn is_news(&mut self, picture: &Path, reason: &str) -> bool {
-        match self.0.get_mut(picture) {
-            Some(told) if told == reason => false,
-            Some(told) => {
-                reason.clone_into(told);
-                true
-            }
-            None => self.0.insert(picture.to_owned(), reason.to_owned()).is_none(),
+        let told = &mut self.past(picture).told;
+        let is_news = told.as_deref() != Some(reason);
+        if is_news {
+            *told = Some(reason.to_owned());
         }
+        is_news
+    }
+
+    /// Returns whether the cause of a failed write concerns all pictures, given the gate's `openings`. It does not if some could be written
+    /// since this one failed for the first time: then it is too large for the space that is left, or its folder is to blame.
+    pub(super) fn concerns_all(&mut self, picture: &Path, openings: u64) -> bool {
+        *self.past(picture).unwritten_at.get_or_insert(openings) == openings
+    }
+
+    /// Forgets which pictures could not be written: from now on they go to another file system.
+    pub(super) fn forget_writes(&mut self) {
+        self.0.values_mut().for_each(|past| past.unwritten_at = None);
     }
 
     /// Forgets a picture that is not retried.
     pub(super) fn forget(&mut self, picture: &Path) {
         self.0.remove(picture);
+    }
+
+    fn past(&mut self, picture: &Path) -> &mut Past {
+        self.0.entry(picture.to_owned()).or_default()
     }
 }
 
@@ -39,5 +61,21 @@ mod tests {
         assert!(retried.is_news(one, "no room") && !retried.is_news(one, "no room"));
         retried.forget(one);
         assert!(retried.is_news(one, "no room") && !retried.is_news(other, "busy"));
+    }
+
+    #[test]
+    fn a_picture_that_alone_cannot_be_written_concerns_no_other() {
+        let mut retried = Retried::default();
+        let (large, small) = (Path::new("large"), Path::new("small"));
+        for _ in 0..3 {
+            assert!(retried.concerns_all(large, 0) && retried.concerns_all(small, 0));
+        }
+        retried.forget(small);
+        assert!(!retried.concerns_all(large, 1), "the small one was written");
+        assert!(retried.concerns_all(small, 1));
+        retried.forget(large);
+        assert!(retried.concerns_all(large, 1));
+        retried.forget_writes();
+        assert!(retried.concerns_all(small, 2), "elsewhere");
     }
 }

@@ -11,7 +11,7 @@ use crate::cores::Cores;
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::pipeline::{Finished, Outlet, Stop};
-use crate::publish::{PublishError, Publisher, Unpublished};
+use crate::publish::{Publisher, Unpublished};
 use crate::source::Job;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
@@ -70,9 +70,7 @@ impl<'a> Collector<'a> {
         let out = self.request.out.as_deref();
         table.failed.map_or(Ok(()), |error| Err(unwritten(out, error)))?;
         match table.file {
-            Some(file) if !stopped => {
-                file.publish().map(drop).map_err(|error| Error::CannotRun(error.to_string()))
-            }
+            Some(file) if !stopped => Ok(file.publish().map(drop)?),
             _ => Ok(()),
         }
     }
@@ -120,8 +118,7 @@ fn open<'a>(
         let cannot = |error| Error::CannotRun(format!("cannot write {}: {error}", Shown(out)));
         return Ok((Box::new(BufWriter::new(stream.map_err(cannot)?)), None));
     }
-    let cannot = |error: PublishError| Error::CannotRun(error.to_string());
-    let mut file = publisher.begin(&destination::followed(out)).map_err(cannot)?;
+    let mut file = publisher.begin(&destination::followed(out))?;
     let copy = file.file().try_clone().map_err(|error| unwritten(Some(out), error))?;
     Ok((Box::new(BufWriter::<File>::new(copy)), Some(file)))
 }

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::codec::Format;
 use crate::error::Error;
-use crate::paths::Shown;
+use crate::paths::{Identity, Shown};
 use crate::source::{Job, Plan};
 
 /// The most symbolic links that are followed, as in Linux.
@@ -36,7 +35,7 @@ pub(super) fn followed(path: &Path) -> PathBuf {
 /// # Errors
 /// When one of them leads to an input. A plot that would replace an input directly, not through a link, has already failed in the plan.
 pub(super) fn refuse_overwriting_inputs(out: Option<&Path>, plan: &Plan) -> Result<(), Error> {
-    let named = |path| Some((identity(path)?, path));
+    let named = |path| Some((Identity::at(path)?, path));
     let plots = plan.jobs.iter().map(|job| job.output.as_path());
     let written: HashMap<_, _> = out.into_iter().chain(plots).filter_map(named).collect();
     if written.is_empty() {
@@ -45,17 +44,12 @@ pub(super) fn refuse_overwriting_inputs(out: Option<&Path>, plan: &Plan) -> Resu
     let pictures = plan.jobs.iter().map(|job| (job.input.as_path(), Some(job)));
     let refused = plan.failed.iter().map(|(input, _)| (input.as_path(), None));
     for (input, job) in pictures.chain(refused) {
-        let replaced = identity(input).and_then(|identity| written.get(&identity));
+        let replaced = Identity::at(input).and_then(|identity| written.get(&identity));
         if let Some(path) = replaced.filter(|_| job.is_none_or(is_picture)) {
             return Err(Error::Usage(format!("{} would replace an input; choose another name", Shown(path))));
         }
     }
     Ok(())
-}
-
-/// Returns the device and inode number of the file that a path leads to.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Returns whether a job's file is, or has to be, a picture: a table of an earlier run in the input folder is not.

@@ -1,15 +1,14 @@
 //! Locks that allow one process per output folder, and one per ledger.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::paths::Shown;
+use crate::paths::{Identity, Shown};
 
 /// The lock's file name, in histeqd's own folder and in the ledger's.
 const FILE: &str = "lock";
@@ -76,6 +75,9 @@ pub struct Lock {
 impl Lock {
     /// Takes the locks of the output folder `out` and of its ledger's folder. Does not wait: if another process holds one of them, the
     /// error says which.
+    ///
+    /// # Errors
+    /// When another process holds a lock, or a lock file cannot be created or used.
     pub fn take(out: &Path, ledger: &Path) -> Result<Self, LockError> {
         // If the ledger is taken, nothing is to be created in an output folder that nobody has used before.
         if !out.join(super::FOLDER).join(FILE).exists() {
@@ -88,6 +90,9 @@ impl Lock {
     }
 
     /// Retakes the locks whose files were removed, or moved away with a folder above them.
+    ///
+    /// # Errors
+    /// As of [`Lock::take`]. The lock is then as lost as before.
     pub fn retake_if_lost(&mut self) -> Result<(), LockError> {
         if self.of_out.is_lost()? {
             self.of_out = of_out(&self.out)?;
@@ -190,9 +195,8 @@ impl LockFile {
     }
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
-        let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
         match fs::metadata(path) {
-            Ok(there) => Ok(identity(&there) == identity(&self.file.metadata()?)),
+            Ok(there) => Ok(Identity::of(&there) == Identity::of(&self.file.metadata()?)),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
             Err(error) => Err(error),
         }

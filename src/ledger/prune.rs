@@ -27,13 +27,16 @@ struct Row {
 
 impl Ledger {
     /// Forgets pictures whose inputs are gone and that ended longer than `age` ago or never ended, so that the ledger does not grow
-    /// forever. Inputs in the folders `away` are kept: they may be gone only because their folder is. If inputs are removed or moved when
+    /// forever. Inputs in the folders `missing` are kept: they may be gone only because their folder is. If inputs are removed or moved when
     /// they are done (`inputs_go`), so are those whose output exists: nobody else must replace it. One call checks the next `most` pictures
     /// after the path `after`, because checking a file may take long.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
     pub fn prune(
         &self,
         age: Duration,
-        away: &[&Path],
+        missing: &[&Path],
         inputs_go: bool,
         after: &Path,
         most: u32,
@@ -54,9 +57,9 @@ impl Ledger {
         let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
         let mut forgotten = 0;
         let transaction = self.db.unchecked_transaction()?;
-        let is_away = |input: &Path| away.iter().any(|folder| input.starts_with(folder));
+        let is_missing = |input: &Path| missing.iter().any(|folder| input.starts_with(folder));
         let owns = |row: &Row| inputs_go && row.made.as_deref().is_some_and(|output| !is_gone(output));
-        for row in rows.iter().filter(|row| row.is_old && !is_away(&row.input) && is_gone(&row.input)) {
+        for row in rows.iter().filter(|row| row.is_old && !is_missing(&row.input) && is_gone(&row.input)) {
             if !owns(row) {
                 self.forget(&row.input)?;
                 forgotten += 1;

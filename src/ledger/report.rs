@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::DeviceState;
 
-use super::{Ledger, LedgerError, is_unusable, now_ns, path};
+use super::state::State;
+use super::{Ledger, LedgerError, now_ns, path};
 
 /// The most failures of each kind that a report lists.
 const NAMED: u32 = 10;
@@ -27,7 +28,7 @@ pub struct Report {
     pub skipped: u64,
     /// Pictures that failed for a cause that can pass, and will be tried again.
     pub retrying: u64,
-    /// Pictures in progress; if no daemon is running, they are done again.
+    /// Pictures in progress; if no service is running, they are done again.
     pub running: u64,
     /// Pictures done in the last minute.
     pub last_minute: u64,
@@ -43,8 +44,9 @@ pub struct Report {
     pub failures: Vec<FailedPicture>,
     /// The pictures that failed and will be tried again next, soonest first.
     pub retries: Vec<FailedPicture>,
-    /// The last report of a daemon about itself, if there ever was one.
-    pub daemon: Option<Daemon>,
+    /// The last report of a service about itself, if there ever was one.
+    #[serde(rename = "daemon")]
+    pub service: Option<ServiceReport>,
 }
 
 /// A picture that failed.
@@ -57,16 +59,16 @@ pub struct FailedPicture {
     pub reason: String,
     /// How many seconds ago.
     pub seconds_ago: u64,
-    /// In how many seconds the daemon tries it again; `None` if no daemon has planned to.
+    /// In how many seconds the service tries it again; `None` if no service has planned to.
     pub again_in_seconds: Option<u64>,
 }
 
-/// A daemon's report about itself.
+/// A service's report about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Daemon {
+pub struct ServiceReport {
     /// Its process ID.
     pub pid: u32,
-    /// How many seconds ago it reported this. A running daemon reports every few seconds.
+    /// How many seconds ago it reported this. A running service reports every few seconds.
     #[serde(skip_deserializing, default)]
     pub seconds_ago: u64,
     /// Whether this is its last report: it has stopped.
@@ -94,41 +96,33 @@ pub struct Daemon {
     pub devices: Vec<DeviceState>,
 }
 
-impl LedgerError {
-    /// Returns the same error, as told to a reader of the ledger `file`, who cannot mend it.
-    pub(super) fn for_reader_of(self, file: &Path) -> Self {
-        match self {
-            Self::Database(source) if is_unusable(&source) => Self::Damaged { path: file.to_owned(), source },
-            other => other,
-        }
-    }
-}
-
 impl Ledger {
     /// Collects counts, rates and the last failures.
+    ///
+    /// # Errors
+    /// When a call of the database fails, or the ledger is damaged.
     pub fn report(&self) -> Result<Report, LedgerError> {
         self.collect().map_err(|why| why.for_reader_of(&self.file))
     }
 
     fn collect(&self) -> Result<Report, LedgerError> {
         let (failures, retries) =
-            (self.named("failed", "finished DESC")?, self.named("retry", "again IS NULL, again")?);
-        let mut report = Report { failures, retries, daemon: self.daemon()?, ..Report::default() };
+            (self.named(State::Failed, "finished DESC")?, self.named(State::Retry, "again IS NULL, again")?);
+        let mut report = Report { failures, retries, service: self.service()?, ..Report::default() };
         let mut totals = self.db.prepare("SELECT state, pictures, bytes_out FROM total")?;
-        let totals = totals.query_map([], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-        })?;
+        let totals = totals
+            .query_map([], |row| Ok((row.get(0).ok(), row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
         for total in totals {
             let (state, count, bytes) = total?;
-            *match state.as_str() {
-                "done" => {
+            *match state {
+                Some(State::Done) => {
                     report.bytes_out = bytes.unsigned_abs();
                     &mut report.done
                 }
-                "failed" => &mut report.failed,
-                "skipped" => &mut report.skipped,
-                "retry" => &mut report.retrying,
-                _ => &mut report.running,
+                Some(State::Failed) => &mut report.failed,
+                Some(State::Skipped) => &mut report.skipped,
+                Some(State::Retry) => &mut report.retrying,
+                Some(State::Running) | None => &mut report.running,
             } = count.unsigned_abs();
         }
         report.last_minute = self.done_since(Duration::from_secs(60))?.0;
@@ -138,26 +132,29 @@ impl Ledger {
         Ok(report)
     }
 
-    /// Records a daemon's report about itself.
-    pub fn say(&self, daemon: &Daemon) -> Result<(), LedgerError> {
-        let state = serde_json::to_string(daemon).expect("numbers and texts");
+    /// Records a service's report about itself.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
+    pub fn say(&self, service: &ServiceReport) -> Result<(), LedgerError> {
+        let state = serde_json::to_string(service).expect("numbers and texts");
         let mut replace = self
             .db
             .prepare_cached("INSERT OR REPLACE INTO daemon (id, pid, said, state) VALUES (1, ?1, ?2, ?3)")?;
-        replace.execute(params![daemon.pid, now_ns(), state])?;
+        replace.execute(params![service.pid, now_ns(), state])?;
         Ok(())
     }
 
-    fn daemon(&self) -> Result<Option<Daemon>, LedgerError> {
+    fn service(&self) -> Result<Option<ServiceReport>, LedgerError> {
         let row = self.db.query_row("SELECT said, state FROM daemon", [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
         });
-        let daemon = row.optional()?.and_then(|(said, state)| {
+        let service = row.optional()?.and_then(|(said, state)| {
             // A report that another version wrote differently is of no use.
-            let daemon: Daemon = serde_json::from_str(&state).ok()?;
-            Some(Daemon { seconds_ago: seconds_ago(said), ..daemon })
+            let service: ServiceReport = serde_json::from_str(&state).ok()?;
+            Some(ServiceReport { seconds_ago: seconds_ago(said), ..service })
         });
-        Ok(daemon)
+        Ok(service)
     }
 
     fn done_since(&self, age: Duration) -> Result<(u64, u64), LedgerError> {
@@ -168,7 +165,7 @@ impl Ledger {
     }
 
     /// Returns the first pictures in a state, in an order given in SQL.
-    fn named(&self, state: &str, order: &str) -> Result<Vec<FailedPicture>, LedgerError> {
+    fn named(&self, state: State, order: &str) -> Result<Vec<FailedPicture>, LedgerError> {
         let mut query = self.db.prepare(&format!(
             "SELECT input, coalesce(reason, ''), coalesce(finished, started), again FROM picture
              WHERE state = ?1 ORDER BY {order} LIMIT ?2",

@@ -18,12 +18,12 @@ CREATE TABLE picture (
     pixels          INTEGER,
     bytes_out       INTEGER,
     reason          TEXT,
-    -- when the daemon tries a 'retry' again
+    -- when the service tries a 'retry' again
     again           INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX picture_by_output ON picture (output);
 
--- One row: what the daemon that has the lock said last about itself, as JSON.
+-- One row: what the service that has the lock said last about itself, as JSON.
 CREATE TABLE daemon (
     id    INTEGER PRIMARY KEY CHECK (id = 1),
     pid   INTEGER NOT NULL,

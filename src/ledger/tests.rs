@@ -351,8 +351,9 @@ fn the_report_counts_and_names() {
             _ => {}
         }
     }
-    let daemon = Daemon { pid: 5, waiting: 3, held: Some("no room".into()), ..Daemon::default() };
-    case.ledger.say(&daemon).unwrap();
+    let service =
+        ServiceReport { pid: 5, waiting: 3, held: Some("no room".into()), ..ServiceReport::default() };
+    case.ledger.say(&service).unwrap();
     let report = Ledger::read(&case.at("state")).unwrap().unwrap().report().unwrap();
     assert_eq!((report.done, report.failed, report.retrying, report.running), (2, 1, 1, 1));
     assert_eq!((report.last_minute, report.last_hour, report.last_hour_pixels), (2, 2, 200));
@@ -366,7 +367,7 @@ fn the_report_counts_and_names() {
         panic!("{report:?}")
     };
     assert!(reason == "no room" && (900 - A_WHILE..=900).contains(seconds), "{report:?}");
-    assert_eq!(report.daemon.map(|said| Daemon { seconds_ago: 0, ..said }), Some(daemon));
+    assert_eq!(report.service.map(|said| ServiceReport { seconds_ago: 0, ..said }), Some(service));
 }
 
 #[test]

@@ -12,9 +12,13 @@ use walkdir::{DirEntry, WalkDir};
 /// A temporary file younger than this may belong to a process that cannot be seen from here: in another container, or on another host.
 pub const YOUNG: Duration = Duration::from_secs(60);
 
+/// What the names of temporary files begin and end with. In between are the process ID, a hyphen, and something unique.
+const BEFORE: &str = ".histeqd-";
+const AFTER: &str = ".tmp";
+
 /// Returns what the names of this process's temporary files begin and end with; something unique goes in between.
 pub(crate) fn affixes() -> (String, &'static str) {
-    (format!(".histeqd-{}-", std::process::id()), ".tmp")
+    (format!("{BEFORE}{}-", std::process::id()), AFTER)
 }
 
 /// Removes the temporary files at `place`, or below it, that nobody will finish. Returns how many it removed, and the files that cannot be
@@ -75,7 +79,7 @@ fn is_old(file: &DirEntry, now: SystemTime) -> bool {
 /// Returns the ID of the process that made a temporary file; `None` if the name is not that of one.
 fn maker(file: &DirEntry) -> Option<u32> {
     let name = file.file_name().to_str()?;
-    let (pid, one) = name.strip_prefix(".histeqd-")?.strip_suffix(".tmp")?.split_once('-')?;
+    let (pid, one) = name.strip_prefix(BEFORE)?.strip_suffix(AFTER)?.split_once('-')?;
     let is_ours = !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_alphanumeric());
     pid.parse().ok().filter(|_| is_ours)
 }

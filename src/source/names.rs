@@ -1,4 +1,4 @@
-//! What file names say about formats.
+//! What file names say, mostly about formats.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -22,6 +22,11 @@ fn is_ours(path: &Path) -> bool {
 /// Returns whether a file's name says that it is a picture.
 pub(super) fn promises_a_picture(path: &Path) -> bool {
     is_ours(path) || has_extension(path, OTHER_PICTURES)
+}
+
+/// Returns whether a name has a leading dot, as all temporary names have that histeqd gives to files.
+pub(super) fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
 /// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. Without a `format`, it

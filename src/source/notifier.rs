@@ -90,7 +90,10 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Creates a notifier that watches nothing yet. The error is a sentence that names the remedy if there is one.
+    /// Creates a notifier that watches nothing yet.
+    ///
+    /// # Errors
+    /// When the user's limit on notifiers or threads is reached. The error is a sentence that names the remedy if there is one.
     pub fn new() -> Result<Self, String> {
         let kernel = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|error| {
             format!(
@@ -124,6 +127,9 @@ impl Notifier {
     }
 
     /// Watches a folder. A path that is watched already is watched anew: it may lead to another folder by now.
+    ///
+    /// # Errors
+    /// Why it is not watched.
     pub fn watch(&self, folder: &Path) -> Result<(), NotWatched> {
         // Held so that messages about the new watch wait until its folder is known.
         let mut watches = self.shared.watches();

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::iter::Peekable;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,17 +14,17 @@ use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
 use super::Selection;
-use super::names::{output_below, patterned, promises_a_picture};
+use super::names::{is_hidden, output_below, patterned, promises_a_picture};
 use super::stamp::Stamp;
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
-use crate::paths::Shown;
+use crate::paths::{Identity, Shown};
 use crate::pipeline::Stop;
 
 /// One picture to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its place in the list, from 0.
+    /// Its place in the list, from 0; 0 in a service, which has no list.
     pub number: usize,
     /// The file to read.
     pub input: PathBuf,
@@ -145,8 +144,10 @@ impl Iterator for Batches {
 /// - An input whose output is not older is skipped, unless all outputs are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
 ///
-/// Files and folders that cannot be read become failures in the plan; an error means that the request as a whole makes no sense or that the
-/// output folder cannot be used. The plan is incomplete if a stop is requested meanwhile.
+/// Files and folders that cannot be read become failures in the plan. The plan is incomplete if a stop is requested meanwhile.
+///
+/// # Errors
+/// When the request as a whole makes no sense, or the output folder cannot be used.
 pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
     let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());
@@ -156,12 +157,9 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     }
     let Search { found, mut plan, .. } = search;
     let candidates = found.into_iter().map(|found| found.with_output(settings)).collect();
-    settle(candidates, settings.existing, stop, &mut plan);
+    plan_candidates(candidates, settings.existing, stop, &mut plan);
     Ok(plan)
 }
-
-/// Device and inode number, which identify the file that a path leads to.
-type Identity = (u64, u64);
 
 /// Seconds and nanoseconds of a modification time.
 type Modified = (i64, i64);
@@ -177,13 +175,9 @@ fn changed(metadata: &Metadata) -> Modified {
     if is_to_come { seen.min(modified(metadata)) } else { modified(metadata) }
 }
 
-fn identity(metadata: &Metadata) -> Identity {
-    (metadata.dev(), metadata.ino())
-}
-
 fn identity_of_output(out: &Path) -> Result<Option<Identity>, Error> {
     match fs::metadata(out) {
-        Ok(metadata) if metadata.is_dir() => Ok(Some(identity(&metadata))),
+        Ok(metadata) if metadata.is_dir() => Ok(Some(Identity::of(&metadata))),
         Ok(_) => Err(Error::CannotRun(format!("--out {} is a file, not a folder", Shown(out)))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::CannotRun(format!("--out {} cannot be used: {error}", Shown(out)))),
@@ -223,7 +217,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn input(&mut self, input: &Path) -> Result<(), Error> {
         match fs::metadata(input) {
-            Ok(metadata) if metadata.is_dir() && Some(identity(&metadata)) == self.out => {
+            Ok(metadata) if metadata.is_dir() && Some(Identity::of(&metadata)) == self.out => {
                 let folder = Shown(input);
                 return Err(Error::Usage(format!(
                     "{folder} is both an input and the output folder; choose another --out"
@@ -285,7 +279,7 @@ impl Search<'_> {
         } else {
             self.selection.enters_folder(below)
         };
-        selected && !hidden(path)
+        selected && !is_hidden(path)
     }
 
     fn take(&mut self, input: &Path, below: &Path, named: bool, metadata: &Metadata) {
@@ -293,7 +287,7 @@ impl Search<'_> {
             input: input.to_owned(),
             below: below.to_owned(),
             named,
-            identity: identity(metadata),
+            identity: Identity::of(metadata),
             modified: changed(metadata),
             bytes: metadata.len(),
         });
@@ -311,23 +305,19 @@ impl Search<'_> {
 /// Returns whether an entry below an input folder is looked at: it is selected, not hidden, and not the output folder.
 fn wanted(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Identity>) -> bool {
     let below = below(entry.path(), root);
-    if hidden(entry.path()) {
+    if is_hidden(entry.path()) {
         return false;
     }
     if !entry.file_type().is_dir() {
         return selection.takes_file(below);
     }
-    let is_out = || out.is_some() && entry.metadata().is_ok_and(|metadata| Some(identity(&metadata)) == out);
+    let is_out =
+        || out.is_some() && entry.metadata().is_ok_and(|metadata| Some(Identity::of(&metadata)) == out);
     selection.enters_folder(below) && !is_out()
 }
 
 fn below<'a>(path: &'a Path, root: &Path) -> &'a Path {
     path.strip_prefix(root).unwrap_or(path)
-}
-
-/// Returns whether a name has a leading dot. The temporary files of a run that is writing here have one too.
-fn hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
 /// An input file and its output, an empty path if it has none.
@@ -347,7 +337,7 @@ impl Candidate {
 }
 
 /// Turns candidates into jobs, skips and refusals.
-fn settle(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mut Plan) {
+fn plan_candidates(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mut Plan) {
     let candidates = without_repeats(candidates);
     let inputs: HashSet<Identity> = candidates.iter().map(|candidate| candidate.found.identity).collect();
     let shared = shared_outputs(&candidates);
@@ -407,7 +397,7 @@ fn shared_outputs(candidates: &[Candidate]) -> Vec<Option<PathBuf>> {
 }
 
 fn is_one_of(output: &Path, inputs: &HashSet<Identity>) -> bool {
-    fs::symlink_metadata(output).is_ok_and(|metadata| inputs.contains(&identity(&metadata)))
+    fs::symlink_metadata(output).is_ok_and(|metadata| inputs.contains(&Identity::of(&metadata)))
 }
 
 fn is_done(output: &Path, input_modified: Modified) -> bool {

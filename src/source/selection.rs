@@ -19,7 +19,10 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Builds the matchers. An empty `include` includes everything. The error is a sentence that names the invalid glob.
+    /// Builds the matchers. An empty `include` includes everything.
+    ///
+    /// # Errors
+    /// When a glob is invalid. The error is a sentence that names it.
     pub fn new(include: &[String], exclude: &[String], follow_links: bool) -> Result<Self, String> {
         let included = if include.is_empty() { None } else { Some(globs(include)?) };
         let commas = include.iter().any(|glob| is_list(glob));
@@ -62,7 +65,7 @@ fn is_list(glob: &str) -> bool {
 fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        let named = |error: globset::Error| format!("the glob {pattern:?} is wrong: {}", error.kind());
+        let named = |error: globset::Error| format!("the glob {pattern:?} is invalid: {}", error.kind());
         let glob =
             GlobBuilder::new(&anchored(pattern)).literal_separator(true).case_insensitive(true).build();
         set.add(glob.map_err(named)?);
@@ -146,6 +149,6 @@ mod tests {
     #[test]
     fn a_wrong_glob_is_named() {
         let why = Selection::new(&["a[".into()], &[], false).unwrap_err();
-        assert!(why.starts_with("the glob \"a[\" is wrong: "), "{why}");
+        assert!(why.starts_with("the glob \"a[\" is invalid: "), "{why}");
     }
 }

@@ -16,13 +16,14 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam_channel::{Receiver, never};
 use walkdir::WalkDir;
 
-use self::root::{NO_FOLDER, POLL, Root, identity};
+use self::root::{POLL, Root};
 use super::Selection;
 use super::mounts::Mounts;
+use super::names::is_hidden;
 use super::notifier::{NotWatched, Notifier, Signal};
 use super::settle::{Seen, Settle};
 use super::stamp::Stamp;
-use crate::paths::{Shown, are_same};
+use crate::paths::{Identity, Shown, are_same};
 
 /// How often to check whether the watched folders themselves exist.
 const CHECK: Duration = Duration::from_secs(1);
@@ -57,10 +58,10 @@ struct Walk {
 /// A sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Something that is as it should be.
-    Fine(String),
+    /// Something to know.
+    Info(String),
     /// Something that the user may want to change.
-    Trouble(String),
+    Warning(String),
 }
 
 /// Says whether a file in a certain state needs no more attention, given its path, its path below the watched folder, and its stamp.
@@ -91,7 +92,7 @@ impl Watch {
         let notifier = if options.poll.is_some() { None } else { notifier(&mut notes) };
         let missing = folders.iter().filter(|folder| !folder.is_dir());
         let not_there = |path| {
-            Note::Trouble(format!("{} does not exist; it will be watched once it appears", Shown(path)))
+            Note::Warning(format!("{} does not exist; it will be watched once it appears", Shown(path)))
         };
         notes.extend(missing.map(not_there));
         let roots = folders.into_iter().map(|path| Root::new(path, now)).collect();
@@ -145,11 +146,6 @@ impl Watch {
         self.roots.iter().map(|root| root.path.as_path()).filter(is_empty)
     }
 
-    /// Returns whether no listing is in progress or waiting.
-    pub fn is_listed(&self) -> bool {
-        self.walks.is_empty() && self.roots.iter().all(|root| !root.listing)
-    }
-
     /// Has everything listed soon.
     pub fn list_all(&mut self, now: Instant) {
         self.roots.iter_mut().for_each(|root| root.next_listing = now);
@@ -189,7 +185,7 @@ impl Watch {
         }
         if lost {
             if self.next_lost_note <= now {
-                self.notes.push(Note::Fine(
+                self.notes.push(Note::Info(
                     "too many file events at once, some were lost; all folders are listed again".into(),
                 ));
                 self.next_lost_note = now + LOST_NOTE;
@@ -261,7 +257,7 @@ impl Watch {
                 // A new folder at this path may get the inode number of the old one, but has no watch.
                 for root in self.roots.iter_mut().filter(|root| root.path == path && root.identity.is_some())
                 {
-                    root.identity = Some(NO_FOLDER);
+                    root.identity = Some(Identity::NOTHING);
                 }
             }
         }
@@ -274,7 +270,7 @@ impl Watch {
     }
 
     fn takes_name(&self, path: &Path) -> bool {
-        self.below(path).is_some_and(|below| !hidden(path) && self.options.selection.takes_file(below))
+        self.below(path).is_some_and(|below| !is_hidden(path) && self.options.selection.takes_file(below))
     }
 
     /// Returns the index of the watched folder whose listing reaches `folder`.
@@ -320,7 +316,7 @@ impl Watch {
     /// Checks whether the watched folders exist, and which of them are to be listed.
     fn check(&mut self, settle: &mut Settle, now: Instant) {
         if self.has_other_mounts() {
-            self.notes.push(Note::Fine(
+            self.notes.push(Note::Info(
                 "file systems were mounted or unmounted; all folders are listed again".into(),
             ));
             self.roots.iter_mut().for_each(|root| root.next_listing = now);
@@ -328,10 +324,10 @@ impl Watch {
         for number in 0..self.roots.len() {
             let root = &mut self.roots[number];
             let found =
-                fs::metadata(&root.path).ok().filter(Metadata::is_dir).map(|folder| identity(&folder));
+                fs::metadata(&root.path).ok().filter(Metadata::is_dir).map(|folder| Identity::of(&folder));
             if found != root.identity {
                 if root.identity.is_some() {
-                    self.notes.push(Note::Trouble(format!("{} is gone or was replaced", Shown(&root.path))));
+                    self.notes.push(Note::Warning(format!("{} is gone or was replaced", Shown(&root.path))));
                     settle.gone_below(&root.path);
                     self.notifier.iter().for_each(|notifier| notifier.leave(&root.path));
                 }
@@ -340,7 +336,7 @@ impl Watch {
                 if found.is_some() {
                     root.get_to_know(self.options.poll.is_some() || self.notifier.is_none());
                     let how = if root.polled { " by listing it" } else { "" };
-                    self.notes.push(Note::Fine(format!("watching {}{how}", Shown(&root.path))));
+                    self.notes.push(Note::Info(format!("watching {}{how}", Shown(&root.path))));
                 }
             }
             if root.identity.is_some() && root.next_listing <= now {
@@ -401,7 +397,7 @@ impl Watch {
         if walk.folder == root.path {
             if root.end() {
                 let note = format!("all folders in {} are watched again", Shown(&root.path));
-                self.notes.push(Note::Fine(note));
+                self.notes.push(Note::Info(note));
             }
             if std::mem::take(&mut root.again) {
                 self.list(walk.root);
@@ -429,7 +425,7 @@ impl Watch {
         }
         let follow = self.options.selection.follow_links;
         let follows = || !folder.is_symlink() || follow && !leads_back(folder, root);
-        !hidden(folder)
+        !is_hidden(folder)
             && self.options.selection.enters_folder(below)
             && follows()
             && !self.options.excluded.iter().any(|excluded| are_same(excluded, folder))
@@ -457,7 +453,7 @@ impl Watch {
         if is_news {
             let often = root.interval(&self.options).as_secs();
             let note = format!("{}: {why}; it is listed every {often} s instead", Shown(folder));
-            self.notes.push(Note::Trouble(note));
+            self.notes.push(Note::Warning(note));
         }
     }
 
@@ -466,13 +462,13 @@ impl Watch {
         let Some(why) = error.io_error().filter(|why| why.kind() != ErrorKind::NotFound) else { return };
         let path = error.path().unwrap_or(&walk.folder);
         if self.roots[walk.root].met_closed(path) {
-            self.notes.push(Note::Trouble(format!("not listed: {}: {why}", Shown(path))));
+            self.notes.push(Note::Warning(format!("not listed: {}: {why}", Shown(path))));
         }
     }
 }
 
 fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
-    let note = |why: &String| Note::Trouble(format!("folders are listed every {} s: {why}", POLL.as_secs()));
+    let note = |why: &String| Note::Warning(format!("folders are listed every {} s: {why}", POLL.as_secs()));
     Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
 }
 
@@ -492,11 +488,6 @@ fn leads_back(link: &Path, root: &Path) -> bool {
 
 fn is_leftover(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(REMOVING.as_bytes()))
-}
-
-/// Returns whether a name has a leading dot, as everything of histeqd's own has.
-fn hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }
 
 #[cfg(test)]

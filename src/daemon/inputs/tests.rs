@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::source::notifier::{Notifier, Signal};
+use std::os::unix::fs::MetadataExt;
 
 struct Case {
     folder: tempfile::TempDir,
@@ -23,13 +24,13 @@ impl Case {
         self.folder.path().join(name)
     }
 
-    fn settle(&self, after: &After) -> io::Result<bool> {
+    fn dispose(&self, after: &After) -> io::Result<bool> {
         self.settle_durable(after, false)
     }
 
     fn settle_durable(&self, after: &After, durable: bool) -> io::Result<bool> {
         let (input, output) = (self.at("a.png"), self.at("out.png"));
-        settle(after, &input, Path::new("sub/a.png"), self.stamp, &output, durable)
+        dispose(after, &input, Path::new("sub/a.png"), self.stamp, &output, durable)
     }
 
     /// Makes a copy of the input as a killed process may have left it.
@@ -51,13 +52,13 @@ impl Case {
 #[test]
 fn an_input_stays_goes_or_moves() {
     let case = Case::new();
-    assert!(case.settle(&After::Keep).unwrap());
+    assert!(case.dispose(&After::Keep).unwrap());
     assert_eq!(case.names(), ["a.png", "out.png"]);
-    assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+    assert!(case.dispose(&After::Move(case.at("old"))).unwrap());
     assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"input");
     assert_eq!(case.names(), ["old", "out.png"]);
     let case = Case::new();
-    assert!(case.settle(&After::Delete).unwrap());
+    assert!(case.dispose(&After::Delete).unwrap());
     assert_eq!(case.names(), ["out.png"]);
 }
 
@@ -67,7 +68,7 @@ fn an_input_that_is_another_by_now_stays() {
         let case = Case::new();
         fs::write(case.at("a.png"), "another input").unwrap();
         let after = if after == After::Delete { after } else { After::Move(case.at("moved")) };
-        assert!(!case.settle(&after).unwrap());
+        assert!(!case.dispose(&after).unwrap());
         assert_eq!(fs::read(case.at("a.png")).unwrap(), b"another input");
     }
 }
@@ -81,7 +82,7 @@ fn what_is_put_back_comes_from_the_name_that_the_watch_knows() {
     let back = Signal::Moved { to: case.at("a.png"), from: Some(case.at(".histeqd-done-a.png")) };
     let next = || notifier.signals().recv_timeout(Duration::from_secs(5)).ok();
     for after in [After::Delete, After::Move(case.at("moved"))] {
-        assert!(!case.settle(&after).unwrap());
+        assert!(!case.dispose(&after).unwrap());
         assert!(iter::from_fn(next).any(|signal| signal == back), "{after:?}");
     }
     assert_eq!(case.names(), ["a.png", "moved", "out.png"]);
@@ -92,7 +93,7 @@ fn nothing_is_touched_unless_the_output_reaches_the_disk() {
     let case = Case::new();
     let no_output = case.at("out.png/cannot-be-opened");
     let settled =
-        settle(&After::Delete, &case.at("a.png"), Path::new("a.png"), case.stamp, &no_output, false);
+        dispose(&After::Delete, &case.at("a.png"), Path::new("a.png"), case.stamp, &no_output, false);
     assert_eq!(settled.unwrap_err().kind(), io::ErrorKind::NotADirectory);
     assert_eq!(case.names(), ["a.png", "out.png"]);
 }
@@ -113,7 +114,7 @@ fn what_a_link_leads_to_is_moved_whole_and_itself_stays() {
     fs::create_dir(case.at("in")).unwrap();
     let link = case.at("in/a.png");
     std::os::unix::fs::symlink("../a.png", &link).unwrap();
-    let moved = settle(&After::Move(case.at("old")), &link, Path::new("a.png"), case.stamp, &link, true);
+    let moved = dispose(&After::Move(case.at("old")), &link, Path::new("a.png"), case.stamp, &link, true);
     assert!(moved.unwrap());
     assert_eq!(fs::read(case.at("old/a.png")).unwrap(), b"input");
     assert_eq!(fs::read_dir(case.at("in")).unwrap().count(), 0);
@@ -139,7 +140,7 @@ fn a_moved_input_replaces_no_other() {
     let case = Case::new();
     fs::create_dir_all(case.at("old/sub")).unwrap();
     fs::write(case.at("old/sub/a.png"), "an older one").unwrap();
-    assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+    assert!(case.dispose(&After::Move(case.at("old"))).unwrap());
     assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"an older one");
     assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
 }
@@ -230,7 +231,7 @@ fn a_kill_between_a_copy_and_the_removal_leaves_no_second_copy() {
     let case = Case::new();
     fs::create_dir_all(case.at("old/sub")).unwrap();
     case.copy("old/sub/a.png");
-    assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+    assert!(case.dispose(&After::Move(case.at("old"))).unwrap());
     assert_eq!(case.names(), ["old", "out.png"]);
     assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 1);
 }
@@ -268,7 +269,7 @@ fn another_name_of_the_input_is_no_copy_of_it() {
         let case = Case::new();
         fs::create_dir_all(case.at("old/sub")).unwrap();
         link(case.at("a.png"), case.at("old/sub/a.png")).unwrap();
-        assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+        assert!(case.dispose(&After::Move(case.at("old"))).unwrap());
         assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
     }
 }
@@ -281,7 +282,7 @@ fn a_file_of_the_same_time_and_length_is_still_another() {
     fs::write(case.at("old/sub/a.png"), "INPUT").unwrap();
     let time = fs::metadata(case.at("a.png")).unwrap().modified().unwrap();
     File::open(case.at("old/sub/a.png")).unwrap().set_modified(time).unwrap();
-    assert!(case.settle(&After::Move(case.at("old"))).unwrap());
+    assert!(case.dispose(&After::Move(case.at("old"))).unwrap());
     assert_eq!(fs::read(case.at("old/sub/a.png")).unwrap(), b"INPUT");
     assert_eq!(fs::read(case.at("old/sub/a.2.png")).unwrap(), b"input");
 }

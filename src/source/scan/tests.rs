@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
 use std::fs::{create_dir_all, hard_link, write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 

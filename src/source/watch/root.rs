@@ -1,27 +1,17 @@
 //! A folder that the user wants watched.
 
 use std::collections::HashSet;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::Options;
+use crate::paths::Identity;
 use crate::source::filesystem::FileSystem;
 
 /// How often a folder without messages, such as one on a shared file system, is listed, unless the user sets an interval.
 pub(super) const POLL: Duration = Duration::from_secs(5);
 /// How often a folder is listed while some folders in it have no watch.
 const WITHOUT_WATCHES: Duration = Duration::from_secs(30);
-
-/// Device and inode number, which identify the folder that a path leads to.
-pub(super) type Identity = (u64, u64);
-/// An identity that no folder has.
-pub(super) const NO_FOLDER: Identity = (0, 0);
-
-pub(super) fn identity(metadata: &Metadata) -> Identity {
-    (metadata.dev(), metadata.ino())
-}
 
 /// A watched folder, and the state of its listings.
 #[derive(Debug)]

@@ -7,6 +7,13 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
+impl Watch {
+    /// Returns whether no listing is in progress or waiting.
+    fn is_listed(&self) -> bool {
+        self.walks.is_empty() && self.roots.iter().all(|root| !root.listing)
+    }
+}
+
 const REST: Duration = Duration::from_millis(50);
 
 struct Case {
@@ -250,7 +257,7 @@ fn a_watched_folder_may_go_and_come_back() {
         case.watch
             .take_notes()
             .iter()
-            .any(|note| matches!(note, Note::Trouble(why) if why.contains("is gone")))
+            .any(|note| matches!(note, Note::Warning(why) if why.contains("is gone")))
     );
     fs::write(away.join("b.png"), "x").unwrap();
     fs::rename(&away, case.folder.path().join("in")).unwrap();
@@ -353,14 +360,14 @@ fn folders_without_a_watch_are_listed_soon_and_until_they_have_one() {
         is_listed
     };
     let notes = case.watch.take_notes();
-    let about_limit = |note: &&Note| matches!(note, Note::Trouble(why) if why.contains("max_user_watches"));
+    let about_limit = |note: &&Note| matches!(note, Note::Warning(why) if why.contains("max_user_watches"));
     assert_eq!(notes.iter().filter(about_limit).count(), 1, "{notes:?}");
     assert_eq!(
         [29, 30, 59, 60, 89, 3659, 3660].map(|at| listed_at(&mut case, at)),
         [false, true, false, true, false, false, true]
     );
     let again = format!("all folders in {} are watched again", case.at("").display());
-    assert_eq!(case.watch.take_notes(), [Note::Fine(again.replace("/ ", " "))]);
+    assert_eq!(case.watch.take_notes(), [Note::Info(again.replace("/ ", " "))]);
 }
 
 /// Makes file permissions apply to this thread, whoever runs it.
@@ -381,7 +388,7 @@ fn a_folder_that_cannot_be_listed_is_named_once_until_it_can_be() {
         case.watch.list_all(Instant::now());
         case.run();
         let notes = case.watch.take_notes().into_iter();
-        let troubles = notes.filter_map(|note| if let Note::Trouble(why) = note { Some(why) } else { None });
+        let troubles = notes.filter_map(|note| if let Note::Warning(why) = note { Some(why) } else { None });
         troubles.collect::<Vec<_>>()
     };
     let named = format!("not listed: {}: Permission denied (os error 13)", Shown(&closed));
