@@ -1,10 +1,10 @@
-//! Devices: where slots are equalized. A small trait, its implementations for the CPU and for GPUs, and the choice among them.
+//! Devices: where slots are equalized. A small trait, its implementations for the CPU and for worker processes, and the choice among them.
 
 mod choose;
 pub mod cpu;
 pub mod find;
-pub mod gpu;
 mod insist;
+pub mod supervisor;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,8 +27,8 @@ use crate::worker::{Unit, WorkerArgs};
 use choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use cpu::CpuDevice;
 use find::Finder;
-use gpu::GpuDevice;
 pub use insist::Insist;
+use supervisor::WorkerDevice;
 
 /// A device: takes filled slots and passes them on equalized.
 ///
@@ -392,7 +392,7 @@ impl<'scope> Starter<'scope> {
         slots: usize,
         start: &WorkerStart,
     ) -> Result<DeviceId, Error> {
-        let (id, device) = GpuDevice::new(args, slots, start, &self.pool);
+        let (id, device) = WorkerDevice::new(args, slots, start, &self.pool);
         self.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
         device.supervise_in(scope, start.equalized.clone()).map_err(Error::thread)?;
         Ok(id)

@@ -1,4 +1,5 @@
-//! The worker process: owns one GPU (in tests, a share of the CPU), maps the main process's slots and equalizes the pictures in them.
+//! The worker process: computes on one GPU (in tests, on the CPU), maps the main process's slots and equalizes the pictures in them. A GPU
+//! may have several workers, one for pixels and others for JPEGs.
 //!
 //! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
 //! socket closes, so no worker outlives the main process.

@@ -1,4 +1,4 @@
-//! A GPU as a device: the supervisor of the worker process that owns it. No CUDA in here.
+//! A worker process as a device, supervised. No CUDA in here.
 //!
 //! After an error, a CUDA context and with it its process are unusable; a driver call may also never return. So a worker that fails, dies
 //! or overruns its deadline is killed; what was lent to it is decoded again for another device, because its slots may be half written; and
@@ -47,8 +47,8 @@ const END_DEADLINE: Duration = Duration::from_secs(30);
 /// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// One GPU and its worker process.
-pub struct GpuDevice {
+/// A device whose lanes are threads of a worker process, which is started again when it fails. A GPU that recodes JPEGs has several.
+pub struct WorkerDevice {
     name: Arc<str>,
     id: DeviceId,
     args: WorkerArgs,
@@ -127,7 +127,7 @@ impl Link {
     }
 }
 
-impl GpuDevice {
+impl WorkerDevice {
     /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready.
     pub fn new(
         args: WorkerArgs,
@@ -388,7 +388,7 @@ impl Link {
     }
 }
 
-impl Device for GpuDevice {
+impl Device for WorkerDevice {
     fn name(&self) -> Arc<str> {
         Arc::clone(&self.name)
     }
