@@ -19,9 +19,9 @@ pub enum Stage {
     Decode,
     /// It waits for a free slot: for memory, or for pictures that hold all slots.
     Slot,
-    /// A device has it: queued behind others, on the bus, being equalized.
+    /// A device has it: on the bus, being equalized, and in a worker process also queued behind others.
     Device,
-    /// It waits for a thread of the next stage.
+    /// It waits for a thread of the next stage, or for one of the CPU's lanes.
     Queue,
     /// It is encoded, and written to a file that is not synced yet.
     Encode,

@@ -41,7 +41,7 @@ pub trait Device: Send + Sync {
     /// Returns its current state.
     fn state(&self) -> DeviceState;
 
-    /// Takes a task whose slot belongs to this device. Returns at once: never blocks on the device's work.
+    /// Takes a task whose slot belongs to this device. Does not wait for the picture; may wait for room in a worker's socket.
     fn submit(&self, task: Task);
 
     /// Lets the device's threads and processes end, because no more tasks will come.

@@ -73,7 +73,10 @@ struct State {
     closing: bool,
     worker: Option<Worker>,
     health: Health,
+    /// How often it failed and was tried again.
     failures: u64,
+    /// How often it failed since it last completed a picture.
+    failures_in_a_row: u32,
     busy: Occupancy,
     /// Processor time of the workers that have ended.
     processor: Duration,
@@ -172,9 +175,8 @@ impl WorkerDevice {
         if self.args.jpeg.is_some() && !self.is_wanted() {
             return;
         }
-        let mut failures = 0;
         for life in 0.. {
-            let end = self.live(life, equalized, &mut failures);
+            let end = self.live(life, equalized);
             self.pool.down(self.id);
             self.reclaim();
             let reason = match end {
@@ -187,17 +189,24 @@ impl WorkerDevice {
                 }
                 End::Refused(reason) | End::Failed(reason) => reason,
             };
-            failures += 1;
-            if failures >= MAX_FAILURES {
+            let in_a_row = self.count_failure();
+            if in_a_row >= MAX_FAILURES {
                 if self.for_good {
-                    return self.give_up(format!("given up after {failures} failures in a row: {reason}"));
+                    return self.give_up(format!("given up after {in_a_row} failures in a row: {reason}"));
                 }
                 self.pool.retire(self.id);
             }
-            if self.pause(reason, BACKOFF.after(failures)) {
+            if self.pause(reason, BACKOFF.after(in_a_row)) {
                 return;
             }
         }
+    }
+
+    /// Counts a failure; returns how many there have been since the last completed picture.
+    fn count_failure(&self) -> u32 {
+        let mut state = self.link.lock();
+        state.failures_in_a_row += 1;
+        state.failures_in_a_row
     }
 
     /// Waits until there is something to decode; returns `false` if the pipeline ends first.
@@ -219,7 +228,7 @@ impl WorkerDevice {
     }
 
     /// Runs one worker from start to end, whichever way it ends.
-    fn live(&self, life: u32, equalized: &Sender<Task>, failures: &mut u32) -> End {
+    fn live(&self, life: u32, equalized: &Sender<Task>) -> End {
         let (mut child, channel) = match self.args.spawn(life) {
             Ok(started) => started,
             Err(error) => {
@@ -228,7 +237,7 @@ impl WorkerDevice {
             }
         };
         let end = match self.begin(&channel) {
-            Ok(()) => self.serve(&channel, equalized, failures),
+            Ok(()) => self.serve(&channel, equalized),
             Err(end) => end,
         };
         // Even a worker that was told to end may hang in the driver; nothing of value is left in it.
@@ -260,7 +269,7 @@ impl WorkerDevice {
     }
 
     /// Handles the worker's messages until it ends or must be ended.
-    fn serve(&self, channel: &Channel, equalized: &Sender<Task>, failures: &mut u32) -> End {
+    fn serve(&self, channel: &Channel, equalized: &Sender<Task>) -> End {
         let start = Instant::now();
         let mut declined = 0;
         loop {
@@ -299,7 +308,8 @@ impl WorkerDevice {
             if let Err(end) = through {
                 return end;
             }
-            (*failures, declined) = (0, 0);
+            declined = 0;
+            self.link.lock().failures_in_a_row = 0;
         }
     }
 
