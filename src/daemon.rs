@@ -39,7 +39,7 @@ use crate::ledger::{self, Ledger, Lock, LockError, Pruned};
 use crate::machine::Machine;
 use crate::paths::{Shown, are_same};
 use crate::pipeline::{Encoder, Stop};
-use crate::progress::Event;
+use crate::progress::{Event, Events};
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::source::Job;
 use crate::source::mounts::Home;
@@ -102,7 +102,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let server = server.transpose().map_err(Error::CannotRun)?;
 
     let (jobs, given) = bounded(settings.threads);
-    let (events, told) = bounded(WAITING);
+    let (events, told) = Events::queue(WAITING);
     let stop = control.stop.clone();
     let outside = Outside { health: Arc::clone(&health), metrics, machine: Arc::clone(&machine) };
     let away = Away::start().map_err(Error::thread)?;

@@ -46,15 +46,13 @@ pub mod worker;
 
 use std::thread;
 
-use crossbeam_channel::Sender;
-
 use crate::config::Settings;
 use crate::device::{Insist, Surroundings};
 use crate::equalize::Order;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::pipeline::{Encoder, Outlet, Stages, Stop};
-use crate::progress::{Event, Reporter, Summary};
+use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
 use crate::source::{Batches, Job, Plan};
@@ -110,18 +108,18 @@ fn run_into(
 }
 
 /// Reports what the scan found, and returns the jobs to do: none in a dry run.
-fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
-    // The listener outlives every sender, so this cannot fail.
-    let tell = |event| drop(events.send(event));
+fn announce(plan: Plan, dry_run: bool, events: &Events) -> Vec<Job> {
     for (input, error) in plan.failed {
-        tell(Event::Failed { input, error, planned: false });
+        events.tell(Event::Failed { input, error, planned: false });
     }
     for (input, why) in plan.skipped {
-        tell(Event::Skipped { input, why, planned: false });
+        events.tell(Event::Skipped { input, why, planned: false });
     }
-    tell(Event::Planned { count: plan.jobs.len() });
+    events.tell(Event::Planned { count: plan.jobs.len() });
     if dry_run {
-        plan.jobs.into_iter().for_each(|job| tell(Event::Would { input: job.input, output: job.output }));
+        for Job { input, output, .. } in plan.jobs {
+            events.tell(Event::Would { input, output });
+        }
         return Vec::new();
     }
     plan.jobs
@@ -135,7 +133,7 @@ fn process(
     settings: &Settings,
     machine: &Machine,
     stop: &Stop,
-    events: &Sender<Event>,
+    events: &Events,
 ) -> Result<(), Error> {
     outlet.check()?;
     let Machine { pool, cores, devices } = machine;
@@ -163,7 +161,6 @@ fn process(
         // A decoder's panic is resumed only after every waiting thread has been told that no more work will come: the scope joins them.
         fed.map(|panicked| panicked.map_or((), |panic| std::panic::resume_unwind(panic)))
     })?;
-    // The listener outlives every sender, so this cannot fail.
-    let _ = events.send(Event::Load(machine.load(&meter, settings.threads)));
+    events.tell(Event::Load(machine.load(&meter, settings.threads)));
     insist.broken().map_or(Ok(()), Err)
 }

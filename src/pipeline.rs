@@ -22,7 +22,7 @@ use crate::cores::Cores;
 use crate::device::Devices;
 use crate::equalize::Order;
 use crate::error::{Error, PictureError};
-use crate::progress::Event;
+use crate::progress::{Event, Events};
 use crate::publish::{Publisher, Unpublished};
 use crate::slot::{Claim, SlotPool, Slots};
 use crate::source::Job;
@@ -150,7 +150,7 @@ pub struct Stages<'a> {
     /// Where the pictures go after the devices.
     pub outlet: &'a dyn Outlet,
     /// Where all events are sent.
-    pub events: Sender<Event>,
+    pub events: Events,
 }
 
 /// Turns a panic into the failure of its picture, so that the thread survives for other pictures. Buffers that a panic leaves half filled
@@ -337,10 +337,10 @@ impl Stages<'_> {
                 let Job { input, output, .. } = job;
                 clock.mark(Stage::Publish);
                 for remark in remarks {
-                    self.tell(Event::Remarked { input: input.clone(), remark });
+                    self.events.tell(Event::Remarked { input: input.clone(), remark });
                 }
                 let times = clock.times();
-                self.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device, times });
+                self.events.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device, times });
             }
             Err(error) => self.fail(job, error.into()),
         }
@@ -348,11 +348,6 @@ impl Stages<'_> {
 
     fn fail(&self, job: Job, error: PictureError) {
         self.outlet.miss(&job);
-        self.tell(Event::failure(job, error));
-    }
-
-    fn tell(&self, event: Event) {
-        // The listener outlives every sender, so this cannot fail.
-        let _ = self.events.send(event);
+        self.events.tell(Event::failure(job, error));
     }
 }

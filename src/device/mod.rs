@@ -19,7 +19,7 @@ use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::pipeline::Task;
-use crate::progress::Event;
+use crate::progress::Events;
 use crate::slot::{DeviceId, SlotPool};
 use crate::split;
 use crate::timings::Meter;
@@ -145,7 +145,7 @@ pub struct Surroundings<'a> {
     /// Where equalized pictures go.
     pub equalized: &'a Sender<Task>,
     /// Where notes about the devices go.
-    pub events: &'a Sender<Event>,
+    pub events: &'a Events,
     /// Ends the run early when a device that the user insists on cannot be used.
     pub insist: &'a Insist,
 }
@@ -414,15 +414,14 @@ pub struct WorkerStart {
     /// Where equalized pictures go.
     pub equalized: Sender<Task>,
     /// Where notes about the devices go.
-    pub events: Sender<Event>,
+    pub events: Events,
     /// What becomes of the run if the device cannot start.
     pub insist: Insist,
 }
 
 impl WorkerStart {
     fn note(&self, what: String) {
-        // Without a listener there is nobody to tell.
-        let _ = self.events.send(Event::Device { note: what, trouble: false });
+        self.events.note(what, false);
     }
 }
 

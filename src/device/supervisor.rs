@@ -21,7 +21,7 @@ use crate::backoff::Backoff;
 use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::pipeline::{Content, Task};
-use crate::progress::Event;
+use crate::progress::Events;
 use crate::slot::{DeviceId, SlotId, SlotPool};
 use crate::timings::{Occupancy, time_of_child};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
@@ -57,7 +57,7 @@ pub struct WorkerDevice {
     for_good: bool,
     pool: Arc<SlotPool>,
     link: Arc<Link>,
-    events: Sender<Event>,
+    events: Events,
     insist: Insist,
 }
 
@@ -222,9 +222,7 @@ impl WorkerDevice {
     }
 
     fn note(&self, what: &str, trouble: bool) {
-        let note = format!("{}: {what}", self.name);
-        // Without a listener there is nobody to tell.
-        let _ = self.events.send(Event::Device { note, trouble });
+        self.events.note(format!("{}: {what}", self.name), trouble);
     }
 
     /// Runs one worker from start to end, whichever way it ends.
