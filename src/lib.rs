@@ -44,19 +44,16 @@ pub mod status;
 pub mod timings;
 pub mod worker;
 
-use std::thread;
-
 use crate::config::Settings;
-use crate::device::{Insist, Surroundings};
+use crate::device::Insist;
 use crate::equalize::Order;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::pipeline::{Encoder, Outlet, Stages, Stop};
+use crate::pipeline::{Encoder, Outlet, Run, Stop};
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
 use crate::source::{Batches, Job, Plan};
-use crate::timings::Meter;
 
 /// Equalizes the pictures that the settings name, until all are done or `stop` is requested.
 ///
@@ -90,13 +87,15 @@ fn run_into(
     let mut jobs = if stop.asked() { Vec::new() } else { announce(plan, settings.dry_run, &events) };
     source::balance_tail(&mut jobs, settings.threads);
     let machine = Machine::new(settings.memory, settings.threads);
-    let (is_empty, batches) = (jobs.is_empty(), Batches::of(jobs, settings.threads));
+    let (pictures, batches) = (jobs.len(), Batches::of(jobs, settings.threads));
+    let insist = Insist::new(stop.clone());
+    let run = Run { settings, order, outlet, machine: &machine, pictures, stop, insist, events: &events };
     let done = match &resume {
-        _ if is_empty => Ok(()),
-        None => process(batches, outlet, order, settings, &machine, stop, &events),
+        _ if pictures == 0 => Ok(()),
+        None => run.process(batches),
         Some(resume) => resume.keep(&events, |events| {
             let begin = |batch: Vec<Job>| batch.into_iter().map(|job| resume.begin(job)).collect();
-            process(batches.map(begin), outlet, order, settings, &machine, stop, events)
+            Run { events, ..run }.process(batches.map(begin))
         })?,
     };
     drop(events);
@@ -123,44 +122,4 @@ fn announce(plan: Plan, dry_run: bool, events: &Events) -> Vec<Job> {
         return Vec::new();
     }
     plan.jobs
-}
-
-/// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
-fn process(
-    batches: impl Iterator<Item = Vec<Job>>,
-    outlet: &dyn Outlet,
-    order: Order,
-    settings: &Settings,
-    machine: &Machine,
-    stop: &Stop,
-    events: &Events,
-) -> Result<(), Error> {
-    outlet.check()?;
-    let Machine { pool, cores, devices } = machine;
-    let pictures = batches.size_hint().1.unwrap_or(usize::MAX);
-    // The listener waits for the last sender, and the devices hold some: they have to be dropped however this function ends.
-    let _ending = devices.until_dropped();
-    let meter = Meter::start();
-    let insist = Insist::new(stop.clone());
-    // Unbounded, but never longer than the number of slots: every task in it holds one.
-    let (equalized, finished) = crossbeam_channel::unbounded();
-    let stages =
-        Stages { settings, stop, pictures, pool, cores, devices, order, outlet, events: events.clone() };
-    thread::scope(|scope| {
-        let insist = &insist;
-        let around = Surroundings { settings, pictures, pool, cores, equalized: &equalized, events, insist };
-        let fed = devices.start(scope, &around).and_then(|()| {
-            stages.start_encoders(scope, &finished)?;
-            let (intake, decoders) = stages.start_decoders(scope)?;
-            batches.take_while(|_| !stop.asked()).for_each(|batch| intake.give(batch));
-            drop(intake);
-            Ok(decoders.into_iter().filter_map(|decoder| decoder.join().err()).next())
-        });
-        devices.close();
-        drop(equalized);
-        // A decoder's panic is resumed only after every waiting thread has been told that no more work will come: the scope joins them.
-        fed.map(|panicked| panicked.map_or((), |panic| std::panic::resume_unwind(panic)))
-    })?;
-    events.tell(Event::Load(machine.load(&meter, settings.threads)));
-    insist.broken().map_or(Ok(()), Err)
 }

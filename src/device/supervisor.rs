@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
-use super::{Device, DeviceState, Insist, WorkerStart};
+use super::{Device, DeviceState, Insist};
 use crate::backoff::Backoff;
 use crate::files::WithRemedy;
 use crate::paths::Shown;
-use crate::pipeline::{Content, Task};
+use crate::pipeline::{Content, Run, Task};
 use crate::progress::Events;
 use crate::slot::{DeviceId, SlotId, SlotPool};
 use crate::timings::{Occupancy, time_of_child};
@@ -53,7 +53,7 @@ pub struct WorkerDevice {
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
-    /// Whether a device that keeps failing is given up for good.
+    /// Whether a device that keeps failing is given up for good, instead of being tried again after long pauses.
     for_good: bool,
     pool: Arc<SlotPool>,
     link: Arc<Link>,
@@ -131,13 +131,10 @@ impl Link {
 }
 
 impl WorkerDevice {
-    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready.
-    pub fn new(
-        args: WorkerArgs,
-        slots: usize,
-        start: &WorkerStart,
-        pool: &Arc<SlotPool>,
-    ) -> (DeviceId, Arc<Self>) {
+    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `insist`: what becomes of the
+    /// run if the worker cannot start.
+    pub fn new(args: WorkerArgs, slots: usize, insist: Insist, run: &Run<'_>) -> (DeviceId, Arc<Self>) {
+        let pool = &run.machine.pool;
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
@@ -148,12 +145,12 @@ impl WorkerDevice {
             name: args.name().into(),
             id,
             args,
-            timeout: start.timeout,
-            for_good: start.for_good,
+            timeout: run.settings.device_timeout,
+            for_good: !run.settings.watch,
             pool: Arc::clone(pool),
             link,
-            events: start.events.clone(),
-            insist: start.insist.clone(),
+            events: run.events.clone(),
+            insist,
         };
         (id, Arc::new(device))
     }

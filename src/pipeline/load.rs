@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::{Content, Stages, Work};
+use super::{Content, Run, Work};
 use crate::codec::{self, CompressedJpeg, Decoded, Opened};
 use crate::config::JpegChoice;
 use crate::equalize::{Order, planes};
@@ -44,7 +44,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-impl Stages<'_> {
+impl Run<'_> {
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
@@ -65,7 +65,7 @@ impl Stages<'_> {
             compressed_aside: jpeg.bytes,
         };
         let insist = self.settings.jpeg == JpegChoice::Gpu;
-        Ok(match self.pool.take_either(needs, claim, insist)? {
+        Ok(match self.machine.pool.take_either(needs, claim, insist)? {
             Room::Pixels(whole) => Place::Pixels(Slots { whole, planes: Vec::new() }),
             Room::Planes(slot) => Place::Planes(slot, jpeg),
             Room::Compressed(slot) => Place::Compressed(slot, jpeg),
@@ -76,8 +76,10 @@ impl Stages<'_> {
     fn take_slots(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Slots, SlotError> {
         let (bytes, aside) = (self.bytes_of_pixels(opened), self.bytes_aside(opened));
         match planes::layout(&opened.layout()).filter(|_| self.settings.split_channels) {
-            Some(plane) => self.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), claim),
-            None => self.pool.take(bytes, aside, claim).map(|whole| Slots { whole, planes: Vec::new() }),
+            Some(plane) => self.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), claim),
+            None => {
+                self.machine.pool.take(bytes, aside, claim).map(|whole| Slots { whole, planes: Vec::new() })
+            }
         }
     }
 
@@ -103,7 +105,7 @@ impl Stages<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        let working = self.cores.work();
+        let working = self.machine.cores.work();
         let mut file = open(&work.job.input).map_err(PictureError::Read)?;
         let metadata = file.metadata().map_err(PictureError::Read)?;
         if !metadata.is_file() {
@@ -116,7 +118,7 @@ impl Stages<'_> {
         clock.mark(Stage::Decode);
         drop(working);
         let place = self.take_place(&opened, &work.claim)?;
-        let _working = self.cores.work();
+        let _working = self.machine.cores.work();
         clock.mark(Stage::Slot);
         let mut content = Content::Pixels;
         let (opened, mut slots) = match place {
@@ -144,7 +146,7 @@ impl Stages<'_> {
         let slot = slots.whole.bytes_mut();
         let decoded = match content {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
-            _ => opened.decode(slot, workspace, self.cores)?,
+            _ => opened.decode(slot, workspace, &self.machine.cores)?,
         };
         clock.mark(Stage::Decode);
         let scratch = self.order.scratch_bytes(&decoded.layout);
