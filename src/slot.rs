@@ -1,4 +1,4 @@
-//! Slots: the only large memory, apart from the decoders' workspaces. A slot is one reusable buffer that carries one picture through the
+//! Slots: all large memory is a slot, or is counted by their pool. A slot is one reusable buffer that carries one picture through the
 //! pipeline; the pool of slots is both the memory bound and the back-pressure.
 //!
 //! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and pin them. The
@@ -29,23 +29,27 @@ pub type DeviceId = usize;
 /// The number of a slot among those of its device.
 pub type SlotId = u32;
 
+/// What a slot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Decoded pictures of any size.
+    Pixels,
+    /// Decoded pictures of at most [`SMALL`] bytes, which take next to no memory. Handing such a picture on costs as much as processing it,
+    /// so it pays to have many under way.
+    Small,
+    /// Compressed pictures.
+    Compressed,
+}
+
 /// A slot as the pool keeps it.
 struct Buffer {
     device: DeviceId,
     id: SlotId,
-    /// Whether it is for compressed pictures alone.
-    compressed: bool,
-    /// Whether it is for small pictures alone, of at most [`SMALL`] bytes.
-    small: bool,
+    kind: Kind,
     memory: Option<Memory>,
 }
 
 impl Buffer {
-    /// Creates a buffer for decoded pictures of any size.
-    fn new(device: DeviceId, id: usize) -> Self {
-        Self { device, id: id as SlotId, compressed: false, small: false, memory: None }
-    }
-
     fn capacity(&self) -> u64 {
         self.memory.as_ref().map_or(0, |memory| memory.bytes().len() as u64)
     }
@@ -117,13 +121,20 @@ impl Drop for Slot {
     }
 }
 
-/// Which devices may take a picture.
+/// What became of the attempts at a picture so far, and thus which devices may take it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// Devices on which it failed, or that declined it. After two of them only the CPU remains.
+    /// Devices on which it failed, or that declined it.
     pub failed_on: Vec<DeviceId>,
-    /// Whether a device refused to decode it, so that the processor has to.
+    /// Whether a device refused to decode it, so that the CPU has to.
     pub declined: bool,
+}
+
+impl Claim {
+    /// Returns whether a worker's device may take the picture: after two failures only the CPU may.
+    fn admits(&self, device: DeviceId) -> bool {
+        self.failed_on.len() < 2 && !self.failed_on.contains(&device)
+    }
 }
 
 /// Why there is no slot for a picture.
@@ -183,10 +194,8 @@ enum Fit {
 
 struct Member {
     accelerator: bool,
-    /// The number of all its slots.
-    slots: usize,
-    /// The number of its slots for compressed pictures.
-    compressed: usize,
+    /// The number of its slots of each [`Kind`].
+    slots: [usize; 3],
     /// Whether it can encode the pixels that it gets.
     encodes: bool,
     standing: Standing,
@@ -194,20 +203,20 @@ struct Member {
 }
 
 impl Member {
-    /// Whether pixels may go to it instead of the CPU.
+    /// Returns the number of all its slots.
+    fn slots(&self) -> usize {
+        self.slots.iter().sum()
+    }
+
+    /// Returns whether pixels may go to it instead of the CPU.
     fn is_accelerator_of_pixels(&self) -> bool {
-        self.accelerator && self.slots > self.compressed
+        self.accelerator && self.slots[Kind::Pixels as usize] > 0
     }
 }
 
 struct State {
     memory: u64,
     memory_left: u64,
-    slots: u64,
-    /// The number of slots for compressed pictures.
-    compressed: u64,
-    /// The number of slots for small pictures.
-    small: u64,
     /// Whether a picture has come that could stay compressed.
     decoders_wanted: bool,
     largest: u64,
@@ -230,7 +239,7 @@ pub struct SlotPool {
     wanted: Condvar,
 }
 
-/// The step in which slots grow, in bytes, so that a folder of nearly equal pictures settles at once.
+/// The step in which slots grow, in bytes, so that slots stop growing after the first of many similar pictures.
 const STEP: u64 = 256 * 1024;
 /// The most bytes of a small picture: a slot of one step has room for it.
 const SMALL: u64 = 192 * 1024;
@@ -244,9 +253,6 @@ impl SlotPool {
         let state = State {
             memory,
             memory_left: memory,
-            slots: 0,
-            compressed: 0,
-            small: 0,
             decoders_wanted: false,
             largest: 0,
             free: Vec::new(),
@@ -259,37 +265,20 @@ impl SlotPool {
         Self { state: Mutex::new(state), wanted: Condvar::new() }
     }
 
-    /// Adds a device with this many slots. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
+    /// Adds a device with this many slots for pixels. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
     pub fn join(&self, accelerator: bool, slots: usize, release: Release) -> DeviceId {
         let standing = if accelerator { Standing::Down } else { Standing::Up };
         self.change(|state| {
             let device = state.members.len();
-            state.members.push(Member {
-                accelerator,
-                slots,
-                compressed: 0,
-                encodes: false,
-                standing,
-                release,
-            });
-            state.slots += slots as u64;
-            state.free.extend((0..slots).map(|id| Buffer::new(device, id)));
+            state.members.push(Member { accelerator, slots: [0; 3], encodes: false, standing, release });
+            state.add(device, slots, Kind::Pixels);
             device
         })
     }
 
-    /// Gives a device this many more slots, for small pictures alone, which take next to no memory. Handing such a picture on costs as much
-    /// as processing it, so it pays to have many under way.
-    pub fn add_small(&self, device: DeviceId, slots: usize) {
-        self.change(|state| {
-            let member = &mut state.members[device];
-            let first = member.slots;
-            member.slots += slots;
-            state.slots += slots as u64;
-            state.small += slots as u64;
-            let small = |id| Buffer { small: true, ..Buffer::new(device, id) };
-            state.free.extend((first..first + slots).map(small));
-        });
+    /// Gives a device this many more slots.
+    pub fn add(&self, device: DeviceId, slots: usize, kind: Kind) {
+        self.change(|state| state.add(device, slots, kind));
     }
 
     /// Sets whether the CPU leaves the first attempt at every picture to accelerators while one is up or may still come up.
@@ -318,7 +307,7 @@ impl SlotPool {
         let state = self.lock();
         let count = |(device, member): (DeviceId, &Member)| {
             let free = state.free.iter().filter(|buffer| buffer.device == device).count();
-            SlotUse { all: member.slots, taken: member.slots.saturating_sub(free) }
+            SlotUse { all: member.slots(), taken: member.slots().saturating_sub(free) }
         };
         state.members.iter().enumerate().map(count).collect()
     }
@@ -343,7 +332,12 @@ impl SlotPool {
         let total = needed.saturating_add(aside);
         let buffer = self
             .in_turn(total, |state| state.try_take(needed, aside, &state.admitted_now(claim), Fit::Loose))?;
-        Ok(Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) })
+        Ok(self.slot(buffer, aside))
+    }
+
+    /// Returns a taken buffer as a slot that gives itself back.
+    fn slot(self: &Arc<Self>, buffer: Buffer, aside: u64) -> Slot {
+        Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) }
     }
 
     /// Waits for this taker's turn, and then until `take` succeeds. `total` is all that it needs, in bytes.
@@ -400,6 +394,14 @@ fn wake_first(state: MutexGuard<'_, State>) {
 }
 
 impl State {
+    fn add(&mut self, device: DeviceId, slots: usize, kind: Kind) {
+        let member = &mut self.members[device];
+        let first = member.slots();
+        member.slots[kind as usize] += slots;
+        let buffer = |id| Buffer { device, id: id as SlotId, kind, memory: None };
+        self.free.extend((first..first + slots).map(buffer));
+    }
+
     /// Takes a slot if one is available now: the last that came back and is large enough, because its pages are still warm; otherwise the
     /// last that came back, grown.
     fn try_take(
@@ -410,8 +412,10 @@ impl State {
         fit: Fit,
     ) -> Option<io::Result<Buffer>> {
         let suits = |bytes: u64| bytes == needed || (bytes > needed && fit == Fit::Loose);
-        let is_small = needed <= SMALL;
-        let admits = |slot: &Buffer| !slot.compressed && (is_small || !slot.small) && admitted[slot.device];
+        let admits = |slot: &Buffer| {
+            let of_kind = slot.kind == Kind::Pixels || (slot.kind == Kind::Small && needed <= SMALL);
+            of_kind && admitted[slot.device]
+        };
         let fits = |slot: &Buffer| admits(slot) && suits(slot.capacity());
         let taken = if let Some(at) = self.free.iter().rposition(fits)
             && self.make_room(at, self.free[at].capacity() + aside)
@@ -421,7 +425,7 @@ impl State {
             let at = self.free.iter().rposition(admits).filter(|&at| self.make_file(at))?;
             let rounded = (needed + needed / 8).next_multiple_of(self.step(at, needed));
             self.largest = self.largest.max(rounded);
-            let fair = if self.free[at].small { rounded } else { self.fair_share() };
+            let fair = if self.free[at].kind == Kind::Small { rounded } else { self.fair_share() };
             let sizes = [fair, rounded, needed];
             let mut sizes = sizes.into_iter().filter(|&bytes| suits(bytes));
             let bytes = sizes.find(|bytes| self.make_room(at, bytes + aside))?;
@@ -442,10 +446,7 @@ impl State {
     /// Returns, by device, whether its slots may be taken for this claim.
     fn admitted(&self, claim: &Claim) -> Vec<bool> {
         let usable = |device: DeviceId, member: &Member| {
-            member.is_accelerator_of_pixels()
-                && member.standing == Standing::Up
-                && claim.failed_on.len() < 2
-                && !claim.failed_on.contains(&device)
+            member.is_accelerator_of_pixels() && member.standing == Standing::Up && claim.admits(device)
         };
         let accelerators: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
         let any_up = accelerators.contains(&true);

@@ -15,7 +15,7 @@ use super::{Device, GpuInfo, Insist};
 use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::error::Error;
 use crate::pipeline::{Run, Task};
-use crate::slot::DeviceId;
+use crate::slot::{DeviceId, Kind};
 use crate::split;
 use crate::timings::Meter;
 use crate::worker::{Unit, WorkerArgs};
@@ -76,7 +76,7 @@ impl<'scope> Starter<'scope, '_> {
         let slots = (2 * lanes).max(if split_channels { split::SLOTS } else { 1 });
         let id = machine.pool.join(false, slots, Box::new(|_| ()));
         let small = if split_channels { 0 } else { (SMALL_SLOTS * lanes).min(MAX_SMALL_SLOTS) };
-        machine.pool.add_small(id, small);
+        machine.pool.add(id, small, Kind::Small);
         let cpu = CpuDevice::start(self.scope, lanes, slots + small, &machine.cores, &self.equalized);
         let cpu = Arc::new(cpu.map_err(Error::thread)?);
         machine.devices.add(id, Arc::clone(&cpu) as Arc<dyn Device>);

@@ -22,7 +22,7 @@ use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::pipeline::{Content, Run, Task};
 use crate::progress::Events;
-use crate::slot::{DeviceId, SlotId, SlotPool};
+use crate::slot::{DeviceId, Kind, SlotId, SlotPool};
 use crate::timings::{Occupancy, time_of_child};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{JPEG_BATCH, WorkerArgs};
@@ -139,7 +139,7 @@ impl WorkerDevice {
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
         if args.jpeg.is_some() {
-            pool.add_compressed(id, args.lanes * COMPRESSED_EACH);
+            pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
         }
         let device = Self {
             name: args.name().into(),

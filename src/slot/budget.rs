@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Buffer, HUGE_STEP, Memory, STEP, SlotPool, State};
+use super::{Buffer, HUGE_STEP, Kind, Memory, STEP, SlotPool, State};
 use crate::equalize::planes::PLANES;
 
 impl SlotPool {
@@ -23,7 +23,8 @@ impl State {
 
     /// Returns the equal share of the memory bound for each slot that takes pixels of any size.
     fn share(&self) -> u64 {
-        self.memory / (self.slots - self.compressed - self.small).max(1)
+        let slots: usize = self.members.iter().map(|member| member.slots[Kind::Pixels as usize]).sum();
+        self.memory / (slots as u64).max(1)
     }
 
     /// Returns what a slot that grows is given: room for the largest picture so far, so that it need not grow again (its pages are taken

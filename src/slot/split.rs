@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
-use super::{Buffer, Claim, DeviceId, Fit, Member, Slot, SlotError, SlotPool, Standing, State};
+use super::{Buffer, Claim, DeviceId, Fit, Kind, Member, Slot, SlotError, SlotPool, Standing, State};
 use crate::equalize::planes::PLANES;
 
 /// The slots of one picture.
@@ -32,10 +32,9 @@ impl SlotPool {
         let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
         let sizes = Sizes { whole: whole.max(1), aside, plane };
         let taken = self.in_turn(total, |state| state.try_take_split(sizes, claim))?;
-        let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
         let mut taken = taken.into_iter();
-        let whole = slot(taken.next().expect("the first is the whole picture's"), aside);
-        Ok(Slots { whole, planes: taken.map(|buffer| slot(buffer, 0)).collect() })
+        let whole = self.slot(taken.next().expect("the first is the whole picture's"), aside);
+        Ok(Slots { whole, planes: taken.map(|buffer| self.slot(buffer, 0)).collect() })
     }
 }
 
@@ -53,7 +52,8 @@ impl State {
         if self.may_still_come(claim) {
             return None;
         }
-        let all_are_here = self.free.len() as u64 == self.slots;
+        let all: usize = self.members.iter().map(Member::slots).sum();
+        let all_are_here = self.free.len() == all;
         let taken = self.take_all_or_none(sizes, claim, Fit::Loose);
         // If all slots are free, waiting is in vain: only room to spare can be in the way.
         if taken.is_none() && all_are_here { self.take_all_or_none(sizes, claim, Fit::Tight) } else { taken }
@@ -77,20 +77,20 @@ impl State {
         fit: Fit,
         taken: &mut Vec<Buffer>,
     ) -> Option<io::Result<()>> {
-        let cpu: Vec<bool> = self.members.iter().map(|member| !member.accelerator).collect();
-        match self.try_take(sizes.whole, sizes.aside, &cpu, fit)? {
+        match self.try_take(sizes.whole, sizes.aside, &self.cpu_alone(), fit)? {
             Ok(buffer) => taken.push(buffer),
             Err(error) => return Some(Err(error)),
         }
         let admitted = self.admitted(claim);
         for _ in 0..PLANES {
+            let takes_pixels = |buffer: &&Buffer| buffer.kind != Kind::Compressed;
             let count = |buffers: &[Buffer], device| {
-                buffers.iter().filter(|b| b.device == device && !b.compressed).count()
+                buffers.iter().filter(takes_pixels).filter(|buffer| buffer.device == device).count()
             };
             // The device with the fewest of this picture's planes, and among these the one with the most free slots, so that later pictures
             // even out the load.
             let rank = |&device: &DeviceId| (count(&taken[1..], device), Reverse(count(&self.free, device)));
-            let free = self.free.iter().filter(|buffer| !buffer.compressed).map(|buffer| buffer.device);
+            let free = self.free.iter().filter(takes_pixels).map(|buffer| buffer.device);
             let device = free.filter(|&device| admitted[device]).min_by_key(rank)?;
             let only: Vec<bool> = (0..admitted.len()).map(|other| other == device).collect();
             match self.try_take(sizes.plane, 0, &only, fit)? {
@@ -104,12 +104,8 @@ impl State {
     /// Whether a device that is insisted on, and that `claim` admits, is not up yet.
     fn may_still_come(&self, claim: &Claim) -> bool {
         let awaited = |(device, member): (DeviceId, &Member)| {
-            member.is_accelerator_of_pixels()
-                && member.standing == Standing::Down
-                && !claim.failed_on.contains(&device)
+            member.is_accelerator_of_pixels() && member.standing == Standing::Down && claim.admits(device)
         };
-        self.wait_for_accelerators
-            && claim.failed_on.len() < 2
-            && self.members.iter().enumerate().any(awaited)
+        self.wait_for_accelerators && self.members.iter().enumerate().any(awaited)
     }
 }

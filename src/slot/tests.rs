@@ -47,7 +47,7 @@ fn a_slot_that_grows_is_accounted_for_once() {
 fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 2, nothing());
-    pool.add_small(cpu, 3);
+    pool.add(cpu, 3, Kind::Small);
     let claim = Claim::default();
     let large = pool.take(SMALL + 1, 0, &claim).unwrap();
     let mut small: Vec<_> = (0..4).map(|_| pool.take(SMALL, 0, &claim).unwrap()).collect();
@@ -191,7 +191,7 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     pool.join(false, 1, nothing());
     let (tell, given_up) = crossbeam_channel::unbounded();
     let gpu = pool.join(true, 4, Box::new(move |slot| tell.send(slot).unwrap()));
-    pool.add_compressed(gpu, 1);
+    pool.add(gpu, 1, Kind::Compressed);
     pool.up(gpu);
     let mut held = [(); 3].map(|()| Some(pool.take(1, 0, &Claim::default()).unwrap()));
     let other = Arc::clone(&pool);
@@ -297,7 +297,7 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     let cpu = pool.join(false, 8, nothing());
     let gpu = pool.join(true, 2, nothing());
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 2);
+    pool.add(decoder, 2, Kind::Compressed);
     let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == decoder);
     let on = |room: Room| match room {
         Room::Pixels(slot) | Room::Planes(slot) | Room::Compressed(slot) => slot.device(),
@@ -317,12 +317,12 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
 }
 
 #[test]
-fn pictures_that_the_processor_decodes_go_to_a_device_that_encodes() {
+fn pictures_that_the_cpu_decodes_go_to_a_device_that_encodes() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join(false, 4, nothing());
     let gpu = pool.join(true, 2, nothing());
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 1);
+    pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
     let is_pixels = |room: &Room| matches!(room, Room::Pixels(slot) if slot.device() == cpu);
     let is_planes = |room: &Room| matches!(room, Room::Planes(slot) if slot.device() == gpu);
@@ -337,7 +337,7 @@ fn pictures_that_the_processor_decodes_go_to_a_device_that_encodes() {
 }
 
 #[test]
-fn what_finds_no_slot_of_a_device_that_encodes_the_processor_does_alone_unless_that_is_insisted_on() {
+fn what_finds_no_slot_of_a_device_that_encodes_the_cpu_does_alone_unless_that_is_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
@@ -354,7 +354,7 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_processor_does_alone_unless_t
     let long = Duration::from_secs(10);
     let planes = take().recv_timeout(long).unwrap();
     assert!(matches!(&planes, Room::Planes(slot) if slot.device() == gpu));
-    let alone = take().recv_timeout(long).expect("the processor has a slot");
+    let alone = take().recv_timeout(long).expect("the CPU has a slot");
     assert!(matches!(&alone, Room::Pixels(slot) if slot.device() == cpu));
     drop(alone);
     let pixels = take_pixels().recv_timeout(long).expect("what no device encodes does not wait either");
@@ -373,7 +373,7 @@ fn compressed_pictures_too_wait_for_accelerators_that_are_insisted_on() {
     pool.join(false, 4, nothing());
     let gpu = pool.join(true, 2, nothing());
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 1);
+    pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
     pool.wait_for_accelerators(true);
     let other = Arc::clone(&pool);
@@ -389,7 +389,7 @@ fn compressed_pictures_too_wait_for_accelerators_that_are_insisted_on() {
 fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 1);
+    pool.add(decoder, 1, Kind::Compressed);
     pool.up(decoder);
     let needs = Needs { pixels: 1, behind: 1, aside: 0, compressed: 1, compressed_aside: 7 };
     let Room::Compressed(mut slot) = pool.take_either(needs, &Claim::default(), true).unwrap() else {
@@ -404,7 +404,7 @@ fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
 }
 
 #[test]
-fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_processor() {
+fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_cpu() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
     pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
@@ -419,7 +419,7 @@ fn who_insists_on_a_decoder_waits_while_one_may_come() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     pool.join(false, 1, nothing());
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 1);
+    pool.add(decoder, 1, Kind::Compressed);
     let waits = || {
         let other = Arc::clone(&pool);
         let waiting = std::thread::spawn(move || {
