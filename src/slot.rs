@@ -193,7 +193,8 @@ enum Fit {
 }
 
 struct Member {
-    accelerator: bool,
+    /// Whether it is a worker process, not the CPU.
+    is_worker: bool,
     /// The number of its slots of each [`Kind`].
     slots: [usize; 3],
     /// Whether it can encode the pixels that it gets.
@@ -209,8 +210,8 @@ impl Member {
     }
 
     /// Returns whether pixels may go to it instead of the CPU.
-    fn is_accelerator_of_pixels(&self) -> bool {
-        self.accelerator && self.slots[Kind::Pixels as usize] > 0
+    fn is_worker_for_pixels(&self) -> bool {
+        self.is_worker && self.slots[Kind::Pixels as usize] > 0
     }
 }
 
@@ -226,7 +227,7 @@ struct State {
     /// The free workspaces.
     workspaces: Vec<Memory>,
     members: Vec<Member>,
-    wait_for_accelerators: bool,
+    wait_for_workers: bool,
     /// The threads that wait for slots, in the order of their turns. Each has a condition variable of its own: a change concerns the first
     /// thread alone, and 64 decoders that all woke up for it would wait for each other.
     takers: VecDeque<Arc<Condvar>>,
@@ -259,18 +260,18 @@ impl SlotPool {
             files_left: u64::MAX,
             workspaces: Vec::new(),
             members: Vec::new(),
-            wait_for_accelerators: false,
+            wait_for_workers: false,
             takers: VecDeque::new(),
         };
         Self { state: Mutex::new(state), wanted: Condvar::new() }
     }
 
-    /// Adds a device with this many slots for pixels. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
-    pub fn join(&self, accelerator: bool, slots: usize, release: Release) -> DeviceId {
-        let standing = if accelerator { Standing::Down } else { Standing::Up };
+    /// Adds a device with this many slots for pixels. The CPU's are handed out at once, a worker's from [`SlotPool::up`] on.
+    pub fn join(&self, is_worker: bool, slots: usize, release: Release) -> DeviceId {
+        let standing = if is_worker { Standing::Down } else { Standing::Up };
         self.change(|state| {
             let device = state.members.len();
-            state.members.push(Member { accelerator, slots: [0; 3], encodes: false, standing, release });
+            state.members.push(Member { is_worker, slots: [0; 3], encodes: false, standing, release });
             state.add(device, slots, Kind::Pixels);
             device
         })
@@ -281,9 +282,9 @@ impl SlotPool {
         self.change(|state| state.add(device, slots, kind));
     }
 
-    /// Sets whether the CPU leaves the first attempt at every picture to accelerators while one is up or may still come up.
-    pub fn wait_for_accelerators(&self, wait: bool) {
-        self.change(|state| state.wait_for_accelerators = wait);
+    /// Sets whether the CPU leaves the first attempt at every picture to workers while one is up or may still come up.
+    pub fn wait_for_workers(&self, wait: bool) {
+        self.change(|state| state.wait_for_workers = wait);
     }
 
     /// Marks the device as working.
@@ -437,24 +438,24 @@ impl State {
         Some(taken)
     }
 
-    /// Whether the CPU has to wait for an accelerator that is not up yet.
-    fn accelerators_may_come(&self) -> bool {
-        let may_come = |m: &Member| m.is_accelerator_of_pixels() && m.standing == Standing::Down;
-        self.wait_for_accelerators && self.members.iter().any(may_come)
+    /// Whether the CPU has to wait for a worker that is not up yet.
+    fn workers_may_come(&self) -> bool {
+        let may_come = |m: &Member| m.is_worker_for_pixels() && m.standing == Standing::Down;
+        self.wait_for_workers && self.members.iter().any(may_come)
     }
 
     /// Returns, by device, whether its slots may be taken for this claim.
     fn admitted(&self, claim: &Claim) -> Vec<bool> {
         let usable = |device: DeviceId, member: &Member| {
-            member.is_accelerator_of_pixels() && member.standing == Standing::Up && claim.admits(device)
+            member.is_worker_for_pixels() && member.standing == Standing::Up && claim.admits(device)
         };
-        let accelerators: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
-        let any_up = accelerators.contains(&true);
-        let cpu = !any_up && (!claim.failed_on.is_empty() || !self.accelerators_may_come());
+        let workers: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
+        let any_up = workers.contains(&true);
+        let cpu = !any_up && (!claim.failed_on.is_empty() || !self.workers_may_come());
         self.members
             .iter()
-            .zip(accelerators)
-            .map(|(member, usable)| usable || (!member.accelerator && cpu))
+            .zip(workers)
+            .map(|(member, usable)| usable || (!member.is_worker && cpu))
             .collect()
     }
 }

@@ -90,7 +90,7 @@ impl<'scope> Starter<'scope, '_> {
             DeviceChoice::Cpu => Ok(()),
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
-                machine.pool.wait_for_accelerators(true);
+                machine.pool.wait_for_workers(true);
                 insist.on();
                 // These workers decline to decode JPEGs, and to encode planes.
                 self.workers(&units, settings.jpeg != JpegChoice::Cpu)?;
@@ -162,7 +162,7 @@ impl<'scope> Starter<'scope, '_> {
                 "no GPU can decode JPEGs, which --jpeg gpu needs: {reason}; use --jpeg auto"
             )));
         }
-        machine.pool.wait_for_accelerators(true);
+        machine.pool.wait_for_workers(true);
         insist.on();
         self.with_decoders(&chosen, &found)
     }

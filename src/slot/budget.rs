@@ -16,7 +16,7 @@ impl SlotPool {
 impl State {
     /// Returns the step of the free slot at `at`, should it grow to `needed` bytes.
     pub(super) fn step(&self, at: usize, needed: u64) -> u64 {
-        let private = !self.members[self.free[at].device].accelerator;
+        let private = !self.members[self.free[at].device].is_worker;
         let huge = private && needed > HUGE_STEP / 4 && self.share() >= HUGE_STEP;
         if huge { HUGE_STEP } else { STEP }
     }
@@ -68,7 +68,7 @@ impl State {
 
     pub(super) fn grow(&mut self, at: usize, bytes: u64) -> io::Result<Buffer> {
         let slot = &mut self.free[at];
-        let memory = if self.members[slot.device].accelerator {
+        let memory = if self.members[slot.device].is_worker {
             self.give_up(at);
             Memory::shared(bytes as usize)
         } else if let Some(memory) = slot.memory.take() {
@@ -88,7 +88,7 @@ impl State {
     /// Returns whether the free slot at `at` may have memory as far as open files are concerned; takes the file of another free slot if
     /// need be.
     pub(super) fn make_file(&mut self, at: usize) -> bool {
-        let needs_one = self.members[self.free[at].device].accelerator && self.free[at].memory.is_none();
+        let needs_one = self.members[self.free[at].device].is_worker && self.free[at].memory.is_none();
         if !needs_one || self.files_left > 0 {
             return true;
         }

@@ -79,7 +79,7 @@ impl SlotPool {
             let encode = state.may_encode(claim) && with_all.saturating_add(aside) <= state.memory;
             let admitted = match (state.may_decode(claim), insist) {
                 (true, true) => return None,
-                (true, false) if !encode && !state.accelerators_may_come() => state.cpu_alone(),
+                (true, false) if !encode && !state.workers_may_come() => state.cpu_alone(),
                 _ => state.admitted_now(claim),
             };
             let encode =
@@ -136,7 +136,7 @@ impl State {
     /// pinning its slots one after the other: while all its slots are taken, the CPU equalizes and encodes what it decodes itself.
     pub(super) fn admitted_now(&self, claim: &Claim) -> Vec<bool> {
         let admitted = self.admitted(claim);
-        let alone = self.encodes_now() && !self.wait_for_accelerators && !self.has_free(&admitted);
+        let alone = self.encodes_now() && !self.wait_for_workers && !self.has_free(&admitted);
         if alone { self.cpu_alone() } else { admitted }
     }
 
@@ -148,7 +148,7 @@ impl State {
     /// Returns, by device, whether it is the CPU. When it decodes and encodes pictures while a device does so too, it also equalizes
     /// them: the trip over the bus and back was measured to take longer, and kept both from better work.
     pub(super) fn cpu_alone(&self) -> Vec<bool> {
-        self.members.iter().map(|member| !member.accelerator).collect()
+        self.members.iter().map(|member| !member.is_worker).collect()
     }
 
     /// Whether a device that `claim` admits decodes JPEGs, or may come to do so.

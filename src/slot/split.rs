@@ -104,8 +104,8 @@ impl State {
     /// Whether a device that is insisted on, and that `claim` admits, is not up yet.
     fn may_still_come(&self, claim: &Claim) -> bool {
         let awaited = |(device, member): (DeviceId, &Member)| {
-            member.is_accelerator_of_pixels() && member.standing == Standing::Down && claim.admits(device)
+            member.is_worker_for_pixels() && member.standing == Standing::Down && claim.admits(device)
         };
-        self.wait_for_accelerators && self.members.iter().enumerate().any(awaited)
+        self.wait_for_workers && self.members.iter().enumerate().any(awaited)
     }
 }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::codec::WorkspaceNeeds;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -157,7 +156,7 @@ fn takers_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn the_cpu_leaves_pictures_to_an_accelerator_that_is_up() {
+fn the_cpu_leaves_pictures_to_a_worker_that_is_up() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
@@ -216,7 +215,7 @@ fn devices(slots: &Slots) -> Vec<DeviceId> {
 }
 
 #[test]
-fn planes_are_spread_over_the_accelerators_and_the_whole_stays_on_the_cpu() {
+fn planes_are_spread_over_the_workers_and_the_whole_stays_on_the_cpu() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 8, nothing());
     let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 4, nothing())).collect();
@@ -267,11 +266,11 @@ fn a_split_picture_that_fills_the_bound_gets_its_slots() {
 }
 
 #[test]
-fn accelerators_that_are_insisted_on_are_waited_for() {
+fn workers_that_are_insisted_on_are_waited_for() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     pool.join(false, 4, nothing());
     let gpus: Vec<DeviceId> = (0..2).map(|_| pool.join(true, 4, nothing())).collect();
-    pool.wait_for_accelerators(true);
+    pool.wait_for_workers(true);
     pool.up(gpus[0]);
     let other = Arc::clone(&pool);
     let waiting = std::thread::spawn(move || other.take_split(1, 0, 1, &Claim::default()).unwrap());
@@ -360,7 +359,7 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_cpu_does_alone_unless_that_is
     let pixels = take_pixels().recv_timeout(long).expect("what no device encodes does not wait either");
     assert!(matches!(&pixels, Room::Pixels(slot) if slot.device() == cpu));
     drop(pixels);
-    pool.wait_for_accelerators(true);
+    pool.wait_for_workers(true);
     let waiting = take();
     assert!(waiting.recv_timeout(Duration::from_millis(30)).is_err());
     drop(planes);
@@ -368,14 +367,14 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_cpu_does_alone_unless_that_is
 }
 
 #[test]
-fn compressed_pictures_too_wait_for_accelerators_that_are_insisted_on() {
+fn compressed_pictures_too_wait_for_workers_that_are_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     pool.join(false, 4, nothing());
     let gpu = pool.join(true, 2, nothing());
     let decoder = pool.join(true, 0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
-    pool.wait_for_accelerators(true);
+    pool.wait_for_workers(true);
     let other = Arc::clone(&pool);
     let waiting =
         std::thread::spawn(move || matches!(either(&other, &Claim::default(), false), Room::Planes(_)));
@@ -449,58 +448,4 @@ fn decoders_are_wanted_from_the_first_picture_on() {
     assert!(!waiting.is_finished());
     drop(either(&pool, &Claim::default(), false));
     assert!(waiting.join().unwrap());
-}
-
-#[test]
-fn a_workspace_is_kept_for_the_next_picture_and_is_zero_again() {
-    let pool = Arc::new(SlotPool::new(64 * STEP));
-    pool.join(false, 1, nothing());
-    let use_workspace = |bytes: u64| {
-        let mut slot = pool.take(STEP, bytes, &Claim::default()).unwrap();
-        let mut workspace = slot.workspace(WorkspaceNeeds { bytes, beside: 0 });
-        assert_eq!(workspace.as_mut(), vec![0; bytes as usize]);
-        workspace.as_mut().fill(7);
-        let (counted, _) = pool.memory();
-        drop(workspace);
-        slot.keep_aside(0);
-        counted - slot.bytes().len() as u64
-    };
-    let kept = || pool.lock().workspaces.iter().map(|memory| memory.bytes().len() as u64).collect::<Vec<_>>();
-    for (bytes, counted, left) in [
-        (3000, 3000, 3000),
-        (1000, 3000, 3000),
-        (3000, 3000, 3000),
-        (9000, 9000, 9000),
-        (0, 9000, 9000),
-        (8999, 9000, 9000),
-    ] {
-        assert_eq!(use_workspace(bytes), counted);
-        assert_eq!(kept(), [left]);
-    }
-    assert_eq!(pool.memory().0, pool.lock().free[0].capacity() + 9000);
-}
-
-#[test]
-fn a_workspace_is_kept_only_while_nobody_needs_its_room() {
-    let pool = Arc::new(SlotPool::new(4 * STEP));
-    pool.join(false, 2, nothing());
-    let mut slot = pool.take(2 * STEP, 2 * STEP, &Claim::default()).unwrap();
-    let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).as_mut().len();
-    assert_eq!(none, 0, "there is no room for what it needs besides");
-    let workspace = slot.workspace(WorkspaceNeeds { bytes: 2 * STEP, beside: 0 });
-    assert_eq!(pool.memory().0, 4 * STEP);
-    drop(workspace);
-    assert!(pool.lock().workspaces.is_empty(), "there is no room to count it for itself");
-
-    let pool = Arc::new(SlotPool::new(6 * STEP));
-    pool.join(false, 1, nothing());
-    let mut slot = pool.take(STEP, STEP, &Claim::default()).unwrap();
-    let workspace = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: STEP });
-    let bytes_of_slot = slot.bytes().len() as u64;
-    assert_eq!(pool.memory().0, bytes_of_slot + 2 * STEP);
-    drop(workspace);
-    drop(slot);
-    assert_eq!(pool.memory().0, bytes_of_slot + STEP, "it is counted for itself");
-    let slot = pool.take(6 * STEP, 0, &Claim::default()).unwrap();
-    assert_eq!(pool.memory().0, slot.bytes().len() as u64, "it has been given up");
 }
