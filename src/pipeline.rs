@@ -1,7 +1,9 @@
 //! The stages between the source and the output tree.
 //!
-//! Work flows one way: jobs → decode → device → encode. Only a job whose device failed, declined it or encoded it badly goes back, to be
-//! decoded again. Every piece of work holds a sender of the queue that leads back, so this queue closes by itself after the last picture.
+//! Work flows one way: jobs → decode → device → encode → publish. What travels is a [`Job`], which becomes [`Work`] for the decoders, a [`Task`]
+//! for a device, [`Finished`] when all its devices are done, and [`Taken`] once the outlet has it. Only a job whose device failed, declined
+//! it or encoded it badly goes back, to be decoded again. Every piece of work holds a sender of the queue that leads back, so this queue
+//! closes by itself after the last picture.
 
 mod load;
 mod stop;
@@ -25,7 +27,7 @@ use crate::error::{Error, PictureError};
 use crate::machine::Machine;
 use crate::progress::{Event, Events};
 use crate::publish::{Publisher, Unpublished};
-use crate::slot::{Claim, Slots};
+use crate::slot::{Attempts, Slots};
 use crate::source::Job;
 use crate::split;
 use crate::timings::{Clock, Meter, Stage};
@@ -190,7 +192,7 @@ struct Intake {
 impl Intake {
     /// Queues a batch of jobs for the decoders; blocks while the queue is full.
     fn give(&self, batch: Vec<Job>) {
-        let work = |job| Work { job, claim: Claim::default(), redo: self.redo.clone() };
+        let work = |job| Work { job, attempts: Attempts::default(), redo: self.redo.clone() };
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = self.fresh.send(batch.into_iter().map(work).collect());
     }
@@ -320,8 +322,8 @@ impl Run<'_> {
             if let (Content::Encoded(_), Err(PictureError::Codec(CodecError::Encoder { .. }))) =
                 (content, &taken)
             {
-                // What the device encoded is not a valid picture; the processor does it instead.
-                picture.redo(|claim| claim.declined = true);
+                // What the device encoded is not a valid picture; the CPU does it instead.
+                picture.redo(|attempts| attempts.declined = true);
                 continue;
             }
             let Picture { decoded, work, bytes_in, mut clock } = *picture;

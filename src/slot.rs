@@ -123,16 +123,16 @@ impl Drop for Slot {
 
 /// What became of the attempts at a picture so far, and thus which devices may take it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claim {
+pub struct Attempts {
     /// Devices on which it failed, or that declined it.
     pub failed_on: Vec<DeviceId>,
     /// Whether a device refused to decode it, so that the CPU has to.
     pub declined: bool,
 }
 
-impl Claim {
+impl Attempts {
     /// Returns whether a worker's device may take the picture: after two failures only the CPU may.
-    fn admits(&self, device: DeviceId) -> bool {
+    fn admit(&self, device: DeviceId) -> bool {
         self.failed_on.len() < 2 && !self.failed_on.contains(&device)
     }
 }
@@ -323,16 +323,17 @@ impl SlotPool {
         self.change(|state| state.members[device].standing = standing);
     }
 
-    /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits, and for `aside` more bytes that its taker uses
+    /// Waits for a slot with room for `bytes` bytes on a device that `attempts` admit, and for `aside` more bytes that its taker uses
     /// elsewhere until [`Slot::keep_aside`]. Takers are served in order, so small pictures cannot overtake a large one forever.
     ///
     /// # Errors
     /// [`SlotError`].
-    pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, claim: &Claim) -> Result<Slot, SlotError> {
+    pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, attempts: &Attempts) -> Result<Slot, SlotError> {
         let needed = bytes.max(1);
         let total = needed.saturating_add(aside);
-        let buffer = self
-            .in_turn(total, |state| state.try_take(needed, aside, &state.admitted_now(claim), Fit::Loose))?;
+        let buffer = self.in_turn(total, |state| {
+            state.try_take(needed, aside, &state.admitted_now(attempts), Fit::Loose)
+        })?;
         Ok(self.slot(buffer, aside))
     }
 
@@ -444,14 +445,14 @@ impl State {
         self.wait_for_workers && self.members.iter().any(may_come)
     }
 
-    /// Returns, by device, whether its slots may be taken for this claim.
-    fn admitted(&self, claim: &Claim) -> Vec<bool> {
+    /// Returns, by device, whether its slots may be taken after these attempts.
+    fn admitted(&self, attempts: &Attempts) -> Vec<bool> {
         let usable = |device: DeviceId, member: &Member| {
-            member.is_worker_for_pixels() && member.standing == Standing::Up && claim.admits(device)
+            member.is_worker_for_pixels() && member.standing == Standing::Up && attempts.admit(device)
         };
         let workers: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
         let any_up = workers.contains(&true);
-        let cpu = !any_up && (!claim.failed_on.is_empty() || !self.workers_may_come());
+        let cpu = !any_up && (!attempts.failed_on.is_empty() || !self.workers_may_come());
         self.members
             .iter()
             .zip(workers)

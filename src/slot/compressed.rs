@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::{Buffer, Claim, DeviceId, Fit, Kind, STEP, Slot, SlotError, SlotPool, Standing, State};
+use super::{Attempts, Buffer, DeviceId, Fit, Kind, STEP, Slot, SlotError, SlotPool, Standing, State};
 
 /// The slot of a picture that the CPU or a device could decode.
 pub enum Room {
@@ -56,14 +56,14 @@ impl SlotPool {
     }
 
     /// Waits for whichever slot is available first, and prefers one for the compressed picture. With `insist`, takes only such a slot, as
-    /// long as some device that `claim` admits has or may come to have one.
+    /// long as some device that `attempts` admit has or may come to have one.
     ///
     /// # Errors
     /// [`SlotError`].
     pub fn take_either(
         self: &Arc<Self>,
         needs: Needs,
-        claim: &Claim,
+        attempts: &Attempts,
         insist: bool,
     ) -> Result<Room, SlotError> {
         let Needs { pixels, behind, aside, compressed, compressed_aside } = needs;
@@ -72,15 +72,15 @@ impl SlotPool {
             self.wanted.notify_all();
         }
         self.in_turn(total, |state| {
-            if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, claim) {
+            if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, attempts) {
                 return Some(taken.map(|buffer| Room::Compressed(self.slot(buffer, compressed_aside))));
             }
             let with_all = pixels.saturating_add(behind);
-            let encode = state.may_encode(claim) && with_all.saturating_add(aside) <= state.memory;
-            let admitted = match (state.may_decode(claim), insist) {
+            let encode = state.may_encode(attempts) && with_all.saturating_add(aside) <= state.memory;
+            let admitted = match (state.may_decode(attempts), insist) {
                 (true, true) => return None,
                 (true, false) if !encode && !state.workers_may_come() => state.cpu_alone(),
-                _ => state.admitted_now(claim),
+                _ => state.admitted_now(attempts),
             };
             let encode =
                 encode && state.members.iter().zip(&admitted).any(|(m, &admitted)| m.encodes && admitted);
@@ -96,9 +96,14 @@ impl SlotPool {
 
 impl State {
     /// Takes a slot for a compressed picture if one is available now, on the device that has the most.
-    fn try_take_compressed(&mut self, needed: u64, aside: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
+    fn try_take_compressed(
+        &mut self,
+        needed: u64,
+        aside: u64,
+        attempts: &Attempts,
+    ) -> Option<io::Result<Buffer>> {
         let is_compressed = |buffer: &&Buffer| buffer.kind == Kind::Compressed;
-        let free = |buffer: &&Buffer| is_compressed(buffer) && self.decodes_now(buffer.device, claim);
+        let free = |buffer: &&Buffer| is_compressed(buffer) && self.decodes_now(buffer.device, attempts);
         let count =
             |device| self.free.iter().filter(is_compressed).filter(|buffer| buffer.device == device).count();
         let device = self.free.iter().filter(free).map(|buffer| buffer.device).max_by_key(|&d| count(d))?;
@@ -119,23 +124,23 @@ impl State {
         Some(taken)
     }
 
-    fn decodes_now(&self, device: DeviceId, claim: &Claim) -> bool {
-        self.members[device].standing == Standing::Up && claim.decodes_on(device)
+    fn decodes_now(&self, device: DeviceId, attempts: &Attempts) -> bool {
+        self.members[device].standing == Standing::Up && attempts.decodes_on(device)
     }
 
     /// Whether a device that encodes is up, so that pixels are worth the trip to it.
-    fn may_encode(&self, claim: &Claim) -> bool {
-        !claim.declined && self.encodes_now()
+    fn may_encode(&self, attempts: &Attempts) -> bool {
+        !attempts.declined && self.encodes_now()
     }
 
     fn encodes_now(&self) -> bool {
         self.members.iter().any(|member| member.encodes && member.standing == Standing::Up)
     }
 
-    /// Returns, by device, whether its slots may be taken now for this claim. A device that encodes may still be starting nvJPEG, or
+    /// Returns, by device, whether its slots may be taken now after these attempts. A device that encodes may still be starting nvJPEG, or
     /// pinning its slots one after the other: while all its slots are taken, the CPU equalizes and encodes what it decodes itself.
-    pub(super) fn admitted_now(&self, claim: &Claim) -> Vec<bool> {
-        let admitted = self.admitted(claim);
+    pub(super) fn admitted_now(&self, attempts: &Attempts) -> Vec<bool> {
+        let admitted = self.admitted(attempts);
         let alone = self.encodes_now() && !self.wait_for_workers && !self.has_free(&admitted);
         if alone { self.cpu_alone() } else { admitted }
     }
@@ -151,18 +156,18 @@ impl State {
         self.members.iter().map(|member| !member.is_worker).collect()
     }
 
-    /// Whether a device that `claim` admits decodes JPEGs, or may come to do so.
-    fn may_decode(&self, claim: &Claim) -> bool {
+    /// Whether a device that `attempts` admit decodes JPEGs, or may come to do so.
+    fn may_decode(&self, attempts: &Attempts) -> bool {
         self.members.iter().enumerate().any(|(device, member)| {
             member.slots[Kind::Compressed as usize] > 0
                 && member.standing != Standing::Retired
-                && claim.decodes_on(device)
+                && attempts.decodes_on(device)
         })
     }
 }
 
-impl Claim {
+impl Attempts {
     fn decodes_on(&self, device: DeviceId) -> bool {
-        !self.declined && self.admits(device)
+        !self.declined && self.admit(device)
     }
 }

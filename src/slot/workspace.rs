@@ -87,14 +87,14 @@ impl Drop for Workspace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slot::{Claim, STEP};
+    use crate::slot::{Attempts, STEP};
 
     #[test]
     fn a_workspace_is_kept_for_the_next_picture_and_is_zero_again() {
         let pool = Arc::new(SlotPool::new(64 * STEP));
         pool.join(false, 1, Box::new(|_| ()));
         let use_workspace = |bytes: u64| {
-            let mut slot = pool.take(STEP, bytes, &Claim::default()).unwrap();
+            let mut slot = pool.take(STEP, bytes, &Attempts::default()).unwrap();
             let mut workspace = slot.workspace(WorkspaceNeeds { bytes, beside: 0 });
             assert_eq!(workspace.as_mut(), vec![0; bytes as usize]);
             workspace.as_mut().fill(7);
@@ -123,7 +123,7 @@ mod tests {
     fn a_workspace_is_kept_only_while_nobody_needs_its_room() {
         let pool = Arc::new(SlotPool::new(4 * STEP));
         pool.join(false, 2, Box::new(|_| ()));
-        let mut slot = pool.take(2 * STEP, 2 * STEP, &Claim::default()).unwrap();
+        let mut slot = pool.take(2 * STEP, 2 * STEP, &Attempts::default()).unwrap();
         let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).as_mut().len();
         assert_eq!(none, 0, "there is no room for what it needs besides");
         let workspace = slot.workspace(WorkspaceNeeds { bytes: 2 * STEP, beside: 0 });
@@ -133,14 +133,14 @@ mod tests {
 
         let pool = Arc::new(SlotPool::new(6 * STEP));
         pool.join(false, 1, Box::new(|_| ()));
-        let mut slot = pool.take(STEP, STEP, &Claim::default()).unwrap();
+        let mut slot = pool.take(STEP, STEP, &Attempts::default()).unwrap();
         let workspace = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: STEP });
         let bytes_of_slot = slot.bytes().len() as u64;
         assert_eq!(pool.memory().0, bytes_of_slot + 2 * STEP);
         drop(workspace);
         drop(slot);
         assert_eq!(pool.memory().0, bytes_of_slot + STEP, "it is counted for itself");
-        let slot = pool.take(6 * STEP, 0, &Claim::default()).unwrap();
+        let slot = pool.take(6 * STEP, 0, &Attempts::default()).unwrap();
         assert_eq!(pool.memory().0, slot.bytes().len() as u64, "it has been given up");
     }
 }
