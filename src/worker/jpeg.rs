@@ -8,7 +8,7 @@ use crossbeam_channel::Sender;
 use super::check::Checked;
 use super::fault::Faults;
 use super::protocol::{Channel, FromWorker, shorten};
-use super::{Engine, EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, Trouble, fail};
+use super::{Engine, EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding, fail};
 use crate::codec::{CompressedJpeg, Sampling};
 use crate::equalize::{Operation, Order};
 use crate::slot::{Memory, SlotId};
@@ -104,17 +104,17 @@ impl JpegWork<'_> {
             let checked = lent.iter().try_for_each(|lent| self.check(lent));
             let answers = match checked.and_then(|()| self.recode(lane, &lent)) {
                 Ok(answers) => answers,
-                Err(Trouble::Decline(reason)) => {
+                Err(LaneError::Decline(reason)) => {
                     lent.iter().map(|_| Recoded::Declined(reason.clone())).collect()
                 }
-                Err(Trouble::Device(error)) => fail(self.channel, lent[0].slot, &error),
+                Err(LaneError::Device(error)) => fail(self.channel, lent[0].slot, &error),
             };
             lent.iter().zip(answers).for_each(|(lent, answer)| self.answer(lent, answer));
         }
     }
 
     /// Tests the kernels, which the driver compiles for each process separately.
-    fn check(&self, lent: &LentJpeg) -> Result<(), Trouble> {
+    fn check(&self, lent: &LentJpeg) -> Result<(), LaneError> {
         let (luma, order) = (lent.jpeg.layout, Order::Equalize(lent.operation));
         if self.checked.has(&luma, &order) {
             return Ok(());
@@ -122,7 +122,7 @@ impl JpegWork<'_> {
         self.checked.check(self.engine.lane()?.as_mut(), &luma, &order)
     }
 
-    fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, Trouble> {
+    fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, LaneError> {
         // A slot is lent only once at a time, so no two of these locks are the same.
         let mut memories: Vec<_> = lent.iter().map(LentJpeg::lock).collect();
         let mut batch: Vec<Recoding<'_>> = memories

@@ -27,6 +27,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
+use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::cli::WorkerCommand;
@@ -34,6 +35,7 @@ use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
 use crate::equalize::{Operation, Order};
 use crate::error::{Error, Exit};
+use crate::files;
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
 use check::Checked;
@@ -115,7 +117,7 @@ pub struct EngineError(pub String);
 
 /// Why a lane did not complete a picture.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum LaneError {
     /// The picture is left to others, for this reason.
     #[error("{0}")]
     Decline(String),
@@ -151,33 +153,38 @@ pub trait Engine: Send + Sync {
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 }
 
-/// One stream of work on a device.
+/// What equalizes pictures on a device, one after the other.
 pub trait Lane {
     /// Equalizes the pixels in place; returns once they can be read.
     ///
     /// # Errors
-    /// [`Trouble`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
-    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), Trouble>;
+    /// [`LaneError`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<(), LaneError>;
 
     /// Counts all planes of the pixels into `counts`, as [`crate::equalize::count::count`] does.
     ///
     /// # Errors
-    /// [`Trouble`]; the counts are then undefined.
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), Trouble>;
+    /// [`LaneError`]; the counts are then undefined.
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError>;
 
     /// Equalizes the luma of a JPEG and encodes it. The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they
     /// are encoded the way that file was, and the slot then begins with the result. If only the encoding is declined, luma is equalized and
     /// nothing else changes.
     ///
     /// # Errors
-    /// [`Trouble`]; the slot is then undefined.
+    /// [`LaneError`]; the slot is then undefined.
     fn encode(
         &mut self,
         slot: &mut [u8],
         planes: u64,
         jpeg: &CompressedJpeg,
         operation: &Operation,
-    ) -> Result<Recoded, Trouble> {
+    ) -> Result<Recoded, LaneError> {
         debug_assert!(planes >= jpeg.layout.bytes());
         self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
         Ok(Recoded::Declined("this worker has no encoder".to_owned()))
@@ -194,8 +201,8 @@ pub trait Lane {
     /// Carries out an order on the bytes of a slot.
     ///
     /// # Errors
-    /// [`Trouble`]; the bytes are then undefined.
-    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), Trouble> {
+    /// [`LaneError`]; the bytes are then undefined.
+    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), LaneError> {
         let (pixels, counts) = order.parts(slot, layout);
         match order {
             Order::Equalize(operation) => self.equalize(pixels, layout, operation),
@@ -214,7 +221,7 @@ fn no_trap() -> Result<(), EngineError> {
     Err(EngineError("only a GPU can trap".to_owned()))
 }
 
-/// One stream of work on a device that recodes JPEGs.
+/// What recodes JPEGs on a device, a batch after the other.
 pub trait JpegLane {
     /// Decodes, equalizes and encodes a batch, each picture in its slot; returns once the slots can be read. Pictures that the lane does
     /// not take are declined.
@@ -406,8 +413,9 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
 /// Maps a slot's memory and pins it.
 fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) -> Result<Memory, EngineError> {
     let without = || {
-        let text = "a slot came without its memory: too many open files? Their limit can be raised (ulimit -n, LimitNOFILE=)";
-        EngineError(text.to_owned())
+        // The kernel drops a descriptor for which the process has no room.
+        let remedy = files::remedy(&Errno::MFILE.into()).unwrap_or_default();
+        EngineError(format!("a slot arrived without its file descriptor; {remedy}"))
     };
     let fd = fd.ok_or_else(without)?;
     let mut memory = Memory::from_fd(fd, bytes as usize, generation)
@@ -434,8 +442,8 @@ fn run_lane(
         let slot = lent.slot;
         let answer = match lent.carry_out(lane.as_mut(), faults, checked) {
             Ok(answer) => answer,
-            Err(Trouble::Decline(reason)) => FromWorker::Declined { slot, reason: shorten(reason) },
-            Err(Trouble::Device(error)) => fail(channel, slot, &error),
+            Err(LaneError::Decline(reason)) => FromWorker::Declined { slot, reason: shorten(reason) },
+            Err(LaneError::Device(error)) => fail(channel, slot, &error),
         };
         if channel.send(&answer, None).is_err() {
             std::process::exit(0);
@@ -450,7 +458,7 @@ impl Lent {
         lane: &mut dyn Lane,
         faults: &Faults,
         checked: &Checked,
-    ) -> Result<FromWorker, Trouble> {
+    ) -> Result<FromWorker, LaneError> {
         let &Self { slot: id, ref layout, ref order, .. } = self;
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = memory.bytes_mut();
