@@ -15,6 +15,7 @@ pub(crate) mod kernels;
 mod lane;
 mod nvjpeg;
 mod nvjpeg_lane;
+mod pixels;
 pub mod protocol;
 mod resident;
 mod scan_check;
@@ -26,7 +27,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Sender;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -42,7 +43,8 @@ use check::Checked;
 use cpu::CpuEngine;
 pub(crate) use cpu::CpuLane;
 use fault::{Fault, Faults};
-use jpeg::{JpegWork, LentJpeg, Waiting};
+use jpeg::{LentJpeg, Waiting};
+use pixels::{LaneContext, Lent};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
 /// The program that workers run: this one, even if its file has been replaced since it was started.
@@ -269,16 +271,6 @@ pub enum Recoded {
     Declined(String),
 }
 
-/// A picture that is lent to the worker.
-struct Lent {
-    slot: SlotId,
-    memory: Arc<Mutex<Memory>>,
-    layout: Layout,
-    order: Order,
-    /// The JPEG to encode it as, and the size of its planes in bytes; `None` to leave pixels.
-    encode: Option<(CompressedJpeg, u64)>,
-}
-
 /// Runs `histeqd worker`.
 ///
 /// # Errors
@@ -349,11 +341,11 @@ fn work(
     let (faults, checked) = (Faults::new(fault), Checked::default());
     std::thread::scope(|scope| {
         for number in 0..lanes {
-            let (receiver, made) = (receiver.clone(), made.clone());
-            let (faults, checked, waiting) = (&faults, &checked, &jpegs);
+            let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
+            let context = LaneContext { engine, channel, faults: &faults, checked: &checked };
             let run = move || match jpeg {
-                false => run_lane(engine, channel, &receiver, (faults, checked), &made),
-                true => jpeg::run_lane(&JpegWork { engine, channel, faults, checked, waiting }, &made),
+                false => context.run_lane(&receiver, &made),
+                true => context.run_jpeg_lane(jpegs, &made),
             };
             std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
         }
@@ -422,59 +414,6 @@ fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) ->
         .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;
     engine.pin(&mut memory)?;
     Ok(memory)
-}
-
-fn run_lane(
-    engine: &dyn Engine,
-    channel: &Channel,
-    lent: &Receiver<Lent>,
-    (faults, checked): (&Faults, &Checked),
-    made: &Sender<Result<(), EngineError>>,
-) {
-    let (lane, report) = match engine.lane() {
-        Ok(lane) => (Some(lane), Ok(())),
-        Err(error) => (None, Err(error)),
-    };
-    // The receiver lives until every lane has reported.
-    let _ = made.send(report);
-    let Some(mut lane) = lane else { return };
-    for lent in lent {
-        let slot = lent.slot;
-        let answer = match lent.carry_out(lane.as_mut(), faults, checked) {
-            Ok(answer) => answer,
-            Err(LaneError::Decline(reason)) => FromWorker::Declined { slot, reason: shorten(reason) },
-            Err(LaneError::Device(error)) => fail(channel, slot, &error),
-        };
-        if channel.send(&answer, None).is_err() {
-            std::process::exit(0);
-        }
-    }
-}
-
-impl Lent {
-    /// Carries out the order; returns the answer to send.
-    fn carry_out(
-        &self,
-        lane: &mut dyn Lane,
-        faults: &Faults,
-        checked: &Checked,
-    ) -> Result<FromWorker, LaneError> {
-        let &Self { slot: id, ref layout, ref order, .. } = self;
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = memory.bytes_mut();
-        let bytes = order.slot_bytes(layout) as usize;
-        faults.strike(&mut slot[..bytes], || lane.trap())?;
-        checked.check(lane, layout, order)?;
-        let (Some((jpeg, planes)), Order::Equalize(operation)) = (&self.encode, order) else {
-            lane.carry_out(&mut slot[..bytes], layout, order)?;
-            return Ok(FromWorker::Done { slot: id, encoded: None });
-        };
-        let pretended = faults.pretend(slot, *planes, jpeg).map(Recoded::Encoded);
-        Ok(match pretended.map_or_else(|| lane.encode(slot, *planes, jpeg, operation), Ok)? {
-            Recoded::Encoded(bytes) => FromWorker::Done { slot: id, encoded: Some(bytes) },
-            Recoded::Declined(reason) => FromWorker::Equalized { slot: id, reason: shorten(reason) },
-        })
-    }
 }
 
 /// Reports a device failure and ends the process.
