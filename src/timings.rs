@@ -1,7 +1,7 @@
 //! Where the time goes: how long each picture was in which stage, and what was busy meanwhile.
 //!
 //! One [`Clock`] travels with a picture and is read where one stage ends and the next begins, so that no moment is counted twice and none
-//! is missed. The sums, and how busy the processor and the devices were, tell what limits a run: [`Timings::limit`].
+//! is missed. The sums, and how busy the CPU and the other devices were, tell what limits a run: [`Timings::limit`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -132,7 +132,7 @@ impl Occupancy {
     }
 }
 
-/// How busy the processor and the devices were during a run.
+/// How busy the CPU and the other devices were during a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Load {
     /// Seconds that the pipeline ran.
@@ -147,7 +147,7 @@ pub struct Load {
     pub processor: f64,
     /// Seconds of processor time that the workers of devices took.
     pub workers: f64,
-    /// Seconds during which each device other than the processor had at least one picture.
+    /// Seconds during which each device other than the CPU had at least one picture.
     pub devices: BTreeMap<String, f64>,
 }
 

@@ -48,7 +48,7 @@ pub struct DeviceState {
     pub trouble: Option<String>,
     /// How often it failed.
     pub failures: u64,
-    /// How long it has had pictures to work on; `None` where the processor's load tells that.
+    /// How long it has had pictures to work on; `None` for the CPU, whose processor time tells that.
     #[serde(skip)]
     pub busy: Option<Duration>,
     /// Processor time of its worker processes that have ended.
