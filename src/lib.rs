@@ -12,8 +12,8 @@
 //! JPEGs may also stay compressed in their slots: a GPU's worker then decodes, equalizes and encodes them itself, and its output is
 //! published. JPEGs that the CPU decodes may still be encoded by a GPU's lane.
 //!
-//! [`run`] drives this pipeline. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds the only large
-//! memory, [`device`] has the lanes (those of a GPU are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
+//! [`run`] drives this pipeline. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds or counts all
+//! large memory, [`device`] has the lanes (those of a GPU are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
 //! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
 
 mod backoff;

@@ -439,7 +439,7 @@ impl State {
         Some(taken)
     }
 
-    /// Whether the CPU has to wait for a worker that is not up yet.
+    /// Returns whether the CPU has to wait for a worker that is not up yet.
     fn workers_may_come(&self) -> bool {
         let may_come = |m: &Member| m.is_worker_for_pixels() && m.standing == Standing::Down;
         self.wait_for_workers && self.members.iter().any(may_come)

@@ -158,7 +158,7 @@ impl Load {
         ((self.processor + self.workers) / self.seconds.max(f64::MIN_POSITIVE), of)
     }
 
-    /// Whether all cores were busy: those for this process's threads, or those for them and the workers.
+    /// Returns whether all cores were busy: those for this process's threads, or those for them and the workers.
     fn has_no_core_left(&self) -> bool {
         self.share(self.processor, self.threads) >= BUSY
             || self.share(self.processor + self.workers, self.cores) >= BUSY

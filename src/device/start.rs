@@ -208,7 +208,7 @@ impl<'scope> Starter<'scope, '_> {
     }
 }
 
-/// Whether GPUs pay if the lanes took this much of `all` seconds of processor time.
+/// Returns whether GPUs pay if the lanes took this much of `all` seconds of processor time.
 fn lanes_take_much(lanes: Duration, all: f64) -> bool {
     lanes.as_secs_f64() >= WORTH_A_GPU * all
 }

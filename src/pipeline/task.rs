@@ -23,7 +23,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Whether a device already had the picture.
+    /// Returns whether a device already had the picture.
     pub(super) fn was_started(&self) -> bool {
         self.attempts != Attempts::default()
     }

@@ -128,7 +128,7 @@ impl State {
         self.members[device].standing == Standing::Up && attempts.decodes_on(device)
     }
 
-    /// Whether a device that encodes is up, so that pixels are worth the trip to it.
+    /// Returns whether a device that encodes is up, so that pixels are worth the trip to it.
     fn may_encode(&self, attempts: &Attempts) -> bool {
         !attempts.declined && self.encodes_now()
     }
@@ -145,7 +145,7 @@ impl State {
         if alone { self.cpu_alone() } else { admitted }
     }
 
-    /// Whether an admitted device has a free slot for pixels, of whatever size.
+    /// Returns whether an admitted device has a free slot for pixels, of whatever size.
     fn has_free(&self, admitted: &[bool]) -> bool {
         self.free.iter().any(|buffer| buffer.kind != Kind::Compressed && admitted[buffer.device])
     }
@@ -156,7 +156,7 @@ impl State {
         self.members.iter().map(|member| !member.is_worker).collect()
     }
 
-    /// Whether a device that `attempts` admit decodes JPEGs, or may come to do so.
+    /// Returns whether a device that `attempts` admit decodes JPEGs, or may come to do so.
     fn may_decode(&self, attempts: &Attempts) -> bool {
         self.members.iter().enumerate().any(|(device, member)| {
             member.slots[Kind::Compressed as usize] > 0

@@ -116,7 +116,7 @@ impl State {
         Some(Ok(()))
     }
 
-    /// Whether a device that is insisted on, and that `attempts` admit, is not up yet.
+    /// Returns whether a device that is insisted on, and that `attempts` admit, is not up yet.
     fn may_still_come(&self, attempts: &Attempts) -> bool {
         let awaited = |(device, member): (DeviceId, &Member)| {
             member.is_worker_for_pixels() && member.standing == Standing::Down && attempts.admit(device)

@@ -42,7 +42,7 @@ impl Checked {
         Ok(())
     }
 
-    /// Whether pictures of this kind have passed the check.
+    /// Returns whether pictures of this kind have passed the check.
     pub(super) fn has(&self, layout: &Layout, order: &Order) -> bool {
         self.lock().contains(&(alike(layout), *order))
     }

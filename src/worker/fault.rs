@@ -62,7 +62,7 @@ impl std::str::FromStr for Fault {
 }
 
 impl Fault {
-    /// Whether the worker does not fail, but reports a false result.
+    /// Returns whether the worker does not fail, but reports a false result.
     fn is_pretence(self) -> bool {
         matches!(self.kind, FaultKind::Echo | FaultKind::Garble | FaultKind::Overlong)
     }
@@ -77,7 +77,7 @@ impl Fault {
         Ok(Some(fault).filter(|fault| fault.every_life || life == 0 || fault.kind == FaultKind::Refuse))
     }
 
-    /// Whether a worker in this life refuses to work.
+    /// Returns whether a worker in this life refuses to work.
     pub fn refuses(self, life: u32) -> bool {
         self.kind == FaultKind::Refuse && life > 0
     }

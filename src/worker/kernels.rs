@@ -454,7 +454,7 @@ impl Kernels {
     }
 }
 
-/// Whether a span at depth 8 goes through the kernels for large planes.
+/// Returns whether a span at depth 8 goes through the kernels for large planes.
 fn is_large(kind: Kind, span: Span) -> bool {
     kind == Kind::Gray && span.pixels >= LARGE_PLANE
 }
