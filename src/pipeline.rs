@@ -1,7 +1,7 @@
 //! The stages between the source and the output tree.
 //!
 //! Work flows one way: jobs → decode → device → encode → publish. What travels is a [`Job`], which becomes [`Work`] for the decoders, a [`Task`]
-//! for a device, [`Finished`] when all its devices are done, and [`Taken`] once the outlet has it. Only a job whose device failed, declined
+//! for a device, [`Finished`] when all its devices are done, and `Taken` once the outlet has it. Only a job whose device failed, declined
 //! it or encoded it badly goes back, to be decoded again. Every piece of work holds a sender of the queue that leads back, so this queue
 //! closes by itself after the last picture.
 

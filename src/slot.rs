@@ -34,7 +34,7 @@ pub type SlotId = u32;
 pub enum Kind {
     /// Decoded pictures of any size.
     Pixels,
-    /// Decoded pictures of at most [`SMALL`] bytes, which take next to no memory. Handing such a picture on costs as much as processing it,
+    /// Decoded pictures of at most `SMALL` bytes, which take next to no memory. Handing such a picture on costs as much as processing it,
     /// so it pays to have many under way.
     Small,
     /// Compressed pictures.
