@@ -1,4 +1,4 @@
-//! The processor's cores: how many are idle, and how idle ones help with work that can be cut into pieces.
+//! The CPU's cores: how many are idle, and how idle ones help with work that can be cut into pieces.
 //!
 //! Every thread that decodes, equalizes or encodes holds a [`Core`] while it does so. With a full folder no core is idle. With one large
 //! picture, or at the end of a folder, some are; [`Cores::in_order`] has them help, and lets them go when other threads want them.
@@ -65,7 +65,7 @@ impl Cores {
         let work = &work;
         let mut pieces = pieces.enumerate();
         thread::scope(|scope| {
-            let mut bench = Bench::new();
+            let mut workshop = Workshop::new();
             let mut helpers: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
             loop {
                 helpers.retain(|helper| !helper.is_finished());
@@ -73,7 +73,7 @@ impl Cores {
                     && helpers.len() < MAX_HELPERS
                     && let Some(core) = self.help()
                 {
-                    let (given, done) = (bench.given.clone(), bench.done.clone());
+                    let (given, done) = (workshop.given.clone(), workshop.done.clone());
                     let help = move || core.help_with(work, &given, &done);
                     // Without a thread there is merely no help.
                     let Ok(helper) = Builder::new().name("help".into()).spawn_scoped(scope, help) else {
@@ -81,11 +81,11 @@ impl Cores {
                     };
                     helpers.push(helper);
                 }
-                bench.fill(&mut pieces, &tool, 1 + 2 * helpers.len());
-                if let Some(mut tool) = bench.next_result() {
+                workshop.fill(&mut pieces, &tool, 1 + 2 * helpers.len());
+                if let Some(mut tool) = workshop.next_result() {
                     take(&mut tool)?;
-                    bench.put_back(tool);
-                } else if !bench.do_one(work) {
+                    workshop.put_back(tool);
+                } else if !workshop.do_one(work) {
                     return Ok(());
                 }
             }
@@ -94,7 +94,7 @@ impl Cores {
 }
 
 /// What a thread shares with its helpers: pieces to be worked on, and results that wait for their turn.
-struct Bench<P, T> {
+struct Workshop<P, T> {
     give: Sender<(usize, P, T)>,
     given: Receiver<(usize, P, T)>,
     done: Sender<Done<T>>,
@@ -114,7 +114,7 @@ struct Bench<P, T> {
 /// A piece's number and its result, or the panic that it ended in.
 type Done<T> = (usize, thread::Result<T>);
 
-impl<P, T> Bench<P, T> {
+impl<P, T> Workshop<P, T> {
     fn new() -> Self {
         // Unbounded, but they never hold more than there are tools.
         let ((give, given), (done, results)) = (unbounded(), unbounded());

@@ -33,13 +33,14 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use tracing::{error, info, warn};
 
 use crate::config::{After, Existing, Service, Settings};
+use crate::device::Insist;
 use crate::equalize::Order;
 use crate::error::Error;
 use crate::ledger::{self, LedgerError, LockError, Pruned};
 use crate::machine::Machine;
 use crate::paths::{Shown, are_same};
-use crate::pipeline::{Encoder, Stop};
-use crate::progress::Event;
+use crate::pipeline::{Encoder, Run, Stop};
+use crate::progress::{Event, Events};
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::source::Job;
 use crate::source::settle::Settle;
@@ -99,11 +100,10 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let server = server.transpose().map_err(Error::CannotRun)?;
 
     let (jobs, given) = bounded(settings.threads);
-    let (events, told) = bounded(WAITING);
+    let (events, told) = Events::queue(WAITING);
     let stop = control.stop.clone();
     let watching = Watching::new(settings, control, folders, footing, jobs, Arc::clone(&health), metrics)?;
     let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
-    let order = Order::Equalize(settings.operation);
     let done = thread::scope(|scope| {
         let watching = thread::Builder::new()
             .name("watch".into())
@@ -114,7 +114,17 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             .spawn_scoped(scope, || tidy(written_to(settings), &stop))
             .map_err(Error::thread)?;
         let jobs = starting(given, &health);
-        let done = crate::process(jobs, &encoder, order, settings, &machine, &stop, &events);
+        let run = Run {
+            settings,
+            order: Order::Equalize(settings.operation),
+            outlet: &encoder,
+            machine: &machine,
+            pictures: usize::MAX,
+            stop: &stop,
+            insist: Insist::new(stop.clone()),
+            events: &events,
+        };
+        let done = run.process(jobs);
         drop(events);
         // Whatever ended the pipeline, the tidy thread has to end too.
         stop.ask();

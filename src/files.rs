@@ -20,15 +20,15 @@ fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// What the limit on open files is enough for. A third of the files is for threads, a third for slots that workers map, and a third for
+/// The limit on open files, and what it is enough for. A third of the files is for threads, a third for slots that workers map, and a third for
 /// everything else: the workers' sockets, folders, the clients of a service.
 #[derive(Clone, Copy, Debug)]
-pub struct Enough {
+pub struct FileLimit {
     third: u64,
 }
 
-impl Enough {
-    /// Raises this process's limit as far as it may be, and returns what that is enough for.
+impl FileLimit {
+    /// Raises this process's limit as far as it may be, and returns it.
     pub fn allowed() -> Self {
         raise_limit();
         Self::of(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn few_files_are_shared_out_and_many_bound_nothing() {
-        let of = |limit| (Enough::of(limit).threads().get(), Enough::of(limit).slots());
+        let of = |limit| (FileLimit::of(limit).threads().get(), FileLimit::of(limit).slots());
         assert_eq!([64, 1024, 65536].map(of), [(8, 16), (168, 336), (10_920, 21_840)]);
         assert_eq!([0, 16, 18].map(|limit| of(limit).0), [1, 1, 1]);
         assert!(of(u64::MAX).0 > 1 << 40);

@@ -12,8 +12,8 @@
 //! JPEGs may also stay compressed in their slots: a GPU's worker then decodes, equalizes and encodes them itself, and its output is
 //! published. JPEGs that the CPU decodes may still be encoded by a GPU's lane.
 //!
-//! [`run`] drives this pipeline. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds the only large
-//! memory, [`device`] has the lanes (those of a GPU are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
+//! [`run`] drives this pipeline. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds or counts all
+//! large memory, [`device`] has the lanes (those of a GPU are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
 //! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
 
 mod backoff;
@@ -44,21 +44,16 @@ pub mod status;
 pub mod timings;
 pub mod worker;
 
-use std::thread;
-
-use crossbeam_channel::Sender;
-
 use crate::config::Settings;
-use crate::device::{Insist, Surroundings};
+use crate::device::Insist;
 use crate::equalize::Order;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::pipeline::{Encoder, Outlet, Stages, Stop};
-use crate::progress::{Event, Reporter, Summary};
+use crate::pipeline::{Encoder, Outlet, Run, Stop};
+use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
 use crate::source::{Batches, Job, Plan};
-use crate::timings::Meter;
 
 /// Equalizes the pictures that the settings name, until all are done or `stop` is requested.
 ///
@@ -92,13 +87,15 @@ fn run_into(
     let mut jobs = if stop.asked() { Vec::new() } else { announce(plan, settings.dry_run, &events) };
     source::balance_tail(&mut jobs, settings.threads);
     let machine = Machine::new(settings.memory, settings.threads);
-    let (is_empty, batches) = (jobs.is_empty(), Batches::of(jobs, settings.threads));
+    let (pictures, batches) = (jobs.len(), Batches::of(jobs, settings.threads));
+    let insist = Insist::new(stop.clone());
+    let run = Run { settings, order, outlet, machine: &machine, pictures, stop, insist, events: &events };
     let done = match &resume {
-        _ if is_empty => Ok(()),
-        None => process(batches, outlet, order, settings, &machine, stop, &events),
+        _ if pictures == 0 => Ok(()),
+        None => run.process(batches),
         Some(resume) => resume.keep(&events, |events| {
             let begin = |batch: Vec<Job>| batch.into_iter().map(|job| resume.begin(job)).collect();
-            process(batches.map(begin), outlet, order, settings, &machine, stop, events)
+            Run { events, ..run }.process(batches.map(begin))
         })?,
     };
     drop(events);
@@ -110,60 +107,19 @@ fn run_into(
 }
 
 /// Reports what the scan found, and returns the jobs to do: none in a dry run.
-fn announce(plan: Plan, dry_run: bool, events: &Sender<Event>) -> Vec<Job> {
-    // The listener outlives every sender, so this cannot fail.
-    let tell = |event| drop(events.send(event));
+fn announce(plan: Plan, dry_run: bool, events: &Events) -> Vec<Job> {
     for (input, error) in plan.failed {
-        tell(Event::Failed { input, error, planned: false });
+        events.tell(Event::Failed { input, error, planned: false });
     }
     for (input, why) in plan.skipped {
-        tell(Event::Skipped { input, why, planned: false });
+        events.tell(Event::Skipped { input, why, planned: false });
     }
-    tell(Event::Planned { count: plan.jobs.len() });
+    events.tell(Event::Planned { count: plan.jobs.len() });
     if dry_run {
-        plan.jobs.into_iter().for_each(|job| tell(Event::Would { input: job.input, output: job.output }));
+        for Job { input, output, .. } in plan.jobs {
+            events.tell(Event::Would { input, output });
+        }
         return Vec::new();
     }
     plan.jobs
-}
-
-/// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
-fn process(
-    batches: impl Iterator<Item = Vec<Job>>,
-    outlet: &dyn Outlet,
-    order: Order,
-    settings: &Settings,
-    machine: &Machine,
-    stop: &Stop,
-    events: &Sender<Event>,
-) -> Result<(), Error> {
-    outlet.check()?;
-    let Machine { pool, cores, devices } = machine;
-    let pictures = batches.size_hint().1.unwrap_or(usize::MAX);
-    // The listener waits for the last sender, and the devices hold some: they have to be dropped however this function ends.
-    let _ending = devices.until_dropped();
-    let meter = Meter::start();
-    let insist = Insist::new(stop.clone());
-    // Unbounded, but never longer than the number of slots: every task in it holds one.
-    let (equalized, finished) = crossbeam_channel::unbounded();
-    let stages =
-        Stages { settings, stop, pictures, pool, cores, devices, order, outlet, events: events.clone() };
-    thread::scope(|scope| {
-        let insist = &insist;
-        let around = Surroundings { settings, pictures, pool, cores, equalized: &equalized, events, insist };
-        let fed = devices.start(scope, &around).and_then(|()| {
-            stages.start_encoders(scope, &finished)?;
-            let (intake, decoders) = stages.start_decoders(scope)?;
-            batches.take_while(|_| !stop.asked()).for_each(|batch| intake.give(batch));
-            drop(intake);
-            Ok(decoders.into_iter().filter_map(|decoder| decoder.join().err()).next())
-        });
-        devices.close();
-        drop(equalized);
-        // A decoder's panic is resumed only after every waiting thread has been told that no more work will come: the scope joins them.
-        fed.map(|panicked| panicked.map_or((), |panic| std::panic::resume_unwind(panic)))
-    })?;
-    // The listener outlives every sender, so this cannot fail.
-    let _ = events.send(Event::Load(machine.load(&meter, settings.threads)));
-    insist.broken().map_or(Ok(()), Err)
 }

@@ -28,7 +28,7 @@ impl Machine {
     pub fn new(memory: u64, threads: usize) -> Self {
         limit_heap_retention(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
-        pool.bound_files(files::Enough::allowed().slots());
+        pool.bound_files(files::FileLimit::allowed().slots());
         Self { pool, cores, devices: Devices::default() }
     }
 

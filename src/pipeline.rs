@@ -1,7 +1,9 @@
 //! The stages between the source and the output tree.
 //!
-//! Work flows one way: jobs → decode → device → encode. Only a job whose device failed, declined it or encoded it badly goes back, to be
-//! decoded again. Every piece of work holds a sender of the queue that leads back, so this queue closes by itself after the last picture.
+//! Work flows one way: jobs → decode → device → encode → publish. What travels is a [`Job`], which becomes [`Work`] for the decoders, a [`Task`]
+//! for a device, [`Finished`] when all its devices are done, and `Taken` once the outlet has it. Only a job whose device failed, declined
+//! it or encoded it badly goes back, to be decoded again. Every piece of work holds a sender of the queue that leads back, so this queue
+//! closes by itself after the last picture.
 
 mod load;
 mod stop;
@@ -9,25 +11,26 @@ mod task;
 
 use std::any::Any;
 use std::iter;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
 use crate::codec::{self, CodecError, Remark, Target};
 use crate::config::{Durability, Settings};
 use crate::cores::Cores;
-use crate::device::Devices;
+use crate::device::{self, Insist};
 use crate::equalize::Order;
 use crate::error::{Error, PictureError};
-use crate::progress::Event;
+use crate::machine::Machine;
+use crate::progress::{Event, Events};
 use crate::publish::{Publisher, Unpublished};
-use crate::slot::{Claim, SlotPool, Slots};
+use crate::slot::{Attempts, Slots};
 use crate::source::Job;
 use crate::split;
-use crate::timings::{Clock, Stage};
+use crate::timings::{Clock, Meter, Stage};
 use load::Loaded;
 
 pub use stop::Stop;
@@ -131,26 +134,24 @@ impl Outlet for Encoder<'_> {
     }
 }
 
-/// What all stages share.
-pub struct Stages<'a> {
-    /// The run's settings.
+/// What all parts of a run share.
+pub struct Run<'a> {
+    /// Its settings.
     pub settings: &'a Settings,
-    /// Once asked, pictures that were handed over but not started are left.
-    pub stop: &'a Stop,
-    /// How many pictures there are at most: no stage needs more threads.
-    pub pictures: usize,
-    /// The slots of all devices.
-    pub pool: &'a Arc<SlotPool>,
-    /// The cores, which decoders and encoders keep busy.
-    pub cores: &'a Cores,
-    /// The devices.
-    pub devices: &'a Devices,
     /// What the devices do.
     pub order: Order,
     /// Where the pictures go after the devices.
     pub outlet: &'a dyn Outlet,
+    /// The slots, the cores and the devices.
+    pub machine: &'a Machine,
+    /// How many pictures there are at most: no stage needs more threads.
+    pub pictures: usize,
+    /// Once asked, pictures that were handed over but not started are left.
+    pub stop: &'a Stop,
+    /// Ends the run early when a device that the user insists on cannot be used.
+    pub insist: Insist,
     /// Where all events are sent.
-    pub events: Sender<Event>,
+    pub events: &'a Events,
 }
 
 /// Turns a panic into the failure of its picture, so that the thread survives for other pictures. Buffers that a panic leaves half filled
@@ -183,26 +184,52 @@ impl Queues {
 }
 
 /// The entrance of the pipeline. As long as it exists, the decoders wait for work.
-pub struct Intake {
+struct Intake {
     fresh: Sender<Vec<Work>>,
     redo: Sender<Work>,
 }
 
 impl Intake {
     /// Queues a batch of jobs for the decoders; blocks while the queue is full.
-    pub fn give(&self, batch: Vec<Job>) {
-        let work = |job| Work { job, claim: Claim::default(), redo: self.redo.clone() };
+    fn give(&self, batch: Vec<Job>) {
+        let work = |job| Work { job, attempts: Attempts::default(), redo: self.redo.clone() };
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = self.fresh.send(batch.into_iter().map(work).collect());
     }
 }
 
-impl Stages<'_> {
-    /// Starts the decode threads, which end when the intake is dropped and all its work is done.
+impl Run<'_> {
+    /// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
     ///
     /// # Errors
-    /// If the system provides no thread.
-    pub fn start_decoders<'scope>(
+    /// Any failure of the run as a whole; failures of single pictures are told as events.
+    pub fn process(&self, batches: impl Iterator<Item = Vec<Job>>) -> Result<(), Error> {
+        self.outlet.check()?;
+        let devices = &self.machine.devices;
+        // The listener waits for the last sender, and the devices hold some: they have to be dropped however this function ends.
+        let _ending = devices.until_dropped();
+        let meter = Meter::start();
+        // Unbounded, but never longer than the number of slots: every task in it holds one.
+        let (equalized, finished) = crossbeam_channel::unbounded();
+        thread::scope(|scope| {
+            let fed = device::start(scope, self, &equalized).and_then(|()| {
+                self.start_encoders(scope, &finished)?;
+                let (intake, decoders) = self.start_decoders(scope)?;
+                batches.take_while(|_| !self.stop.asked()).for_each(|batch| intake.give(batch));
+                drop(intake);
+                Ok(decoders.into_iter().filter_map(|decoder| decoder.join().err()).next())
+            });
+            devices.close();
+            drop(equalized);
+            // A decoder's panic is resumed only after every waiting thread has been told that no more work will come: the scope joins them.
+            fed.map(|panicked| panicked.map_or((), |panic| resume_unwind(panic)))
+        })?;
+        self.events.tell(Event::Load(self.machine.load(&meter, self.settings.threads)));
+        self.insist.broken().map_or(Ok(()), Err)
+    }
+
+    /// Starts the decode threads, which end when the intake is dropped and all its work is done.
+    fn start_decoders<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
     ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error> {
@@ -224,10 +251,7 @@ impl Stages<'_> {
     }
 
     /// Starts the encode and publish threads, which end after the devices.
-    ///
-    /// # Errors
-    /// If the system provides no thread.
-    pub fn start_encoders<'scope>(
+    fn start_encoders<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         equalized: &Receiver<Task>,
@@ -275,10 +299,10 @@ impl Stages<'_> {
     fn submit(&self, slots: Slots, content: Content, picture: Box<Picture>) {
         let Slots { whole, planes } = slots;
         if planes.is_empty() {
-            return self.devices.submit(Task::whole(whole, content, self.order, picture));
+            return self.machine.devices.submit(Task::whole(whole, content, self.order, picture));
         }
         split::tasks(picture, self.order, whole, planes, self.settings.threads)
-            .for_each(|task| self.devices.submit(task));
+            .for_each(|task| self.machine.devices.submit(task));
     }
 
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {
@@ -286,8 +310,8 @@ impl Stages<'_> {
         for mut finished in equalized.iter().filter_map(Task::finish) {
             courtesy.lower_for(finished.content);
             finished.picture.clock.mark(Stage::Queue);
-            let working = self.cores.work();
-            let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, self.cores));
+            let working = self.machine.cores.work();
+            let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, &self.machine.cores));
             drop(working);
             // The scratch buffer counts towards the memory bound only while its picture has a slot.
             if scratch.capacity() > SCRATCH_KEPT {
@@ -298,15 +322,15 @@ impl Stages<'_> {
             if let (Content::Encoded(_), Err(PictureError::Codec(CodecError::Encoder { .. }))) =
                 (content, &taken)
             {
-                // What the device encoded is not a valid picture; the processor does it instead.
-                picture.redo(|claim| claim.declined = true);
+                // What the device encoded is not a valid picture; the CPU does it instead.
+                picture.redo(|attempts| attempts.declined = true);
                 continue;
             }
             let Picture { decoded, work, bytes_in, mut clock } = *picture;
             clock.mark(Stage::Encode);
             match taken {
                 Ok(output) => {
-                    let (pixels, device) = (decoded.layout.pixels(), self.devices.names(&devices));
+                    let (pixels, device) = (decoded.layout.pixels(), self.machine.devices.names(&devices));
                     let remarks = output.as_ref().map(|_| decoded.remarks(&self.settings.target));
                     let remarks = remarks.unwrap_or_default();
                     let taken = Taken { output, job: work.job, pixels, bytes_in, device, remarks, clock };
@@ -337,10 +361,10 @@ impl Stages<'_> {
                 let Job { input, output, .. } = job;
                 clock.mark(Stage::Publish);
                 for remark in remarks {
-                    self.tell(Event::Remarked { input: input.clone(), remark });
+                    self.events.tell(Event::Remarked { input: input.clone(), remark });
                 }
                 let times = clock.times();
-                self.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device, times });
+                self.events.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device, times });
             }
             Err(error) => self.fail(job, error.into()),
         }
@@ -348,11 +372,6 @@ impl Stages<'_> {
 
     fn fail(&self, job: Job, error: PictureError) {
         self.outlet.miss(&job);
-        self.tell(Event::failure(job, error));
-    }
-
-    fn tell(&self, event: Event) {
-        // The listener outlives every sender, so this cannot fail.
-        let _ = self.events.send(event);
+        self.events.tell(Event::failure(job, error));
     }
 }

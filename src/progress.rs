@@ -113,10 +113,33 @@ impl Event {
     }
 }
 
+/// Where events are sent.
+#[derive(Clone, Debug)]
+pub struct Events(Sender<Event>);
+
+impl Events {
+    /// Creates a queue of at most `waiting` events, and returns its two ends.
+    pub fn queue(waiting: usize) -> (Self, Receiver<Event>) {
+        let (sender, receiver) = bounded(waiting);
+        (Self(sender), receiver)
+    }
+
+    /// Sends an event.
+    pub fn tell(&self, event: Event) {
+        // The listener outlives every sender, unless it failed; then nobody is left to be told.
+        let _ = self.0.send(event);
+    }
+
+    /// Sends a note about a device or the ledger; `trouble`: whether something is wrong with it.
+    pub fn note(&self, note: String, trouble: bool) {
+        self.tell(Event::Device { note, trouble });
+    }
+}
+
 /// The thread that listens to events.
 #[derive(Debug)]
 pub struct Reporter {
-    events: Sender<Event>,
+    events: Events,
     thread: JoinHandle<io::Result<Summary>>,
 }
 
@@ -126,14 +149,14 @@ impl Reporter {
     /// # Errors
     /// The system's error, if no thread can be started.
     pub fn start(report: Report, out: &Path, stop: &Stop) -> io::Result<Self> {
-        let (events, incoming) = bounded(WAITING);
+        let (events, incoming) = Events::queue(WAITING);
         let voice = Voice::new(report, Summary::new(out, report.timings), stop.clone());
         let thread = thread::Builder::new().name("progress".into()).spawn(move || voice.listen(&incoming))?;
         Ok(Self { events, thread })
     }
 
     /// Returns a sender for events.
-    pub fn events(&self) -> Sender<Event> {
+    pub fn events(&self) -> Events {
         self.events.clone()
     }
 
@@ -392,9 +415,9 @@ mod tests {
         let reporter = Reporter::start(report, Path::new("out"), &Stop::default()).unwrap();
         let events = reporter.events();
         let sender = thread::spawn(move || {
-            events.send(Event::Planned { count: 2 }).unwrap();
-            events.send(done()).unwrap();
-            events.send(done()).unwrap();
+            events.tell(Event::Planned { count: 2 });
+            events.tell(done());
+            events.tell(done());
         });
         sender.join().unwrap();
         let summary = reporter.finish().unwrap();
@@ -407,8 +430,8 @@ mod tests {
             let report = Report { style: Style::Quiet, ..Report::default() };
             let reporter = Reporter::start(report, Path::new("out"), stop).unwrap();
             let events = reporter.events();
-            events.send(Event::Planned { count: 2 }).unwrap();
-            (0..pictures).for_each(|_| events.send(done()).unwrap());
+            events.tell(Event::Planned { count: 2 });
+            (0..pictures).for_each(|_| events.tell(done()));
             drop(events);
             reporter.finish().unwrap().stopped
         };

@@ -6,13 +6,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crossbeam_channel::{Sender, bounded};
-
 use crate::config::Settings;
 use crate::error::Error;
 use crate::ledger::{self, Entry, Ledger, LedgerError, Lock, Outcome, Standing};
 use crate::pipeline::Stop;
-use crate::progress::Event;
+use crate::progress::{Event, Events};
 use crate::source::filesystem::FileSystem;
 use crate::source::stamp::Stamp;
 use crate::source::{Job, Plan, Skip};
@@ -29,25 +27,19 @@ pub(crate) struct Resume {
 
 impl Resume {
     /// Takes the locks of the output folder and its ledger, and opens the ledger. Any note about it goes to `events`.
-    pub(crate) fn open(settings: &Settings, events: &Sender<Event>) -> Result<Self, Error> {
+    pub(crate) fn open(settings: &Settings, events: &Events) -> Result<Self, Error> {
         let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
         let lock = Lock::take(&settings.out, &folder)?;
         let (ledger, note) = Ledger::open(&folder)?;
         if let Some(note) = note {
-            // Cannot fail: the listener outlives all senders.
-            let _ = events.send(Event::Device { note, trouble: true });
+            events.note(note, true);
         }
         Ok(Self { ledger: Mutex::new(ledger), settings: settings.fingerprint(), _lock: lock })
     }
 
     /// Moves the jobs that the ledger knows to be done, or not to be pictures, from the plan's jobs to its skipped files. The plan is
     /// incomplete if a stop is requested meanwhile. Any note about the ledger goes to `events`.
-    pub(crate) fn leave_out_done(
-        &self,
-        plan: &mut Plan,
-        stop: &Stop,
-        events: &Sender<Event>,
-    ) -> Result<(), Error> {
+    pub(crate) fn leave_out_done(&self, plan: &mut Plan, stop: &Stop, events: &Events) -> Result<(), Error> {
         let mut left = Vec::with_capacity(plan.jobs.len());
         for mut job in std::mem::take(&mut plan.jobs).into_iter().take_while(|_| !stop.asked()) {
             job.stamp = stamp(&job);
@@ -63,26 +55,20 @@ impl Resume {
     }
 
     /// Replaces a damaged ledger by an empty one, which knows nothing about any picture.
-    fn mend(&self, why: LedgerError, events: &Sender<Event>) -> Result<Option<Standing>, LedgerError> {
+    fn mend(&self, why: LedgerError, events: &Events) -> Result<Option<Standing>, LedgerError> {
         let note = self.ledger().mend(why)?;
-        // Cannot fail: the listener outlives all senders.
-        let _ = events.send(Event::Device { note, trouble: true });
+        events.note(note, true);
         Ok(None)
     }
 
     /// Runs `work`, and records its events in the ledger before they go on to `events`.
-    pub(crate) fn keep<T>(
-        &self,
-        events: &Sender<Event>,
-        work: impl FnOnce(&Sender<Event>) -> T,
-    ) -> Result<T, Error> {
-        let (inner, told) = bounded(WAITING);
+    pub(crate) fn keep<T>(&self, events: &Events, work: impl FnOnce(&Events) -> T) -> Result<T, Error> {
+        let (inner, told) = Events::queue(WAITING);
         thread::scope(|scope| {
             let listen = move || {
                 for event in told {
                     self.note(&event);
-                    // Cannot fail: the listener outlives all senders.
-                    let _ = events.send(event);
+                    events.tell(event);
                 }
             };
             thread::Builder::new()

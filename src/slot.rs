@@ -1,4 +1,4 @@
-//! Slots: the only large memory, apart from the decoders' workspaces. A slot is one reusable buffer that carries one picture through the
+//! Slots: all large memory is a slot, or is counted by their pool. A slot is one reusable buffer that carries one picture through the
 //! pipeline; the pool of slots is both the memory bound and the back-pressure.
 //!
 //! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and pin them. The
@@ -29,23 +29,27 @@ pub type DeviceId = usize;
 /// The number of a slot among those of its device.
 pub type SlotId = u32;
 
+/// What a slot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Decoded pictures of any size.
+    Pixels,
+    /// Decoded pictures of at most `SMALL` bytes, which take next to no memory. Handing such a picture on costs as much as processing it,
+    /// so it pays to have many under way.
+    Small,
+    /// Compressed pictures.
+    Compressed,
+}
+
 /// A slot as the pool keeps it.
 struct Buffer {
     device: DeviceId,
     id: SlotId,
-    /// Whether it is for compressed pictures alone.
-    compressed: bool,
-    /// Whether it is for small pictures alone, of at most [`SMALL`] bytes.
-    small: bool,
+    kind: Kind,
     memory: Option<Memory>,
 }
 
 impl Buffer {
-    /// Creates a buffer for decoded pictures of any size.
-    fn new(device: DeviceId, id: usize) -> Self {
-        Self { device, id: id as SlotId, compressed: false, small: false, memory: None }
-    }
-
     fn capacity(&self) -> u64 {
         self.memory.as_ref().map_or(0, |memory| memory.bytes().len() as u64)
     }
@@ -117,13 +121,20 @@ impl Drop for Slot {
     }
 }
 
-/// Which devices may take a picture.
+/// What became of the attempts at a picture so far, and thus which devices may take it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claim {
-    /// Devices on which it failed, or that declined it. After two of them only the CPU remains.
+pub struct Attempts {
+    /// Devices on which it failed, or that declined it.
     pub failed_on: Vec<DeviceId>,
-    /// Whether a device refused to decode it, so that the processor has to.
+    /// Whether a device refused to decode it, so that the CPU has to.
     pub declined: bool,
+}
+
+impl Attempts {
+    /// Returns whether a worker's device may take the picture: after two failures only the CPU may.
+    fn admit(&self, device: DeviceId) -> bool {
+        self.failed_on.len() < 2 && !self.failed_on.contains(&device)
+    }
 }
 
 /// Why there is no slot for a picture.
@@ -182,11 +193,10 @@ enum Fit {
 }
 
 struct Member {
-    accelerator: bool,
-    /// The number of all its slots.
-    slots: usize,
-    /// The number of its slots for compressed pictures.
-    compressed: usize,
+    /// Whether it is a worker process, not the CPU.
+    is_worker: bool,
+    /// The number of its slots of each [`Kind`].
+    slots: [usize; 3],
     /// Whether it can encode the pixels that it gets.
     encodes: bool,
     standing: Standing,
@@ -194,20 +204,20 @@ struct Member {
 }
 
 impl Member {
-    /// Whether pixels may go to it instead of the CPU.
-    fn is_accelerator_of_pixels(&self) -> bool {
-        self.accelerator && self.slots > self.compressed
+    /// Returns the number of all its slots.
+    fn slots(&self) -> usize {
+        self.slots.iter().sum()
+    }
+
+    /// Returns whether pixels may go to it instead of the CPU.
+    fn is_worker_for_pixels(&self) -> bool {
+        self.is_worker && self.slots[Kind::Pixels as usize] > 0
     }
 }
 
 struct State {
     memory: u64,
     memory_left: u64,
-    slots: u64,
-    /// The number of slots for compressed pictures.
-    compressed: u64,
-    /// The number of slots for small pictures.
-    small: u64,
     /// Whether a picture has come that could stay compressed.
     decoders_wanted: bool,
     largest: u64,
@@ -217,7 +227,7 @@ struct State {
     /// The free workspaces.
     workspaces: Vec<Memory>,
     members: Vec<Member>,
-    wait_for_accelerators: bool,
+    wait_for_workers: bool,
     /// The threads that wait for slots, in the order of their turns. Each has a condition variable of its own: a change concerns the first
     /// thread alone, and 64 decoders that all woke up for it would wait for each other.
     takers: VecDeque<Arc<Condvar>>,
@@ -230,7 +240,7 @@ pub struct SlotPool {
     wanted: Condvar,
 }
 
-/// The step in which slots grow, in bytes, so that a folder of nearly equal pictures settles at once.
+/// The step in which slots grow, in bytes, so that slots stop growing after the first of many similar pictures.
 const STEP: u64 = 256 * 1024;
 /// The most bytes of a small picture: a slot of one step has room for it.
 const SMALL: u64 = 192 * 1024;
@@ -244,57 +254,37 @@ impl SlotPool {
         let state = State {
             memory,
             memory_left: memory,
-            slots: 0,
-            compressed: 0,
-            small: 0,
             decoders_wanted: false,
             largest: 0,
             free: Vec::new(),
             files_left: u64::MAX,
             workspaces: Vec::new(),
             members: Vec::new(),
-            wait_for_accelerators: false,
+            wait_for_workers: false,
             takers: VecDeque::new(),
         };
         Self { state: Mutex::new(state), wanted: Condvar::new() }
     }
 
-    /// Adds a device with this many slots. The CPU's are handed out at once, an accelerator's from [`SlotPool::up`] on.
-    pub fn join(&self, accelerator: bool, slots: usize, release: Release) -> DeviceId {
-        let standing = if accelerator { Standing::Down } else { Standing::Up };
+    /// Adds a device with this many slots for pixels. The CPU's are handed out at once, a worker's from [`SlotPool::up`] on.
+    pub fn join(&self, is_worker: bool, slots: usize, release: Release) -> DeviceId {
+        let standing = if is_worker { Standing::Down } else { Standing::Up };
         self.change(|state| {
             let device = state.members.len();
-            state.members.push(Member {
-                accelerator,
-                slots,
-                compressed: 0,
-                encodes: false,
-                standing,
-                release,
-            });
-            state.slots += slots as u64;
-            state.free.extend((0..slots).map(|id| Buffer::new(device, id)));
+            state.members.push(Member { is_worker, slots: [0; 3], encodes: false, standing, release });
+            state.add(device, slots, Kind::Pixels);
             device
         })
     }
 
-    /// Gives a device this many more slots, for small pictures alone, which take next to no memory. Handing such a picture on costs as much
-    /// as processing it, so it pays to have many under way.
-    pub fn add_small(&self, device: DeviceId, slots: usize) {
-        self.change(|state| {
-            let member = &mut state.members[device];
-            let first = member.slots;
-            member.slots += slots;
-            state.slots += slots as u64;
-            state.small += slots as u64;
-            let small = |id| Buffer { small: true, ..Buffer::new(device, id) };
-            state.free.extend((first..first + slots).map(small));
-        });
+    /// Gives a device this many more slots.
+    pub fn add(&self, device: DeviceId, slots: usize, kind: Kind) {
+        self.change(|state| state.add(device, slots, kind));
     }
 
-    /// Sets whether the CPU leaves the first attempt at every picture to accelerators while one is up or may still come up.
-    pub fn wait_for_accelerators(&self, wait: bool) {
-        self.change(|state| state.wait_for_accelerators = wait);
+    /// Sets whether the CPU leaves the first attempt at every picture to workers while one is up or may still come up.
+    pub fn wait_for_workers(&self, wait: bool) {
+        self.change(|state| state.wait_for_workers = wait);
     }
 
     /// Marks the device as working.
@@ -318,7 +308,7 @@ impl SlotPool {
         let state = self.lock();
         let count = |(device, member): (DeviceId, &Member)| {
             let free = state.free.iter().filter(|buffer| buffer.device == device).count();
-            SlotUse { all: member.slots, taken: member.slots.saturating_sub(free) }
+            SlotUse { all: member.slots(), taken: member.slots().saturating_sub(free) }
         };
         state.members.iter().enumerate().map(count).collect()
     }
@@ -333,17 +323,23 @@ impl SlotPool {
         self.change(|state| state.members[device].standing = standing);
     }
 
-    /// Waits for a slot with room for `bytes` bytes on a device that `claim` admits, and for `aside` more bytes that its taker uses
+    /// Waits for a slot with room for `bytes` bytes on a device that `attempts` admit, and for `aside` more bytes that its taker uses
     /// elsewhere until [`Slot::keep_aside`]. Takers are served in order, so small pictures cannot overtake a large one forever.
     ///
     /// # Errors
     /// [`SlotError`].
-    pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, claim: &Claim) -> Result<Slot, SlotError> {
+    pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, attempts: &Attempts) -> Result<Slot, SlotError> {
         let needed = bytes.max(1);
         let total = needed.saturating_add(aside);
-        let buffer = self
-            .in_turn(total, |state| state.try_take(needed, aside, &state.admitted_now(claim), Fit::Loose))?;
-        Ok(Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) })
+        let buffer = self.in_turn(total, |state| {
+            state.try_take(needed, aside, &state.admitted_now(attempts), Fit::Loose)
+        })?;
+        Ok(self.slot(buffer, aside))
+    }
+
+    /// Returns a taken buffer as a slot that gives itself back.
+    fn slot(self: &Arc<Self>, buffer: Buffer, aside: u64) -> Slot {
+        Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) }
     }
 
     /// Waits for this taker's turn, and then until `take` succeeds. `total` is all that it needs, in bytes.
@@ -400,6 +396,14 @@ fn wake_first(state: MutexGuard<'_, State>) {
 }
 
 impl State {
+    fn add(&mut self, device: DeviceId, slots: usize, kind: Kind) {
+        let member = &mut self.members[device];
+        let first = member.slots();
+        member.slots[kind as usize] += slots;
+        let buffer = |id| Buffer { device, id: id as SlotId, kind, memory: None };
+        self.free.extend((first..first + slots).map(buffer));
+    }
+
     /// Takes a slot if one is available now: the last that came back and is large enough, because its pages are still warm; otherwise the
     /// last that came back, grown.
     fn try_take(
@@ -410,8 +414,10 @@ impl State {
         fit: Fit,
     ) -> Option<io::Result<Buffer>> {
         let suits = |bytes: u64| bytes == needed || (bytes > needed && fit == Fit::Loose);
-        let is_small = needed <= SMALL;
-        let admits = |slot: &Buffer| !slot.compressed && (is_small || !slot.small) && admitted[slot.device];
+        let admits = |slot: &Buffer| {
+            let of_kind = slot.kind == Kind::Pixels || (slot.kind == Kind::Small && needed <= SMALL);
+            of_kind && admitted[slot.device]
+        };
         let fits = |slot: &Buffer| admits(slot) && suits(slot.capacity());
         let taken = if let Some(at) = self.free.iter().rposition(fits)
             && self.make_room(at, self.free[at].capacity() + aside)
@@ -421,7 +427,7 @@ impl State {
             let at = self.free.iter().rposition(admits).filter(|&at| self.make_file(at))?;
             let rounded = (needed + needed / 8).next_multiple_of(self.step(at, needed));
             self.largest = self.largest.max(rounded);
-            let fair = if self.free[at].small { rounded } else { self.fair_share() };
+            let fair = if self.free[at].kind == Kind::Small { rounded } else { self.fair_share() };
             let sizes = [fair, rounded, needed];
             let mut sizes = sizes.into_iter().filter(|&bytes| suits(bytes));
             let bytes = sizes.find(|bytes| self.make_room(at, bytes + aside))?;
@@ -433,27 +439,24 @@ impl State {
         Some(taken)
     }
 
-    /// Whether the CPU has to wait for an accelerator that is not up yet.
-    fn accelerators_may_come(&self) -> bool {
-        let may_come = |m: &Member| m.is_accelerator_of_pixels() && m.standing == Standing::Down;
-        self.wait_for_accelerators && self.members.iter().any(may_come)
+    /// Returns whether the CPU has to wait for a worker that is not up yet.
+    fn workers_may_come(&self) -> bool {
+        let may_come = |m: &Member| m.is_worker_for_pixels() && m.standing == Standing::Down;
+        self.wait_for_workers && self.members.iter().any(may_come)
     }
 
-    /// Returns, by device, whether its slots may be taken for this claim.
-    fn admitted(&self, claim: &Claim) -> Vec<bool> {
+    /// Returns, by device, whether its slots may be taken after these attempts.
+    fn admitted(&self, attempts: &Attempts) -> Vec<bool> {
         let usable = |device: DeviceId, member: &Member| {
-            member.is_accelerator_of_pixels()
-                && member.standing == Standing::Up
-                && claim.failed_on.len() < 2
-                && !claim.failed_on.contains(&device)
+            member.is_worker_for_pixels() && member.standing == Standing::Up && attempts.admit(device)
         };
-        let accelerators: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
-        let any_up = accelerators.contains(&true);
-        let cpu = !any_up && (!claim.failed_on.is_empty() || !self.accelerators_may_come());
+        let workers: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
+        let any_up = workers.contains(&true);
+        let cpu = !any_up && (!attempts.failed_on.is_empty() || !self.workers_may_come());
         self.members
             .iter()
-            .zip(accelerators)
-            .map(|(member, usable)| usable || (!member.accelerator && cpu))
+            .zip(workers)
+            .map(|(member, usable)| usable || (!member.is_worker && cpu))
             .collect()
     }
 }

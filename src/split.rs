@@ -129,7 +129,7 @@ impl Parts {
 fn collect(counts: &mut [u64], planes: [&[u64]; PLANES], layout: &Layout, stage: usize) {
     let levels = layout.depth.levels();
     // A plane counts itself, and alpha if there is one.
-    let each = levels * (1 + usize::from(layout.pixel.has_alpha()));
+    let each = levels * planes::plane_channels(layout.pixel);
     for (to, plane) in counts.chunks_mut(levels).zip(planes) {
         to.copy_from_slice(&plane[stage * each..][..levels]);
     }
@@ -160,7 +160,8 @@ fn separate(
         threads: usize,
     ) -> Vec<u64> {
         let band = band(layout, threads);
-        let [red, green, blue] = planes.map(|plane| plane.chunks_mut(band * plane_samples(layout)));
+        let [red, green, blue] =
+            planes.map(|plane| plane.chunks_mut(band * planes::plane_channels(layout.pixel)));
         let bands = samples.chunks(band * layout.pixel.channels()).zip(red).zip(green).zip(blue);
         in_bands(bands, luma.then_some(S::LEVELS), |(((samples, red), green), blue), tally| {
             planes::separate(samples, layout.pixel, [red, green, blue], tally);
@@ -191,7 +192,8 @@ fn merge(
         threads: usize,
     ) -> Vec<u64> {
         let band = band(layout, threads);
-        let [red, green, blue] = planes.map(|plane| plane.chunks(band * plane_samples(layout)));
+        let [red, green, blue] =
+            planes.map(|plane| plane.chunks(band * planes::plane_channels(layout.pixel)));
         let bands = samples.chunks_mut(band * layout.pixel.channels()).zip(red).zip(green).zip(blue);
         in_bands(bands, luma.then_some(S::LEVELS), |(((samples, red), green), blue), tally| {
             planes::merge([red, green, blue], layout.pixel, samples, tally);
@@ -204,11 +206,6 @@ fn merge(
             of::<u16>(planes, layout, bytemuck::cast_slice_mut(pixels), luma, threads)
         }
     }
-}
-
-/// Returns the number of samples per pixel of a plane.
-fn plane_samples(layout: &Layout) -> usize {
-    1 + usize::from(layout.pixel.has_alpha())
 }
 
 /// Returns the number of pixels in each thread's band.

@@ -1,7 +1,7 @@
 //! Where the time goes: how long each picture was in which stage, and what was busy meanwhile.
 //!
 //! One [`Clock`] travels with a picture and is read where one stage ends and the next begins, so that no moment is counted twice and none
-//! is missed. The sums, and how busy the processor and the devices were, tell what limits a run: [`Timings::limit`].
+//! is missed. The sums, and how busy the CPU and the other devices were, tell what limits a run: [`Timings::limit`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,9 +19,9 @@ pub enum Stage {
     Decode,
     /// It waits for a free slot: for memory, or for pictures that hold all slots.
     Slot,
-    /// A device has it: queued behind others, on the bus, being equalized.
+    /// A device has it: on the bus, being equalized, and in a worker process also queued behind others.
     Device,
-    /// It waits for a thread of the next stage.
+    /// It waits for a thread of the next stage, or for one of the CPU's lanes.
     Queue,
     /// It is encoded, and written to a file that is not synced yet.
     Encode,
@@ -132,7 +132,7 @@ impl Occupancy {
     }
 }
 
-/// How busy the processor and the devices were during a run.
+/// How busy the CPU and the other devices were during a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Load {
     /// Seconds that the pipeline ran.
@@ -147,7 +147,7 @@ pub struct Load {
     pub processor: f64,
     /// Seconds of processor time that the workers of devices took.
     pub workers: f64,
-    /// Seconds during which each device other than the processor had at least one picture.
+    /// Seconds during which each device other than the CPU had at least one picture.
     pub devices: BTreeMap<String, f64>,
 }
 
@@ -158,7 +158,7 @@ impl Load {
         ((self.processor + self.workers) / self.seconds.max(f64::MIN_POSITIVE), of)
     }
 
-    /// Whether all cores were busy: those for this process's threads, or those for them and the workers.
+    /// Returns whether all cores were busy: those for this process's threads, or those for them and the workers.
     fn has_no_core_left(&self) -> bool {
         self.share(self.processor, self.threads) >= BUSY
             || self.share(self.processor + self.workers, self.cores) >= BUSY

@@ -7,7 +7,7 @@ use histeqd::equalize::count;
 use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize};
 use histeqd::picture::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
-use histeqd::worker::{Engine, Trouble, Unit, open};
+use histeqd::worker::{Engine, LaneError, Unit, open};
 
 use crate::harness::gpu_or_skip;
 use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, samples};
@@ -161,7 +161,7 @@ fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
         fill(&mut memory, &large, Data::Natural, &mut Random(6));
         let before = memory.bytes().to_vec();
         let declined = lane.equalize(memory.bytes_mut(), &large, &clahe);
-        assert!(matches!(declined, Err(Trouble::Decline(_))), "{declined:?}");
+        assert!(matches!(declined, Err(LaneError::Decline(_))), "{declined:?}");
         assert!(memory.bytes() == before);
         let pixels = &mut memory.bytes_mut()[..small.bytes() as usize];
         let mut expected = pixels.to_vec();

@@ -11,7 +11,7 @@ use crate::device::GpuInfo;
 use crate::equalize::clahe::Geometry;
 use crate::picture::{Depth, Layout};
 use crate::worker::cuda::{self, Context, Device, Stream};
-use crate::worker::kernels::{Kernels, Kind, Span, Tables, Tiles, Tiling};
+use crate::worker::kernels::{ClaheMemory, Kernels, Kind, Span, Tables, Tiling};
 use crate::worker::{Engine, Unit, open};
 
 /// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
@@ -184,22 +184,22 @@ impl Own {
 
     /// Returns how CLAHE divides a gray picture into tiles, as passed to kernels.
     pub(super) fn tiling(&self, layout: &Layout, geometry: &Geometry) -> Tiling {
-        Tiles::new(layout, geometry, &self.kernels.limits).tiling
+        ClaheMemory::new(layout, geometry, &self.kernels.limits).tiling
     }
 
     /// Allocates what CLAHE needs for gray pictures of one size.
     pub(super) fn clahe_of(&self, layout: &Layout, geometry: &Geometry) -> Result<OwnClahe<'_>> {
-        let tiles = Tiles::new(layout, geometry, &self.kernels.limits);
-        let counts = Memory::new(Place::Device, tiles.counts_bytes() as usize)?;
-        let luts = Memory::new(Place::Device, tiles.luts_bytes() as usize)?;
-        Ok(OwnClahe { own: self, tiles, counts, luts })
+        let memory = ClaheMemory::new(layout, geometry, &self.kernels.limits);
+        let counts = Memory::new(Place::Device, memory.counts_bytes() as usize)?;
+        let luts = Memory::new(Place::Device, memory.luts_bytes() as usize)?;
+        Ok(OwnClahe { own: self, memory, counts, luts })
     }
 }
 
 /// histeqd's own CLAHE of gray pictures of one size.
 pub(super) struct OwnClahe<'o> {
     own: &'o Own,
-    tiles: Tiles,
+    memory: ClaheMemory,
     counts: Memory,
     luts: Memory,
 }
@@ -212,11 +212,11 @@ impl OwnClahe<'_> {
 
     /// Equalizes a picture in place.
     pub(super) fn run(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
-        let tiling = self.tiles.tiling;
+        let tiling = self.memory.tiling;
         assert_eq!(pixels.bytes(), tiling.width as usize * tiling.height as usize);
         let (counts, luts) = (self.counts.address(), self.luts.address());
-        // SAFETY: all live until the process ends and are as large as the tiles say; the picture's bytes are a multiple of 16.
-        unsafe { self.own.kernels.clahe(stream, pixels.address(), &self.tiles, counts, luts) }
+        // SAFETY: all live until the process ends and are as large as `memory` says; the picture's bytes are a multiple of 16.
+        unsafe { self.own.kernels.clahe(stream, pixels.address(), &self.memory, counts, luts) }
     }
 }
 

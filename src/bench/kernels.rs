@@ -9,12 +9,7 @@ use std::ffi::c_void;
 
 use super::cuda::{Memory, Texture, variable};
 use crate::worker::cuda::{Function, Launch, Module, Result, Stream};
-use crate::worker::kernels::Tiling;
-
-/// Makes the array of pointers to a kernel's arguments.
-macro_rules! arguments {
-    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<c_void>()),*] };
-}
+use crate::worker::kernels::{Tiling, arguments};
 
 const PTX: &str = include_str!("../../kernels/prebuilt/ladder.ptx");
 

@@ -120,7 +120,7 @@ impl From<measure::Result<Measured>> for Outcome {
 type Found = Result<Gpu, String>;
 
 /// What the rungs run with. The first GPU is opened before the first rung, the second before the first rung that needs two.
-struct Stage<'c> {
+struct Climb<'c> {
     scene: Scene,
     command: &'c LadderCommand,
     first: Option<Found>,
@@ -137,11 +137,11 @@ pub(super) fn climb((width, height): (u32, u32), command: &LadderCommand) -> Res
         let text = command.only.as_deref().unwrap_or_default();
         return Err(Error::Usage(format!("--only {text}: no rung has this in its name or section")));
     }
-    let mut stage = Stage { scene: Scene::new(width, height), command, first: None, second: None };
+    let mut climb = Climb { scene: Scene::new(width, height), command, first: None, second: None };
     let sections = wanted.into_iter().filter(|(_, rungs)| !rungs.is_empty());
-    let sections = sections.map(|(section, rungs)| stage.climb_section(section, &rungs)).collect();
-    let Layout { width, height, .. } = stage.scene.layout;
-    let (gpu, no_gpu) = match stage.first {
+    let sections = sections.map(|(section, rungs)| climb.climb_section(section, &rungs)).collect();
+    let Layout { width, height, .. } = climb.scene.layout;
+    let (gpu, no_gpu) = match climb.first {
         Some(Ok(gpu)) => (gpu.info(), None),
         Some(Err(reason)) => (None, Some(reason)),
         None => (None, None),
@@ -155,7 +155,7 @@ fn wanted(section: &Section, command: &LadderCommand) -> Vec<&'static Rung> {
     section.rungs.iter().filter(|rung| has(section.title) || has(rung.name)).collect()
 }
 
-impl Stage<'_> {
+impl Climb<'_> {
     fn climb_section(&mut self, section: &Section, rungs: &[&Rung]) -> SectionReport {
         let rungs = rungs.iter().map(|rung| self.climb_rung(section, rung)).collect();
         SectionReport { title: section.title, about: section.about, rungs }

@@ -22,7 +22,7 @@ use crate::worker::{Unit, WorkerArgs};
 
 /// The work that is sent through the workers.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct Workload {
     /// The layout of the pictures.
     pub layout: Layout,
     /// What the lanes do with them.
@@ -58,7 +58,7 @@ pub fn report(command: &LanesCommand) -> Result<String, Error> {
         true => Order::Count { equalize: None },
         false => Order::Equalize(Operation { method: Method::Global, per_channel: command.per_channel }),
     };
-    let rate = lanes(&workers, &Load { layout, order, slots: command.slots, time: command.seconds })?;
+    let rate = lanes(&workers, &Workload { layout, order, slots: command.slots, time: command.seconds })?;
     let json = serde_json::to_string(&rate).expect("two numbers are JSON");
     Ok(json + "\n")
 }
@@ -74,10 +74,10 @@ fn layout(command: &LanesCommand) -> Result<Layout, Error> {
 ///
 /// # Errors
 /// When a worker cannot be started or fails.
-pub fn lanes(workers: &[WorkerArgs], load: &Load) -> Result<Rate, Error> {
+pub fn lanes(workers: &[WorkerArgs], work: &Workload) -> Result<Rate, Error> {
     let start = &Barrier::new(workers.len());
     let one = move |args: &WorkerArgs| {
-        measure(args, load, start).map_err(|error| Error::CannotRun(format!("{}: {error}", args.name())))
+        measure(args, work, start).map_err(|error| Error::CannotRun(format!("{}: {error}", args.name())))
     };
     let pictures: f64 = std::thread::scope(|scope| {
         let threads: Vec<_> = workers.iter().map(|args| scope.spawn(move || one(args))).collect();
@@ -86,15 +86,15 @@ pub fn lanes(workers: &[WorkerArgs], load: &Load) -> Result<Rate, Error> {
             .map(|thread| thread.join().expect("a measuring thread does not panic"))
             .sum::<Result<f64, _>>()
     })?;
-    Ok(Rate { pictures, bytes: pictures * load.layout.bytes() as f64 })
+    Ok(Rate { pictures, bytes: pictures * work.layout.bytes() as f64 })
 }
 
 /// Returns the pictures per second through one worker.
-fn measure(args: &WorkerArgs, load: &Load, start: &Barrier) -> io::Result<f64> {
-    let begun = Worker::start(args, load);
+fn measure(args: &WorkerArgs, work: &Workload, start: &Barrier) -> io::Result<f64> {
+    let begun = Worker::start(args, work);
     start.wait();
     let worker = begun?;
-    let rate = worker.rounds(load);
+    let rate = worker.rounds(work);
     worker.end();
     rate
 }
@@ -107,15 +107,15 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(args: &WorkerArgs, load: &Load) -> io::Result<Self> {
+    fn start(args: &WorkerArgs, work: &Workload) -> io::Result<Self> {
         let (child, channel) = args.spawn(0)?;
         match answer(&channel)? {
             FromWorker::Ready(_) => {}
             other => return Err(unexpected(other)),
         }
         let mut slots = HashMap::new();
-        for slot in 0..load.slots {
-            let mut memory = Memory::shared(load.order.slot_bytes(&load.layout) as usize)?;
+        for slot in 0..work.slots {
+            let mut memory = Memory::shared(work.order.slot_bytes(&work.layout) as usize)?;
             fill(memory.bytes_mut(), slot);
             let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
             channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
@@ -123,27 +123,27 @@ impl Worker {
         }
         let worker = Self { child, channel, _slots: slots };
         // The first round warms up: it maps, pins and allocates.
-        (0..load.slots).try_for_each(|slot| worker.give(slot, load))?;
-        (0..load.slots).try_for_each(|_| worker.take().map(drop))?;
+        (0..work.slots).try_for_each(|slot| worker.give(slot, work))?;
+        (0..work.slots).try_for_each(|_| worker.take().map(drop))?;
         Ok(worker)
     }
 
-    fn rounds(&self, load: &Load) -> io::Result<f64> {
+    fn rounds(&self, work: &Workload) -> io::Result<f64> {
         let begin = Instant::now();
-        (0..load.slots).try_for_each(|slot| self.give(slot, load))?;
+        (0..work.slots).try_for_each(|slot| self.give(slot, work))?;
         let mut done = 0u64;
-        while begin.elapsed() < load.time {
+        while begin.elapsed() < work.time {
             let slot = self.take()?;
             done += 1;
-            self.give(slot, load)?;
+            self.give(slot, work)?;
         }
         let rate = done as f64 / begin.elapsed().as_secs_f64();
-        (0..load.slots).try_for_each(|_| self.take().map(drop))?;
+        (0..work.slots).try_for_each(|_| self.take().map(drop))?;
         Ok(rate)
     }
 
-    fn give(&self, slot: SlotId, load: &Load) -> io::Result<()> {
-        let (layout, order) = (load.layout, load.order);
+    fn give(&self, slot: SlotId, work: &Workload) -> io::Result<()> {
+        let (layout, order) = (work.layout, work.order);
         self.channel.send(&ToWorker::Work { slot, layout, order }, None)
     }
 

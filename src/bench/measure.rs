@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use crate::worker::cuda::CudaError;
-use crate::worker::{EngineError, Trouble};
+use crate::worker::{EngineError, LaneError};
 
 /// Seconds for which a measurement is repeated, within the limits below.
 const SECONDS: f64 = 0.2;
@@ -24,7 +24,7 @@ pub(super) enum RungError {
     Engine(#[from] EngineError),
     /// A lane did not process a picture.
     #[error(transparent)]
-    Lane(#[from] Trouble),
+    Lane(#[from] LaneError),
     /// The host is out of memory.
     #[error("no memory: {0}")]
     Memory(#[from] io::Error),

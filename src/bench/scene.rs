@@ -34,9 +34,7 @@ impl Scene {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
         let colour_layout = Layout { pixel: Pixel::Rgb, ..layout };
         let (gray, colour) = (paint(&layout, 1), paint(&layout, 3));
-        let counts = of_plane(&gray, &layout, Plane::Channel(0), Counted::All);
-        let mut entries = [0_u8; 256];
-        lut::fill(&counts, &mut entries);
+        let counts = words(&of_plane(&gray, &layout, Plane::Channel(0), Counted::All));
         let result = |method| {
             let mut pixels = gray.clone();
             let operation = Operation { method, per_channel: false };
@@ -45,8 +43,8 @@ impl Scene {
         };
         let channel = |channel| of_plane(&colour, &colour_layout, Plane::Channel(channel), Counted::All);
         Self {
-            counts: words(&counts),
-            lut: entries.iter().copied().map(u32::from).collect(),
+            lut: lut_of(&counts).map(u32::from).to_vec(),
+            counts,
             equalized: result(Method::Global),
             clahe: result(Method::Clahe(CLAHE)),
             colour_counts: (0..3).flat_map(|number| words(&channel(number))).collect(),
@@ -63,6 +61,14 @@ impl Scene {
     pub(super) fn geometry(&self) -> Geometry {
         Geometry::new(&self.layout, &CLAHE)
     }
+}
+
+/// Returns the LUT that follows from 256 counts.
+pub(super) fn lut_of(counts: &[u32]) -> [u8; 256] {
+    let counts: Vec<u64> = counts.iter().copied().map(u64::from).collect();
+    let mut entries = [0; 256];
+    lut::fill(&counts, &mut entries);
+    entries
 }
 
 fn words(counts: &[u64]) -> Vec<u32> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 
 use super::{Count, Memory, OrAuto};
-use crate::files::Enough;
+use crate::files::FileLimit;
 
 /// Bytes that pictures may take if the machine has enough: this, or [`MEMORY_OF_A_THREAD`] per thread if that is more.
 const MEMORY: u64 = 4 << 30;
@@ -19,7 +19,7 @@ pub(super) fn threads(wanted: OrAuto<Count>) -> Count {
         OrAuto::Fixed(Count(number)) => number,
         OrAuto::Auto => thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).min(Count::MAX),
     };
-    Count(threads.min(Enough::allowed().threads()))
+    Count(threads.min(FileLimit::allowed().threads()))
 }
 
 /// Returns the bytes that pictures may take at once. `auto` is 4 GiB, or 256 MiB per thread if that is more, but at most half of the memory

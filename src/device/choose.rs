@@ -1,8 +1,9 @@
 //! The choice of the GPUs that a run uses.
 
-use super::{GpuInfo, WorkerStart};
+use super::GpuInfo;
 use crate::config::{DeviceName, JpegChoice};
 use crate::error::Error;
+use crate::progress::Events;
 use crate::worker::Unit;
 
 /// Returns the version of nvJPEG or why it cannot be used, which is the same for all GPUs; `None` if that is unknown.
@@ -22,9 +23,10 @@ pub(super) fn without_nvjpeg(jpeg: JpegChoice, found: &[GpuInfo]) -> Option<Stri
 }
 
 /// Returns the GPUs that can be used, and notes why the others cannot.
-pub(super) fn usable(found: &[GpuInfo], start: &WorkerStart) -> Vec<Unit> {
+pub(super) fn usable(found: &[GpuInfo], events: &Events) -> Vec<Unit> {
     let refused = found.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
-    refused.for_each(|(gpu, reason)| start.note(format!("gpu{} is not used: {reason}", gpu.ordinal)));
+    let note = |(gpu, reason): (&GpuInfo, &String)| format!("gpu{} is not used: {reason}", gpu.ordinal);
+    refused.for_each(|refused| events.note(note(refused), false));
     found.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| Unit::Gpu(gpu.ordinal)).collect()
 }
 

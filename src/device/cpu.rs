@@ -23,6 +23,9 @@ pub struct CpuDevice {
 impl CpuDevice {
     /// Starts `lanes` lanes, which keep `cores` busy and send what they finish to `equalized`. At most `slots` tasks can be under way at
     /// once.
+    ///
+    /// # Errors
+    /// If the system cannot start a thread.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         lanes: usize,

@@ -38,7 +38,7 @@ pub fn describe() -> String {
     text
 }
 
-/// Whether there seems to be an NVIDIA GPU, whatever CUDA says, judging by the files below `root`.
+/// Returns whether there seems to be an NVIDIA GPU, whatever CUDA says, judging by the files below `root`.
 pub fn nvidia_hardware_present(root: &Path) -> bool {
     is_on_the_bus(root) || is_behind_windows(root) || is_on_the_chip(root)
 }

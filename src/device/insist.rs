@@ -31,7 +31,7 @@ impl Insist {
         self.lock().on = true;
     }
 
-    /// Whether the run insists on its devices.
+    /// Returns whether the run insists on its devices.
     pub(super) fn is_on(&self) -> bool {
         self.lock().on
     }

@@ -60,7 +60,8 @@ pub fn merge<S: Sample>(
     }
 }
 
-const fn plane_channels(pixel: Pixel) -> usize {
+/// Returns the number of samples per pixel of a plane: alpha goes along with each.
+pub const fn plane_channels(pixel: Pixel) -> usize {
     if pixel.has_alpha() { 2 } else { 1 }
 }
 

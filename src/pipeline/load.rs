@@ -1,4 +1,4 @@
-//! How a picture gets into its slots: decoded by the processor, or still compressed for a device that decodes it.
+//! How a picture gets into its slots: decoded by the CPU, or still compressed for a device that decodes it.
 
 use std::fs::File;
 use std::io;
@@ -7,20 +7,21 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::{Content, Stages, Work};
+use super::{Content, Run, Work};
 use crate::codec::{self, CompressedJpeg, Decoded, Opened};
 use crate::config::JpegChoice;
 use crate::equalize::{Order, planes};
 use crate::error::{PictureError, Refusal};
-use crate::slot::{Claim, Needs, Room, Slot, SlotError, Slots};
+use crate::slot::{Attempts, Needs, Room, Slot, SlotError, Slots};
+use crate::source::Job;
 use crate::source::stamp::Stamp;
 use crate::timings::{Clock, Stage};
 
 /// The slot or slots of a picture, before they are filled.
 enum Place {
-    /// For its pixels, which the processor decodes.
+    /// For its pixels, which the CPU decodes.
     Pixels(Slots),
-    /// For its planes, which the processor decodes and a device encodes.
+    /// For its planes, which the CPU decodes and a device encodes.
     Planes(Slot, CompressedJpeg),
     /// For its file, which a device decodes.
     Compressed(Slot, CompressedJpeg),
@@ -34,6 +35,21 @@ pub(super) struct Loaded {
     pub(super) bytes_in: u64,
 }
 
+/// What [`Loaded`] is made of.
+type Filled = (Slots, Content, Decoded);
+
+/// Opens a job's input, and notes its stamp; returns its size too.
+fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
+    let file = open(&job.input).map_err(PictureError::Read)?;
+    let metadata = file.metadata().map_err(PictureError::Read)?;
+    if !metadata.is_file() {
+        return Err(Refusal::NotAFile.into());
+    }
+    // The file may be replaced before its output is published; the stamp then tells.
+    job.stamp.get_or_insert_with(|| Stamp::of(&metadata, false));
+    Ok((file, metadata.len()))
+}
+
 /// Opens a file without waiting for the writer of a pipe, should one have taken the file's place.
 fn open(path: &Path) -> io::Result<File> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
@@ -44,17 +60,17 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-impl Stages<'_> {
+impl Run<'_> {
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
         let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
         if wanted { opened.compressed(&self.settings.target) } else { None }
     }
 
-    /// Waits for the slots of a picture. Which ones it gets decides whether the processor or a device decodes and encodes it.
-    fn take_place(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Place, SlotError> {
+    /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
+    fn take_place(&self, opened: &Opened<'_>, attempts: &Attempts) -> Result<Place, SlotError> {
         let Some(jpeg) = self.compressed(opened) else {
-            return self.take_slots(opened, claim).map(Place::Pixels);
+            return self.take_slots(opened, attempts).map(Place::Pixels);
         };
         let needs = Needs {
             pixels: self.bytes_of_pixels(opened),
@@ -65,19 +81,21 @@ impl Stages<'_> {
             compressed_aside: jpeg.bytes,
         };
         let insist = self.settings.jpeg == JpegChoice::Gpu;
-        Ok(match self.pool.take_either(needs, claim, insist)? {
-            Room::Pixels(whole) => Place::Pixels(Slots { whole, planes: Vec::new() }),
+        Ok(match self.machine.pool.take_either(needs, attempts, insist)? {
+            Room::Pixels(slot) => Place::Pixels(slot.into()),
             Room::Planes(slot) => Place::Planes(slot, jpeg),
             Room::Compressed(slot) => Place::Compressed(slot, jpeg),
         })
     }
 
     /// Waits for slots for the pixels of a picture.
-    fn take_slots(&self, opened: &Opened<'_>, claim: &Claim) -> Result<Slots, SlotError> {
+    fn take_slots(&self, opened: &Opened<'_>, attempts: &Attempts) -> Result<Slots, SlotError> {
         let (bytes, aside) = (self.bytes_of_pixels(opened), self.bytes_aside(opened));
         match planes::layout(&opened.layout()).filter(|_| self.settings.split_channels) {
-            Some(plane) => self.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), claim),
-            None => self.pool.take(bytes, aside, claim).map(|whole| Slots { whole, planes: Vec::new() }),
+            Some(plane) => {
+                self.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), attempts)
+            }
+            None => self.machine.pool.take(bytes, aside, attempts).map(Slots::from),
         }
     }
 
@@ -103,52 +121,58 @@ impl Stages<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        let working = self.cores.work();
-        let mut file = open(&work.job.input).map_err(PictureError::Read)?;
-        let metadata = file.metadata().map_err(PictureError::Read)?;
-        if !metadata.is_file() {
-            return Err(Refusal::NotAFile.into());
-        }
-        // The file may be replaced before its output is published; the stamp then tells.
-        work.job.stamp.get_or_insert_with(|| Stamp::of(&metadata, false));
-        let bytes_in = metadata.len();
+        let working = self.machine.cores.work();
+        let (mut file, bytes_in) = open_input(&mut work.job)?;
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
         clock.mark(Stage::Decode);
         drop(working);
-        let place = self.take_place(&opened, &work.claim)?;
-        let _working = self.cores.work();
+        let place = self.take_place(&opened, &work.attempts)?;
+        let _working = self.machine.cores.work();
         clock.mark(Stage::Slot);
-        let mut content = Content::Pixels;
-        let (opened, mut slots) = match place {
-            Place::Pixels(slots) => (opened, slots),
-            Place::Planes(whole, jpeg) => {
-                content = Content::Planes(jpeg, opened.planes_bytes() as u64);
-                (opened, Slots { whole, planes: Vec::new() })
+        let (slots, content, decoded) = match place {
+            Place::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, &work.attempts)?,
+            Place::Planes(slot, jpeg) => {
+                let content = Content::Planes(jpeg, opened.planes_bytes() as u64);
+                self.decode(opened, slot.into(), content)?
             }
-            Place::Compressed(mut slot, jpeg) => match opened.pass_on(slot.bytes_mut()) {
-                Ok(decoded) => {
-                    clock.mark(Stage::Decode);
-                    slot.keep_aside(0);
-                    let slots = Slots { whole: slot, planes: Vec::new() };
-                    return Ok(Loaded { slots, content: Content::Compressed(jpeg), decoded, bytes_in });
-                }
-                Err(opened) => {
-                    drop(slot);
-                    let slots = self.take_slots(&opened, &work.claim)?;
-                    (*opened, slots)
-                }
-            },
+            Place::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
         };
+        clock.mark(Stage::Decode);
+        Ok(Loaded { slots, content, decoded, bytes_in })
+    }
+
+    /// Copies the file into the slot, for a device that decodes it; decodes it here if it turns out not to be for such a device.
+    fn copy_file(
+        &self,
+        opened: Opened<'_>,
+        mut slot: Slot,
+        jpeg: CompressedJpeg,
+        attempts: &Attempts,
+    ) -> Result<Filled, PictureError> {
+        match opened.pass_on(slot.bytes_mut()) {
+            Ok(decoded) => {
+                slot.keep_aside(0);
+                Ok((slot.into(), Content::Compressed(jpeg), decoded))
+            }
+            Err(opened) => {
+                drop(slot);
+                let slots = self.take_slots(&opened, attempts)?;
+                self.decode(*opened, slots, Content::Pixels)
+            }
+        }
+    }
+
+    /// Decodes a picture into its slots, as this content.
+    fn decode(&self, opened: Opened<'_>, mut slots: Slots, content: Content) -> Result<Filled, PictureError> {
         let workspace = slots.whole.workspace(opened.workspace());
         slots.whole.begin_at(self.lead(&opened));
         let slot = slots.whole.bytes_mut();
         let decoded = match content {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
-            _ => opened.decode(slot, workspace, self.cores)?,
+            _ => opened.decode(slot, workspace, &self.machine.cores)?,
         };
-        clock.mark(Stage::Decode);
         let scratch = self.order.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
-        Ok(Loaded { slots, content, decoded, bytes_in })
+        Ok((slots, content, decoded))
     }
 }

@@ -21,12 +21,12 @@ impl Stop {
         let _ = self.0.compare_exchange(0, Self::ABORTED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether the stop was requested.
+    /// Returns whether the stop was requested.
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether the user asked.
+    /// Returns whether the user asked.
     pub fn asked_by_user(&self) -> bool {
         self.0.load(Ordering::Relaxed) == Self::BY_USER
     }

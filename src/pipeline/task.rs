@@ -8,7 +8,7 @@ use crossbeam_channel::Sender;
 use crate::codec::{CompressedJpeg, Decoded};
 use crate::equalize::Order;
 use crate::picture::Layout;
-use crate::slot::{Claim, DeviceId, Slot};
+use crate::slot::{Attempts, DeviceId, Slot};
 use crate::source::Job;
 use crate::split::Join;
 use crate::timings::{Clock, Stage};
@@ -17,15 +17,15 @@ use crate::timings::{Clock, Stage};
 pub struct Work {
     /// The picture's input and output.
     pub job: Job,
-    /// Which devices may still take it.
-    pub claim: Claim,
+    /// What became of the attempts so far, and thus which devices may still take it.
+    pub attempts: Attempts,
     pub(super) redo: Sender<Work>,
 }
 
 impl Work {
-    /// Whether a device already had the picture.
+    /// Returns whether a device already had the picture.
     pub(super) fn was_started(&self) -> bool {
-        self.claim != Claim::default()
+        self.attempts != Attempts::default()
     }
 }
 
@@ -42,10 +42,10 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Sends the job back to be decoded again, for the devices that the changed claim admits.
-    pub(super) fn redo(self, change: impl FnOnce(&mut Claim)) {
+    /// Sends the job back to be decoded again, for the devices that the changed attempts admit.
+    pub(super) fn redo(self, change: impl FnOnce(&mut Attempts)) {
         let mut work = self.work;
-        change(&mut work.claim);
+        change(&mut work.attempts);
         let back = work.redo.clone();
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = back.send(work);
@@ -114,15 +114,15 @@ impl Task {
 
     /// Gives the slot back, and has the job decoded again for another device, because this one failed or does not do this picture.
     pub fn redo(self, device: DeviceId) {
-        self.give_back(|claim| claim.failed_on.push(device));
+        self.give_back(|attempts| attempts.failed_on.push(device));
     }
 
-    /// Gives the slot back, and has the job decoded by the processor, because the device does not decode this picture.
+    /// Gives the slot back, and has the job decoded by the CPU, because the device does not decode this picture.
     pub fn decline(self) {
-        self.give_back(|claim| claim.declined = true);
+        self.give_back(|attempts| attempts.declined = true);
     }
 
-    fn give_back(self, change: impl FnOnce(&mut Claim)) {
+    fn give_back(self, change: impl FnOnce(&mut Attempts)) {
         drop(self.slot);
         let picture = match self.part {
             Part::Whole(picture) => Some(picture),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Buffer, HUGE_STEP, Memory, STEP, SlotPool, State};
+use super::{Buffer, HUGE_STEP, Kind, Memory, STEP, SlotPool, State};
 use crate::equalize::planes::PLANES;
 
 impl SlotPool {
@@ -16,14 +16,15 @@ impl SlotPool {
 impl State {
     /// Returns the step of the free slot at `at`, should it grow to `needed` bytes.
     pub(super) fn step(&self, at: usize, needed: u64) -> u64 {
-        let private = !self.members[self.free[at].device].accelerator;
+        let private = !self.members[self.free[at].device].is_worker;
         let huge = private && needed > HUGE_STEP / 4 && self.share() >= HUGE_STEP;
         if huge { HUGE_STEP } else { STEP }
     }
 
     /// Returns the equal share of the memory bound for each slot that takes pixels of any size.
     fn share(&self) -> u64 {
-        self.memory / (self.slots - self.compressed - self.small).max(1)
+        let slots: usize = self.members.iter().map(|member| member.slots[Kind::Pixels as usize]).sum();
+        self.memory / (slots as u64).max(1)
     }
 
     /// Returns what a slot that grows is given: room for the largest picture so far, so that it need not grow again (its pages are taken
@@ -67,7 +68,7 @@ impl State {
 
     pub(super) fn grow(&mut self, at: usize, bytes: u64) -> io::Result<Buffer> {
         let slot = &mut self.free[at];
-        let memory = if self.members[slot.device].accelerator {
+        let memory = if self.members[slot.device].is_worker {
             self.give_up(at);
             Memory::shared(bytes as usize)
         } else if let Some(memory) = slot.memory.take() {
@@ -87,7 +88,7 @@ impl State {
     /// Returns whether the free slot at `at` may have memory as far as open files are concerned; takes the file of another free slot if
     /// need be.
     pub(super) fn make_file(&mut self, at: usize) -> bool {
-        let needs_one = self.members[self.free[at].device].accelerator && self.free[at].memory.is_none();
+        let needs_one = self.members[self.free[at].device].is_worker && self.free[at].memory.is_none();
         if !needs_one || self.files_left > 0 {
             return true;
         }

@@ -1,55 +1,41 @@
 //! Slots for JPEGs that stay compressed until they are on a GPU.
 //!
 //! They are separate from those for pixels because they are small, and because some must exist however many decoded pictures wait for an
-//! encoder, so that a GPU that decodes never starves. Which of the two a picture gets is the whole scheduler: one of a GPU's while one is
-//! free, because there are just enough to keep its decoders busy; otherwise the processor decodes, into a slot of a device that encodes if
-//! one is free, or else into one of its own.
+//! encoder, so that a GPU that decodes never starves. This choice is the whole scheduler: a GPU's compressed slot while one
+//! is free, because there are just enough to keep its decoders busy; else the CPU decodes, into a slot of a device that encodes if one is
+//! free, or into its own.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::{Buffer, Claim, DeviceId, Fit, STEP, Slot, SlotError, SlotPool, Standing, State};
+use super::{Attempts, Buffer, DeviceId, Fit, Kind, STEP, Slot, SlotError, SlotPool, Standing, State};
 
-/// The slot of a picture that the processor or a device could decode.
+/// The slot of a picture that the CPU or a device could decode.
 pub enum Room {
-    /// A slot for its pixels: the processor decodes and encodes it.
+    /// A slot for its pixels: the CPU decodes and encodes it.
     Pixels(Slot),
-    /// A slot for its pixels, on a device that encodes: the processor decodes it.
+    /// A slot for its pixels, on a device that encodes: the CPU decodes it.
     Planes(Slot),
     /// A slot for its file, on a device that decodes it.
     Compressed(Slot),
 }
 
-/// What a picture needs, depending on whether the processor or a device decodes it.
+/// What a picture needs, depending on whether the CPU or a device decodes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     /// Bytes of a slot for its pixels.
     pub pixels: u64,
     /// Bytes of its chroma planes and its file, which are behind the pixels for a device that encodes.
     pub behind: u64,
-    /// Bytes that the processor takes besides the slot for pixels, until [`Slot::keep_aside`].
+    /// Bytes that the CPU takes besides the slot for pixels, until [`Slot::keep_aside`].
     pub aside: u64,
     /// Bytes of a slot for its file and the output.
     pub compressed: u64,
-    /// Bytes that the processor takes besides the slot for the file.
+    /// Bytes that the CPU takes besides the slot for the file.
     pub compressed_aside: u64,
 }
 
 impl SlotPool {
-    /// Gives a device this many more slots, for compressed pictures, which are handed out while it is up.
-    pub fn add_compressed(&self, device: DeviceId, slots: usize) {
-        self.change(|state| {
-            let member = &mut state.members[device];
-            let first = member.slots;
-            member.slots += slots;
-            member.compressed += slots;
-            state.slots += slots as u64;
-            state.compressed += slots as u64;
-            let compressed = |id| Buffer { compressed: true, ..Buffer::new(device, id) };
-            state.free.extend((first..first + slots).map(compressed));
-        });
-    }
-
     /// Notes that a device can encode the pixels that it is given.
     pub fn encodes(&self, device: DeviceId) {
         self.change(|state| state.members[device].encodes = true);
@@ -70,40 +56,39 @@ impl SlotPool {
     }
 
     /// Waits for whichever slot is available first, and prefers one for the compressed picture. With `insist`, takes only such a slot, as
-    /// long as some device that `claim` admits has or may come to have one.
+    /// long as some device that `attempts` admit has or may come to have one.
     ///
     /// # Errors
     /// [`SlotError`].
     pub fn take_either(
         self: &Arc<Self>,
         needs: Needs,
-        claim: &Claim,
+        attempts: &Attempts,
         insist: bool,
     ) -> Result<Room, SlotError> {
         let Needs { pixels, behind, aside, compressed, compressed_aside } = needs;
         let total = pixels.saturating_add(aside).max(compressed.saturating_add(compressed_aside));
-        let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
         if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
             self.wanted.notify_all();
         }
         self.in_turn(total, |state| {
-            if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, claim) {
-                return Some(taken.map(|buffer| Room::Compressed(slot(buffer, compressed_aside))));
+            if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, attempts) {
+                return Some(taken.map(|buffer| Room::Compressed(self.slot(buffer, compressed_aside))));
             }
             let with_all = pixels.saturating_add(behind);
-            let encode = state.may_encode(claim) && with_all.saturating_add(aside) <= state.memory;
-            let admitted = match (state.may_decode(claim), insist) {
+            let encode = state.may_encode(attempts) && with_all.saturating_add(aside) <= state.memory;
+            let admitted = match (state.may_decode(attempts), insist) {
                 (true, true) => return None,
-                (true, false) if !encode && !state.accelerators_may_come() => state.processors(),
-                _ => state.admitted_now(claim),
+                (true, false) if !encode && !state.workers_may_come() => state.cpu_alone(),
+                _ => state.admitted_now(attempts),
             };
             let encode =
                 encode && state.members.iter().zip(&admitted).any(|(m, &admitted)| m.encodes && admitted);
             let bytes = if encode { with_all } else { pixels };
             let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
             Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
-                true => Room::Planes(slot(buffer, aside)),
-                false => Room::Pixels(slot(buffer, aside)),
+                true => Room::Planes(self.slot(buffer, aside)),
+                false => Room::Pixels(self.slot(buffer, aside)),
             }))
         })
     }
@@ -111,11 +96,18 @@ impl SlotPool {
 
 impl State {
     /// Takes a slot for a compressed picture if one is available now, on the device that has the most.
-    fn try_take_compressed(&mut self, needed: u64, aside: u64, claim: &Claim) -> Option<io::Result<Buffer>> {
-        let free = |buffer: &&Buffer| buffer.compressed && self.decodes_now(buffer.device, claim);
-        let count = |device| self.free.iter().filter(|b| b.compressed && b.device == device).count();
+    fn try_take_compressed(
+        &mut self,
+        needed: u64,
+        aside: u64,
+        attempts: &Attempts,
+    ) -> Option<io::Result<Buffer>> {
+        let is_compressed = |buffer: &&Buffer| buffer.kind == Kind::Compressed;
+        let free = |buffer: &&Buffer| is_compressed(buffer) && self.decodes_now(buffer.device, attempts);
+        let count =
+            |device| self.free.iter().filter(is_compressed).filter(|buffer| buffer.device == device).count();
         let device = self.free.iter().filter(free).map(|buffer| buffer.device).max_by_key(|&d| count(d))?;
-        let of_device = |buffer: &Buffer| buffer.compressed && buffer.device == device;
+        let of_device = |buffer: &Buffer| buffer.kind == Kind::Compressed && buffer.device == device;
         let large = self.free.iter().rposition(|b| of_device(b) && b.capacity() >= needed);
         let taken = if let Some(at) = large.filter(|&at| self.make_room(at, self.free[at].capacity() + aside))
         {
@@ -132,48 +124,50 @@ impl State {
         Some(taken)
     }
 
-    fn decodes_now(&self, device: DeviceId, claim: &Claim) -> bool {
-        self.members[device].standing == Standing::Up && claim.decodes_on(device)
+    fn decodes_now(&self, device: DeviceId, attempts: &Attempts) -> bool {
+        self.members[device].standing == Standing::Up && attempts.decodes_on(device)
     }
 
-    /// Whether a device that encodes is up, so that pixels are worth the trip to it.
-    fn may_encode(&self, claim: &Claim) -> bool {
-        !claim.declined && self.encodes_now()
+    /// Returns whether a device that encodes is up, so that pixels are worth the trip to it.
+    fn may_encode(&self, attempts: &Attempts) -> bool {
+        !attempts.declined && self.encodes_now()
     }
 
     fn encodes_now(&self) -> bool {
         self.members.iter().any(|member| member.encodes && member.standing == Standing::Up)
     }
 
-    /// Returns, by device, whether its slots may be taken now for this claim. A device that encodes may still be starting nvJPEG, or
-    /// pinning its slots one after the other: while all its slots are taken, the processor equalizes and encodes what it decodes itself.
-    pub(super) fn admitted_now(&self, claim: &Claim) -> Vec<bool> {
-        let admitted = self.admitted(claim);
-        let alone = self.encodes_now() && !self.wait_for_accelerators && !self.has_free(&admitted);
-        if alone { self.processors() } else { admitted }
+    /// Returns, by device, whether its slots may be taken now after these attempts. A device that encodes may still be starting nvJPEG, or
+    /// pinning its slots one after the other: while all its slots are taken, the CPU equalizes and encodes what it decodes itself.
+    pub(super) fn admitted_now(&self, attempts: &Attempts) -> Vec<bool> {
+        let admitted = self.admitted(attempts);
+        let alone = self.encodes_now() && !self.wait_for_workers && !self.has_free(&admitted);
+        if alone { self.cpu_alone() } else { admitted }
     }
 
-    /// Whether an admitted device has a free slot for pixels, of whatever size.
+    /// Returns whether an admitted device has a free slot for pixels, of whatever size.
     fn has_free(&self, admitted: &[bool]) -> bool {
-        self.free.iter().any(|buffer| !buffer.compressed && admitted[buffer.device])
+        self.free.iter().any(|buffer| buffer.kind != Kind::Compressed && admitted[buffer.device])
     }
 
-    /// Returns, by device, whether it is the processor. When it decodes and encodes pictures while a device does so too, it also equalizes
+    /// Returns, by device, whether it is the CPU. When it decodes and encodes pictures while a device does so too, it also equalizes
     /// them: the trip over the bus and back was measured to take longer, and kept both from better work.
-    fn processors(&self) -> Vec<bool> {
-        self.members.iter().map(|member| !member.accelerator).collect()
+    pub(super) fn cpu_alone(&self) -> Vec<bool> {
+        self.members.iter().map(|member| !member.is_worker).collect()
     }
 
-    /// Whether a device that `claim` admits decodes JPEGs, or may come to do so.
-    fn may_decode(&self, claim: &Claim) -> bool {
+    /// Returns whether a device that `attempts` admit decodes JPEGs, or may come to do so.
+    fn may_decode(&self, attempts: &Attempts) -> bool {
         self.members.iter().enumerate().any(|(device, member)| {
-            member.compressed > 0 && member.standing != Standing::Retired && claim.decodes_on(device)
+            member.slots[Kind::Compressed as usize] > 0
+                && member.standing != Standing::Retired
+                && attempts.decodes_on(device)
         })
     }
 }
 
-impl Claim {
+impl Attempts {
     fn decodes_on(&self, device: DeviceId) -> bool {
-        !self.declined && self.failed_on.len() < 2 && !self.failed_on.contains(&device)
+        !self.declined && self.admit(device)
     }
 }

@@ -1,8 +1,7 @@
 //! The freed memory that the heaps of decoders and encoders keep, which no slot counts.
 #![allow(unsafe_code)]
 
-/// The heaps of all decoders and encoders may keep freed memory of up to one part in this many of the memory for pictures, unless that is
-/// less than 1 MiB for each.
+/// The freed memory that all heaps together may keep, as a divisor of the memory for pictures; at least 1 MiB per heap.
 const HEAPS_KEEP: u64 = 8;
 
 /// Bounds the freed memory that the heaps of `threads` decoders, and as many encoders, keep besides the `memory` bytes for pictures: glibc

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
-use super::{Buffer, Claim, DeviceId, Fit, Member, Slot, SlotError, SlotPool, Standing, State};
+use super::{Attempts, Buffer, DeviceId, Fit, Kind, Member, Slot, SlotError, SlotPool, Standing, State};
 use crate::equalize::planes::PLANES;
 
 /// The slots of one picture.
@@ -15,10 +15,16 @@ pub struct Slots {
     pub planes: Vec<Slot>,
 }
 
+impl From<Slot> for Slots {
+    fn from(whole: Slot) -> Self {
+        Self { whole, planes: Vec::new() }
+    }
+}
+
 impl SlotPool {
     /// Waits until all slots of a picture that is to be split are available: one on the CPU, which no worker has to map, with room for
     /// `whole` bytes and with `aside` as in [`SlotPool::take`], and one per plane with room for `plane` bytes, spread over as many as
-    /// possible of the devices that `claim` admits. Devices that are insisted on are waited for.
+    /// possible of the devices that `attempts` admit. Devices that are insisted on are waited for.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -27,15 +33,14 @@ impl SlotPool {
         whole: u64,
         aside: u64,
         plane: u64,
-        claim: &Claim,
+        attempts: &Attempts,
     ) -> Result<Slots, SlotError> {
         let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
         let sizes = Sizes { whole: whole.max(1), aside, plane };
-        let taken = self.in_turn(total, |state| state.try_take_split(sizes, claim))?;
-        let slot = |buffer, aside| Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) };
+        let taken = self.in_turn(total, |state| state.try_take_split(sizes, attempts))?;
         let mut taken = taken.into_iter();
-        let whole = slot(taken.next().expect("the first is the whole picture's"), aside);
-        Ok(Slots { whole, planes: taken.map(|buffer| slot(buffer, 0)).collect() })
+        let whole = self.slot(taken.next().expect("the first is the whole picture's"), aside);
+        Ok(Slots { whole, planes: taken.map(|buffer| self.slot(buffer, 0)).collect() })
     }
 }
 
@@ -49,19 +54,29 @@ struct Sizes {
 
 impl State {
     /// Takes the slots of a split picture if all are available now, the whole picture's first.
-    fn try_take_split(&mut self, sizes: Sizes, claim: &Claim) -> Option<io::Result<Vec<Buffer>>> {
-        if self.may_still_come(claim) {
+    fn try_take_split(&mut self, sizes: Sizes, attempts: &Attempts) -> Option<io::Result<Vec<Buffer>>> {
+        if self.may_still_come(attempts) {
             return None;
         }
-        let all_are_here = self.free.len() as u64 == self.slots;
-        let taken = self.take_all_or_none(sizes, claim, Fit::Loose);
+        let all: usize = self.members.iter().map(Member::slots).sum();
+        let all_are_here = self.free.len() == all;
+        let taken = self.take_all_or_none(sizes, attempts, Fit::Loose);
         // If all slots are free, waiting is in vain: only room to spare can be in the way.
-        if taken.is_none() && all_are_here { self.take_all_or_none(sizes, claim, Fit::Tight) } else { taken }
+        if taken.is_none() && all_are_here {
+            self.take_all_or_none(sizes, attempts, Fit::Tight)
+        } else {
+            taken
+        }
     }
 
-    fn take_all_or_none(&mut self, sizes: Sizes, claim: &Claim, fit: Fit) -> Option<io::Result<Vec<Buffer>>> {
+    fn take_all_or_none(
+        &mut self,
+        sizes: Sizes,
+        attempts: &Attempts,
+        fit: Fit,
+    ) -> Option<io::Result<Vec<Buffer>>> {
         let mut taken = Vec::with_capacity(1 + PLANES);
-        let outcome = self.take_parts(sizes, claim, fit, &mut taken);
+        let outcome = self.take_parts(sizes, attempts, fit, &mut taken);
         if !matches!(outcome, Some(Ok(()))) {
             self.memory_left += if taken.is_empty() { 0 } else { sizes.aside };
             self.free.append(&mut taken);
@@ -73,24 +88,24 @@ impl State {
     fn take_parts(
         &mut self,
         sizes: Sizes,
-        claim: &Claim,
+        attempts: &Attempts,
         fit: Fit,
         taken: &mut Vec<Buffer>,
     ) -> Option<io::Result<()>> {
-        let cpu: Vec<bool> = self.members.iter().map(|member| !member.accelerator).collect();
-        match self.try_take(sizes.whole, sizes.aside, &cpu, fit)? {
+        match self.try_take(sizes.whole, sizes.aside, &self.cpu_alone(), fit)? {
             Ok(buffer) => taken.push(buffer),
             Err(error) => return Some(Err(error)),
         }
-        let admitted = self.admitted(claim);
+        let admitted = self.admitted(attempts);
         for _ in 0..PLANES {
+            let takes_pixels = |buffer: &&Buffer| buffer.kind != Kind::Compressed;
             let count = |buffers: &[Buffer], device| {
-                buffers.iter().filter(|b| b.device == device && !b.compressed).count()
+                buffers.iter().filter(takes_pixels).filter(|buffer| buffer.device == device).count()
             };
             // The device with the fewest of this picture's planes, and among these the one with the most free slots, so that later pictures
             // even out the load.
             let rank = |&device: &DeviceId| (count(&taken[1..], device), Reverse(count(&self.free, device)));
-            let free = self.free.iter().filter(|buffer| !buffer.compressed).map(|buffer| buffer.device);
+            let free = self.free.iter().filter(takes_pixels).map(|buffer| buffer.device);
             let device = free.filter(|&device| admitted[device]).min_by_key(rank)?;
             let only: Vec<bool> = (0..admitted.len()).map(|other| other == device).collect();
             match self.try_take(sizes.plane, 0, &only, fit)? {
@@ -101,15 +116,11 @@ impl State {
         Some(Ok(()))
     }
 
-    /// Whether a device that is insisted on, and that `claim` admits, is not up yet.
-    fn may_still_come(&self, claim: &Claim) -> bool {
+    /// Returns whether a device that is insisted on, and that `attempts` admit, is not up yet.
+    fn may_still_come(&self, attempts: &Attempts) -> bool {
         let awaited = |(device, member): (DeviceId, &Member)| {
-            member.is_accelerator_of_pixels()
-                && member.standing == Standing::Down
-                && !claim.failed_on.contains(&device)
+            member.is_worker_for_pixels() && member.standing == Standing::Down && attempts.admit(device)
         };
-        self.wait_for_accelerators
-            && claim.failed_on.len() < 2
-            && self.members.iter().enumerate().any(awaited)
+        self.wait_for_workers && self.members.iter().enumerate().any(awaited)
     }
 }

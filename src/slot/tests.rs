@@ -1,5 +1,4 @@
 use super::*;
-use crate::codec::WorkspaceNeeds;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -38,8 +37,8 @@ fn private_memory_keeps_its_bytes_when_its_size_changes() {
 fn a_slot_that_grows_is_accounted_for_once() {
     let pool = Arc::new(SlotPool::new(8 * STEP));
     pool.join(false, 1, nothing());
-    drop(pool.take(STEP / 2, 0, &Claim::default()).unwrap());
-    let slot = pool.take(2 * STEP, 0, &Claim::default()).unwrap();
+    drop(pool.take(STEP / 2, 0, &Attempts::default()).unwrap());
+    let slot = pool.take(2 * STEP, 0, &Attempts::default()).unwrap();
     assert_eq!(pool.memory(), (slot.bytes().len() as u64, 8 * STEP));
 }
 
@@ -47,10 +46,10 @@ fn a_slot_that_grows_is_accounted_for_once() {
 fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 2, nothing());
-    pool.add_small(cpu, 3);
-    let claim = Claim::default();
-    let large = pool.take(SMALL + 1, 0, &claim).unwrap();
-    let mut small: Vec<_> = (0..4).map(|_| pool.take(SMALL, 0, &claim).unwrap()).collect();
+    pool.add(cpu, 3, Kind::Small);
+    let attempts = Attempts::default();
+    let large = pool.take(SMALL + 1, 0, &attempts).unwrap();
+    let mut small: Vec<_> = (0..4).map(|_| pool.take(SMALL, 0, &attempts).unwrap()).collect();
     let ids: std::collections::BTreeSet<_> = small.iter().chain([&large]).map(Slot::id).collect();
     assert_eq!(ids, (0..5).collect());
     // The slots of small pictures take nothing from the share of the large one.
@@ -60,7 +59,7 @@ fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
     drop(small.swap_remove(at));
     let waiting = {
         let pool = Arc::clone(&pool);
-        std::thread::spawn(move || pool.take(SMALL + 1, 0, &Claim::default()).unwrap().id())
+        std::thread::spawn(move || pool.take(SMALL + 1, 0, &Attempts::default()).unwrap().id())
     };
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished(), "a large picture took a small one's slot");
@@ -74,7 +73,7 @@ fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
     let cpu = pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
     let address_of = |device| {
-        let mut slot = pool.take(1000, 0, &Claim::default()).unwrap();
+        let mut slot = pool.take(1000, 0, &Attempts::default()).unwrap();
         assert_eq!(slot.device(), device);
         slot.begin_at(17);
         (slot.bytes().as_ptr().addr() % 4096, slot.memory().bytes().len() - slot.bytes_mut().len())
@@ -88,7 +87,7 @@ fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
 fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
     let pool = Arc::new(SlotPool::new(1000));
     pool.join(false, 1, nothing());
-    let error = pool.take(1001, 0, &Claim::default()).err().unwrap().to_string();
+    let error = pool.take(1001, 0, &Attempts::default()).err().unwrap().to_string();
     assert!(error.contains("--memory"), "{error}");
 }
 
@@ -96,9 +95,9 @@ fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
 fn idle_slots_give_up_memory_for_a_large_picture() {
     let pool = Arc::new(SlotPool::new(4 * STEP));
     pool.join(false, 4, nothing());
-    let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, 0, &Claim::default()).unwrap()).collect();
+    let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, 0, &Attempts::default()).unwrap()).collect();
     drop(slots);
-    let slot = pool.take(4 * STEP, 0, &Claim::default()).unwrap();
+    let slot = pool.take(4 * STEP, 0, &Attempts::default()).unwrap();
     assert!(slot.bytes().len() as u64 == 4 * STEP);
 }
 
@@ -106,10 +105,10 @@ fn idle_slots_give_up_memory_for_a_large_picture() {
 fn memory_taken_aside_counts_until_it_is_released() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
     pool.join(false, 2, nothing());
-    assert!(pool.take(STEP, 2 * STEP, &Claim::default()).is_err());
-    let mut first = pool.take(STEP / 2, STEP, &Claim::default()).unwrap();
+    assert!(pool.take(STEP, 2 * STEP, &Attempts::default()).is_err());
+    let mut first = pool.take(STEP / 2, STEP, &Attempts::default()).unwrap();
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, &Claim::default()).unwrap()));
+    let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, &Attempts::default()).unwrap()));
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     first.keep_aside(0);
@@ -120,9 +119,10 @@ fn memory_taken_aside_counts_until_it_is_released() {
 fn a_taker_waits_until_the_bound_allows_it() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
     pool.join(false, 2, nothing());
-    let first = pool.take(2 * STEP, 0, &Claim::default()).unwrap();
+    let first = pool.take(2 * STEP, 0, &Attempts::default()).unwrap();
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || other.take(STEP, 0, &Claim::default()).unwrap().bytes().len());
+    let waiting =
+        std::thread::spawn(move || other.take(STEP, 0, &Attempts::default()).unwrap().bytes().len());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     drop(first);
@@ -133,14 +133,14 @@ fn a_taker_waits_until_the_bound_allows_it() {
 fn takers_are_served_in_the_order_in_which_they_came() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     pool.join(false, 2, nothing());
-    let held = [(); 2].map(|()| pool.take(1, 0, &Claim::default()).unwrap());
+    let held = [(); 2].map(|()| pool.take(1, 0, &Attempts::default()).unwrap());
     let (tell, told) = crossbeam_channel::unbounded();
     let takers: Vec<_> = (0..8)
         .map(|number| {
             let (other, tell) = (Arc::clone(&pool), tell.clone());
             let waiting = pool.lock().takers.len();
             let taker = std::thread::spawn(move || {
-                let slot = other.take(1, 0, &Claim::default()).unwrap();
+                let slot = other.take(1, 0, &Attempts::default()).unwrap();
                 tell.send(number).unwrap();
                 drop(slot);
             });
@@ -157,17 +157,17 @@ fn takers_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn the_cpu_leaves_pictures_to_an_accelerator_that_is_up() {
+fn the_cpu_leaves_pictures_to_a_worker_that_is_up() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
-    let take = |claim: &Claim| pool.take(1, 0, claim).unwrap().device();
-    assert_eq!(take(&Claim::default()), cpu);
+    let take = |attempts: &Attempts| pool.take(1, 0, attempts).unwrap().device();
+    assert_eq!(take(&Attempts::default()), cpu);
     pool.up(gpu);
-    assert_eq!(take(&Claim::default()), gpu);
-    assert_eq!(take(&Claim { failed_on: vec![gpu], ..Claim::default() }), cpu);
+    assert_eq!(take(&Attempts::default()), gpu);
+    assert_eq!(take(&Attempts { failed_on: vec![gpu], ..Attempts::default() }), cpu);
     pool.down(gpu);
-    assert_eq!(take(&Claim::default()), cpu);
+    assert_eq!(take(&Attempts::default()), cpu);
 }
 
 #[test]
@@ -176,10 +176,12 @@ fn two_failures_leave_the_cpu() {
     let cpu = pool.join(false, 1, nothing());
     let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
     gpus.iter().for_each(|&gpu| pool.up(gpu));
-    let slot = pool.take(1, 0, &Claim { failed_on: vec![gpus[0]], ..Claim::default() }).unwrap();
+    let slot = pool.take(1, 0, &Attempts { failed_on: vec![gpus[0]], ..Attempts::default() }).unwrap();
     assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
     assert_eq!(
-        pool.take(1, 0, &Claim { failed_on: vec![gpus[0], gpus[1]], ..Claim::default() }).unwrap().device(),
+        pool.take(1, 0, &Attempts { failed_on: vec![gpus[0], gpus[1]], ..Attempts::default() })
+            .unwrap()
+            .device(),
         cpu
     );
 }
@@ -191,11 +193,11 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     pool.join(false, 1, nothing());
     let (tell, given_up) = crossbeam_channel::unbounded();
     let gpu = pool.join(true, 4, Box::new(move |slot| tell.send(slot).unwrap()));
-    pool.add_compressed(gpu, 1);
+    pool.add(gpu, 1, Kind::Compressed);
     pool.up(gpu);
-    let mut held = [(); 3].map(|()| Some(pool.take(1, 0, &Claim::default()).unwrap()));
+    let mut held = [(); 3].map(|()| Some(pool.take(1, 0, &Attempts::default()).unwrap()));
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || other.take(1, 0, &Claim::default()).unwrap().device());
+    let waiting = std::thread::spawn(move || other.take(1, 0, &Attempts::default()).unwrap().device());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     let first = held[0].take().unwrap();
@@ -205,7 +207,7 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     assert!(given_up.is_empty());
     // A free slot of the other kind gives up its file.
     let needs = Needs { pixels: 1, behind: 0, aside: 0, compressed: 1, compressed_aside: 0 };
-    assert!(matches!(pool.take_either(needs, &Claim::default(), true), Ok(Room::Compressed(_))));
+    assert!(matches!(pool.take_either(needs, &Attempts::default(), true), Ok(Room::Compressed(_))));
     assert_eq!(given_up.try_iter().collect::<Vec<_>>(), [id]);
 }
 
@@ -216,28 +218,28 @@ fn devices(slots: &Slots) -> Vec<DeviceId> {
 }
 
 #[test]
-fn planes_are_spread_over_the_accelerators_and_the_whole_stays_on_the_cpu() {
+fn planes_are_spread_over_the_workers_and_the_whole_stays_on_the_cpu() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 8, nothing());
     let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 4, nothing())).collect();
-    let take = |claim: &Claim| pool.take_split(300, 0, 100, claim).unwrap();
-    assert_eq!(devices(&take(&Claim::default())), [cpu; 3]);
+    let take = |attempts: &Attempts| pool.take_split(300, 0, 100, attempts).unwrap();
+    assert_eq!(devices(&take(&Attempts::default())), [cpu; 3]);
     gpus.iter().for_each(|&gpu| pool.up(gpu));
-    let slots = take(&Claim::default());
+    let slots = take(&Attempts::default());
     assert_eq!((slots.whole.device(), devices(&slots)), (cpu, gpus.clone()));
     let [first, second, third] = gpus[..] else { unreachable!() };
-    let slots = take(&Claim { failed_on: vec![second], ..Claim::default() });
+    let slots = take(&Attempts { failed_on: vec![second], ..Attempts::default() });
     assert!([vec![first, first, third], vec![first, third, third]].contains(&devices(&slots)));
-    assert_eq!(devices(&take(&Claim { failed_on: vec![first, second], ..Claim::default() })), [cpu; 3]);
+    assert_eq!(devices(&take(&Attempts { failed_on: vec![first, second], ..Attempts::default() })), [cpu; 3]);
 }
 
 #[test]
 fn a_split_picture_takes_all_its_slots_or_none() {
     let pool = Arc::new(SlotPool::new(10 * STEP));
     pool.join(false, 5, nothing());
-    let held: Vec<Slot> = (0..2).map(|_| pool.take(1, 0, &Claim::default()).unwrap()).collect();
+    let held: Vec<Slot> = (0..2).map(|_| pool.take(1, 0, &Attempts::default()).unwrap()).collect();
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || other.take_split(STEP, STEP, 1, &Claim::default()).unwrap());
+    let waiting = std::thread::spawn(move || other.take_split(STEP, STEP, 1, &Attempts::default()).unwrap());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     // The slots that it could have are still free for others.
@@ -255,10 +257,10 @@ fn a_split_picture_that_fills_the_bound_gets_its_slots() {
     // Rounded up, or in slots larger than requested, the parts would exceed the bound.
     let pool = Arc::new(SlotPool::new(10 * STEP));
     pool.join(false, 4, nothing());
-    drop(pool.take(8 * STEP, 0, &Claim::default()).unwrap());
+    drop(pool.take(8 * STEP, 0, &Attempts::default()).unwrap());
     let (done, taken) = crossbeam_channel::bounded(1);
     let other = Arc::clone(&pool);
-    std::thread::spawn(move || done.send(other.take_split(3 * STEP, STEP, 2 * STEP, &Claim::default())));
+    std::thread::spawn(move || done.send(other.take_split(3 * STEP, STEP, 2 * STEP, &Attempts::default())));
     let slots = taken.recv_timeout(Duration::from_secs(10)).expect("nobody is left to wait for").unwrap();
     assert_eq!(slots.planes.len(), 3);
     drop(slots);
@@ -267,14 +269,14 @@ fn a_split_picture_that_fills_the_bound_gets_its_slots() {
 }
 
 #[test]
-fn accelerators_that_are_insisted_on_are_waited_for() {
+fn workers_that_are_insisted_on_are_waited_for() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     pool.join(false, 4, nothing());
     let gpus: Vec<DeviceId> = (0..2).map(|_| pool.join(true, 4, nothing())).collect();
-    pool.wait_for_accelerators(true);
+    pool.wait_for_workers(true);
     pool.up(gpus[0]);
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || other.take_split(1, 0, 1, &Claim::default()).unwrap());
+    let waiting = std::thread::spawn(move || other.take_split(1, 0, 1, &Attempts::default()).unwrap());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     pool.up(gpus[1]);
@@ -282,10 +284,10 @@ fn accelerators_that_are_insisted_on_are_waited_for() {
 }
 
 /// Takes a slot for a picture of 100 bytes of pixels, or 10 compressed.
-fn either(pool: &Arc<SlotPool>, claim: &Claim, insist: bool) -> Room {
+fn either(pool: &Arc<SlotPool>, attempts: &Attempts, insist: bool) -> Room {
     pool.take_either(
         Needs { pixels: 100, behind: 5, aside: 0, compressed: 10, compressed_aside: 10 },
-        claim,
+        attempts,
         insist,
     )
     .unwrap()
@@ -297,47 +299,47 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     let cpu = pool.join(false, 8, nothing());
     let gpu = pool.join(true, 2, nothing());
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 2);
+    pool.add(decoder, 2, Kind::Compressed);
     let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == decoder);
     let on = |room: Room| match room {
         Room::Pixels(slot) | Room::Planes(slot) | Room::Compressed(slot) => slot.device(),
     };
     pool.up(gpu);
-    assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "the decoder is not up");
+    assert_eq!(on(either(&pool, &Attempts::default(), false)), cpu, "the decoder is not up");
     pool.up(decoder);
-    let held: Vec<Room> = (0..2).map(|_| either(&pool, &Claim::default(), false)).collect();
+    let held: Vec<Room> = (0..2).map(|_| either(&pool, &Attempts::default(), false)).collect();
     assert!(held.iter().all(is_compressed));
-    assert_eq!(on(either(&pool, &Claim::default(), false)), cpu, "it has enough");
-    let declined = Claim { declined: true, ..Claim::default() };
+    assert_eq!(on(either(&pool, &Attempts::default(), false)), cpu, "it has enough");
+    let declined = Attempts { declined: true, ..Attempts::default() };
     assert_eq!(on(either(&pool, &declined, true)), gpu);
-    let failed = Claim { failed_on: vec![decoder], ..Claim::default() };
+    let failed = Attempts { failed_on: vec![decoder], ..Attempts::default() };
     assert_eq!(on(either(&pool, &failed, true)), gpu);
     pool.down(gpu);
-    assert_eq!(pool.take(1, 0, &Claim::default()).unwrap().device(), cpu, "a decoder takes no pixels");
+    assert_eq!(pool.take(1, 0, &Attempts::default()).unwrap().device(), cpu, "a decoder takes no pixels");
 }
 
 #[test]
-fn pictures_that_the_processor_decodes_go_to_a_device_that_encodes() {
+fn pictures_that_the_cpu_decodes_go_to_a_device_that_encodes() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join(false, 4, nothing());
     let gpu = pool.join(true, 2, nothing());
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 1);
+    pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
     let is_pixels = |room: &Room| matches!(room, Room::Pixels(slot) if slot.device() == cpu);
     let is_planes = |room: &Room| matches!(room, Room::Planes(slot) if slot.device() == gpu);
-    assert!(is_pixels(&either(&pool, &Claim::default(), false)), "it is not up");
+    assert!(is_pixels(&either(&pool, &Attempts::default(), false)), "it is not up");
     [gpu, decoder].iter().for_each(|&device| pool.up(device));
-    let compressed = either(&pool, &Claim::default(), false);
+    let compressed = either(&pool, &Attempts::default(), false);
     assert!(matches!(compressed, Room::Compressed(_)));
-    assert!(is_planes(&either(&pool, &Claim::default(), false)), "the decoder has enough");
-    assert!(is_pixels(&either(&pool, &Claim { failed_on: vec![gpu], ..Claim::default() }, false)));
+    assert!(is_planes(&either(&pool, &Attempts::default(), false)), "the decoder has enough");
+    assert!(is_pixels(&either(&pool, &Attempts { failed_on: vec![gpu], ..Attempts::default() }, false)));
     pool.down(gpu);
-    assert!(is_pixels(&either(&pool, &Claim::default(), false)), "it is not up any more");
+    assert!(is_pixels(&either(&pool, &Attempts::default(), false)), "it is not up any more");
 }
 
 #[test]
-fn what_finds_no_slot_of_a_device_that_encodes_the_processor_does_alone_unless_that_is_insisted_on() {
+fn what_finds_no_slot_of_a_device_that_encodes_the_cpu_does_alone_unless_that_is_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
@@ -349,18 +351,18 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_processor_does_alone_unless_t
         std::thread::spawn(move || done.send(take(&other)));
         taken
     };
-    let take = || begin(|pool| either(pool, &Claim::default(), false));
-    let take_pixels = || begin(|pool| Room::Pixels(pool.take(1, 0, &Claim::default()).unwrap()));
+    let take = || begin(|pool| either(pool, &Attempts::default(), false));
+    let take_pixels = || begin(|pool| Room::Pixels(pool.take(1, 0, &Attempts::default()).unwrap()));
     let long = Duration::from_secs(10);
     let planes = take().recv_timeout(long).unwrap();
     assert!(matches!(&planes, Room::Planes(slot) if slot.device() == gpu));
-    let alone = take().recv_timeout(long).expect("the processor has a slot");
+    let alone = take().recv_timeout(long).expect("the CPU has a slot");
     assert!(matches!(&alone, Room::Pixels(slot) if slot.device() == cpu));
     drop(alone);
     let pixels = take_pixels().recv_timeout(long).expect("what no device encodes does not wait either");
     assert!(matches!(&pixels, Room::Pixels(slot) if slot.device() == cpu));
     drop(pixels);
-    pool.wait_for_accelerators(true);
+    pool.wait_for_workers(true);
     let waiting = take();
     assert!(waiting.recv_timeout(Duration::from_millis(30)).is_err());
     drop(planes);
@@ -368,17 +370,17 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_processor_does_alone_unless_t
 }
 
 #[test]
-fn compressed_pictures_too_wait_for_accelerators_that_are_insisted_on() {
+fn compressed_pictures_too_wait_for_workers_that_are_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     pool.join(false, 4, nothing());
     let gpu = pool.join(true, 2, nothing());
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 1);
+    pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
-    pool.wait_for_accelerators(true);
+    pool.wait_for_workers(true);
     let other = Arc::clone(&pool);
     let waiting =
-        std::thread::spawn(move || matches!(either(&other, &Claim::default(), false), Room::Planes(_)));
+        std::thread::spawn(move || matches!(either(&other, &Attempts::default(), false), Room::Planes(_)));
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     pool.up(gpu);
@@ -389,29 +391,29 @@ fn compressed_pictures_too_wait_for_accelerators_that_are_insisted_on() {
 fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 1);
+    pool.add(decoder, 1, Kind::Compressed);
     pool.up(decoder);
     let needs = Needs { pixels: 1, behind: 1, aside: 0, compressed: 1, compressed_aside: 7 };
-    let Room::Compressed(mut slot) = pool.take_either(needs, &Claim::default(), true).unwrap() else {
+    let Room::Compressed(mut slot) = pool.take_either(needs, &Attempts::default(), true).unwrap() else {
         unreachable!()
     };
     let with_aside = pool.memory().0;
     slot.keep_aside(0);
     assert_eq!(with_aside - pool.memory().0, 7);
     let too_much = Needs { compressed_aside: 100 * STEP, ..needs };
-    let refused = pool.take_either(too_much, &Claim::default(), true);
+    let refused = pool.take_either(too_much, &Attempts::default(), true);
     assert!(matches!(refused, Err(SlotError::LargerThanMemory { .. })));
 }
 
 #[test]
-fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_processor() {
+fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_cpu() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
     pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
     pool.encodes(gpu);
     pool.up(gpu);
     let needs = Needs { pixels: 2 * STEP, behind: 1, aside: 0, compressed: 1, compressed_aside: 0 };
-    assert!(matches!(pool.take_either(needs, &Claim::default(), false), Ok(Room::Pixels(_))));
+    assert!(matches!(pool.take_either(needs, &Attempts::default(), false), Ok(Room::Pixels(_))));
 }
 
 #[test]
@@ -419,11 +421,11 @@ fn who_insists_on_a_decoder_waits_while_one_may_come() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     pool.join(false, 1, nothing());
     let decoder = pool.join(true, 0, nothing());
-    pool.add_compressed(decoder, 1);
+    pool.add(decoder, 1, Kind::Compressed);
     let waits = || {
         let other = Arc::clone(&pool);
         let waiting = std::thread::spawn(move || {
-            matches!(either(&other, &Claim::default(), true), Room::Compressed(_))
+            matches!(either(&other, &Attempts::default(), true), Room::Compressed(_))
         });
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waiting.is_finished());
@@ -447,60 +449,6 @@ fn decoders_are_wanted_from_the_first_picture_on() {
     let waiting = std::thread::spawn(move || other.decoders_wanted(|| false));
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
-    drop(either(&pool, &Claim::default(), false));
+    drop(either(&pool, &Attempts::default(), false));
     assert!(waiting.join().unwrap());
-}
-
-#[test]
-fn a_workspace_is_kept_for_the_next_picture_and_is_zero_again() {
-    let pool = Arc::new(SlotPool::new(64 * STEP));
-    pool.join(false, 1, nothing());
-    let use_workspace = |bytes: u64| {
-        let mut slot = pool.take(STEP, bytes, &Claim::default()).unwrap();
-        let mut workspace = slot.workspace(WorkspaceNeeds { bytes, beside: 0 });
-        assert_eq!(workspace.as_mut(), vec![0; bytes as usize]);
-        workspace.as_mut().fill(7);
-        let (counted, _) = pool.memory();
-        drop(workspace);
-        slot.keep_aside(0);
-        counted - slot.bytes().len() as u64
-    };
-    let kept = || pool.lock().workspaces.iter().map(|memory| memory.bytes().len() as u64).collect::<Vec<_>>();
-    for (bytes, counted, left) in [
-        (3000, 3000, 3000),
-        (1000, 3000, 3000),
-        (3000, 3000, 3000),
-        (9000, 9000, 9000),
-        (0, 9000, 9000),
-        (8999, 9000, 9000),
-    ] {
-        assert_eq!(use_workspace(bytes), counted);
-        assert_eq!(kept(), [left]);
-    }
-    assert_eq!(pool.memory().0, pool.lock().free[0].capacity() + 9000);
-}
-
-#[test]
-fn a_workspace_is_kept_only_while_nobody_needs_its_room() {
-    let pool = Arc::new(SlotPool::new(4 * STEP));
-    pool.join(false, 2, nothing());
-    let mut slot = pool.take(2 * STEP, 2 * STEP, &Claim::default()).unwrap();
-    let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).as_mut().len();
-    assert_eq!(none, 0, "there is no room for what it needs besides");
-    let workspace = slot.workspace(WorkspaceNeeds { bytes: 2 * STEP, beside: 0 });
-    assert_eq!(pool.memory().0, 4 * STEP);
-    drop(workspace);
-    assert!(pool.lock().workspaces.is_empty(), "there is no room to count it for itself");
-
-    let pool = Arc::new(SlotPool::new(6 * STEP));
-    pool.join(false, 1, nothing());
-    let mut slot = pool.take(STEP, STEP, &Claim::default()).unwrap();
-    let workspace = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: STEP });
-    let bytes_of_slot = slot.bytes().len() as u64;
-    assert_eq!(pool.memory().0, bytes_of_slot + 2 * STEP);
-    drop(workspace);
-    drop(slot);
-    assert_eq!(pool.memory().0, bytes_of_slot + STEP, "it is counted for itself");
-    let slot = pool.take(6 * STEP, 0, &Claim::default()).unwrap();
-    assert_eq!(pool.memory().0, slot.bytes().len() as u64, "it has been given up");
 }

@@ -83,3 +83,64 @@ impl Drop for Workspace {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::{Attempts, STEP};
+
+    #[test]
+    fn a_workspace_is_kept_for_the_next_picture_and_is_zero_again() {
+        let pool = Arc::new(SlotPool::new(64 * STEP));
+        pool.join(false, 1, Box::new(|_| ()));
+        let use_workspace = |bytes: u64| {
+            let mut slot = pool.take(STEP, bytes, &Attempts::default()).unwrap();
+            let mut workspace = slot.workspace(WorkspaceNeeds { bytes, beside: 0 });
+            assert_eq!(workspace.as_mut(), vec![0; bytes as usize]);
+            workspace.as_mut().fill(7);
+            let (counted, _) = pool.memory();
+            drop(workspace);
+            slot.keep_aside(0);
+            counted - slot.bytes().len() as u64
+        };
+        let kept =
+            || pool.lock().workspaces.iter().map(|memory| memory.bytes().len() as u64).collect::<Vec<_>>();
+        for (bytes, counted, left) in [
+            (3000, 3000, 3000),
+            (1000, 3000, 3000),
+            (3000, 3000, 3000),
+            (9000, 9000, 9000),
+            (0, 9000, 9000),
+            (8999, 9000, 9000),
+        ] {
+            assert_eq!(use_workspace(bytes), counted);
+            assert_eq!(kept(), [left]);
+        }
+        assert_eq!(pool.memory().0, pool.lock().free[0].capacity() + 9000);
+    }
+
+    #[test]
+    fn a_workspace_is_kept_only_while_nobody_needs_its_room() {
+        let pool = Arc::new(SlotPool::new(4 * STEP));
+        pool.join(false, 2, Box::new(|_| ()));
+        let mut slot = pool.take(2 * STEP, 2 * STEP, &Attempts::default()).unwrap();
+        let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).as_mut().len();
+        assert_eq!(none, 0, "there is no room for what it needs besides");
+        let workspace = slot.workspace(WorkspaceNeeds { bytes: 2 * STEP, beside: 0 });
+        assert_eq!(pool.memory().0, 4 * STEP);
+        drop(workspace);
+        assert!(pool.lock().workspaces.is_empty(), "there is no room to count it for itself");
+
+        let pool = Arc::new(SlotPool::new(6 * STEP));
+        pool.join(false, 1, Box::new(|_| ()));
+        let mut slot = pool.take(STEP, STEP, &Attempts::default()).unwrap();
+        let workspace = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: STEP });
+        let bytes_of_slot = slot.bytes().len() as u64;
+        assert_eq!(pool.memory().0, bytes_of_slot + 2 * STEP);
+        drop(workspace);
+        drop(slot);
+        assert_eq!(pool.memory().0, bytes_of_slot + STEP, "it is counted for itself");
+        let slot = pool.take(6 * STEP, 0, &Attempts::default()).unwrap();
+        assert_eq!(pool.memory().0, slot.bytes().len() as u64, "it has been given up");
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{CpuLane, EngineError, Lane, Trouble, kernels};
+use super::{CpuLane, EngineError, Lane, LaneError, kernels};
 use crate::equalize::Order;
 use crate::picture::Layout;
 use crate::slot::Memory;
@@ -23,7 +23,7 @@ impl Checked {
     ///
     /// # Errors
     /// If the device fails, the bytes differ, or a test picture is declined.
-    pub(super) fn check(&self, lane: &mut dyn Lane, layout: &Layout, order: &Order) -> Result<(), Trouble> {
+    pub(super) fn check(&self, lane: &mut dyn Lane, layout: &Layout, order: &Order) -> Result<(), LaneError> {
         let mut checked = self.lock();
         // A large picture may be processed in chunks, which go through the kernels for small ones.
         for small in [Layout { width: SIZE.0, height: SIZE.1, ..*layout }, alike(layout)] {
@@ -42,7 +42,7 @@ impl Checked {
         Ok(())
     }
 
-    /// Whether pictures of this kind have passed the check.
+    /// Returns whether pictures of this kind have passed the check.
     pub(super) fn has(&self, layout: &Layout, order: &Order) -> bool {
         self.lock().contains(&(alike(layout), *order))
     }
@@ -105,14 +105,14 @@ mod tests {
             pixels: &mut [u8],
             layout: &Layout,
             operation: &Operation,
-        ) -> Result<(), Trouble> {
+        ) -> Result<(), LaneError> {
             self.pictures += 1;
             self.lane.equalize(pixels, layout, operation)?;
             *pixels.last_mut().unwrap() ^= u8::from(self.about == Some(layout.pixel));
             Ok(())
         }
 
-        fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), Trouble> {
+        fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError> {
             self.pictures += 1;
             self.lane.count(pixels, layout, counts)?;
             *counts.last_mut().unwrap() ^= u64::from(self.about == Some(layout.pixel));
@@ -159,12 +159,12 @@ mod tests {
     struct Full;
 
     impl Lane for Full {
-        fn equalize(&mut self, _: &mut [u8], _: &Layout, _: &Operation) -> Result<(), Trouble> {
-            Err(Trouble::Decline("it is full".to_owned()))
+        fn equalize(&mut self, _: &mut [u8], _: &Layout, _: &Operation) -> Result<(), LaneError> {
+            Err(LaneError::Decline("it is full".to_owned()))
         }
 
-        fn count(&mut self, _: &[u8], _: &Layout, _: &mut [u64]) -> Result<(), Trouble> {
-            Err(Trouble::Decline("it is full".to_owned()))
+        fn count(&mut self, _: &[u8], _: &Layout, _: &mut [u64]) -> Result<(), LaneError> {
+            Err(LaneError::Decline("it is full".to_owned()))
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let layout = layout(Pixel::Rgb, Depth::Eight);
         for order in [EQUALIZE, COUNT] {
             let declined = checked.check(&mut Full, &layout, &order);
-            assert!(matches!(declined, Err(Trouble::Decline(_))), "{declined:?}");
+            assert!(matches!(declined, Err(LaneError::Decline(_))), "{declined:?}");
             assert!(!checked.has(&layout, &order));
         }
     }

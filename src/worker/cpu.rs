@@ -1,6 +1,6 @@
 //! The CPU as a worker's backend, and as the lanes of the main process itself.
 
-use super::{Engine, EngineError, JpegLane, Lane, Recoded, Recoding, Trouble};
+use super::{Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
 use crate::device::GpuInfo;
 use crate::equalize::count::count;
 use crate::equalize::{Operation, Scratch, equalize};
@@ -46,12 +46,17 @@ impl JpegLane for DecliningLane {
 pub(crate) struct CpuLane(Scratch);
 
 impl Lane for CpuLane {
-    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), Trouble> {
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<(), LaneError> {
         equalize(pixels, layout, operation, &mut self.0);
         Ok(())
     }
 
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), Trouble> {
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError> {
         count(pixels, layout, counts, &mut self.0);
         Ok(())
     }

@@ -20,7 +20,7 @@ use cudarc::driver::sys::{
 pub(crate) struct CudaError(DriverError);
 
 impl CudaError {
-    /// Whether the device has only run out of memory, and is still usable.
+    /// Returns whether the device has only run out of memory, and is still usable.
     pub(crate) fn is_out_of_memory(self) -> bool {
         self.0.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY
     }

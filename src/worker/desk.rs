@@ -1,6 +1,6 @@
 //! nvJPEG's state for one JPEG: its parsed header and its encoder; and the layout of its planes in device memory.
 
-use super::Trouble;
+use super::LaneError;
 use super::cuda::{Address, Stream};
 use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
 use crate::codec::CompressedJpeg;
@@ -14,7 +14,7 @@ pub(super) struct Desk<'e> {
     pub(super) encoder: Encoder<'e>,
 }
 
-impl From<JpegError> for Trouble {
+impl From<JpegError> for LaneError {
     fn from(error: JpegError) -> Self {
         Self::Decline(error.to_string())
     }
@@ -33,8 +33,8 @@ impl<'e> Desk<'e> {
         jpeg: &CompressedJpeg,
         start: Address,
         padding: u32,
-    ) -> Result<(Vec<Plane>, Address), Trouble> {
-        let decline = |reason: &str| Trouble::Decline(reason.to_owned());
+    ) -> Result<(Vec<Plane>, Address), LaneError> {
+        let decline = |reason: &str| LaneError::Decline(reason.to_owned());
         self.header.parse(file.ok_or_else(|| decline("its file is longer than its slot"))?)?;
         let sizes = self.header.planes()?;
         let is_as_said = self.header.is_sampled(jpeg.sampling)?

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{EngineError, Trouble};
+use super::{EngineError, LaneError};
 use crate::codec::CompressedJpeg;
 
 /// A failure that a test asks for, as `KIND@PICTURE`. `exit@5`, `hang@5`, `fail@5` and `trap@5` strike at the fifth picture of the device's
@@ -62,7 +62,7 @@ impl std::str::FromStr for Fault {
 }
 
 impl Fault {
-    /// Whether the worker does not fail, but reports a false result.
+    /// Returns whether the worker does not fail, but reports a false result.
     fn is_pretence(self) -> bool {
         matches!(self.kind, FaultKind::Echo | FaultKind::Garble | FaultKind::Overlong)
     }
@@ -77,7 +77,7 @@ impl Fault {
         Ok(Some(fault).filter(|fault| fault.every_life || life == 0 || fault.kind == FaultKind::Refuse))
     }
 
-    /// Whether a worker in this life refuses to work.
+    /// Returns whether a worker in this life refuses to work.
     pub fn refuses(self, life: u32) -> bool {
         self.kind == FaultKind::Refuse && life > 0
     }
@@ -99,7 +99,7 @@ impl Faults {
         &self,
         bytes: &mut [u8],
         trap: impl FnOnce() -> Result<(), EngineError>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), LaneError> {
         let Some(fault) = self.fault else { return Ok(()) };
         let number = self.pictures.fetch_add(1, Ordering::Relaxed) + 1;
         let is_struck =
@@ -115,7 +115,7 @@ impl Faults {
                 std::thread::park();
             },
             FaultKind::Fail => Err(EngineError("a test asked for this failure".to_owned()).into()),
-            FaultKind::Decline => Err(Trouble::Decline("a test asked for this".to_owned())),
+            FaultKind::Decline => Err(LaneError::Decline("a test asked for this".to_owned())),
             FaultKind::Trap => Ok(trap()?),
             FaultKind::Echo | FaultKind::Garble | FaultKind::Overlong => Ok(()),
         }

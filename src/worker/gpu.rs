@@ -10,7 +10,7 @@ use super::kernels::Kernels;
 use super::lane::GpuLane;
 use super::nvjpeg::{self, NvJpeg};
 use super::nvjpeg_lane::NvJpegLane;
-use super::{Engine, EngineError, JpegLane, Lane, Trouble};
+use super::{Engine, EngineError, JpegLane, Lane, LaneError};
 use crate::device::{GpuInfo, GpuList};
 use crate::slot::Memory;
 
@@ -145,7 +145,7 @@ impl From<CudaError> for EngineError {
     }
 }
 
-impl From<CudaError> for Trouble {
+impl From<CudaError> for LaneError {
     fn from(error: CudaError) -> Self {
         Self::Device(error.into())
     }

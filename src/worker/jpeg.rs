@@ -5,10 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 
-use super::check::Checked;
-use super::fault::Faults;
-use super::protocol::{Channel, FromWorker, shorten};
-use super::{Engine, EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, Trouble, fail};
+use super::pixels::{LaneContext, report};
+use super::protocol::{FromWorker, shorten};
+use super::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding, fail};
 use crate::codec::{CompressedJpeg, Sampling};
 use crate::equalize::{Operation, Order};
 use crate::slot::{Memory, SlotId};
@@ -73,48 +72,27 @@ fn take_batch<T>(
     batch
 }
 
-/// What a lane works with.
-pub(super) struct JpegWork<'w> {
-    pub(super) engine: &'w dyn Engine,
-    pub(super) channel: &'w Channel,
-    pub(super) faults: &'w Faults,
-    pub(super) checked: &'w Checked,
-    pub(super) waiting: &'w Waiting,
-}
-
-/// Runs a lane: reports whether it could be created, then works until the process ends.
-pub(super) fn run_lane(work: &JpegWork<'_>, made: &Sender<Result<(), EngineError>>) {
-    let (lane, report) = match work.engine.jpeg_lane() {
-        Ok(lane) => (Some(lane), Ok(())),
-        Err(error) => (None, Err(error)),
-    };
-    // The receiver lives until every lane has reported.
-    let _ = made.send(report);
-    if let Some(mut lane) = lane {
-        work.run(lane.as_mut());
-    }
-}
-
-impl JpegWork<'_> {
-    /// Takes batches of whatever is waiting, until the process ends.
-    fn run(&self, lane: &mut dyn JpegLane) -> ! {
+impl LaneContext<'_> {
+    /// Runs a JPEG lane: reports whether it could be created, then recodes batches of whatever is waiting, until the process ends.
+    pub(super) fn run_jpeg_lane(&self, waiting: &Waiting, made: &Sender<Result<(), EngineError>>) {
+        let Some(mut lane) = report(made, self.engine.jpeg_lane()) else { return };
         let mut places = Vec::with_capacity(JPEG_BATCH);
         loop {
-            let lent = self.waiting.take(&mut places);
+            let lent = waiting.take(&mut places);
             let checked = lent.iter().try_for_each(|lent| self.check(lent));
-            let answers = match checked.and_then(|()| self.recode(lane, &lent)) {
+            let answers = match checked.and_then(|()| self.recode(lane.as_mut(), &lent)) {
                 Ok(answers) => answers,
-                Err(Trouble::Decline(reason)) => {
+                Err(LaneError::Decline(reason)) => {
                     lent.iter().map(|_| Recoded::Declined(reason.clone())).collect()
                 }
-                Err(Trouble::Device(error)) => fail(self.channel, lent[0].slot, &error),
+                Err(LaneError::Device(error)) => fail(self.channel, lent[0].slot, &error),
             };
-            lent.iter().zip(answers).for_each(|(lent, answer)| self.answer(lent, answer));
+            lent.iter().zip(answers).for_each(|(lent, answer)| self.answer(&message(lent.slot, answer)));
         }
     }
 
     /// Tests the kernels, which the driver compiles for each process separately.
-    fn check(&self, lent: &LentJpeg) -> Result<(), Trouble> {
+    fn check(&self, lent: &LentJpeg) -> Result<(), LaneError> {
         let (luma, order) = (lent.jpeg.layout, Order::Equalize(lent.operation));
         if self.checked.has(&luma, &order) {
             return Ok(());
@@ -122,7 +100,7 @@ impl JpegWork<'_> {
         self.checked.check(self.engine.lane()?.as_mut(), &luma, &order)
     }
 
-    fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, Trouble> {
+    fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, LaneError> {
         // A slot is lent only once at a time, so no two of these locks are the same.
         let mut memories: Vec<_> = lent.iter().map(LentJpeg::lock).collect();
         let mut batch: Vec<Recoding<'_>> = memories
@@ -139,16 +117,13 @@ impl JpegWork<'_> {
         lane.recode(&mut batch)?;
         Ok(batch.into_iter().map(|picture| picture.answer).collect())
     }
+}
 
-    fn answer(&self, lent: &LentJpeg, answer: Recoded) {
-        let slot = lent.slot;
-        let message = match answer {
-            Recoded::Encoded(bytes) => FromWorker::Done { slot, encoded: Some(bytes) },
-            Recoded::Declined(reason) => FromWorker::Declined { slot, reason: shorten(reason) },
-        };
-        if self.channel.send(&message, None).is_err() {
-            std::process::exit(0);
-        }
+/// Returns the message that says what became of a JPEG.
+fn message(slot: SlotId, answer: Recoded) -> FromWorker {
+    match answer {
+        Recoded::Encoded(bytes) => FromWorker::Done { slot, encoded: Some(bytes) },
+        Recoded::Declined(reason) => FromWorker::Declined { slot, reason: shorten(reason) },
     }
 }
 

@@ -3,17 +3,19 @@
 
 /// Makes an array of pointers to a kernel's arguments.
 macro_rules! arguments {
-    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<c_void>()),*] };
+    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<std::ffi::c_void>()),*] };
 }
 
 mod clahe;
 mod jpeg_scan;
+mod planes;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-pub(crate) use clahe::{Tiles, Tiling};
+pub(crate) use arguments;
+pub(crate) use clahe::{ClaheMemory, Tiling};
 pub(crate) use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};
@@ -445,43 +447,6 @@ impl Kernels {
         unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, luts]) }
     }
 
-    /// Copies luma (`None`) or a channel into a plane of its own, or (`back`) writes the plane's new values back into the picture.
-    ///
-    /// # Safety
-    /// Only this stream may use span and plane until it is done; the plane must have room for all pixels.
-    pub(crate) unsafe fn plane(
-        &self,
-        stream: &Stream,
-        layout: &Layout,
-        span: Span,
-        (plane, channel): (Address, Option<u32>),
-        back: bool,
-    ) -> Result<()> {
-        let step = match (back, layout.depth) {
-            (false, Depth::Eight) => "extract8",
-            (false, Depth::Sixteen) => "extract16",
-            (true, Depth::Eight) => "insert8",
-            (true, Depth::Sixteen) => "insert16",
-        };
-        let pixel = match layout.pixel {
-            Pixel::Gray => unreachable!("a gray picture is its own plane"),
-            Pixel::GrayAlpha => "_gray_alpha",
-            Pixel::Rgb => "_rgb",
-            Pixel::Rgba => "_rgba",
-        };
-        let blocks = span.pixels.div_ceil(4096).min(u64::from(4 * self.limits.multiprocessors));
-        let (Span { at, pixels }, channel) = (span, channel.unwrap_or(u32::MAX));
-        // SAFETY: the arguments match the parameters of extract*_* and insert*_*; the rest is guaranteed by the caller.
-        unsafe {
-            self.launch(
-                stream,
-                (File::Planes, (step, pixel)),
-                line(blocks, 512),
-                arguments![at, pixels, plane, channel],
-            )
-        }
-    }
-
     /// Makes a kernel fail, and the whole context with it.
     pub(crate) fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
@@ -489,7 +454,7 @@ impl Kernels {
     }
 }
 
-/// Whether a span at depth 8 goes through the kernels for large planes.
+/// Returns whether a span at depth 8 goes through the kernels for large planes.
 fn is_large(kind: Kind, span: Span) -> bool {
     kind == Kind::Gray && span.pixels >= LARGE_PLANE
 }

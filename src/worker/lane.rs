@@ -5,15 +5,15 @@
 //! LUT the previous one is downloaded. A picture that does not fit into the lane's memory is uploaded twice, chunk by chunk through a ring.
 #![allow(unsafe_code)]
 
-use super::cuda::{Buffer, Event, Result, Stream};
+use super::cuda::{self, Buffer, Event, Stream};
 use super::desk::Desk;
 use super::gpu::GpuEngine;
 use super::kernels::{Kind, Span};
 use super::nvjpeg::Plane;
 use super::resident::{Resident, grow, too_large};
-use super::{EngineError, Lane, Recoded, Trouble};
+use super::{EngineError, Lane, LaneError, Recoded};
 use crate::codec::{CHROMA_PADDING, CompressedJpeg};
-use crate::equalize::colour::Plane as Counted;
+use crate::equalize::colour;
 use crate::equalize::count::planes;
 use crate::equalize::{Method, Operation};
 use crate::picture::Layout;
@@ -29,6 +29,8 @@ const RING: usize = 4;
 
 /// The smallest ring of chunks, in bytes, however small a lane's share of device memory is.
 const LEAST_MEMORY: u64 = 4 << 20;
+
+type Result<T> = std::result::Result<T, LaneError>;
 
 pub(super) struct GpuLane<'e> {
     engine: &'e GpuEngine,
@@ -87,7 +89,7 @@ impl Chunk {
 }
 
 impl<'e> GpuLane<'e> {
-    pub(super) fn new(engine: &'e GpuEngine) -> Result<Self> {
+    pub(super) fn new(engine: &'e GpuEngine) -> cuda::Result<Self> {
         engine.context.bind()?;
         let work = Stream::new()?;
         Ok(Self {
@@ -99,18 +101,13 @@ impl<'e> GpuLane<'e> {
             uploaded: Event::new()?,
             worked: Event::new()?,
             done: Event::new()?,
-            used: (0..RING).map(|_| Event::new()).collect::<Result<_>>()?,
+            used: (0..RING).map(|_| Event::new()).collect::<cuda::Result<_>>()?,
             picture: Buffer::default(),
             desk: None,
         })
     }
 
-    fn run(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        operation: &Operation,
-    ) -> std::result::Result<(), Trouble> {
+    fn run(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
         must_be_countable(layout)?;
         match operation.method {
             Method::Global if layout.bytes() > WHOLE.min(self.engine.lane_memory) => {
@@ -121,12 +118,7 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Equalizes a picture as a whole, on one stream.
-    fn whole(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        operation: &Operation,
-    ) -> std::result::Result<(), Trouble> {
+    fn whole(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
         let plan = self.resident.plan(&self.work, layout, operation, layout.bytes())?;
         let at = grow(&mut self.picture, layout.bytes())?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
@@ -139,16 +131,11 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Equalizes a large picture globally, chunk by chunk in two passes on three streams.
-    fn in_chunks(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        kind: Kind,
-    ) -> std::result::Result<(), Trouble> {
-        let resident = layout.bytes() <= self.engine.lane_memory;
-        let room = if resident { layout.bytes() } else { self.ring_bytes() };
+    fn in_chunks(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> Result<()> {
+        let fits = layout.bytes() <= self.engine.lane_memory;
+        let room = if fits { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.picture, room)?;
-        let chunks = Chunk::all(layout, if resident { None } else { Some(room) });
+        let chunks = Chunk::all(layout, if fits { None } else { Some(room) });
         let (tables, kernels, what) = (self.resident.tables(), &self.engine.kernels, (kind, layout.depth));
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
         unsafe {
@@ -184,7 +171,7 @@ impl<'e> GpuLane<'e> {
     ///
     /// # Safety
     /// As [`Stream::upload`].
-    unsafe fn bring(&self, from: &[u8], chunk: &Chunk, at: u64, taken: bool) -> Result<()> {
+    unsafe fn bring(&self, from: &[u8], chunk: &Chunk, at: u64, taken: bool) -> cuda::Result<()> {
         if let Some(place) = chunk.place.filter(|_| taken) {
             self.up.wait(&self.used[place])?;
         }
@@ -195,17 +182,12 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Records the end of a chunk's last use, which has just been enqueued in `stream`.
-    fn leave(&self, chunk: &Chunk, stream: &Stream) -> Result<()> {
+    fn leave(&self, chunk: &Chunk, stream: &Stream) -> cuda::Result<()> {
         chunk.place.map_or(Ok(()), |place| self.used[place].record(stream))
     }
 
     /// Counts all planes into the tables, and downloads the counts to `counts`.
-    fn count_planes(
-        &mut self,
-        pixels: &[u8],
-        layout: &Layout,
-        counts: &mut [u32],
-    ) -> std::result::Result<(), Trouble> {
+    fn count_planes(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u32]) -> Result<()> {
         must_be_countable(layout)?;
         let room = layout.bytes().min(self.ring_bytes());
         let at = grow(&mut self.picture, room)?;
@@ -224,16 +206,16 @@ impl<'e> GpuLane<'e> {
                     let to = tables.counts(number, depth);
                     match counted {
                         // The first channel stands for all colours, which are counted together.
-                        Counted::Channel(0) => {
+                        colour::Plane::Channel(0) => {
                             kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
                         }
-                        Counted::Channel(channel) if channel >= layout.pixel.colour_channels() => {
-                            kernels.plane(&self.work, layout, span, (plane, Some(channel as u32)), false)?;
+                        colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
+                            kernels.extract(&self.work, layout, span, (plane, Some(channel as u32)))?;
                             let alpha = Span { at: plane, ..span };
                             kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
                         }
-                        Counted::Channel(_) => {}
-                        Counted::Luma => {
+                        colour::Plane::Channel(_) => {}
+                        colour::Plane::Luma => {
                             kernels.count(&self.work, (Kind::new(layout.pixel, false), depth), span, to)?;
                         }
                     }
@@ -252,17 +234,17 @@ impl<'e> GpuLane<'e> {
         (planes, behind): (&[u8], &[u8]),
         jpeg: &CompressedJpeg,
         operation: &Operation,
-    ) -> std::result::Result<usize, Trouble> {
+    ) -> Result<usize> {
         let desk = match &mut self.desk {
             Some(desk) => desk,
-            none => none.insert(Desk::new(self.engine.nvjpeg().map_err(Trouble::Decline)?, &self.work)?),
+            none => none.insert(Desk::new(self.engine.nvjpeg().map_err(LaneError::Decline)?, &self.work)?),
         };
         let (laid_out, end) = desk.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
         if end > self.engine.lane_memory {
             return Err(too_large());
         }
         if laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64 {
-            return Err(Trouble::Decline("its planes are not what was expected".to_owned()));
+            return Err(LaneError::Decline("its planes are not what was expected".to_owned()));
         }
         let plan = self.resident.plan(&self.work, &jpeg.layout, operation, end)?;
         let at = grow(&mut self.picture, end)?;
@@ -302,17 +284,17 @@ impl<'e> GpuLane<'e> {
 
     /// Cleans up after a picture that was not completed: waits for everything enqueued and, if the picture was declined, frees memory that
     /// others may need.
-    fn clear_up<T>(&mut self, result: &std::result::Result<T, Trouble>) {
+    fn clear_up<T>(&mut self, result: &Result<T>) {
         if let Err(trouble) = result {
-            self.settle();
-            if matches!(trouble, Trouble::Decline(_)) {
+            self.drain();
+            if matches!(trouble, LaneError::Decline(_)) {
                 self.shrink();
             }
         }
     }
 
     /// Waits for everything enqueued, as far as the device still responds.
-    fn settle(&self) {
+    fn drain(&self) {
         for stream in [&self.up, &self.work, &self.down] {
             if self.done.record(stream).is_ok() {
                 let _ = self.done.wait();
@@ -322,32 +304,22 @@ impl<'e> GpuLane<'e> {
 }
 
 /// Declines a picture of more pixels than a count on the device can hold, which has 32 bits.
-fn must_be_countable(layout: &Layout) -> std::result::Result<(), Trouble> {
+fn must_be_countable(layout: &Layout) -> Result<()> {
     if layout.pixels() > u64::from(u32::MAX) {
-        return Err(Trouble::Decline("it has more pixels than are counted on a GPU".to_owned()));
+        return Err(LaneError::Decline("it has more pixels than are counted on a GPU".to_owned()));
     }
     Ok(())
 }
 
 impl Lane for GpuLane<'_> {
-    fn equalize(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        operation: &Operation,
-    ) -> std::result::Result<(), Trouble> {
+    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
         let result = self.run(pixels, layout, operation).and_then(|()| Ok(self.done.wait()?));
         // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
         self.clear_up(&result);
         result
     }
 
-    fn count(
-        &mut self,
-        pixels: &[u8],
-        layout: &Layout,
-        counts: &mut [u64],
-    ) -> std::result::Result<(), Trouble> {
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<()> {
         let mut counted = vec![0_u32; counts.len()];
         let result = self.count_planes(pixels, layout, &mut counted).and_then(|()| Ok(self.done.wait()?));
         self.clear_up(&result);
@@ -361,21 +333,21 @@ impl Lane for GpuLane<'_> {
         planes: u64,
         jpeg: &CompressedJpeg,
         operation: &Operation,
-    ) -> std::result::Result<Recoded, Trouble> {
+    ) -> Result<Recoded> {
         let reason = match self.encode_there(slot.split_at(planes as usize), jpeg, operation) {
             Ok(length) if length <= slot.len() => {
                 self.retrieve(&mut slot[..length])?;
                 return Ok(Recoded::Encoded(length as u64));
             }
             Ok(_) => "it has become too long for its slot".to_owned(),
-            Err(Trouble::Decline(reason)) => reason,
+            Err(LaneError::Decline(reason)) => reason,
             Err(trouble) => {
-                self.settle();
+                self.drain();
                 return Err(trouble);
             }
         };
         // Nothing has been downloaded, so the planes in the slot are unchanged.
-        self.settle();
+        self.drain();
         self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
         Ok(Recoded::Declined(reason))
     }

@@ -1,4 +1,5 @@
-//! The worker process: owns one GPU (in tests, a share of the CPU), maps the main process's slots and equalizes the pictures in them.
+//! The worker process: computes on one GPU (in tests, on the CPU), maps the main process's slots and equalizes the pictures in them. A GPU
+//! may have several workers, one for pixels and others for JPEGs.
 //!
 //! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
 //! socket closes, so no worker outlives the main process.
@@ -14,6 +15,7 @@ pub(crate) mod kernels;
 mod lane;
 mod nvjpeg;
 mod nvjpeg_lane;
+mod pixels;
 pub mod protocol;
 mod resident;
 mod scan_check;
@@ -25,7 +27,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Sender;
+use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::cli::WorkerCommand;
@@ -33,13 +36,15 @@ use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
 use crate::equalize::{Operation, Order};
 use crate::error::{Error, Exit};
+use crate::files;
 use crate::picture::Layout;
 use crate::slot::{Memory, SlotId};
 use check::Checked;
 use cpu::CpuEngine;
 pub(crate) use cpu::CpuLane;
 use fault::{Fault, Faults};
-use jpeg::{JpegWork, LentJpeg, Waiting};
+use jpeg::{LentJpeg, Waiting};
+use pixels::{LaneContext, Lent};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
 /// The program that workers run: this one, even if its file has been replaced since it was started.
@@ -114,7 +119,7 @@ pub struct EngineError(pub String);
 
 /// Why a lane did not complete a picture.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum LaneError {
     /// The picture is left to others, for this reason.
     #[error("{0}")]
     Decline(String),
@@ -150,33 +155,38 @@ pub trait Engine: Send + Sync {
     fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
 }
 
-/// One stream of work on a device.
+/// What equalizes pictures on a device, one after the other.
 pub trait Lane {
     /// Equalizes the pixels in place; returns once they can be read.
     ///
     /// # Errors
-    /// [`Trouble`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
-    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<(), Trouble>;
+    /// [`LaneError`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<(), LaneError>;
 
     /// Counts all planes of the pixels into `counts`, as [`crate::equalize::count::count`] does.
     ///
     /// # Errors
-    /// [`Trouble`]; the counts are then undefined.
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), Trouble>;
+    /// [`LaneError`]; the counts are then undefined.
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError>;
 
     /// Equalizes the luma of a JPEG and encodes it. The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they
     /// are encoded the way that file was, and the slot then begins with the result. If only the encoding is declined, luma is equalized and
     /// nothing else changes.
     ///
     /// # Errors
-    /// [`Trouble`]; the slot is then undefined.
+    /// [`LaneError`]; the slot is then undefined.
     fn encode(
         &mut self,
         slot: &mut [u8],
         planes: u64,
         jpeg: &CompressedJpeg,
         operation: &Operation,
-    ) -> Result<Recoded, Trouble> {
+    ) -> Result<Recoded, LaneError> {
         debug_assert!(planes >= jpeg.layout.bytes());
         self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
         Ok(Recoded::Declined("this worker has no encoder".to_owned()))
@@ -193,8 +203,8 @@ pub trait Lane {
     /// Carries out an order on the bytes of a slot.
     ///
     /// # Errors
-    /// [`Trouble`]; the bytes are then undefined.
-    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), Trouble> {
+    /// [`LaneError`]; the bytes are then undefined.
+    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), LaneError> {
         let (pixels, counts) = order.parts(slot, layout);
         match order {
             Order::Equalize(operation) => self.equalize(pixels, layout, operation),
@@ -213,7 +223,7 @@ fn no_trap() -> Result<(), EngineError> {
     Err(EngineError("only a GPU can trap".to_owned()))
 }
 
-/// One stream of work on a device that recodes JPEGs.
+/// What recodes JPEGs on a device, a batch after the other.
 pub trait JpegLane {
     /// Decodes, equalizes and encodes a batch, each picture in its slot; returns once the slots can be read. Pictures that the lane does
     /// not take are declined.
@@ -259,16 +269,6 @@ pub enum Recoded {
     Encoded(u64),
     /// It is left to the CPU, for this reason; empty for damaged data, because the CPU reports the damage itself.
     Declined(String),
-}
-
-/// A picture that is lent to the worker.
-struct Lent {
-    slot: SlotId,
-    memory: Arc<Mutex<Memory>>,
-    layout: Layout,
-    order: Order,
-    /// The JPEG to encode it as, and the size of its planes in bytes; `None` to leave pixels.
-    encode: Option<(CompressedJpeg, u64)>,
 }
 
 /// Runs `histeqd worker`.
@@ -341,11 +341,11 @@ fn work(
     let (faults, checked) = (Faults::new(fault), Checked::default());
     std::thread::scope(|scope| {
         for number in 0..lanes {
-            let (receiver, made) = (receiver.clone(), made.clone());
-            let (faults, checked, waiting) = (&faults, &checked, &jpegs);
+            let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
+            let context = LaneContext { engine, channel, faults: &faults, checked: &checked };
             let run = move || match jpeg {
-                false => run_lane(engine, channel, &receiver, (faults, checked), &made),
-                true => jpeg::run_lane(&JpegWork { engine, channel, faults, checked, waiting }, &made),
+                false => context.run_lane(&receiver, &made),
+                true => context.run_jpeg_lane(jpegs, &made),
             };
             std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
         }
@@ -405,67 +405,15 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
 /// Maps a slot's memory and pins it.
 fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) -> Result<Memory, EngineError> {
     let without = || {
-        let text = "a slot came without its memory: too many open files? Their limit can be raised (ulimit -n, LimitNOFILE=)";
-        EngineError(text.to_owned())
+        // The kernel drops a descriptor for which the process has no room.
+        let remedy = files::remedy(&Errno::MFILE.into()).unwrap_or_default();
+        EngineError(format!("a slot arrived without its file descriptor; {remedy}"))
     };
     let fd = fd.ok_or_else(without)?;
     let mut memory = Memory::from_fd(fd, bytes as usize, generation)
         .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;
     engine.pin(&mut memory)?;
     Ok(memory)
-}
-
-fn run_lane(
-    engine: &dyn Engine,
-    channel: &Channel,
-    lent: &Receiver<Lent>,
-    (faults, checked): (&Faults, &Checked),
-    made: &Sender<Result<(), EngineError>>,
-) {
-    let (lane, report) = match engine.lane() {
-        Ok(lane) => (Some(lane), Ok(())),
-        Err(error) => (None, Err(error)),
-    };
-    // The receiver lives until every lane has reported.
-    let _ = made.send(report);
-    let Some(mut lane) = lane else { return };
-    for lent in lent {
-        let slot = lent.slot;
-        let answer = match lent.carry_out(lane.as_mut(), faults, checked) {
-            Ok(answer) => answer,
-            Err(Trouble::Decline(reason)) => FromWorker::Declined { slot, reason: shorten(reason) },
-            Err(Trouble::Device(error)) => fail(channel, slot, &error),
-        };
-        if channel.send(&answer, None).is_err() {
-            std::process::exit(0);
-        }
-    }
-}
-
-impl Lent {
-    /// Carries out the order; returns the answer to send.
-    fn carry_out(
-        &self,
-        lane: &mut dyn Lane,
-        faults: &Faults,
-        checked: &Checked,
-    ) -> Result<FromWorker, Trouble> {
-        let &Self { slot: id, ref layout, ref order, .. } = self;
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = memory.bytes_mut();
-        let bytes = order.slot_bytes(layout) as usize;
-        faults.strike(&mut slot[..bytes], || lane.trap())?;
-        checked.check(lane, layout, order)?;
-        let (Some((jpeg, planes)), Order::Equalize(operation)) = (&self.encode, order) else {
-            lane.carry_out(&mut slot[..bytes], layout, order)?;
-            return Ok(FromWorker::Done { slot: id, encoded: None });
-        };
-        let pretended = faults.pretend(slot, *planes, jpeg).map(Recoded::Encoded);
-        Ok(match pretended.map_or_else(|| lane.encode(slot, *planes, jpeg, operation), Ok)? {
-            Recoded::Encoded(bytes) => FromWorker::Done { slot: id, encoded: Some(bytes) },
-            Recoded::Declined(reason) => FromWorker::Equalized { slot: id, reason: shorten(reason) },
-        })
-    }
 }
 
 /// Reports a device failure and ends the process.

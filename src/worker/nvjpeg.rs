@@ -159,7 +159,7 @@ impl<'j> Header<'j> {
         })
     }
 
-    /// Whether the JPEG has this chroma subsampling.
+    /// Returns whether the JPEG has this chroma subsampling.
     pub(super) fn is_sampled(&self, sampling: Sampling) -> Result<bool> {
         let mut found = -1;
         // SAFETY: writes one integer to the place given.
@@ -185,7 +185,7 @@ impl<'j> Header<'j> {
         (0..count).map(plane).collect()
     }
 
-    /// Whether the JPEG can be decoded in a batch.
+    /// Returns whether the JPEG can be decoded in a batch.
     pub(super) fn is_batchable(&self) -> bool {
         let mut refused = -1;
         // SAFETY: writes one integer to the place given.

@@ -12,7 +12,7 @@ use super::gpu::GpuEngine;
 use super::nvjpeg::{Decoder, JpegError, NvJpeg, Plane};
 use super::resident::{Resident, grow};
 use super::scan_check::ScanCheck;
-use super::{EngineError, JPEG_BATCH, JpegLane, Recoded, Recoding, Trouble};
+use super::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding};
 use crate::codec::{BaselineScan, CompressedJpeg};
 
 /// A lane's share of device memory is divided by this to get the part for files and planes: nvJPEG needs some for itself.
@@ -78,8 +78,8 @@ impl<'e> NvJpegLane<'e> {
                     bytes = end;
                     files += file;
                 }
-                Err(Trouble::Decline(reason)) => decline(picture, &reason),
-                Err(Trouble::Device(error)) => return Err(error),
+                Err(LaneError::Decline(reason)) => decline(picture, &reason),
+                Err(LaneError::Device(error)) => return Err(error),
             }
             taken = number + 1;
         }
@@ -97,7 +97,7 @@ impl<'e> NvJpegLane<'e> {
         number: usize,
         picture: &Recoding<'_>,
         start: u64,
-    ) -> Result<(Going, u64), Trouble> {
+    ) -> Result<(Going, u64), LaneError> {
         let desk = &mut self.desks[number];
         let (planes, end) = desk.open(picture.file(), &picture.jpeg, start, 1)?;
         Ok((Going { number, planes, in_batch: desk.header.is_batchable() }, end))
@@ -115,8 +115,8 @@ impl<'e> NvJpegLane<'e> {
         }
         match self.begin(batch, &mut going, bytes) {
             Ok(whole) => leave_damaged(batch, &mut going, &whole),
-            Err(Trouble::Device(error)) => return Err(error),
-            Err(Trouble::Decline(reason)) => {
+            Err(LaneError::Device(error)) => return Err(error),
+            Err(LaneError::Decline(reason)) => {
                 going.iter().for_each(|one| decline(&mut batch[one.number], &reason));
                 return Ok(());
             }
@@ -135,7 +135,7 @@ impl<'e> NvJpegLane<'e> {
         batch: &[Recoding<'_>],
         going: &mut [Going],
         bytes: u64,
-    ) -> Result<Vec<bool>, Trouble> {
+    ) -> Result<Vec<bool>, LaneError> {
         let at = grow(&mut self.planes, bytes)?;
         going.iter_mut().flat_map(|one| &mut one.planes).for_each(|plane| plane.at += at);
         let scan = |one: &Going| batch[one.number].file().and_then(BaselineScan::read);
@@ -146,7 +146,7 @@ impl<'e> NvJpegLane<'e> {
             self.check.start(&self.engine.kernels, &self.stream, &scans)?;
         }
         self.wait()?;
-        self.check.are_whole(&scans).map_err(Trouble::Device)
+        self.check.are_whole(&scans).map_err(LaneError::Device)
     }
 
     /// Carries out a step for each picture; those for which it does not succeed are declined.
@@ -154,15 +154,15 @@ impl<'e> NvJpegLane<'e> {
         &mut self,
         batch: &mut [Recoding<'_>],
         going: &mut Vec<Going>,
-        step: impl Fn(&mut Self, &mut Recoding<'_>, &Going) -> Result<(), Trouble>,
+        step: impl Fn(&mut Self, &mut Recoding<'_>, &Going) -> Result<(), LaneError>,
     ) -> Result<(), EngineError> {
         let mut failed = Ok(());
         going.retain(|one| {
             let picture = &mut batch[one.number];
             match step(self, picture, one) {
                 Ok(()) => return true,
-                Err(Trouble::Decline(reason)) => decline(picture, &reason),
-                Err(Trouble::Device(error)) => failed = Err(error),
+                Err(LaneError::Decline(reason)) => decline(picture, &reason),
+                Err(LaneError::Device(error)) => failed = Err(error),
             }
             false
         });
@@ -192,7 +192,7 @@ impl<'e> NvJpegLane<'e> {
         })
     }
 
-    fn equalize_and_encode(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), Trouble> {
+    fn equalize_and_encode(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), LaneError> {
         let CompressedJpeg { layout, sampling, quality, .. } = picture.jpeg;
         let plan = self.resident.plan(&self.stream, &layout, &picture.operation, self.planes.bytes())?;
         let Desk { header, encoder } = &mut self.desks[one.number];
@@ -204,11 +204,11 @@ impl<'e> NvJpegLane<'e> {
         Ok(())
     }
 
-    fn retrieve(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), Trouble> {
+    fn retrieve(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), LaneError> {
         let encoder = &mut self.desks[one.number].encoder;
         let length = encoder.length(&self.stream)?;
         let Some(to) = picture.slot.get_mut(..length) else {
-            return Err(Trouble::Decline("it has become too long for its slot".to_owned()));
+            return Err(LaneError::Decline("it has become too long for its slot".to_owned()));
         };
         // SAFETY: the slot is lent to this lane, and `process` waits for the stream.
         unsafe { encoder.retrieve(to, &self.stream)? };

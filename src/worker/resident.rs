@@ -2,10 +2,10 @@
 //! reused.
 #![allow(unsafe_code)]
 
-use super::Trouble;
+use super::LaneError;
 use super::cuda::{Address, Buffer, CudaError, Result, Stream};
 use super::gpu::GpuEngine;
-use super::kernels::{Kind, Span, Tables, Tiles};
+use super::kernels::{ClaheMemory, Kind, Span, Tables};
 use crate::equalize::clahe::Geometry;
 use crate::equalize::{Method, Operation};
 use crate::picture::{Depth, Layout, Pixel};
@@ -36,7 +36,7 @@ pub(super) struct Plan {
 }
 
 struct ClahePlan {
-    tiles: Tiles,
+    memory: ClaheMemory,
     /// Where luma or a channel is extracted to; `None` if the picture is its own plane.
     plane: Option<Address>,
     counts: Address,
@@ -58,7 +58,7 @@ impl<'e> Resident<'e> {
     }
 
     /// Returns room for a plane of `bytes` bytes.
-    pub(super) fn plane(&mut self, bytes: u64) -> std::result::Result<Address, Trouble> {
+    pub(super) fn plane(&mut self, bytes: u64) -> std::result::Result<Address, LaneError> {
         grow(&mut self.memory.plane, bytes)
     }
 
@@ -74,14 +74,14 @@ impl<'e> Resident<'e> {
         layout: &Layout,
         operation: &Operation,
         taken: u64,
-    ) -> std::result::Result<Plan, Trouble> {
+    ) -> std::result::Result<Plan, LaneError> {
         let kind = Kind::new(layout.pixel, operation.per_channel);
         let clahe = match operation.method {
             Method::Global => None,
             Method::Clahe(clahe) => {
                 let geometry = Geometry::new(layout, &clahe);
-                let tiles = Tiles::new(layout, &geometry, &self.engine.kernels.limits);
-                Some(self.plan_clahe(stream, layout, tiles, taken)?)
+                let memory = ClaheMemory::new(layout, &geometry, &self.engine.kernels.limits);
+                Some(self.plan_clahe(stream, layout, memory, taken)?)
             }
         };
         Ok(Plan { layout: *layout, kind, clahe })
@@ -91,23 +91,23 @@ impl<'e> Resident<'e> {
         &mut self,
         stream: &Stream,
         layout: &Layout,
-        tiles: Tiles,
+        memory: ClaheMemory,
         taken: u64,
-    ) -> std::result::Result<ClahePlan, Trouble> {
+    ) -> std::result::Result<ClahePlan, LaneError> {
         let is_plane = layout.pixel == Pixel::Gray;
         let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
-        if taken + plane_bytes + tiles.luts_bytes() + tiles.counts_bytes() > self.engine.lane_memory {
+        if taken + plane_bytes + memory.luts_bytes() + memory.counts_bytes() > self.engine.lane_memory {
             return Err(too_large());
         }
         let plane = if is_plane { None } else { Some(grow(&mut self.memory.plane, plane_bytes)?) };
-        let luts = grow(&mut self.memory.luts, tiles.luts_bytes())?;
+        let luts = grow(&mut self.memory.luts, memory.luts_bytes())?;
         let counts_before = self.memory.counts.bytes();
-        let counts = grow(&mut self.memory.counts, tiles.counts_bytes())?;
+        let counts = grow(&mut self.memory.counts, memory.counts_bytes())?;
         if self.memory.counts.bytes() != counts_before {
             // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
             unsafe { stream.zero(counts, self.memory.counts.bytes())? };
         }
-        Ok(ClahePlan { tiles, plane, counts, luts })
+        Ok(ClahePlan { memory, plane, counts, luts })
     }
 
     /// Equalizes the pixels at an address in place.
@@ -172,16 +172,16 @@ impl<'e> Resident<'e> {
         span: Span,
         plan: &ClahePlan,
     ) -> Result<()> {
-        let (kernels, &ClahePlan { ref tiles, plane, counts, luts }) = (&self.engine.kernels, plan);
+        let (kernels, &ClahePlan { ref memory, plane, counts, luts }) = (&self.engine.kernels, plan);
         // SAFETY: guaranteed by the caller.
         unsafe {
             let Some(plane) = plane else {
-                return kernels.clahe(stream, span.at, tiles, counts, luts);
+                return kernels.clahe(stream, span.at, memory, counts, luts);
             };
             for &channel in channels(kind) {
-                kernels.plane(stream, layout, span, (plane, channel), false)?;
-                kernels.clahe(stream, plane, tiles, counts, luts)?;
-                kernels.plane(stream, layout, span, (plane, channel), true)?;
+                kernels.extract(stream, layout, span, (plane, channel))?;
+                kernels.clahe(stream, plane, memory, counts, luts)?;
+                kernels.insert(stream, layout, span, (plane, channel))?;
             }
         }
         Ok(())
@@ -189,7 +189,7 @@ impl<'e> Resident<'e> {
 }
 
 /// Makes room for `bytes` bytes and returns its address. A buffer that is too small is replaced, without its content, by one of whole MiB.
-pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Address, Trouble> {
+pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Address, LaneError> {
     if buffer.bytes() < bytes {
         *buffer = Buffer::default();
         // Nothing has been done to the picture at this point; later, the same error is one of the device.
@@ -200,8 +200,8 @@ pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Addre
 }
 
 /// The refusal of a picture that does not fit into the lane's share of device memory.
-pub(super) fn too_large() -> Trouble {
-    Trouble::Decline("it does not fit into the GPU's memory".to_owned())
+pub(super) fn too_large() -> LaneError {
+    LaneError::Decline("it does not fit into the GPU's memory".to_owned())
 }
 
 /// Returns the planes that CLAHE works on: luma (`None`), or channels by number.

@@ -6,7 +6,7 @@ use super::check::wrong;
 use super::cuda::{Buffer, Stream};
 use super::kernels::{Kernels, Scan, ScanMemory, Verdict};
 use super::resident::grow;
-use super::{EngineError, Trouble};
+use super::{EngineError, LaneError};
 use crate::codec::BaselineScan;
 
 /// The alignment of each part in device memory, in bytes.
@@ -34,7 +34,7 @@ impl ScanCheck {
         kernels: &Kernels,
         stream: &Stream,
         scans: &[Option<BaselineScan<'_>>],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), LaneError> {
         let mut end = 0;
         let mut part = |bytes: u64| {
             let start = end;

@@ -3,10 +3,10 @@
 use std::hint::black_box;
 
 use crate::bench::measure::{Measured, Result, rounds, same_counts, same_pixels, wall};
-use crate::bench::scene::{CLAHE, Scene};
+use crate::bench::scene::{CLAHE, Scene, lut_of};
 use crate::equalize::colour::Plane;
 use crate::equalize::histogram::{Counted, of_plane};
-use crate::equalize::{Method, Operation, Scratch, equalize, lut};
+use crate::equalize::{Method, Operation, Scratch, equalize};
 
 /// Counts with the textbook loop.
 fn count_scalar(pixels: &[u8]) -> [u32; 256] {
@@ -21,13 +21,6 @@ fn apply_scalar(pixels: &[u8], lut: &[u8; 256], out: &mut [u8]) {
     for (out, &pixel) in out.iter_mut().zip(pixels) {
         *out = lut[usize::from(pixel)];
     }
-}
-
-fn lut_of(counts: &[u32]) -> [u8; 256] {
-    let counts: Vec<u64> = counts.iter().copied().map(u64::from).collect();
-    let mut entries = [0; 256];
-    lut::fill(&counts, &mut entries);
-    entries
 }
 
 pub(super) fn histogram(scene: &Scene) -> Result<Measured> {

@@ -7,8 +7,7 @@ use crate::bench::cuda::{Memory, Place, finish};
 use crate::bench::gpu::Gpu;
 use crate::bench::kernels::{Counting, LutIn};
 use crate::bench::measure::{Measured, Result, rounds, same_pixels, wall};
-use crate::bench::scene::Scene;
-use crate::equalize::lut;
+use crate::bench::scene::{Scene, lut_of};
 use crate::worker::cuda::{self, Event, Stream};
 
 /// Counts, makes the LUT and applies it, wherever the pixels are.
@@ -38,7 +37,7 @@ pub(super) fn host_lut(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
         gpu.counts.copy_to(gpu.host_counts, &gpu.stream)?;
         finish(&gpu.stream)?;
         let counts = gpu.host_counts.read_words(&gpu.stream)?;
-        host_lut.write(bytemuck::cast_slice(&lut_words(&counts)), &gpu.stream)?;
+        host_lut.write(bytemuck::cast_slice(&lut_of(&counts).map(u32::from)), &gpu.stream)?;
         host_lut.copy_to(gpu.lut, &gpu.stream)?;
         apply(0)?;
         gpu.result(0).copy_to(gpu.host_result, &gpu.stream)
@@ -47,13 +46,6 @@ pub(super) fn host_lut(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let right = gpu.same_pixels(gpu.host_result, &scene.equalized)?;
     let kernels = gpu.kernel_time(|i| count(i).and_then(|()| apply(i)))?;
     Ok(right.kernels(kernels).whole(gpu.whole_time(whole)?))
-}
-
-fn lut_words(counts: &[u32]) -> [u32; 256] {
-    let counts: Vec<u64> = counts.iter().copied().map(u64::from).collect();
-    let mut entries = [0_u8; 256];
-    lut::fill(&counts, &mut entries);
-    entries.map(u32::from)
 }
 
 pub(super) fn pageable(scene: &Scene, gpu: &Gpu) -> Result<Measured> {

@@ -1,7 +1,5 @@
 //! The launches of the CLAHE kernels.
 
-use std::ffi::c_void;
-
 use super::{File, Kernels, Launch, Limits, line};
 use crate::equalize::clahe::Geometry;
 use crate::picture::{Depth, Layout};
@@ -29,8 +27,8 @@ pub(crate) struct Tiling {
     pub(crate) inverse_height: f32,
 }
 
-/// What CLAHE of a plane needs on the device, besides the plane.
-pub(crate) struct Tiles {
+/// What CLAHE of a plane needs on the device, besides the plane, and how it is shared out there.
+pub(crate) struct ClaheMemory {
     depth: Depth,
     pub(crate) tiling: Tiling,
     tiles: u64,
@@ -39,7 +37,7 @@ pub(crate) struct Tiles {
     cells: Option<u64>,
 }
 
-impl Tiles {
+impl ClaheMemory {
     pub(crate) fn new(layout: &Layout, geometry: &Geometry, limits: &Limits) -> Self {
         let tiles = geometry.columns as u64 * geometry.rows as u64;
         let cells = (geometry.columns as u64 + 1) * (geometry.rows as u64 + 1);
@@ -94,21 +92,21 @@ impl Kernels {
     /// Applies CLAHE to a plane, in place.
     ///
     /// # Safety
-    /// Only this stream may use the memory until it is done. `counts` and `luts` must be as large as `tiles` says, and so must the plane,
+    /// Only this stream may use the memory until it is done. `counts` and `luts` must be as large as `memory` says, and so must the plane,
     /// rounded up to 16 bytes.
     pub(crate) unsafe fn clahe(
         &self,
         stream: &Stream,
         plane: Address,
-        tiles: &Tiles,
+        memory: &ClaheMemory,
         counts: Address,
         luts: Address,
     ) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            match tiles.depth {
-                Depth::Eight => self.clahe8(stream, plane, tiles, counts, luts),
-                Depth::Sixteen => self.clahe16(stream, plane, tiles, counts, luts),
+            match memory.depth {
+                Depth::Eight => self.clahe8(stream, plane, memory, counts, luts),
+                Depth::Sixteen => self.clahe16(stream, plane, memory, counts, luts),
             }
         }
     }
@@ -119,13 +117,13 @@ impl Kernels {
         &self,
         stream: &Stream,
         plane: Address,
-        tiles: &Tiles,
+        memory: &ClaheMemory,
         counts: Address,
         luts: Address,
     ) -> Result<()> {
-        let t = tiles.tiling;
-        let (parts, arrived) = (tiles.blocks, counts + tiles.tiles * 1024);
-        let launch = line(tiles.tiles * u64::from(parts), 512);
+        let t = memory.tiling;
+        let (parts, arrived) = (memory.blocks, counts + memory.tiles * 1024);
+        let launch = line(memory.tiles * u64::from(parts), 512);
         let arguments = arguments![plane, t, parts, counts, arrived, luts];
         // SAFETY: the arguments match the parameters of clahe_tiles8; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe8, ("clahe_tiles8", "")), launch, arguments)? };
@@ -151,24 +149,24 @@ impl Kernels {
         &self,
         stream: &Stream,
         plane: Address,
-        tiles: &Tiles,
+        memory: &ClaheMemory,
         counts: Address,
         luts: Address,
     ) -> Result<()> {
-        let t = tiles.tiling;
+        let t = memory.tiling;
         let capacity = self.limits.range16(1 << 10);
-        let launch = Launch { shared: capacity * 2, ..line(u64::from(tiles.blocks), 1024) };
+        let launch = Launch { shared: capacity * 2, ..line(u64::from(memory.blocks), 1024) };
         let arguments = arguments![plane, t, capacity, counts, luts];
         // SAFETY: the arguments match the parameters of clahe_tiles16; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe16, ("clahe_tiles16", "")), launch, arguments)? };
-        if tiles.cells.is_none() {
+        if memory.cells.is_none() {
             let name = ("clahe_direct16", "");
             // SAFETY: the arguments match the parameters of clahe_direct16; the rest is guaranteed by the caller.
             return unsafe {
                 self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts])
             };
         }
-        let tables = luts + tiles.tile_luts_bytes();
+        let tables = luts + memory.tile_luts_bytes();
         let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };
         let name = ("clahe_tables16", "");
         // SAFETY: the arguments match the parameters of clahe_tables16; the rest is guaranteed by the caller.

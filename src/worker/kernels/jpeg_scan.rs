@@ -1,7 +1,5 @@
 //! The launches that check whether the entropy-coded data of JPEGs are intact. See `kernels/jpeg_scan.cu`.
 
-use std::ffi::c_void;
-
 use bytemuck::{Pod, Zeroable};
 
 use super::{File, Kernels, Launch};

@@ -3,13 +3,13 @@
 use crossbeam_channel::Sender;
 
 use super::worker::Worker;
-use super::{End, GpuDevice, MAX_DECLINED};
+use super::{End, MAX_DECLINED, WorkerDevice};
 use crate::paths::Shown;
 use crate::pipeline::{Content, Task};
 use crate::slot::SlotId;
 use crate::timings::Stage;
 
-impl GpuDevice {
+impl WorkerDevice {
     /// Passes on a slot that the worker has finished and that holds `content`; `unencoded`: why the worker did not encode it, if it should
     /// have.
     pub(super) fn done(

@@ -1,4 +1,4 @@
-//! A GPU as a device: the supervisor of the worker process that owns it. No CUDA in here.
+//! A worker process as a device, supervised. No CUDA in here.
 //!
 //! After an error, a CUDA context and with it its process are unusable; a driver call may also never return. So a worker that fails, dies
 //! or overruns its deadline is killed; what was lent to it is decoded again for another device, because its slots may be half written; and
@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
-use super::{Device, DeviceState, Insist, WorkerStart};
+use super::{Device, DeviceState, Insist};
 use crate::backoff::Backoff;
 use crate::files::WithRemedy;
 use crate::paths::Shown;
-use crate::pipeline::{Content, Task};
-use crate::progress::Event;
-use crate::slot::{DeviceId, SlotId, SlotPool};
+use crate::pipeline::{Content, Run, Task};
+use crate::progress::Events;
+use crate::slot::{DeviceId, Kind, SlotId, SlotPool};
 use crate::timings::{Occupancy, time_of_child};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{JPEG_BATCH, WorkerArgs};
@@ -47,17 +47,17 @@ const END_DEADLINE: Duration = Duration::from_secs(30);
 /// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// One GPU and its worker process.
-pub struct GpuDevice {
+/// A device whose lanes are threads of a worker process, which is started again when it fails. A GPU that recodes JPEGs has several.
+pub struct WorkerDevice {
     name: Arc<str>,
     id: DeviceId,
     args: WorkerArgs,
     timeout: Duration,
-    /// Whether a device that keeps failing is given up for good.
+    /// Whether a device that keeps failing is given up for good, instead of being tried again after long pauses.
     for_good: bool,
     pool: Arc<SlotPool>,
     link: Arc<Link>,
-    events: Sender<Event>,
+    events: Events,
     insist: Insist,
 }
 
@@ -73,7 +73,10 @@ struct State {
     closing: bool,
     worker: Option<Worker>,
     health: Health,
+    /// How often it failed and was tried again.
     failures: u64,
+    /// How often it failed since it last completed a picture.
+    failures_in_a_row: u32,
     busy: Occupancy,
     /// Processor time of the workers that have ended.
     processor: Duration,
@@ -127,30 +130,27 @@ impl Link {
     }
 }
 
-impl GpuDevice {
-    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready.
-    pub fn new(
-        args: WorkerArgs,
-        slots: usize,
-        start: &WorkerStart,
-        pool: &Arc<SlotPool>,
-    ) -> (DeviceId, Arc<Self>) {
+impl WorkerDevice {
+    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `insist`: what becomes of the
+    /// run if the worker cannot start.
+    pub fn new(args: WorkerArgs, slots: usize, insist: Insist, run: &Run<'_>) -> (DeviceId, Arc<Self>) {
+        let pool = &run.machine.pool;
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
         if args.jpeg.is_some() {
-            pool.add_compressed(id, args.lanes * COMPRESSED_EACH);
+            pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
         }
         let device = Self {
             name: args.name().into(),
             id,
             args,
-            timeout: start.timeout,
-            for_good: start.for_good,
+            timeout: run.settings.device_timeout,
+            for_good: !run.settings.watch,
             pool: Arc::clone(pool),
             link,
-            events: start.events.clone(),
-            insist: start.insist.clone(),
+            events: run.events.clone(),
+            insist,
         };
         (id, Arc::new(device))
     }
@@ -172,9 +172,8 @@ impl GpuDevice {
         if self.args.jpeg.is_some() && !self.is_wanted() {
             return;
         }
-        let mut failures = 0;
         for life in 0.. {
-            let end = self.live(life, equalized, &mut failures);
+            let end = self.live(life, equalized);
             self.pool.down(self.id);
             self.reclaim();
             let reason = match end {
@@ -187,17 +186,24 @@ impl GpuDevice {
                 }
                 End::Refused(reason) | End::Failed(reason) => reason,
             };
-            failures += 1;
-            if failures >= MAX_FAILURES {
+            let in_a_row = self.count_failure();
+            if in_a_row >= MAX_FAILURES {
                 if self.for_good {
-                    return self.give_up(format!("given up after {failures} failures in a row: {reason}"));
+                    return self.give_up(format!("given up after {in_a_row} failures in a row: {reason}"));
                 }
                 self.pool.retire(self.id);
             }
-            if self.pause(reason, BACKOFF.after(failures)) {
+            if self.pause(reason, BACKOFF.after(in_a_row)) {
                 return;
             }
         }
+    }
+
+    /// Counts a failure; returns how many there have been since the last completed picture.
+    fn count_failure(&self) -> u32 {
+        let mut state = self.link.lock();
+        state.failures_in_a_row += 1;
+        state.failures_in_a_row
     }
 
     /// Waits until there is something to decode; returns `false` if the pipeline ends first.
@@ -213,13 +219,11 @@ impl GpuDevice {
     }
 
     fn note(&self, what: &str, trouble: bool) {
-        let note = format!("{}: {what}", self.name);
-        // Without a listener there is nobody to tell.
-        let _ = self.events.send(Event::Device { note, trouble });
+        self.events.note(format!("{}: {what}", self.name), trouble);
     }
 
     /// Runs one worker from start to end, whichever way it ends.
-    fn live(&self, life: u32, equalized: &Sender<Task>, failures: &mut u32) -> End {
+    fn live(&self, life: u32, equalized: &Sender<Task>) -> End {
         let (mut child, channel) = match self.args.spawn(life) {
             Ok(started) => started,
             Err(error) => {
@@ -228,7 +232,7 @@ impl GpuDevice {
             }
         };
         let end = match self.begin(&channel) {
-            Ok(()) => self.serve(&channel, equalized, failures),
+            Ok(()) => self.serve(&channel, equalized),
             Err(end) => end,
         };
         // Even a worker that was told to end may hang in the driver; nothing of value is left in it.
@@ -260,7 +264,7 @@ impl GpuDevice {
     }
 
     /// Handles the worker's messages until it ends or must be ended.
-    fn serve(&self, channel: &Channel, equalized: &Sender<Task>, failures: &mut u32) -> End {
+    fn serve(&self, channel: &Channel, equalized: &Sender<Task>) -> End {
         let start = Instant::now();
         let mut declined = 0;
         loop {
@@ -299,7 +303,8 @@ impl GpuDevice {
             if let Err(end) = through {
                 return end;
             }
-            (*failures, declined) = (0, 0);
+            declined = 0;
+            self.link.lock().failures_in_a_row = 0;
         }
     }
 
@@ -388,7 +393,7 @@ impl Link {
     }
 }
 
-impl Device for GpuDevice {
+impl Device for WorkerDevice {
     fn name(&self) -> Arc<str> {
         Arc::clone(&self.name)
     }

@@ -1,0 +1,88 @@
+//! The lane threads of a worker that equalizes pixels, and what they have in common with those for JPEGs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use super::check::Checked;
+use super::fault::Faults;
+use super::protocol::{Channel, FromWorker, shorten};
+use super::{Engine, EngineError, Lane, LaneError, Recoded, fail};
+use crate::codec::CompressedJpeg;
+use crate::equalize::Order;
+use crate::picture::Layout;
+use crate::slot::{Memory, SlotId};
+
+/// A picture that is lent to the worker.
+pub(super) struct Lent {
+    pub(super) slot: SlotId,
+    pub(super) memory: Arc<Mutex<Memory>>,
+    pub(super) layout: Layout,
+    pub(super) order: Order,
+    /// The JPEG to encode it as, and the size of its planes in bytes; `None` to leave pixels.
+    pub(super) encode: Option<(CompressedJpeg, u64)>,
+}
+
+/// What all lanes of a worker share.
+#[derive(Clone, Copy)]
+pub(super) struct LaneContext<'w> {
+    pub(super) engine: &'w dyn Engine,
+    pub(super) channel: &'w Channel,
+    pub(super) faults: &'w Faults,
+    pub(super) checked: &'w Checked,
+}
+
+/// Reports whether a lane could be created, and returns it if so.
+pub(super) fn report<L>(made: &Sender<Result<(), EngineError>>, lane: Result<L, EngineError>) -> Option<L> {
+    let (lane, report) = match lane {
+        Ok(lane) => (Some(lane), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    // The receiver lives until every lane has reported.
+    let _ = made.send(report);
+    lane
+}
+
+impl LaneContext<'_> {
+    /// Runs a lane: reports whether it could be created, then carries out what is lent.
+    pub(super) fn run_lane(&self, lent: &Receiver<Lent>, made: &Sender<Result<(), EngineError>>) {
+        let Some(mut lane) = report(made, self.engine.lane()) else { return };
+        for lent in lent {
+            let slot = lent.slot;
+            let answer = match lent.carry_out(lane.as_mut(), self) {
+                Ok(answer) => answer,
+                Err(LaneError::Decline(reason)) => FromWorker::Declined { slot, reason: shorten(reason) },
+                Err(LaneError::Device(error)) => fail(self.channel, slot, &error),
+            };
+            self.answer(&answer);
+        }
+    }
+
+    /// Sends an answer. Without a main process there is nothing left to do.
+    pub(super) fn answer(&self, answer: &FromWorker) {
+        if self.channel.send(answer, None).is_err() {
+            std::process::exit(0);
+        }
+    }
+}
+
+impl Lent {
+    /// Carries out the order; returns the answer to send.
+    fn carry_out(&self, lane: &mut dyn Lane, context: &LaneContext<'_>) -> Result<FromWorker, LaneError> {
+        let &Self { slot: id, ref layout, ref order, .. } = self;
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = memory.bytes_mut();
+        let bytes = order.slot_bytes(layout) as usize;
+        context.faults.strike(&mut slot[..bytes], || lane.trap())?;
+        context.checked.check(lane, layout, order)?;
+        let (Some((jpeg, planes)), Order::Equalize(operation)) = (&self.encode, order) else {
+            lane.carry_out(&mut slot[..bytes], layout, order)?;
+            return Ok(FromWorker::Done { slot: id, encoded: None });
+        };
+        let pretended = context.faults.pretend(slot, *planes, jpeg).map(Recoded::Encoded);
+        Ok(match pretended.map_or_else(|| lane.encode(slot, *planes, jpeg, operation), Ok)? {
+            Recoded::Encoded(bytes) => FromWorker::Done { slot: id, encoded: Some(bytes) },
+            Recoded::Declined(reason) => FromWorker::Equalized { slot: id, reason: shorten(reason) },
+        })
+    }
+}
