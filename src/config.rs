@@ -328,6 +328,29 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_outputs_changes_the_fingerprint_and_nothing_else_does() {
+        let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().fingerprint();
+        let usual = of("");
+        for text in [
+            "method = 'clahe'",
+            "color = 'gray'",
+            "color = 'per-channel'",
+            "format = 'png'",
+            "quality = 92",
+            "png-level = 'small'",
+            "max-pixels = 12345",
+            "max-bytes = '3MiB'",
+            "jpeg = 'cpu'",
+        ] {
+            assert_ne!(of(text), usual, "with {text}, a ledger knows nothing of what was done without");
+        }
+        assert_ne!(of("method = 'clahe'"), of("method = 'clahe'\nclip-limit = 3"));
+        for text in ["threads = 3", "memory = '1GiB'", "durability = 'fast'", "device-timeout = '5s'"] {
+            assert_eq!(of(text), usual, "{text} must not cost any rework");
+        }
+    }
+
+    #[test]
     fn colour_decides_what_is_decoded_and_what_is_equalized() {
         for (color, gray, per_channel) in
             [("luma", false, false), ("gray", true, false), ("per-channel", false, true)]

@@ -395,6 +395,22 @@ mod tests {
     }
 
     #[test]
+    fn what_stops_every_output_is_waited_for_and_a_name_that_is_too_long_is_not() {
+        use io::ErrorKind as Kind;
+        let error = |kind: Kind| PublishError::new(Path::new("done"), kind.into());
+        for kind in
+            [Kind::StorageFull, Kind::QuotaExceeded, Kind::ReadOnlyFilesystem, Kind::StaleNetworkFileHandle]
+        {
+            assert!(error(kind).affects_all() && error(kind).is_transient(), "{kind:?}");
+        }
+        for kind in [Kind::PermissionDenied, Kind::IsADirectory, Kind::InvalidFilename] {
+            assert!(!error(kind).affects_all(), "{kind:?}");
+        }
+        assert!(error(Kind::PermissionDenied).is_transient());
+        assert!(!error(Kind::InvalidFilename).is_transient(), "a service would try it forever");
+    }
+
+    #[test]
     fn a_failed_write_is_the_outputs_fault_and_not_the_inputs() {
         let folder = tempfile::tempdir().unwrap();
         let publisher = Publisher::new(Durability::Fast);

@@ -194,3 +194,31 @@ fn unwritten(out: Option<&Path>, source: io::Error) -> Error {
     let what = out.map_or_else(|| "the histograms".to_owned(), |out| Shown(out).to_string());
     Error::Unwritten { what, source }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Durability;
+    use crate::histogram::TableFormat;
+
+    #[test]
+    fn a_stopped_run_leaves_the_table_of_an_earlier_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("table.csv");
+        std::fs::write(&out, "of an earlier run").unwrap();
+        let request = Request {
+            bins: 1,
+            format: TableFormat::Csv,
+            out: Some(out.clone()),
+            plot: None,
+            equalized: false,
+        };
+        let (publisher, stop) = (Publisher::new(Durability::Fast), Stop::default());
+        let finish = |stopped| Collector::new(&request, &publisher, &stop).unwrap().finish(stopped).unwrap();
+        finish(true);
+        assert_eq!(std::fs::read(&out).unwrap(), b"of an earlier run");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+        finish(false);
+        assert!(std::fs::read_to_string(&out).unwrap().starts_with("picture,width"));
+    }
+}

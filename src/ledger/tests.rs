@@ -101,6 +101,20 @@ fn what_was_under_way_is_done_exactly_if_its_output_appeared_since() {
 }
 
 #[test]
+fn an_output_that_was_copied_with_its_time_did_not_appear() {
+    let case = Case::new();
+    let (input, output, copy) = (case.at("a.png"), case.at("out.png"), case.at("copy.png"));
+    fs::write(&output, "of an earlier run").unwrap();
+    case.ledger.begin(&entry(&input, &output)).unwrap();
+    // As after a restore of the whole output folder from a backup.
+    fs::copy(&output, &copy).unwrap();
+    let modified = fs::metadata(&output).unwrap().modified().unwrap();
+    File::options().write(true).open(&copy).unwrap().set_modified(modified).unwrap();
+    fs::rename(&copy, &output).unwrap();
+    assert_eq!(case.ledger.standing(&entry(&input, &output)).unwrap(), Standing::Unknown);
+}
+
+#[test]
 fn it_is_all_there_after_a_restart() {
     let case = Case::new();
     let (input, output) = (case.at("a.png"), case.at("out.png"));
@@ -254,6 +268,19 @@ fn a_ledger_whose_damage_is_found_later_is_set_aside_too() {
     assert_eq!((ledger.standing(&entry(&input, &output)).unwrap(), note), (Standing::Done, None));
 }
 
+#[test]
+fn a_ledger_that_took_the_place_of_a_damaged_one_is_not_set_aside() {
+    let mut case = Case::new();
+    let (input, output) = (case.at("a.png"), case.at("out.png"));
+    fs::rename(case.at("state"), case.at("away")).unwrap();
+    let (other, _) = Ledger::open(&case.at("state")).unwrap();
+    other.begin(&entry(&input, &output)).unwrap();
+    other.done(&input, &OUTCOME).unwrap();
+    case.ledger.mend(unusable("damaged".into()).into()).unwrap_err();
+    let (again, note) = Ledger::open(&case.at("state")).unwrap();
+    assert_eq!((again.standing(&entry(&input, &output)).unwrap(), note), (Standing::Done, None));
+}
+
 /// Returns the number, counted from 1, of a table's first page.
 fn root_page(file: &Path, table: &str) -> u32 {
     let db = Connection::open(file).unwrap();
@@ -315,6 +342,19 @@ fn what_may_be_away_with_its_folder_is_not_forgotten() {
     assert_eq!(pruned.forgotten, 2);
     assert_eq!(case.ledger.report().unwrap().running, 1);
     assert_eq!(case.ledger.prune(Duration::ZERO, &[], true, Path::new(""), 10).unwrap().forgotten, 1);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_not_forgotten() {
+    let case = Case::new();
+    // Whatever the reason, the system does not say that the input is gone. Links in a circle stop even root.
+    std::os::unix::fs::symlink("circle", case.at("circle")).unwrap();
+    let [hidden, gone] = ["circle/a.png", "gone.png"].map(|name| case.at(name));
+    for input in [&hidden, &gone] {
+        case.ledger.begin(&entry(input, input)).unwrap();
+    }
+    assert_eq!(case.ledger.prune(Duration::ZERO, &[], true, Path::new(""), 10).unwrap().forgotten, 1);
+    assert_eq!(case.ledger.report().unwrap().running, 1);
 }
 
 #[test]

@@ -157,6 +157,30 @@ fn takers_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
+fn a_large_picture_that_waits_is_not_overtaken_by_small_ones() {
+    let pool = Arc::new(SlotPool::new(4 * STEP));
+    pool.join(false, 3, nothing());
+    let held = pool.take(STEP, 0, &Attempts::default()).unwrap();
+    let taker = |bytes: u64| {
+        let other = Arc::clone(&pool);
+        std::thread::spawn(move || drop(other.take(bytes, 0, &Attempts::default()).unwrap()))
+    };
+    let large = taker(4 * STEP);
+    while pool.lock().takers.is_empty() {
+        std::thread::yield_now();
+    }
+    // There is room for this one, but if all that come later were let through, the large one might never get any.
+    let small = taker(STEP);
+    while pool.lock().takers.len() < 2 && !small.is_finished() {
+        std::thread::yield_now();
+    }
+    assert!(!small.is_finished());
+    drop(held);
+    large.join().unwrap();
+    small.join().unwrap();
+}
+
+#[test]
 fn the_cpu_leaves_pictures_to_a_worker_that_is_up() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 1, nothing());

@@ -185,6 +185,16 @@ fn sizes_are_refused_with_the_flag_that_allows_them() {
 }
 
 #[test]
+fn what_a_picture_takes_besides_its_pixels_counts_towards_the_memory() {
+    // The tables of 64 tiles with 65,536 levels, for a picture of 8 bytes.
+    let place = Place::new();
+    place.file("in/a.pgm", [&b"P5 4 1 65535\n"[..], &[0, 1, 0, 2, 0, 3, 0, 4]].concat());
+    let ran = place.run("in --out done --method clahe --memory 1MiB");
+    ran.exits(1).says("but --memory allows 1048576; raise --memory");
+    place.run("in --out done --method clahe --memory 8MiB").exits(0);
+}
+
+#[test]
 fn nothing_to_find_is_nothing_wrong() {
     let place = Place::new();
     fs::create_dir(place.path("in")).unwrap();

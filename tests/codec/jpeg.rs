@@ -309,6 +309,50 @@ fn jpeg_ls_is_refused_by_name() {
 }
 
 #[test]
+fn markers_that_make_no_sense_are_refused() {
+    const FRAME: &[u8] = b"\xff\xc0\0\x0b\x08\0\x08\0\x08\x01\x01\x11\0";
+    const SCAN: &[u8] = b"\xff\xda\0\x08\x01\x01\0\0\x3f\0\0";
+    let why = |parts: &[&[u8]]| {
+        let file = [&[&b"\xff\xd8"[..]], parts, &[b"\xff\xd9"]].concat().concat();
+        decode(&file, &TARGET).unwrap_err().to_string()
+    };
+    let flat = [FRAME, b"\xff\xdb\0\x02"].concat();
+    let scans = |count: usize| why(&[&flat, &SCAN.repeat(count)]);
+    assert!(!scans(300).contains("scans"), "{}", scans(300));
+    // Each scan may cost as much as the whole picture, and takes only a few bytes.
+    assert!(scans(301).ends_with("it has 301 scans"), "{}", scans(301));
+    let empty = b"\xff\xc0\0\x0b\x08\0\0\0\x08\x01\x01\x11\0";
+    let short = b"\xff\xc0\0\x0a\x08\0\x08\0\x08\x01\x01\x11";
+    let none = b"\xff\xc0\0\x08\x08\0\x08\0\x08\0";
+    let refused: [(&[&[u8]], &str); 7] = [
+        (&[FRAME], "it has 0 scans"),
+        (&[SCAN], "it has no frame header"),
+        (&[FRAME, FRAME, SCAN], "it has two frame headers"),
+        (&[FRAME, SCAN, b"\xff\xd8"], "a second picture begins inside it"),
+        (&[empty, SCAN], "its width or height is 0"),
+        (&[short, SCAN], "its frame header has the wrong length"),
+        (&[none, SCAN], "its frame header has the wrong length"),
+    ];
+    for (parts, told) in refused {
+        assert!(why(parts).ends_with(told), "{told}: {}", why(parts));
+    }
+}
+
+#[test]
+fn a_profile_in_parts_is_joined_by_their_numbers_and_only_whole() {
+    let part = |number: u8, count: u8, text: &[u8]| [&b"ICC_PROFILE\0"[..], &[number, count], text].concat();
+    let joined = |parts: [Vec<u8>; 2]| {
+        let file = parts.iter().fold(jpeg(45, 31), |file, part| with_segment(&file, 0xe2, part));
+        decode(&file, &TARGET).unwrap().0.metadata.icc
+    };
+    let expected = Some(b"one two".to_vec());
+    assert_eq!(joined([part(1, 2, b"one"), part(2, 2, b" two")]), expected);
+    assert_eq!(joined([part(2, 2, b" two"), part(1, 2, b"one")]), expected);
+    assert_eq!(joined([part(1, 3, b"one"), part(2, 3, b" two")]), None, "the third is missing");
+    assert_eq!(joined([part(1, 2, b"one"), part(1, 2, b" two")]), None);
+}
+
+#[test]
 fn a_file_of_several_views_is_refused() {
     // An MP index that lists the two pictures of a stereo pair (CIPA DC-007).
     let mut index = b"MPF\0II*\0\x08\0\0\0\x01\0\x02\xb0\x07\0\x20\0\0\0\x1a\0\0\0\0\0\0\0".to_vec();

@@ -113,6 +113,38 @@ fn limits_hold_before_pixels_are_decoded() {
 }
 
 #[test]
+fn a_file_longer_than_the_limit_is_refused_whatever_is_in_it() {
+    let limits = histeqd::codec::Limits { max_bytes: 1000, ..LIMITS };
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&[&b"P5 2 1 255\n"[..], &[7; 1000]].concat()).unwrap();
+    let error = super::decode_file(file.path(), &limits, &TARGET).unwrap_err().to_string();
+    assert!(error.contains("a file of 1011 bytes") && error.contains("--max-bytes"), "{error}");
+}
+
+#[test]
+fn chroma_and_the_file_count_towards_what_a_picture_takes() {
+    let open = |bytes: &[u8], max_bytes: usize| {
+        let limits = histeqd::codec::Limits { max_bytes: max_bytes as u64, ..LIMITS };
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file.rewind().unwrap();
+        let mut buffer = Vec::new();
+        codec::open(&mut file, &mut buffer, &limits, &TARGET)
+            .map(|opened| (opened.slot_bytes(), opened.planes_bytes(), opened.heap_bytes()))
+            .map_err(|error| error.to_string())
+    };
+    let jpeg = include_bytes!("../data/jpeg/444.jpg");
+    let (pixels, planes, _) = open(jpeg, 1 << 24).unwrap();
+    assert!(planes > pixels);
+    open(jpeg, planes).unwrap();
+    let error = open(jpeg, planes - 1).unwrap_err();
+    assert!(error.contains("--max-bytes"), "{error}");
+    let bmp = include_bytes!("../data/codec/pal4gs.bmp");
+    let (.., heap) = open(bmp, 1 << 24).unwrap();
+    assert!(heap >= bmp.len() as u64, "{heap}");
+}
+
+#[test]
 fn other_maxvals_are_scaled_to_full_range() {
     let (decoded, slot) = decode(b"P5 3 1 100\n\x00\x32\x64", &TARGET).unwrap();
     assert_eq!(slot, [0, 128, 255]);

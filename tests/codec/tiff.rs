@@ -6,7 +6,7 @@ mod lenient;
 mod raw;
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, Write};
 
 use histeqd::codec::{self, CodecError, Limits, Remark};
 use histeqd::cores::Cores;
@@ -589,6 +589,77 @@ fn strips_that_are_not_in_the_file_are_refused() {
     for (what, change) in refused {
         let error = decoded(&form.file(&samples, change)).unwrap_err();
         assert!(matches!(error, CodecError::Malformed { .. }), "{what}: {error:?}");
+        assert!(!error.to_string().contains("crashed"), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_strip_that_claims_a_long_file_takes_no_memory_for_it() {
+    let samples = PLAIN.samples();
+    // The first claims 60 MiB of data, the second almost as many rows as there can be.
+    for (compression, tag, number) in [(8, LENGTHS, 60 << 20), (7, 278, 65535)] {
+        let mut file = tempfile::tempfile().unwrap();
+        let change = |tags: &mut Tags| {
+            first(259, |_| compression)(tags);
+            first(tag, |_| number)(tags);
+        };
+        file.write_all(&compressed(PLAIN, &[deflated(&samples)], change)).unwrap();
+        file.set_len(64 << 20).unwrap();
+        file.rewind().unwrap();
+        let mut buffer = Vec::new();
+        let opened = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
+        assert!(opened.heap_bytes() < 1 << 20, "{compression}: {} bytes", opened.heap_bytes());
+        if compression == 8 {
+            let mut slot = vec![0; opened.slot_bytes()];
+            opened.decode(&mut slot, &mut [], &Cores::none()).unwrap();
+            assert!(slot == samples);
+        }
+    }
+}
+
+#[test]
+fn a_file_of_several_pages_is_refused_and_a_chain_without_an_end_too() {
+    let file = PLAIN.file(&PLAIN.samples(), |_| ());
+    let at = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;
+    let entries = usize::from(u16::from_le_bytes([file[at], file[at + 1]]));
+    let next = at + 2 + 12 * entries;
+    let leading_to = |offset: usize| {
+        let mut file = [&file[..], &file[at..]].concat();
+        file[next..next + 4].copy_from_slice(&(offset as u32).to_le_bytes());
+        decoded(&file).map_err(|error| error.to_string())
+    };
+    assert!(leading_to(0).unwrap() == PLAIN.samples());
+    let why = leading_to(file.len()).unwrap_err();
+    assert!(why.starts_with("a TIFF of 2 pages is not supported; split it"), "{why}");
+    let why = leading_to(at).unwrap_err();
+    assert!(why.starts_with("a TIFF of 10000 pages is not supported; "), "{why}");
+}
+
+#[test]
+fn samples_that_cannot_be_read_right_are_refused_by_name() {
+    let colour = Form { channels: 3, ..PLAIN };
+    let deep = Form { bytes: 2, ..PLAIN };
+    let set = |changes: &'static [(u16, u32)]| -> Change {
+        Box::new(move |tags| {
+            for &(tag, number) in changes {
+                tags.retain(|(other, _)| *other != tag);
+                tags.push((tag, vec![number]));
+            }
+        })
+    };
+    let uneven: Change =
+        Box::new(|tags| tags.iter_mut().find(|(tag, _)| *tag == 258).unwrap().1 = vec![8, 8, 4]);
+    let refused = [
+        (colour, uneven, "samples have different depths"),
+        (PLAIN, set(&[(258, 4), (259, 5), (317, 2)]), "a predictor for samples of 4 bits"),
+        (deep, set(&[(259, 7)]), "16 bits compressed by JPEG or CCITT group 4"),
+        (PLAIN, set(&[(259, 4)]), "8 bits compressed by JPEG or CCITT group 4"),
+        (deep, set(&[(262, 3)]), "16-bit palette indices"),
+        (PLAIN, set(&[(322, 0), (323, 16)]), "its tiles have no width or length"),
+    ];
+    for (form, change, told) in refused {
+        let why = decoded(&form.file(&form.samples(), change)).unwrap_err().to_string();
+        assert!(why.contains(told), "{told}: {why}");
     }
 }
 

@@ -321,3 +321,37 @@ fn single_runs_can_go_by_the_same_ledger() {
     service.stop();
     assert_eq!(done("--resume --method clahe"), 0);
 }
+
+#[test]
+fn a_single_run_records_failures_and_tries_them_again() {
+    let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
+    place.file("in/broken.pgm", "P5 4 1 255 ");
+    place.file("in/notes.txt", "no picture");
+    // A folder in the way of an output can go away; the broken picture stays broken.
+    place.file("out/b.pgm/file", "");
+    for _ in 0..2 {
+        let ran = place.run("in --out out --resume");
+        ran.exits(1).says("failed: in/broken.pgm: ").says("a folder is in the way");
+        let told = place.run("status out --json").exits(0).json();
+        let counts = ["done", "failed", "retrying", "skipped", "running"].map(|state| told[state].as_u64());
+        assert_eq!(counts, [1, 1, 1, 1, 0].map(Some), "{told}");
+        assert!(told["failures"][0]["input"].as_str().unwrap().ends_with("/broken.pgm"), "{told}");
+    }
+    fs::remove_dir_all(place.path("out/b.pgm")).unwrap();
+    place.run("in --out out --resume").exits(1).says("Failed: 1");
+    assert!(is_bright(&place, "b.pgm"));
+}
+
+#[test]
+fn an_input_whose_output_a_power_failure_may_have_taken_is_done_again_before_it_goes() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--after keep");
+    wait("the output", || is_bright(&place, "a.pgm"));
+    assert_eq!(service.stop(), Some(0));
+    // With fast durability, the ledger may have reached the disk before the output.
+    fs::remove_file(place.path("out/a.pgm")).unwrap();
+    let service = Service::start(&place, "--after delete");
+    wait("the input to go", || !place.path("in/a.pgm").exists());
+    assert!(is_bright(&place, "a.pgm"));
+    assert_eq!(service.stop(), Some(0));
+}

@@ -73,6 +73,25 @@ fn work_goes_on_with_a_new_ledger_where_one_turns_out_to_be_damaged() {
 }
 
 #[test]
+fn nothing_is_started_while_the_lock_cannot_be_looked_after() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "");
+    wait("the first output", || place.path("out/a.pgm").exists());
+    // A file where the ledger's folder belongs: it can neither be opened nor made.
+    fs::rename(place.path("out/.histeqd"), place.path("away")).unwrap();
+    place.file("out/.histeqd", "");
+    wait("the loss to be said", || service.log().contains("nothing more is started until this is resolved"));
+    drop_in(&place, "b.pgm", DULL);
+    thread::sleep(Duration::from_millis(500));
+    assert!(!place.path("out/b.pgm").exists());
+    fs::remove_file(place.path("out/.histeqd")).unwrap();
+    fs::rename(place.path("away"), place.path("out/.histeqd")).unwrap();
+    wait("the second output", || place.path("out/b.pgm").exists());
+    assert_eq!(times_done(&service.log(), "a.pgm"), 1);
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn what_is_long_gone_is_forgotten_although_other_folders_are_missing_or_not_mounted() {
     let place = Place::with(&["in/a.pgm", "in/d.pgm", "other/b.pgm", "mount/c.pgm"]);
     place.run("in other mount --out out --resume").exits(0);

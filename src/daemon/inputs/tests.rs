@@ -122,6 +122,34 @@ fn what_a_link_leads_to_is_moved_whole_and_itself_stays() {
 }
 
 #[test]
+fn an_input_that_is_another_by_now_stays_whatever_its_name() {
+    // Neither name has a temporary one, by which it could be moved aside: the one has no room for it, and the other is no text.
+    for name in [OsStr::from_bytes(&[b'a'; MAX_NAME]), OsStr::from_bytes(b"caf\xe9.png")] {
+        let case = Case::new();
+        let input = case.folder.path().join(name);
+        fs::write(&input, "another input").unwrap();
+        let gone = dispose(&After::Delete, &input, Path::new(name), case.stamp, &case.at("out.png"), true);
+        assert!(!gone.unwrap());
+        assert_eq!(fs::read(&input).unwrap(), b"another input");
+        let stamp = Stamp::of(&fs::metadata(&input).unwrap(), true);
+        assert!(dispose(&After::Delete, &input, Path::new(name), stamp, &case.at("out.png"), true).unwrap());
+        assert!(!input.exists());
+    }
+}
+
+#[test]
+fn what_changed_while_it_was_copied_is_not_put_away() {
+    let case = Case::new();
+    // What a link leads to is copied, as between file systems.
+    fs::rename(case.at("a.png"), case.at("b.png")).unwrap();
+    std::os::unix::fs::symlink("b.png", case.at("a.png")).unwrap();
+    fs::write(case.at("b.png"), "another input").unwrap();
+    assert!(!case.dispose(&After::Move(case.at("old"))).unwrap());
+    assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 0);
+    assert_eq!(fs::read(case.at("a.png")).unwrap(), b"another input");
+}
+
+#[test]
 fn without_the_flag_a_rename_replaces_nothing_either() {
     let case = Case::new();
     assert_eq!(link_new(&case.at("a.png"), &case.at("out.png")), Err(Errno::EXIST));

@@ -75,3 +75,19 @@ fn a_palette_may_have_more_colours_than_indices() {
     assert!(with(300).unwrap() == expected);
     assert!(with(255).unwrap_err().to_string().contains("its palette is missing or has the wrong length"));
 }
+
+#[test]
+fn a_palette_may_have_8_bit_colours() {
+    const COLOUR_MAP: u16 = 320;
+    let samples = PLAIN.samples();
+    let with = |scale: u32| {
+        decoded(&PLAIN.file(&samples, |tags| {
+            first(262, |_| 3)(tags);
+            tags.push((COLOUR_MAP, (0..768).map(|i| i % 251 * scale).collect()));
+            tags.sort();
+        }))
+    };
+    let expected = with(256).unwrap();
+    assert_eq!(expected[..3], [0, 1, 2].map(|third| ((third * 256 + usize::from(samples[0])) % 251) as u8));
+    assert!(with(1).unwrap() == expected);
+}
