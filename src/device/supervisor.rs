@@ -46,6 +46,10 @@ const COMPRESSED_EACH: usize = 3 * JPEG_BATCH;
 const END_DEADLINE: Duration = Duration::from_secs(30);
 /// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(100);
+/// A turn of the supervisor's loop that takes longer than this was interrupted: this process was stopped, and could not read any answer.
+const STOPPED: Duration = Duration::from_secs(1);
+/// How long sending to a worker waits for room. Whoever waits holds up the other devices and the main loop.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A device whose lanes are threads of a worker process, which is started again when it fails. A GPU that recodes JPEGs has several.
 pub struct WorkerDevice {
@@ -253,7 +257,9 @@ impl WorkerDevice {
     fn begin(&self, channel: &Channel) -> Result<(), End> {
         let worker_end = channel.try_clone().map_err(|error| End::Failed(error.to_string()))?;
         // Sending waits for room under a lock that the supervisor needs, so it must not wait forever.
-        worker_end.wait_at_most(self.timeout).map_err(|error| End::Failed(error.to_string()))?;
+        worker_end
+            .wait_at_most(self.timeout.min(PATIENCE))
+            .map_err(|error| End::Failed(error.to_string()))?;
         let mut state = self.link.lock();
         if state.closing {
             return Err(End::Closed);
@@ -265,9 +271,13 @@ impl WorkerDevice {
 
     /// Handles the worker's messages until it ends or must be ended.
     fn serve(&self, channel: &Channel, equalized: &Sender<Task>) -> End {
-        let start = Instant::now();
-        let mut declined = 0;
+        let mut start = Instant::now();
+        let (mut declined, mut turn) = (0, start);
         loop {
+            let stopped = turn.elapsed().checked_sub(STOPPED).unwrap_or_default();
+            start += stopped;
+            self.postpone(stopped);
+            turn = Instant::now();
             if let Some(end) = self.overdue(start) {
                 return end;
             }
@@ -340,6 +350,15 @@ impl WorkerDevice {
         let late = worker.lent.values().find(|lent| lent.deadline < now)?;
         let input = Shown(late.task.input());
         Some(End::Failed(format!("{input} took longer than --device-timeout; its worker was killed")))
+    }
+
+    /// Gives the worker more time for all that is lent to it.
+    fn postpone(&self, by: Duration) {
+        if by > Duration::ZERO
+            && let Some(worker) = &mut self.link.lock().worker
+        {
+            worker.lent.values_mut().for_each(|lent| lent.deadline += by);
+        }
     }
 
     /// Takes back what was lent to a worker that is gone.

@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{Advice, MmapMut, MmapOptions, RemapOptions};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
 
 /// Memory of a fixed size, mapped into this process.
 pub struct Memory {
@@ -49,13 +50,16 @@ impl Memory {
         self.file.is_none()
     }
 
-    /// Allocates zeroed memory that another process can map; pages are taken when they are first touched.
+    /// Allocates zeroed memory that another process can map. All pages are taken at once: a touch that the system has no page for would end
+    /// the process.
     ///
     /// # Errors
     /// The system's error, if it has no memory or no file descriptor left.
     pub fn shared(bytes: usize) -> io::Result<Self> {
         let fd = rustix::fs::memfd_create("histeqd-slot", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&fd, bytes as u64)?;
+        // A signal interrupts it, and a file system without room is a machine without memory.
+        let taken = retry_on_intr(|| fallocate(&fd, FallocateFlags::empty(), 0, bytes as u64));
+        taken.map_err(|errno| if errno == Errno::NOSPC { Errno::NOMEM } else { errno })?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Self::map(fd, bytes, next_generation())
     }
@@ -74,7 +78,7 @@ impl Memory {
 
     fn map(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
         let file = File::from(fd);
-        // SAFETY: the file is an anonymous memfd whose size is sealed, so no access can fault because a page behind it is missing. The only
+        // SAFETY: the file is an anonymous memfd whose size is sealed and whose pages have all been taken, so no access can fault. The only
         // other mapping is a worker's, which touches the bytes only between the message that lends it the slot and its answer (or its
         // death); the supervisor gives the slot to nobody else for that time.
         let map = unsafe { MmapOptions::new().len(bytes).map_mut(&file)? };

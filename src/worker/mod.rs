@@ -284,8 +284,6 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
         (false, None, number) => Unit::Cpu(number.unwrap_or_default()),
     };
     let fault = Fault::from_environment(command.life).map_err(Error::Usage)?;
-    // A signal to the whole process group or service is meant for the main process, which then ends its workers in order.
-    ctrlc::set_handler(|| ()).map_err(|error| Error::CannotRun(error.to_string()))?;
     run(unit, command, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
 }
@@ -302,12 +300,17 @@ fn run(unit: Unit, command: &WorkerCommand, fault: Option<Fault>) -> io::Result<
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
     let opened = match fault {
         Some(fault) if fault.refuses(command.life) => Err(EngineError("a test asked for this".to_owned())),
-        _ => open(unit, None),
+        _ => ignore_signals().and_then(|()| open(unit, None)),
     };
     match opened {
         Ok(engine) => work(&channel, engine.as_ref(), command, fault),
         Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
     }
+}
+
+/// Leaves signals to the main process, which ends its workers in order: one to the whole process group or service is meant for it.
+fn ignore_signals() -> Result<(), EngineError> {
+    ctrlc::set_handler(|| ()).map_err(|error| EngineError(format!("it cannot handle signals: {error}")))
 }
 
 /// Opens a unit for this process, which should then do nothing else: what a failing GPU does to a process cannot be undone. `lane_memory`:
@@ -347,20 +350,29 @@ fn work(
                 false => context.run_lane(&receiver, &made),
                 true => context.run_jpeg_lane(jpegs, &made),
             };
-            std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run)?;
+            let started = std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run);
+            if let Err(error) = started {
+                refuse(channel, &format!("a thread cannot be started: {}", error));
+            }
         }
         // The driver creates nvJPEG decoders one after the other, and the first one is enough to begin with.
         let awaited = if jpeg { 1 } else { lanes };
         for result in lanes_made.iter().take(awaited) {
             if let Err(error) = result {
-                channel.send(&FromWorker::Refused(shorten(error.to_string())), None)?;
-                std::process::exit(1);
+                refuse(channel, &error.to_string());
             }
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
         // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
         std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
     })
+}
+
+/// Reports why this process cannot work, and ends it: lanes that are waiting already cannot be joined.
+fn refuse(channel: &Channel, why: &str) -> ! {
+    // If the main process is gone, nobody needs the reason.
+    let _ = channel.send(&FromWorker::Refused(shorten(why.to_owned())), None);
+    std::process::exit(1)
 }
 
 /// Handles messages until the main process closes the socket.

@@ -16,7 +16,7 @@ use crate::worker::protocol::{Channel, ToWorker};
 pub(super) struct Worker {
     pub(super) channel: Channel,
     pub(super) ready: bool,
-    /// It has accepted no message for as long as a picture may take.
+    /// It has accepted no message for as long as sending waits.
     pub(super) deaf: bool,
     /// The generation of the memory that the worker has mapped for each slot.
     pub(super) mapped: HashMap<SlotId, u64>,
