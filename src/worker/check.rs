@@ -5,13 +5,18 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{CpuLane, EngineError, Lane, LaneError, kernels};
-use crate::equalize::Order;
+use super::kernels::{self, Route};
+use super::{CpuLane, EngineError, Lane, LaneError};
+use crate::equalize::clahe::Geometry;
+use crate::equalize::{Method, Operation, Order};
 use crate::picture::Layout;
 use crate::slot::Memory;
 
 /// The size of the small test picture: odd, so that the kernels' handling of remainders is tested too.
 const SIZE: (u32, u32) = (331, 177);
+
+/// How often a test picture is doubled in width and height, until CLAHE takes the picture's way through the kernels: up to 3.7 megapixels.
+const MAX_DOUBLINGS: u32 = 3;
 
 /// The kinds of work that a worker's lanes have been seen to do right.
 #[derive(Default)]
@@ -26,7 +31,7 @@ impl Checked {
     pub(super) fn check(&self, lane: &mut dyn Lane, layout: &Layout, order: &Order) -> Result<(), LaneError> {
         let mut checked = self.lock();
         // A large picture may be processed in chunks, which go through the kernels for small ones.
-        for small in [Layout { width: SIZE.0, height: SIZE.1, ..*layout }, alike(layout)] {
+        for small in [Layout { width: SIZE.0, height: SIZE.1, ..*layout }, alike(layout, order)] {
             if checked.contains(&(small, *order)) {
                 continue;
             }
@@ -44,7 +49,7 @@ impl Checked {
 
     /// Returns whether pictures of this kind have passed the check.
     pub(super) fn has(&self, layout: &Layout, order: &Order) -> bool {
-        self.lock().contains(&(alike(layout), *order))
+        self.lock().contains(&(alike(layout, order), *order))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(Layout, Order)>> {
@@ -60,10 +65,17 @@ pub(super) fn wrong() -> EngineError {
     )
 }
 
-/// Returns the smallest layout, but no smaller than [`SIZE`], whose pictures go through the same kernels.
-fn alike(layout: &Layout) -> Layout {
+/// Returns a small layout, but no smaller than [`SIZE`], whose pictures go through the same kernels.
+fn alike(layout: &Layout, order: &Order) -> Layout {
     let height = kernels::min_pixels_for_same_kernels(layout).div_ceil(SIZE.0.into()) as u32;
-    Layout { width: SIZE.0, height: height.max(SIZE.1), ..*layout }
+    let small = Layout { width: SIZE.0, height: height.max(SIZE.1), ..*layout };
+    let (Order::Equalize(operation) | Order::Count { equalize: Some(operation) }) = order else {
+        return small;
+    };
+    let Operation { method: Method::Clahe(clahe), .. } = operation else { return small };
+    let route = |layout: &Layout| Route::new(&Geometry::new(layout, clahe), layout.depth);
+    let doubled = |times: u32| Layout { width: small.width << times, height: small.height << times, ..small };
+    (0..=MAX_DOUBLINGS).map(doubled).find(|other| route(other).is_like(route(layout))).unwrap_or(small)
 }
 
 /// Makes a slot of noise in which a third of the bytes are 0, and thus many pixels transparent.
@@ -81,7 +93,7 @@ fn noise(layout: &Layout, order: &Order) -> Result<Memory, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::equalize::{Method, Operation};
+    use crate::equalize::{Clahe, Tiles};
     use crate::picture::{Depth, Pixel};
 
     const EQUALIZE: Order = Order::Equalize(Operation { method: Method::Global, per_channel: false });
@@ -142,6 +154,29 @@ mod tests {
             checked.check(&mut lane, &layout, &EQUALIZE).unwrap();
         }
         assert_eq!(lane.pictures, 2);
+    }
+
+    #[test]
+    fn each_way_of_clahe_through_the_kernels_is_a_kind_of_its_own() {
+        let pictures = |depth, tiles, sizes: &[(u32, u32)]| {
+            let (checked, mut lane) = (Checked::default(), Wrong::default());
+            let method = Method::Clahe(Clahe { clip_limit: 2.0, tiles });
+            let order = Order::Equalize(Operation { method, per_channel: false });
+            for &(width, height) in sizes {
+                let layout = Layout { width, height, ..layout(Pixel::Gray, depth) };
+                checked.check(&mut lane, &layout, &order).unwrap();
+                assert!(checked.has(&layout, &order));
+            }
+            lane.pictures
+        };
+        let grid = Tiles::Grid { x: 8, y: 8 };
+        // Tiles of less than 2048 pixels, of more, and of so many that blocks share them.
+        let sizes = [(300, 300), (400, 400), (500, 400), (4000, 3000), (5000, 4000)];
+        assert_eq!(pictures(Depth::Eight, grid, &sizes), 3);
+        assert_eq!(pictures(Depth::Eight, Tiles::Pixels(32), &sizes), 1);
+        // Up to 400 cells, and more.
+        assert_eq!(pictures(Depth::Sixteen, Tiles::Pixels(32), &[(300, 300), (500, 500)]), 1);
+        assert_eq!(pictures(Depth::Sixteen, Tiles::Pixels(32), &[(700, 700), (1000, 600), (640, 480)]), 2);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) use arguments;
-pub(crate) use clahe::{ClaheMemory, Tiling};
+pub(crate) use clahe::{ClaheMemory, Route, Tiling};
 pub(crate) use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};

@@ -27,9 +27,41 @@ pub(crate) struct Tiling {
     pub(crate) inverse_height: f32,
 }
 
+/// How a plane goes through the kernels, as far as its tiles decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// Whether pixels are interpolated cell by cell, between the centres of four tiles; otherwise each one looks for its own four.
+    by_cells: bool,
+    /// The most blocks that may share the counting of a tile.
+    most_parts: u64,
+}
+
+impl Route {
+    pub(crate) fn new(geometry: &Geometry, depth: Depth) -> Self {
+        let area = geometry.tile_width * geometry.tile_height;
+        match depth {
+            Depth::Eight => {
+                let most_parts = geometry.tile_height.min(area / 4096).max(1) as u64;
+                Self { by_cells: area >= LEAST_CELL, most_parts }
+            }
+            Depth::Sixteen => Self { by_cells: cells(geometry) <= MAX_TABLES, most_parts: 1 },
+        }
+    }
+
+    /// Returns whether the kernels are the same, except for how many blocks share a tile if any do.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        self.by_cells == other.by_cells && (self.most_parts > 1) == (other.most_parts > 1)
+    }
+}
+
+fn cells(geometry: &Geometry) -> u64 {
+    (geometry.columns as u64 + 1) * (geometry.rows as u64 + 1)
+}
+
 /// What CLAHE of a plane needs on the device, besides the plane, and how it is shared out there.
 pub(crate) struct ClaheMemory {
     depth: Depth,
+    route: Route,
     pub(crate) tiling: Tiling,
     tiles: u64,
     /// Blocks for the tiles' histograms: per tile (depth 8), or in total (depth 16).
@@ -40,18 +72,15 @@ pub(crate) struct ClaheMemory {
 impl ClaheMemory {
     pub(crate) fn new(layout: &Layout, geometry: &Geometry, limits: &Limits) -> Self {
         let tiles = geometry.columns as u64 * geometry.rows as u64;
-        let cells = (geometry.columns as u64 + 1) * (geometry.rows as u64 + 1);
-        let area = geometry.tile_width as u64 * geometry.tile_height as u64;
+        let route = Route::new(geometry, layout.depth);
         let blocks = match layout.depth {
-            Depth::Eight => {
-                let most = (geometry.tile_height as u64).min(area / 4096).max(1);
-                (u64::from(limits.multiprocessors) / tiles).clamp(1, most)
-            }
+            Depth::Eight => (u64::from(limits.multiprocessors) / tiles).clamp(1, route.most_parts),
             Depth::Sixteen => u64::from(limits.multiprocessors).min(tiles),
         };
-        let side_by_side = layout.depth == Depth::Sixteen && cells <= MAX_TABLES;
+        let side_by_side = layout.depth == Depth::Sixteen && route.by_cells;
         Self {
             depth: layout.depth,
+            route,
             tiling: Tiling {
                 width: layout.width,
                 height: layout.height,
@@ -66,7 +95,7 @@ impl ClaheMemory {
             },
             tiles,
             blocks: blocks as u32,
-            cells: side_by_side.then_some(cells),
+            cells: side_by_side.then(|| cells(geometry)),
         }
     }
 
@@ -127,14 +156,14 @@ impl Kernels {
         let arguments = arguments![plane, t, parts, counts, arrived, luts];
         // SAFETY: the arguments match the parameters of clahe_tiles8; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe8, ("clahe_tiles8", "")), launch, arguments)? };
-        let area = t.tile_width as usize * t.tile_height as usize;
-        if area < LEAST_CELL {
+        if !memory.route.by_cells {
             let name = ("clahe_direct8", "");
             // SAFETY: the arguments match the parameters of clahe_direct8; the rest is guaranteed by the caller.
             return unsafe {
                 self.launch(stream, (File::Clahe8, name), columns(&t), arguments![plane, t, luts])
             };
         }
+        let area = t.tile_width as usize * t.tile_height as usize;
         let bands = (area / 8192).clamp(1, 6) as u32;
         let cells = (u64::from(t.tiles_x) + 1) * (u64::from(t.tiles_y) + 1) * u64::from(bands);
         let launch = Launch { block: (32, 8, 1), ..line(cells, 256) };
