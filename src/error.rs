@@ -116,6 +116,18 @@ pub enum Refusal {
         /// The output.
         output: PathBuf,
     },
+    /// Its output would lie in an input folder, where a file that was not selected, or is yet to come, might have its name.
+    #[error(
+        "its output {} would lie in the input folder {}; choose another --out",
+        Shown(output),
+        Shown(folder)
+    )]
+    InInputFolder {
+        /// The output.
+        output: PathBuf,
+        /// The input folder.
+        folder: PathBuf,
+    },
     /// Its output would lie in a folder for finished inputs, or for the service's state, and might replace what is there.
     #[error(
         "its output {} would lie in a folder of --after, --failed or --state; rename its folder, or use another folder there",

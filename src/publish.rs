@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
+use tempfile::Builder;
+
 use crate::codec::CodecError;
 use crate::config::Durability;
 use crate::error::PictureError;
@@ -22,6 +24,19 @@ pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
 
 /// The permissions of a new output, before the process's umask removes some of them.
 const MODE: u32 = 0o644;
+
+/// Returns whether the file system where `output` will be takes names that differ only in case for the same. Found out by creating an empty
+/// file in the closest folder that exists, which is removed at once; where none can be created, the answer is no.
+pub fn ignores_case(output: &Path) -> bool {
+    let mut folders = output.ancestors().skip(1).map(|folder| folder.join("."));
+    let Some(folder) = folders.find(|folder| folder.is_dir()) else { return false };
+    let (before, after) = affixes();
+    let Ok(probe) = Builder::new().prefix(&before).suffix(after).tempfile_in(&folder) else { return false };
+    probe
+        .path()
+        .file_name()
+        .is_some_and(|name| fs::symlink_metadata(folder.join(name.to_ascii_uppercase())).is_ok())
+}
 
 /// Writes outputs. Shared by all threads.
 #[derive(Debug)]

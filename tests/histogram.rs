@@ -246,6 +246,11 @@ fn a_picture_is_replaced_by_no_table_and_no_plot() {
         assert_eq!((place.read("in/a.pgm"), place.read("in/unnamed")), (DULL.to_vec(), DULL.to_vec()));
         assert_eq!(ran.stdout(), "", "nothing is counted");
     }
+    for line in ["--plot x.png --out x.png", "--plot ./x.svg --out x.svg"] {
+        let ran = place.run(&format!("histogram in/a.pgm {line}"));
+        ran.exits(2).says("is the name of both the table and a plot; choose another");
+        assert!(!place.path("x.png").exists() && !place.path("x.svg").exists());
+    }
     for _ in 0..2 {
         place.run("histogram in --out in/counts.csv").exits(0);
     }

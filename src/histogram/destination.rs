@@ -30,13 +30,20 @@ pub(super) fn followed(path: &Path) -> PathBuf {
     path
 }
 
-/// Makes sure that neither the table `out` nor a plot replaces an input picture.
+/// Makes sure that neither the table `out` nor a plot replaces an input picture or the other.
 ///
 /// # Errors
-/// When one of them leads to an input. A plot that would replace an input directly, not through a link, has already failed in the plan.
-pub(super) fn refuse_overwriting_inputs(out: Option<&Path>, plan: &Plan) -> Result<(), Error> {
-    let named = |path| Some((Identity::at(path)?, path));
+/// When one of them leads to an input, or both to one file. A plot that would replace an input directly, not through a link, has already failed in the plan.
+pub(super) fn refuse_replacing(out: Option<&Path>, plan: &Plan) -> Result<(), Error> {
     let plots = plan.jobs.iter().map(|job| job.output.as_path());
+    let place = |path| std::path::absolute(followed(path)).ok();
+    if let Some(out) = out
+        && plots.clone().any(|plot| place(plot) == place(out))
+    {
+        let why = format!("{} is the name of both the table and a plot; choose another", Shown(out));
+        return Err(Error::Usage(why));
+    }
+    let named = |path| Some((Identity::at(path)?, path));
     let written: HashMap<_, _> = out.into_iter().chain(plots).filter_map(named).collect();
     if written.is_empty() {
         return Ok(());

@@ -63,7 +63,7 @@ pub fn run(
 ) -> Result<Summary, Error> {
     let order = Order::Count { equalize: request.equalized.then_some(settings.operation) };
     let plan = source::scan(settings, stop)?;
-    destination::refuse_overwriting_inputs(request.out.as_deref(), &plan)?;
+    destination::refuse_replacing(request.out.as_deref(), &plan)?;
     let collector = Collector::new(request, publisher, stop)?;
     let summary = crate::run_into(&collector, order, plan, settings, stop)?;
     collector.finish(summary.stopped)?;

@@ -1,7 +1,9 @@
 //! Turns inputs into a list of jobs that is complete, and free of collisions, before any work starts.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
 use std::iter::Peekable;
@@ -20,6 +22,7 @@ use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
 use crate::pipeline::Stop;
+use crate::publish::ignores_case;
 
 /// One picture to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +160,7 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     }
     let Search { found, mut plan, .. } = search;
     let candidates = found.into_iter().map(|found| found.with_output(settings)).collect();
-    plan_candidates(candidates, settings.existing, stop, &mut plan);
+    plan_candidates(candidates, settings, stop, &mut plan);
     Ok(plan)
 }
 
@@ -337,17 +340,24 @@ impl Candidate {
 }
 
 /// Turns candidates into jobs, skips and refusals.
-fn plan_candidates(candidates: Vec<Candidate>, existing: Existing, stop: &Stop, plan: &mut Plan) {
+fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop, plan: &mut Plan) {
     let candidates = without_repeats(candidates);
     let inputs: HashSet<Identity> = candidates.iter().map(|candidate| candidate.found.identity).collect();
-    let shared = shared_outputs(&candidates);
+    let shared = shared_outputs(&candidates, settings.dry_run);
+    let inside = inputs_inside_output(settings);
+    let around = |output: &Path| {
+        let below = output.strip_prefix(&settings.out).ok()?;
+        inside.iter().find(|(inside, _)| below.starts_with(inside)).map(|(_, folder)| folder.clone())
+    };
     for (candidate, other) in candidates.into_iter().zip(shared).take_while(|_| !stop.asked()) {
         let Candidate { found, output } = candidate;
         if let Some(other) = other {
             plan.failed.push((found.input, Refusal::SharedOutput { other, output }.into()));
         } else if is_one_of(&output, &inputs) {
             plan.failed.push((found.input, Refusal::ReplacesInput { output }.into()));
-        } else if existing == Existing::Skip && is_done(&output, found.modified) {
+        } else if let Some(folder) = around(&output) {
+            plan.failed.push((found.input, Refusal::InInputFolder { output, folder }.into()));
+        } else if settings.existing == Existing::Skip && is_done(&output, found.modified) {
             plan.skipped.push((found.input, Skip::AlreadyDone));
         } else {
             plan.jobs.push(Job {
@@ -381,19 +391,57 @@ fn without_repeats(candidates: Vec<Candidate>) -> Vec<Candidate> {
     kept
 }
 
-/// Returns for each candidate another input that has the same output, if there is one.
-fn shared_outputs(candidates: &[Candidate]) -> Vec<Option<PathBuf>> {
-    let mut by_output: HashMap<&Path, Vec<usize>> = HashMap::with_capacity(candidates.len());
-    for (number, candidate) in candidates.iter().enumerate() {
-        by_output.entry(&candidate.output).or_default().push(number);
-    }
-    let other = |(number, candidate): (usize, &Candidate)| {
-        let sharers = &by_output[candidate.output.as_path()];
-        let has_output = !candidate.output.as_os_str().is_empty();
-        let other = sharers.iter().find(|&&sharer| has_output && sharer != number)?;
-        Some(candidates[*other].found.input.clone())
+/// Returns the input folders inside the output folder, each with its path below that.
+fn inputs_inside_output(settings: &Settings) -> Vec<(PathBuf, PathBuf)> {
+    let Ok(out) = settings.out.canonicalize() else { return Vec::new() };
+    let inside = |input: &PathBuf| {
+        let folder = input.canonicalize().ok().filter(|folder| folder.is_dir())?;
+        Some((folder.strip_prefix(&out).ok()?.to_owned(), input.clone()))
     };
-    candidates.iter().enumerate().map(other).collect()
+    settings.inputs.iter().filter_map(inside).collect()
+}
+
+/// Returns for each candidate another input that has the same output, if there is one. Where the output's file system ignores case, names
+/// that differ in nothing else are the same; whether it does is not asked in a dry run, because a file has to be created for that.
+fn shared_outputs(candidates: &[Candidate], dry_run: bool) -> Vec<Option<PathBuf>> {
+    let shared = sharing(candidates, |output| Cow::Borrowed(output.as_os_str()));
+    if dry_run {
+        return shared;
+    }
+    let folded = sharing(candidates, |output| Cow::Owned(folded(output)));
+    let only_folded = folded.iter().zip(&shared).position(|(folded, shared)| folded != shared);
+    match only_folded {
+        Some(one) if ignores_case(&candidates[one].output) => folded,
+        _ => shared,
+    }
+}
+
+/// Returns for each candidate another input whose output has the same key, if there is one.
+fn sharing<'c>(
+    candidates: &'c [Candidate],
+    key: impl Fn(&'c Path) -> Cow<'c, OsStr>,
+) -> Vec<Option<PathBuf>> {
+    let mut by_key: HashMap<Cow<'c, OsStr>, Vec<usize>> = HashMap::with_capacity(candidates.len());
+    let with_output = candidates.iter().enumerate().filter(|(_, one)| !one.output.as_os_str().is_empty());
+    for (number, candidate) in with_output {
+        by_key.entry(key(&candidate.output)).or_default().push(number);
+    }
+    let mut shared = vec![None; candidates.len()];
+    for sharers in by_key.values().filter(|sharers| sharers.len() > 1) {
+        for (place, &number) in sharers.iter().enumerate() {
+            let other = sharers[usize::from(place == 0)];
+            shared[number] = Some(candidates[other].found.input.clone());
+        }
+    }
+    shared
+}
+
+/// Returns what file systems that ignore case make of a path. Those of Windows also drop dots and blanks at a name's end.
+fn folded(path: &Path) -> OsString {
+    match path.to_str() {
+        Some(text) => text.to_lowercase().trim_end_matches(['.', ' ']).into(),
+        None => path.as_os_str().to_ascii_lowercase(),
+    }
 }
 
 fn is_one_of(output: &Path, inputs: &HashSet<Identity>) -> bool {

@@ -172,6 +172,34 @@ fn an_output_that_would_replace_an_input_is_refused() {
 }
 
 #[test]
+fn an_output_in_an_input_folder_is_refused_whatever_is_selected_there() {
+    let mut case = Case::new(&["n/in/x.png", "n/in/in/x.png", "n/in/in/y.png", "n/in/z.png"]);
+    case.written.include = Some(vec!["in/*".into(), "z.png".into()]);
+    let scanned = case.scan(&["n/in"], "n");
+    assert_eq!(scanned.jobs, ["n/in/z.png -> n/z.png"]);
+    let why = |name: &str| {
+        let output = format!("n/in/{name}.png");
+        format!(
+            "n/in/in/{name}.png: its output {output} would lie in the input folder n/in; choose another --out"
+        )
+    };
+    assert_eq!(scanned.failed, ["x", "y"].map(why));
+}
+
+#[test]
+fn names_that_differ_in_case_are_one_only_where_the_file_system_says_so() {
+    let case = Case::new(&["in/A.png", "in/a.png", "in/É.png", "in/é.png", "in/b.png."]);
+    assert!(!ignores_case(&case.path("out/a.png")), "the tests run on a usual file system");
+    assert_eq!(case.scan(&["in"], "out").only_jobs().len(), 5);
+    let key = |name: &str| folded(Path::new(name));
+    assert_eq!(key("out/A.PNG"), key("out/a.png"));
+    assert_eq!(key("out/É/x."), key("out/é/x"));
+    assert_ne!(key("out/a.png"), key("out/b.png"));
+    let left = fs::read_dir(case.path("")).unwrap().count();
+    assert_eq!(left, 1, "nothing of the probe is left beside the input folder");
+}
+
+#[test]
 fn what_is_done_is_skipped_until_the_input_is_newer() {
     let mut case = Case::new(&["in/a.png", "out/a.png"]);
     assert_eq!(case.scan(&["in"], "out").skipped, ["in/a.png: AlreadyDone"]);
