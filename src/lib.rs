@@ -101,7 +101,11 @@ fn run_into(
     drop(events);
     let told = reporter.finish();
     done?;
-    let summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
+    let mut summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
+    if settings.dry_run {
+        // An empty list says that there is nothing to do, and no list that nobody asked.
+        summary.would.get_or_insert_default();
+    }
     let (selective, commas) = (settings.selective, settings.selection.commas);
     Ok(Summary { resumed: settings.resume, selective, commas, ..summary })
 }

@@ -14,7 +14,7 @@ use histeqd::pipeline::Stop;
 use histeqd::progress::Summary;
 use histeqd::publish::Publisher;
 use histeqd::{bench, cli, codec, daemon, device, histogram, status, worker};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 fn main() -> ExitCode {
@@ -110,11 +110,12 @@ fn on_service_signals(control: &daemon::Control, publisher: &Arc<Publisher>) -> 
     })
 }
 
-/// Has a thread of its own call `hear` for each of these signals.
+/// Has a thread of its own call `hear` for each of these signals. Also keeps the limit on file sizes (`ulimit -f`) from ending the process:
+/// with its signal handled, the write that exceeds it fails instead, and with it one picture.
 fn listen(signals: &[i32], hear: impl Fn(i32) + Send + 'static) -> Result<(), Error> {
-    let mut signals = Signals::new(signals)
+    let mut signals = Signals::new(signals.iter().chain(&[SIGXFSZ]))
         .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {}", WithRemedy(&error))))?;
-    let listen = move || signals.forever().for_each(hear);
+    let listen = move || signals.forever().filter(|signal| *signal != SIGXFSZ).for_each(hear);
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(Error::thread)?;
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The configuration file: which one is read, and the messages if it cannot be used.
 
 use std::env;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
@@ -8,6 +10,9 @@ use toml::de::{DeTable, DeValue};
 use super::{Written, written};
 use crate::paths::Shown;
 use crate::source::Selection;
+
+/// More bytes than any configuration file has: what is longer is something else, or endless.
+const LONGEST: u64 = 1 << 20;
 
 /// Why a configuration file could not be used. Every message names the file, and the line and the key if they are known.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +23,7 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
         /// The error of the operating system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A key that histeqd does not know.
     #[error("{}:{line}: unknown key `{key}`{}", Shown(path), suggestion(key, nearest.as_deref()))]
@@ -63,9 +68,17 @@ pub fn default_path() -> Option<PathBuf> {
 
 /// Reads a configuration file.
 pub fn read(path: &Path) -> Result<Written, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let text = content(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     parse(path, &text)
+}
+
+fn content(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 {
+        0..=LONGEST => Ok(text),
+        _ => Err(io::Error::other("it is longer than any configuration")),
+    }
 }
 
 /// Parses `text` as the content of the configuration file `path`.
@@ -159,6 +172,15 @@ mod tests {
 
     fn message(text: &str) -> String {
         parse(Path::new("my.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_never_ends_is_no_configuration() {
+        let why = read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "the configuration file /dev/zero cannot be read: it is longer than any configuration"
+        );
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub struct Memory(pub u64);
 impl FromStr for Memory {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match BYTES.read_some(text)? {
+        match BYTES.read(text)? {
             0..MIB => Err(format!("{:?} is not at least 1MiB (a bare number means bytes)", text.trim())),
             bytes => Ok(Self(bytes)),
         }
@@ -365,8 +365,13 @@ mod tests {
     #[test]
     fn memory_is_enough_for_a_picture() {
         assert_eq!("1MiB".parse(), Ok(Memory(1 << 20)));
-        let why = "12".parse::<OrAuto<Memory>>().unwrap_err();
-        assert_eq!(why, "\"12\" is not at least 1MiB (a bare number means bytes); or use auto");
+        for little in ["12", "0", "1023KiB"] {
+            let why = little.parse::<OrAuto<Memory>>().unwrap_err();
+            assert_eq!(
+                why,
+                format!("{little:?} is not at least 1MiB (a bare number means bytes); or use auto")
+            );
+        }
     }
 
     #[test]

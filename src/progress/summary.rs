@@ -35,9 +35,9 @@ pub struct Summary {
     pub settled: u64,
     /// Pictures done.
     pub done: u64,
-    /// What would be done, in a dry run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub would: Vec<Would>,
+    /// What would be done; `None` unless it is a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would: Option<Vec<Would>>,
     /// Files and folders passed over, by reason.
     pub skipped: BTreeMap<Skip, u64>,
     /// Pictures done with a remark, by remark.
@@ -103,7 +103,7 @@ impl Summary {
             planned: 0,
             settled: 0,
             done: 0,
-            would: Vec::new(),
+            would: None,
             skipped: BTreeMap::new(),
             remarks: BTreeMap::new(),
             failed: Vec::new(),
@@ -148,7 +148,7 @@ impl Summary {
             }
             Event::Would { input, output } => {
                 self.settled += 1;
-                self.would.push(Would { input, output });
+                self.would.get_or_insert_default().push(Would { input, output });
             }
             Event::Device { note, .. } => self.notes.push(note),
             Event::Load(load) => {
@@ -229,10 +229,11 @@ impl Summary {
                 if self.commas { "; give --include once per glob, not a list with commas" } else { "" };
             return writeln!(text, "Nothing to do: no files found{left}{repeat}");
         }
-        if self.would.is_empty() {
-            self.write_done(text)?;
-        } else {
-            writeln!(text, "Would do: {}", pictures(self.would.len() as u64))?;
+        match &self.would {
+            Some(would) if !would.is_empty() => {
+                writeln!(text, "Would do: {}", pictures(would.len() as u64))?;
+            }
+            _ => self.write_done(text)?,
         }
         if !self.skipped.is_empty() {
             let reasons: Vec<_> =

@@ -54,6 +54,10 @@ fn a_dry_run_lists_and_writes_nothing() {
     assert_eq!((&json["planned"], &json["left"]), (&3.into(), &0.into()));
     assert_eq!(json["would"][0], serde_json::json!({ "input": "in/a.pgm", "output": "elsewhere/a.pgm" }));
     assert!(!place.path("elsewhere").exists());
+    place.run("in --out done").exits(0);
+    let json = place.run("in --out done --dry-run --json").exits(0).json();
+    assert_eq!((&json["would"], &json["skipped"]["already-done"]), (&serde_json::json!([]), &3.into()));
+    assert!(!place.run("in --out done --json").exits(0).json().as_object().unwrap().contains_key("would"));
 }
 
 #[test]
