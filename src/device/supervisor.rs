@@ -274,10 +274,11 @@ impl WorkerDevice {
         let mut start = Instant::now();
         let (mut declined, mut turn) = (0, start);
         loop {
-            let stopped = turn.elapsed().checked_sub(STOPPED).unwrap_or_default();
-            start += stopped;
-            self.postpone(stopped);
-            turn = Instant::now();
+            let took = std::mem::replace(&mut turn, Instant::now()).elapsed();
+            if took > STOPPED {
+                start += took;
+                self.postpone(took);
+            }
             if let Some(end) = self.overdue(start) {
                 return end;
             }
@@ -354,9 +355,7 @@ impl WorkerDevice {
 
     /// Gives the worker more time for all that is lent to it.
     fn postpone(&self, by: Duration) {
-        if by > Duration::ZERO
-            && let Some(worker) = &mut self.link.lock().worker
-        {
+        if let Some(worker) = &mut self.link.lock().worker {
             worker.lent.values_mut().for_each(|lent| lent.deadline += by);
         }
     }

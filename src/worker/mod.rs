@@ -352,7 +352,7 @@ fn work(
             };
             let started = std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run);
             if let Err(error) = started {
-                refuse(channel, &format!("a thread cannot be started: {}", error));
+                refuse(channel, &format!("a thread cannot be started: {error}"));
             }
         }
         // The driver creates nvJPEG decoders one after the other, and the first one is enough to begin with.
