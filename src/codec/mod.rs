@@ -339,7 +339,7 @@ impl Opened<'_> {
         workspace: impl AsMut<[u8]>,
         cores: &Cores,
     ) -> Result<Decoded, CodecError> {
-        let (format, gray) = (self.format, self.gray);
+        let (format, gray, written) = (self.format, self.gray, self.layout().pixel);
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
@@ -348,7 +348,7 @@ impl Opened<'_> {
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::Pnm(pnm) => pnm.decode(slot),
-                Source::Tiff(tiff) => tiff.decode(slot, cores),
+                Source::Tiff(tiff) => tiff.decode(slot, written, cores),
                 Source::Bmp(bmp) => bmp.decode(slot),
                 Source::WebP(webp) => webp.decode(slot),
             },

@@ -16,8 +16,9 @@ use std::io;
 use super::samples::unpack;
 use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd};
 use crate::cores::Cores;
-use crate::picture::Layout;
+use crate::picture::{Layout, Pixel};
 
+mod arrangement;
 mod colours;
 mod deflate;
 mod gdal;
@@ -32,6 +33,7 @@ mod reader;
 mod tags;
 mod write;
 
+use arrangement::Change;
 use header::Header;
 use method::Method;
 use parts::Parts;
@@ -102,8 +104,13 @@ impl<'a> Source<'a> {
         self.file.bytes_in_memory() + self.directory.bytes_of_values() + self.tool_bytes
     }
 
-    /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores.
-    pub(super) fn decode(self, slot: &mut [u8], cores: &Cores) -> Result<Payload, CodecError> {
+    /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores. Pixels of the kind `written` will be written.
+    pub(super) fn decode(
+        self,
+        slot: &mut [u8],
+        written: Pixel,
+        cores: &Cores,
+    ) -> Result<Payload, CodecError> {
         let header = &self.header;
         let layout = header.layout;
         // The stored samples go to the end of the slot; unpacking and expanding them moves them to its front.
@@ -116,7 +123,8 @@ impl<'a> Source<'a> {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         colours::convert(slot, start, header, &self.directory)?;
-        let kept = tags::kept(&self.directory);
+        let change = Change { samples: header.samples != written.channels(), planes: header.planar };
+        let kept = tags::kept(&self.directory, change);
         Ok(Payload {
             layout,
             metadata: tags::metadata(&kept),

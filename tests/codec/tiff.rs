@@ -1,5 +1,6 @@
 //! TIFFs in every arrangement: scattered strips, either byte order, the directory before or behind the pixels.
 
+mod arrangement;
 mod contrast;
 mod jpeg;
 mod lenient;

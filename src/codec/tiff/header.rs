@@ -1,12 +1,10 @@
 //! What a TIFF's tags say about its pixels, and whether these can be read and written back in full.
 
-use serde::Deserialize;
-
 use super::super::CodecError;
 use super::super::ifd::{self, Directory, Form, Numbers, Value};
 use super::method::Method;
 use super::reader::Reader;
-use super::{malformed, tags, unsupported};
+use super::{arrangement, malformed, tags, unsupported};
 use crate::picture::{Depth, Layout, Pixel};
 
 /// How samples become colours.
@@ -217,13 +215,13 @@ fn is_stack(directory: &Directory) -> bool {
     // One RATIONAL per plane, though six LONGs lie at its offset.
     let planes = directory.get(tags::STACK_PLANES).map_or(1, Value::count);
     let slices = directory.number(tags::DEPTH).unwrap_or(1);
-    let description = String::from_utf8_lossy(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
+    let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
     let number = |tag| directory.number(tag).unwrap_or(1);
     let samples = [tags::WIDTH, tags::HEIGHT, tags::SAMPLES_PER_PIXEL].map(number);
     planes > 1
         || slices > 1
-        || is_imagej_stack(&description)
-        || is_tifffile_stack(&description, product(&samples))
+        || is_imagej_stack(&String::from_utf8_lossy(description))
+        || is_tifffile_stack(description, product(&samples))
 }
 
 /// ImageJ puts the further pictures of a large stack behind the first one, and tells their number only in the description.
@@ -234,14 +232,9 @@ fn is_imagej_stack(description: &str) -> bool {
 }
 
 /// Tifffile may do the same, and then tells the shape of all of them in the only description.
-fn is_tifffile_stack(description: &str, samples: u64) -> bool {
-    #[derive(Deserialize)]
-    struct Series {
-        shape: Vec<u64>,
-        truncated: bool,
-    }
-    let series = serde_json::from_str(description.trim_end_matches('\0'));
-    series.is_ok_and(|Series { shape, truncated }| truncated && product(&shape) > samples)
+fn is_tifffile_stack(description: &[u8], samples: u64) -> bool {
+    arrangement::series(description)
+        .is_some_and(|series| series.truncated && product(&series.shape) > samples)
 }
 
 fn product(factors: &[u64]) -> u64 {

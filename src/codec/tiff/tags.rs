@@ -2,6 +2,7 @@
 
 use super::super::ifd::{self, Directory, Form, Value};
 use super::super::metadata::{Metadata, Resolution};
+use super::arrangement::{self, Change};
 use super::{gdal, imagej};
 
 /// NewSubfileType: an odd value marks a smaller version of another page.
@@ -145,23 +146,26 @@ const SHARED_WITH_EXIF: [u16; 21] = [
     ifd::SUB_DIRECTORIES[1],
 ];
 
-/// Returns the tags to pass on, without what has become false in them.
-pub(super) fn kept(directory: &Directory) -> Directory {
+/// Returns the tags to pass on, without what becomes false in them.
+pub(super) fn kept(directory: &Directory, change: Change) -> Directory {
     let entries =
         directory.entries.iter().filter(|(tag, _)| !STORAGE.contains(tag) && !(512..=521).contains(tag));
-    let mut kept = Directory { entries: entries.cloned().collect() };
-    for (tag, correct) in [(DESCRIPTION, imagej::description as Correct), (GDAL_METADATA, gdal::metadata)] {
-        if let Some(Value::Data { kind, bytes }) = kept.get(tag) {
-            let (kind, bytes) = (*kind, correct(bytes));
-            kept.set(tag, Value::Data { kind, bytes });
-        }
-    }
+    let corrected = entries.filter_map(|(tag, value)| Some((*tag, corrected(*tag, value, change)?)));
+    let mut kept = Directory { entries: corrected.collect() };
     correct_imagej(&mut kept);
     kept
 }
 
-/// Returns a tag's bytes without what has become false.
-type Correct = fn(&[u8]) -> Vec<u8>;
+/// Returns the value of a tag without what becomes false; `None` if nothing else is in it.
+fn corrected(tag: u16, value: &Value, change: Change) -> Option<Value> {
+    let Value::Data { kind, bytes } = value else { return Some(value.clone()) };
+    let bytes = match tag {
+        DESCRIPTION => arrangement::description(imagej::description(bytes), change)?,
+        GDAL_METADATA => gdal::metadata(bytes),
+        _ => bytes.clone(),
+    };
+    Some(Value::Data { kind: *kind, bytes })
+}
 
 /// Takes the display range out of ImageJ's metadata. They go altogether if nothing else is in them, or if they make no sense.
 fn correct_imagej(kept: &mut Directory) {

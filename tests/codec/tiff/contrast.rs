@@ -2,7 +2,7 @@
 
 use super::{Form, PLAIN, TARGET, decode, encode};
 
-const DESCRIPTION: u16 = 270;
+pub(super) const DESCRIPTION: u16 = 270;
 const GDAL_METADATA: u16 = 42112;
 const GDAL_NODATA: u16 = 42113;
 const IMAGEJ_LENGTHS: u16 = 50838;
@@ -24,11 +24,11 @@ fn bytes(text: &[u8]) -> Vec<u32> {
 }
 
 /// A text as SHORTs, the type that the files here have for it.
-fn pairs(text: &[u8]) -> Vec<u32> {
+pub(super) fn pairs(text: &[u8]) -> Vec<u32> {
     text.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair).into()).collect()
 }
 
-fn contains(file: &[u8], text: &[u8]) -> bool {
+pub(super) fn contains(file: &[u8], text: &[u8]) -> bool {
     file.windows(text.len()).any(|found| found == text)
 }
 

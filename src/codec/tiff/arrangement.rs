@@ -1,0 +1,159 @@
+//! Descriptions of how the samples are arranged, by tifffile as JSON and by microscopes as OME-XML
+//! (<https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html>). Readers go by them rather than by the tags.
+
+use std::str;
+
+use serde::Deserialize;
+
+/// What tifffile says of the pictures in a file.
+#[derive(Deserialize)]
+pub(super) struct Series {
+    /// The sizes of the array that the samples of all pictures are.
+    pub(super) shape: Vec<u64>,
+    /// Whether pictures follow the first one without a page of their own.
+    #[serde(default)]
+    pub(super) truncated: bool,
+}
+
+/// What becomes different when the picture is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    /// Whether a pixel has more or fewer samples.
+    pub(super) samples: bool,
+    /// Whether the samples were in planes, and are no more.
+    pub(super) planes: bool,
+}
+
+/// Reads tifffile's description.
+pub(super) fn series(text: &[u8]) -> Option<Series> {
+    // An array would be taken for the fields in their order.
+    let text = content(text);
+    if text.starts_with(b"{") { serde_json::from_slice(text).ok() } else { None }
+}
+
+/// Returns a description without what becomes false in it; `None` if that is its subject.
+pub(super) fn description(text: Vec<u8>, change: Change) -> Option<Vec<u8>> {
+    if is_ome(&text) {
+        return (!change.samples).then(|| ome(text, change.planes));
+    }
+    let is_false = (change.samples || change.planes) && is_shape(&text);
+    (!is_false).then_some(text)
+}
+
+/// Returns whether a description is tifffile's. Old versions wrote Python instead of JSON.
+fn is_shape(text: &[u8]) -> bool {
+    text.starts_with(b"shape=(") || series(text).is_some()
+}
+
+/// Returns the text before the zero that ends it.
+fn content(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default().trim_ascii()
+}
+
+fn is_ome(text: &[u8]) -> bool {
+    let content = content(text);
+    content.starts_with(b"<") && content.ends_with(b"OME>")
+}
+
+/// Corrects the elements about pixels.
+fn ome(xml: Vec<u8>, planes: bool) -> Vec<u8> {
+    let Ok(text) = str::from_utf8(&xml) else { return xml };
+    let is_of_pixels = |element: &str| {
+        let name = element.split_ascii_whitespace().next().unwrap_or_default();
+        name == "Pixels" || name.ends_with(":Pixels")
+    };
+    let corrected =
+        |element| if is_of_pixels(element) { pixels(element, planes) } else { element.to_owned() };
+    text.split_inclusive('<').map(corrected).collect::<String>().into_bytes()
+}
+
+/// Makes the attributes of an element about pixels say what is written: whole bytes, all of whose bits the new contrast uses, in
+/// little-endian order, and the samples of a pixel together.
+fn pixels(element: &str, planes: bool) -> String {
+    const BITS: &str = "SignificantBits=\"";
+    let mut element = element
+        .replace("Type=\"bit\"", "Type=\"uint8\"")
+        .replace("BigEndian=\"true\"", "BigEndian=\"false\"");
+    if planes {
+        element = element.replace("Interleaved=\"false\"", "Interleaved=\"true\"");
+    }
+    let bits = if element.contains("int16\"") { "16" } else { "8" };
+    let with_bits =
+        |(before, rest): (&str, &str)| Some([before, BITS, bits, &rest[rest.find('"')?..]].concat());
+    element.split_once(BITS).and_then(with_bits).unwrap_or(element)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Change = Change { samples: false, planes: false };
+    const SAMPLES: Change = Change { samples: true, planes: false };
+    const PLANES: Change = Change { samples: false, planes: true };
+
+    fn kept(text: &[u8], change: Change) -> Option<Vec<u8>> {
+        description(text.to_vec(), change)
+    }
+
+    #[test]
+    fn a_shape_goes_if_samples_or_planes_change() {
+        for text in [
+            &b"{\"axes\": \"SYX\", \"shape\": [3, 4, 5]}\0"[..],
+            b"{\"shape\": [4, 5, 3]}",
+            b"shape=(3, 4, 5)",
+        ] {
+            assert_eq!(kept(text, NOTHING).as_deref(), Some(text));
+            assert_eq!(kept(text, SAMPLES), None);
+            assert_eq!(kept(text, PLANES), None);
+        }
+    }
+
+    #[test]
+    fn other_descriptions_stay_as_they_are() {
+        for text in [
+            &b""[..],
+            b"\0\0",
+            b"a cat",
+            b"\xff\0\xfe",
+            b"the shape=(3, 4)",
+            b"{\"shape\": \"round\"}",
+            b"[[3, 4], true]",
+            b"{\"region\": {\"shape\": [3, 4]}}",
+            b"<svg><Pixels Type=\"bit\"/></svg>",
+            b"made for OME>",
+        ] {
+            for change in [NOTHING, SAMPLES, PLANES] {
+                assert_eq!(kept(text, change).as_deref(), Some(text));
+            }
+        }
+    }
+
+    #[test]
+    fn ome_goes_if_samples_change_and_is_corrected_otherwise() {
+        let ome = |pixels: &str| {
+            let xml = format!(
+                "<?xml version=\"1.0\"?><OME><Detector Type=\"bit\"/>a > b<{pixels} SizeC=\"3\"><BinData BigEndian=\"true\"/></Pixels></OME>\n\0"
+            );
+            xml.into_bytes()
+        };
+        for (before, change, after) in [
+            (
+                "Pixels Type=\"uint16\" SignificantBits=\"12\"",
+                NOTHING,
+                "Pixels Type=\"uint16\" SignificantBits=\"16\"",
+            ),
+            (
+                "ome:Pixels\nSignificantBits=\"1\" Type=\"bit\"",
+                NOTHING,
+                "ome:Pixels\nSignificantBits=\"8\" Type=\"uint8\"",
+            ),
+            ("Pixels BigEndian=\"true\"", NOTHING, "Pixels BigEndian=\"false\""),
+            ("Pixels Interleaved=\"false\"", NOTHING, "Pixels Interleaved=\"false\""),
+            ("Pixels Interleaved=\"false\"", PLANES, "Pixels Interleaved=\"true\""),
+        ] {
+            assert_eq!(kept(&ome(before), change), Some(ome(after)), "{before}");
+            assert_eq!(kept(&ome(before), SAMPLES), None);
+        }
+        assert_eq!(kept(b"<\xffOME>", PLANES).as_deref(), Some(&b"<\xffOME>"[..]));
+    }
+}

@@ -1,0 +1,45 @@
+//! Descriptions of how the samples are arranged, which may be false in the output.
+
+use histeqd::codec::Target;
+
+use super::contrast::{DESCRIPTION, contains, pairs};
+use super::{Form, HEIGHT, LENGTHS, OFFSETS, PLAIN, TARGET, WIDTH, decode, encode};
+
+const PLANAR_CONFIGURATION: u16 = 284;
+
+const GRAY: Target = Target { gray: true, ..TARGET };
+
+/// Returns whether the output of a file with this description has it too.
+fn is_kept(form: Form, planes: bool, text: &str, target: &Target) -> bool {
+    let file = form.file(&form.samples(), |tags| {
+        if planes {
+            let plane = (WIDTH * HEIGHT * form.bytes) as u32;
+            tags.retain(|(tag, _)| *tag != OFFSETS && *tag != LENGTHS);
+            tags.push((OFFSETS, (0..3).map(|i| 8 + i * plane).collect()));
+            tags.push((LENGTHS, vec![plane; 3]));
+            tags.push((PLANAR_CONFIGURATION, vec![2]));
+        }
+        tags.push((DESCRIPTION, pairs(format!("{text}\0\0").as_bytes())));
+        tags.sort_by_key(|(tag, _)| *tag);
+    });
+    let (picture, slot) = decode(&file, target).unwrap();
+    contains(&encode(&picture, slot, target).unwrap(), text.as_bytes())
+}
+
+#[test]
+fn descriptions_of_the_arrangement_are_left_out_where_it_changes() {
+    let rgb = Form { channels: 3, ..PLAIN };
+    for (form, planes, target, same_samples, same_planes) in [
+        (PLAIN, false, &TARGET, true, true),
+        (PLAIN, false, &GRAY, true, true),
+        (rgb, false, &TARGET, true, true),
+        (rgb, false, &GRAY, false, true),
+        (rgb, true, &TARGET, true, false),
+        (rgb, true, &GRAY, false, false),
+    ] {
+        let kept = |text| is_kept(form, planes, text, target);
+        assert_eq!(kept(r#"{"shape": [3, 151, 203]} "#), same_samples && same_planes, "{form:?}");
+        assert_eq!(kept("<OME><Pixels SizeC=\"3\"/></OME>"), same_samples, "{form:?}");
+        assert!(kept("a description of a picture"), "{form:?}");
+    }
+}
