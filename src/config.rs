@@ -58,8 +58,6 @@ pub struct Settings {
     pub existing: Existing,
     /// Which files of the input folders are taken.
     pub selection: Selection,
-    /// Whether `selection` leaves files out by their names.
-    pub selective: bool,
     /// Whether to say what would be done, and write nothing.
     pub dry_run: bool,
     /// When an output counts as written.
@@ -168,8 +166,6 @@ impl Settings {
         }
         let per_channel = color == Color::PerChannel;
         let threads = machine::threads(key(written.threads));
-        let selective =
-            [&written.include, &written.exclude].into_iter().flatten().any(|globs| !globs.is_empty());
         Ok(Self {
             operation: Operation { method: method(&written), per_channel },
             target: Target {
@@ -190,7 +186,6 @@ impl Settings {
             } else {
                 Existing::Skip
             },
-            selective,
             selection: Selection::new(&key(written.include), &key(written.exclude), key(written.follow))?,
             durability: key(written.durability),
             inputs: request.inputs,

@@ -106,7 +106,7 @@ fn run_into(
         // An empty list says that there is nothing to do, and no list that nobody asked.
         summary.would.get_or_insert_default();
     }
-    let (selective, commas) = (settings.selective, settings.selection.commas);
+    let (selective, commas) = (settings.selection.is_selective(), settings.selection.commas);
     Ok(Summary { resumed: settings.resume, selective, commas, ..summary })
 }
 

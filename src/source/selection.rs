@@ -29,6 +29,11 @@ impl Selection {
         Ok(Self { include: included, exclude: globs(exclude)?, follow_links, commas })
     }
 
+    /// Returns whether there are any globs.
+    pub fn is_selective(&self) -> bool {
+        self.include.is_some() || !self.exclude.is_empty()
+    }
+
     /// Returns whether a file below an input folder is taken, judging by its own path, not by the folders that it lies in.
     pub fn takes_file(&self, below: &Path) -> bool {
         let below = folded(below);
@@ -98,7 +103,9 @@ mod tests {
 
     #[test]
     fn everything_is_taken_without_globs() {
-        assert!(selection(&[], &[]).takes_file(Path::new("a/b.png")));
+        let all = selection(&[], &[]);
+        assert!(all.takes_file(Path::new("a/b.png")) && !all.is_selective());
+        assert!(selection(&["*"], &[]).is_selective() && selection(&[], &["*"]).is_selective());
     }
 
     #[test]
