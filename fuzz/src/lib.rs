@@ -38,10 +38,10 @@ pub fn picture(data: &[u8], format: Format) {
     };
     pass_through(data, &target);
     let mut slot = Vec::new();
-    let Ok(decoded) = read(&mut file_of(data), &target, &mut slot, 0xff) else { return };
+    let Ok(decoded) = read(&mut file_of(data), &target, &mut slot, 0xff, 0) else { return };
     let pixels = slot[..decoded.layout.bytes() as usize].to_vec();
-    read(&mut file_of(data), &target, &mut slot, 0).expect("what was read can be read again");
-    assert!(slot[..pixels.len()] == pixels, "nothing of what was in the slot before shows");
+    read(&mut file_of(data), &target, &mut slot, 0, 2).expect("what was read can be read again");
+    assert!(slot[..pixels.len()] == pixels, "neither what was in the slot before nor help shows");
     let mut out = file_of(&[]);
     match codec::encode(&decoded, &mut slot, &target, &mut Vec::new(), &Cores::new(1), &mut out) {
         Ok(_) => {}
@@ -49,7 +49,7 @@ pub fn picture(data: &[u8], format: Format) {
         Err(error) => panic!("it was read, but cannot be written: {error}"),
     }
     // The same target again: BMP and WebP store gray as colour, so gray has to be asked for once more.
-    let again = read(&mut out, &target, &mut slot, 0).expect("what was written can be read");
+    let again = read(&mut out, &target, &mut slot, 0, 2).expect("what was written can be read");
     if format == Format::Jpeg {
         // A JPEG of unusual sampling is read as RGB, but what is written of it is read as luma and chroma.
         let size = |layout: Layout| (layout.width, layout.height);
@@ -90,13 +90,19 @@ fn file_of(data: &[u8]) -> File {
     file
 }
 
-/// Decodes into a slot that is filled with `before`.
-fn read(file: &mut File, target: &Target, slot: &mut Vec<u8>, before: u8) -> Result<Decoded, CodecError> {
+/// Decodes into a slot that is filled with `before`, with the help of `idle` cores.
+fn read(
+    file: &mut File,
+    target: &Target,
+    slot: &mut Vec<u8>,
+    before: u8,
+    idle: usize,
+) -> Result<Decoded, CodecError> {
     file.rewind().expect("a file can be rewound");
     let mut buffer = Vec::new();
     let opened = codec::open(file, &mut buffer, &LIMITS, target)?;
     slot.clear();
     slot.resize(opened.slot_bytes(), before);
     let workspace = vec![0; opened.workspace().bytes as usize];
-    opened.decode(slot, workspace, &Cores::none())
+    opened.decode(slot, workspace, &Cores::new(idle))
 }

@@ -19,13 +19,13 @@ const LONGEST: usize = 12;
 /// The longest code in the alphabet of code lengths.
 const LONGEST_OF_LENGTH: usize = 7;
 /// The shortest match length of each length symbol: 257 + n stands for lengths from `LENGTH_BASES[n]` on.
-const LENGTH_BASES: [u16; 29] = [
+pub(super) const LENGTH_BASES: [u16; 29] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195,
     227, 258,
 ];
 /// The number of symbols for literals, the end of the block, and match lengths.
 const SYMBOLS: usize = 257 + LENGTH_BASES.len();
-const END_OF_BLOCK: usize = 256;
+pub(super) const END_OF_BLOCK: usize = 256;
 /// The number of symbols for distances.
 const DISTANCES: usize = 30;
 /// More bytes than a block takes besides its encoded content.

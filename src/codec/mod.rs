@@ -21,6 +21,7 @@ mod error;
 mod format;
 mod guard;
 mod ifd;
+mod inflate;
 mod input;
 mod jpeg;
 mod metadata;
@@ -344,7 +345,7 @@ impl Opened<'_> {
             format,
             |reason| CodecError::malformed(format, reason),
             || match self.source {
-                Source::Png(png) => png.decode(slot),
+                Source::Png(png) => png.decode(slot, cores),
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::Pnm(pnm) => pnm.decode(slot),

@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 
 use fax::decoder::{DecodeStatus, Group4Decoder};
-use fdeflate::{DecompressionError, Decompressor};
+use simd_adler32::adler32;
 
 use super::super::CodecError;
+use super::super::inflate::{self, Damage as Invalid, Inflater, Stop, ZLIB_HEADER};
 use super::lzw::{self, Damage};
 use super::write::Compression;
 use super::{malformed, unsupported};
@@ -73,6 +74,7 @@ pub(super) fn heap_bytes(method: Method) -> u64 {
 #[derive(Default)]
 pub(super) struct Decompression {
     lzw: Option<lzw::Decoder>,
+    inflater: Option<Inflater>,
 }
 
 impl Decompression {
@@ -96,7 +98,10 @@ impl Decompression {
                     Damage::Code => malformed("its LZW data are damaged"),
                 })
             }
-            Method::Deflate => inflate(bare, target),
+            Method::Deflate => {
+                let inflater = self.inflater.get_or_insert_with(|| Inflater::new(ZLIB_HEADER));
+                inflate(inflater, bare, target)
+            }
             Method::Group4 => group_4(bare, width, row, target),
             Method::Stored | Method::Jpeg => unreachable!("read otherwise"),
         }
@@ -143,18 +148,23 @@ fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     Ok(())
 }
 
-fn inflate(data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
-    let error = |error| match error {
-        DecompressionError::InsufficientInput => short("deflate"),
-        other => malformed(format!("its deflate data are damaged ({other:?})")),
-    };
-    let mut decompressor = Decompressor::new();
-    let (read, filled) = decompressor.read(data, target, 0, true).map_err(error)?;
+/// Decompresses a zlib stream (RFC 1950), and verifies its checksum if it ends where the target is full.
+fn inflate(inflater: &mut Inflater, data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+    let ends_early = || short("deflate");
+    let damaged = |damage: Invalid| malformed(format!("its deflate data are damaged ({damage})"));
+    inflate::check_zlib_header(*data.first_chunk().ok_or_else(ends_early)?).map_err(damaged)?;
+    inflater.restart(ZLIB_HEADER);
+    let (filled, stop) = inflater.run((data, 0), target, 0, usize::MAX).map_err(damaged)?;
     if filled < target.len() {
-        return Err(short("deflate"));
+        return Err(ends_early());
     }
-    // Verifies the checksum, unless there are more data before it.
-    decompressor.read(&data[read..], target, filled, true).map_err(error)?;
+    if stop == Stop::End {
+        let behind = &data[inflater.position().div_ceil(8)..];
+        let checksum = u32::from_be_bytes(*behind.first_chunk().ok_or_else(ends_early)?);
+        if checksum != adler32(&&*target) {
+            return Err(malformed("the checksum of its deflate data does not match"));
+        }
+    }
     Ok(())
 }
 
