@@ -67,7 +67,7 @@ impl Cores {
         thread::scope(|scope| {
             let mut workshop = Workshop::new();
             let mut helpers: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
-            loop {
+            let outcome = loop {
                 helpers.retain(|helper| !helper.is_finished());
                 while pieces.len() > helpers.len() + 1
                     && helpers.len() < MAX_HELPERS
@@ -83,12 +83,18 @@ impl Cores {
                 }
                 workshop.fill(&mut pieces, &tool, 1 + 2 * helpers.len());
                 if let Some(mut tool) = workshop.next_result() {
-                    take(&mut tool)?;
+                    if let Err(error) = take(&mut tool) {
+                        break Err(error);
+                    }
                     workshop.put_back(tool);
                 } else if !workshop.do_one(work) {
-                    return Ok(());
+                    break Ok(());
                 }
-            }
+            };
+            drop(workshop);
+            // The scope waits for their work, but not for their thread-local memory to be freed.
+            helpers.into_iter().for_each(|helper| drop(helper.join()));
+            outcome
         })
     }
 }

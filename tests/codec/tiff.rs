@@ -9,7 +9,7 @@ mod raw;
 use std::fs::File;
 use std::io::{Seek, Write};
 
-use histeqd::codec::{self, CodecError, Limits, Remark};
+use histeqd::codec::{self, CodecError, Limits, Remark, Target};
 use histeqd::cores::Cores;
 
 use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
@@ -252,6 +252,15 @@ fn an_extra_sample_declared_as_unspecified_is_alpha_only_next_to_colours() {
         error.starts_with("a TIFF of two gray channels (the second is not declared as alpha) is not"),
         "{error}"
     );
+}
+
+#[test]
+fn alpha_that_photoshop_leaves_unspecified_is_declared_when_colours_become_gray() {
+    let form = Form { channels: 4, ..PLAIN };
+    let target = Target { gray: true, ..TARGET };
+    let (picture, slot) = decode(&form.file(&form.samples(), first(338, |_| 0)), &target).unwrap();
+    let again = decoded(&encode(&picture, slot.clone(), &target).unwrap()).unwrap();
+    assert!(again == slot[..again.len()]);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn data_and_room_may_come_in_pieces() {
                 (filled, stop) = inflater.run(input, &mut out[..room], filled, usize::MAX).unwrap();
                 match stop {
                     Stop::Full if room < data.len() => {
-                        room = data.len().min(room + sizes.next().unwrap() + 1)
+                        room = data.len().min(room + sizes.next().unwrap() + 1);
                     }
                     Stop::Full | Stop::Data => end = stream.len().min(end + sizes.next().unwrap() + 1),
                     Stop::End | Stop::Block => break,

@@ -162,7 +162,7 @@ fn inflate(inflater: &mut Inflater, data: &[u8], target: &mut [u8]) -> Result<()
         let behind = &data[inflater.position().div_ceil(8)..];
         let checksum = u32::from_be_bytes(*behind.first_chunk().ok_or_else(ends_early)?);
         if checksum != adler32(&&*target) {
-            return Err(malformed("the checksum of its deflate data does not match"));
+            return Err(malformed("its deflate data are damaged (the checksum does not match)"));
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::{deflate, lzw, predictor, tags};
 use crate::cores::Cores;
-use crate::picture::{Depth, Layout};
+use crate::picture::{Depth, Layout, Pixel};
 
 /// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
 const STRIP: usize = 256 << 10;
@@ -197,7 +197,11 @@ fn describe(
         directory.set(tags::PREDICTOR, Value::shorts(&[2]));
     }
     if layout.pixel.has_alpha() {
-        let kind = if extra_sample == tags::ASSOCIATED { tags::UNASSOCIATED } else { extra_sample };
+        // Photoshop leaves alpha of colours unspecified, but besides gray that would be a second channel.
+        let kind = match (extra_sample, layout.pixel) {
+            (tags::ASSOCIATED, _) | (_, Pixel::GrayAlpha) => tags::UNASSOCIATED,
+            (kind, _) => kind,
+        };
         directory.set(tags::EXTRA_SAMPLES, Value::shorts(&[kind]));
     }
 }
