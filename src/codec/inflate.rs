@@ -225,25 +225,25 @@ impl Inflater {
                 let third = symbols.look_up(bits, three);
                 let four = three + third.bits();
                 let fourth = symbols.look_up(bits, four);
-                let mut count = put(entry, room, 0);
-                let used;
-                (entry, used) = if second.literals() == 0 {
-                    (second, two)
+                let count = put(entry, room, 0);
+                if second.literals() == 0 {
+                    *filled += count;
+                    bits.drop(two);
+                    entry = second;
                 } else {
-                    count = put(second, room, count);
-                    if third.literals() == 0 {
-                        (third, three)
-                    } else {
-                        count = put(third, room, count);
-                        (fourth, four)
+                    let count = put(second, room, count);
+                    if third.literals() > 0 {
+                        *filled += put(third, room, count);
+                        bits.drop(four);
+                        bits.fill();
+                        entry = fourth;
+                        continue;
                     }
-                };
-                *filled += count;
-                bits.drop(used);
-                bits.fill();
-                if entry.literals() > 0 {
-                    continue;
+                    *filled += count;
+                    bits.drop(three);
+                    entry = third;
                 }
+                bits.fill();
             }
             if entry.is_rare() {
                 entry = symbols.resolve(entry, bits, 0)?;

@@ -24,10 +24,11 @@ pub(super) struct Entry(u32);
 impl Entry {
     const INVALID: Self = Self(Self::RARE);
     const END_OF_BLOCK: Self = Self(Self::RARE | 1 << 8);
-    const TOO_LONG: Self = Self(Self::RARE | 2 << 8);
 
     /// Neither a literal nor a match length or distance.
     const RARE: u32 = 1 << 6;
+    /// Longer than the codes in the table: there are further entries from the base on.
+    const TOO_LONG: u32 = Self::RARE | 1 << 7;
     const LITERAL: u32 = 1 << 30;
     const LITERALS: u32 = 2 << 30;
 
@@ -59,6 +60,14 @@ impl Entry {
     fn pair(first: Self, second: Self) -> Self {
         let values = first.0 & 0xff00 | (second.0 & 0xff00) << 8;
         Self(Self::LITERALS | values | first.bits() << 24 | (first.bits() + second.bits()))
+    }
+
+    fn too_long(base: usize) -> Self {
+        Self(Self::TOO_LONG | (base as u32) << 12)
+    }
+
+    fn is_too_long(self) -> bool {
+        self.0 & Self::TOO_LONG == Self::TOO_LONG
     }
 
     fn with_bits(self, bits: usize) -> Self {
@@ -226,23 +235,25 @@ impl<const N: usize> Order<N> {
 /// A code of up to `N` symbols, with an entry for each of the `SIZE` values of the next bits.
 pub(super) struct Table<const N: usize, const SIZE: usize> {
     entries: Box<[Entry; SIZE]>,
-    order: Order<N>,
+    /// Entries by the further bits of longer codes: groups of [`Table::GROUP`], each for one value of the first bits.
+    longer: Vec<Entry>,
     entry_of: fn(usize) -> Entry,
 }
 
 impl<const N: usize, const SIZE: usize> Table<N, SIZE> {
     const BITS: usize = SIZE.ilog2() as usize;
+    const GROUP: usize = 1 << (LONGEST - Self::BITS);
 
     fn new(entry_of: fn(usize) -> Entry) -> Self {
-        Self { entries: Box::new([Entry::INVALID; SIZE]), order: Order::new(&[0; N]), entry_of }
+        Self { entries: Box::new([Entry::INVALID; SIZE]), longer: Vec::new(), entry_of }
     }
 
     fn fill(&mut self, lengths: &[u8; N]) {
-        self.order = Order::new(lengths);
+        let order = Order::new(lengths);
         // Each code with its entry, and which of each length are literals, which come first.
         let mut codes = [(0, Entry::INVALID); N];
         let mut literals: [Range<usize>; LONGEST + 1] = Default::default();
-        for (place, ((symbol, length, code), slot)) in self.order.codes().zip(&mut codes).enumerate() {
+        for (place, ((symbol, length, code), slot)) in order.codes().zip(&mut codes).enumerate() {
             let entry = (self.entry_of)(symbol).with_bits(length);
             *slot = (code, entry);
             if entry.literals() > 0 {
@@ -256,11 +267,9 @@ impl<const N: usize, const SIZE: usize> Table<N, SIZE> {
             // What is known from fewer bits holds for either value of the next bit.
             let half = 1 << (length - 1);
             self.entries.copy_within(..half, half);
-            for &(code, entry) in
-                rest.split_off(..self.order.of_length[length]).expect("no more codes than symbols")
-            {
-                self.entries[code] = entry;
-            }
+            let (own, longer) = rest.split_at(order.of_length[length]);
+            own.iter().for_each(|&(code, entry)| self.entries[code] = entry);
+            rest = longer;
             for first in 1..length {
                 for &(code, entry) in &codes[literals[first].clone()] {
                     for &(behind, second) in &codes[literals[length - first].clone()] {
@@ -269,9 +278,20 @@ impl<const N: usize, const SIZE: usize> Table<N, SIZE> {
                 }
             }
         }
-        let longer: usize = self.order.of_length[Self::BITS + 1..].iter().sum();
-        for &(code, _) in &rest[..longer] {
-            self.entries[code % SIZE] = Entry::TOO_LONG;
+        self.fill_longer(&rest[..order.of_length[Self::BITS + 1..].iter().sum()]);
+    }
+
+    fn fill_longer(&mut self, codes: &[(usize, Entry)]) {
+        self.longer.clear();
+        for &(code, entry) in codes {
+            let prefix = &mut self.entries[code % SIZE];
+            if !prefix.is_too_long() {
+                *prefix = Entry::too_long(self.longer.len());
+                self.longer.resize(self.longer.len() + Self::GROUP, Entry::INVALID);
+            }
+            let group = &mut self.longer[prefix.base()..][..Self::GROUP];
+            let further = entry.bits() as usize - Self::BITS;
+            group[code / SIZE..].iter_mut().step_by(1 << further).for_each(|slot| *slot = entry);
         }
     }
 
@@ -284,24 +304,13 @@ impl<const N: usize, const SIZE: usize> Table<N, SIZE> {
     /// Returns what is meant by an entry that is rare: the end of the block, or a code longer than those in the table.
     #[cold]
     pub(super) fn resolve(&self, entry: Entry, bits: &Bits<'_>, skip: u32) -> Result<Entry, Damage> {
-        let entry =
-            if entry.is_end_of_block() { entry } else { self.search(bits.peek(skip, LONGEST as u32)) };
+        let entry = if entry.is_too_long() {
+            self.longer[entry.base() + bits.peek(skip + Self::BITS as u32, (LONGEST - Self::BITS) as u32)]
+        } else {
+            entry
+        };
         let is_invalid = entry.is_rare() && !entry.is_end_of_block();
         if is_invalid { Err(Damage("invalid code")) } else { Ok(entry) }
-    }
-
-    /// Finds the symbol of a code bit by bit, as in `puff.c` of zlib.
-    fn search(&self, bits: usize) -> Entry {
-        let (mut code, mut first, mut place) = (0, 0, 0);
-        for length in 1..=LONGEST {
-            code = code << 1 | bits >> (length - 1) & 1;
-            let count = self.order.of_length[length];
-            if code < first + count {
-                return (self.entry_of)(self.order.symbols[place + code - first].into()).with_bits(length);
-            }
-            (first, place) = ((first + count) << 1, place + count);
-        }
-        Entry::INVALID
     }
 }
 
