@@ -156,7 +156,7 @@ impl Inflater {
                 }
                 return Ok(Within::Stored(length));
             }
-            1 => self.codes.fill(&CodeLengths::fixed()),
+            1 => self.codes.fix(),
             2 => self.codes.fill(&CodeLengths::read(bits)?),
             _ => return Err(Damage("invalid kind of block")),
         }

@@ -127,7 +127,7 @@ pub(super) struct CodeLengths {
 
 impl CodeLengths {
     /// Returns those of fixed codes (section 3.2.6).
-    pub(super) fn fixed() -> Self {
+    fn fixed() -> Self {
         let mut symbols = [8; SYMBOLS];
         symbols[144..256].fill(9);
         symbols[256..280].fill(7);
@@ -319,15 +319,26 @@ pub(super) struct Codes {
     /// Literals, the end of the block, and match lengths.
     pub(super) symbols: Table<SYMBOLS, 4096>,
     pub(super) distances: Table<DISTANCES, 1024>,
+    are_fixed: bool,
 }
 
 impl Codes {
     pub(super) fn new() -> Self {
-        Self { symbols: Table::new(Entry::of_symbol), distances: Table::new(Entry::of_distance) }
+        let (symbols, distances) = (Table::new(Entry::of_symbol), Table::new(Entry::of_distance));
+        Self { symbols, distances, are_fixed: false }
     }
 
     pub(super) fn fill(&mut self, lengths: &CodeLengths) {
         self.symbols.fill(&lengths.symbols);
         self.distances.fill(&lengths.distances);
+        self.are_fixed = false;
+    }
+
+    /// Fills in fixed codes, unless they are there already: a file may be nothing but blocks of ten bits that have them.
+    pub(super) fn fix(&mut self) {
+        if !self.are_fixed {
+            self.fill(&CodeLengths::fixed());
+            self.are_fixed = true;
+        }
     }
 }

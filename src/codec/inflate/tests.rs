@@ -105,6 +105,18 @@ fn streams_that_are_cut_give_what_is_in_front_of_the_cut() {
 }
 
 #[test]
+fn fixed_and_dynamic_codes_may_take_turns() {
+    let data = &samples()[5][..60_000];
+    let mut compress = Compress::new(Compression::new(6), false);
+    let mut stream = Vec::with_capacity(2 * data.len());
+    for part in data.chunks(6000).flat_map(|part| [&part[..50], &part[50..100], &part[100..]]) {
+        compress.compress_vec(part, &mut stream, FlushCompress::Partial).unwrap();
+    }
+    compress.compress_vec(&[], &mut stream, FlushCompress::Finish).unwrap();
+    assert!(inflated(&stream, data.len()).unwrap() == (data.to_vec(), Stop::End));
+}
+
+#[test]
 fn room_that_is_full_is_enough() {
     let data = &samples()[5];
     let stream = deflated(data, 6);
