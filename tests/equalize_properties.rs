@@ -1,5 +1,6 @@
 //! Properties that equalization must have for every picture.
 
+use histeqd::equalize::clahe::Geometry;
 use histeqd::equalize::colour::{Plane, to_gray};
 use histeqd::equalize::histogram::{Counted, of_plane};
 use histeqd::equalize::{Clahe, Method, Operation, Sample, Scratch, Tiles, equalize, equalize_gray8, lut};
@@ -231,4 +232,18 @@ fn sixteen_bit_samples_at_an_odd_address_are_refused() {
     let mut words = [0_u16; 4];
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
     equalize(&mut bytes[1..5], &row(2, Pixel::Gray, Depth::Sixteen), &GLOBAL, &mut Scratch::default());
+}
+
+#[test]
+fn a_grid_finer_than_the_picture_costs_no_more_tiles_than_pixels() {
+    let of = |width, height, x, y| {
+        let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Sixteen };
+        let tiles = Geometry::new(&layout, &Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x, y } });
+        (tiles.columns, tiles.rows)
+    };
+    assert_eq!(of(128, 100, 1024, 65_536), (128, 100));
+    assert_eq!(of(128, 100, 8, 8), (8, 8));
+    // 65 tiles of two pixels cover 129 pixels; the last pixel is nearer to the centre of its own tile than to the next one's.
+    assert_eq!(of(129, 100, 128, 8), (65, 8));
+    assert_eq!(of(1, 1, 8, 8), (1, 1));
 }

@@ -57,9 +57,9 @@ impl Tiles {
 /// The tiles of one picture, as every backend derives them from the settings and the layout before it touches a pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Geometry {
-    /// Tiles across.
+    /// Columns of tiles that pixels take values from: not those whose tiles lie in the padding, except the first of them.
     pub columns: usize,
-    /// Tiles down.
+    /// The same for rows of tiles.
     pub rows: usize,
     /// Width of a tile in pixels.
     pub tile_width: usize,
@@ -84,7 +84,9 @@ impl Geometry {
         let clip = (clahe.clip_limit > 0.0)
             .then(|| ((clahe.clip_limit * area as f64 / levels as f64) as u64).max(1));
         let scale = (levels - 1) as f32 / area as f32;
-        Self { columns: columns as usize, rows: rows as usize, tile_width, tile_height, clip, scale }
+        let columns = tiles_used(layout.width, tile_width, columns);
+        let rows = tiles_used(layout.height, tile_height, rows);
+        Self { columns, rows, tile_width, tile_height, clip, scale }
     }
 
     /// Bytes that a [`super::Scratch`] grows to for this picture: two rows of tile LUTs, the padding below, two rows of samples and a row
@@ -97,6 +99,14 @@ impl Geometry {
         let columns = layout.width as usize * size_of::<f32>();
         (luts + rows + columns) as u64
     }
+}
+
+/// Returns how many of `tiles` tiles of `side` pixels the pixels along `length` take values from. A grid finer than the picture has many
+/// more, all in the padding.
+fn tiles_used(length: u32, side: usize, tiles: u32) -> usize {
+    let last = length as usize - 1;
+    let covered = last / side;
+    Between::new(last, side, tiles as usize).second.max(covered) + 1
 }
 
 /// Maps a coordinate beyond the end of `length` samples to the sample it is padded with: reflected without repeating the edge, and
