@@ -123,7 +123,7 @@ impl<'a> Source<'a> {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         colours::convert(slot, start, header, &self.directory)?;
-        let change = Change { samples: header.samples != written.channels(), planes: header.planar };
+        let change = Change { samples: (header.samples, written.channels()), planes: header.planar };
         let kept = tags::kept(&self.directory, change);
         Ok(Payload {
             layout,

@@ -18,10 +18,16 @@ pub(super) struct Series {
 /// What becomes different when the picture is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    /// Whether a pixel has more or fewer samples.
-    pub(super) samples: bool,
+    /// The samples of a pixel, before and after.
+    pub(super) samples: (usize, usize),
     /// Whether the samples were in planes, and are no more.
     pub(super) planes: bool,
+}
+
+impl Change {
+    fn is_of_samples(self) -> bool {
+        self.samples.0 != self.samples.1
+    }
 }
 
 /// Reads tifffile's description.
@@ -34,9 +40,9 @@ pub(super) fn series(text: &[u8]) -> Option<Series> {
 /// Returns a description without what becomes false in it; `None` if that is its subject.
 pub(super) fn description(text: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     if is_ome(&text) {
-        return (!change.samples).then(|| ome(text, change.planes));
+        return ome(text, change);
     }
-    let is_false = (change.samples || change.planes) && is_shape(&text);
+    let is_false = (change.is_of_samples() || change.planes) && is_shape(&text);
     (!is_false).then_some(text)
 }
 
@@ -55,16 +61,41 @@ fn is_ome(text: &[u8]) -> bool {
     content.starts_with(b"<") && content.ends_with(b"OME>")
 }
 
-/// Corrects the elements about pixels.
-fn ome(xml: Vec<u8>, planes: bool) -> Vec<u8> {
-    let Ok(text) = str::from_utf8(&xml) else { return xml };
-    let is_of_pixels = |element: &str| {
-        let name = element.split_ascii_whitespace().next().unwrap_or_default();
-        name == "Pixels" || name.ends_with(":Pixels")
+/// Corrects the elements about pixels and channels. Returns `None` if the samples of a pixel change and are not one channel.
+fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
+    let Ok(text) = str::from_utf8(&xml) else { return (!change.is_of_samples()).then_some(xml) };
+    let elements = || text.split_inclusive('<');
+    let (before, after) = change.samples;
+    let [size_before, size_after] = [before, after].map(|samples| format!(" SizeC=\"{samples}\""));
+    let [samples_before, samples_after] =
+        [before, after].map(|samples| format!(" SamplesPerPixel=\"{samples}\""));
+    if change.is_of_samples() {
+        let [of_pixels, of_channels] =
+            ["Pixels", "Channel"].map(|name| elements().filter(|element| is_of(element, name)).count());
+        let is_one_channel = |element: &str| {
+            (!is_of(element, "Pixels") || element.contains(&size_before))
+                && (!is_of(element, "Channel") || element.contains(&samples_before))
+        };
+        if of_pixels != of_channels || !elements().all(is_one_channel) {
+            return None;
+        }
+    }
+    let corrected = |element: &str| {
+        if is_of(element, "Pixels") {
+            pixels(element, change.planes).replace(&size_before, &size_after)
+        } else if is_of(element, "Channel") {
+            element.replace(&samples_before, &samples_after)
+        } else {
+            element.to_owned()
+        }
     };
-    let corrected =
-        |element| if is_of_pixels(element) { pixels(element, planes) } else { element.to_owned() };
-    text.split_inclusive('<').map(corrected).collect::<String>().into_bytes()
+    Some(elements().map(corrected).collect::<String>().into_bytes())
+}
+
+/// Returns whether an element, without the `<` that begins it, has this name, in any namespace.
+fn is_of(element: &str, name: &str) -> bool {
+    let full = element.split(|c: char| c.is_ascii_whitespace() || c == '/').next().unwrap_or_default();
+    full.rsplit(':').next() == Some(name)
 }
 
 /// Makes the attributes of an element about pixels say what is written: whole bytes, all of whose bits the new contrast uses, in
@@ -87,9 +118,9 @@ fn pixels(element: &str, planes: bool) -> String {
 mod tests {
     use super::*;
 
-    const NOTHING: Change = Change { samples: false, planes: false };
-    const SAMPLES: Change = Change { samples: true, planes: false };
-    const PLANES: Change = Change { samples: false, planes: true };
+    const NOTHING: Change = Change { samples: (3, 3), planes: false };
+    const SAMPLES: Change = Change { samples: (3, 1), planes: false };
+    const PLANES: Change = Change { samples: (3, 3), planes: true };
 
     fn kept(text: &[u8], change: Change) -> Option<Vec<u8>> {
         description(text.to_vec(), change)
@@ -129,7 +160,25 @@ mod tests {
     }
 
     #[test]
-    fn ome_goes_if_samples_change_and_is_corrected_otherwise() {
+    fn ome_of_one_channel_is_corrected_if_samples_change() {
+        let one = r#"<OME><Image><Pixels SizeC="3" PhysicalSizeX="0.5"><Channel ID="0" SamplesPerPixel="3"/></Pixels></Image></OME>"#;
+        let gray = one.replace("SizeC=\"3\"", "SizeC=\"1\"").replace("Pixel=\"3\"", "Pixel=\"1\"");
+        assert_eq!(kept(one.as_bytes(), SAMPLES), Some(gray.into_bytes()));
+        for (part, other) in [
+            ("SizeC=\"3\"", "SizeC=\"6\""),
+            ("Pixel=\"3\"", "Pixel=\"1\""),
+            ("<Channel ID=\"0\" SamplesPerPixel=\"3\"/>", ""),
+            ("</Pixels>", "<Channel SamplesPerPixel=\"3\"/></Pixels>"),
+            ("</Pixels>", "<Channel/></Pixels>"),
+        ] {
+            let other = one.replace(part, other);
+            assert_ne!(other, one);
+            assert_eq!(kept(other.as_bytes(), SAMPLES), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn ome_without_channels_goes_if_samples_change_and_is_corrected_otherwise() {
         let ome = |pixels: &str| {
             let xml = format!(
                 "<?xml version=\"1.0\"?><OME><Detector Type=\"bit\"/>a > b<{pixels} SizeC=\"3\"><BinData BigEndian=\"true\"/></Pixels></OME>\n\0"
@@ -154,6 +203,7 @@ mod tests {
             assert_eq!(kept(&ome(before), change), Some(ome(after)), "{before}");
             assert_eq!(kept(&ome(before), SAMPLES), None);
         }
+        assert_eq!(kept(b"<\xffOME>", SAMPLES), None);
         assert_eq!(kept(b"<\xffOME>", PLANES).as_deref(), Some(&b"<\xffOME>"[..]));
     }
 }

@@ -11,6 +11,11 @@ const GRAY: Target = Target { gray: true, ..TARGET };
 
 /// Returns whether the output of a file with this description has it too.
 fn is_kept(form: Form, planes: bool, text: &str, target: &Target) -> bool {
+    contains(&output(form, planes, text, target), text.as_bytes())
+}
+
+/// Returns the output of a file with this description.
+fn output(form: Form, planes: bool, text: &str, target: &Target) -> Vec<u8> {
     let file = form.file(&form.samples(), |tags| {
         if planes {
             let plane = (WIDTH * HEIGHT * form.bytes) as u32;
@@ -23,7 +28,7 @@ fn is_kept(form: Form, planes: bool, text: &str, target: &Target) -> bool {
         tags.sort_by_key(|(tag, _)| *tag);
     });
     let (picture, slot) = decode(&file, target).unwrap();
-    contains(&encode(&picture, slot, target).unwrap(), text.as_bytes())
+    encode(&picture, slot, target).unwrap()
 }
 
 #[test]
@@ -41,5 +46,19 @@ fn descriptions_of_the_arrangement_are_left_out_where_it_changes() {
         assert_eq!(kept(r#"{"shape": [3, 151, 203]} "#), same_samples && same_planes, "{form:?}");
         assert_eq!(kept("<OME><Pixels SizeC=\"3\"/></OME>"), same_samples, "{form:?}");
         assert!(kept("a description of a picture"), "{form:?}");
+    }
+}
+
+#[test]
+fn ome_of_a_picture_that_becomes_gray_says_so() {
+    let ome = |samples: u32| {
+        format!(
+            "<OME><Pixels SizeC=\"{samples}\" PhysicalSizeX=\"0.5\"><Channel SamplesPerPixel=\"{samples}\"/></Pixels></OME>"
+        )
+    };
+    let rgb = Form { channels: 3, ..PLAIN };
+    for planes in [false, true] {
+        let gray = output(rgb, planes, &ome(3), &GRAY);
+        assert!(contains(&gray, ome(1).as_bytes()));
     }
 }
