@@ -13,8 +13,8 @@ pub enum Remark {
     PictureAlone,
     /// A JPEG's XMP was longer than one segment, and only the first one went into the other format.
     PartOfXmp,
-    /// A profile, EXIF or XMP was left out, because the new format has no place for it, or because the profile is for other pixels: one for
-    /// RGB means nothing for gray.
+    /// A profile, EXIF, XMP or OME-XML was left out, because the new format has no place for it, or because it is for other pixels: a
+    /// profile for RGB means nothing for gray.
     WithoutMetadata,
     /// The resolution was left out, because the new format has no place for it.
     WithoutResolution,
@@ -50,7 +50,8 @@ impl Decoded {
             (Native::Jpeg(jpeg), Format::Jpeg) => jpeg.lost_profile,
             _ => icc.is_some() && self.metadata.icc_in(to, self.layout.pixel).is_none(),
         };
-        loses_profile || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
+        let loses_ome = matches!(&self.native, Native::Tiff(tiff) if tiff.lost_ome);
+        loses_profile || loses_ome || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
     }
 
     /// Returns whether the picture has a resolution that a format has no place for, and that the EXIF written there does not state either.

@@ -50,6 +50,8 @@ pub(super) struct Native {
     big: bool,
     /// Whether layers were left out.
     pub(super) had_layers: bool,
+    /// Whether OME-XML was left out, as it describes other samples.
+    pub(super) lost_ome: bool,
     kept: ifd::Directory,
 }
 
@@ -125,6 +127,7 @@ impl<'a> Source<'a> {
         colours::convert(slot, start, header, &self.directory)?;
         let change = Change { samples: (header.samples, written.channels()), planes: header.planar };
         let kept = tags::kept(&self.directory, change);
+        let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
         Ok(Payload {
             layout,
             metadata: tags::metadata(&kept),
@@ -133,6 +136,7 @@ impl<'a> Source<'a> {
                 extra_sample: header.extra_sample.unwrap_or(tags::UNASSOCIATED),
                 big: header.form.big,
                 had_layers: self.directory.get(tags::LAYERS).is_some(),
+                lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
                 kept,
             })),
         })

@@ -310,7 +310,7 @@ impl Remark {
                 "its XMP beyond the first 64 KB cannot be stored in that format and was left out"
             }
             Self::WithoutMetadata => {
-                "its profile, EXIF or XMP has no place in that format, or does not fit its pixels, and was left out"
+                "its profile, EXIF, XMP or OME-XML has no place in that format, or does not fit its pixels, and was left out"
             }
             Self::WithoutResolution => {
                 "its resolution (dpi) cannot be stored in that format and was left out"
@@ -336,7 +336,7 @@ impl Remark {
             }
             Self::WithoutMetadata => {
                 format!(
-                    "{count} picture{plural} without profile, EXIF or XMP, which have no place in their outputs"
+                    "{count} picture{plural} without profile, EXIF, XMP or OME-XML, which do not fit their outputs"
                 )
             }
             Self::WithoutResolution => {

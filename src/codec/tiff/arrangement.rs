@@ -37,18 +37,29 @@ pub(super) fn series(text: &[u8]) -> Option<Series> {
     if text.starts_with(b"{") { serde_json::from_slice(text).ok() } else { None }
 }
 
-/// Returns a description without what becomes false in it; `None` if that is its subject.
+/// Returns a description without what becomes false in it; `None` if nothing else is in it.
 pub(super) fn description(text: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     if is_ome(&text) {
-        return ome(text, change);
+        ome(text, change)
+    } else if change.is_of_samples() || change.planes {
+        without_shape(text)
+    } else {
+        Some(text)
     }
-    let is_false = (change.is_of_samples() || change.planes) && is_shape(&text);
-    (!is_false).then_some(text)
 }
 
-/// Returns whether a description is tifffile's. Old versions wrote Python instead of JSON.
-fn is_shape(text: &[u8]) -> bool {
-    text.starts_with(b"shape=(") || series(text).is_some()
+/// Takes the array's shape out of tifffile's description. Old versions wrote nothing else, and that as Python instead of JSON.
+fn without_shape(text: Vec<u8>) -> Option<Vec<u8>> {
+    if text.starts_with(b"shape=(") {
+        return None;
+    }
+    if series(&text).is_none() {
+        return Some(text);
+    }
+    let mut fields: serde_json::Map<_, _> = serde_json::from_slice(content(&text)).ok()?;
+    fields.retain(|name, _| !["shape", "axes", "truncated"].contains(&name.as_str()));
+    let rest = serde_json::to_vec(&fields).ok().filter(|_| !fields.is_empty())?;
+    Some([&rest[..], b"\0"].concat())
 }
 
 /// Returns the text before the zero that ends it.
@@ -56,7 +67,8 @@ fn content(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default().trim_ascii()
 }
 
-fn is_ome(text: &[u8]) -> bool {
+/// Returns whether a description is OME-XML.
+pub(super) fn is_ome(text: &[u8]) -> bool {
     let content = content(text);
     content.starts_with(b"<") && content.ends_with(b"OME>")
 }
@@ -64,32 +76,35 @@ fn is_ome(text: &[u8]) -> bool {
 /// Corrects the elements about pixels and channels. Returns `None` if the samples of a pixel change and are not one channel.
 fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     let Ok(text) = str::from_utf8(&xml) else { return (!change.is_of_samples()).then_some(xml) };
-    let elements = || text.split_inclusive('<');
-    let (before, after) = change.samples;
-    let [size_before, size_after] = [before, after].map(|samples| format!(" SizeC=\"{samples}\""));
-    let [samples_before, samples_after] =
-        [before, after].map(|samples| format!(" SamplesPerPixel=\"{samples}\""));
-    if change.is_of_samples() {
-        let [of_pixels, of_channels] =
-            ["Pixels", "Channel"].map(|name| elements().filter(|element| is_of(element, name)).count());
-        let is_one_channel = |element: &str| {
-            (!is_of(element, "Pixels") || element.contains(&size_before))
-                && (!is_of(element, "Channel") || element.contains(&samples_before))
-        };
-        if of_pixels != of_channels || !elements().all(is_one_channel) {
-            return None;
-        }
+    let [size, samples] = ["SizeC", "SamplesPerPixel"]
+        .map(|name| <[usize; 2]>::from(change.samples).map(|count| format!(" {name}=\"{count}\"")));
+    if change.is_of_samples() && !is_one_channel(text, &size[0], &samples[0]) {
+        return None;
     }
     let corrected = |element: &str| {
         if is_of(element, "Pixels") {
-            pixels(element, change.planes).replace(&size_before, &size_after)
+            pixels(element, change.planes).replace(&size[0], &size[1])
         } else if is_of(element, "Channel") {
-            element.replace(&samples_before, &samples_after)
+            element.replace(&samples[0], &samples[1])
         } else {
             element.to_owned()
         }
     };
-    Some(elements().map(corrected).collect::<String>().into_bytes())
+    Some(elements(text).map(corrected).collect::<String>().into_bytes())
+}
+
+/// Returns whether all samples of a pixel are one channel, in every picture of OME-XML. The attributes state the number of samples.
+fn is_one_channel(xml: &str, size: &str, samples: &str) -> bool {
+    let [of_pixels, of_channels] = ["Pixels", "Channel"]
+        .map(|name| elements(xml).filter(|element| is_of(element, name)).collect::<Vec<_>>());
+    of_pixels.len() == of_channels.len()
+        && of_pixels.iter().all(|element| element.contains(size))
+        && of_channels.iter().all(|element| element.contains(samples))
+}
+
+/// Returns the elements with what follows each, without the `<` that begins them.
+fn elements(xml: &str) -> impl Iterator<Item = &str> {
+    xml.split_inclusive('<')
 }
 
 /// Returns whether an element, without the `<` that begins it, has this name, in any namespace.
@@ -128,14 +143,18 @@ mod tests {
 
     #[test]
     fn a_shape_goes_if_samples_or_planes_change() {
-        for text in [
-            &b"{\"axes\": \"SYX\", \"shape\": [3, 4, 5]}\0"[..],
-            b"{\"shape\": [4, 5, 3]}",
-            b"shape=(3, 4, 5)",
+        for (text, rest) in [
+            (&b"{\"axes\": \"SYX\", \"shape\": [3, 4, 5]}\0"[..], None),
+            (b"{\"shape\": [4, 5, 3]}", None),
+            (b"shape=(3, 4, 5)", None),
+            (
+                b"{\"shape\": [4, 5, 3], \"fps\": 0.5, \"by\": {\"shape\": 1}, \"truncated\": true}\0\0",
+                Some(&b"{\"by\":{\"shape\":1},\"fps\":0.5}\0"[..]),
+            ),
         ] {
             assert_eq!(kept(text, NOTHING).as_deref(), Some(text));
-            assert_eq!(kept(text, SAMPLES), None);
-            assert_eq!(kept(text, PLANES), None);
+            assert_eq!(kept(text, SAMPLES).as_deref(), rest);
+            assert_eq!(kept(text, PLANES).as_deref(), rest);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Descriptions of how the samples are arranged, which may be false in the output.
 
-use histeqd::codec::Target;
+use histeqd::codec::{Remark, Target};
 
 use super::contrast::{DESCRIPTION, contains, pairs};
 use super::{Form, HEIGHT, LENGTHS, OFFSETS, PLAIN, TARGET, WIDTH, decode, encode};
@@ -16,7 +16,12 @@ fn is_kept(form: Form, planes: bool, text: &str, target: &Target) -> bool {
 
 /// Returns the output of a file with this description.
 fn output(form: Form, planes: bool, text: &str, target: &Target) -> Vec<u8> {
-    let file = form.file(&form.samples(), |tags| {
+    let (picture, slot) = decode(&file(form, planes, text), target).unwrap();
+    encode(&picture, slot, target).unwrap()
+}
+
+fn file(form: Form, planes: bool, text: &str) -> Vec<u8> {
+    form.file(&form.samples(), |tags| {
         if planes {
             let plane = (WIDTH * HEIGHT * form.bytes) as u32;
             tags.retain(|(tag, _)| *tag != OFFSETS && *tag != LENGTHS);
@@ -26,9 +31,7 @@ fn output(form: Form, planes: bool, text: &str, target: &Target) -> Vec<u8> {
         }
         tags.push((DESCRIPTION, pairs(format!("{text}\0\0").as_bytes())));
         tags.sort_by_key(|(tag, _)| *tag);
-    });
-    let (picture, slot) = decode(&file, target).unwrap();
-    encode(&picture, slot, target).unwrap()
+    })
 }
 
 #[test]
@@ -60,5 +63,22 @@ fn ome_of_a_picture_that_becomes_gray_says_so() {
     for planes in [false, true] {
         let gray = output(rgb, planes, &ome(3), &GRAY);
         assert!(contains(&gray, ome(1).as_bytes()));
+    }
+}
+
+#[test]
+fn ome_that_is_left_out_is_told_of() {
+    let rgb = Form { channels: 3, ..PLAIN };
+    let one = "<OME><Pixels SizeC=\"3\"><Channel SamplesPerPixel=\"3\"/></Pixels></OME>";
+    let several = "<OME><Pixels SizeC=\"3\"><Channel/><Channel/><Channel/></Pixels></OME>";
+    for (text, target, told) in [
+        (one, &TARGET, false),
+        (one, &GRAY, false),
+        (several, &TARGET, false),
+        (several, &GRAY, true),
+        (r#"{"shape": [151, 203, 3]}"#, &GRAY, false),
+    ] {
+        let (picture, _) = decode(&file(rgb, false, text), target).unwrap();
+        assert_eq!(picture.remarks(target), [Remark::WithoutMetadata][..usize::from(told)], "{text}");
     }
 }
