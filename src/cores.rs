@@ -12,12 +12,16 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 /// The most helpers for one piece of work: more gain little, given what one thread has to do alone, and each needs tools.
 const MAX_HELPERS: usize = 15;
+/// Bytes of the memory bound for each helper: many times what its two tools take, which are not reserved.
+const MEMORY_PER_HELPER: u64 = 64 << 20;
 
 /// A count of idle cores.
 #[derive(Debug)]
 pub struct Cores {
     /// If negative, that many threads work without a core of their own.
     idle: AtomicIsize,
+    /// The most helpers for one piece of work.
+    most_helpers: usize,
 }
 
 /// A core that is busy until this is dropped.
@@ -27,7 +31,14 @@ pub struct Core<'c>(&'c Cores);
 impl Cores {
     /// Creates a count of `count` cores, all of them idle.
     pub fn new(count: usize) -> Self {
-        Self { idle: AtomicIsize::new(isize::try_from(count).unwrap_or(isize::MAX)) }
+        let idle = AtomicIsize::new(isize::try_from(count).unwrap_or(isize::MAX));
+        Self { idle, most_helpers: MAX_HELPERS }
+    }
+
+    /// Allows no more helpers than a run that is bound to `memory` bytes has room for.
+    pub fn within(self, memory: u64) -> Self {
+        let room = usize::try_from(memory / MEMORY_PER_HELPER).unwrap_or(usize::MAX);
+        Self { most_helpers: self.most_helpers.min(room), ..self }
     }
 
     /// Creates a count of no cores, so that none can help.
@@ -70,7 +81,7 @@ impl Cores {
             let outcome = loop {
                 helpers.retain(|helper| !helper.is_finished());
                 while pieces.len() > helpers.len() + 1
-                    && helpers.len() < MAX_HELPERS
+                    && helpers.len() < self.most_helpers
                     && let Some(core) = self.help()
                 {
                     let (given, done) = (workshop.given.clone(), workshop.done.clone());
@@ -258,6 +269,16 @@ mod tests {
         let (squares, threads) = squares(&cores, 300);
         assert_eq!(squares.len(), 300);
         assert!(threads.len() <= 1 + MAX_HELPERS, "{} threads", threads.len());
+    }
+
+    #[test]
+    fn no_more_help_than_there_is_memory_for() {
+        for (memory, expected) in [(MEMORY_PER_HELPER - 1, 1), (2 * MEMORY_PER_HELPER, 3)] {
+            let cores = Cores::new(8).within(memory);
+            let (squares, threads) = squares(&cores, 300);
+            assert_eq!(squares.len(), 300);
+            assert!(threads.len() <= expected, "{} threads", threads.len());
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod metrics;
 mod retried;
 mod server;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::iter;
 use std::panic;
 use std::path::{Path, PathBuf};
@@ -229,8 +229,8 @@ struct Watching<'a> {
     footing: Footing,
     /// When the service started, in nanoseconds since 1970.
     began: i64,
-    /// The inputs that a killed process was about to remove, and that this one renamed back.
-    put_back: HashSet<PathBuf>,
+    /// The inputs that a killed process was about to remove and that this one renamed back, with their ctimes since then.
+    put_back: HashMap<PathBuf, i64>,
     fingerprint: String,
     watch: Watch,
     settle: Settle,
@@ -267,7 +267,7 @@ impl<'a> Watching<'a> {
             out,
             footing,
             began: ledger::now_ns(),
-            put_back: HashSet::new(),
+            put_back: HashMap::new(),
             fingerprint: settings.fingerprint(),
             watch: Watch::start(watched, options, now),
             settle: Settle::new(settings.service.settle),

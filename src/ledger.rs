@@ -30,6 +30,7 @@ pub use report::{FailedPicture, Report, ServiceReport, folder};
 use schema::VERSION;
 use state::State;
 
+use crate::error::Error;
 use crate::paths::Shown;
 use crate::publish::folder_of;
 use crate::source::stamp::{Stamp, mtime_ns};
@@ -81,6 +82,23 @@ pub struct Outcome<'a> {
     pub pixels: u64,
     /// Bytes of the output.
     pub bytes_out: u64,
+}
+
+/// Takes the locks of an output folder and of its ledger, and opens the ledger. Returns also a sentence about the ledger if there is
+/// something to say. After a power failure, no output counts as that of a picture in progress, since not all of it may be on the disk.
+///
+/// # Errors
+/// As of [`Lock::take`] and [`Ledger::open`].
+pub fn take(out: &Path, state: Option<&Path>) -> Result<(Lock, Ledger, Option<String>), Error> {
+    let folder = folder(out, state);
+    let lock = Lock::take(out, &folder)?;
+    let (mut ledger, mut note) = Ledger::open(&folder)?;
+    if lock.may_follow_power_failure()
+        && let Err(why) = ledger.forget_running()
+    {
+        note = Some(ledger.mend(why)?);
+    }
+    Ok((lock, ledger, note))
 }
 
 /// An open ledger. Only the process that holds the [`Lock`] writes to it; any number may read it.
@@ -216,7 +234,7 @@ impl Ledger {
     }
 
     /// Returns what is known about an input. A picture that was in progress when its process was killed counts as done if its output has
-    /// appeared since it was begun: outputs appear complete.
+    /// appeared since it was begun: outputs appear complete, and it is assumed that nobody else wrote it.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -248,13 +266,16 @@ impl Ledger {
         })
     }
 
-    /// Returns when a picture ended, in nanoseconds since 1970; `None` if it has not.
+    /// Returns when a picture was done, in nanoseconds since 1970, and the bytes of its output; `None` if it is not done.
     ///
     /// # Errors
     /// When a call of the database fails.
-    pub fn finished(&self, input: &Path) -> Result<Option<i64>, LedgerError> {
-        let mut query = self.db.prepare_cached("SELECT finished FROM picture WHERE input = ?1")?;
-        Ok(query.query_row([bytes(input)], |row| row.get(0)).optional()?.flatten())
+    pub fn made(&self, input: &Path) -> Result<Option<(i64, u64)>, LedgerError> {
+        let mut query = self
+            .db
+            .prepare_cached("SELECT finished, bytes_out FROM picture WHERE input = ?1 AND state = 'done'")?;
+        let made = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()));
+        Ok(query.query_row([bytes(input)], made).optional()?)
     }
 
     fn adopt(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
@@ -375,6 +396,15 @@ impl Ledger {
             delete.execute([bytes(input)])?;
         }
         Ok(transaction.commit()?)
+    }
+
+    /// Forgets all pictures in progress: none is any more, and what appears in the place of an output is not theirs.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
+    pub fn forget_running(&self) -> Result<(), LedgerError> {
+        self.db.execute("DELETE FROM picture WHERE state = 'running'", [])?;
+        Ok(())
     }
 
     /// Forgets an input: what is known about it does not apply any more.

@@ -27,7 +27,7 @@ impl Machine {
     /// Creates a machine without devices, whose slots take at most `memory` bytes, with cores for `threads` threads.
     pub fn new(memory: u64, threads: usize) -> Self {
         limit_heap_retention(memory, threads);
-        let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads)));
+        let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads).within(memory)));
         pool.bound_files(files::FileLimit::allowed().slots());
         Self { pool, cores, devices: Devices::default() }
     }

@@ -28,9 +28,7 @@ pub(crate) struct Resume {
 impl Resume {
     /// Takes the locks of the output folder and its ledger, and opens the ledger. Any note about it goes to `events`.
     pub(crate) fn open(settings: &Settings, events: &Events) -> Result<Self, Error> {
-        let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
-        let lock = Lock::take(&settings.out, &folder)?;
-        let (ledger, note) = Ledger::open(&folder)?;
+        let (lock, ledger, note) = ledger::take(&settings.out, settings.service.state.as_deref())?;
         if let Some(note) = note {
             events.note(note, true);
         }
@@ -64,7 +62,7 @@ impl Resume {
     /// Runs `work`, and records its events in the ledger before they go on to `events`.
     pub(crate) fn keep<T>(&self, events: &Events, work: impl FnOnce(&Events) -> T) -> Result<T, Error> {
         let (inner, told) = Events::queue(WAITING);
-        thread::scope(|scope| {
+        let done = thread::scope(|scope| {
             let listen = move || {
                 for event in told {
                     self.note(&event);
@@ -78,7 +76,11 @@ impl Resume {
             let done = work(&inner);
             drop(inner);
             Ok(done)
-        })
+        });
+        // A stop may have left some that were given to the pipeline and never begun. An error only means that such a picture may count as
+        // done if somebody else makes its output.
+        let _ = self.ledger().forget_running();
+        done
     }
 
     /// Records that a job is about to be given to the pipeline. An error of the ledger only means that the picture may be done again.

@@ -94,7 +94,7 @@ impl<'a> Source<'a> {
 }
 
 /// Returns the bytes of the rows that a decoder or encoder holds besides the pixels. For an encoder those are a row filtered in two ways, a
-/// strip, the zeros above the first row, and output of up to one and a half rows. Its helpers take no more than small change.
+/// strip, the zeros above the first row, and output of up to one and a half rows. What helpers take is bounded by [`Cores`].
 pub(super) fn heap_bytes(layout: &Layout) -> u64 {
     const ROWS: u64 = 6;
     ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64

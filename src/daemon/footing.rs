@@ -48,9 +48,7 @@ impl Footing {
     /// # Errors
     /// When another process has one of the locks, or one of the files cannot be used.
     pub(super) fn take(settings: &Settings, stop: &Stop) -> Result<Self, Error> {
-        let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
-        let lock = Lock::take(&settings.out, &folder)?;
-        let (ledger, note) = Ledger::open(&folder)?;
+        let (lock, ledger, note) = ledger::take(&settings.out, settings.service.state.as_deref())?;
         note.into_iter().for_each(|note| warn!("{note}"));
         Ok(Self {
             home: Home::of(&settings.out),
@@ -79,9 +77,12 @@ impl Footing {
         self.moved_in.is_some_and(|moved_in| time < moved_in)
     }
 
-    /// Ends it. The error says which other process has taken over, if one has.
+    /// Ends it, once no picture is in progress. The error says which other process has taken over, if one has.
     pub(super) fn leave(self) -> Result<(), LockError> {
-        self.superseded.map_or(Ok(()), Err)
+        self.superseded.map_or(Ok(()), Err)?;
+        // An error only means that a picture that was never begun may count as done if somebody else makes its output.
+        let _ = self.ledger.forget_running();
+        Ok(())
     }
 
     /// Looks at the output folder's file system. Continues in another one that is mounted now in its place, if its lock and ledger can be
@@ -101,7 +102,7 @@ impl Footing {
 
     fn move_in(&mut self) -> Ground {
         let ready = self.retake_lock().map_err(|why| why.to_string());
-        match ready.and_then(|()| self.ledger.reopen().map_err(|why| why.to_string())) {
+        match ready.and_then(|()| self.reopen_ledger().map_err(|why| why.to_string())) {
             Ok(note) => note.into_iter().for_each(|note| warn!("{note}")),
             Err(why) => {
                 if self.unmounted.as_ref() != Some(&why) {
@@ -115,6 +116,13 @@ impl Footing {
         self.home.accept();
         (self.unmounted, self.moved_in) = (None, Some(Instant::now()));
         Ground::New
+    }
+
+    fn reopen_ledger(&mut self) -> Result<Option<String>, LedgerError> {
+        let note = self.ledger.reopen()?;
+        // Whoever left pictures in progress there may have lost the file system before their outputs were on it.
+        self.ledger.forget_running()?;
+        Ok(note)
     }
 
     /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder. Returns whether the ledger is

@@ -1,6 +1,7 @@
 //! How the loop handles single files: from ready to begun, and from ended to settled.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -74,7 +75,9 @@ impl Watching<'_> {
             match inputs::put_back(&path) {
                 Ok(_) => {
                     self.retried.forget(&path);
-                    self.put_back.insert(original);
+                    if let Ok(now) = fs::symlink_metadata(&original) {
+                        self.put_back.insert(original, ctime_ns(&now));
+                    }
                 }
                 Err(why) if self.retried.is_news(&path, &why.to_string()) => warn!("{}: {why}", Shown(&path)),
                 Err(_) => {}
@@ -108,14 +111,13 @@ impl Watching<'_> {
         let output = self.out.join(output_below(&below, self.settings.target.format));
         let fingerprint = self.fingerprint.clone();
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
-        match self.footing.ledger().standing(&entry) {
-            Ok(Standing::Done) if self.lacks_output(&entry) => self.give(&entry),
+        match self.standing(&entry) {
             Ok(Standing::Done) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
                     // With full durability, its output was on the disk before the ledger recorded it, and may have been taken away since.
+                    let was_durable = self.settings.durability == Durability::Full;
                     let is_gone = matches!(output.try_exists(), Ok(false));
-                    let durable = self.settings.durability == Durability::Full && is_gone;
-                    self.dispose(&path, stamp, &output, durable);
+                    self.dispose(&path, stamp, &output, was_durable && is_gone);
                 }
                 false
             }
@@ -134,17 +136,33 @@ impl Watching<'_> {
         }
     }
 
-    /// Returns whether a done input needs another output, because its output is gone and may not have been collected: the input was put
-    /// back after it was put away (what moved has a ctime since then), or another process did it and nobody knows whether the output ever
-    /// reached the disk.
-    fn lacks_output(&self, entry: &Entry<'_>) -> bool {
-        if self.service.after == After::Keep || !matches!(entry.output.try_exists(), Ok(false)) {
-            return false;
+    /// Returns what the ledger knows about an input that is ready. A done input that needs another output is unknown.
+    fn standing(&self, entry: &Entry<'_>) -> Result<Standing, LedgerError> {
+        let ledger = self.footing.ledger();
+        let standing = ledger.standing(entry)?;
+        if standing == Standing::Done
+            && self.service.after != After::Keep
+            && let Some((finished, bytes)) = ledger.made(entry.input)?
+            && self.lacks_output(entry, finished, bytes)
+        {
+            return Ok(Standing::Unknown);
         }
-        let Ok(Some(finished)) = self.footing.ledger().finished(entry.input) else { return false };
-        let changed = || fs::symlink_metadata(entry.input).is_ok_and(|now| ctime_ns(&now) > finished);
-        self.settings.durability == Durability::Fast && finished < self.began
-            || !self.put_back.contains(entry.input) && changed()
+        Ok(standing)
+    }
+
+    /// Returns whether an input that is to go, and was done at the time `finished` with an output of so many `bytes`, needs another output:
+    /// because another process made it that did not bring it to the disk, and not all of it is there; or because it is gone and the input
+    /// has been put back since (what moved has a new ctime), so that whoever did that wants another.
+    fn lacks_output(&self, entry: &Entry<'_>, finished: i64, bytes: u64) -> bool {
+        let there = match fs::metadata(entry.output) {
+            Ok(output) => Some(output.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(_) => return false,
+        };
+        let may_be_lost = self.settings.durability == Durability::Fast && finished < self.began;
+        let last_put_away = self.put_back.get(entry.input).copied().unwrap_or(finished).max(finished);
+        let is_back = || fs::symlink_metadata(entry.input).is_ok_and(|now| ctime_ns(&now) > last_put_away);
+        may_be_lost && there != Some(bytes) || there.is_none() && is_back()
     }
 
     fn give(&mut self, entry: &Entry<'_>) -> bool {

@@ -141,6 +141,10 @@ impl Outlet for Collector<'_> {
         }
         let (_, counts) = finished.order.parts(finished.slot.bytes_mut(), &layout);
         let job = &finished.picture.work.job;
+        // Asked again before a plot is published; a row of the table cannot be taken back.
+        if !job.is_unchanged() {
+            return Err(PictureError::Changed);
+        }
         let histograms = Histograms { input: &job.input, layout, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
         self.add(job, self.request.format.picture(&histograms, bins));

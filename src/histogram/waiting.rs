@@ -29,7 +29,7 @@ impl Waiting {
         Self { rows: BTreeMap::new(), most, held: 0, file: None, end: 0 }
     }
 
-    /// Adds the rows of a picture.
+    /// Adds the rows of a picture, in place of those it had.
     ///
     /// # Errors
     /// The system's error if the file cannot be created or written; the rows are then lost.
@@ -47,7 +47,9 @@ impl Waiting {
             self.end += rows.len() as u64;
             Rows::InFile { at, bytes: rows.len() }
         };
-        self.rows.insert(number, rows);
+        if let Some(Rows::Held(replaced)) = self.rows.insert(number, rows) {
+            self.held -= replaced.len();
+        }
         Ok(())
     }
 
@@ -106,6 +108,17 @@ mod tests {
             assert_eq!((waiting.held, waiting.end, waiting.first()), (0, 0, None));
             assert!(waiting.file.is_none());
         }
+    }
+
+    #[test]
+    fn replaced_rows_take_no_room() {
+        let mut waiting = Waiting::new(100);
+        for _ in 0..50 {
+            waiting.add(1, rows(1)).unwrap();
+            waiting.add(1, Vec::new()).unwrap();
+        }
+        assert!(waiting.file.is_none());
+        assert_eq!((waiting.take(1).unwrap(), waiting.held), (Some(Vec::new()), 0));
     }
 
     #[test]

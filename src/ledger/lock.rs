@@ -12,6 +12,8 @@ use crate::paths::{Identity, Shown};
 
 /// The lock's file name, in histeqd's own folder and in the ledger's.
 const FILE: &str = "lock";
+/// Where Linux says which of the machine's starts is the last.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,11 @@ impl Lock {
         Ok(Self { out: out.into(), of_out, ledger: ledger.into(), of_ledger })
     }
 
+    /// Returns whether the ledger's last holder, if there was one, may have been ended by a power failure.
+    pub(super) fn may_follow_power_failure(&self) -> bool {
+        self.of_ledger.as_ref().unwrap_or(&self.of_out).first_since_boot
+    }
+
     /// Retakes the locks whose files were removed, or moved away with a folder above them.
     ///
     /// # Errors
@@ -115,7 +122,7 @@ fn of_ledger(folder: &Path, out: &Path) -> Result<LockFile, LockError> {
     LockFile::take(folder, out, |holder| ledger_taken(folder, holder))
 }
 
-fn ledger_taken(folder: &Path, Holder { pid, out }: Holder) -> LockError {
+fn ledger_taken(folder: &Path, Holder { pid, out, .. }: Holder) -> LockError {
     LockError::LedgerTaken { folder: folder.into(), pid, out }
 }
 
@@ -133,30 +140,35 @@ fn must_be_free(folder: &Path) -> Result<(), LockError> {
 }
 
 /// The holder of a lock, as it wrote into the lock file.
+#[derive(Default)]
 struct Holder {
     pid: String,
+    /// The start of the machine; empty if it is not known.
+    boot: String,
     out: PathBuf,
 }
 
 impl Holder {
+    fn this(out: &Path) -> io::Result<Self> {
+        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
+        Ok(Self { pid: std::process::id().to_string(), boot, out: std::path::absolute(out)? })
+    }
+
     fn read(mut file: &File) -> io::Result<Self> {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
         let text = text.strip_suffix(b"\n").unwrap_or(&text);
-        let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
-        let out = text.get(end + 1..).unwrap_or_default().to_owned();
-        Ok(Self {
-            pid: String::from_utf8_lossy(&text[..end]).into_owned(),
-            out: OsString::from_vec(out).into(),
-        })
+        let mut lines = text.splitn(3, |byte| *byte == b'\n').map(<[u8]>::to_owned);
+        let mut line = || lines.next().unwrap_or_default();
+        let (pid, boot) = (line(), line());
+        let [pid, boot] = [pid, boot].map(|line| String::from_utf8_lossy(&line).into_owned());
+        Ok(Self { pid, boot, out: OsString::from_vec(line()).into() })
     }
 
-    fn write(out: &Path, mut file: &File) -> io::Result<()> {
-        let out = std::path::absolute(out)?;
+    fn write(&self, mut file: &File) -> io::Result<()> {
+        let Self { pid, boot, out } = self;
         file.set_len(0).and_then(|()| file.rewind())?;
-        file.write_all(
-            &[std::process::id().to_string().as_bytes(), b"\n", out.as_os_str().as_bytes(), b"\n"].concat(),
-        )
+        file.write_all(&[pid.as_bytes(), boot.as_bytes(), out.as_os_str().as_bytes(), b""].join(&b'\n'))
     }
 }
 
@@ -165,6 +177,8 @@ impl Holder {
 struct LockFile {
     path: PathBuf,
     file: File,
+    /// Whether nobody is known to have had it since the machine was started.
+    first_since_boot: bool,
 }
 
 impl LockFile {
@@ -180,12 +194,16 @@ impl LockFile {
             .truncate(false)
             .open(&path)
             .map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Holder::write(out, &file).map_err(failed)?,
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(taken(Holder::read(&file).map_err(failed)?)),
+        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let holder = || Holder::read(&file).map_err(failed);
+        match locked {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(taken(holder()?)),
             Err(errno) => return Err(failed(errno.into())),
         }
-        Ok(Self { path, file })
+        let (last, this) = (holder()?, Holder::this(out).map_err(failed)?);
+        this.write(&file).map_err(failed)?;
+        Ok(Self { path, file, first_since_boot: this.boot.is_empty() || last.boot != this.boot })
     }
 
     fn is_lost(&self) -> Result<bool, LockError> {
@@ -256,6 +274,21 @@ mod tests {
         assert!(matches!(Lock::take(&one, &state), Err(LockError::LedgerTaken { .. })));
         drop(first);
         Lock::take(&one, &state).unwrap();
+    }
+
+    #[test]
+    fn who_has_it_next_knows_whether_the_machine_was_started_meanwhile() {
+        let out = tempfile::tempdir().unwrap();
+        assert!(take(out.path()).unwrap().may_follow_power_failure(), "nobody had it");
+        assert!(!take(out.path()).unwrap().may_follow_power_failure());
+        let file = ledger(out.path()).join(FILE);
+        let text = fs::read_to_string(&file).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let [_, boot, folder] = lines[..] else { panic!("{text}") };
+        assert_eq!((boot.len(), Path::new(folder)), (36, out.path()));
+        fs::write(&file, text.replace(boot, "of another start")).unwrap();
+        assert!(take(out.path()).unwrap().may_follow_power_failure());
+        assert!(!take(out.path()).unwrap().may_follow_power_failure());
     }
 
     #[test]

@@ -101,6 +101,23 @@ fn what_was_under_way_is_done_exactly_if_its_output_appeared_since() {
 }
 
 #[test]
+fn after_a_power_failure_no_output_counts_as_that_of_a_picture_in_progress() {
+    let place = tempfile::tempdir().unwrap();
+    let (input, output) = (place.path().join("a.png"), place.path().join("out/a.png"));
+    let taken = || take(&place.path().join("out"), None).unwrap();
+    let (lock, ledger, _) = taken();
+    ledger.begin(&entry(&input, &output)).unwrap();
+    drop((lock, ledger));
+    fs::write(&output, "").unwrap();
+    let file = folder(&place.path().join("out"), None).join("lock");
+    let lines = fs::read_to_string(&file).unwrap();
+    let boot = lines.lines().nth(1).unwrap();
+    fs::write(&file, lines.replace(boot, "of another start")).unwrap();
+    let (_lock, ledger, _) = taken();
+    assert_eq!(ledger.standing(&entry(&input, &output)).unwrap(), Standing::Unknown);
+}
+
+#[test]
 fn an_output_that_was_copied_with_its_time_did_not_appear() {
     let case = Case::new();
     let (input, output, copy) = (case.at("a.png"), case.at("out.png"), case.at("copy.png"));

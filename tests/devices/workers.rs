@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Output};
+use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
 use histeqd::worker::protocol::{Channel, FromWorker, ToWorker};
@@ -144,13 +144,9 @@ fn a_sigstopped_worker_is_detected_and_killed() {
     assert!(notes(&summary).contains("took longer than --device-timeout"), "{summary}");
 }
 
-#[test]
-fn a_picture_that_is_replaced_while_it_is_under_way_is_not_published() {
-    let batch = pictures(1, &[]);
-    let mut command = batch.histeqd("cpu-workers:1", "out");
-    command.args(["--device-timeout", "8s"]).env("HISTEQD_FAULT", "hang@1");
-    let child = command.spawn().unwrap();
-    // By now the picture has been read, and waits for a worker that hangs.
+/// Replaces the only picture of a batch whose worker hangs, and waits for the end.
+fn replaced_under_way(batch: &Batch, child: Child) -> Output {
+    // By then the picture has been read, and waits for the worker.
     std::thread::sleep(Duration::from_secs(3));
     let input = fs::read_dir(batch.out("inbox")).unwrap().next().unwrap().unwrap().path();
     let newer = batch.out("newer");
@@ -158,8 +154,31 @@ fn a_picture_that_is_replaced_while_it_is_under_way_is_not_published() {
     fs::rename(newer, input).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
+    output
+}
+
+#[test]
+fn a_picture_that_is_replaced_while_it_is_under_way_is_not_published() {
+    let batch = pictures(1, &[]);
+    let mut command = batch.histeqd("cpu-workers:1", "out");
+    command.args(["--device-timeout", "8s"]).env("HISTEQD_FAULT", "hang@1");
+    let child = command.spawn().unwrap();
+    let output = replaced_under_way(&batch, child);
     assert!(String::from_utf8_lossy(&output.stdout).contains("it changed while it was being read"));
     assert_eq!(fs::read_dir(batch.out("out")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_picture_that_is_replaced_while_it_is_counted_is_not_in_the_table() {
+    let batch = pictures(1, &[]);
+    let mut command = histeqd();
+    command.arg("histogram").arg(batch.out("inbox")).args(["--no-config", "--devices", "cpu-workers:1"]);
+    command.args(["--device-timeout", "8s"]).env("HISTEQD_FAULT", "hang@1");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = replaced_under_way(&batch, child);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("it changed while it was being read"));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.starts_with("picture,") && table.lines().count() == 1, "{table}");
 }
 
 #[test]
