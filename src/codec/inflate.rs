@@ -44,7 +44,7 @@ const TOO_FAR: Damage = Damage("a match reaches too far back");
 
 /// Why decompression stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum Halt {
     /// There is no room left. (If nothing else would have come, it is the end of the block or of the stream that counts.)
     Full,
     /// There are no data left.
@@ -110,13 +110,13 @@ impl Inflater {
         out: &mut [T],
         mut filled: usize,
         until: usize,
-    ) -> Result<(usize, Stop), Damage> {
+    ) -> Result<(usize, Halt), Damage> {
         let begin = 8 * offset;
         self.position -= begin;
         let stop = loop {
             let is_through = match self.within {
-                Within::Header if self.is_last_block => break Stop::End,
-                Within::Header if begin + self.position >= until => break Stop::Block,
+                Within::Header if self.is_last_block => break Halt::End,
+                Within::Header if begin + self.position >= until => break Halt::Block,
                 Within::Header => self.header(data),
                 Within::Codes => self.coded(data, out, &mut filled),
                 Within::Stored(left) => Ok(self.stored(left, data, out, &mut filled)),
@@ -124,8 +124,8 @@ impl Inflater {
             match is_through {
                 Ok(true) => {}
                 // Whatever follows what there was room for is of no interest.
-                _ if filled == out.len() => break Stop::Full,
-                Ok(false) => break Stop::Data,
+                _ if filled == out.len() => break Halt::Full,
+                Ok(false) => break Halt::Data,
                 Err(damage) => return Err(damage),
             }
         };
@@ -204,6 +204,9 @@ impl Inflater {
     }
 
     /// Decompresses as long as there are plenty of data and room.
+    ///
+    /// A fill's 56 bits are enough for four look-ups in the table of 12 bits each, or for the 48 bits of a match at most: 15 and 5 for its
+    /// length, 15 and 13 for its distance. There is one fill behind the literals of a round, and one behind its match.
     #[inline(always)]
     fn quickly<T: Copy + From<u8>>(
         &self,

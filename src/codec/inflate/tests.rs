@@ -48,7 +48,7 @@ fn deflated(data: &[u8], level: u32) -> Vec<u8> {
 }
 
 /// Decompresses a whole stream into room for `length` symbols.
-fn inflated(stream: &[u8], length: usize) -> Result<(Vec<u8>, Stop), Damage> {
+fn inflated(stream: &[u8], length: usize) -> Result<(Vec<u8>, Halt), Damage> {
     let mut out = vec![0; length];
     let (filled, stop) = Inflater::new(0).run((stream, 0), &mut out, 0, usize::MAX)?;
     out.truncate(filled);
@@ -61,7 +61,7 @@ fn what_zlib_makes_comes_back() {
         for level in [0, 1, 4, 6, 9] {
             let stream = deflated(data, level);
             let back = inflated(&stream, data.len()).unwrap();
-            assert!(back == (data.clone(), Stop::End), "sample {number}, level {level}");
+            assert!(back == (data.clone(), Halt::End), "sample {number}, level {level}");
         }
     }
 }
@@ -81,11 +81,11 @@ fn data_and_room_may_come_in_pieces() {
                 let stop;
                 (filled, stop) = inflater.run(input, &mut out[..room], filled, usize::MAX).unwrap();
                 match stop {
-                    Stop::Full if room < data.len() => {
+                    Halt::Full if room < data.len() => {
                         room = data.len().min(room + sizes.next().unwrap() + 1);
                     }
-                    Stop::Full | Stop::Data => end = stream.len().min(end + sizes.next().unwrap() + 1),
-                    Stop::End | Stop::Block => break,
+                    Halt::Full | Halt::Data => end = stream.len().min(end + sizes.next().unwrap() + 1),
+                    Halt::End | Halt::Block => break,
                 }
             }
             assert!(out == *data && filled == data.len(), "sample {number}, level {level}");
@@ -99,7 +99,7 @@ fn streams_that_are_cut_give_what_is_in_front_of_the_cut() {
     let stream = deflated(data, 6);
     for length in (0..stream.len()).step_by(7) {
         let (out, stop) = inflated(&stream[..length], data.len()).unwrap();
-        assert!(data.starts_with(&out) && stop == Stop::Data, "{length} of {} bytes", stream.len());
+        assert!(data.starts_with(&out) && stop == Halt::Data, "{length} of {} bytes", stream.len());
         assert!(out.len() >= length.saturating_sub(2000), "{length} bytes");
     }
 }
@@ -113,7 +113,7 @@ fn fixed_and_dynamic_codes_may_take_turns() {
         compress.compress_vec(part, &mut stream, FlushCompress::Partial).unwrap();
     }
     compress.compress_vec(&[], &mut stream, FlushCompress::Finish).unwrap();
-    assert!(inflated(&stream, data.len()).unwrap() == (data.to_vec(), Stop::End));
+    assert!(inflated(&stream, data.len()).unwrap() == (data.to_vec(), Halt::End));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn room_that_is_full_is_enough() {
     let stream = deflated(data, 6);
     for length in [0, 1, 1000, 70_001, data.len() - 1] {
         assert!(
-            inflated(&stream, length).unwrap() == (data[..length].to_vec(), Stop::Full),
+            inflated(&stream, length).unwrap() == (data[..length].to_vec(), Halt::Full),
             "{length} bytes"
         );
     }
@@ -143,13 +143,13 @@ fn blocks_are_found_and_can_be_begun_with() {
         while inflater.position() < found {
             (filled, _) = inflater.run((&stream, 0), &mut out, filled, inflater.position() + 1).unwrap();
         }
-        assert_eq!((inflater.position(), stop), (found, Stop::Block));
+        assert_eq!((inflater.position(), stop), (found, Halt::Block));
         let mut marked: Vec<u16> = (256..256 + WINDOW as u16).collect();
         marked.resize(WINDOW + data.len() - filled, 0);
         let offset = found / 8;
         let (end, stop) =
             Inflater::new(found).run((&stream[offset..], offset), &mut marked, WINDOW, usize::MAX).unwrap();
-        assert_eq!((end, stop), (marked.len(), Stop::End));
+        assert_eq!((end, stop), (marked.len(), Halt::End));
         let byte_of = |symbol: u16| {
             u8::try_from(symbol).unwrap_or_else(|_| out[filled + usize::from(symbol) - 256 - WINDOW])
         };
@@ -212,7 +212,7 @@ fn what_zlib_takes_is_taken_and_what_it_refuses_is_refused() {
                 let mut expected = Vec::new();
                 let by_zlib = DeflateDecoder::new(damaged.as_slice()).take(10_000).read_to_end(&mut expected);
                 let ours = inflated(&damaged, 10_000);
-                let is_taken = matches!(ours, Ok((_, Stop::End | Stop::Full)));
+                let is_taken = matches!(ours, Ok((_, Halt::End | Halt::Full)));
                 assert_eq!(
                     is_taken,
                     by_zlib.is_ok(),

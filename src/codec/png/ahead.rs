@@ -158,7 +158,7 @@ mod tests {
 
     use super::super::chunks::ImageData;
     use super::*;
-    use crate::codec::inflate::Stop;
+    use crate::codec::inflate::Halt;
     use crate::codec::samples::tests::noise;
 
     const PIECE: usize = 60_000;
@@ -197,7 +197,7 @@ mod tests {
                 assert!(replaced.len() > PIECE / 2, "piece {number}");
             }
         }
-        assert_eq!(inflater.run((&stream, 0), &mut bytes, filled, usize::MAX).unwrap().1, Stop::End);
+        assert_eq!(inflater.run((&stream, 0), &mut bytes, filled, usize::MAX).unwrap().1, Halt::End);
     }
 
     #[test]

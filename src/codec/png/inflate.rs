@@ -6,7 +6,7 @@ use std::slice::ChunksMut;
 use super::ahead::{Ahead, Marks, Prospects};
 use super::chunks::ImageData;
 use super::unfilter;
-use crate::codec::inflate::{Damage, Inflater, Stop, WINDOW, ZLIB_HEADER, check_zlib_header};
+use crate::codec::inflate::{Damage, Halt, Inflater, WINDOW, ZLIB_HEADER, check_zlib_header};
 use crate::cores::Cores;
 
 /// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a fraction of the second-level cache.
@@ -121,11 +121,11 @@ impl<'a> Stream<'a> {
             let (filled, stop) = self.inflater.run(data, out, filled, until).map_err(damaged)?;
             rows.advance(filled)?;
             match stop {
-                Stop::Full => {}
-                Stop::Block => break,
-                Stop::Data if self.refill() => {}
+                Halt::Full => {}
+                Halt::Block => break,
+                Halt::Data if self.refill() => {}
                 _ if rows.are_complete() => {}
-                Stop::Data | Stop::End => return Err(ends_early()),
+                Halt::Data | Halt::End => return Err(ends_early()),
             }
         }
         Ok(())
@@ -188,7 +188,8 @@ impl<'s> Rows<'s> {
         self.window[..self.filled].last_chunk()
     }
 
-    /// Returns what has been decompressed, with room for more, and how much it is.
+    /// Returns what has been decompressed, with room for more, and how much it is. There is always room until the rows are complete: what is
+    /// kept is a window or less than a strip, and there is room for both.
     fn room(&mut self) -> (&mut [u8], usize) {
         let needed = WINDOW.max(self.filled - self.unfiltered);
         if self.window.len() - self.filled < STRIP && needed < self.filled {

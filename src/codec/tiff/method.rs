@@ -6,7 +6,7 @@ use fax::decoder::{DecodeStatus, Group4Decoder};
 use simd_adler32::adler32;
 
 use super::super::CodecError;
-use super::super::inflate::{self, Damage as Invalid, Inflater, Stop, ZLIB_HEADER};
+use super::super::inflate::{self, Damage as Invalid, Halt, Inflater, ZLIB_HEADER};
 use super::lzw::{self, Damage};
 use super::write::Compression;
 use super::{malformed, unsupported};
@@ -158,7 +158,7 @@ fn inflate(inflater: &mut Inflater, data: &[u8], target: &mut [u8]) -> Result<()
     if filled < target.len() {
         return Err(ends_early());
     }
-    if stop == Stop::End {
+    if stop == Halt::End {
         let behind = &data[inflater.position().div_ceil(8)..];
         let checksum = u32::from_be_bytes(*behind.first_chunk().ok_or_else(ends_early)?);
         if checksum != adler32(&&*target) {
