@@ -185,6 +185,16 @@ fn sizes_are_refused_with_the_flag_that_allows_them() {
 }
 
 #[test]
+fn what_is_no_picture_is_skipped_however_long_it_is() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("in/film.mp4", b"\0\0\0\x18ftypmp42".repeat(100));
+    place.file("in/long.pgm", DULL.repeat(100));
+    let ran = place.run("in --out done --max-bytes 100 --json");
+    let told = ran.exits(1).says("failed: in/long.pgm: too large: a file of ").json();
+    assert_eq!((&told["done"], told["failed"].as_array().map(Vec::len)), (&1.into(), Some(1)), "{told}");
+}
+
+#[test]
 fn what_a_picture_takes_besides_its_pixels_counts_towards_the_memory() {
     // The tables of 64 tiles with 65,536 levels, for a picture of 8 bytes.
     let place = Place::new();

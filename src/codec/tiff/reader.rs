@@ -129,7 +129,7 @@ mod tests {
         file.write_all(content).unwrap();
         file.rewind().unwrap();
         let mut buffer = Vec::new();
-        read_head(&mut file, &mut buffer, &LIMITS).unwrap();
+        read_head(&mut file, &mut buffer).unwrap();
         test(&mut Reader::new(&mut file, &mut buffer, &LIMITS).unwrap());
     }
 
