@@ -119,9 +119,11 @@ struct Between {
         const float low = floorf(at);
         a = __fsub_rn(at, low);
         b = __fsub_rn(1.0f, a);
-        cell = u32(int(low) + 1);
-        first = u32(max(int(low), 0));
-        second = u32(min(int(low) + 1, int(tiles) - 1));
+        // Where there are millions of tiles, the last position may be rounded up to beyond the last one.
+        const int next = min(int(low) + 1, int(tiles));
+        cell = u32(next);
+        first = u32(max(min(int(low), int(tiles) - 1), 0));
+        second = u32(min(next, int(tiles) - 1));
     }
 };
 

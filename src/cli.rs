@@ -237,6 +237,9 @@ pub struct WorkerCommand {
     /// Use this GPU
     #[arg(long, value_name = "ORDINAL", conflicts_with = "cpu")]
     pub gpu: Option<u32>,
+    /// Use the GPU with this UUID, if it has another ordinal now
+    #[arg(long, requires = "gpu")]
+    pub uuid: Option<String>,
     /// Compute on the CPU
     #[arg(long, value_name = "NUMBER", required_unless_present_any = ["gpu", "list"])]
     pub cpu: Option<u32>,

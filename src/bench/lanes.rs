@@ -52,8 +52,10 @@ pub fn report(command: &LanesCommand) -> Result<String, Error> {
         Some(number) => (0..number).map(Unit::Cpu).collect(),
         None => command.gpus.iter().copied().map(Unit::Gpu).collect(),
     };
-    let workers: Vec<WorkerArgs> =
-        units.into_iter().map(|unit| WorkerArgs { unit, lanes: lanes_each, jpeg: None }).collect();
+    let workers: Vec<WorkerArgs> = units
+        .into_iter()
+        .map(|unit| WorkerArgs { unit, lanes: lanes_each, uuid: None, jpeg: None })
+        .collect();
     let order = match command.count {
         true => Order::Count { equalize: None },
         false => Order::Equalize(Operation { method: Method::Global, per_channel: command.per_channel }),

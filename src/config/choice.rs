@@ -280,8 +280,10 @@ impl FromStr for DeviceName {
         if let Ok(index) = text.parse() {
             return Ok(Self::Index(index));
         }
-        let uuid = text.strip_prefix("GPU-").or_else(|| text.strip_prefix("MIG-"));
-        match uuid {
+        if text.starts_with("MIG-") {
+            return Err(format!("a MIG instance is chosen by the environment: CUDA_VISIBLE_DEVICES={text}"));
+        }
+        match text.strip_prefix("GPU-") {
             Some(digits) if !digits.is_empty() => Ok(Self::Uuid(text.to_owned())),
             _ => Err(format!(
                 "{text:?} is none of auto, cpu, all, a GPU's number or a UUID such as GPU-6a1b..."
@@ -328,6 +330,7 @@ mod tests {
         assert_eq!("1,0,1".parse::<DeviceChoice>(), Err("GPU 1 is listed twice".into()));
         let why = |text: &str| text.parse::<DeviceChoice>().unwrap_err();
         assert!(why("cpu, 0").starts_with("\"cpu\" cannot be part of a list, "), "{}", why("cpu, 0"));
+        assert!(why("MIG-1").ends_with("CUDA_VISIBLE_DEVICES=MIG-1"));
         assert!(why("gpu").starts_with("\"gpu\" is none of auto, cpu, all, "), "{}", why("gpu"));
     }
 

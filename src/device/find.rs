@@ -146,7 +146,7 @@ impl Finder {
             let _ = tell.send(read);
         })?;
         let Some(answer) = self.wait_for(&told) else {
-            self.lock().kill();
+            self.leave();
             return Ok(Err(format!(
                 "CUDA did not answer within {} s; see whether the driver hangs (nvidia-smi, dmesg)",
                 DEADLINE.as_secs()
@@ -159,6 +159,16 @@ impl Finder {
             return Ok(Err(format!("the process that asks CUDA ended with {status}")));
         }
         serde_json::from_str(&answer).map_err(io::Error::other)
+    }
+
+    /// Kills the query, and leaves waiting for its end to a thread that may wait forever.
+    fn leave(&self) {
+        let mut state = self.lock();
+        state.kill();
+        if let Some(mut child) = state.asked.take() {
+            // Without a thread, the process stays listed until this one ends.
+            let _ = thread::Builder::new().name("end-query".to_owned()).spawn(move || child.wait());
+        }
     }
 
     /// Returns the answer if it comes within [`DEADLINE`], or within [`END_DEADLINE`] of the query being called off.

@@ -93,8 +93,8 @@ impl<'scope> Starter<'scope, '_> {
                 machine.pool.wait_for_workers(true);
                 insist.on();
                 // These workers decline to decode JPEGs, and to encode planes.
-                self.workers(&units, settings.jpeg != JpegChoice::Cpu)?;
-                if settings.jpeg == JpegChoice::Gpu { self.decoders(&units) } else { Ok(()) }
+                self.workers(&units, &[], settings.jpeg != JpegChoice::Cpu)?;
+                if settings.jpeg == JpegChoice::Gpu { self.decoders(&units, &[]) } else { Ok(()) }
             }
             DeviceChoice::Auto if settings.jpeg == JpegChoice::Gpu => {
                 self.insisted(|found| some(usable(found, events)))
@@ -172,26 +172,30 @@ impl<'scope> Starter<'scope, '_> {
         let jpeg = self.run.settings.jpeg;
         without_nvjpeg(jpeg, found).into_iter().for_each(|note| self.run.events.note(note, false));
         let with_jpegs = jpeg != JpegChoice::Cpu && matches!(nvjpeg(found), Some(Ok(_)));
-        self.workers(units, with_jpegs)?;
-        if with_jpegs { self.decoders(units) } else { Ok(()) }
+        self.workers(units, found, with_jpegs)?;
+        if with_jpegs { self.decoders(units, found) } else { Ok(()) }
     }
 
     /// Adds the workers that decode and encode JPEGs. Their processes start when the first JPEG comes.
-    fn decoders(&self, units: &[Unit]) -> Result<(), Error> {
+    fn decoders(&self, units: &[Unit], found: &[GpuInfo]) -> Result<(), Error> {
         // Without them the CPU decodes, which is fine unless the user says otherwise.
         let insisted = self.run.settings.jpeg == JpegChoice::Gpu;
         let insist = if insisted { self.run.insist.clone() } else { Insist::default() };
         let each = units.iter().flat_map(|&unit| (0..JPEG_WORKERS).map(move |number| (unit, number)));
-        each.map(|(unit, number)| WorkerArgs { unit, lanes: JPEG_LANES, jpeg: Some(number) })
-            .try_for_each(|args| self.worker(args, 0, insist.clone()).map(drop))
+        let args = |(unit, number)| {
+            let uuid = uuid(unit, found);
+            WorkerArgs { unit, lanes: JPEG_LANES, uuid, jpeg: Some(number) }
+        };
+        each.map(args).try_for_each(|args| self.worker(args, 0, insist.clone()).map(drop))
     }
 
     /// Adds the workers for pixels; `encode`: whether they may encode what they equalize.
-    fn workers(&self, units: &[Unit], encode: bool) -> Result<(), Error> {
+    fn workers(&self, units: &[Unit], found: &[GpuInfo], encode: bool) -> Result<(), Error> {
         let Run { settings, machine, insist, .. } = self.run;
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(units.len().max(1)) + 1;
-        units.iter().map(|&unit| WorkerArgs { unit, lanes: GPU_LANES, jpeg: None }).try_for_each(|args| {
+        let args = |&unit| WorkerArgs { unit, lanes: GPU_LANES, uuid: uuid(unit, found), jpeg: None };
+        units.iter().map(args).try_for_each(|args| {
             let id = self.worker(args, slots, insist.clone())?;
             if encode {
                 machine.pool.encodes(id);
@@ -206,6 +210,12 @@ impl<'scope> Starter<'scope, '_> {
         device.supervise_in(self.scope, self.equalized.clone()).map_err(Error::thread)?;
         Ok(id)
     }
+}
+
+/// Returns the UUID of a unit, if it is a GPU that was found.
+fn uuid(unit: Unit, found: &[GpuInfo]) -> Option<String> {
+    let Unit::Gpu(ordinal) = unit else { return None };
+    found.iter().find(|gpu| gpu.ordinal == ordinal).map(|gpu| gpu.uuid.clone())
 }
 
 /// Returns whether GPUs pay if the lanes took this much of `all` seconds of processor time.

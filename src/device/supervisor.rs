@@ -96,6 +96,8 @@ enum Health {
     Starting,
     /// Its worker works.
     Up,
+    /// Its worker is being killed.
+    Ending,
     /// It failed, and is started again at this time.
     Pausing { why: String, until: Instant },
     /// It was given up.
@@ -107,6 +109,7 @@ impl Health {
         match self {
             Self::Asleep | Self::Up => None,
             Self::Starting => Some("starting".to_owned()),
+            Self::Ending => Some("its worker is being killed".to_owned()),
             Self::Pausing { why, until } => {
                 let left = until.saturating_duration_since(Instant::now()).as_secs();
                 Some(format!("{why}; retried in {left} s"))
@@ -178,7 +181,6 @@ impl WorkerDevice {
         }
         for life in 0.. {
             let end = self.live(life, equalized);
-            self.pool.down(self.id);
             self.reclaim();
             let reason = match end {
                 End::Closed => return,
@@ -239,6 +241,7 @@ impl WorkerDevice {
             Ok(()) => self.serve(&channel, equalized),
             Err(end) => end,
         };
+        self.leave_alone();
         // Even a worker that was told to end may hang in the driver; nothing of value is left in it.
         let _ = child.kill();
         self.link.lock().processor += time_of_child(child.id());
@@ -298,6 +301,10 @@ impl WorkerDevice {
                     self.ready(info.map(|info| info.name), start);
                     continue;
                 }
+                FromWorker::Note(what) => {
+                    self.note(&what, true);
+                    continue;
+                }
                 FromWorker::Refused(reason) => return End::Refused(reason),
                 FromWorker::Done { slot, encoded } => {
                     self.done(slot, encoded.map_or(Content::Pixels, Content::Encoded), None, equalized)
@@ -331,9 +338,9 @@ impl WorkerDevice {
         self.pool.up(self.id);
     }
 
-    fn at_picture(&self, slot: SlotId, reason: &str) -> String {
+    fn at_picture(&self, slot: Option<SlotId>, reason: &str) -> String {
         let state = self.link.lock();
-        let lent = state.worker.as_ref().and_then(|worker| worker.lent.get(&slot));
+        let lent = slot.zip(state.worker.as_ref()).and_then(|(slot, worker)| worker.lent.get(&slot));
         lent.map_or_else(|| reason.to_owned(), |lent| format!("{reason} (at {})", Shown(lent.task.input())))
     }
 
@@ -357,6 +364,16 @@ impl WorkerDevice {
     fn postpone(&self, by: Duration) {
         if let Some(worker) = &mut self.link.lock().worker {
             worker.lent.values_mut().for_each(|lent| lent.deadline += by);
+        }
+    }
+
+    /// Sees to it that no more pictures wait for the worker, whose end may take long. What it has may still be written to.
+    fn leave_alone(&self) {
+        self.pool.down(self.id);
+        let mut state = self.link.lock();
+        state.health = Health::Ending;
+        if let Some(worker) = &mut state.worker {
+            worker.ready = false;
         }
     }
 

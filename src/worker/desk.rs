@@ -16,7 +16,7 @@ pub(super) struct Desk<'e> {
 
 impl From<JpegError> for LaneError {
     fn from(error: JpegError) -> Self {
-        Self::Decline(error.to_string())
+        if error.is_out_of_memory() { Self::Full } else { Self::Decline(error.to_string()) }
     }
 }
 

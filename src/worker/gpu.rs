@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::fs;
+use std::iter;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -29,6 +30,18 @@ pub(super) fn list() -> GpuList {
         .map(|ordinal| Device::get(ordinal).and_then(|device| describe(device, ordinal)).map_err(text))
         .map(|gpu| gpu.map(|gpu| GpuInfo { nvjpeg: Some(nvjpeg::version(gpu.driver_cuda)), ..gpu }))
         .collect()
+}
+
+/// Returns the index of the GPU with this UUID, which is the `usual` one unless GPUs have come or gone since the list was made.
+///
+/// # Errors
+/// If CUDA does not show it to this process.
+pub(super) fn locate(uuid: &str, usual: u32) -> Result<u32, EngineError> {
+    cuda::load().map_err(EngineError)?;
+    let count = Device::count()?;
+    let is_it = |ordinal: &u32| Device::get(*ordinal).and_then(Device::uuid).is_ok_and(|its| its == uuid);
+    let mut ordinals = iter::once(usual).chain(0..count).filter(|ordinal| *ordinal < count);
+    ordinals.find(is_it).ok_or_else(|| EngineError(format!("the GPU with the UUID {uuid} is gone")))
 }
 
 fn describe(device: Device, ordinal: u32) -> cuda::Result<GpuInfo> {

@@ -82,10 +82,12 @@ impl LaneContext<'_> {
             let checked = lent.iter().try_for_each(|lent| self.check(lent));
             let answers = match checked.and_then(|()| self.recode(lane.as_mut(), &lent)) {
                 Ok(answers) => answers,
-                Err(LaneError::Decline(reason)) => {
-                    lent.iter().map(|_| Recoded::Declined(reason.clone())).collect()
+                Err(LaneError::Device(error)) => {
+                    // Of several pictures, any may be the one on which it failed.
+                    let only = if let [lent] = lent.as_slice() { Some(lent.slot) } else { None };
+                    fail(self.channel, only, &error)
                 }
-                Err(LaneError::Device(error)) => fail(self.channel, lent[0].slot, &error),
+                Err(declined) => lent.iter().map(|_| Recoded::Declined(declined.to_string())).collect(),
             };
             lent.iter().zip(answers).for_each(|(lent, answer)| self.answer(&message(lent.slot, answer)));
         }

@@ -10,7 +10,7 @@ use super::desk::Desk;
 use super::gpu::GpuEngine;
 use super::kernels::{Kind, Span};
 use super::nvjpeg::Plane;
-use super::resident::{Resident, grow, too_large};
+use super::resident::{Resident, grow};
 use super::{EngineError, Lane, LaneError, Recoded};
 use crate::codec::{CHROMA_PADDING, CompressedJpeg};
 use crate::equalize::colour;
@@ -241,7 +241,7 @@ impl<'e> GpuLane<'e> {
         };
         let (laid_out, end) = desk.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
         if end > self.engine.lane_memory {
-            return Err(too_large());
+            return Err(LaneError::Full);
         }
         if laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64 {
             return Err(LaneError::Decline("its planes are not what was expected".to_owned()));
@@ -280,6 +280,7 @@ impl<'e> GpuLane<'e> {
     fn shrink(&mut self) {
         self.picture = Buffer::default();
         self.resident.shrink();
+        self.desk = None;
     }
 
     /// Cleans up after a picture that was not completed: waits for everything enqueued and, if the picture was declined, frees memory that
@@ -287,7 +288,7 @@ impl<'e> GpuLane<'e> {
     fn clear_up<T>(&mut self, result: &Result<T>) {
         if let Err(trouble) = result {
             self.drain();
-            if matches!(trouble, LaneError::Decline(_)) {
+            if !matches!(trouble, LaneError::Device(_)) {
                 self.shrink();
             }
         }
@@ -303,9 +304,11 @@ impl<'e> GpuLane<'e> {
     }
 }
 
-/// Declines a picture of more pixels than a count on the device can hold, which has 32 bits.
+/// Declines a picture of more pixels than a count on the device can hold, which has 32 bits, or with longer sides than its signed integers
+/// can hold.
 fn must_be_countable(layout: &Layout) -> Result<()> {
-    if layout.pixels() > u64::from(u32::MAX) {
+    let longest = layout.width.max(layout.height);
+    if layout.pixels() > u64::from(u32::MAX) || longest > i32::MAX as u32 {
         return Err(LaneError::Decline("it has more pixels than are counted on a GPU".to_owned()));
     }
     Ok(())
@@ -340,11 +343,11 @@ impl Lane for GpuLane<'_> {
                 return Ok(Recoded::Encoded(length as u64));
             }
             Ok(_) => "it has become too long for its slot".to_owned(),
-            Err(LaneError::Decline(reason)) => reason,
-            Err(trouble) => {
+            Err(trouble @ LaneError::Device(_)) => {
                 self.drain();
                 return Err(trouble);
             }
+            Err(declined) => declined.to_string(),
         };
         // Nothing has been downloaded, so the planes in the slot are unchanged.
         self.drain();

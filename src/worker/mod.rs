@@ -69,6 +69,8 @@ pub struct WorkerArgs {
     pub unit: Unit,
     /// The number of lanes it runs.
     pub lanes: usize,
+    /// The GPU's UUID, by which it is found even if the GPUs have other indexes by then; `None` to go by the index.
+    pub uuid: Option<String>,
     /// For a worker that only recodes JPEGs (decodes, equalizes and encodes them): a number that tells such workers of a unit apart.
     pub jpeg: Option<u32>,
 }
@@ -107,6 +109,7 @@ impl WorkerArgs {
         };
         let (number, lanes, life) = (number.to_string(), self.lanes.to_string(), life.to_string());
         let mut line = vec!["worker", kind, &number, "--lanes", &lanes, "--life", &life];
+        line.extend(self.uuid.iter().flat_map(|uuid| ["--uuid", uuid]));
         line.extend(self.jpeg.map(|_| "--jpeg"));
         line.into_iter().map(str::to_owned).collect()
     }
@@ -123,6 +126,9 @@ pub enum LaneError {
     /// The picture is left to others, for this reason.
     #[error("{0}")]
     Decline(String),
+    /// The picture is left to others, because there is not enough memory for it.
+    #[error("it does not fit into the GPU's memory")]
+    Full,
     /// The device failed; the worker must end.
     #[error(transparent)]
     Device(#[from] EngineError),
@@ -300,11 +306,19 @@ fn run(unit: Unit, command: &WorkerCommand, fault: Option<Fault>) -> io::Result<
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
     let opened = match fault {
         Some(fault) if fault.refuses(command.life) => Err(EngineError("a test asked for this".to_owned())),
-        _ => ignore_signals().and_then(|()| open(unit, None)),
+        _ => ignore_signals().and_then(|()| open(located(unit, command.uuid.as_deref())?, None)),
     };
     match opened {
         Ok(engine) => work(&channel, engine.as_ref(), command, fault),
         Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
+    }
+}
+
+/// Returns the unit with the index that its GPU has now.
+fn located(unit: Unit, uuid: Option<&str>) -> Result<Unit, EngineError> {
+    match (unit, uuid) {
+        (Unit::Gpu(usual), Some(uuid)) => gpu::locate(uuid, usual).map(Unit::Gpu),
+        _ => Ok(unit),
     }
 }
 
@@ -363,9 +377,19 @@ fn work(
             }
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
+        scope.spawn(move || tell_of_missing(channel, lanes_made.iter().take(lanes - awaited)));
         // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
         std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
     })
+}
+
+/// Reports the lanes that could not be created. The others do the work.
+fn tell_of_missing(channel: &Channel, made: impl Iterator<Item = Result<(), EngineError>>) {
+    for error in made.filter_map(Result::err) {
+        // If the main process is gone, nobody needs to know.
+        let note = format!("it works with fewer lanes, because one cannot be made: {error}");
+        let _ = channel.send(&FromWorker::Note(shorten(note)), None);
+    }
 }
 
 /// Reports why this process cannot work, and ends it: lanes that are waiting already cannot be joined.
@@ -390,7 +414,7 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
                 let_go(&mut slots, slot);
                 match map(fd, bytes, generation, engine) {
                     Ok(memory) => slots.insert(slot, Arc::new(Mutex::new(memory))),
-                    Err(error) => fail(channel, slot, &error),
+                    Err(error) => fail(channel, Some(slot), &error),
                 };
             }
             ToWorker::Unmap { slot } => let_go(&mut slots, slot),
@@ -429,7 +453,7 @@ fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) ->
 }
 
 /// Reports a device failure and ends the process.
-fn fail(channel: &Channel, slot: SlotId, error: &EngineError) -> ! {
+fn fail(channel: &Channel, slot: Option<SlotId>, error: &EngineError) -> ! {
     let _ = channel.send(&FromWorker::Failed { slot, reason: shorten(error.to_string()) }, None);
     die()
 }

@@ -27,7 +27,17 @@ pub(super) struct JpegError {
     status: Status,
 }
 
+impl JpegError {
+    /// Returns whether nvJPEG got no memory, and is still usable.
+    pub(super) fn is_out_of_memory(self) -> bool {
+        self.status == OUT_OF_MEMORY
+    }
+}
+
 type Result<T> = std::result::Result<T, JpegError>;
+
+/// NVJPEG_STATUS_ALLOCATOR_FAILURE.
+const OUT_OF_MEMORY: Status = 5;
 
 const fn text(status: Status) -> &'static str {
     match status {
@@ -35,7 +45,7 @@ const fn text(status: Status) -> &'static str {
         2 => "invalid parameter",
         3 => "bad JPEG",
         4 => "JPEG not supported",
-        5 => "out of memory",
+        OUT_OF_MEMORY => "out of memory",
         6 => "execution failed",
         7 => "not for this GPU",
         8 => "internal error",

@@ -20,6 +20,7 @@ const SHARE_OF_PICTURES: u64 = 4;
 
 pub(super) struct NvJpegLane<'e> {
     engine: &'e GpuEngine,
+    jpeg: &'e NvJpeg,
     stream: Stream,
     done: Event,
     resident: Resident<'e>,
@@ -29,6 +30,8 @@ pub(super) struct NvJpegLane<'e> {
     decoder: Decoder<'e>,
     /// One for each picture of a batch.
     desks: Vec<Desk<'e>>,
+    /// Whether a picture was declined for lack of memory.
+    is_full: bool,
 }
 
 /// A picture of a batch that has not been declined.
@@ -42,19 +45,44 @@ struct Going {
 impl<'e> NvJpegLane<'e> {
     pub(super) fn new(engine: &'e GpuEngine, jpeg: &'e NvJpeg) -> Result<Self, EngineError> {
         engine.context.bind()?;
-        let text = |error: JpegError| EngineError(error.to_string());
         let stream = Stream::new()?;
-        let desks = (0..JPEG_BATCH).map(|_| Desk::new(jpeg, &stream)).collect::<Result<_, _>>();
+        let (decoder, desks) = states(jpeg, &stream)?;
         Ok(Self {
             resident: Resident::new(engine, &stream)?,
             done: Event::new()?,
             planes: Buffer::default(),
             check: ScanCheck::default(),
-            decoder: Decoder::new(jpeg).map_err(text)?,
-            desks: desks.map_err(text)?,
+            decoder,
+            desks,
+            is_full: false,
             engine,
+            jpeg,
             stream,
         })
+    }
+
+    /// Frees all memory that grew with the pictures, nvJPEG's too.
+    fn shrink(&mut self) -> Result<(), EngineError> {
+        self.wait()?;
+        self.planes = Buffer::default();
+        self.check = ScanCheck::default();
+        self.resident.shrink();
+        self.desks.clear();
+        (self.decoder, self.desks) = states(self.jpeg, &self.stream)?;
+        self.is_full = false;
+        Ok(())
+    }
+
+    /// Leaves a picture to the CPU, unless the device failed.
+    fn decline(&mut self, picture: &mut Recoding<'_>, error: LaneError) -> Result<(), EngineError> {
+        self.is_full |= matches!(error, LaneError::Full);
+        match error {
+            LaneError::Device(error) => Err(error),
+            declined => {
+                picture.answer = Recoded::Declined(declined.to_string());
+                Ok(())
+            }
+        }
     }
 
     /// Waits until the stream is through.
@@ -72,14 +100,15 @@ impl<'e> NvJpegLane<'e> {
             let file = picture.jpeg.bytes;
             match self.lay_out(number, picture, bytes) {
                 Ok((_, end)) if end + files + file > self.room() && !going.is_empty() => break,
-                Ok((_, end)) if end + file > self.room() => decline(picture, "it is too large"),
+                Ok((_, end)) if end + file > self.room() => {
+                    picture.answer = Recoded::Declined("it is too large".to_owned());
+                }
                 Ok((picture, end)) => {
                     going.push(picture);
                     bytes = end;
                     files += file;
                 }
-                Err(LaneError::Decline(reason)) => decline(picture, &reason),
-                Err(LaneError::Device(error)) => return Err(error),
+                Err(error) => self.decline(picture, error)?,
             }
             taken = number + 1;
         }
@@ -116,8 +145,11 @@ impl<'e> NvJpegLane<'e> {
         match self.begin(batch, &mut going, bytes) {
             Ok(whole) => leave_damaged(batch, &mut going, &whole),
             Err(LaneError::Device(error)) => return Err(error),
-            Err(LaneError::Decline(reason)) => {
-                going.iter().for_each(|one| decline(&mut batch[one.number], &reason));
+            Err(declined) => {
+                self.is_full |= matches!(declined, LaneError::Full);
+                for one in &going {
+                    batch[one.number].answer = Recoded::Declined(declined.to_string());
+                }
                 return Ok(());
             }
         }
@@ -159,10 +191,9 @@ impl<'e> NvJpegLane<'e> {
         let mut failed = Ok(());
         going.retain(|one| {
             let picture = &mut batch[one.number];
-            match step(self, picture, one) {
-                Ok(()) => return true,
-                Err(LaneError::Decline(reason)) => decline(picture, &reason),
-                Err(LaneError::Device(error)) => failed = Err(error),
+            let Err(error) = step(self, picture, one) else { return true };
+            if let Err(error) = self.decline(picture, error) {
+                failed = Err(error);
             }
             false
         });
@@ -220,14 +251,17 @@ impl<'e> NvJpegLane<'e> {
 /// Leaves damaged pictures to the CPU without giving a reason: the CPU reports what is wrong with them.
 fn leave_damaged(batch: &mut [Recoding<'_>], going: &mut Vec<Going>, whole: &[bool]) {
     for (one, _) in going.iter().zip(whole).filter(|(_, whole)| !**whole) {
-        decline(&mut batch[one.number], "");
+        batch[one.number].answer = Recoded::Declined(String::new());
     }
     let mut whole = whole.iter();
     going.retain(|_| whole.next() == Some(&true));
 }
 
-fn decline(picture: &mut Recoding<'_>, reason: &str) {
-    picture.answer = Recoded::Declined(reason.to_owned());
+/// Makes nvJPEG's states for a batch, which take little memory until they are used.
+fn states<'e>(jpeg: &'e NvJpeg, stream: &Stream) -> Result<(Decoder<'e>, Vec<Desk<'e>>), EngineError> {
+    let text = |error: JpegError| EngineError(error.to_string());
+    let desks = (0..JPEG_BATCH).map(|_| Desk::new(jpeg, stream)).collect::<Result<_, _>>();
+    Ok((Decoder::new(jpeg).map_err(text)?, desks.map_err(text)?))
 }
 
 impl JpegLane for NvJpegLane<'_> {
@@ -240,6 +274,10 @@ impl JpegLane for NvJpegLane<'_> {
                 let _ = self.wait();
             }
             rest = &mut rest[result?..];
+            if self.is_full {
+                // The pixel lanes may need it, and other pictures.
+                self.shrink()?;
+            }
         }
         Ok(())
     }

@@ -51,8 +51,8 @@ impl LaneContext<'_> {
             let slot = lent.slot;
             let answer = match lent.carry_out(lane.as_mut(), self) {
                 Ok(answer) => answer,
-                Err(LaneError::Decline(reason)) => FromWorker::Declined { slot, reason: shorten(reason) },
-                Err(LaneError::Device(error)) => fail(self.channel, slot, &error),
+                Err(LaneError::Device(error)) => fail(self.channel, Some(slot), &error),
+                Err(declined) => FromWorker::Declined { slot, reason: shorten(declined.to_string()) },
             };
             self.answer(&answer);
         }

@@ -100,10 +100,12 @@ pub enum FromWorker {
         /// Why; empty if there is nothing to report.
         reason: String,
     },
-    /// The device failed on this slot. The worker then ends, because a CUDA context is unusable after an error.
+    /// The worker does less than it should, as this says.
+    Note(String),
+    /// The device failed. The worker then ends, because a CUDA context is unusable after an error.
     Failed {
-        /// The slot.
-        slot: SlotId,
+        /// The slot on which it failed, if it is known.
+        slot: Option<SlotId>,
         /// Why.
         reason: String,
     },
@@ -159,8 +161,8 @@ impl Channel {
         let received = loop {
             let mut packet = [IoSliceMut::new(&mut space)];
             match rustix::net::recvmsg(&self.0, &mut packet, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
-                Err(Errno::CONNRESET) => return Ok(None),
+                // An end that is closed with messages unread resets the connection. That is told once, before the messages that it sent.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 received => break received?.bytes,
             }
         };
@@ -246,6 +248,21 @@ mod tests {
         let (ours, theirs) = Channel::pair().unwrap();
         drop(ours);
         assert!(theirs.receive::<FromWorker>().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_last_messages_of_an_end_that_leaves_others_unread_arrive() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        ours.send(&ToWorker::Unmap { slot: 1 }, None).unwrap();
+        for reason in ["first", "last"] {
+            theirs.send(&FromWorker::Refused(reason.to_owned()), None).unwrap();
+        }
+        drop(theirs);
+        let mut received = Vec::new();
+        while let Some((FromWorker::Refused(reason), _)) = ours.receive().unwrap() {
+            received.push(reason);
+        }
+        assert_eq!(received, ["first", "last"]);
     }
 
     #[test]

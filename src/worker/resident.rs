@@ -97,7 +97,7 @@ impl<'e> Resident<'e> {
         let is_plane = layout.pixel == Pixel::Gray;
         let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
         if taken + plane_bytes + memory.luts_bytes() + memory.counts_bytes() > self.engine.lane_memory {
-            return Err(too_large());
+            return Err(LaneError::Full);
         }
         let plane = if is_plane { None } else { Some(grow(&mut self.memory.plane, plane_bytes)?) };
         let luts = grow(&mut self.memory.luts, memory.luts_bytes())?;
@@ -193,15 +193,11 @@ pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Addre
     if buffer.bytes() < bytes {
         *buffer = Buffer::default();
         // Nothing has been done to the picture at this point; later, the same error is one of the device.
-        let trouble = |error: CudaError| if error.is_out_of_memory() { too_large() } else { error.into() };
+        let trouble =
+            |error: CudaError| if error.is_out_of_memory() { LaneError::Full } else { error.into() };
         *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(trouble)?;
     }
     Ok(buffer.address())
-}
-
-/// The refusal of a picture that does not fit into the lane's share of device memory.
-pub(super) fn too_large() -> LaneError {
-    LaneError::Decline("it does not fit into the GPU's memory".to_owned())
 }
 
 /// Returns the planes that CLAHE works on: luma (`None`), or channels by number.

@@ -1,10 +1,14 @@
 //! Every GPU against the CPU, byte for byte, and GPUs that fail in the middle of a batch.
 
+use std::os::fd::OwnedFd;
+
 use histeqd::picture::{Depth, Layout, Pixel};
+use histeqd::worker::protocol::{Channel, FromWorker};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::batch::{Batch, by, notes, signal, under_way};
-use crate::harness::gpus;
+use crate::harness::{gpus, histeqd};
 use crate::samples::{DATA, Data, Random, every_layout, layout, pam, samples};
 
 /// Returns a PAM file of this kind of data.
@@ -167,4 +171,33 @@ fn a_killed_worker_costs_nothing() {
 #[test]
 fn a_stopped_worker_costs_nothing() {
     assert_survives_signal(Signal::STOP, "took longer than --device-timeout");
+}
+
+/// Starts a worker on the GPU with this index or, if it has another one now, this UUID; returns its first message.
+fn first_message(ordinal: &str, uuid: &str) -> FromWorker {
+    let (ours, theirs) = Channel::pair().unwrap();
+    let mut command = histeqd();
+    command.args(["worker", "--gpu", ordinal, "--uuid", uuid]).stdin(OwnedFd::from(theirs));
+    let mut worker = command.spawn().unwrap();
+    drop(command);
+    let (message, _) = ours.receive().unwrap().unwrap();
+    drop(ours);
+    worker.wait().unwrap();
+    message
+}
+
+#[test]
+fn a_gpu_is_known_by_its_uuid_whatever_its_index() {
+    if gpus() == 0 {
+        return;
+    }
+    let list = histeqd().args(["worker", "--list"]).output().unwrap().stdout;
+    let list: Value = serde_json::from_slice(&list).unwrap();
+    let uuid = list["Ok"][0]["uuid"].as_str().unwrap();
+    for ordinal in ["0", "1000"] {
+        let FromWorker::Ready(Some(info)) = first_message(ordinal, uuid) else { panic!("not ready") };
+        assert_eq!((info.ordinal, info.uuid.as_str()), (0, uuid));
+    }
+    let FromWorker::Refused(why) = first_message("0", "GPU-gone") else { panic!("not refused") };
+    assert_eq!(why, "the GPU with the UUID GPU-gone is gone");
 }

@@ -7,7 +7,7 @@ use histeqd::codec::{
     self, BaselineScan, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target,
 };
 use histeqd::cores::Cores;
-use histeqd::equalize::{Method, Operation};
+use histeqd::equalize::{Clahe, Method, Operation, Tiles};
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};
 use rustix::process::Signal;
@@ -348,9 +348,14 @@ fn pages() -> Vec<Vec<u8>> {
     vec![empty, noise]
 }
 
-/// Has a lane of the GPU decode, equalize and encode files that this description fits; returns its answers: the length of each
-/// result, or why there is none.
-fn recode(engine: &dyn Engine, jpeg: CompressedJpeg, files: &[Vec<u8>]) -> Vec<Result<u64, String>> {
+/// Has a lane of the GPU decode, equalize and encode files that this description fits, each batch in one of these ways in turn; returns
+/// its answers: the length of each result, or why there is none.
+fn recode(
+    engine: &dyn Engine,
+    jpeg: CompressedJpeg,
+    files: &[Vec<u8>],
+    methods: &[Method],
+) -> Vec<Result<u64, String>> {
     let mut slots: Vec<Memory> = files
         .iter()
         .map(|file| {
@@ -362,11 +367,12 @@ fn recode(engine: &dyn Engine, jpeg: CompressedJpeg, files: &[Vec<u8>]) -> Vec<R
         .collect();
     let mut lane = engine.jpeg_lane().unwrap();
     let mut said = Vec::new();
-    for (slots, files) in slots.chunks_mut(JPEG_BATCH).zip(files.chunks(JPEG_BATCH)) {
+    let batches = slots.chunks_mut(JPEG_BATCH).zip(files.chunks(JPEG_BATCH));
+    for ((slots, files), &method) in batches.zip(methods.iter().cycle()) {
         let recoding = |(slot, file): (_, &Vec<u8>)| Recoding {
             slot: Memory::bytes_mut(slot),
             jpeg: CompressedJpeg { bytes: file.len() as u64, ..jpeg },
-            operation: Operation { method: Method::Global, per_channel: false },
+            operation: Operation { method, per_channel: false },
             answer: Recoded::Declined("it was not tried".to_owned()),
         };
         let mut batch: Vec<Recoding<'_>> = slots.iter_mut().zip(files).map(recoding).collect();
@@ -391,7 +397,9 @@ fn a_gpu_finds_the_damage_that_the_processor_finds() {
         let jpeg = Planes::of(&file).jpeg;
         let files: Vec<Vec<u8>> =
             std::iter::once(file.clone()).chain((0..63).map(|number| damaged(&file, number))).collect();
-        for (number, (file, said)) in files.iter().zip(recode(engine.as_ref(), jpeg, &files)).enumerate() {
+        for (number, (file, said)) in
+            files.iter().zip(recode(engine.as_ref(), jpeg, &files, &[Method::Global])).enumerate()
+        {
             let is_whole = BaselineScan::read(file).is_some_and(|scan| scan.is_whole());
             let what = format!("{number} of {:?}: {said:?}", jpeg.layout);
             match said {
@@ -403,6 +411,25 @@ fn a_gpu_finds_the_damage_that_the_processor_finds() {
         }
     }
     assert!(whole > 20 && broken > 200, "{whole} were whole, {broken} were damaged");
+}
+
+#[test]
+fn a_gpu_that_had_no_memory_for_some_files_takes_others() {
+    if !decodes() {
+        return;
+    }
+    let engine = open(Unit::Gpu(0), Some(1 << 20)).unwrap();
+    let file = data("420.jpg");
+    let jpeg = Planes::of(&file).jpeg;
+    // Their tables alone take more than the lane may.
+    let fine = Method::Clahe(Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 128, y: 128 } });
+    let said = recode(engine.as_ref(), jpeg, &vec![file; 4 * JPEG_BATCH], &[fine, Method::Global]);
+    for (number, said) in said.into_iter().enumerate() {
+        match (number / JPEG_BATCH % 2, said) {
+            (0, Err(why)) => assert_eq!(why, "it does not fit into the GPU's memory"),
+            (batch, said) => assert!(batch == 1 && said.is_ok(), "{number}: {said:?}"),
+        }
+    }
 }
 
 #[test]

@@ -319,7 +319,9 @@ fn worker() -> (Child, Channel) {
 fn a_worker_that_gets_no_memory_for_a_slot_says_so_and_ends() {
     let (mut worker, channel) = worker();
     channel.send(&ToWorker::Map { slot: 3, bytes: 100, generation: 1 }, None).unwrap();
-    let Some((FromWorker::Failed { slot: 3, reason }, None)) = channel.receive().unwrap() else { panic!() };
+    let Some((FromWorker::Failed { slot: Some(3), reason }, None)) = channel.receive().unwrap() else {
+        panic!()
+    };
     assert!(
         reason.starts_with("a slot arrived without its file descriptor; raise the limit of open files"),
         "{reason}"
