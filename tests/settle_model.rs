@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use histeqd::source::settle::{Counts, Ending, Seen, Settle, Verdict};
 use histeqd::source::stamp::Stamp;
+use histeqd::source::writer::Writer;
 use proptest::prelude::*;
 
 const REST: Duration = Duration::from_millis(500);
@@ -102,7 +103,10 @@ impl World {
     }
 
     fn seen(&self, path: &Path) -> Option<Seen> {
-        self.files.get(path).map(|file| Seen { stamp: file.stamp, age: Some(self.now - file.changed) })
+        self.files.get(path).map(|file| {
+            let writer = if file.open { Writer::Present } else { Writer::Absent };
+            Seen { stamp: file.stamp, age: Some(self.now - file.changed), writer }
+        })
     }
 
     fn step(&mut self, step: &Step) {

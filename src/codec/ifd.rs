@@ -55,6 +55,8 @@ impl Form {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Directory {
     pub(super) entries: Vec<(u16, Value)>,
+    /// The tags of entries whose values do not lie in the file, or not all of them.
+    pub(super) cut: Vec<u16>,
 }
 
 /// The value of an entry.
@@ -70,6 +72,12 @@ pub(super) enum Value {
 struct Place {
     offset: usize,
     length: usize,
+}
+
+impl Place {
+    fn end(&self) -> Option<usize> {
+        self.offset.checked_add(self.length)
+    }
 }
 
 /// Returns the size in bytes of an element of a type, and of each of the numbers that the element consists of.
@@ -256,13 +264,18 @@ fn read_nested(
     let mut directory = Directory::default();
     for (at, entry) in table.entries(form) {
         let (tag, kind) = (form.number(&entry[..2]) as u16, form.number(&entry[2..4]) as u16);
-        let Some(place) = place_of(entry, at, form, bytes.length()) else { continue };
+        let Some(place) = place_of(entry, at, form) else { continue };
+        if place.end().is_none_or(|end| end > bytes.length()) {
+            directory.cut.push(tag);
+            continue;
+        }
         room.values = room.values.checked_sub(place.length).ok_or(ErrorKind::InvalidData)?;
         if SUB_DIRECTORIES.contains(&tag) && depth > 1 && place.length <= form.offset_bytes() {
             let at = usize::try_from(form.number(bytes.at(place.offset, place.length)?));
             match at.map(|at| read_nested(bytes, form, at, depth - 1, room)) {
                 Ok(Ok((sub, _))) => directory.entries.push((tag, Value::Directory(sub))),
                 Ok(Err(error)) if error.raw_os_error().is_some() => return Err(error),
+                Ok(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => directory.cut.push(tag),
                 _ => {}
             }
         } else {
@@ -310,9 +323,9 @@ impl Table {
     }
 }
 
-/// Returns where the value of the entry at the offset `at` lies in a file of `bytes` bytes: in the entry if it fits there, else elsewhere.
-/// `None` if it does not lie in the file or has no known type or length.
-fn place_of(entry: &[u8], at: usize, form: Form, bytes: usize) -> Option<Place> {
+/// Returns where the value of the entry at the offset `at` lies: in the entry if it fits there, else elsewhere, be it beyond the file. `None`
+/// if it has no known type or length.
+fn place_of(entry: &[u8], at: usize, form: Form) -> Option<Place> {
     let room = form.offset_bytes();
     let (size, _) = sizes(form.number(&entry[2..4]) as u16)?;
     let count = usize::try_from(form.number(&entry[4..][..room])).ok()?;
@@ -320,7 +333,7 @@ fn place_of(entry: &[u8], at: usize, form: Form, bytes: usize) -> Option<Place> 
     let inside = 4 + room;
     let offset =
         if length <= room { at + inside } else { usize::try_from(form.number(&entry[inside..])).ok()? };
-    (offset.checked_add(length)? <= bytes).then_some(Place { offset, length })
+    Some(Place { offset, length })
 }
 
 /// Returns the type by which a tag's bytes are put into little-endian order: IPTC data are bytes, even where a writer declares them as

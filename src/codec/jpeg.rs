@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use super::metadata::icc_fits;
+use super::metadata::{Resolution, icc_fits};
 use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -35,6 +35,11 @@ use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, icc_part, largest_factors,
 };
+
+/// Returns whether a JPEG's own density can say this resolution.
+pub(super) fn states(resolution: Resolution) -> bool {
+    Density::new(Some(resolution)).resolution().is_some()
+}
 
 /// The width and height of chroma planes in a slot are padded to multiples of this many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;

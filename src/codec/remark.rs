@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::tiff::exif_has_resolution;
-use super::{Decoded, Format, Metadata, Native, Target};
+use super::{Decoded, Format, Metadata, Native, Target, jpeg};
 
 /// Something worth telling about a picture that was written: nothing failed, but not everything is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -54,10 +54,16 @@ impl Decoded {
         loses_profile || loses_ome || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
     }
 
-    /// Returns whether the picture has a resolution that a format has no place for, and that the EXIF written there does not state either.
+    /// Returns whether the picture has a resolution that a format has no place for, or none for so large a number, and that the EXIF written there does not state either.
     fn loses_resolution(&self, to: Format) -> bool {
-        let Metadata { exif, resolution, .. } = &self.metadata;
+        let Metadata { exif, resolution: Some(resolution), .. } = &self.metadata else { return false };
+        let has_place = match (&self.native, to) {
+            // Its segments are passed on as they are.
+            (Native::Jpeg(_), Format::Jpeg) => true,
+            (_, Format::Jpeg) => jpeg::states(*resolution),
+            _ => to.supports_resolution(),
+        };
         let exif = exif.as_deref().filter(|_| to.supports_exif_and_xmp());
-        resolution.is_some() && !to.supports_resolution() && !exif.is_some_and(exif_has_resolution)
+        !has_place && !exif.is_some_and(exif_has_resolution)
     }
 }

@@ -77,6 +77,10 @@ impl<'a> Source<'a> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits)?;
         let (directory, next) = ifd::read_from(&mut file, form, offset).map_err(no_directory)?;
+        // They are often the last of a file, and all that tells that its end is missing.
+        if directory.cut.iter().any(|tag| tags::METADATA.contains(tag)) {
+            return Err(malformed("a profile or other metadata lie outside the file; it may be truncated"));
+        }
         header::refuse_further_pictures(&mut file, form, &directory, next)?;
         let header = Header::new(&directory, form)?;
         parts::check(&header, limits)?;

@@ -9,6 +9,7 @@ mod selection;
 pub mod settle;
 pub mod stamp;
 pub mod watch;
+pub mod writer;
 
 pub use names::output_below;
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, scan};

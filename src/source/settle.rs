@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::stamp::Stamp;
+use super::writer::Writer;
 use crate::backoff::Backoff;
 
 /// How long to wait for a file that a writer has open but does not write to, before it is tried as it is. Writers close what they open,
@@ -27,16 +28,21 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3600);
 /// A file that has not changed for this long is complete, unless a writer was noticed: a picture that is broken then stays broken.
 const CERTAIN_AGE: Duration = Duration::from_secs(120);
-/// A file that has not changed for this long when it is listed is ready at once, without having to rest any longer.
+/// A file that has not changed for this long when it is listed is ready at once, without having to rest any longer. Without messages about
+/// writers, and where the kernel does not tell of them either, a file has to rest this long.
 const RESTED_AGE: Duration = Duration::from_secs(10);
+/// How often to ask whether a writer still has a file open that was not heard of opening it.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// A file's stamp, and how long ago the file was last changed, where the clocks can be trusted.
+/// A file's stamp, how long ago the file was last changed, where the clocks can be trusted, and whether it is being written to.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The file's stamp.
     pub stamp: Stamp,
     /// Now minus mtime; `None` where another machine's clock may have set the mtime.
     pub age: Option<Duration>,
+    /// Whether somebody has it open for writing. Where that is never known, [`Writer::Absent`].
+    pub writer: Writer,
 }
 
 impl Seen {
@@ -177,15 +183,21 @@ impl Settle {
         }
     }
 
-    /// Records a file that was found by listing its folder, which says nothing about writers.
+    /// Records a file that was found by listing its folder.
     pub fn listed(&mut self, path: &Path, seen: Seen, now: Instant) {
         let rest = self.rest;
         let file = self.file(path, now);
         let same = file.stamp == Some(seen.stamp);
+        let is_written = file.is_written(seen, now);
         match &mut file.phase {
+            // What is to be done is decided when it is due.
             Phase::Open => {}
             Phase::Running(meanwhile @ Meanwhile::Nothing) if !same => *meanwhile = Meanwhile::Other,
             Phase::Running(_) => {}
+            Phase::Ready | Phase::Pausing | Phase::Resting if is_written => {
+                file.renew(seen.stamp, now);
+                self.wait_for_writer(path, now);
+            }
             Phase::Ready | Phase::Pausing | Phase::Resting if same => {}
             Phase::Ready | Phase::Pausing | Phase::Resting => {
                 file.renew(seen.stamp, now);
@@ -269,12 +281,13 @@ impl Settle {
         let Some(seen) = seen else { return self.gone(path) };
         let Some(file) = self.files.get_mut(path) else { return };
         let same = file.stamp == Some(seen.stamp);
-        let needed = match file.phase {
-            Phase::Open => PATIENCE,
-            Phase::Resting => rest,
-            Phase::Pausing if same => return self.make_ready(path),
-            Phase::Pausing => rest,
-            Phase::Ready | Phase::Running(_) => return,
+        let needed = match (file.phase, seen.writer) {
+            (Phase::Open, Writer::Absent) => rest,
+            (Phase::Open, _) => PATIENCE,
+            (Phase::Pausing, _) if same => return self.make_ready(path),
+            (Phase::Resting | Phase::Pausing, Writer::Unknown) => rest.max(RESTED_AGE),
+            (Phase::Resting | Phase::Pausing, _) => rest,
+            (Phase::Ready | Phase::Running(_), _) => return,
         };
         if file.phase == Phase::Open && file.stamp.is_none() {
             // The first look at it: the writer was noticed before.
@@ -282,6 +295,9 @@ impl Settle {
         } else if !same {
             file.renew(seen.stamp, now);
             file.certain = false;
+        }
+        if file.is_written(seen, now) {
+            return self.wait_for_writer(path, now);
         }
         if file.phase == Phase::Pausing {
             file.phase = Phase::Resting;
@@ -374,6 +390,14 @@ impl Settle {
         counts
     }
 
+    /// Waits for a writer that nothing but its open file tells of.
+    fn wait_for_writer(&mut self, path: &Path, now: Instant) {
+        let Some(file) = self.files.get_mut(path) else { return };
+        (file.phase, file.open, file.certain) = (Phase::Open, true, false);
+        let again = (now + ASK_AGAIN).min(file.since + PATIENCE);
+        self.look_at(path, again);
+    }
+
     fn file(&mut self, path: &Path, now: Instant) -> &mut File {
         if !self.files.contains_key(path) {
             self.files.insert(path.to_owned(), File::new(now));
@@ -430,6 +454,12 @@ impl File {
             attempts: 0,
             due: None,
         }
+    }
+
+    /// Returns whether to wait for a writer that has it open: not forever, if it does not write.
+    fn is_written(&self, seen: Seen, now: Instant) -> bool {
+        let is_patient = self.stamp != Some(seen.stamp) || now < self.since + PATIENCE;
+        seen.writer == Writer::Present && is_patient
     }
 
     /// Records the stamp; if it differs, what was known about the old content is dropped.

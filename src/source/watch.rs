@@ -23,6 +23,7 @@ use super::names::is_hidden;
 use super::notifier::{NotWatched, Notifier, Signal};
 use super::settle::{Seen, Settle};
 use super::stamp::Stamp;
+use super::writer::Writer;
 use crate::paths::{Identity, Shown, are_same};
 
 /// How often to check whether the watched folders themselves exist.
@@ -33,6 +34,9 @@ const LOST_NOTE: Duration = Duration::from_secs(60);
 const ENTRIES_A_TURN: usize = 256;
 /// The most messages handled in one turn, unless messages were lost.
 const SIGNALS_A_TURN: usize = 1024;
+
+/// A file that has not changed for this long is not asked about for writers.
+const LONG_AGO: Duration = Duration::from_secs(24 * 3600);
 
 /// What is watched, and how.
 #[derive(Clone, Debug)]
@@ -135,9 +139,10 @@ impl Watch {
         self.list_all(now);
     }
 
-    /// Returns the watched folders that do not exist.
+    /// Returns the watched folders that do not exist, or cannot be listed.
     pub fn missing(&self) -> impl Iterator<Item = &Path> {
-        self.roots.iter().filter(|root| root.identity.is_none()).map(|root| root.path.as_path())
+        let is_missing = |root: &&Root| root.identity.is_none() || root.is_closed();
+        self.roots.iter().filter(is_missing).map(|root| root.path.as_path())
     }
 
     /// Returns the watched folders that are empty, as a mount point is before the mount.
@@ -171,7 +176,7 @@ impl Watch {
     pub fn look(&self, path: &Path) -> Option<Seen> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let root = self.roots.iter().find(|root| path.starts_with(&root.path))?;
-        Some(seen(&metadata, root))
+        Some(seen(path, &metadata, root))
     }
 
     /// Does one piece of the pending work: handles `first` and other signals, looks at files that are due, and continues a listing.
@@ -229,10 +234,15 @@ impl Watch {
             Signal::Moved { to, from: Some(from) } if is_leftover(&from) && self.takes(&to) => {
                 self.let_settle(&to, settle, now);
             }
-            Signal::Closed(path) | Signal::Moved { to: path, .. } if self.takes(&path) => {
-                match self.look(&path) {
-                    Some(seen) => settle.complete(&path, seen.stamp, now),
-                    None => settle.gone(&path),
+            Signal::Closed(ref path) | Signal::Moved { to: ref path, .. } if self.takes(path) => {
+                // The kernel tells that a file was closed a little before it is.
+                let is_moved = !matches!(signal, Signal::Closed(_));
+                match self.look(path) {
+                    Some(seen) if is_moved && seen.writer == Writer::Present => {
+                        settle.listed(path, seen, now);
+                    }
+                    Some(seen) => settle.complete(path, seen.stamp, now),
+                    None => settle.gone(path),
                 }
             }
             Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved { .. } => {}
@@ -434,8 +444,9 @@ impl Watch {
     fn watch(&mut self, folder: &Path, root: usize, now: Instant) {
         let Some(notifier) = self.notifier.as_ref().filter(|_| !self.roots[root].polled) else { return };
         match notifier.watch(folder) {
-            // The listing reports what cannot be read.
-            Ok(()) | Err(NotWatched::Gone | NotWatched::Denied) => {}
+            Ok(()) | Err(NotWatched::Gone) => {}
+            // The listing reports it.
+            Err(NotWatched::Denied) => self.roots[root].met_denial(&self.options, now),
             Err(why) => self.not_watched(folder, root, &why, now),
         }
     }
@@ -472,12 +483,18 @@ fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
     Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
 }
 
-fn seen(metadata: &Metadata, root: &Root) -> Seen {
+fn seen(path: &Path, metadata: &Metadata, root: &Root) -> Seen {
     let stamp = Stamp::of(metadata, root.file_system.lasting_inodes);
     let own_clock = !root.file_system.shared;
     let age = metadata.modified().ok().filter(|_| own_clock);
     let age = age.map(|modified| SystemTime::now().duration_since(modified).unwrap_or_default());
-    Seen { stamp, age }
+    // The kernel knows only the writers on this machine, and some shared file systems refuse every lease.
+    let writer = if root.file_system.shared || age.is_some_and(|age| age > LONG_AGO) {
+        Writer::Absent
+    } else {
+        Writer::of(path)
+    };
+    Seen { stamp, age, writer }
 }
 
 /// Returns whether a link leads to a folder that contains it, which a walk that starts below that folder cannot know.

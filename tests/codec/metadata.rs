@@ -187,6 +187,10 @@ fn a_resolution_without_a_place_is_told_of() {
     for to in [Format::WebP, Format::Pnm] {
         assert_eq!(remark(&bare, to), [Remark::WithoutResolution], "{to}");
     }
+    // 40 nm a pixel are more pixels per inch than a JPEG's density can say.
+    let dense = Metadata { resolution: Some(Resolution { x: 63_500_000, y: 63_500_000 }), ..bare.clone() };
+    assert_eq!(remark(&dense, Format::Jpeg), [Remark::WithoutResolution]);
+    assert_eq!(remark(&dense, Format::Tiff), []);
     assert_eq!(remark(&of_exif, Format::WebP), []);
     assert_eq!(remark(&Metadata { exif: Some(exif()), ..bare }, Format::WebP), [Remark::WithoutResolution]);
     assert_eq!(remark(&of_exif, Format::Pnm), [Remark::WithoutMetadata, Remark::WithoutResolution]);

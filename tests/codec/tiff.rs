@@ -232,6 +232,15 @@ fn the_first_of_duplicate_tags_wins() {
 }
 
 #[test]
+fn a_profile_that_is_cut_off_is_no_end_of_a_file() {
+    const ICC: u16 = 34675;
+    let file = PLAIN.file(&PLAIN.samples(), |tags| tags.push((ICC, vec![7; 100])));
+    assert!(decoded(&file).is_ok());
+    let error = decoded(&file[..file.len() - 1]).unwrap_err().to_string();
+    assert!(error.contains("other metadata lie outside the file; it may be truncated"), "{error}");
+}
+
+#[test]
 fn an_undeclared_extra_sample_is_alpha() {
     for channels in [2, 4] {
         let form = Form { channels, ..PLAIN };

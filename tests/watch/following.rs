@@ -72,6 +72,34 @@ fn a_slow_writer_gets_one_output_and_no_failure() {
 }
 
 #[test]
+fn a_file_that_was_opened_before_its_folder_was_watched_is_waited_for() {
+    // Without its end it would be a picture too, of another profile.
+    let whole = [DULL, &[0; 100]].concat();
+    let place = Place::new();
+    let begin = |name: &str| {
+        let path = place.path("in").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut file = File::create(path).unwrap();
+        file.write_all(DULL).unwrap();
+        file
+    };
+    let mut early = begin("early.pgm");
+    let service = Service::start(&place, "--after move:kept --settle 100ms");
+    let mut late = begin("new/late.pgm");
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(outputs(&place), [""; 0]);
+    for file in [&mut early, &mut late] {
+        file.write_all(&[0; 100]).unwrap();
+    }
+    drop((early, late));
+    wait("both inputs to move", || {
+        place.path("kept/early.pgm").exists() && place.path("kept/new/late.pgm").exists()
+    });
+    assert_eq!((place.read("kept/early.pgm"), place.read("kept/new/late.pgm")), (whole.clone(), whole));
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn a_file_that_is_moved_while_it_is_written_is_no_failure() {
     let place = Place::new();
     let service = Service::start(&place, "--failed bad");
@@ -79,11 +107,12 @@ fn a_file_that_is_moved_while_it_is_written_is_no_failure() {
     let mut file = File::create(place.path("in/partial")).unwrap();
     file.write_all(&content[..9000]).unwrap();
     fs::rename(place.path("in/partial"), place.path("in/a.pgm")).unwrap();
-    wait("a look at the half", || service.log().contains("not complete yet: "));
+    thread::sleep(Duration::from_secs(2));
     file.write_all(&content[9000..]).unwrap();
     drop(file);
     wait_for(&place, &expected(&BTreeMap::from([("a.pgm".to_owned(), content)])));
-    assert!(!service.log().contains("failed: "), "{}", service.log());
+    let log = service.log();
+    assert!(!log.contains("failed: ") && !log.contains("not complete yet: "), "{log}");
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Density {
         [b'J', b'F', b'I', b'F', 0, 1, 1, unit, x0, x1, y0, y1, 0, 0]
     }
 
-    fn resolution(self) -> Option<Resolution> {
+    pub(super) fn resolution(self) -> Option<Resolution> {
         let counts = [f64::from(self.x), f64::from(self.y)];
         match self.unit {
             1 => Resolution::per_inch(counts),

@@ -3,9 +3,9 @@
 use crate::picture::{Depth, Layout, Pixel};
 
 /// Ancillary chunks about the picture as a whole that a new contrast does not make wrong.
-const KEPT: [&[u8; 4]; 12] = [
+const KEPT: [&[u8; 4]; 14] = [
     b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"cICP", b"mDCV", b"cLLI", b"pHYs", b"eXIf", b"tEXt", b"zTXt",
-    b"iTXt",
+    b"iTXt", b"sCAL", b"sTER",
 ];
 
 /// Bytes of a chunk besides its content: length, type and checksum.
@@ -170,6 +170,17 @@ mod tests {
 
     fn chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
         [&(content.len() as u32).to_be_bytes(), kind, content, &[0; 4]].concat()
+    }
+
+    #[test]
+    fn what_depends_on_the_samples_is_not_passed_on() {
+        let named = |kind: &&[u8; 4]| chunk(kind, b"content");
+        let kinds = [b"sCAL", b"bKGD", b"oFFs", b"pCAL", b"prVt", b"prVT", b"sTER"];
+        let header = chunk(b"IHDR", &[0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]);
+        let chunks: Vec<u8> = kinds.iter().flat_map(named).collect();
+        let file = [&[0; 8], &*header, &chunks, &chunk(b"IDAT", b"x"), &chunk(b"IEND", b"")].concat();
+        let kept: Vec<_> = Chunks::scan(&file).unwrap().kept().into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(kept, [*b"sCAL", *b"oFFs", *b"prVt", *b"sTER"]);
     }
 
     #[test]

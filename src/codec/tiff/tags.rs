@@ -119,6 +119,10 @@ const STORAGE: [u16; 44] = [
     GDAL_NODATA,
 ];
 
+/// Tags of metadata without which a picture should not go on: XMP, IPTC, Photoshop's, EXIF, the profile and GPS.
+pub(super) const METADATA: [u16; 6] =
+    [XMP, 33723, 34377, ifd::SUB_DIRECTORIES[0], ICC, ifd::SUB_DIRECTORIES[1]];
+
 /// Tags that EXIF may have in its first directory too: they describe the picture, not its storage.
 const SHARED_WITH_EXIF: [u16; 21] = [
     DESCRIPTION,
@@ -151,7 +155,7 @@ pub(super) fn kept(directory: &Directory, change: Change) -> Directory {
     let entries =
         directory.entries.iter().filter(|(tag, _)| !STORAGE.contains(tag) && !(512..=521).contains(tag));
     let corrected = entries.filter_map(|(tag, value)| Some((*tag, corrected(*tag, value, change)?)));
-    let mut kept = Directory { entries: corrected.collect() };
+    let mut kept = Directory { entries: corrected.collect(), ..Directory::default() };
     correct_imagej(&mut kept);
     kept
 }
@@ -210,7 +214,7 @@ pub(in crate::codec) fn exif_has_resolution(exif: &[u8]) -> bool {
 fn exif(directory: &Directory) -> Option<Vec<u8>> {
     const HEADER: &[u8; 8] = b"II*\0\x08\0\0\0";
     let shared = directory.entries.iter().filter(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
-    let directory = Directory { entries: shared.cloned().collect() };
+    let directory = Directory { entries: shared.cloned().collect(), ..Directory::default() };
     let any = !directory.entries.is_empty();
     any.then(|| [&HEADER[..], &ifd::write(&directory, false, HEADER.len() as u64)].concat())
 }

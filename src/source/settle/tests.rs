@@ -14,11 +14,11 @@ fn stamp(size: u64) -> Stamp {
 }
 
 fn young(size: u64) -> Seen {
-    Seen { stamp: stamp(size), age: Some(Duration::ZERO) }
+    Seen { stamp: stamp(size), age: Some(Duration::ZERO), writer: Writer::Absent }
 }
 
 fn old(size: u64) -> Seen {
-    Seen { stamp: stamp(size), age: Some(Duration::from_secs(3600)) }
+    Seen { stamp: stamp(size), age: Some(Duration::from_secs(3600)), writer: Writer::Absent }
 }
 
 fn a() -> &'static Path {
@@ -85,6 +85,36 @@ fn a_listed_file_that_is_old_is_ready_at_once_where_clocks_can_be_trusted() {
     let mut case = Case::new();
     case.settle.listed(a(), Seen { age: None, ..old(5) }, case.now);
     assert_eq!(case.taken(), None);
+}
+
+#[test]
+fn a_listed_file_waits_for_a_writer_that_opened_it_before_but_not_forever() {
+    let written = |seen| Seen { writer: Writer::Present, ..seen };
+    let mut case = Case::new();
+    case.settle.listed(a(), written(old(5)), case.now);
+    case.pass(PATIENCE - SECOND, Some(written(old(5))));
+    case.settle.listed(a(), written(old(6)), case.now);
+    case.pass(PATIENCE - SECOND, Some(written(old(6))));
+    assert_eq!(case.taken(), None);
+    case.pass(SECOND + ASK_AGAIN, Some(written(old(6))));
+    assert_eq!(case.taken(), Some(6), "nothing more was written");
+    let mut case = Case::new();
+    case.settle.listed(a(), young(5), case.now);
+    case.pass(REST, Some(written(young(5))));
+    assert_eq!(case.taken(), None, "it was opened meanwhile");
+    case.pass(ASK_AGAIN, Some(young(5)));
+    assert_eq!(case.taken(), Some(5), "it was closed");
+}
+
+#[test]
+fn a_listed_file_rests_longer_where_writers_are_not_known() {
+    let unknown = |size| Some(Seen { writer: Writer::Unknown, ..young(size) });
+    let mut case = Case::new();
+    case.settle.listed(a(), unknown(5).unwrap(), case.now);
+    case.pass(RESTED_AGE - SECOND, unknown(5));
+    assert_eq!(case.taken(), None);
+    case.pass(SECOND, unknown(5));
+    assert_eq!(case.taken(), Some(5));
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(super) struct Root {
 struct Obstacles {
     /// Whether the kernel had no watch left for one of them.
     limit: bool,
+    /// Whether one of them may not be read. That it may be later is told by no message.
+    denied: bool,
     /// Folders that could not be listed, or could not be watched for another reason.
     closed: HashSet<PathBuf>,
 }
@@ -69,7 +71,7 @@ impl Root {
         match options.poll {
             Some(poll) => poll,
             None if self.polled => POLL,
-            None if self.known.limit => options.rescan.min(WITHOUT_WATCHES),
+            None if self.known.limit || self.known.denied => options.rescan.min(WITHOUT_WATCHES),
             None => options.rescan,
         }
     }
@@ -89,6 +91,18 @@ impl Root {
         self.known.limit = true;
         self.met.limit = true;
         self.next_listing = self.next_listing.min(now + self.interval(options));
+    }
+
+    /// Records that a folder in it may not be read, so that the next listing has to come sooner.
+    pub(super) fn met_denial(&mut self, options: &Options, now: Instant) {
+        self.known.denied = true;
+        self.met.denied = true;
+        self.next_listing = self.next_listing.min(now + self.interval(options));
+    }
+
+    /// Returns whether it cannot be listed itself.
+    pub(super) fn is_closed(&self) -> bool {
+        self.known.closed.contains(&self.path)
     }
 
     /// Records that a folder in it cannot be listed or watched. Returns whether that is news.

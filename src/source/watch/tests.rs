@@ -343,6 +343,27 @@ fn leftovers_of_a_removal_are_named_and_not_taken() {
 }
 
 #[test]
+fn a_folder_that_may_not_be_read_is_tried_again_soon() {
+    let mut case = Case::new();
+    case.write("a.png");
+    assert_eq!(case.done(), ["a.png"]);
+    let (begin, seconds) = (Instant::now(), Duration::from_secs);
+    let root = &mut case.watch.roots[0];
+    root.met_denial(&case.watch.options, begin);
+    root.met_closed(&root.path.clone());
+    assert_eq!(case.watch.missing().count(), 1);
+    let listed_at = |case: &mut Case, at| {
+        case.watch.check(&mut case.settle, begin + seconds(at));
+        !case.watch.is_listed()
+    };
+    assert_eq!([29, 30].map(|at| listed_at(&mut case, at)), [false, true]);
+    while !case.watch.is_listed() {
+        case.watch.walk(&mut case.settle, &mut |_, _, _| false, begin + seconds(30));
+    }
+    assert_eq!(case.watch.missing().count(), 0);
+}
+
+#[test]
 fn folders_without_a_watch_are_listed_soon_and_until_they_have_one() {
     let mut case = Case::new();
     case.write("a.png");
