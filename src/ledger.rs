@@ -93,10 +93,11 @@ pub fn take(out: &Path, state: Option<&Path>) -> Result<(Lock, Ledger, Option<St
     let folder = folder(out, state);
     let lock = Lock::take(out, &folder)?;
     let (mut ledger, mut note) = Ledger::open(&folder)?;
-    if lock.may_follow_power_failure()
-        && let Err(why) = ledger.forget_running()
-    {
-        note = Some(ledger.mend(why)?);
+    if lock.may_follow_power_failure() {
+        if let Err(why) = ledger.forget_running() {
+            note = Some(ledger.mend(why)?);
+        }
+        lock.power_failure_is_over()?;
     }
     Ok((lock, ledger, note))
 }

@@ -37,7 +37,7 @@ use markers::{
 };
 
 /// Returns whether a JPEG's own density can say this resolution.
-pub(super) fn states(resolution: Resolution) -> bool {
+pub(super) fn can_state(resolution: Resolution) -> bool {
     Density::new(Some(resolution)).resolution().is_some()
 }
 

@@ -54,13 +54,14 @@ impl Decoded {
         loses_profile || loses_ome || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
     }
 
-    /// Returns whether the picture has a resolution that a format has no place for, or none for so large a number, and that the EXIF written there does not state either.
+    /// Returns whether the picture has a resolution that a format has no place for, or none for so large a number, and that the EXIF written
+    /// there does not state either.
     fn loses_resolution(&self, to: Format) -> bool {
         let Metadata { exif, resolution: Some(resolution), .. } = &self.metadata else { return false };
         let has_place = match (&self.native, to) {
             // Its segments are passed on as they are.
             (Native::Jpeg(_), Format::Jpeg) => true,
-            (_, Format::Jpeg) => jpeg::states(*resolution),
+            (_, Format::Jpeg) => jpeg::can_state(*resolution),
             _ => to.supports_resolution(),
         };
         let exif = exif.as_deref().filter(|_| to.supports_exif_and_xmp());

@@ -113,7 +113,7 @@ impl Watching<'_> {
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
         match self.standing(&entry) {
             Ok(Standing::Done) => {
-                if self.finish(&path, Ending::Good) == Verdict::Settled {
+                if self.finish(&path, self.done_with()) == Verdict::Settled {
                     // With full durability, its output was on the disk before the ledger recorded it, and may have been taken away since.
                     let was_durable = self.settings.durability == Durability::Full;
                     let is_gone = matches!(output.try_exists(), Ok(false));
@@ -150,9 +150,9 @@ impl Watching<'_> {
         Ok(standing)
     }
 
-    /// Returns whether an input that is to go, and was done at the time `finished` with an output of so many `bytes`, needs another output:
-    /// because another process made it that did not bring it to the disk, and not all of it is there; or because it is gone and the input
-    /// has been put back since (what moved has a new ctime), so that whoever did that wants another.
+    /// Returns whether an input that is to go, and was done at the time `finished` with an output of so many `bytes`, needs another output.
+    /// It does if another process made that one without bringing it to the disk, and not all of it is there. It also does if the output is
+    /// gone and the input has been put back since (what moved has a new ctime): whoever did that wants another.
     fn lacks_output(&self, entry: &Entry<'_>, finished: i64, bytes: u64) -> bool {
         let there = match fs::metadata(entry.output) {
             Ok(output) => Some(output.len()),
@@ -160,8 +160,8 @@ impl Watching<'_> {
             Err(_) => return false,
         };
         let may_be_lost = self.settings.durability == Durability::Fast && finished < self.began;
-        let last_put_away = self.put_back.get(entry.input).copied().unwrap_or(finished).max(finished);
-        let is_back = || fs::symlink_metadata(entry.input).is_ok_and(|now| ctime_ns(&now) > last_put_away);
+        let settled_at = self.put_back.get(entry.input).copied().unwrap_or(finished).max(finished);
+        let is_back = || fs::symlink_metadata(entry.input).is_ok_and(|now| ctime_ns(&now) > settled_at);
         may_be_lost && there != Some(bytes) || there.is_none() && is_back()
     }
 
@@ -290,7 +290,7 @@ impl Watching<'_> {
             info!("outputs can be written again");
         }
         debug!("done: {} -> {} ({}, {seconds:.3} s)", Shown(input), Shown(&begun.output), outcome.device);
-        match self.finish(input, Ending::Good) {
+        match self.finish(input, self.done_with()) {
             Verdict::Settled => {
                 self.note(|ledger| ledger.done(input, outcome));
                 let durable = self.settings.durability == Durability::Full;
@@ -358,6 +358,11 @@ impl Watching<'_> {
         } else {
             debug!("failed again, retried in {seconds} s: {}: {reason}", Shown(input));
         }
+    }
+
+    /// Returns how a picture ends that is done.
+    fn done_with(&self) -> Ending {
+        if self.service.after == After::Keep { Ending::Good } else { Ending::Leaving }
     }
 
     fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {

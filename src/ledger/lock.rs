@@ -93,7 +93,20 @@ impl Lock {
 
     /// Returns whether the ledger's last holder, if there was one, may have been ended by a power failure.
     pub(super) fn may_follow_power_failure(&self) -> bool {
-        self.of_ledger.as_ref().unwrap_or(&self.of_out).first_since_boot
+        self.for_ledger().first_since_boot
+    }
+
+    /// Records that the ledger says nothing any more that a power failure has made false. Until then, the next holder has to see to that.
+    ///
+    /// # Errors
+    /// When the lock file cannot be written.
+    pub(super) fn power_failure_is_over(&self) -> Result<(), LockError> {
+        let LockFile { path, file, holder, .. } = self.for_ledger();
+        holder.write(file).map_err(|source| LockError::File { path: path.clone(), source })
+    }
+
+    fn for_ledger(&self) -> &LockFile {
+        self.of_ledger.as_ref().unwrap_or(&self.of_out)
     }
 
     /// Retakes the locks whose files were removed, or moved away with a folder above them.
@@ -140,7 +153,7 @@ fn must_be_free(folder: &Path) -> Result<(), LockError> {
 }
 
 /// The holder of a lock, as it wrote into the lock file.
-#[derive(Default)]
+#[derive(Clone, Debug)]
 struct Holder {
     pid: String,
     /// The start of the machine; empty if it is not known.
@@ -177,6 +190,8 @@ impl Holder {
 struct LockFile {
     path: PathBuf,
     file: File,
+    /// This process.
+    holder: Holder,
     /// Whether nobody is known to have had it since the machine was started.
     first_since_boot: bool,
 }
@@ -201,9 +216,10 @@ impl LockFile {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(taken(holder()?)),
             Err(errno) => return Err(failed(errno.into())),
         }
-        let (last, this) = (holder()?, Holder::this(out).map_err(failed)?);
-        this.write(&file).map_err(failed)?;
-        Ok(Self { path, file, first_since_boot: this.boot.is_empty() || last.boot != this.boot })
+        let (last, holder) = (holder()?, Holder::this(out).map_err(failed)?);
+        let first_since_boot = holder.boot.is_empty() || last.boot != holder.boot;
+        Holder { boot: last.boot, ..holder.clone() }.write(&file).map_err(failed)?;
+        Ok(Self { path, file, holder, first_since_boot })
     }
 
     fn is_lost(&self) -> Result<bool, LockError> {
@@ -279,16 +295,20 @@ mod tests {
     #[test]
     fn who_has_it_next_knows_whether_the_machine_was_started_meanwhile() {
         let out = tempfile::tempdir().unwrap();
-        assert!(take(out.path()).unwrap().may_follow_power_failure(), "nobody had it");
-        assert!(!take(out.path()).unwrap().may_follow_power_failure());
+        let take = || take(out.path()).unwrap();
+        assert!(take().may_follow_power_failure(), "nobody had it");
+        let lock = take();
+        assert!(lock.may_follow_power_failure(), "nobody has seen to it");
+        lock.power_failure_is_over().unwrap();
+        drop(lock);
+        assert!(!take().may_follow_power_failure());
         let file = ledger(out.path()).join(FILE);
         let text = fs::read_to_string(&file).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         let [_, boot, folder] = lines[..] else { panic!("{text}") };
         assert_eq!((boot.len(), Path::new(folder)), (36, out.path()));
         fs::write(&file, text.replace(boot, "of another start")).unwrap();
-        assert!(take(out.path()).unwrap().may_follow_power_failure());
-        assert!(!take(out.path()).unwrap().may_follow_power_failure());
+        assert!(take().may_follow_power_failure());
     }
 
     #[test]

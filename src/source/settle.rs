@@ -11,6 +11,8 @@
 //!            │               │ other size or mtime      │ time is up       │ failed for now
 //!            └───────────────┴───────────────────── Pausing ◀─────────────┘
 //! ```
+//!
+//! Wherever a file is found without a message about it and the kernel says that a writer has it open, it is Open too.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Bound;
@@ -21,8 +23,8 @@ use super::stamp::Stamp;
 use super::writer::Writer;
 use crate::backoff::Backoff;
 
-/// How long to wait for a file that a writer has open but does not write to, before it is tried as it is. Writers close what they open,
-/// even when they are killed, so this is for changes without an open file, such as truncate(2).
+/// How long to wait for a file that a writer has open but does not write to, before it is tried as it is: a process that lives long may never
+/// close it. Some changes come without an open file, too, such as truncate(2).
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long a broken picture may still become whole while a writer has it open and does not write to it.
 const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3600);
@@ -41,7 +43,7 @@ pub struct Seen {
     pub stamp: Stamp,
     /// Now minus mtime; `None` where another machine's clock may have set the mtime.
     pub age: Option<Duration>,
-    /// Whether somebody has it open for writing. Where that is never known, [`Writer::Absent`].
+    /// Whether somebody has it open for writing. [`Writer::Absent`] on file systems where that is never known, and for very old files.
     pub writer: Writer,
 }
 
@@ -56,6 +58,8 @@ impl Seen {
 pub enum Ending {
     /// With an output, or with the finding that there is nothing to do.
     Good,
+    /// As [`Ending::Good`], and the file is to be removed or moved away: not while somebody writes to it.
+    Leaving,
     /// With a failure whose cause can pass: no space, a device, a busy system.
     Passing,
     /// With a failure that every file would have had. The file is ready again at once; it is for the caller to hold all of them back.
@@ -129,7 +133,7 @@ struct File {
     since: Instant,
     /// Whether the file is known to be complete, and not only likely to be.
     certain: bool,
-    /// Whether a writer was noticed and has not closed the file since.
+    /// Whether a writer was noticed, and nothing has told since that it closed the file.
     open: bool,
     attempts: u32,
     /// When it has to be looked at; mirrored in `Settle::due`.
@@ -243,7 +247,12 @@ impl Settle {
     /// Records that messages about writers were lost: which files are open is unknown.
     pub fn lost_sight(&mut self, now: Instant) {
         let rest = self.rest;
-        self.files.values_mut().for_each(|file| file.open = false);
+        for file in self.files.values_mut() {
+            file.open = false;
+            if file.phase == Phase::Running(Meanwhile::Open) {
+                file.phase = Phase::Running(Meanwhile::Other);
+            }
+        }
         let open = self.files.iter_mut().filter(|(_, file)| file.phase == Phase::Open);
         let paths: Vec<_> = open
             .map(|(path, file)| {
@@ -280,6 +289,7 @@ impl Settle {
         let rest = self.rest;
         let Some(seen) = seen else { return self.gone(path) };
         let Some(file) = self.files.get_mut(path) else { return };
+        file.open &= seen.writer != Writer::Absent;
         let same = file.stamp == Some(seen.stamp);
         let needed = match (file.phase, seen.writer) {
             (Phase::Open, Writer::Absent) => rest,
@@ -351,9 +361,15 @@ impl Settle {
             self.make_ready(path);
             return Verdict::Retry(Duration::ZERO);
         }
+        if ending == Ending::Leaving && file.is_written(seen, now) {
+            self.wait_for_writer(path, now);
+            return Verdict::Changed;
+        }
+        file.open = seen.writer == Writer::Present || file.open && seen.writer != Writer::Absent;
         let writes = file.open && now.duration_since(file.since) < LONGEST_SILENCE;
         let final_failure = !writes && (file.certain || seen.older_than(CERTAIN_AGE));
-        if ending == Ending::Good || ending == Ending::Broken && final_failure {
+        let is_good = matches!(ending, Ending::Good | Ending::Leaving);
+        if is_good || ending == Ending::Broken && final_failure {
             self.forget(path);
             return Verdict::Settled;
         }
@@ -458,8 +474,9 @@ impl File {
 
     /// Returns whether to wait for a writer that has it open: not forever, if it does not write.
     fn is_written(&self, seen: Seen, now: Instant) -> bool {
-        let is_patient = self.stamp != Some(seen.stamp) || now < self.since + PATIENCE;
-        seen.writer == Writer::Present && is_patient
+        let is_silent =
+            seen.older_than(PATIENCE) || self.stamp == Some(seen.stamp) && now >= self.since + PATIENCE;
+        seen.writer == Writer::Present && !is_silent
     }
 
     /// Records the stamp; if it differs, what was known about the old content is dropped.

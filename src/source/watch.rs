@@ -34,9 +34,10 @@ const LOST_NOTE: Duration = Duration::from_secs(60);
 const ENTRIES_A_TURN: usize = 256;
 /// The most messages handled in one turn, unless messages were lost.
 const SIGNALS_A_TURN: usize = 1024;
-
-/// A file that has not changed for this long is not asked about for writers.
+/// A file that has not changed for this long is not asked about for writers: nothing would wait for them any more.
 const LONG_AGO: Duration = Duration::from_secs(24 * 3600);
+/// How often folders that may not be read are tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// What is watched, and how.
 #[derive(Clone, Debug)]
@@ -174,9 +175,13 @@ impl Watch {
 
     /// Returns the current state of a file; `None` if it is not a file any more.
     pub fn look(&self, path: &Path) -> Option<Seen> {
+        self.file(path).map(|(metadata, root)| seen(path, &metadata, root))
+    }
+
+    fn file(&self, path: &Path) -> Option<(Metadata, &Root)> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let root = self.roots.iter().find(|root| path.starts_with(&root.path))?;
-        Some(seen(path, &metadata, root))
+        Some((metadata, root))
     }
 
     /// Does one piece of the pending work: handles `first` and other signals, looks at files that are due, and continues a listing.
@@ -234,15 +239,17 @@ impl Watch {
             Signal::Moved { to, from: Some(from) } if is_leftover(&from) && self.takes(&to) => {
                 self.let_settle(&to, settle, now);
             }
-            Signal::Closed(ref path) | Signal::Moved { to: ref path, .. } if self.takes(path) => {
-                // The kernel tells that a file was closed a little before it is.
-                let is_moved = !matches!(signal, Signal::Closed(_));
-                match self.look(path) {
-                    Some(seen) if is_moved && seen.writer == Writer::Present => {
-                        settle.listed(path, seen, now);
-                    }
-                    Some(seen) => settle.complete(path, seen.stamp, now),
-                    None => settle.gone(path),
+            Signal::Moved { to: path, .. }
+                if self.takes(&path)
+                    && self.look(&path).is_some_and(|seen| seen.writer == Writer::Present) =>
+            {
+                self.let_settle(&path, settle, now);
+            }
+            // The kernel tells that a file was closed a little before it is, so this is no time to ask for writers.
+            Signal::Closed(path) | Signal::Moved { to: path, .. } if self.takes(&path) => {
+                match self.file(&path) {
+                    Some((metadata, root)) => settle.complete(&path, stamp(&metadata, root), now),
+                    None => settle.gone(&path),
                 }
             }
             Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved { .. } => {}
@@ -349,6 +356,14 @@ impl Watch {
                     self.notes.push(Note::Info(format!("watching {}{how}", Shown(&root.path))));
                 }
             }
+            for folder in root.denied_until(now) {
+                let watched = self.notifier.as_ref().map(|notifier| notifier.watch(&folder));
+                match watched {
+                    Some(Err(NotWatched::Denied)) => self.roots[number].met_denial(&folder, now + TRY_AGAIN),
+                    _ => self.enter(folder),
+                }
+            }
+            let root = &mut self.roots[number];
             if root.identity.is_some() && root.next_listing <= now {
                 root.next_listing = now + root.interval(&self.options);
                 self.list(number);
@@ -419,11 +434,11 @@ impl Watch {
         if is_leftover(path) {
             self.leftovers.push(path.to_owned());
         } else if self.takes_name(path)
-            && let Some(seen) = self.look(path)
+            && let Some((metadata, root)) = self.file(path)
             && let Some(below) = self.below(path)
-            && !known(path, below, seen.stamp)
+            && !known(path, below, stamp(&metadata, root))
         {
-            settle.listed(path, seen, now);
+            settle.listed(path, seen(path, &metadata, root), now);
         }
     }
 
@@ -446,7 +461,7 @@ impl Watch {
         match notifier.watch(folder) {
             Ok(()) | Err(NotWatched::Gone) => {}
             // The listing reports it.
-            Err(NotWatched::Denied) => self.roots[root].met_denial(&self.options, now),
+            Err(NotWatched::Denied) => self.roots[root].met_denial(folder, now + TRY_AGAIN),
             Err(why) => self.not_watched(folder, root, &why, now),
         }
     }
@@ -483,8 +498,12 @@ fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
     Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
 }
 
+fn stamp(metadata: &Metadata, root: &Root) -> Stamp {
+    Stamp::of(metadata, root.file_system.lasting_inodes)
+}
+
 fn seen(path: &Path, metadata: &Metadata, root: &Root) -> Seen {
-    let stamp = Stamp::of(metadata, root.file_system.lasting_inodes);
+    let stamp = stamp(metadata, root);
     let own_clock = !root.file_system.shared;
     let age = metadata.modified().ok().filter(|_| own_clock);
     let age = age.map(|modified| SystemTime::now().duration_since(modified).unwrap_or_default());

@@ -263,6 +263,10 @@ pub struct Recoding<'m> {
 }
 
 impl Recoding<'_> {
+    fn decline(&mut self, reason: &str) {
+        self.answer = Recoded::Declined(reason.to_owned());
+    }
+
     /// Returns the bytes of the file; `None` if it claims to be longer than the slot.
     fn file(&self) -> Option<&[u8]> {
         self.slot.get(..usize::try_from(self.jpeg.bytes).ok()?)
@@ -377,7 +381,11 @@ fn work(
             }
         }
         channel.send(&FromWorker::Ready(engine.info()), None)?;
-        scope.spawn(move || tell_of_missing(channel, lanes_made.iter().take(lanes - awaited)));
+        if lanes > awaited {
+            let tell = move || tell_of_missing(channel, lanes_made.iter().take(lanes - awaited));
+            // Without a thread, nobody is told.
+            let _ = std::thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, tell);
+        }
         // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
         std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
     })

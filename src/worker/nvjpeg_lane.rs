@@ -79,7 +79,7 @@ impl<'e> NvJpegLane<'e> {
         match error {
             LaneError::Device(error) => Err(error),
             declined => {
-                picture.answer = Recoded::Declined(declined.to_string());
+                picture.decline(&declined.to_string());
                 Ok(())
             }
         }
@@ -101,7 +101,7 @@ impl<'e> NvJpegLane<'e> {
             match self.lay_out(number, picture, bytes) {
                 Ok((_, end)) if end + files + file > self.room() && !going.is_empty() => break,
                 Ok((_, end)) if end + file > self.room() => {
-                    picture.answer = Recoded::Declined("it is too large".to_owned());
+                    picture.decline("it is too large");
                 }
                 Ok((picture, end)) => {
                     going.push(picture);
@@ -148,7 +148,7 @@ impl<'e> NvJpegLane<'e> {
             Err(declined) => {
                 self.is_full |= matches!(declined, LaneError::Full);
                 for one in &going {
-                    batch[one.number].answer = Recoded::Declined(declined.to_string());
+                    batch[one.number].decline(&declined.to_string());
                 }
                 return Ok(());
             }
@@ -251,7 +251,7 @@ impl<'e> NvJpegLane<'e> {
 /// Leaves damaged pictures to the CPU without giving a reason: the CPU reports what is wrong with them.
 fn leave_damaged(batch: &mut [Recoding<'_>], going: &mut Vec<Going>, whole: &[bool]) {
     for (one, _) in going.iter().zip(whole).filter(|(_, whole)| !**whole) {
-        batch[one.number].answer = Recoded::Declined(String::new());
+        batch[one.number].decline("");
     }
     let mut whole = whole.iter();
     going.retain(|_| whole.next() == Some(&true));

@@ -91,12 +91,12 @@ fn a_listed_file_that_is_old_is_ready_at_once_where_clocks_can_be_trusted() {
 fn a_listed_file_waits_for_a_writer_that_opened_it_before_but_not_forever() {
     let written = |seen| Seen { writer: Writer::Present, ..seen };
     let mut case = Case::new();
-    case.settle.listed(a(), written(old(5)), case.now);
-    case.pass(PATIENCE - SECOND, Some(written(old(5))));
-    case.settle.listed(a(), written(old(6)), case.now);
-    case.pass(PATIENCE - SECOND, Some(written(old(6))));
+    case.settle.listed(a(), written(young(5)), case.now);
+    case.pass(PATIENCE - SECOND, Some(written(young(5))));
+    case.settle.listed(a(), written(young(6)), case.now);
+    case.pass(PATIENCE - SECOND, Some(written(young(6))));
     assert_eq!(case.taken(), None);
-    case.pass(SECOND + ASK_AGAIN, Some(written(old(6))));
+    case.pass(SECOND + ASK_AGAIN, Some(written(young(6))));
     assert_eq!(case.taken(), Some(6), "nothing more was written");
     let mut case = Case::new();
     case.settle.listed(a(), young(5), case.now);
@@ -104,6 +104,36 @@ fn a_listed_file_waits_for_a_writer_that_opened_it_before_but_not_forever() {
     assert_eq!(case.taken(), None, "it was opened meanwhile");
     case.pass(ASK_AGAIN, Some(young(5)));
     assert_eq!(case.taken(), Some(5), "it was closed");
+}
+
+#[test]
+fn a_file_that_is_to_go_stays_while_it_is_written_to() {
+    let (written, unwritten) = (Seen { writer: Writer::Present, ..young(5) }, young(5));
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(5), case.now);
+    assert_eq!(case.taken(), Some(5));
+    assert_eq!(case.finish(Ending::Leaving, Some(written)), Verdict::Changed);
+    case.pass(10 * SECOND, Some(written));
+    assert_eq!(case.taken(), None);
+    case.pass(ASK_AGAIN, Some(unwritten));
+    assert_eq!(case.taken(), Some(5));
+    assert_eq!(case.finish(Ending::Leaving, Some(unwritten)), Verdict::Settled);
+}
+
+#[test]
+fn a_file_that_was_closed_unheard_is_broken_for_good_like_any_other() {
+    let mut case = Case::new();
+    case.settle.listed(a(), Seen { writer: Writer::Present, ..young(5) }, case.now);
+    let closed = |case: &Case, begin| Some(Seen { age: Some(case.now - begin), ..young(5) });
+    let begin = case.now;
+    case.pass(8 * SECOND, Some(Seen { writer: Writer::Present, ..young(5) }));
+    while case.now - begin < 2 * CERTAIN_AGE {
+        case.pass(SECOND, closed(&case, begin));
+        if case.taken().is_some() && case.finish(Ending::Broken, closed(&case, begin)) == Verdict::Settled {
+            return;
+        }
+    }
+    panic!("it is tried again and again");
 }
 
 #[test]
@@ -308,24 +338,25 @@ fn a_file_that_comes_and_goes_while_nothing_is_taken_leaves_few_names() {
 
 #[test]
 fn a_broken_picture_is_not_given_up_while_its_silent_writer_may_go_on() {
+    let open = Seen { writer: Writer::Present, ..old(1) };
     let mut case = Case::new();
     case.settle.touched(a(), case.now);
-    case.pass(PATIENCE - SECOND, Some(old(1)));
+    case.pass(PATIENCE - SECOND, Some(open));
     assert_eq!(case.taken(), None);
-    case.pass(SECOND, Some(old(1)));
+    case.pass(SECOND, Some(open));
     assert_eq!(case.taken(), Some(1), "tried as it is");
     let hours = |case: &mut Case, hours: u32| {
         let until = case.now + Duration::from_secs(3600) * hours;
         while case.now < until {
-            let Verdict::Retry(pause) = case.finish(Ending::Broken, Some(old(1))) else { panic!() };
-            case.pass(pause, Some(old(1)));
+            let Verdict::Retry(pause) = case.finish(Ending::Broken, Some(open)) else { panic!() };
+            case.pass(pause, Some(open));
             assert_eq!(case.taken(), Some(1));
         }
     };
     hours(&mut case, 23);
     case.settle.touched(a(), case.now);
-    assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Changed);
-    case.pass(PATIENCE, Some(old(1)));
+    assert_eq!(case.finish(Ending::Broken, Some(open)), Verdict::Changed);
+    case.pass(PATIENCE, Some(open));
     assert_eq!(case.taken(), Some(1));
     hours(&mut case, 23);
     case.settle.complete(a(), stamp(2), case.now);

@@ -1,6 +1,6 @@
 //! A folder that the user wants watched.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ pub(super) struct Root {
     pub(super) again: bool,
     /// The folders in it, or itself, whose listing is queued and has not begun.
     pub(super) waiting: HashSet<PathBuf>,
+    /// The folders in it, or itself, that may not be read, and when to try them again.
+    denied: HashMap<PathBuf, Instant>,
     /// The obstacles met during the last full listing and since.
     known: Obstacles,
     /// The obstacles met since the current full listing began; they replace `known` when it ends.
@@ -39,8 +41,6 @@ pub(super) struct Root {
 struct Obstacles {
     /// Whether the kernel had no watch left for one of them.
     limit: bool,
-    /// Whether one of them may not be read. That it may be later is told by no message.
-    denied: bool,
     /// Folders that could not be listed, or could not be watched for another reason.
     closed: HashSet<PathBuf>,
 }
@@ -56,6 +56,7 @@ impl Root {
             listing: false,
             again: false,
             waiting: HashSet::new(),
+            denied: HashMap::new(),
             known: Obstacles::default(),
             met: Obstacles::default(),
         }
@@ -71,7 +72,7 @@ impl Root {
         match options.poll {
             Some(poll) => poll,
             None if self.polled => POLL,
-            None if self.known.limit || self.known.denied => options.rescan.min(WITHOUT_WATCHES),
+            None if self.known.limit => options.rescan.min(WITHOUT_WATCHES),
             None => options.rescan,
         }
     }
@@ -93,11 +94,14 @@ impl Root {
         self.next_listing = self.next_listing.min(now + self.interval(options));
     }
 
-    /// Records that a folder in it may not be read, so that the next listing has to come sooner.
-    pub(super) fn met_denial(&mut self, options: &Options, now: Instant) {
-        self.known.denied = true;
-        self.met.denied = true;
-        self.next_listing = self.next_listing.min(now + self.interval(options));
+    /// Records that a folder in it may not be read, and when to try it again: no message tells that it may be.
+    pub(super) fn met_denial(&mut self, folder: &Path, again: Instant) {
+        self.denied.insert(folder.to_owned(), again);
+    }
+
+    /// Takes the folders that could not be read and are to be tried again by now.
+    pub(super) fn denied_until(&mut self, now: Instant) -> Vec<PathBuf> {
+        self.denied.extract_if(|_, again| *again <= now).map(|(folder, _)| folder).collect()
     }
 
     /// Returns whether it cannot be listed itself.

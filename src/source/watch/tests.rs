@@ -343,24 +343,27 @@ fn leftovers_of_a_removal_are_named_and_not_taken() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_read_is_tried_again_soon() {
+fn a_folder_that_may_not_be_read_is_tried_again_soon_and_alone() {
     let mut case = Case::new();
-    case.write("a.png");
-    assert_eq!(case.done(), ["a.png"]);
-    let (begin, seconds) = (Instant::now(), Duration::from_secs);
-    let root = &mut case.watch.roots[0];
-    root.met_denial(&case.watch.options, begin);
-    root.met_closed(&root.path.clone());
-    assert_eq!(case.watch.missing().count(), 1);
-    let listed_at = |case: &mut Case, at| {
-        case.watch.check(&mut case.settle, begin + seconds(at));
-        !case.watch.is_listed()
+    case.write("deep/a.png");
+    case.write("b.png");
+    assert_eq!(case.done(), ["b.png", "deep/a.png"]);
+    let (begin, deep) = (Instant::now(), case.at("deep"));
+    case.watch.roots[0].met_denial(&deep, begin + TRY_AGAIN);
+    let waiting = |case: &mut Case, at| {
+        case.watch.check(&mut case.settle, at);
+        case.watch.walks.iter().map(|walk| walk.folder.clone()).collect::<Vec<_>>()
     };
-    assert_eq!([29, 30].map(|at| listed_at(&mut case, at)), [false, true]);
-    while !case.watch.is_listed() {
-        case.watch.walk(&mut case.settle, &mut |_, _, _| false, begin + seconds(30));
-    }
-    assert_eq!(case.watch.missing().count(), 0);
+    assert_eq!(waiting(&mut case, begin + TRY_AGAIN - CHECK), [""; 0].map(PathBuf::from));
+    assert_eq!(waiting(&mut case, begin + TRY_AGAIN), [deep]);
+}
+
+#[test]
+fn a_watched_folder_that_cannot_be_listed_is_missing() {
+    let mut case = Case::new();
+    let root = &mut case.watch.roots[0];
+    root.met_closed(&root.path.clone());
+    assert!(case.watch.missing().any(|folder| folder == case.watch.roots[0].path));
 }
 
 #[test]
