@@ -11,8 +11,8 @@ pub(super) const HEAD: u64 = 16 << 10;
 /// Capacity that the buffer keeps however small the next file is.
 const KEPT: usize = 1 << 20;
 
-/// Reads the first [`HEAD`] bytes (or all of a shorter file) into `buffer`.
-pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<(), CodecError> {
+/// Reads the first [`HEAD`] bytes (or all of a shorter file) into `buffer`; returns the file's length.
+pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<u64, CodecError> {
     let length = file.metadata()?.len();
     buffer.clear();
     // One huge file should not pin its memory for the thousand small ones that follow.
@@ -23,12 +23,11 @@ pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<(), Cod
     // Without spare capacity, the first reads would be small ones.
     buffer.try_reserve(HEAD as usize).map_err(|_| CodecError::OutOfMemory { bytes: Some(HEAD) })?;
     file.take(HEAD).read_to_end(buffer)?;
-    Ok(())
+    Ok(length)
 }
 
-/// Refuses a file that is over the limit.
-pub(super) fn check_length(file: &File, limits: &Limits) -> Result<(), CodecError> {
-    let length = file.metadata()?.len();
+/// Refuses a file whose length is over the limit.
+pub(super) fn check_length(length: u64, limits: &Limits) -> Result<(), CodecError> {
     if length > limits.max_bytes {
         return Err(too_long(&length.to_string(), limits));
     }

@@ -204,10 +204,10 @@ pub fn open<'a>(
     limits: &Limits,
     target: &Target,
 ) -> Result<Opened<'a>, CodecError> {
-    input::read_head(file, buffer)?;
+    let length = input::read_head(file, buffer)?;
     let format = Format::sniff(buffer).ok_or_else(|| no_format(buffer))?;
     // However long it is, what is not a picture is merely skipped.
-    input::check_length(file, limits)?;
+    input::check_length(length, limits)?;
     let (source, file_bytes) = guard(
         format,
         |reason| CodecError::malformed(format, reason),

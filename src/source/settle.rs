@@ -191,6 +191,7 @@ impl Settle {
     pub fn listed(&mut self, path: &Path, seen: Seen, now: Instant) {
         let rest = self.rest;
         let file = self.file(path, now);
+        file.hear_of(seen.writer);
         let same = file.stamp == Some(seen.stamp);
         let is_written = file.is_written(seen, now);
         match &mut file.phase {
@@ -289,7 +290,7 @@ impl Settle {
         let rest = self.rest;
         let Some(seen) = seen else { return self.gone(path) };
         let Some(file) = self.files.get_mut(path) else { return };
-        file.open &= seen.writer != Writer::Absent;
+        file.hear_of(seen.writer);
         let same = file.stamp == Some(seen.stamp);
         let needed = match (file.phase, seen.writer) {
             (Phase::Open, Writer::Absent) => rest,
@@ -361,11 +362,11 @@ impl Settle {
             self.make_ready(path);
             return Verdict::Retry(Duration::ZERO);
         }
+        file.hear_of(seen.writer);
         if ending == Ending::Leaving && file.is_written(seen, now) {
             self.wait_for_writer(path, now);
             return Verdict::Changed;
         }
-        file.open = seen.writer == Writer::Present || file.open && seen.writer != Writer::Absent;
         let writes = file.open && now.duration_since(file.since) < LONGEST_SILENCE;
         let final_failure = !writes && (file.certain || seen.older_than(CERTAIN_AGE));
         let is_good = matches!(ending, Ending::Good | Ending::Leaving);
@@ -409,7 +410,7 @@ impl Settle {
     /// Waits for a writer that nothing but its open file tells of.
     fn wait_for_writer(&mut self, path: &Path, now: Instant) {
         let Some(file) = self.files.get_mut(path) else { return };
-        (file.phase, file.open, file.certain) = (Phase::Open, true, false);
+        (file.phase, file.certain) = (Phase::Open, false);
         let again = (now + ASK_AGAIN).min(file.since + PATIENCE);
         self.look_at(path, again);
     }
@@ -469,6 +470,14 @@ impl File {
             open: false,
             attempts: 0,
             due: None,
+        }
+    }
+
+    fn hear_of(&mut self, writer: Writer) {
+        match writer {
+            Writer::Absent => self.open = false,
+            Writer::Present => self.open = true,
+            Writer::Unknown => {}
         }
     }
 

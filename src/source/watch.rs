@@ -11,7 +11,7 @@ use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never};
 use walkdir::WalkDir;
@@ -34,10 +34,6 @@ const LOST_NOTE: Duration = Duration::from_secs(60);
 const ENTRIES_A_TURN: usize = 256;
 /// The most messages handled in one turn, unless messages were lost.
 const SIGNALS_A_TURN: usize = 1024;
-/// A file that has not changed for this long is not asked about for writers: nothing would wait for them any more.
-const LONG_AGO: Duration = Duration::from_secs(24 * 3600);
-/// How often folders that may not be read are tried again.
-const TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// What is watched, and how.
 #[derive(Clone, Debug)]
@@ -175,7 +171,7 @@ impl Watch {
 
     /// Returns the current state of a file; `None` if it is not a file any more.
     pub fn look(&self, path: &Path) -> Option<Seen> {
-        self.file(path).map(|(metadata, root)| seen(path, &metadata, root))
+        self.file(path).map(|(metadata, root)| root.seen(path, &metadata))
     }
 
     fn file(&self, path: &Path) -> Option<(Metadata, &Root)> {
@@ -235,23 +231,19 @@ impl Watch {
                     _ => {}
                 }
             }
-            // Put back because it had changed: somebody may have it open.
-            Signal::Moved { to, from: Some(from) } if is_leftover(&from) && self.takes(&to) => {
-                self.let_settle(&to, settle, now);
-            }
-            Signal::Moved { to: path, .. }
-                if self.takes(&path)
-                    && self.look(&path).is_some_and(|seen| seen.writer == Writer::Present) =>
-            {
-                self.let_settle(&path, settle, now);
-            }
-            // The kernel tells that a file was closed a little before it is, so this is no time to ask for writers.
-            Signal::Closed(path) | Signal::Moved { to: path, .. } if self.takes(&path) => {
-                match self.file(&path) {
-                    Some((metadata, root)) => settle.complete(&path, stamp(&metadata, root), now),
-                    None => settle.gone(&path),
+            Signal::Moved { to: path, from } if self.takes(&path) => match self.look(&path) {
+                // Somebody has it open, or may have had it open: it was put back because it had changed.
+                Some(seen) if seen.writer == Writer::Present || from.as_deref().is_some_and(is_leftover) => {
+                    settle.listed(&path, seen, now);
                 }
-            }
+                Some(seen) => settle.complete(&path, seen.stamp, now),
+                None => settle.gone(&path),
+            },
+            // The kernel tells that a file was closed a little before it is, so this is no time to ask for writers.
+            Signal::Closed(path) if self.takes(&path) => match self.file(&path) {
+                Some((metadata, root)) => settle.complete(&path, root.stamp(&metadata), now),
+                None => settle.gone(&path),
+            },
             Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved { .. } => {}
         }
     }
@@ -359,7 +351,7 @@ impl Watch {
             for folder in root.denied_until(now) {
                 let watched = self.notifier.as_ref().map(|notifier| notifier.watch(&folder));
                 match watched {
-                    Some(Err(NotWatched::Denied)) => self.roots[number].met_denial(&folder, now + TRY_AGAIN),
+                    Some(Err(NotWatched::Denied)) => self.roots[number].met_denial(&folder, now),
                     _ => self.enter(folder),
                 }
             }
@@ -436,9 +428,9 @@ impl Watch {
         } else if self.takes_name(path)
             && let Some((metadata, root)) = self.file(path)
             && let Some(below) = self.below(path)
-            && !known(path, below, stamp(&metadata, root))
+            && !known(path, below, root.stamp(&metadata))
         {
-            settle.listed(path, seen(path, &metadata, root), now);
+            settle.listed(path, root.seen(path, &metadata), now);
         }
     }
 
@@ -461,7 +453,7 @@ impl Watch {
         match notifier.watch(folder) {
             Ok(()) | Err(NotWatched::Gone) => {}
             // The listing reports it.
-            Err(NotWatched::Denied) => self.roots[root].met_denial(folder, now + TRY_AGAIN),
+            Err(NotWatched::Denied) => self.roots[root].met_denial(folder, now),
             Err(why) => self.not_watched(folder, root, &why, now),
         }
     }
@@ -496,24 +488,6 @@ impl Watch {
 fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
     let note = |why: &String| Note::Warning(format!("folders are listed every {} s: {why}", POLL.as_secs()));
     Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
-}
-
-fn stamp(metadata: &Metadata, root: &Root) -> Stamp {
-    Stamp::of(metadata, root.file_system.lasting_inodes)
-}
-
-fn seen(path: &Path, metadata: &Metadata, root: &Root) -> Seen {
-    let stamp = stamp(metadata, root);
-    let own_clock = !root.file_system.shared;
-    let age = metadata.modified().ok().filter(|_| own_clock);
-    let age = age.map(|modified| SystemTime::now().duration_since(modified).unwrap_or_default());
-    // The kernel knows only the writers on this machine, and some shared file systems refuse every lease.
-    let writer = if root.file_system.shared || age.is_some_and(|age| age > LONG_AGO) {
-        Writer::Absent
-    } else {
-        Writer::of(path)
-    };
-    Seen { stamp, age, writer }
 }
 
 /// Returns whether a link leads to a folder that contains it, which a walk that starts below that folder cannot know.

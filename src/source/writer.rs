@@ -2,11 +2,10 @@
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-use rustix::io::Errno;
 
 /// The request of fcntl(2) that chooses the signal for whoever has a lease (asm-generic/fcntl.h).
 const F_SETSIG: libc::c_int = 10;
@@ -38,20 +37,16 @@ impl Writer {
                 let _ = request(&file, libc::F_SETLEASE, libc::F_UNLCK);
                 Self::Absent
             }
-            Err(Errno::AGAIN) => Self::Present,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Self::Present,
             Err(_) => Self::Unknown,
         }
     }
 }
 
-fn request(file: &File, request: libc::c_int, argument: libc::c_int) -> Result<(), Errno> {
+fn request(file: &File, request: libc::c_int, argument: libc::c_int) -> io::Result<()> {
     // SAFETY: these requests take an integer and write to no memory, and the descriptor is open.
     let done = unsafe { libc::fcntl(file.as_raw_fd(), request, argument) };
-    if done == -1 {
-        Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
-    } else {
-        Ok(())
-    }
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -73,16 +73,10 @@ impl<'e> NvJpegLane<'e> {
         Ok(())
     }
 
-    /// Leaves a picture to the CPU, unless the device failed.
-    fn decline(&mut self, picture: &mut Recoding<'_>, error: LaneError) -> Result<(), EngineError> {
-        self.is_full |= matches!(error, LaneError::Full);
-        match error {
-            LaneError::Device(error) => Err(error),
-            declined => {
-                picture.decline(&declined.to_string());
-                Ok(())
-            }
-        }
+    /// Leaves a picture to the CPU.
+    fn decline(&mut self, picture: &mut Recoding<'_>, why: &LaneError) {
+        self.is_full |= matches!(why, LaneError::Full);
+        picture.decline(&why.to_string());
     }
 
     /// Waits until the stream is through.
@@ -100,15 +94,14 @@ impl<'e> NvJpegLane<'e> {
             let file = picture.jpeg.bytes;
             match self.lay_out(number, picture, bytes) {
                 Ok((_, end)) if end + files + file > self.room() && !going.is_empty() => break,
-                Ok((_, end)) if end + file > self.room() => {
-                    picture.decline("it is too large");
-                }
+                Ok((_, end)) if end + file > self.room() => picture.decline("it is too large"),
                 Ok((picture, end)) => {
                     going.push(picture);
                     bytes = end;
                     files += file;
                 }
-                Err(error) => self.decline(picture, error)?,
+                Err(LaneError::Device(error)) => return Err(error),
+                Err(declined) => self.decline(picture, &declined),
             }
             taken = number + 1;
         }
@@ -146,10 +139,7 @@ impl<'e> NvJpegLane<'e> {
             Ok(whole) => leave_damaged(batch, &mut going, &whole),
             Err(LaneError::Device(error)) => return Err(error),
             Err(declined) => {
-                self.is_full |= matches!(declined, LaneError::Full);
-                for one in &going {
-                    batch[one.number].decline(&declined.to_string());
-                }
+                going.iter().for_each(|one| self.decline(&mut batch[one.number], &declined));
                 return Ok(());
             }
         }
@@ -191,9 +181,10 @@ impl<'e> NvJpegLane<'e> {
         let mut failed = Ok(());
         going.retain(|one| {
             let picture = &mut batch[one.number];
-            let Err(error) = step(self, picture, one) else { return true };
-            if let Err(error) = self.decline(picture, error) {
-                failed = Err(error);
+            match step(self, picture, one) {
+                Ok(()) => return true,
+                Err(LaneError::Device(error)) => failed = Err(error),
+                Err(declined) => self.decline(picture, &declined),
             }
             false
         });

@@ -1,17 +1,23 @@
 //! A folder that the user wants watched.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::Options;
 use crate::paths::Identity;
 use crate::source::filesystem::FileSystem;
+use crate::source::settle::Seen;
+use crate::source::stamp::Stamp;
+use crate::source::writer::Writer;
 
 /// How often a folder without messages, such as one on a shared file system, is listed, unless the user sets an interval.
 pub(super) const POLL: Duration = Duration::from_secs(5);
-/// How often a folder is listed while some folders in it have no watch.
-const WITHOUT_WATCHES: Duration = Duration::from_secs(30);
+/// How often a folder is listed while some folders in it have no watch, and how often those that may not be read are tried again.
+pub(super) const WITHOUT_WATCHES: Duration = Duration::from_secs(30);
+/// A file that has not changed for this long is not asked about for writers: nothing would wait for them any more.
+const LONG_AGO: Duration = Duration::from_secs(24 * 3600);
 
 /// A watched folder, and the state of its listings.
 #[derive(Debug)]
@@ -67,6 +73,22 @@ impl Root {
         self.polled = without_messages || self.file_system.shared;
     }
 
+    /// Returns the stamp of a file in it.
+    pub(super) fn stamp(&self, metadata: &Metadata) -> Stamp {
+        Stamp::of(metadata, self.file_system.lasting_inodes)
+    }
+
+    /// Returns the state of a file in it.
+    pub(super) fn seen(&self, path: &Path, metadata: &Metadata) -> Seen {
+        let own_clock = !self.file_system.shared;
+        let age = metadata.modified().ok().filter(|_| own_clock);
+        let age = age.map(|modified| SystemTime::now().duration_since(modified).unwrap_or_default());
+        // The kernel knows only the writers on this machine, and some shared file systems refuse every lease.
+        let is_asked = !self.file_system.shared && age.is_none_or(|age| age <= LONG_AGO);
+        let writer = if is_asked { Writer::of(path) } else { Writer::Absent };
+        Seen { stamp: self.stamp(metadata), age, writer }
+    }
+
     /// Returns how often it is listed.
     pub(super) fn interval(&self, options: &Options) -> Duration {
         match options.poll {
@@ -94,9 +116,9 @@ impl Root {
         self.next_listing = self.next_listing.min(now + self.interval(options));
     }
 
-    /// Records that a folder in it may not be read, and when to try it again: no message tells that it may be.
-    pub(super) fn met_denial(&mut self, folder: &Path, again: Instant) {
-        self.denied.insert(folder.to_owned(), again);
+    /// Records that a folder in it may not be read, so that it is tried again: no message tells that it may be.
+    pub(super) fn met_denial(&mut self, folder: &Path, now: Instant) {
+        self.denied.insert(folder.to_owned(), now + WITHOUT_WATCHES);
     }
 
     /// Takes the folders that could not be read and are to be tried again by now.

@@ -1,3 +1,4 @@
+use super::root::WITHOUT_WATCHES;
 use super::*;
 use crate::source::settle::{Counts, Ending, Ready};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -349,13 +350,13 @@ fn a_folder_that_may_not_be_read_is_tried_again_soon_and_alone() {
     case.write("b.png");
     assert_eq!(case.done(), ["b.png", "deep/a.png"]);
     let (begin, deep) = (Instant::now(), case.at("deep"));
-    case.watch.roots[0].met_denial(&deep, begin + TRY_AGAIN);
+    case.watch.roots[0].met_denial(&deep, begin);
     let waiting = |case: &mut Case, at| {
         case.watch.check(&mut case.settle, at);
         case.watch.walks.iter().map(|walk| walk.folder.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(waiting(&mut case, begin + TRY_AGAIN - CHECK), [""; 0].map(PathBuf::from));
-    assert_eq!(waiting(&mut case, begin + TRY_AGAIN), [deep]);
+    assert_eq!(waiting(&mut case, begin + WITHOUT_WATCHES - CHECK), [""; 0].map(PathBuf::from));
+    assert_eq!(waiting(&mut case, begin + WITHOUT_WATCHES), [deep]);
 }
 
 #[test]
