@@ -17,6 +17,7 @@
 //! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
 
 mod backoff;
+mod beneath;
 pub mod bench;
 pub mod cli;
 pub mod codec;

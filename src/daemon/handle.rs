@@ -377,7 +377,7 @@ impl Watching<'_> {
     fn dispose(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {
         let after = self.service.after.clone();
         if after != After::Keep {
-            self.put_away(input, stamp, Fate::Done { after, output: output.to_owned(), durable });
+            self.put_away(input, stamp, Fate::Done { after, out: self.out.clone(), output: output.to_owned(), durable });
         }
     }
 
