@@ -28,8 +28,8 @@ const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 pub enum Obstacle {
     /// A link where a folder should be.
     #[error(
-        "{} is a link, and below {} none is followed; mount what it leads to there instead (mount --bind), \
-         or name that folder itself, as the --out of a run of its own",
+        "{} is a link, and links below {} are not followed; use mount --bind instead, or name the folder that it leads to \
+         itself, as another --out",
         Shown(link),
         Shown(root)
     )]
@@ -334,7 +334,11 @@ mod tests {
                 let why = Folder::create(&root, Path::new(&below), false).unwrap_err().to_string();
                 let link = root.join(name);
                 assert!(
-                    why.starts_with(&format!("{} is a link, and below {} ", link.display(), root.display())),
+                    why.starts_with(&format!(
+                        "{} is a link, and links below {} ",
+                        link.display(),
+                        root.display()
+                    )),
                     "{why}"
                 );
                 assert!(why.contains("mount --bind") && why.contains("--out"), "{why}");
@@ -372,8 +376,7 @@ mod tests {
         symlink("../victim", root.join("a/link")).unwrap();
         symlink("../nothing", root.join("a/dangling")).unwrap();
         mknodat(CWD, root.join("a/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-        let whats =
-            [("link", "a link"), ("dangling", "a link"), ("pipe", "a pipe"), ("b", "a folder")];
+        let whats = [("link", "a link"), ("dangling", "a link"), ("pipe", "a pipe"), ("b", "a folder")];
         for (name, what) in whats {
             for opened in [folder.write(name), folder.read(name)] {
                 let why = opened.unwrap_err().to_string();

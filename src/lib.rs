@@ -17,8 +17,8 @@
 //! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
 
 mod backoff;
-mod beneath;
 pub mod bench;
+mod beneath;
 pub mod cli;
 pub mod codec;
 pub mod config;

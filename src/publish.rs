@@ -37,7 +37,8 @@ pub fn ignores_case(root: &Path, output: &Path) -> bool {
     let Some(folder) = inside.chain(above).find_map(|(root, below)| Folder::open(root, below).ok()) else {
         return false;
     };
-    Temporary::create(&folder).is_ok_and(|(probe, _)| folder.has(probe.name().as_os_str().to_ascii_uppercase()))
+    Temporary::create(&folder)
+        .is_ok_and(|(probe, _)| folder.has(probe.name().as_os_str().to_ascii_uppercase()))
 }
 
 /// Writes outputs. Shared by all threads.

@@ -235,7 +235,8 @@ mod tests {
             equalized: false,
         };
         let (publisher, stop) = (Publisher::new(Durability::Fast), Stop::default());
-        let finish = |stopped| Collector::new(&request, None, &publisher, &stop).unwrap().finish(stopped).unwrap();
+        let finish =
+            |stopped| Collector::new(&request, None, &publisher, &stop).unwrap().finish(stopped).unwrap();
         finish(true);
         assert_eq!(std::fs::read(&out).unwrap(), b"of an earlier run");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");

@@ -8,8 +8,8 @@ use crate::config::JpegChoice;
 use crate::equalize::{Order, planes};
 use crate::error::{PictureError, Refusal};
 use crate::slot::{Attempts, Needs, Room, Slot, SlotError, Slots};
-use crate::source::{self, Job};
 use crate::source::stamp::Stamp;
+use crate::source::{self, Job};
 use crate::timings::{Clock, Stage};
 
 /// The slot or slots of a picture, before they are filled.

@@ -55,7 +55,9 @@ pub fn with_leftovers_removed<T>(out: &Path, work: impl FnOnce() -> T) -> io::Re
     let (working, ended) = bounded::<()>(0);
     let ended = move || ended.try_recv() == Err(TryRecvError::Disconnected);
     thread::scope(|scope| {
-        thread::Builder::new().name("tidy".into()).spawn_scoped(scope, || remove_leftovers(out, out, ended))?;
+        thread::Builder::new()
+            .name("tidy".into())
+            .spawn_scoped(scope, || remove_leftovers(out, out, ended))?;
         let _working = working;
         Ok(work())
     })

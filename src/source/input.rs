@@ -20,3 +20,21 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         opened => opened,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_pipe_in_the_place_of_an_input_is_not_waited_for_and_a_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        std::fs::write(at("file"), "content").unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        let is_file = |name: &str| open(&at(name)).unwrap().metadata().unwrap().is_file();
+        assert_eq!(["pipe", "file", "link"].map(is_file), [false, true, true]);
+    }
+}

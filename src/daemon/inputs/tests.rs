@@ -357,3 +357,32 @@ fn a_number_finds_room_in_the_longest_name() {
     assert_eq!(numbered(&format!("{}.png", "a".repeat(251))), format!("{}.12.png", "a".repeat(248)));
     assert_eq!(numbered(&format!("{}.png", "é".repeat(125))), format!("{}.12.png", "é".repeat(124)));
 }
+
+#[test]
+fn a_pipe_in_the_place_of_an_input_is_neither_read_nor_put_away() {
+    let case = Case::new();
+    fs::remove_file(case.at("a.png")).unwrap();
+    rustix::fs::mknodat(CWD, case.at("a.png"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    assert!(!case.copy_to("b.png").unwrap());
+    assert!(!case.dispose(&After::Move(case.at("old"))).unwrap());
+    assert_eq!(case.names(), ["a.png", "old", "out.png"]);
+    assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 0);
+}
+
+#[test]
+fn no_input_goes_before_an_output_that_is_a_link_or_a_pipe() {
+    for make in [
+        |path: &Path| std::os::unix::fs::symlink("a.png", path).unwrap(),
+        |path: &Path| {
+            rustix::fs::mknodat(CWD, path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        },
+    ] {
+        let case = Case::new();
+        fs::remove_file(case.at("out.png")).unwrap();
+        make(&case.at("out.png"));
+        let why = case.dispose(&After::Delete).unwrap_err().to_string();
+        assert!(why.ends_with(" and not a regular file; move it away"), "{why}");
+        assert_eq!(case.names(), ["a.png", "out.png"]);
+    }
+}
