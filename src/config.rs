@@ -10,7 +10,7 @@ mod quantity;
 mod service;
 mod written;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use choice::{
@@ -84,6 +84,20 @@ pub enum Naming {
     Pattern(String),
     /// Pictures have no outputs of their own.
     Nothing,
+}
+
+impl Naming {
+    /// Returns the folder that the user named and below which names come from inputs, given the output folder; `None` if there is none.
+    pub fn root<'a>(&'a self, out: &'a Path) -> Option<&'a Path> {
+        match self {
+            Self::Mirror => Some(out),
+            Self::Pattern(pattern) => {
+                let (before, _) = pattern.split_once("{}")?;
+                Some(Path::new(before.rfind('/').map_or("", |end| &before[..=end])))
+            }
+            Self::Nothing => None,
+        }
+    }
 }
 
 /// What happens to outputs that already exist.

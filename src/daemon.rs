@@ -92,6 +92,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     Folders::of(settings)?;
     let footing = Footing::take(settings, &control.stop)?;
     let folders = Folders::of(settings)?;
+    let out = folders.out.clone();
     let health = Arc::new(Health::new(settings.device_timeout));
     let machine = Arc::new(Machine::new(settings.memory, settings.threads));
     let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
@@ -103,7 +104,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (events, told) = Events::queue(WAITING);
     let stop = control.stop.clone();
     let watching = Watching::new(settings, control, folders, footing, jobs, Arc::clone(&health), metrics)?;
-    let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
+    let encoder = Encoder { out: &out, target: &settings.target, publisher };
     let done = thread::scope(|scope| {
         let watching = thread::Builder::new()
             .name("watch".into())
@@ -144,14 +145,15 @@ fn written_to(settings: &Settings) -> Vec<PathBuf> {
     [Some(&settings.out), archive, settings.service.failed.as_ref()].into_iter().flatten().cloned().collect()
 }
 
-/// Removes the temporary files of killed processes from `places`, the young ones once they are older than [`YOUNG`].
-fn tidy(mut places: Vec<PathBuf>, stop: &Stop) {
+/// Removes the temporary files of killed processes below `roots`, the young ones once they are older than [`YOUNG`].
+fn tidy(roots: Vec<PathBuf>, stop: &Stop) {
+    let mut places: Vec<_> = roots.into_iter().map(|root| (root.clone(), root)).collect();
     while !places.is_empty() {
         let mut removed = 0;
-        for place in std::mem::take(&mut places) {
-            let (count, young) = remove_leftovers(&place, || stop.asked());
+        for (root, place) in std::mem::take(&mut places) {
+            let (count, young) = remove_leftovers(&root, &place, || stop.asked());
             removed += count;
-            places.extend(young);
+            places.extend(young.into_iter().map(|file| (root.clone(), file)));
         }
         if removed > 0 {
             info!("removed {removed} temporary files left by a process that was killed");

@@ -12,6 +12,7 @@ mod state;
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub use report::{FailedPicture, Report, ServiceReport, folder};
 use schema::VERSION;
 use state::State;
 
+use crate::beneath::Folder;
 use crate::error::Error;
 use crate::paths::Shown;
 use crate::publish::folder_of;
@@ -117,7 +119,9 @@ impl Ledger {
     /// # Errors
     /// When the folder or the database cannot be created or used, unless the database itself is damaged.
     pub fn open(folder: &Path) -> Result<(Self, Option<String>), LedgerError> {
-        fs::create_dir_all(folder).map_err(|source| LedgerError::File { path: folder.into(), source })?;
+        let (root, below) = rooted(folder);
+        Folder::create(root, below, false)
+            .map_err(|source| LedgerError::File { path: folder.into(), source })?;
         let file = folder.join(FILE);
         match Self::open_file(&file) {
             Ok(ledger) => Ok((ledger, None)),
@@ -165,6 +169,13 @@ impl Ledger {
 
     fn read_file(file: &Path) -> Result<Option<Self>, LedgerError> {
         let path = || file.to_owned();
+        if let Err(source) = must_be_files(file) {
+            return match source.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
+                ErrorKind::PermissionDenied => Err(LedgerError::Unreadable { path: path(), source }),
+                _ => Err(LedgerError::File { path: path(), source }),
+            };
+        }
         // Not by opening it: closing a file releases all locks that this process has on it, and a service reads its own ledger here too.
         match access(file, Access::READ_OK) {
             Ok(()) => {}
@@ -190,6 +201,7 @@ impl Ledger {
     }
 
     fn open_file(file: &Path) -> Result<Self, LedgerError> {
+        must_be_files(file).map_err(|source| LedgerError::File { path: file.into(), source })?;
         let db = open(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         db.busy_timeout(BUSY)?;
         // In WAL mode "normal" survives a kill without loss, and a power failure without damage; what a power failure loses is done again.
@@ -447,10 +459,25 @@ impl Ledger {
     }
 }
 
-/// Opens a database. By its absolute path, for SQLite takes one that starts with "file:" for a URI.
-fn open(file: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
-    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    Connection::open_with_flags(file, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+/// Returns the root of a ledger's folder, and its path below that: a folder named [`FOLDER`] lies in an output folder, where no link is
+/// followed, and another is a root itself.
+fn rooted(folder: &Path) -> (&Path, &Path) {
+    if folder.ends_with(FOLDER) { (folder_of(folder), Path::new(FOLDER)) } else { (folder, Path::new("")) }
+}
+
+/// Checks that the files of a database are regular files, as far as they exist.
+fn must_be_files(file: &Path) -> io::Result<()> {
+    let (root, below) = rooted(folder_of(file));
+    let folder = Folder::open(root, below)?;
+    ["", "-wal", "-shm", "-journal"].iter().try_for_each(|end| folder.must_be_a_file(format!("{FILE}{end}")))
+}
+
+/// Opens a database, without following links below its root. By its absolute path, for SQLite takes one that starts with "file:" for a URI.
+fn open(file: &Path, access: OpenFlags) -> Result<Connection, LedgerError> {
+    let (root, below) = rooted(folder_of(file));
+    let root = root.canonicalize().map_err(|source| LedgerError::File { path: file.into(), source })?;
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Ok(Connection::open_with_flags(root.join(below).join(FILE), flags)?)
 }
 
 /// Inode and mtime of an output, which tell it from the one that replaces it.
@@ -479,7 +506,7 @@ pub(crate) fn now_ns() -> i64 {
 }
 
 fn inode(file: &Path) -> u64 {
-    fs::metadata(file).map_or(0, |metadata| metadata.ino())
+    fs::symlink_metadata(file).map_or(0, |metadata| metadata.ino())
 }
 
 fn bytes(path: &Path) -> &[u8] {
@@ -492,12 +519,17 @@ fn path(bytes: Vec<u8>) -> PathBuf {
 
 fn set_aside(file: &Path) -> Result<PathBuf, LedgerError> {
     let aside = file.with_extension(format!("broken-{}", now_ns() / 1_000_000_000));
-    fs::rename(file, &aside).map_err(|source| LedgerError::File { path: file.into(), source })?;
-    for companion in ["sqlite-wal", "sqlite-shm"] {
-        // They belong to the file that was set aside; usually there are none.
-        let _ = fs::remove_file(file.with_extension(companion));
-    }
-    Ok(aside)
+    let (root, below) = rooted(folder_of(file));
+    let name = aside.file_name().unwrap_or_default();
+    let renamed = Folder::open(root, below).and_then(|folder| {
+        folder.rename(FILE, name)?;
+        for companion in ["-wal", "-shm"] {
+            // They belong to the file that was set aside; usually there are none.
+            let _ = folder.remove(format!("{FILE}{companion}"));
+        }
+        Ok(())
+    });
+    renamed.map(|()| aside.clone()).map_err(|source| LedgerError::File { path: file.into(), source })
 }
 
 #[cfg(test)]

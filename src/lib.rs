@@ -18,6 +18,7 @@
 
 mod backoff;
 pub mod bench;
+mod beneath;
 pub mod cli;
 pub mod codec;
 pub mod config;

@@ -123,7 +123,7 @@ impl Outlet for Encoder<'_> {
         cores: &Cores,
     ) -> Result<Option<Unpublished<'_>>, PictureError> {
         let Finished { slot, content, picture, .. } = finished;
-        let mut output = self.publisher.begin(&picture.work.job.output)?;
+        let mut output = self.publisher.begin(self.out, &picture.work.job.output)?;
         let (decoded, file) = (&picture.decoded, output.file());
         match *content {
             Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),

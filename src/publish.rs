@@ -1,41 +1,44 @@
-//! The only place that writes to the output tree. An output appears complete, by a rename, or not at all.
+//! The only place that writes to the output tree. An output appears complete, by a rename, or not at all. No link below the root of the tree
+//! is followed; an output takes the place of one that has its name.
 
 mod leftovers;
+mod temporary;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use tempfile::Builder;
-
+use crate::beneath::Folder;
 use crate::codec::CodecError;
 use crate::config::Durability;
 use crate::error::PictureError;
 use crate::files;
 use crate::paths::Shown;
 
-pub(crate) use leftovers::affixes;
+use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
+pub(crate) use temporary::Temporary;
 
 /// The permissions of a new output, before the process's umask removes some of them.
 const MODE: u32 = 0o644;
 
-/// Returns whether the file system where `output` will be takes names that differ only in case for the same. Found out by creating an empty
-/// file in the closest folder that exists, which is removed at once; where none can be created, the answer is no.
-pub fn ignores_case(output: &Path) -> bool {
-    let mut folders = output.ancestors().skip(1).map(|folder| folder.join("."));
-    let Some(folder) = folders.find(|folder| folder.is_dir()) else { return false };
-    let (before, after) = affixes();
-    let Ok(probe) = Builder::new().prefix(&before).suffix(after).tempfile_in(&folder) else { return false };
-    probe
-        .path()
-        .file_name()
-        .is_some_and(|name| fs::symlink_metadata(folder.join(name.to_ascii_uppercase())).is_ok())
+/// Returns whether the file system where `output` will be, below the folder `root`, takes names that differ only in case for the same.
+/// Found out by creating an empty file in the closest folder that exists, which is removed at once; where none can be created, the answer
+/// is no.
+pub fn ignores_case(root: &Path, output: &Path) -> bool {
+    let below = output.strip_prefix(root).unwrap_or(Path::new(""));
+    let inside = below.ancestors().skip(1).map(|below| (root, below));
+    let above = root.ancestors().skip(1).map(|folder| (folder, Path::new("")));
+    let Some(folder) = inside.chain(above).find_map(|(root, below)| Folder::open(root, below).ok()) else {
+        return false;
+    };
+    Temporary::create(&folder)
+        .is_ok_and(|(probe, _)| folder.has(probe.name().as_os_str().to_ascii_uppercase()))
 }
 
 /// Writes outputs. Shared by all threads.
@@ -45,7 +48,8 @@ pub struct Publisher {
     next: AtomicU64,
     /// Set by [`Publisher::abandon_all`]. Temporary files are created under the read lock, so that none can be created after that.
     closed: RwLock<bool>,
-    live: Mutex<HashSet<PathBuf>>,
+    /// The temporary files, each with the root of its tree.
+    live: Mutex<HashMap<PathBuf, PathBuf>>,
 }
 
 impl Publisher {
@@ -55,7 +59,7 @@ impl Publisher {
             durability,
             next: AtomicU64::new(0),
             closed: RwLock::new(false),
-            live: Mutex::new(HashSet::new()),
+            live: Mutex::new(HashMap::new()),
         }
     }
 
@@ -64,19 +68,19 @@ impl Publisher {
     /// # Errors
     /// When they cannot be created.
     pub fn check(&self, out: &Path) -> Result<(), PublishError> {
-        self.begin(&out.join("any")).map(drop)
+        self.begin(out, &out.join("any")).map(drop)
     }
 
-    /// Starts the output `output`: creates its folder if that is missing, and a temporary file in it.
+    /// Starts the output `output`, which lies below the folder `root`: creates its folder if that is missing, and a temporary file in it.
     ///
     /// # Errors
-    /// When one of them cannot be created.
-    pub fn begin(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
-        match self.create(output) {
+    /// When one of them cannot be created, for example because a link is in the way.
+    pub fn begin(&self, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
+        match self.create(root, output) {
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
-                let folder = folder_of(output);
-                self.make_folder(folder).map_err(|source| PublishError::new(folder, source))?;
-                self.create(output)
+                let made = Folder::create_of(root, output, self.durability == Durability::Full);
+                made.map_err(|source| PublishError::new(folder_of(output), source))?;
+                self.create(root, output)
             }
             done => done,
         }
@@ -85,76 +89,28 @@ impl Publisher {
     /// Removes all temporary files and refuses to create more, for a process that is about to exit. Published outputs stay.
     pub fn abandon_all(&self) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
-        for temporary in self.live().drain() {
-            remove(&temporary);
+        for (temporary, root) in self.live().drain() {
+            remove(&root, &temporary);
         }
     }
 
-    fn create(&self, output: &Path) -> Result<Unpublished<'_>, PublishError> {
-        let folder = folder_of(output);
+    fn create(&self, root: &Path, output: &Path) -> Result<Unpublished<'_>, PublishError> {
         let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         if *closed {
             return Err(PublishError::new(output, io::Error::other("histeqd is stopping")));
         }
-        loop {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let (before, after) = affixes();
-            let temporary = folder.join(format!("{before}{number}{after}"));
-            match OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&temporary) {
-                Ok(file) => {
-                    self.live().insert(temporary.clone());
-                    return Ok(Unpublished { publisher: self, file, temporary, output: output.to_owned() });
-                }
-                // Left by an earlier process with our process ID, which was killed.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(PublishError::new(folder, source)),
-            }
-        }
+        let numbers = iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed));
+        let created =
+            Folder::of(root, output).and_then(|(folder, _)| temporary::create(&folder, MODE, numbers));
+        let (name, file) = created.map_err(|source| PublishError::new(folder_of(output), source))?;
+        let temporary = output.with_file_name(name);
+        self.live().insert(temporary.clone(), root.to_owned());
+        let (root, output) = (root.to_owned(), output.to_owned());
+        Ok(Unpublished { publisher: self, file, root, temporary, output })
     }
 
-    /// Creates a folder and its missing parents, each as durable as an output.
-    fn make_folder(&self, folder: &Path) -> io::Result<()> {
-        match self.make_one_folder(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && folder_of(folder) != folder => {
-                self.make_folder(folder_of(folder))?;
-                self.make_one_folder(folder)
-            }
-            done => done,
-        }
-    }
-
-    fn make_one_folder(&self, folder: &Path) -> io::Result<()> {
-        match fs::create_dir(folder) {
-            // Another thread was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => self.sync_folder(folder_of(folder)),
-        }
-    }
-
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        match self.durability {
-            Durability::Full => sync_folder(folder),
-            Durability::Fast => Ok(()),
-        }
-    }
-
-    fn live(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+    fn live(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Brings the entries of a folder to the disk, as far as possible. A folder that may be written to but not read cannot be opened, and some
-/// file systems cannot sync folders (they answer EINVAL or ENOTSUP); neither says anything about the files.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    use io::ErrorKind as Kind;
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
-        Err(error)
-            if matches!(error.kind(), Kind::PermissionDenied | Kind::InvalidInput | Kind::Unsupported) =>
-        {
-            Ok(())
-        }
-        done => done,
     }
 }
 
@@ -167,8 +123,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Removes a file if possible. There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
-fn remove(temporary: &Path) {
-    let _ = fs::remove_file(temporary);
+fn remove(root: &Path, temporary: &Path) {
+    let _ = Folder::of(root, temporary).and_then(|(folder, name)| folder.remove(name));
 }
 
 /// An output that has not appeared yet. Dropping it leaves nothing behind.
@@ -176,6 +132,8 @@ fn remove(temporary: &Path) {
 pub struct Unpublished<'a> {
     publisher: &'a Publisher,
     file: File,
+    /// The root of the tree that both of these lie in.
+    root: PathBuf,
     temporary: PathBuf,
     output: PathBuf,
 }
@@ -211,17 +169,20 @@ impl Unpublished<'_> {
         if self.publisher.durability == Durability::Full {
             self.file.sync_all()?;
         }
-        fs::rename(&self.temporary, &self.output)?;
+        let (folder, name) = Folder::of(&self.root, &self.output)?;
+        folder.rename(self.temporary.file_name().unwrap_or_default(), name)?;
         self.publisher.live().remove(&self.temporary);
-        self.publisher.sync_folder(folder_of(&self.output))?;
+        if self.publisher.durability == Durability::Full {
+            folder.sync()?;
+        }
         Ok(length)
     }
 }
 
 impl Drop for Unpublished<'_> {
     fn drop(&mut self) {
-        if self.publisher.live().remove(&self.temporary) {
-            remove(&self.temporary);
+        if self.publisher.live().remove(&self.temporary).is_some() {
+            remove(&self.root, &self.temporary);
         }
     }
 }
@@ -295,6 +256,7 @@ impl fmt::Display for PublishError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
     use std::process;
@@ -314,7 +276,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let output = folder.path().join("a/b/c.png");
             let publisher = Publisher::new(durability);
-            let mut unpublished = publisher.begin(&output).unwrap();
+            let mut unpublished = publisher.begin(folder.path(), &output).unwrap();
             unpublished.file().write_all(b"whole").unwrap();
             assert!(!output.exists());
             assert_eq!(unpublished.publish().unwrap(), 5);
@@ -328,7 +290,7 @@ mod tests {
     fn the_temporary_file_is_hidden_and_named_as_ours() {
         let folder = tempfile::tempdir().unwrap();
         let publisher = Publisher::new(Durability::Fast);
-        let _unpublished = publisher.begin(&folder.path().join("c.png")).unwrap();
+        let _unpublished = publisher.begin(folder.path(), &folder.path().join("c.png")).unwrap();
         assert_eq!(names(folder.path()), [format!(".histeqd-{}-0.tmp", process::id())]);
     }
 
@@ -338,7 +300,7 @@ mod tests {
         let output = folder.path().join("c.png");
         fs::write(&output, "old").unwrap();
         let publisher = Publisher::new(Durability::Full);
-        publisher.begin(&output).unwrap().file().write_all(b"half").unwrap();
+        publisher.begin(folder.path(), &output).unwrap().file().write_all(b"half").unwrap();
         assert_eq!(names(folder.path()), ["c.png"]);
         assert_eq!(fs::read(&output).unwrap(), b"old");
     }
@@ -349,7 +311,7 @@ mod tests {
         let leftover = folder.path().join(format!(".histeqd-{}-0.tmp", process::id()));
         fs::write(&leftover, "another's").unwrap();
         let publisher = Publisher::new(Durability::Fast);
-        let mut unpublished = publisher.begin(&folder.path().join("c.png")).unwrap();
+        let mut unpublished = publisher.begin(folder.path(), &folder.path().join("c.png")).unwrap();
         unpublished.file().write_all(b"ours").unwrap();
         unpublished.publish().unwrap();
         assert_eq!(fs::read(leftover).unwrap(), b"another's");
@@ -360,12 +322,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let publisher = Publisher::new(Durability::Fast);
         let outputs: Vec<_> = (0..3).map(|n| folder.path().join(format!("{n}.png"))).collect();
-        publisher.begin(&outputs[0]).unwrap().publish().unwrap();
-        let late = publisher.begin(&outputs[1]).unwrap();
+        publisher.begin(folder.path(), &outputs[0]).unwrap().publish().unwrap();
+        let late = publisher.begin(folder.path(), &outputs[1]).unwrap();
         publisher.abandon_all();
         assert_eq!(names(folder.path()), ["0.png"]);
         assert!(late.publish().is_err());
-        assert!(publisher.begin(&outputs[2]).is_err());
+        assert!(publisher.begin(folder.path(), &outputs[2]).is_err());
         assert_eq!(names(folder.path()), ["0.png"]);
     }
 
@@ -376,8 +338,8 @@ mod tests {
         std::thread::scope(|scope| {
             for n in 0..8 {
                 let output = folder.path().join(format!("x/y/z/{n}.png"));
-                let publisher = &publisher;
-                scope.spawn(move || publisher.begin(&output).unwrap().publish().unwrap());
+                let (publisher, folder) = (&publisher, folder.path());
+                scope.spawn(move || publisher.begin(folder, &output).unwrap().publish().unwrap());
             }
         });
         assert_eq!(names(&folder.path().join("x/y/z")).len(), 8);
@@ -389,13 +351,13 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         let publisher = Publisher::new(Durability::Fast);
-        let why = publisher.begin(&file.join("c.png")).unwrap_err().to_string();
+        let why = publisher.begin(folder.path(), &file.join("c.png")).unwrap_err().to_string();
         assert!(why.starts_with(&format!("cannot write {}: Not a directory", file.display())), "{why}");
         assert!(why.ends_with("move it away or choose another --out"), "{why}");
 
         let taken = folder.path().join("folder");
         fs::create_dir(&taken).unwrap();
-        let why = publisher.begin(&taken).unwrap().publish().unwrap_err().to_string();
+        let why = publisher.begin(folder.path(), &taken).unwrap().publish().unwrap_err().to_string();
         assert!(why.contains("a folder is in the way of the output"), "{why}");
     }
 
@@ -429,7 +391,7 @@ mod tests {
     fn a_failed_write_is_the_outputs_fault_and_not_the_inputs() {
         let folder = tempfile::tempdir().unwrap();
         let publisher = Publisher::new(Durability::Fast);
-        let unpublished = publisher.begin(&folder.path().join("c.png")).unwrap();
+        let unpublished = publisher.begin(folder.path(), &folder.path().join("c.png")).unwrap();
         let full = CodecError::Io(io::ErrorKind::StorageFull.into());
         let why = unpublished.failed(full).to_string();
         assert!(

@@ -15,6 +15,7 @@ mod equalize_properties;
 mod gpu_parity;
 mod harness;
 mod histogram;
+mod links;
 mod mutations;
 mod samples;
 mod settle_model;

@@ -32,8 +32,8 @@ pub(super) struct FinishedInput {
 
 /// What is to become of an input.
 pub(super) enum Fate {
-    /// It is done. `durable` says whether its output has reached the disk.
-    Done { after: After, output: PathBuf, durable: bool },
+    /// It is done. `durable` says whether its output, which lies below the folder `out`, has reached the disk.
+    Done { after: After, out: PathBuf, output: PathBuf, durable: bool },
     /// It failed for `reason`, and is moved below `folder`.
     Failed { folder: PathBuf, reason: String },
 }
@@ -46,8 +46,8 @@ impl FinishedInput {
             return Ok(());
         }
         match fate {
-            Fate::Done { after, output, durable } => {
-                inputs::dispose(after, input, below, *stamp, output, *durable)
+            Fate::Done { after, out, output, durable } => {
+                inputs::dispose(after, input, below, *stamp, (!durable).then_some((out, output)))
             }
             Fate::Failed { folder, reason } => inputs::set_aside(folder, input, below, *stamp, reason),
         }
@@ -93,12 +93,12 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts inputs away, and retries those that could not be, until `turns` is closed.
-    fn put_all_away(&self, turns: &Receiver<PathBuf>) {
+    /// Puts inputs away with `put`, and retries those that could not be, until `turns` is closed.
+    fn put_all_away(&self, turns: &Receiver<PathBuf>, put: impl Fn(&FinishedInput) -> io::Result<()>) {
         let mut attempts = 0;
         while let Some((input, before)) = self.next(turns, attempts > 0) {
             attempts = before;
-            self.put_away(&input, attempts);
+            self.put_away(&input, attempts, &put);
         }
     }
 
@@ -135,10 +135,10 @@ impl Waiting {
     }
 
     /// Puts an input away as currently requested, and again if the request has changed by then.
-    fn put_away(&self, input: &Path, attempts: u32) {
+    fn put_away(&self, input: &Path, attempts: u32, put: impl Fn(&FinishedInput) -> io::Result<()>) {
         let wanted = || self.lock().leaving.get(input).cloned();
         while let Some(one) = wanted() {
-            let put = one.put_away();
+            let put = put(&one);
             let mut inputs = self.lock();
             if !inputs.leaving.get(input).is_some_and(|now| Arc::ptr_eq(now, &one)) {
                 continue;
@@ -177,15 +177,19 @@ impl Away {
     /// # Errors
     /// When the thread cannot be created.
     pub(super) fn start() -> io::Result<Self> {
+        Self::start_with(FinishedInput::put_away)
+    }
+
+    fn start_with(put: impl Fn(&FinishedInput) -> io::Result<()> + Send + 'static) -> io::Result<Self> {
         // Unbounded: paths are small. Where inputs are put away more slowly than they are done, it is the inputs that fill the disk.
         let (turns, to_put) = unbounded::<PathBuf>();
         let (alive, ended) = bounded(0);
         let waiting = Arc::new(Waiting::default());
-        let put = Arc::clone(&waiting);
+        let shared = Arc::clone(&waiting);
         // Never joined: a file system that hangs may block it forever.
         thread::Builder::new().name("put-away".into()).spawn(move || {
             let _alive: Sender<()> = alive;
-            put.put_all_away(&to_put);
+            shared.put_all_away(&to_put, put);
         })?;
         Ok(Self { turns: Some(turns), waiting, ended })
     }
@@ -240,27 +244,31 @@ impl Away {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    use std::fs::{self, OpenOptions};
-    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
 
-    /// A thread, inputs, and an output that is a FIFO: making it durable blocks until a writer opens it.
+    /// A thread and inputs. Putting the input `first` away blocks until it is released, and fails.
     struct Case {
         folder: tempfile::TempDir,
         away: Away,
+        gate: Sender<()>,
     }
 
     impl Case {
         fn new() -> Self {
-            let case = Self { folder: tempfile::tempdir().unwrap(), away: Away::start().unwrap() };
-            mknodat(CWD, case.output(), FileType::Fifo, Mode::RWXU, 0).unwrap();
-            case
+            let (gate, blocked) = bounded::<()>(0);
+            let put = move |one: &FinishedInput| match one.input.ends_with("first") {
+                true => Err(blocked.recv().map_or_else(io::Error::other, |()| io::Error::other("no answer"))),
+                false => one.put_away(),
+            };
+            Self { folder: tempfile::tempdir().unwrap(), away: Away::start_with(put).unwrap(), gate }
         }
 
-        fn output(&self) -> PathBuf {
-            self.folder.path().join("output")
+        /// Releases the first input. Returns whether the thread was at it.
+        fn release(&self) -> bool {
+            self.gate.try_send(()).is_ok()
         }
 
         fn input(&self, name: &str) -> PathBuf {
@@ -274,20 +282,16 @@ mod tests {
             self.away.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
         }
 
-        /// Queues the removal of an input; unless its output is `durable`, the thread blocks.
-        fn remove(&self, input: &Path, durable: bool) {
-            self.put(input, Fate::Done { after: After::Delete, output: self.output(), durable });
+        /// Queues the removal of an input.
+        fn remove(&self, input: &Path) {
+            let out = self.folder.path().to_owned();
+            let output = out.join("output");
+            self.put(input, Fate::Done { after: After::Delete, out, output, durable: true });
         }
     }
 
     fn stamp(input: &Path) -> Stamp {
         Stamp::of(&fs::metadata(input).unwrap(), true)
-    }
-
-    /// Unblocks the reader of a FIFO. Returns whether there was one.
-    fn release(fifo: &Path) -> bool {
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        OpenOptions::new().write(true).custom_flags(flags).open(fifo).is_ok()
     }
 
     fn wait_until(so: impl Fn() -> bool, what: &str) {
@@ -302,16 +306,16 @@ mod tests {
     fn a_file_system_that_hangs_holds_nobody_but_the_inputs_behind() {
         let mut case = Case::new();
         let [first, second] = ["first", "second"].map(|name| case.input(name));
-        case.remove(&first, false);
-        case.remove(&second, true);
-        case.remove(&second, true);
+        case.remove(&first);
+        case.remove(&second);
+        case.remove(&second);
         let queued = || case.away.turns.as_ref().map(Sender::len);
         wait_until(|| queued() == Some(1), "the second waits once");
         assert!(case.away.has(&first) && case.away.has(&second) && second.exists());
-        wait_until(|| release(&case.output()), "the first is looked at");
+        wait_until(|| case.release(), "the first is looked at");
         wait_until(|| case.away.waiting() == 1, "the second is through");
         assert!(!second.exists());
-        assert!(first.exists(), "its output cannot be made durable, so it stays");
+        assert!(first.exists(), "it could not be put away, so it stays");
         case.away.end();
     }
 
@@ -319,11 +323,11 @@ mod tests {
     fn what_was_replaced_while_it_waited_is_not_touched() {
         let case = Case::new();
         let [first, replaced] = ["first", "replaced"].map(|name| case.input(name));
-        case.remove(&first, false);
-        case.remove(&replaced, true);
+        case.remove(&first);
+        case.remove(&replaced);
         fs::write(&replaced, "another").unwrap();
         let inode = fs::metadata(&replaced).unwrap().ino();
-        wait_until(|| release(&case.output()), "the first is looked at");
+        wait_until(|| case.release(), "the first is looked at");
         wait_until(|| case.away.waiting() == 1, "the second is through");
         assert_eq!(fs::read(&replaced).unwrap(), b"another");
         assert_eq!(fs::metadata(&replaced).unwrap().ino(), inode);
@@ -333,15 +337,15 @@ mod tests {
     fn what_is_to_go_elsewhere_by_now_is_not_removed() {
         let case = Case::new();
         let [first, kept] = ["first", "kept"].map(|name| case.input(name));
-        case.remove(&first, false);
-        case.remove(&kept, true);
+        case.remove(&first);
+        case.remove(&kept);
         assert!(case.away.has_in_state(&kept, stamp(&kept)));
         case.away.forget();
         let folder = case.folder.path().join("archive");
         case.put(&kept, Fate::Failed { folder: folder.clone(), reason: "none".into() });
-        // The first input may have been forgotten before the thread came to it; then there is no reader to release.
+        // The first input may have been forgotten before the thread came to it; then there is nothing to release.
         let is_through = || {
-            release(&case.output());
+            case.release();
             case.away.waiting() == 0
         };
         wait_until(is_through, "it is through");
@@ -361,7 +365,7 @@ mod tests {
         for (attempts, pause) in (0..).zip([2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map(Duration::from_secs))
         {
             let before = Instant::now();
-            waiting.put_away(&input, attempts);
+            waiting.put_away(&input, attempts, FinishedInput::put_away);
             assert!(waiting.next_due(before + pause - Duration::from_nanos(1)).is_err());
             assert_eq!(waiting.next_due(Instant::now() + pause), Ok((input.clone(), attempts + 1)));
             assert!(input.exists() && waiting.lock().leaving.contains_key(&input));
@@ -370,7 +374,7 @@ mod tests {
             assert!(staying.0 == input && staying.1.starts_with(&told), "{staying:?}");
         }
         fs::remove_file(&archive).unwrap();
-        waiting.put_away(&input, 10);
+        waiting.put_away(&input, 10, FinishedInput::put_away);
         assert!(archive.join("input").exists() && waiting.lock().leaving.is_empty());
         assert_eq!(waiting.lock().staying, None);
         assert_eq!(waiting.next_due(Instant::now()), Err(Backoff::OF_A_FILE.longest));
@@ -398,7 +402,7 @@ mod tests {
     fn the_end_waits_for_what_is_still_to_be_put_away() {
         let mut case = Case::new();
         let inputs: Vec<PathBuf> = (0..50).map(|number| case.input(&number.to_string())).collect();
-        inputs.iter().for_each(|input| case.remove(input, true));
+        inputs.iter().for_each(|input| case.remove(input));
         case.away.end();
         assert!(!inputs.iter().any(|input| input.exists()));
     }

@@ -209,14 +209,11 @@ impl Watching<'_> {
         Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
     }
 
-    /// Refuses an output that would lie in a watched folder, by whatever links and mounts, or in a folder for something else. The output
-    /// folder itself may lie in a watched folder, which leaves it out.
+    /// Refuses an output that would lie in a watched folder, by whatever mounts, or in a folder for something else. The output folder itself
+    /// may lie in a watched folder, which leaves it out.
     fn misplaced(&self, input: &Path, output: &Path) -> Option<Refusal> {
-        let below_out = || output.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.out));
-        // What does not exist yet is no link.
-        let leads_to = below_out().find_map(|folder| folder.canonicalize().ok()).unwrap_or_default();
-        let outside = leads_to.ancestors().take_while(|folder| !are_same(folder, &self.out));
-        let folders: Vec<&Path> = below_out().chain(outside).collect();
+        let folders: Vec<&Path> =
+            output.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.out)).collect();
         // A mount may lead into the middle of a watched folder, and its outputs to where their inputs are.
         let of_input: Vec<&Path> =
             input.ancestors().skip(1).take_while(|folder| self.watch.below(folder).is_some()).collect();
@@ -377,7 +374,11 @@ impl Watching<'_> {
     fn dispose(&self, input: &Path, stamp: Stamp, output: &Path, durable: bool) {
         let after = self.service.after.clone();
         if after != After::Keep {
-            self.put_away(input, stamp, Fate::Done { after, output: output.to_owned(), durable });
+            self.put_away(
+                input,
+                stamp,
+                Fate::Done { after, out: self.out.clone(), output: output.to_owned(), durable },
+            );
         }
     }
 

@@ -11,7 +11,7 @@ use crate::cores::Cores;
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::pipeline::{Finished, Outlet, Stop};
-use crate::publish::{Publisher, Unpublished};
+use crate::publish::{PublishError, Publisher, Unpublished};
 use crate::source::Job;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
@@ -20,6 +20,8 @@ const MAX_WAITING: usize = 16 << 20;
 /// The [`Outlet`] of a run that counts pictures.
 pub struct Collector<'a> {
     request: &'a Request,
+    /// The folder below which plots are named after inputs; `None` if the user named the plot.
+    plots: Option<&'a Path>,
     publisher: &'a Publisher,
     stop: &'a Stop,
     table: Mutex<Table<'a>>,
@@ -41,18 +43,23 @@ struct Table<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Starts the table.
+    /// Starts the table. `plots` is the folder below which plots are named after inputs, if they are.
     ///
     /// # Errors
     /// When its destination cannot be opened.
-    pub fn new(request: &'a Request, publisher: &'a Publisher, stop: &'a Stop) -> Result<Self, Error> {
+    pub fn new(
+        request: &'a Request,
+        plots: Option<&'a Path>,
+        publisher: &'a Publisher,
+        stop: &'a Stop,
+    ) -> Result<Self, Error> {
         let (to, file) = match request.out.as_deref() {
             Some(out) => open(out, publisher)?,
             None => (Box::new(BufWriter::new(io::stdout())) as Box<dyn Write + Send>, None),
         };
         let waiting = Waiting::new(MAX_WAITING);
         let table = Table { to, file, next: 0, waiting, begun: false, failed: None };
-        Ok(Self { request, publisher, stop, table: Mutex::new(table) })
+        Ok(Self { request, plots, publisher, stop, table: Mutex::new(table) })
     }
 
     /// Ends the table. If the run was stopped, the table is incomplete, and its file is not published.
@@ -98,12 +105,16 @@ impl<'a> Collector<'a> {
         job: &Job,
     ) -> Result<Option<Unpublished<'a>>, PictureError> {
         let picture = chart::draw(histograms, scale, &job.output).map_err(PictureError::Plot)?;
-        if let Some(stream) = destination::stream(&job.output) {
-            let written = stream.and_then(|mut stream| stream.write_all(&picture));
-            let why = |error| PictureError::Plot(format!("{}: {error}", Shown(&job.output)));
-            return written.map(|()| None).map_err(why);
-        }
-        let mut output = self.publisher.begin(&destination::followed(&job.output))?;
+        let mut output = if let Some(root) = self.plots {
+            self.publisher.begin(root, &job.output)?
+        } else {
+            if let Some(stream) = destination::stream(&job.output) {
+                let written = stream.and_then(|mut stream| stream.write_all(&picture));
+                let why = |error| PictureError::Plot(format!("{}: {error}", Shown(&job.output)));
+                return written.map(|()| None).map_err(why);
+            }
+            begin(&job.output, self.publisher)?
+        };
         output.file().write_all(&picture).map_err(|error| output.failed(error.into()))?;
         Ok(Some(output))
     }
@@ -118,9 +129,15 @@ fn open<'a>(
         let cannot = |error| Error::CannotRun(format!("cannot write {}: {error}", Shown(out)));
         return Ok((Box::new(BufWriter::new(stream.map_err(cannot)?)), None));
     }
-    let mut file = publisher.begin(&destination::followed(out))?;
+    let mut file = begin(out, publisher)?;
     let copy = file.file().try_clone().map_err(|error| unwritten(Some(out), error))?;
     Ok((Box::new(BufWriter::<File>::new(copy)), Some(file)))
+}
+
+/// Starts a file that the user named: a link leads to the file that is written.
+fn begin<'a>(name: &Path, publisher: &'a Publisher) -> Result<Unpublished<'a>, PublishError> {
+    let file = destination::followed(name);
+    publisher.begin(file.parent().unwrap_or(Path::new("")), &file)
 }
 
 impl Outlet for Collector<'_> {
@@ -218,7 +235,8 @@ mod tests {
             equalized: false,
         };
         let (publisher, stop) = (Publisher::new(Durability::Fast), Stop::default());
-        let finish = |stopped| Collector::new(&request, &publisher, &stop).unwrap().finish(stopped).unwrap();
+        let finish =
+            |stopped| Collector::new(&request, None, &publisher, &stop).unwrap().finish(stopped).unwrap();
         finish(true);
         assert_eq!(std::fs::read(&out).unwrap(), b"of an earlier run");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");

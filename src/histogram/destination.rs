@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::codec::Format;
 use crate::error::Error;
 use crate::paths::{Identity, Shown};
-use crate::source::{Job, Plan};
+use crate::source::{self, Job, Plan};
 
 /// The most symbolic links that are followed, as in Linux.
 const LINKS: usize = 40;
@@ -62,7 +62,8 @@ pub(super) fn refuse_replacing(out: Option<&Path>, plan: &Plan) -> Result<(), Er
 /// Returns whether a job's file is, or has to be, a picture: a table of an earlier run in the input folder is not.
 fn is_picture(job: &Job) -> bool {
     let mut head = Vec::new();
-    let read = File::open(&job.input).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
+    let read =
+        source::open(&job.input).and_then(|file| file.take(Format::HEAD as u64).read_to_end(&mut head));
     job.must_be_a_picture() || read.is_err() || Format::sniff(&head).is_some()
 }
 

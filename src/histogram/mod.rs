@@ -64,7 +64,7 @@ pub fn run(
     let order = Order::Count { equalize: request.equalized.then_some(settings.operation) };
     let plan = source::scan(settings, stop)?;
     destination::refuse_replacing(request.out.as_deref(), &plan)?;
-    let collector = Collector::new(request, publisher, stop)?;
+    let collector = Collector::new(request, settings.naming.root(&settings.out), publisher, stop)?;
     let summary = crate::run_into(&collector, order, plan, settings, stop)?;
     collector.finish(summary.stopped)?;
     Ok(summary)

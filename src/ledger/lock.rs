@@ -1,14 +1,17 @@
 //! Locks that allow one process per output folder, and one per ledger.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::rooted;
+use crate::beneath::Folder;
 use crate::paths::{Identity, Shown};
+use crate::publish::folder_of;
 
 /// The lock's file name, in histeqd's own folder and in the ledger's.
 const FILE: &str = "lock";
@@ -86,7 +89,7 @@ impl Lock {
             must_be_free(ledger)?;
         }
         let of_out = of_out(out)?;
-        let is_same = of_out.is_at(&ledger.join(FILE)).unwrap_or(false);
+        let is_same = of_out.is_at(ledger).unwrap_or(false);
         let of_ledger = if is_same { None } else { Some(of_ledger(ledger, out)?) };
         Ok(Self { out: out.into(), of_out, ledger: ledger.into(), of_ledger })
     }
@@ -142,7 +145,9 @@ fn ledger_taken(folder: &Path, Holder { pid, out, .. }: Holder) -> LockError {
 /// Fails if another process keeps its ledger in a folder, and creates nothing there.
 fn must_be_free(folder: &Path) -> Result<(), LockError> {
     // Any other trouble with it is reported when the lock is taken.
-    let Ok(file) = File::open(folder.join(FILE)) else { return Ok(()) };
+    let (root, below) = rooted(folder);
+    let opened = Folder::open(root, below).and_then(|folder| folder.read(FILE));
+    let Ok(file) = opened else { return Ok(()) };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let failed = |source| LockError::File { path: folder.join(FILE), source };
@@ -201,14 +206,9 @@ impl LockFile {
     fn take(folder: &Path, out: &Path, taken: impl FnOnce(Holder) -> LockError) -> Result<Self, LockError> {
         let path = folder.join(FILE);
         let failed = |source| LockError::File { path: path.clone(), source };
-        fs::create_dir_all(folder).map_err(failed)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
+        let (root, below) = rooted(folder);
+        let folder = Folder::create(root, below, false).map_err(failed)?;
+        let file = folder.write(FILE).map_err(failed)?;
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let holder = || Holder::read(&file).map_err(failed);
         match locked {
@@ -225,11 +225,13 @@ impl LockFile {
     fn is_lost(&self) -> Result<bool, LockError> {
         // If the file system does not answer, the lock is not lost.
         let failed = |source| LockError::File { path: self.path.clone(), source };
-        self.is_at(&self.path).map(|is_there| !is_there).map_err(failed)
+        self.is_at(folder_of(&self.path)).map(|is_there| !is_there).map_err(failed)
     }
 
-    fn is_at(&self, path: &Path) -> io::Result<bool> {
-        match fs::metadata(path) {
+    /// Returns whether it is the lock file of the ledger's folder `folder`.
+    fn is_at(&self, folder: &Path) -> io::Result<bool> {
+        let (root, below) = rooted(folder);
+        match Folder::open(root, below).and_then(|folder| folder.metadata(FILE)) {
             Ok(there) => Ok(Identity::of(&there) == Identity::of(&self.file.metadata()?)),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
             Err(error) => Err(error),

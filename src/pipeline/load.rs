@@ -1,11 +1,6 @@
 //! How a picture gets into its slots: decoded by the CPU, or still compressed for a device that decodes it.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-
-use rustix::fs::OFlags;
 
 use super::{Content, Run, Work};
 use crate::codec::{self, CompressedJpeg, Decoded, Opened};
@@ -13,8 +8,8 @@ use crate::config::JpegChoice;
 use crate::equalize::{Order, planes};
 use crate::error::{PictureError, Refusal};
 use crate::slot::{Attempts, Needs, Room, Slot, SlotError, Slots};
-use crate::source::Job;
 use crate::source::stamp::Stamp;
+use crate::source::{self, Job};
 use crate::timings::{Clock, Stage};
 
 /// The slot or slots of a picture, before they are filled.
@@ -40,7 +35,7 @@ type Filled = (Slots, Content, Decoded);
 
 /// Opens a job's input, and notes its stamp; returns its size too.
 fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
-    let file = open(&job.input).map_err(PictureError::Read)?;
+    let file = source::open(&job.input).map_err(PictureError::Read)?;
     let metadata = file.metadata().map_err(PictureError::Read)?;
     if !metadata.is_file() {
         return Err(Refusal::NotAFile.into());
@@ -48,16 +43,6 @@ fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
     // The file may be replaced before its output is published; the stamp then tells.
     job.stamp.get_or_insert_with(|| Stamp::of(&metadata, false));
     Ok((file, metadata.len()))
-}
-
-/// Opens a file without waiting for the writer of a pipe, should one have taken the file's place.
-fn open(path: &Path) -> io::Result<File> {
-    let at_once = OFlags::NONBLOCK.bits().cast_signed();
-    match File::options().read(true).custom_flags(at_once).open(path) {
-        // Another process has a lease on the file; a blocking `open` waits until it is given up.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock && path.is_file() => File::open(path),
-        opened => opened,
-    }
 }
 
 impl Run<'_> {

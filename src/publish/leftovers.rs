@@ -1,6 +1,5 @@
 //! Removal of temporary files left by killed processes.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -8,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{TryRecvError, bounded};
 use walkdir::{DirEntry, WalkDir};
+
+use crate::beneath::Folder;
 
 /// A temporary file younger than this may belong to a process that cannot be seen from here: in another container, or on another host.
 pub const YOUNG: Duration = Duration::from_secs(60);
@@ -21,13 +22,12 @@ pub(crate) fn affixes() -> (String, &'static str) {
     (format!("{BEFORE}{}-", std::process::id()), AFTER)
 }
 
-/// Removes the temporary files at `place`, or below it, that nobody will finish. Returns how many it removed, and the files that cannot be
-/// judged until they are older than [`YOUNG`]. Files that only look similar are left alone. Among millions of outputs this takes a while;
-/// it ends early once `enough` returns true.
-pub fn remove_leftovers(place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<PathBuf>) {
-    let folder = if place.is_dir() { place } else { super::folder_of(place) };
+/// Removes the temporary files at `place`, or below it, that nobody will finish; it lies in the folder `root`, or is it. Returns how many it
+/// removed, and the files that cannot be judged until they are older than [`YOUNG`]. Files that only look similar are left alone. Among
+/// millions of outputs this takes a while; it ends early once `enough` returns true.
+pub fn remove_leftovers(root: &Path, place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<PathBuf>) {
     // If no file can be created there, assume that its clock agrees with ours.
-    let now = clock(folder).unwrap_or_else(|_| SystemTime::now());
+    let now = clock(root).unwrap_or_else(|_| SystemTime::now());
     let files = WalkDir::new(place)
         .into_iter()
         .take_while(|_| !enough())
@@ -37,7 +37,7 @@ pub fn remove_leftovers(place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<
     for file in files {
         match maker(&file) {
             Some(maker) if is_seen(maker) => {}
-            Some(_) if is_old(&file, now) => removed += usize::from(fs::remove_file(file.path()).is_ok()),
+            Some(_) if is_old(&file, now) => removed += usize::from(remove(root, file.path()).is_ok()),
             // It may belong to this process, or to an earlier one with the same process ID.
             Some(maker) if maker == std::process::id() => {}
             Some(_) => young.push(file.into_path()),
@@ -55,10 +55,17 @@ pub fn with_leftovers_removed<T>(out: &Path, work: impl FnOnce() -> T) -> io::Re
     let (working, ended) = bounded::<()>(0);
     let ended = move || ended.try_recv() == Err(TryRecvError::Disconnected);
     thread::scope(|scope| {
-        thread::Builder::new().name("tidy".into()).spawn_scoped(scope, || remove_leftovers(out, ended))?;
+        thread::Builder::new()
+            .name("tidy".into())
+            .spawn_scoped(scope, || remove_leftovers(out, out, ended))?;
         let _working = working;
         Ok(work())
     })
+}
+
+fn remove(root: &Path, file: &Path) -> io::Result<()> {
+    let (folder, name) = Folder::of(root, file)?;
+    folder.remove(name)
 }
 
 /// Returns the current time by the clock of the folder's file system: the modification time of a new file.
@@ -86,6 +93,7 @@ fn maker(file: &DirEntry) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::Instant;
 
     use super::*;
@@ -112,8 +120,8 @@ mod tests {
         ];
         let removed = [GONE, &own, ".histeqd-4194999-Xy3.tmp"];
         kept.iter().chain(&removed).for_each(|name| write(&folder.join(name), 2 * YOUNG));
-        assert_eq!(remove_leftovers(out.path(), || true), (0, Vec::new()));
-        assert_eq!(remove_leftovers(out.path(), || false), (removed.len(), Vec::new()));
+        assert_eq!(remove_leftovers(out.path(), out.path(), || true), (0, Vec::new()));
+        assert_eq!(remove_leftovers(out.path(), out.path(), || false), (removed.len(), Vec::new()));
         let mut left: Vec<_> = fs::read_dir(&folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -127,9 +135,9 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let (gone, own) = (out.path().join(GONE), out.path().join(affixes().0 + "0.tmp"));
         [&gone, &own].into_iter().for_each(|file| write(file, YOUNG / 2));
-        assert_eq!(remove_leftovers(out.path(), || false), (0, vec![gone.clone()]));
+        assert_eq!(remove_leftovers(out.path(), out.path(), || false), (0, vec![gone.clone()]));
         write(&gone, 2 * YOUNG);
-        assert_eq!(remove_leftovers(&gone, || false), (1, Vec::new()));
+        assert_eq!(remove_leftovers(out.path(), &gone, || false), (1, Vec::new()));
         assert!(!gone.exists() && own.exists());
     }
 

@@ -1,6 +1,7 @@
 //! Where pictures come from.
 
 pub mod filesystem;
+mod input;
 pub(crate) mod mounts;
 mod names;
 pub mod notifier;
@@ -11,6 +12,7 @@ pub mod stamp;
 pub mod watch;
 pub mod writer;
 
+pub(crate) use input::open;
 pub use names::output_below;
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, scan};
 pub use selection::Selection;

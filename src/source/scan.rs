@@ -343,7 +343,7 @@ impl Candidate {
 fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop, plan: &mut Plan) {
     let candidates = without_repeats(candidates);
     let inputs: HashSet<Identity> = candidates.iter().map(|candidate| candidate.found.identity).collect();
-    let shared = shared_outputs(&candidates, settings.dry_run);
+    let shared = shared_outputs(&candidates, settings);
     let inside = inputs_inside_output(settings);
     let around = |output: &Path| {
         let below = output.strip_prefix(&settings.out).ok()?;
@@ -403,15 +403,16 @@ fn inputs_inside_output(settings: &Settings) -> Vec<(PathBuf, PathBuf)> {
 
 /// Returns for each candidate another input that has the same output, if there is one. Where the output's file system ignores case, names
 /// that differ in nothing else are the same; whether it does is not asked in a dry run, because a file has to be created for that.
-fn shared_outputs(candidates: &[Candidate], dry_run: bool) -> Vec<Option<PathBuf>> {
+fn shared_outputs(candidates: &[Candidate], settings: &Settings) -> Vec<Option<PathBuf>> {
     let shared = sharing(candidates, |output| Cow::Borrowed(output.as_os_str()));
-    if dry_run {
+    if settings.dry_run {
         return shared;
     }
     let folded = sharing(candidates, |output| Cow::Owned(folded(output)));
+    let root = settings.naming.root(&settings.out).unwrap_or(Path::new(""));
     let only_folded = folded.iter().zip(&shared).position(|(folded, shared)| folded != shared);
     match only_folded {
-        Some(one) if ignores_case(&candidates[one].output) => folded,
+        Some(one) if ignores_case(root, &candidates[one].output) => folded,
         _ => shared,
     }
 }

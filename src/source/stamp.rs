@@ -24,7 +24,12 @@ impl Stamp {
 
     /// Returns whether the file at `path` is still in this state.
     pub fn is_still_of(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|metadata| *self == Self::of(&metadata, self.inode != 0))
+        fs::metadata(path).is_ok_and(|metadata| self.is_of(&metadata))
+    }
+
+    /// Returns whether this is the metadata of a file in this state.
+    pub(crate) fn is_of(&self, metadata: &Metadata) -> bool {
+        *self == Self::of(metadata, self.inode != 0)
     }
 }
 

@@ -6,5 +6,5 @@ mod gpu;
 mod kills;
 mod model;
 mod outside;
-mod service;
+pub(crate) mod service;
 mod trouble;

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::iter;
 use std::time::Duration;
 
@@ -29,8 +30,17 @@ impl Case {
     }
 
     fn settle_durable(&self, after: &After, durable: bool) -> io::Result<bool> {
-        let (input, output) = (self.at("a.png"), self.at("out.png"));
-        dispose(after, &input, Path::new("sub/a.png"), self.stamp, &output, durable)
+        let (out, output) = (self.at(""), self.at("out.png"));
+        let pending = (!durable).then_some((&out, &output));
+        dispose(after, &self.at("a.png"), Path::new("sub/a.png"), self.stamp, pending)
+    }
+
+    fn folder(&self) -> Folder {
+        Folder::open(self.folder.path(), Path::new("")).unwrap()
+    }
+
+    fn copy_to(&self, name: &str) -> io::Result<bool> {
+        copy_to(&self.at("a.png"), &self.folder(), Path::new(name), self.stamp)
     }
 
     /// Makes a copy of the input as a killed process may have left it.
@@ -92,8 +102,8 @@ fn what_is_put_back_comes_from_the_name_that_the_watch_knows() {
 fn nothing_is_touched_unless_the_output_reaches_the_disk() {
     let case = Case::new();
     let no_output = case.at("out.png/cannot-be-opened");
-    let settled =
-        dispose(&After::Delete, &case.at("a.png"), Path::new("a.png"), case.stamp, &no_output, false);
+    let pending = Some((&case.at(""), &no_output));
+    let settled = dispose(&After::Delete, &case.at("a.png"), Path::new("a.png"), case.stamp, pending);
     assert_eq!(settled.unwrap_err().kind(), io::ErrorKind::NotADirectory);
     assert_eq!(case.names(), ["a.png", "out.png"]);
 }
@@ -114,7 +124,7 @@ fn what_a_link_leads_to_is_moved_whole_and_itself_stays() {
     fs::create_dir(case.at("in")).unwrap();
     let link = case.at("in/a.png");
     std::os::unix::fs::symlink("../a.png", &link).unwrap();
-    let moved = dispose(&After::Move(case.at("old")), &link, Path::new("a.png"), case.stamp, &link, true);
+    let moved = dispose(&After::Move(case.at("old")), &link, Path::new("a.png"), case.stamp, None);
     assert!(moved.unwrap());
     assert_eq!(fs::read(case.at("old/a.png")).unwrap(), b"input");
     assert_eq!(fs::read_dir(case.at("in")).unwrap().count(), 0);
@@ -128,11 +138,11 @@ fn an_input_that_is_another_by_now_stays_whatever_its_name() {
         let case = Case::new();
         let input = case.folder.path().join(name);
         fs::write(&input, "another input").unwrap();
-        let gone = dispose(&After::Delete, &input, Path::new(name), case.stamp, &case.at("out.png"), true);
+        let gone = dispose(&After::Delete, &input, Path::new(name), case.stamp, None);
         assert!(!gone.unwrap());
         assert_eq!(fs::read(&input).unwrap(), b"another input");
         let stamp = Stamp::of(&fs::metadata(&input).unwrap(), true);
-        assert!(dispose(&After::Delete, &input, Path::new(name), stamp, &case.at("out.png"), true).unwrap());
+        assert!(dispose(&After::Delete, &input, Path::new(name), stamp, None).unwrap());
         assert!(!input.exists());
     }
 }
@@ -152,14 +162,15 @@ fn what_changed_while_it_was_copied_is_not_put_away() {
 #[test]
 fn without_the_flag_a_rename_replaces_nothing_either() {
     let case = Case::new();
-    assert_eq!(link_new(&case.at("a.png"), &case.at("out.png")), Err(Errno::EXIST));
+    let link_new = |from: &str, to: &str| link_new(At::path(&case.at(from)), At::path(&case.at(to)));
+    assert_eq!(link_new("a.png", "out.png"), Err(Errno::EXIST));
     assert_eq!(fs::read(case.at("out.png")).unwrap(), b"output");
-    link_new(&case.at("a.png"), &case.at("b.png")).unwrap();
+    link_new("a.png", "b.png").unwrap();
     assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
     // Folders cannot be hard-linked.
     fs::create_dir(case.at("c")).unwrap();
-    assert_eq!(link_new(&case.at("c"), &case.at("b.png")), Err(Errno::EXIST));
-    link_new(&case.at("c"), &case.at("d")).unwrap();
+    assert_eq!(link_new("c", "b.png"), Err(Errno::EXIST));
+    link_new("c", "d").unwrap();
     assert_eq!(case.names(), ["b.png", "d", "out.png"]);
 }
 
@@ -216,7 +227,8 @@ fn a_reason_replaces_no_file_that_has_its_name() {
     assert_eq!(fs::read(failed.join("a.2.png")).unwrap(), b"input");
     assert_eq!(fs::read(failed.join("a.2.png.reason.txt")).unwrap(), b"damaged\n");
     // A file may still appear under that name at the last moment.
-    assert!(!write_note(&failed.join("a.png.reason.txt"), "damaged\n").unwrap());
+    let folder = Folder::open(&failed, Path::new("")).unwrap();
+    assert!(!write_note(&folder, Path::new("a.png.reason.txt"), "damaged\n").unwrap());
     assert_eq!(fs::read(failed.join("a.png.reason.txt")).unwrap(), b"a picture");
 }
 
@@ -235,11 +247,12 @@ fn a_kill_between_the_two_steps_of_a_removal_is_mended() {
 
 #[test]
 fn a_copy_that_fails_leaves_the_input_and_nothing_else() {
-    let case = Case::new();
+    let mut case = Case::new();
     // Nothing is mapped at address 0, so reading fails after the copy has begun.
     fs::remove_file(case.at("a.png")).unwrap();
     std::os::unix::fs::symlink("/proc/self/mem", case.at("a.png")).unwrap();
-    assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).is_err());
+    case.stamp = Stamp::of(&fs::metadata(case.at("a.png")).unwrap(), false);
+    assert!(case.copy_to("b.png").is_err());
     assert_eq!(case.names(), ["a.png", "out.png"]);
 }
 
@@ -248,7 +261,7 @@ fn a_copy_to_another_file_system_is_whole_before_the_input_goes() {
     let case = Case::new();
     let time = |name| fs::metadata(case.at(name)).unwrap().modified().unwrap();
     let before = time("a.png");
-    assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).unwrap());
+    assert!(case.copy_to("b.png").unwrap());
     assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
     assert_eq!(time("b.png"), before);
     assert_eq!(case.names(), ["b.png", "out.png"]);
@@ -269,16 +282,16 @@ fn a_name_that_comes_again_and_again_gets_the_next_number() {
     let case = Case::new();
     let old = case.at("old");
     fs::create_dir(&old).unwrap();
+    fs::write(old.join("a.png"), "an older one").unwrap();
+    let folder = Folder::open(&old, Path::new("")).unwrap();
+    let name = || name_for(&case.at("a.png"), &folder, Path::new("a.png"), |name| folder.has(name));
     for number in 2..40 {
-        fs::write(old.join("a.png"), "an older one").unwrap();
-        assert_eq!(
-            name_for(&case.at("a.png"), &old.join("a.png"), exists).unwrap(),
-            numbered(&old.join("a.png"), number)
-        );
-        fs::write(numbered(&old.join("a.png"), number), "an older one").unwrap();
+        let next = name();
+        assert_eq!(next, numbered(Path::new("a.png"), number));
+        fs::write(old.join(next), "an older one").unwrap();
     }
     case.copy("old/a.40.png");
-    assert_eq!(name_for(&case.at("a.png"), &old.join("a.png"), exists).unwrap(), old.join("a.40.png"));
+    assert_eq!(name(), Path::new("a.40.png"));
 }
 
 #[test]
@@ -287,7 +300,7 @@ fn a_copy_takes_no_other_file_s_place_on_its_way() {
     let metadata = fs::metadata(case.at("a.png")).unwrap();
     let others = format!(".histeqd-{}-{}.tmp", std::process::id(), metadata.ino());
     fs::write(case.at(&others), "somebody's").unwrap();
-    assert!(copy_to(&case.at("a.png"), &case.at("b.png"), case.stamp).unwrap());
+    assert!(case.copy_to("b.png").unwrap());
     assert_eq!(fs::read(case.at(&others)).unwrap(), b"somebody's");
 }
 
@@ -343,4 +356,33 @@ fn a_number_finds_room_in_the_longest_name() {
     assert_eq!(numbered("old/a"), "old/a.12");
     assert_eq!(numbered(&format!("{}.png", "a".repeat(251))), format!("{}.12.png", "a".repeat(248)));
     assert_eq!(numbered(&format!("{}.png", "é".repeat(125))), format!("{}.12.png", "é".repeat(124)));
+}
+
+#[test]
+fn a_pipe_in_the_place_of_an_input_is_neither_read_nor_put_away() {
+    let case = Case::new();
+    fs::remove_file(case.at("a.png")).unwrap();
+    rustix::fs::mknodat(CWD, case.at("a.png"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    assert!(!case.copy_to("b.png").unwrap());
+    assert!(!case.dispose(&After::Move(case.at("old"))).unwrap());
+    assert_eq!(case.names(), ["a.png", "old", "out.png"]);
+    assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 0);
+}
+
+#[test]
+fn no_input_goes_before_an_output_that_is_a_link_or_a_pipe() {
+    for make in [
+        |path: &Path| std::os::unix::fs::symlink("a.png", path).unwrap(),
+        |path: &Path| {
+            rustix::fs::mknodat(CWD, path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        },
+    ] {
+        let case = Case::new();
+        fs::remove_file(case.at("out.png")).unwrap();
+        make(&case.at("out.png"));
+        let why = case.dispose(&After::Delete).unwrap_err().to_string();
+        assert!(why.ends_with(" and not a regular file; move it away"), "{why}");
+        assert_eq!(case.names(), ["a.png", "out.png"]);
+    }
 }
