@@ -4,6 +4,7 @@ pub mod filesystem;
 pub(crate) mod mounts;
 mod names;
 pub mod notifier;
+mod reserved;
 pub mod scan;
 mod selection;
 pub mod settle;
@@ -12,5 +13,6 @@ pub mod watch;
 pub mod writer;
 
 pub use names::output_below;
+pub use reserved::{Purpose, Reserved};
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, scan};
 pub use selection::Selection;
