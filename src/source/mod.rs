@@ -1,6 +1,7 @@
 //! Where pictures come from.
 
 pub mod filesystem;
+pub(crate) mod holes;
 pub(crate) mod mounts;
 mod names;
 pub mod notifier;
