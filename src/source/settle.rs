@@ -12,7 +12,10 @@
 //!            └───────────────┴───────────────────── Pausing ◀─────────────┘
 //! ```
 //!
-//! Wherever a file is found without a message about it and the kernel says that a writer has it open, it is Open too.
+//! Wherever a file is found without a message about it and the kernel says that a writer has it open, it is Open too. A file that may not be
+//! complete although nobody has it open (see [`Doubt`]) is never ready at once: it goes from Open to Resting.
+
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Bound;
@@ -22,6 +25,7 @@ use std::time::{Duration, Instant};
 use super::stamp::Stamp;
 use super::writer::Writer;
 use crate::backoff::Backoff;
+pub use seen::{Doubt, Seen};
 
 /// How long to wait for a file that a writer has open but does not write to, before it is tried as it is: a process that lives long may never
 /// close it. Some changes come without an open file, too, such as truncate(2).
@@ -31,27 +35,10 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3600);
 /// A file that has not changed for this long is complete, unless a writer was noticed: a picture that is broken then stays broken.
 const CERTAIN_AGE: Duration = Duration::from_secs(120);
 /// A file that has not changed for this long when it is listed is ready at once, without having to rest any longer. Without messages about
-/// writers, and where the kernel does not tell of them either, a file has to rest this long.
+/// writers, and where the kernel does not tell of them either, a file has to rest this long, and so has one with holes.
 const RESTED_AGE: Duration = Duration::from_secs(10);
 /// How often to ask whether a writer still has a file open that was not heard of opening it.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
-
-/// A file's stamp, how long ago the file was last changed, where the clocks can be trusted, and whether it is being written to.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// The file's stamp.
-    pub stamp: Stamp,
-    /// Now minus mtime; `None` where another machine's clock may have set the mtime.
-    pub age: Option<Duration>,
-    /// Whether somebody has it open for writing. [`Writer::Absent`] on file systems where that is never known, and for very old files.
-    pub writer: Writer,
-}
-
-impl Seen {
-    fn older_than(&self, age: Duration) -> bool {
-        self.age.is_some_and(|own| own >= age)
-    }
-}
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,17 +144,23 @@ impl Settle {
     }
 
     /// Records that a file was closed or moved here. That does not make it certain to be complete: some writers open a file again, and some
-    /// move it while they still have it open.
-    pub fn complete(&mut self, path: &Path, stamp: Stamp, now: Instant) {
+    /// move it while they still have it open. With a `doubt`, it has to rest.
+    pub fn complete(&mut self, path: &Path, stamp: Stamp, doubt: Doubt, now: Instant) {
+        let rest = self.rest;
         let file = self.file(path, now);
         file.open = false;
         match &mut file.phase {
             Phase::Running(Meanwhile::Nothing) if file.stamp == Some(stamp) => {}
-            Phase::Running(meanwhile) => *meanwhile = Meanwhile::Complete,
+            Phase::Running(meanwhile) if doubt == Doubt::None => *meanwhile = Meanwhile::Complete,
+            Phase::Running(meanwhile) => *meanwhile = Meanwhile::Other,
             _ => {
                 file.renew(stamp, now);
                 file.certain = false;
-                self.make_ready(path);
+                if doubt == Doubt::None {
+                    return self.make_ready(path);
+                }
+                (file.phase, file.since) = (Phase::Resting, now);
+                self.look_at(path, now + doubt.rest(rest));
             }
         }
     }
@@ -207,7 +200,8 @@ impl Settle {
             Phase::Ready | Phase::Pausing | Phase::Resting => {
                 file.renew(seen.stamp, now);
                 file.certain = seen.older_than(CERTAIN_AGE);
-                if seen.older_than(RESTED_AGE.max(rest)) {
+                // Long enough whatever speaks against it, which a listing does not find out.
+                if seen.older_than(Doubt::Holes.rest(rest)) {
                     self.make_ready(path);
                 } else {
                     file.phase = Phase::Resting;
@@ -293,11 +287,9 @@ impl Settle {
         file.hear_of(seen.writer);
         let same = file.stamp == Some(seen.stamp);
         let needed = match (file.phase, seen.writer) {
-            (Phase::Open, Writer::Absent) => rest,
-            (Phase::Open, _) => PATIENCE,
+            (Phase::Open, Writer::Present | Writer::Unknown) => PATIENCE,
             (Phase::Pausing, _) if same => return self.make_ready(path),
-            (Phase::Resting | Phase::Pausing, Writer::Unknown) => rest.max(RESTED_AGE),
-            (Phase::Resting | Phase::Pausing, _) => rest,
+            (Phase::Open | Phase::Resting | Phase::Pausing, _) => seen.rest(rest),
             (Phase::Ready | Phase::Running(_), _) => return,
         };
         if file.phase == Phase::Open && file.stamp.is_none() {

@@ -4,6 +4,7 @@
 //! folder comes back, when something is mounted or unmounted, and at an interval. File systems that other machines write to are only
 //! listed. A folder is watched first and listed afterwards, so that nothing is missed in between.
 
+mod left_out;
 mod root;
 
 use std::collections::VecDeque;
@@ -16,14 +17,16 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, never};
 use walkdir::WalkDir;
 
+use self::left_out::LeftOut;
 use self::root::{POLL, Root};
-use super::Selection;
 use super::mounts::Mounts;
-use super::names::is_hidden;
+use super::names::{is_hidden, promises_a_picture};
 use super::notifier::{NotWatched, Notifier, Signal};
-use super::settle::{Seen, Settle};
+use super::selection::Choice;
+use super::settle::{Doubt, Seen, Settle};
 use super::stamp::Stamp;
 use super::writer::Writer;
+use super::{Selection, holes};
 use crate::paths::{Identity, Shown, are_same};
 
 /// How often to check whether the watched folders themselves exist.
@@ -84,6 +87,7 @@ pub struct Watch {
     notes: Vec<Note>,
     next_lost_note: Instant,
     leftovers: Vec<PathBuf>,
+    left_out: LeftOut,
 }
 
 impl Watch {
@@ -107,6 +111,7 @@ impl Watch {
             notes,
             next_lost_note: now,
             leftovers: Vec::new(),
+            left_out: LeftOut::default(),
         }
     }
 
@@ -133,6 +138,7 @@ impl Watch {
     /// Continues with other options. Whether there are messages at all stays as it was.
     pub fn reconfigure(&mut self, options: Options, now: Instant) {
         self.options = options;
+        self.left_out = LeftOut::default();
         self.list_all(now);
     }
 
@@ -171,7 +177,7 @@ impl Watch {
 
     /// Returns the current state of a file; `None` if it is not a file any more.
     pub fn look(&self, path: &Path) -> Option<Seen> {
-        self.file(path).map(|(metadata, root)| root.seen(path, &metadata))
+        self.file(path).map(|(metadata, root)| Seen { doubt: doubt(path), ..root.seen(path, &metadata) })
     }
 
     fn file(&self, path: &Path) -> Option<(Metadata, &Root)> {
@@ -236,15 +242,16 @@ impl Watch {
                 Some(seen) if seen.writer == Writer::Present || from.as_deref().is_some_and(is_leftover) => {
                     settle.listed(&path, seen, now);
                 }
-                Some(seen) => settle.complete(&path, seen.stamp, now),
+                Some(seen) => settle.complete(&path, seen.stamp, seen.doubt, now),
                 None => settle.gone(&path),
             },
             // The kernel tells that a file was closed a little before it is, so this is no time to ask for writers.
             Signal::Closed(path) if self.takes(&path) => match self.file(&path) {
-                Some((metadata, root)) => settle.complete(&path, root.stamp(&metadata), now),
+                Some((metadata, root)) => settle.complete(&path, root.stamp(&metadata), doubt(&path), now),
                 None => settle.gone(&path),
             },
-            Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved { .. } => {}
+            Signal::Closed(path) | Signal::Moved { to: path, .. } => self.note_left_out(&path, false),
+            Signal::Created(_) | Signal::Written(_) => {}
         }
     }
 
@@ -280,6 +287,16 @@ impl Watch {
 
     fn takes_name(&self, path: &Path) -> bool {
         self.below(path).is_some_and(|below| !is_hidden(path) && self.options.selection.takes_file(below))
+    }
+
+    /// Tells the user of a file or folder, if it is left out for its reserved name.
+    fn note_left_out(&mut self, path: &Path, is_folder: bool) {
+        let Some(below) = self.below(path).filter(|_| !is_hidden(path)) else { return };
+        let selection = &self.options.selection;
+        let choice = if is_folder { selection.folder(below) } else { selection.file(below) };
+        if let Choice::LeftOut(name) = choice {
+            self.notes.extend(self.left_out.note(path, name));
+        }
     }
 
     /// Returns the index of the watched folder whose listing reaches `folder`.
@@ -389,6 +406,7 @@ impl Watch {
                     if self.enters(entry.path(), &self.roots[walk.root].path) {
                         self.watch(entry.path(), walk.root, now);
                     } else {
+                        self.note_left_out(entry.path(), true);
                         entries.skip_current_dir();
                     }
                 }
@@ -425,8 +443,9 @@ impl Watch {
     fn found(&mut self, path: &Path, settle: &mut Settle, known: Known<'_>, now: Instant) {
         if is_leftover(path) {
             self.leftovers.push(path.to_owned());
-        } else if self.takes_name(path)
-            && let Some((metadata, root)) = self.file(path)
+        } else if !self.takes_name(path) {
+            self.note_left_out(path, false);
+        } else if let Some((metadata, root)) = self.file(path)
             && let Some(below) = self.below(path)
             && !known(path, below, root.stamp(&metadata))
         {
@@ -443,7 +462,7 @@ impl Watch {
         let follow = self.options.selection.follow_links;
         let follows = || !folder.is_symlink() || follow && !leads_back(folder, root);
         !is_hidden(folder)
-            && self.options.selection.enters_folder(below)
+            && self.options.selection.folder(below) == Choice::Taken
             && follows()
             && !self.options.excluded.iter().any(|excluded| are_same(excluded, folder))
     }
@@ -488,6 +507,17 @@ impl Watch {
 fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
     let note = |why: &String| Note::Warning(format!("folders are listed every {} s: {why}", POLL.as_secs()));
     Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
+}
+
+/// Returns what speaks against a file's being complete.
+fn doubt(path: &Path) -> Doubt {
+    if holes::are_in(path) {
+        Doubt::Holes
+    } else if promises_a_picture(path) {
+        Doubt::None
+    } else {
+        Doubt::Name
+    }
 }
 
 /// Returns whether a link leads to a folder that contains it, which a walk that starts below that folder cannot know.
