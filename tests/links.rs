@@ -16,6 +16,9 @@ fn place(picture: &str) -> Place {
     place
 }
 
+/// Makes something at a path.
+type Make<'a> = &'a dyn Fn(&Path);
+
 /// Runs the binary, which must not wait for anybody.
 fn run(place: &Place, arguments: &str) -> Ran {
     let arguments = format!("60 {} {arguments}", binary());
@@ -31,7 +34,7 @@ fn is_untouched(place: &Place) {
 fn nothing_starts_where_a_link_or_a_pipe_is_in_the_place_of_a_state_file() {
     let link = |target: &'static str| move |path: &Path| std::os::unix::fs::symlink(target, path).unwrap();
     let pipe = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let obstacles: [(&str, &dyn Fn(&Path), &str); 8] = [
+    let obstacles: [(&str, Make<'_>, &str); 8] = [
         ("lock", &link("../../in/a.pgm"), "lock is a link and not a regular file; move it away"),
         ("lock", &link("../../victim/new"), "lock is a link and not a regular file; move it away"),
         ("lock", &pipe, "lock is a pipe and not a regular file; move it away"),
