@@ -13,7 +13,7 @@ use crate::codec::Remark;
 use crate::config::{Report, Style};
 use crate::error::Exit;
 use crate::paths::{self, Shown};
-use crate::source::Skip;
+use crate::source::{Purpose, Reserved, Skip};
 use crate::timings::Timings;
 
 /// The most failures that the text lists. All of them were reported when they happened, and JSON has them all.
@@ -40,6 +40,8 @@ pub struct Summary {
     pub would: Option<Vec<Would>>,
     /// Files and folders passed over, by reason.
     pub skipped: BTreeMap<Skip, u64>,
+    /// Those of them that were left out for their reserved names, by the glob that matches such names.
+    pub left_out: BTreeMap<String, u64>,
     /// Pictures done with a remark, by remark.
     pub remarks: BTreeMap<Remark, u64>,
     /// Failures, in the order in which they happened.
@@ -105,6 +107,7 @@ impl Summary {
             done: 0,
             would: None,
             skipped: BTreeMap::new(),
+            left_out: BTreeMap::new(),
             remarks: BTreeMap::new(),
             failed: Vec::new(),
             left: 0,
@@ -137,8 +140,13 @@ impl Summary {
                     timings.stages.add_all(&times);
                 }
             }
-            Event::Skipped { why, planned, .. } => {
+            Event::Skipped { input, why, planned } => {
                 self.settled += u64::from(planned);
+                if let Skip::Reserved(purpose) = why
+                    && let Some(name) = Reserved::find(&input, purpose)
+                {
+                    *self.left_out.entry(name.to_string()).or_default() += 1;
+                }
                 *self.skipped.entry(why).or_default() += 1;
             }
             Event::Remarked { remark, .. } => *self.remarks.entry(remark).or_default() += 1,
@@ -239,6 +247,10 @@ impl Summary {
             let reasons: Vec<_> =
                 self.skipped.iter().map(|(why, count)| why.of(*count, self.resumed)).collect();
             writeln!(text, "Skipped: {}", reasons.join(", "))?;
+        }
+        if !self.left_out.is_empty() {
+            let names: Vec<_> = self.left_out.iter().map(|(glob, count)| format!("{count} {glob}")).collect();
+            writeln!(text, "  by name: {} (--include '*' --include NAME takes such too)", names.join(", "))?;
         }
         for (remark, count) in &self.remarks {
             writeln!(text, "Note: {}", remark.of(*count))?;
@@ -361,6 +373,9 @@ impl Skip {
             Self::NotAFile => "not a regular file",
             Self::LinkToFolder => "a link to a folder",
             Self::LinkLoop => "a link that leads back to itself",
+            Self::Reserved(Purpose::SystemFolder) => "a folder that a system keeps for itself",
+            Self::Reserved(Purpose::Backup) => "a backup",
+            Self::Reserved(Purpose::Incomplete) => "a temporary name, of a file that is not complete yet",
         }
     }
 
@@ -382,6 +397,14 @@ impl Skip {
             }
             Self::LinkLoop if one => "1 link that leads back to itself".into(),
             Self::LinkLoop => format!("{count} links that lead back to themselves"),
+            Self::Reserved(Purpose::SystemFolder) if one => "1 folder that a system keeps for itself".into(),
+            Self::Reserved(Purpose::SystemFolder) => {
+                format!("{count} folders that systems keep for themselves")
+            }
+            Self::Reserved(Purpose::Backup) => format!("{count} backup{}", if one { "" } else { "s" }),
+            Self::Reserved(Purpose::Incomplete) => {
+                format!("{count} under {}", if one { "a temporary name" } else { "temporary names" })
+            }
         }
     }
 }

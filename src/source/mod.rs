@@ -5,6 +5,7 @@ mod input;
 pub(crate) mod mounts;
 mod names;
 pub mod notifier;
+mod reserved;
 pub mod scan;
 mod selection;
 pub mod settle;
@@ -14,5 +15,6 @@ pub mod writer;
 
 pub(crate) use input::open;
 pub use names::output_below;
+pub use reserved::{Purpose, Reserved};
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, scan};
 pub use selection::Selection;

@@ -15,9 +15,10 @@ use std::vec;
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
-use super::Selection;
 use super::names::{is_hidden, output_below, patterned, promises_a_picture};
+use super::selection::Choice;
 use super::stamp::Stamp;
+use super::{Purpose, Selection};
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
@@ -68,6 +69,9 @@ pub enum Skip {
     LinkToFolder,
     /// It is a link to a folder that contains it.
     LinkLoop,
+    /// Its name is reserved, and no glob asks for it.
+    #[serde(untagged)]
+    Reserved(Purpose),
 }
 
 /// The result of a scan.
@@ -142,7 +146,8 @@ impl Iterator for Batches {
 
 /// Lists the pictures to process.
 ///
-/// - Folders are searched recursively, except for hidden files and folders (a leading dot); the output folder is never entered.
+/// - Folders are searched recursively, except for hidden files and folders (a leading dot); the output folder is never entered, and names
+///   that systems and programs keep for themselves are left out unless `--include` spells them.
 /// - The tree below an input folder is mirrored below the output folder; a file given by name goes directly into it.
 /// - An input whose output is not older is skipped, unless all outputs are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
@@ -240,11 +245,25 @@ impl Search<'_> {
     fn folder(&mut self, root: &Path) {
         let (selection, out, stop) = (self.selection, self.out, self.stop);
         let walk = WalkDir::new(root).follow_links(selection.follow_links).sort_by_file_name();
-        let wanted = |entry: &DirEntry| entry.depth() == 0 || wanted(entry, root, selection, out);
-        for entry in walk.into_iter().filter_entry(wanted).take_while(|_| !stop.asked()) {
-            match entry {
-                Ok(entry) => self.entry(&entry, root),
-                Err(error) => self.unreadable(root, error),
+        let mut entries = walk.into_iter();
+        while !stop.asked()
+            && let Some(entry) = entries.next()
+        {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.unreadable(root, error);
+                    continue;
+                }
+            };
+            let choice = choice(&entry, root, selection, out);
+            match choice {
+                Choice::Taken => self.entry(&entry, root),
+                Choice::LeftOut(name) => self.skip(entry.path(), Skip::Reserved(name.purpose)),
+                Choice::NotSelected => {}
+            }
+            if choice != Choice::Taken && entry.file_type().is_dir() {
+                entries.skip_current_dir();
             }
         }
     }
@@ -278,9 +297,9 @@ impl Search<'_> {
     fn matters(&self, path: &Path, root: &Path) -> bool {
         let below = below(path, root);
         let selected = if path.is_symlink() {
-            self.selection.takes_file(below)
+            self.selection.file(below) == Choice::Taken
         } else {
-            self.selection.enters_folder(below)
+            self.selection.folder(below) == Choice::Taken
         };
         selected && !is_hidden(path)
     }
@@ -305,18 +324,22 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether an entry below an input folder is looked at: it is selected, not hidden, and not the output folder.
-fn wanted(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Identity>) -> bool {
+/// Decides about an entry of an input folder, or the folder itself. What is hidden, and the output folder, are never selected.
+fn choice(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Identity>) -> Choice {
     let below = below(entry.path(), root);
+    if entry.depth() == 0 {
+        return Choice::Taken;
+    }
     if is_hidden(entry.path()) {
-        return false;
+        return Choice::NotSelected;
     }
     if !entry.file_type().is_dir() {
-        return selection.takes_file(below);
+        return selection.file(below);
     }
     let is_out =
         || out.is_some() && entry.metadata().is_ok_and(|metadata| Some(Identity::of(&metadata)) == out);
-    selection.enters_folder(below) && !is_out()
+    let choice = selection.folder(below);
+    if choice == Choice::Taken && is_out() { Choice::NotSelected } else { choice }
 }
 
 fn below<'a>(path: &'a Path, root: &Path) -> &'a Path {

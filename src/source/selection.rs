@@ -5,17 +5,32 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::reserved::{self, Reserved};
+
 /// The user's globs, and whether links to folders are entered. Globs are matched against paths relative to the input folder, regardless of
 /// case.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// `None`: every file is included.
     include: Option<GlobSet>,
+    /// The globs of `include`, as they are matched.
+    spelled: Vec<String>,
     exclude: GlobSet,
     /// Whether links to folders are entered.
     pub follow_links: bool,
     /// Whether a glob of `include` looks like a list: it has a comma outside braces.
     pub commas: bool,
+}
+
+/// What is decided about a file or folder, judging by its own path, not by the folders that it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// The file is taken, or the folder entered.
+    Taken,
+    /// The globs do not select it.
+    NotSelected,
+    /// Its name is reserved, and no glob spells it.
+    LeftOut(&'static Reserved),
 }
 
 impl Selection {
@@ -26,7 +41,8 @@ impl Selection {
     pub fn new(include: &[String], exclude: &[String], follow_links: bool) -> Result<Self, String> {
         let included = if include.is_empty() { None } else { Some(globs(include)?) };
         let commas = include.iter().any(|glob| is_list(glob));
-        Ok(Self { include: included, exclude: globs(exclude)?, follow_links, commas })
+        let spelled = include.iter().map(|glob| anchored(glob).to_ascii_lowercase()).collect();
+        Ok(Self { include: included, spelled, exclude: globs(exclude)?, follow_links, commas })
     }
 
     /// Returns whether there are any globs.
@@ -34,15 +50,47 @@ impl Selection {
         self.include.is_some() || !self.exclude.is_empty()
     }
 
-    /// Returns whether a file below an input folder is taken, judging by its own path, not by the folders that it lies in.
+    /// Returns whether a file below an input folder is taken.
     pub fn takes_file(&self, below: &Path) -> bool {
-        let below = folded(below);
-        self.include.as_ref().is_none_or(|include| include.is_match(&below)) && !self.exclude.is_match(&below)
+        self.file(below) == Choice::Taken
     }
 
-    /// Returns whether a folder below an input folder is entered.
-    pub fn enters_folder(&self, below: &Path) -> bool {
-        !self.exclude.is_match(folded(below))
+    /// Decides about a file below an input folder.
+    pub(super) fn file(&self, below: &Path) -> Choice {
+        let path = folded(below);
+        if self.exclude.is_match(&path) {
+            return Choice::NotSelected;
+        }
+        let Some(include) = &self.include else {
+            return reserved::file(below).map_or(Choice::Taken, Choice::LeftOut);
+        };
+        let matching = include.matches(&path);
+        if matching.is_empty() && !self.is_in_included_folder(include, below) {
+            return Choice::NotSelected;
+        }
+        match reserved::file(below) {
+            Some(name) if !matching.iter().any(|glob| name.is_spelled_in(&self.spelled[*glob])) => {
+                Choice::LeftOut(name)
+            }
+            _ => Choice::Taken,
+        }
+    }
+
+    /// Decides about a folder below an input folder.
+    pub(super) fn folder(&self, below: &Path) -> Choice {
+        if self.exclude.is_match(folded(below)) {
+            return Choice::NotSelected;
+        }
+        match reserved::folder(below) {
+            Some(name) if !self.spelled.iter().any(|glob| name.is_spelled_in(glob)) => Choice::LeftOut(name),
+            _ => Choice::Taken,
+        }
+    }
+
+    /// Returns whether a file lies in a folder of a reserved name that a glob matches: all of the folder is asked for.
+    fn is_in_included_folder(&self, include: &GlobSet, below: &Path) -> bool {
+        let mut folders = below.ancestors().skip(1);
+        folders.any(|folder| reserved::folder(folder).is_some() && include.is_match(folded(folder)))
     }
 }
 
@@ -138,9 +186,30 @@ mod tests {
     fn exclusion_wins_and_closes_folders() {
         let both = selection(&["*.png"], &["thumb*", "cache/"]);
         assert!(!both.takes_file(Path::new("thumb1.png")));
-        assert!(!both.enters_folder(Path::new("a/cache")));
-        assert!(both.enters_folder(Path::new("a/caches")));
+        assert_eq!(both.folder(Path::new("a/cache")), Choice::NotSelected);
+        assert_eq!(both.folder(Path::new("a/caches")), Choice::Taken);
         assert!(both.takes_file(Path::new("a/b.png")));
+    }
+
+    #[test]
+    fn reserved_names_are_left_out_unless_a_glob_spells_them() {
+        let is_left_out = |choice| matches!(choice, Choice::LeftOut(_));
+        for include in [&[][..], &["*"], &["*.jpg*", "**/a*"]] {
+            let usual = selection(include, &[]);
+            assert!(["x/a.jpg~", "a.jpg.part"].iter().all(|name| is_left_out(usual.file(Path::new(name)))));
+            assert!(["x/@eaDir", "#recycle"].iter().all(|name| is_left_out(usual.folder(Path::new(name)))));
+        }
+        let asked = selection(&["*.jpg", "*.PART", "@eaDir", "x/#recycle/**/*.png"], &["*.bak"]);
+        for taken in ["a.jpg", "a.gif.part", "x/@eaDir/y/a.gif", "x/#recycle/a.png"] {
+            assert_eq!(asked.file(Path::new(taken)), Choice::Taken, "{taken}");
+        }
+        for folder in ["x/@eaDir", "x/@eaDir/y", "x/#recycle"] {
+            assert_eq!(asked.folder(Path::new(folder)), Choice::Taken, "{folder}");
+        }
+        assert_eq!(asked.file(Path::new("x/#recycle/a.gif")), Choice::NotSelected);
+        assert_eq!(asked.file(Path::new("@eaDir/a.bak")), Choice::NotSelected);
+        assert!(is_left_out(asked.file(Path::new("@eaDir/a.jpg~"))));
+        assert!(is_left_out(asked.folder(Path::new("@Recycle"))));
     }
 
     #[test]

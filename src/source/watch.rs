@@ -21,6 +21,7 @@ use super::Selection;
 use super::mounts::Mounts;
 use super::names::is_hidden;
 use super::notifier::{NotWatched, Notifier, Signal};
+use super::selection::Choice;
 use super::settle::{Seen, Settle};
 use super::stamp::Stamp;
 use super::writer::Writer;
@@ -443,7 +444,7 @@ impl Watch {
         let follow = self.options.selection.follow_links;
         let follows = || !folder.is_symlink() || follow && !leads_back(folder, root);
         !is_hidden(folder)
-            && self.options.selection.enters_folder(below)
+            && self.options.selection.folder(below) == Choice::Taken
             && follows()
             && !self.options.excluded.iter().any(|excluded| are_same(excluded, folder))
     }

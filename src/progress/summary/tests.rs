@@ -88,6 +88,27 @@ fn nothing_found_is_said() {
 }
 
 #[test]
+fn what_is_left_out_is_counted_by_the_glob_that_takes_it() {
+    let left_out = |input: &str, purpose| {
+        Event::Skipped { input: input.into(), why: Skip::Reserved(purpose), planned: false }
+    };
+    let summary = summary(vec![
+        left_out("in/@eaDir", Purpose::SystemFolder),
+        left_out("in/b/@eaDir", Purpose::SystemFolder),
+        left_out("in/a.jpg~", Purpose::Backup),
+        left_out("in/a.jpg.part", Purpose::Incomplete),
+        left_out("in/b.jpg.part", Purpose::Incomplete),
+    ]);
+    let expected = "Done: 0 pictures\n\
+        Skipped: 2 folders that systems keep for themselves, 1 backup, 2 under temporary names\n  \
+          by name: 2 *.part, 1 *~, 2 @eaDir (--include '*' --include NAME takes such too)\n";
+    assert_eq!(summary.text(), expected);
+    let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+    assert_eq!(json["skipped"], serde_json::json!({ "system-folder": 2, "backup": 1, "incomplete": 2 }));
+    assert_eq!(json["left_out"], serde_json::json!({ "*.part": 2, "*~": 1, "@eaDir": 2 }));
+}
+
+#[test]
 fn who_lists_globs_with_commas_is_told_how_it_is_done() {
     let listed = Summary { selective: true, commas: true, ..summary(vec![]) };
     assert_eq!(
@@ -157,7 +178,7 @@ fn json_has_every_figure_and_no_name_is_lost() {
     ]);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     let expected = serde_json::json!({
-        "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 },
+        "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 }, "left_out": {},
         "remarks": { "picture-alone": 1 },
         "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "its plot cannot be drawn: no room" }],
         "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,

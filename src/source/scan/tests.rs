@@ -128,6 +128,26 @@ fn globs_select_in_folders_and_not_what_is_named() {
 }
 
 #[test]
+fn reserved_names_are_skipped_with_what_they_are_for_unless_asked_for() {
+    let files = ["in/a.png", "in/b/@eaDir/a.png/THUMB.png", "in/#recycle/c.png", "in/a.png~", "in/d.png.part"];
+    let mut case = Case::new(&files);
+    let scanned = case.scan(&["in"], "out");
+    assert_eq!(scanned.jobs, ["in/a.png -> out/a.png"]);
+    let expected = [
+        "in/#recycle: Reserved(SystemFolder)",
+        "in/a.png~: Reserved(Backup)",
+        "in/b/@eaDir: Reserved(SystemFolder)",
+        "in/d.png.part: Reserved(Incomplete)",
+    ];
+    assert_eq!(scanned.skipped, expected);
+    assert!(scanned.failed.is_empty());
+    let named = case.scan(&["in/#recycle", "in/d.png.part"], "out").only_jobs();
+    assert_eq!(named, ["in/#recycle/c.png -> out/c.png", "in/d.png.part -> out/d.png.part"]);
+    case.written.include = Some(["*.png", "@eaDir", "#recycle", "*~", "*.part"].map(Into::into).into());
+    assert_eq!(case.scan(&["in"], "out").only_jobs().len(), files.len());
+}
+
+#[test]
 fn a_format_replaces_the_extension() {
     let mut case = Case::new(&["in/a.jpg", "in/b.png"]);
     case.written.format = Some(crate::config::FormatName::Png);
