@@ -287,9 +287,10 @@ impl Run<'_> {
                 buffer = Vec::new();
             }
             match loaded {
-                Ok(Loaded { slots, content, decoded, bytes_in }) => {
+                Ok(Loaded { slots, content, decoded, bytes_in, has_holes }) => {
                     courtesy.lower_for(content);
-                    self.submit(slots, content, Box::new(Picture { decoded, work, bytes_in, clock }));
+                    let picture = Picture { decoded, work, bytes_in, has_holes, clock };
+                    self.submit(slots, content, Box::new(picture));
                 }
                 Err(error) => self.fail(work.job, error),
             }
@@ -326,13 +327,14 @@ impl Run<'_> {
                 picture.redo(|attempts| attempts.declined = true);
                 continue;
             }
-            let Picture { decoded, work, bytes_in, mut clock } = *picture;
+            let Picture { decoded, work, bytes_in, has_holes, mut clock } = *picture;
             clock.mark(Stage::Encode);
             match taken {
                 Ok(output) => {
                     let (pixels, device) = (decoded.layout.pixels(), self.machine.devices.names(&devices));
                     let remarks = output.as_ref().map(|_| decoded.remarks(&self.settings.target));
-                    let remarks = remarks.unwrap_or_default();
+                    let holes = has_holes.then_some(Remark::WithHoles);
+                    let remarks = remarks.into_iter().flatten().chain(holes).collect();
                     let taken = Taken { output, job: work.job, pixels, bytes_in, device, remarks, clock };
                     self.pass_on(taken, publishers);
                 }

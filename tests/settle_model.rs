@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use histeqd::source::settle::{Counts, Ending, Seen, Settle, Verdict};
+use histeqd::source::settle::{Counts, Doubt, Ending, Ready, Seen, Settle, Verdict};
 use histeqd::source::stamp::Stamp;
 use histeqd::source::writer::Writer;
 use proptest::prelude::*;
@@ -13,7 +13,10 @@ use proptest::prelude::*;
 const REST: Duration = Duration::from_millis(500);
 /// How long a broken picture must have gone without a write before it may be given up.
 const CERTAIN: Duration = Duration::from_secs(120);
-const NAMES: [&str; 4] = ["a", "b", "c/d", "c/e"];
+/// How long a file with holes must have gone without a change before it is taken.
+const HOLES_REST: Duration = Duration::from_secs(10);
+/// The last one is no picture's name.
+const NAMES: [&str; 4] = ["a.png", "b.png", "c/d.png", "c/e"];
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -21,6 +24,8 @@ enum Step {
     Open(usize),
     /// It writes a piece.
     Write(usize),
+    /// It makes room for what it will write later: the file gets a hole, which the next piece fills.
+    Reserve(usize),
     /// It closes the file, with the picture complete (`true`) or perhaps not yet (`false`).
     Close(usize, bool),
     /// A complete picture is moved into place, over whatever was there.
@@ -42,6 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => file.clone().prop_map(Step::Open),
         4 => file.clone().prop_map(Step::Write),
+        1 => file.clone().prop_map(Step::Reserve),
         3 => (file.clone(), any::<bool>()).prop_map(|(file, whole)| Step::Close(file, whole)),
         2 => file.clone().prop_map(Step::MoveIn),
         1 => file.prop_map(Step::Remove),
@@ -60,6 +66,7 @@ struct File {
     changed: Instant,
     open: bool,
     whole: bool,
+    holes: bool,
 }
 
 /// A job of the pipeline, with the file as it was when it was read, if it still existed.
@@ -78,6 +85,15 @@ struct World {
     jobs: Vec<Job>,
     /// The ledger: for each settled file its stamp, and whether its picture was good.
     settled: BTreeMap<PathBuf, (Stamp, bool)>,
+}
+
+/// Returns what speaks against a file's being complete.
+fn doubt(path: &Path, file: &File) -> Doubt {
+    match path.extension() {
+        _ if file.holes => Doubt::Holes,
+        Some(_) => Doubt::None,
+        None => Doubt::Name,
+    }
 }
 
 impl World {
@@ -99,13 +115,14 @@ impl World {
         self.inodes += 1;
         let mtime_ns = (self.now - self.start).as_nanos() as i64;
         let stamp = Stamp { size, mtime_ns, inode: self.inodes };
-        File { stamp, changed: self.now, open, whole: !open }
+        File { stamp, changed: self.now, open, whole: !open, holes: false }
     }
 
     fn seen(&self, path: &Path) -> Option<Seen> {
         self.files.get(path).map(|file| {
             let writer = if file.open { Writer::Present } else { Writer::Absent };
-            Seen { stamp: file.stamp, age: Some(self.now - file.changed), writer }
+            let (age, doubt) = (Some(self.now - file.changed), doubt(path, file));
+            Seen { stamp: file.stamp, age, writer, doubt }
         })
     }
 
@@ -122,11 +139,17 @@ impl World {
                 }
             }
             Step::Write(name) => self.write(Path::new(NAMES[name]), false),
+            Step::Reserve(name) => {
+                self.write(Path::new(NAMES[name]), false);
+                if let Some(file) = self.files.get_mut(Path::new(NAMES[name])).filter(|file| file.open) {
+                    file.holes = true;
+                }
+            }
             Step::Close(name, whole) => self.close(Path::new(NAMES[name]), whole),
             Step::MoveIn(name) => {
                 let (path, file) = (PathBuf::from(NAMES[name]), self.new_file(7, false));
                 self.files.insert(path.clone(), file);
-                self.tell(|settle, now| settle.complete(&path, file.stamp, now));
+                self.tell(|settle, now| settle.complete(&path, file.stamp, doubt(&path, &file), now));
             }
             Step::Remove(name) => {
                 self.files.remove(Path::new(NAMES[name]));
@@ -137,10 +160,7 @@ impl World {
             Step::List => self.list(),
             Step::Pass(milliseconds) => self.pass(Duration::from_millis(milliseconds)),
             Step::Take => {
-                if let Some(ready) = self.settle.take() {
-                    let read = self.files.get(&ready.path).copied();
-                    self.jobs.push(Job { path: ready.path, read });
-                }
+                self.take();
             }
             Step::Finish(good_day) => self.finish(good_day),
         }
@@ -152,7 +172,7 @@ impl World {
         file.stamp.size += 1;
         file.stamp.mtime_ns = (self.now - self.start).as_nanos() as i64;
         file.changed = self.now;
-        file.whole = last;
+        (file.whole, file.holes) = (last, false);
         self.tell(|settle, now| settle.touched(path, now));
     }
 
@@ -162,8 +182,8 @@ impl World {
         }
         let Some(file) = self.files.get_mut(path).filter(|file| file.open) else { return };
         file.open = false;
-        let stamp = file.stamp;
-        self.tell(|settle, now| settle.complete(path, stamp, now));
+        let (stamp, doubt) = (file.stamp, doubt(path, file));
+        self.tell(|settle, now| settle.complete(path, stamp, doubt, now));
     }
 
     fn tell(&mut self, message: impl FnOnce(&mut Settle, Instant)) {
@@ -200,6 +220,27 @@ impl World {
         self.now = until;
     }
 
+    /// Has the pipeline take and read the next file. Returns whether there was one.
+    fn take(&mut self) -> bool {
+        let Some(Ready { path, stamp }) = self.settle.take() else { return false };
+        let read = self.files.get(&path).copied();
+        if let Some(file) = read.filter(|file| file.stamp == stamp) {
+            let needed = match doubt(&path, &file) {
+                Doubt::None => Duration::ZERO,
+                Doubt::Name => REST,
+                Doubt::Holes => HOLES_REST,
+            };
+            let rested = self.now - file.changed;
+            assert!(
+                rested >= needed,
+                "{path:?} was taken after {rested:?} in spite of {:?}",
+                doubt(&path, &file)
+            );
+        }
+        self.jobs.push(Job { path, read });
+        true
+    }
+
     fn finish(&mut self, good_day: bool) {
         if self.jobs.is_empty() {
             return;
@@ -227,10 +268,7 @@ impl World {
         for _ in 0..120 {
             self.list();
             self.pass(Duration::from_secs(30));
-            while let Some(ready) = self.settle.take() {
-                let read = self.files.get(&ready.path).copied();
-                self.jobs.push(Job { path: ready.path, read });
-            }
+            while self.take() {}
             while !self.jobs.is_empty() {
                 self.finish(true);
             }

@@ -22,6 +22,8 @@ pub enum Remark {
     WithoutLayers,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
+    /// The file that was read has holes: parts that read as zeros and that its writer may have left for later.
+    WithHoles,
 }
 
 impl Decoded {

@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 
 use super::away::{Fate, FinishedInput};
 use super::{Begun, Watching, inputs};
+use crate::codec::Remark;
 use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
 use crate::ledger::{Entry, Ledger, LedgerError, Outcome, Standing};
@@ -254,6 +255,10 @@ impl Watching<'_> {
                 if let Some(begun) = self.ended(&input) {
                     self.failed(&input, begun.stamp, &error);
                 }
+            }
+            // With --after, the file goes away.
+            Event::Remarked { input, remark: remark @ Remark::WithHoles } => {
+                warn!("note: {}: {}", Shown(&input), remark.of_one());
             }
             Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
             Event::Device { note, trouble: true } => warn!("{note}"),

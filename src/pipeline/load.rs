@@ -8,6 +8,7 @@ use crate::config::JpegChoice;
 use crate::equalize::{Order, planes};
 use crate::error::{PictureError, Refusal};
 use crate::slot::{Attempts, Needs, Room, Slot, SlotError, Slots};
+use crate::source::holes::has_holes;
 use crate::source::stamp::Stamp;
 use crate::source::{self, Job};
 use crate::timings::{Clock, Stage};
@@ -28,6 +29,7 @@ pub(super) struct Loaded {
     pub(super) content: Content,
     pub(super) decoded: Decoded,
     pub(super) bytes_in: u64,
+    pub(super) has_holes: bool,
 }
 
 /// What [`Loaded`] is made of.
@@ -108,6 +110,7 @@ impl Run<'_> {
     ) -> Result<Loaded, PictureError> {
         let working = self.machine.cores.work();
         let (mut file, bytes_in) = open_input(&mut work.job)?;
+        let has_holes = has_holes(&file);
         let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
         clock.mark(Stage::Decode);
         drop(working);
@@ -123,7 +126,7 @@ impl Run<'_> {
             Place::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
         };
         clock.mark(Stage::Decode);
-        Ok(Loaded { slots, content, decoded, bytes_in })
+        Ok(Loaded { slots, content, decoded, bytes_in, has_holes })
     }
 
     /// Copies the file into the slot, for a device that decodes it; decodes it here if it turns out not to be for such a device.

@@ -37,6 +37,8 @@ pub struct Picture {
     pub work: Work,
     /// Size of its input file in bytes.
     pub bytes_in: u64,
+    /// Whether that file has holes.
+    pub has_holes: bool,
     /// Time spent in each stage since its decoding was last begun.
     pub clock: Clock,
 }

@@ -329,6 +329,9 @@ impl Remark {
             }
             Self::WithoutLayers => "its layers show the old contrast and were left out",
             Self::NowLossless => "a lossy WebP, written losslessly and larger",
+            Self::WithHoles => {
+                "its file has holes (parts that were never written) and was taken with zeros there"
+            }
         }
     }
 
@@ -360,6 +363,9 @@ impl Remark {
                 format!("{count} TIFF{plural} without layers, which show the old contrast")
             }
             Self::NowLossless => format!("{count} lossy WebP{plural} written losslessly, and larger"),
+            Self::WithHoles => format!(
+                "{count} picture{plural} from files with holes (parts that were never written), taken with zeros there"
+            ),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What can be relied on in a folder, depending on its file system.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -10,6 +11,8 @@ pub struct FileSystem {
     pub shared: bool,
     /// Whether a file keeps its inode number when the file system is unmounted and mounted again.
     pub lasting_inodes: bool,
+    /// Whether it can be asked for a file's holes without delay.
+    pub tells_holes: bool,
 }
 
 /// The statfs(2) magic numbers of file systems on which changes by other machines go unnoticed.
@@ -41,19 +44,37 @@ const MAKES_UP_INODES: &[u32] = &[
     0x0102_1997, // 9P
 ];
 
+/// The statfs(2) magic number of ZFS, which first brings to the disk what was written lately (`zfs_dmu_offset_next_sync`).
+const ZFS: u32 = 0x2FC1_2FC1;
+
 impl FileSystem {
     /// Returns the properties of the file system that `path` is on.
     ///
     /// # Errors
     /// When statfs(2) fails.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let magic = rustix::fs::statfs(path)?.f_type;
+        rustix::fs::statfs(path).map(|told| Self::told(&told)).map_err(io::Error::from)
+    }
+
+    /// Returns the properties of the file system that an open file is on.
+    ///
+    /// # Errors
+    /// When fstatfs(2) fails.
+    pub fn of_file(file: &File) -> io::Result<Self> {
+        rustix::fs::fstatfs(file).map(|told| Self::told(&told)).map_err(io::Error::from)
+    }
+
+    fn told(told: &rustix::fs::StatFs) -> Self {
         // Magic numbers have 32 bits; whether they are sign-extended to 64 depends on the architecture.
-        Ok(Self::from_magic((magic & 0xFFFF_FFFF) as u32))
+        Self::from_magic((told.f_type & 0xFFFF_FFFF) as u32)
     }
 
     fn from_magic(magic: u32) -> Self {
-        Self { shared: SHARED.contains(&magic), lasting_inodes: !MAKES_UP_INODES.contains(&magic) }
+        Self {
+            shared: SHARED.contains(&magic),
+            lasting_inodes: !MAKES_UP_INODES.contains(&magic),
+            tells_holes: magic != ZFS,
+        }
     }
 }
 
@@ -64,10 +85,12 @@ mod tests {
     #[test]
     fn kinds_are_told_by_their_numbers() {
         let (ext4, nfs, fat, cifs) = (0xEF53, 0x6969, 0x4D44, 0xFF53_4D42);
-        assert_eq!(FileSystem::from_magic(ext4), FileSystem { shared: false, lasting_inodes: true });
-        assert_eq!(FileSystem::from_magic(nfs), FileSystem { shared: true, lasting_inodes: true });
-        assert_eq!(FileSystem::from_magic(fat), FileSystem { shared: false, lasting_inodes: false });
-        assert_eq!(FileSystem::from_magic(cifs), FileSystem { shared: true, lasting_inodes: false });
+        let kind = |shared, lasting_inodes| FileSystem { shared, lasting_inodes, tells_holes: true };
+        assert_eq!(FileSystem::from_magic(ext4), kind(false, true));
+        assert_eq!(FileSystem::from_magic(nfs), kind(true, true));
+        assert_eq!(FileSystem::from_magic(fat), kind(false, false));
+        assert_eq!(FileSystem::from_magic(cifs), kind(true, false));
+        assert_eq!(FileSystem::from_magic(ZFS), FileSystem { tells_holes: false, ..kind(false, true) });
     }
 
     #[test]

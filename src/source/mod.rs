@@ -1,6 +1,7 @@
 //! Where pictures come from.
 
 pub mod filesystem;
+pub(crate) mod holes;
 mod input;
 pub(crate) mod mounts;
 mod names;

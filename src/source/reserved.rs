@@ -86,13 +86,16 @@ impl Reserved {
 
     fn has(&self, name: &[u8]) -> bool {
         let text = self.text().as_bytes();
-        let is_text = |part: &[u8]| if self.any_case { part.eq_ignore_ascii_case(text) } else { part == text };
+        let is_text =
+            |part: &[u8]| if self.any_case { part.eq_ignore_ascii_case(text) } else { part == text };
         let (rest, end) = name.split_at(name.len().saturating_sub(text.len()));
         match self.pattern {
             Pattern::Name(_) => is_text(name),
             Pattern::Prefix(_) => name.get(..text.len()).is_some_and(is_text),
             Pattern::Suffix(_) => !rest.is_empty() && is_text(end),
-            Pattern::AfterPicture(_) => is_text(end) && promises_a_picture(Path::new(OsStr::from_bytes(rest))),
+            Pattern::AfterPicture(_) => {
+                is_text(end) && promises_a_picture(Path::new(OsStr::from_bytes(rest)))
+            }
         }
     }
 }
@@ -199,17 +202,22 @@ mod tests {
 
     #[test]
     fn backups_are_told_from_names_that_only_look_like_them() {
-        for name in ["a.jpg~", "a.jpg.~1~", "a.JPG_original", "a.heic_original", "a.tif.orig", "a.BAK", "a.png.bak"] {
+        for name in
+            ["a.jpg~", "a.jpg.~1~", "a.JPG_original", "a.heic_original", "a.tif.orig", "a.BAK", "a.png.bak"]
+        {
             assert_eq!(purpose(file, name), Some(Purpose::Backup), "{name}");
         }
-        for name in ["the_original", "a_original.jpg", "a.txt_original", "~", "PICTUR~1.JPG", "bak", "a.orig"] {
+        for name in ["the_original", "a_original.jpg", "a.txt_original", "~", "PICTUR~1.JPG", "bak", "a.orig"]
+        {
             assert_eq!(purpose(file, name), None, "{name}");
         }
     }
 
     #[test]
     fn names_of_incomplete_files_are_known_in_any_case() {
-        for name in ["a.pgm.part", "a.png.filepart", "Unconfirmed 1.crdownload", "A.TMP", "a.jpg.ocTransferId12.part"] {
+        for name in
+            ["a.pgm.part", "a.png.filepart", "Unconfirmed 1.crdownload", "A.TMP", "a.jpg.ocTransferId12.part"]
+        {
             assert_eq!(purpose(file, name), Some(Purpose::Incomplete), "{name}");
         }
         for name in ["~$a.png", "~syncthing~a.png.tmp", "a.jpg.1f3b.partial"] {

@@ -12,7 +12,8 @@
 //!            └───────────────┴───────────────────── Pausing ◀─────────────┘
 //! ```
 //!
-//! Wherever a file is found without a message about it and the kernel says that a writer has it open, it is Open too.
+//! Wherever a file is found without a message about it and the kernel says that a writer has it open, it is Open too. A file that may not be
+//! complete although nobody has it open (see [`Doubt`]) is never ready at once: it goes from Open to Resting.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Bound;
@@ -31,10 +32,31 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3600);
 /// A file that has not changed for this long is complete, unless a writer was noticed: a picture that is broken then stays broken.
 const CERTAIN_AGE: Duration = Duration::from_secs(120);
 /// A file that has not changed for this long when it is listed is ready at once, without having to rest any longer. Without messages about
-/// writers, and where the kernel does not tell of them either, a file has to rest this long.
+/// writers, and where the kernel does not tell of them either, a file has to rest this long, and so has one with holes.
 const RESTED_AGE: Duration = Duration::from_secs(10);
 /// How often to ask whether a writer still has a file open that was not heard of opening it.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// What speaks against a file's being complete although nobody has it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// Nothing.
+    None,
+    /// Its name does not say that it is a picture: it may be a temporary one.
+    Name,
+    /// It has holes, for what its writer may fill in later.
+    Holes,
+}
+
+impl Doubt {
+    /// Returns how long a file must not have changed to be complete, if others must not for `rest`.
+    fn rest(self, rest: Duration) -> Duration {
+        match self {
+            Self::None | Self::Name => rest,
+            Self::Holes => (2 * rest).max(RESTED_AGE),
+        }
+    }
+}
 
 /// A file's stamp, how long ago the file was last changed, where the clocks can be trusted, and whether it is being written to.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +67,19 @@ pub struct Seen {
     pub age: Option<Duration>,
     /// Whether somebody has it open for writing. [`Writer::Absent`] on file systems where that is never known, and for very old files.
     pub writer: Writer,
+    /// Whether it may be incomplete all the same; [`Doubt::None`] in a listing, which does not find that out.
+    pub doubt: Doubt,
 }
 
 impl Seen {
     fn older_than(&self, age: Duration) -> bool {
         self.age.is_some_and(|own| own >= age)
+    }
+
+    /// Returns how long it must not have changed to be complete, where no message says that it is. `rest` is how long most files must not.
+    fn rest(&self, rest: Duration) -> Duration {
+        let rest = self.doubt.rest(rest);
+        if self.writer == Writer::Unknown { rest.max(RESTED_AGE) } else { rest }
     }
 }
 
@@ -157,17 +187,23 @@ impl Settle {
     }
 
     /// Records that a file was closed or moved here. That does not make it certain to be complete: some writers open a file again, and some
-    /// move it while they still have it open.
-    pub fn complete(&mut self, path: &Path, stamp: Stamp, now: Instant) {
+    /// move it while they still have it open. With a `doubt`, it has to rest.
+    pub fn complete(&mut self, path: &Path, stamp: Stamp, doubt: Doubt, now: Instant) {
+        let rest = self.rest;
         let file = self.file(path, now);
         file.open = false;
         match &mut file.phase {
             Phase::Running(Meanwhile::Nothing) if file.stamp == Some(stamp) => {}
-            Phase::Running(meanwhile) => *meanwhile = Meanwhile::Complete,
+            Phase::Running(meanwhile) if doubt == Doubt::None => *meanwhile = Meanwhile::Complete,
+            Phase::Running(meanwhile) => *meanwhile = Meanwhile::Other,
             _ => {
                 file.renew(stamp, now);
                 file.certain = false;
-                self.make_ready(path);
+                if doubt == Doubt::None {
+                    return self.make_ready(path);
+                }
+                (file.phase, file.since) = (Phase::Resting, now);
+                self.look_at(path, now + doubt.rest(rest));
             }
         }
     }
@@ -207,7 +243,8 @@ impl Settle {
             Phase::Ready | Phase::Pausing | Phase::Resting => {
                 file.renew(seen.stamp, now);
                 file.certain = seen.older_than(CERTAIN_AGE);
-                if seen.older_than(RESTED_AGE.max(rest)) {
+                // Long enough whatever speaks against it, which a listing does not find out.
+                if seen.older_than(Doubt::Holes.rest(rest)) {
                     self.make_ready(path);
                 } else {
                     file.phase = Phase::Resting;
@@ -293,11 +330,9 @@ impl Settle {
         file.hear_of(seen.writer);
         let same = file.stamp == Some(seen.stamp);
         let needed = match (file.phase, seen.writer) {
-            (Phase::Open, Writer::Absent) => rest,
-            (Phase::Open, _) => PATIENCE,
+            (Phase::Open, Writer::Present | Writer::Unknown) => PATIENCE,
             (Phase::Pausing, _) if same => return self.make_ready(path),
-            (Phase::Resting | Phase::Pausing, Writer::Unknown) => rest.max(RESTED_AGE),
-            (Phase::Resting | Phase::Pausing, _) => rest,
+            (Phase::Open | Phase::Resting | Phase::Pausing, _) => seen.rest(rest),
             (Phase::Ready | Phase::Running(_), _) => return,
         };
         if file.phase == Phase::Open && file.stamp.is_none() {

@@ -17,14 +17,14 @@ use crossbeam_channel::{Receiver, never};
 use walkdir::WalkDir;
 
 use self::root::{POLL, Root};
-use super::Selection;
 use super::mounts::Mounts;
-use super::names::is_hidden;
+use super::names::{is_hidden, promises_a_picture};
 use super::notifier::{NotWatched, Notifier, Signal};
 use super::selection::Choice;
-use super::settle::{Seen, Settle};
+use super::settle::{Doubt, Seen, Settle};
 use super::stamp::Stamp;
 use super::writer::Writer;
+use super::{Selection, holes};
 use crate::paths::{Identity, Shown, are_same};
 
 /// How often to check whether the watched folders themselves exist.
@@ -172,7 +172,7 @@ impl Watch {
 
     /// Returns the current state of a file; `None` if it is not a file any more.
     pub fn look(&self, path: &Path) -> Option<Seen> {
-        self.file(path).map(|(metadata, root)| root.seen(path, &metadata))
+        self.file(path).map(|(metadata, root)| Seen { doubt: doubt(path), ..root.seen(path, &metadata) })
     }
 
     fn file(&self, path: &Path) -> Option<(Metadata, &Root)> {
@@ -237,12 +237,12 @@ impl Watch {
                 Some(seen) if seen.writer == Writer::Present || from.as_deref().is_some_and(is_leftover) => {
                     settle.listed(&path, seen, now);
                 }
-                Some(seen) => settle.complete(&path, seen.stamp, now),
+                Some(seen) => settle.complete(&path, seen.stamp, seen.doubt, now),
                 None => settle.gone(&path),
             },
             // The kernel tells that a file was closed a little before it is, so this is no time to ask for writers.
             Signal::Closed(path) if self.takes(&path) => match self.file(&path) {
-                Some((metadata, root)) => settle.complete(&path, root.stamp(&metadata), now),
+                Some((metadata, root)) => settle.complete(&path, root.stamp(&metadata), doubt(&path), now),
                 None => settle.gone(&path),
             },
             Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved { .. } => {}
@@ -489,6 +489,17 @@ impl Watch {
 fn notifier(notes: &mut Vec<Note>) -> Option<Notifier> {
     let note = |why: &String| Note::Warning(format!("folders are listed every {} s: {why}", POLL.as_secs()));
     Notifier::new().inspect_err(|why| notes.push(note(why))).ok()
+}
+
+/// Returns what speaks against a file's being complete.
+fn doubt(path: &Path) -> Doubt {
+    if holes::are_in(path) {
+        Doubt::Holes
+    } else if promises_a_picture(path) {
+        Doubt::None
+    } else {
+        Doubt::Name
+    }
 }
 
 /// Returns whether a link leads to a folder that contains it, which a walk that starts below that folder cannot know.

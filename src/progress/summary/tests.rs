@@ -89,8 +89,10 @@ fn nothing_found_is_said() {
 
 #[test]
 fn what_is_left_out_is_counted_by_the_glob_that_takes_it() {
-    let left_out = |input: &str, purpose| {
-        Event::Skipped { input: input.into(), why: Skip::Reserved(purpose), planned: false }
+    let left_out = |input: &str, purpose| Event::Skipped {
+        input: input.into(),
+        why: Skip::Reserved(purpose),
+        planned: false,
     };
     let summary = summary(vec![
         left_out("in/@eaDir", Purpose::SystemFolder),

@@ -129,7 +129,8 @@ fn globs_select_in_folders_and_not_what_is_named() {
 
 #[test]
 fn reserved_names_are_skipped_with_what_they_are_for_unless_asked_for() {
-    let files = ["in/a.png", "in/b/@eaDir/a.png/THUMB.png", "in/#recycle/c.png", "in/a.png~", "in/d.png.part"];
+    let files =
+        ["in/a.png", "in/b/@eaDir/a.png/THUMB.png", "in/#recycle/c.png", "in/a.png~", "in/d.png.part"];
     let mut case = Case::new(&files);
     let scanned = case.scan(&["in"], "out");
     assert_eq!(scanned.jobs, ["in/a.png -> out/a.png"]);

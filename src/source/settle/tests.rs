@@ -14,11 +14,16 @@ fn stamp(size: u64) -> Stamp {
 }
 
 fn young(size: u64) -> Seen {
-    Seen { stamp: stamp(size), age: Some(Duration::ZERO), writer: Writer::Absent }
+    Seen { stamp: stamp(size), age: Some(Duration::ZERO), writer: Writer::Absent, doubt: Doubt::None }
 }
 
 fn old(size: u64) -> Seen {
-    Seen { stamp: stamp(size), age: Some(Duration::from_secs(3600)), writer: Writer::Absent }
+    Seen {
+        stamp: stamp(size),
+        age: Some(Duration::from_secs(3600)),
+        writer: Writer::Absent,
+        doubt: Doubt::None,
+    }
 }
 
 fn a() -> &'static Path {
@@ -58,7 +63,7 @@ impl Case {
 #[test]
 fn a_file_that_is_closed_or_moved_here_is_ready_at_once() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(5), case.now);
+    case.settle.complete(a(), stamp(5), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(5));
     assert_eq!(case.taken(), None);
     assert_eq!(case.finish(Ending::Good, Some(young(5))), Verdict::Settled);
@@ -110,7 +115,7 @@ fn a_listed_file_waits_for_a_writer_that_opened_it_before_but_not_forever() {
 fn a_file_that_is_to_go_stays_while_it_is_written_to() {
     let (written, unwritten) = (Seen { writer: Writer::Present, ..young(5) }, young(5));
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(5), case.now);
+    case.settle.complete(a(), stamp(5), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(5));
     assert_eq!(case.finish(Ending::Leaving, Some(written)), Verdict::Changed);
     case.pass(10 * SECOND, Some(written));
@@ -156,7 +161,7 @@ fn a_file_that_a_writer_has_open_waits_for_its_close_however_slow_it_is() {
         case.pass(61 * SECOND, Some(young(size)));
         assert_eq!(case.taken(), None);
     }
-    case.settle.complete(a(), stamp(20), case.now);
+    case.settle.complete(a(), stamp(20), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(20));
 }
 
@@ -180,7 +185,7 @@ fn without_sight_of_writers_resting_is_enough() {
 #[test]
 fn a_picture_that_is_broken_because_its_writer_pauses_is_looked_at_again() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(1));
     assert_eq!(case.finish(Ending::Broken, Some(young(1))), Verdict::Retry(2 * SECOND));
     case.pass(59 * SECOND, Some(young(1)));
@@ -188,7 +193,7 @@ fn a_picture_that_is_broken_because_its_writer_pauses_is_looked_at_again() {
         assert!(matches!(case.finish(Ending::Broken, Some(young(1))), Verdict::Retry(_)));
     }
     case.settle.touched(a(), case.now);
-    case.settle.complete(a(), stamp(2), case.now);
+    case.settle.complete(a(), stamp(2), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(2));
     assert_eq!(case.finish(Ending::Good, Some(young(2))), Verdict::Settled);
 }
@@ -196,7 +201,7 @@ fn a_picture_that_is_broken_because_its_writer_pauses_is_looked_at_again() {
 #[test]
 fn a_picture_that_is_broken_and_certainly_complete_fails_at_once() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(1));
     assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Settled);
     case.settle.listed(a(), old(1), case.now);
@@ -227,7 +232,7 @@ fn a_broken_picture_that_nobody_completes_fails_within_a_few_minutes_and_tries()
 #[test]
 fn what_can_pass_is_tried_again_with_growing_pauses_and_without_end() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     let mut pauses = Vec::new();
     for _ in 0..12 {
         case.settle.take().unwrap();
@@ -248,9 +253,9 @@ fn what_can_pass_is_tried_again_with_growing_pauses_and_without_end() {
 #[test]
 fn a_file_that_is_replaced_while_its_job_runs_is_done_again() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(1));
-    case.settle.complete(a(), stamp(2), case.now);
+    case.settle.complete(a(), stamp(2), Doubt::None, case.now);
     assert_eq!(case.taken(), None, "not twice at the same time");
     assert_eq!(case.finish(Ending::Good, Some(young(2))), Verdict::Changed);
     assert_eq!(case.taken(), Some(2));
@@ -259,23 +264,23 @@ fn a_file_that_is_replaced_while_its_job_runs_is_done_again() {
 #[test]
 fn a_file_that_is_written_to_while_its_job_runs_is_done_again_even_with_the_same_stamp() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(1));
     case.settle.touched(a(), case.now);
     assert_eq!(case.finish(Ending::Good, Some(young(1))), Verdict::Changed);
     case.pass(60 * SECOND, Some(young(1)));
     assert_eq!(case.taken(), None, "the writer has it open");
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(1));
 }
 
 #[test]
 fn a_second_word_about_the_same_content_changes_nothing() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), case.now);
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(1));
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     case.settle.listed(a(), young(1), case.now);
     assert_eq!(case.finish(Ending::Good, Some(young(1))), Verdict::Settled);
     assert!(case.is_empty());
@@ -289,10 +294,10 @@ fn a_file_that_went_away_is_forgotten_whatever_it_waited_for() {
     case.settle.listed(a(), young(1), case.now);
     case.pass(REST, None);
     assert_eq!(case.settle.take_gone(), [a(), a()]);
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     case.settle.gone(a());
     assert_eq!(case.taken(), None);
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     assert_eq!(case.taken(), Some(1));
     case.settle.gone(a());
     assert_eq!(case.finish(Ending::Passing, None), Verdict::Gone);
@@ -303,7 +308,7 @@ fn a_file_that_went_away_is_forgotten_whatever_it_waited_for() {
 fn a_folder_that_went_away_takes_its_own_files_along_and_no_others() {
     let mut case = Case::new();
     for path in ["in/a/1", "in/a/b/2", "in/a.png", "in/ab/3", "in/a"] {
-        case.settle.complete(Path::new(path), stamp(1), case.now);
+        case.settle.complete(Path::new(path), stamp(1), Doubt::None, case.now);
     }
     case.settle.gone_below(Path::new("in/a"));
     let left: Vec<_> = std::iter::from_fn(|| case.settle.take()).map(|ready| ready.path).collect();
@@ -314,10 +319,10 @@ fn a_folder_that_went_away_takes_its_own_files_along_and_no_others() {
 fn files_are_taken_in_the_order_in_which_they_became_ready() {
     let mut case = Case::new();
     for name in ["c", "a", "b"] {
-        case.settle.complete(Path::new(name), stamp(1), case.now);
+        case.settle.complete(Path::new(name), stamp(1), Doubt::None, case.now);
     }
     case.settle.touched(Path::new("c"), case.now);
-    case.settle.complete(Path::new("c"), stamp(2), case.now);
+    case.settle.complete(Path::new("c"), stamp(2), Doubt::None, case.now);
     let order: Vec<_> = std::iter::from_fn(|| case.settle.take()).map(|ready| ready.path).collect();
     assert_eq!(order.len(), 3);
     assert_eq!(case.settle.counts(), Counts { running: 3, ..Counts::default() });
@@ -327,10 +332,10 @@ fn files_are_taken_in_the_order_in_which_they_became_ready() {
 fn a_file_that_comes_and_goes_while_nothing_is_taken_leaves_few_names() {
     let mut case = Case::new();
     for _ in 0..1000 {
-        case.settle.complete(a(), stamp(1), case.now);
+        case.settle.complete(a(), stamp(1), Doubt::None, case.now);
         case.settle.gone(a());
     }
-    case.settle.complete(a(), stamp(2), case.now);
+    case.settle.complete(a(), stamp(2), Doubt::None, case.now);
     assert!(case.settle.ready.len() < 100, "{}", case.settle.ready.len());
     assert_eq!(case.taken(), Some(2));
     assert_eq!(case.taken(), None);
@@ -359,7 +364,7 @@ fn a_broken_picture_is_not_given_up_while_its_silent_writer_may_go_on() {
     case.pass(PATIENCE, Some(open));
     assert_eq!(case.taken(), Some(1));
     hours(&mut case, 23);
-    case.settle.complete(a(), stamp(2), case.now);
+    case.settle.complete(a(), stamp(2), Doubt::None, case.now);
     assert_eq!(case.finish(Ending::Broken, Some(old(2))), Verdict::Changed);
     assert_eq!(case.taken(), Some(2));
     assert_eq!(case.finish(Ending::Broken, Some(old(2))), Verdict::Settled);
@@ -377,7 +382,7 @@ fn a_writer_that_is_silent_for_a_day_does_not_go_on() {
 #[test]
 fn what_would_have_failed_for_any_file_is_ready_again() {
     let mut case = Case::new();
-    case.settle.complete(a(), stamp(1), case.now);
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
     for _ in 0..3 {
         assert_eq!(case.taken(), Some(1));
         assert_eq!(case.finish(Ending::Held, Some(young(1))), Verdict::Retry(Duration::ZERO));
@@ -393,4 +398,63 @@ fn a_close_that_was_lost_with_other_messages_is_not_waited_for() {
     assert_eq!(case.taken(), Some(1));
     case.settle.lost_sight(case.now);
     assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Settled);
+}
+
+#[test]
+fn a_closed_file_of_no_pictures_name_rests_and_may_be_renamed_meanwhile() {
+    let mut case = Case::new();
+    let unnamed = |size| Some(Seen { doubt: Doubt::Name, ..young(size) });
+    case.settle.complete(a(), stamp(5), Doubt::Name, case.now);
+    case.pass(REST / 2, unnamed(5));
+    case.settle.complete(a(), stamp(5), Doubt::Name, case.now);
+    case.pass(REST / 2, unnamed(5));
+    assert_eq!(case.taken(), None, "it was closed again");
+    case.pass(REST / 2, unnamed(5));
+    assert_eq!(case.taken(), Some(5));
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(5), Doubt::Name, case.now);
+    case.settle.gone(a());
+    assert!(case.taken().is_none() && case.is_empty());
+}
+
+#[test]
+fn a_closed_file_with_holes_rests_twice_and_longer_until_they_are_filled() {
+    let reserved = |size| Some(Seen { doubt: Doubt::Holes, ..young(size) });
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(5), Doubt::Holes, case.now);
+    case.pass(RESTED_AGE - SECOND, reserved(5));
+    assert_eq!(case.taken(), None);
+    case.settle.touched(a(), case.now);
+    case.settle.complete(a(), stamp(6), Doubt::None, case.now);
+    assert_eq!(case.taken(), Some(6), "they were filled");
+    let mut case = Case::new();
+    case.settle.set_rest(RESTED_AGE);
+    case.settle.complete(a(), stamp(5), Doubt::Holes, case.now);
+    case.pass(2 * RESTED_AGE - SECOND, reserved(5));
+    assert_eq!(case.taken(), None);
+    case.pass(SECOND, reserved(5));
+    assert_eq!(case.taken(), Some(5), "they stayed");
+}
+
+#[test]
+fn a_listed_file_with_holes_rests_as_long() {
+    let reserved = |size| Some(Seen { doubt: Doubt::Holes, ..young(size) });
+    let mut case = Case::new();
+    case.settle.listed(a(), young(5), case.now);
+    case.pass(RESTED_AGE - SECOND, reserved(5));
+    assert_eq!(case.taken(), None);
+    case.pass(SECOND, reserved(5));
+    assert_eq!(case.taken(), Some(5));
+}
+
+#[test]
+fn what_comes_in_doubt_while_it_runs_rests_too() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(5), Doubt::None, case.now);
+    assert_eq!(case.taken(), Some(5));
+    case.settle.complete(a(), stamp(6), Doubt::Holes, case.now);
+    assert_eq!(case.finish(Ending::Leaving, Some(young(6))), Verdict::Changed);
+    assert_eq!(case.taken(), None);
+    case.pass(RESTED_AGE, Some(Seen { doubt: Doubt::Holes, ..young(6) }));
+    assert_eq!(case.taken(), Some(6));
 }

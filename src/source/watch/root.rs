@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::Options;
 use crate::paths::Identity;
 use crate::source::filesystem::FileSystem;
-use crate::source::settle::Seen;
+use crate::source::settle::{Doubt, Seen};
 use crate::source::stamp::Stamp;
 use crate::source::writer::Writer;
 
@@ -56,7 +56,7 @@ impl Root {
         Self {
             path,
             identity: None,
-            file_system: FileSystem { shared: false, lasting_inodes: true },
+            file_system: FileSystem { shared: false, lasting_inodes: true, tells_holes: true },
             polled: false,
             next_listing: now,
             listing: false,
@@ -78,7 +78,7 @@ impl Root {
         Stamp::of(metadata, self.file_system.lasting_inodes)
     }
 
-    /// Returns the state of a file in it.
+    /// Returns the state of a file in it that was found by listing it, whatever speaks against its being complete.
     pub(super) fn seen(&self, path: &Path, metadata: &Metadata) -> Seen {
         let own_clock = !self.file_system.shared;
         let age = metadata.modified().ok().filter(|_| own_clock);
@@ -86,7 +86,7 @@ impl Root {
         // The kernel knows only the writers on this machine, and some shared file systems refuse every lease.
         let is_asked = !self.file_system.shared && age.is_none_or(|age| age <= LONG_AGO);
         let writer = if is_asked { Writer::of(path) } else { Writer::Absent };
-        Seen { stamp: self.stamp(metadata), age, writer }
+        Seen { stamp: self.stamp(metadata), age, writer, doubt: Doubt::None }
     }
 
     /// Returns how often it is listed.

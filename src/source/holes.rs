@@ -1,0 +1,58 @@
+//! Whether a file has holes: parts that were never written, or that a copy left out, and that read as zeros.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{OFlags, SeekFrom, seek};
+
+use super::filesystem::FileSystem;
+
+/// Returns whether an open file has holes, as far as its file system tells: many that other machines share tell of none. The file's position
+/// is its beginning afterwards.
+pub(crate) fn has_holes(file: &File) -> bool {
+    if !FileSystem::of_file(file).is_ok_and(|system| system.tells_holes) {
+        return false;
+    }
+    let is_before_end = |at: u64| file.metadata().is_ok_and(|metadata| at < metadata.len());
+    // An empty file has none, and no place to look for one.
+    let found = seek(file, SeekFrom::Hole(0)).is_ok_and(is_before_end);
+    seek(file, SeekFrom::Start(0)).is_ok() && found
+}
+
+/// Returns whether the file at `path` has holes.
+pub(super) fn are_in(path: &Path) -> bool {
+    // Without waiting for another process that has a lease, or for the writer of a pipe.
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(at_once).open(path).is_ok_and(|file| has_holes(&file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::{Read, Seek, Write};
+
+    /// Longer than the blocks of any usual file system.
+    const LONG: usize = 1 << 20;
+
+    #[test]
+    fn a_hole_is_seen_until_it_is_filled_and_the_file_is_read_from_its_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+        assert!(!has_holes(&file), "it is empty");
+        file.write_all(b"header").unwrap();
+        assert!(!has_holes(&file));
+        file.set_len(LONG as u64).unwrap();
+        assert!(has_holes(&file) && are_in(&path));
+        let mut read = String::new();
+        (&file).take(6).read_to_string(&mut read).unwrap();
+        assert_eq!(read, "header");
+        file.rewind().unwrap();
+        file.write_all(&vec![1; LONG]).unwrap();
+        assert!(!has_holes(&file) && !are_in(&path));
+        fs::remove_file(&path).unwrap();
+        assert!(!are_in(&path));
+    }
+}
