@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::names::promises_a_picture;
 
 /// What a reserved name is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// A folder in which a system keeps what was thrown away, snapshots, thumbnails or indexes.
@@ -24,7 +24,7 @@ pub enum Purpose {
 }
 
 /// Which names are reserved. All texts are in ASCII.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Pattern {
     /// This name.
     Name(&'static str),
@@ -37,7 +37,7 @@ enum Pattern {
 }
 
 /// A reserved name, or a family of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reserved {
     pattern: Pattern,
     /// Whether the name is meant in any case, because that is how the system or program treats it.

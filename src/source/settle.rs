@@ -15,6 +15,8 @@
 //! Wherever a file is found without a message about it and the kernel says that a writer has it open, it is Open too. A file that may not be
 //! complete although nobody has it open (see [`Doubt`]) is never ready at once: it goes from Open to Resting.
 
+mod seen;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,7 @@ use std::time::{Duration, Instant};
 use super::stamp::Stamp;
 use super::writer::Writer;
 use crate::backoff::Backoff;
+pub use seen::{Doubt, Seen};
 
 /// How long to wait for a file that a writer has open but does not write to, before it is tried as it is: a process that lives long may never
 /// close it. Some changes come without an open file, too, such as truncate(2).
@@ -36,52 +39,6 @@ const CERTAIN_AGE: Duration = Duration::from_secs(120);
 const RESTED_AGE: Duration = Duration::from_secs(10);
 /// How often to ask whether a writer still has a file open that was not heard of opening it.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
-
-/// What speaks against a file's being complete although nobody has it open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    /// Nothing.
-    None,
-    /// Its name does not say that it is a picture: it may be a temporary one.
-    Name,
-    /// It has holes, for what its writer may fill in later.
-    Holes,
-}
-
-impl Doubt {
-    /// Returns how long a file must not have changed to be complete, if others must not for `rest`.
-    fn rest(self, rest: Duration) -> Duration {
-        match self {
-            Self::None | Self::Name => rest,
-            Self::Holes => (2 * rest).max(RESTED_AGE),
-        }
-    }
-}
-
-/// A file's stamp, how long ago the file was last changed, where the clocks can be trusted, and whether it is being written to.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// The file's stamp.
-    pub stamp: Stamp,
-    /// Now minus mtime; `None` where another machine's clock may have set the mtime.
-    pub age: Option<Duration>,
-    /// Whether somebody has it open for writing. [`Writer::Absent`] on file systems where that is never known, and for very old files.
-    pub writer: Writer,
-    /// Whether it may be incomplete all the same; [`Doubt::None`] in a listing, which does not find that out.
-    pub doubt: Doubt,
-}
-
-impl Seen {
-    fn older_than(&self, age: Duration) -> bool {
-        self.age.is_some_and(|own| own >= age)
-    }
-
-    /// Returns how long it must not have changed to be complete, where no message says that it is. `rest` is how long most files must not.
-    fn rest(&self, rest: Duration) -> Duration {
-        let rest = self.doubt.rest(rest);
-        if self.writer == Writer::Unknown { rest.max(RESTED_AGE) } else { rest }
-    }
-}
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! folder comes back, when something is mounted or unmounted, and at an interval. File systems that other machines write to are only
 //! listed. A folder is watched first and listed afterwards, so that nothing is missed in between.
 
+mod left_out;
 mod root;
 
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, never};
 use walkdir::WalkDir;
 
+use self::left_out::LeftOut;
 use self::root::{POLL, Root};
 use super::mounts::Mounts;
 use super::names::{is_hidden, promises_a_picture};
@@ -85,6 +87,7 @@ pub struct Watch {
     notes: Vec<Note>,
     next_lost_note: Instant,
     leftovers: Vec<PathBuf>,
+    left_out: LeftOut,
 }
 
 impl Watch {
@@ -108,6 +111,7 @@ impl Watch {
             notes,
             next_lost_note: now,
             leftovers: Vec::new(),
+            left_out: LeftOut::default(),
         }
     }
 
@@ -134,6 +138,7 @@ impl Watch {
     /// Continues with other options. Whether there are messages at all stays as it was.
     pub fn reconfigure(&mut self, options: Options, now: Instant) {
         self.options = options;
+        self.left_out = LeftOut::default();
         self.list_all(now);
     }
 
@@ -245,7 +250,8 @@ impl Watch {
                 Some((metadata, root)) => settle.complete(&path, root.stamp(&metadata), doubt(&path), now),
                 None => settle.gone(&path),
             },
-            Signal::Created(_) | Signal::Written(_) | Signal::Closed(_) | Signal::Moved { .. } => {}
+            Signal::Closed(path) | Signal::Moved { to: path, .. } => self.note_left_out(&path, false),
+            Signal::Created(_) | Signal::Written(_) => {}
         }
     }
 
@@ -281,6 +287,16 @@ impl Watch {
 
     fn takes_name(&self, path: &Path) -> bool {
         self.below(path).is_some_and(|below| !is_hidden(path) && self.options.selection.takes_file(below))
+    }
+
+    /// Tells the user of a file or folder, if it is left out for its reserved name.
+    fn note_left_out(&mut self, path: &Path, is_folder: bool) {
+        let Some(below) = self.below(path).filter(|_| !is_hidden(path)) else { return };
+        let selection = &self.options.selection;
+        let choice = if is_folder { selection.folder(below) } else { selection.file(below) };
+        if let Choice::LeftOut(name) = choice {
+            self.notes.extend(self.left_out.note(path, name));
+        }
     }
 
     /// Returns the index of the watched folder whose listing reaches `folder`.
@@ -390,6 +406,7 @@ impl Watch {
                     if self.enters(entry.path(), &self.roots[walk.root].path) {
                         self.watch(entry.path(), walk.root, now);
                     } else {
+                        self.note_left_out(entry.path(), true);
                         entries.skip_current_dir();
                     }
                 }
@@ -426,8 +443,9 @@ impl Watch {
     fn found(&mut self, path: &Path, settle: &mut Settle, known: Known<'_>, now: Instant) {
         if is_leftover(path) {
             self.leftovers.push(path.to_owned());
-        } else if self.takes_name(path)
-            && let Some((metadata, root)) = self.file(path)
+        } else if !self.takes_name(path) {
+            self.note_left_out(path, false);
+        } else if let Some((metadata, root)) = self.file(path)
             && let Some(below) = self.below(path)
             && !known(path, below, root.stamp(&metadata))
         {

@@ -125,6 +125,43 @@ fn hidden_files_are_left_out() {
 }
 
 #[test]
+fn reserved_names_are_left_out_counted_and_named() {
+    let place = Place::with(&[
+        "in/a.pgm",
+        "in/x/@eaDir/a.pgm/T.pgm",
+        "in/#recycle/b.pgm",
+        "in/a.pgm~",
+        "in/c.pgm.part",
+    ]);
+    let skipped = "Skipped: 2 folders that systems keep for themselves, 1 backup, 1 under a temporary name\n  \
+        by name: 1 #recycle, 1 *.part, 1 *~, 1 @eaDir (--include '*' --include NAME takes such too)\n";
+    place.run("in --out done --dry-run").exits(0).says("Would do: 1 picture\n").says(skipped);
+    let ran = place.run("in --out done --verbose");
+    ran.exits(0).says(skipped).says("skipped: in/#recycle: a folder that a system keeps for itself\n");
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+    let counts = serde_json::json!({ "#recycle": 1, "*.part": 1, "*~": 1, "@eaDir": 1 });
+    assert_eq!(place.run("in --out done --json").exits(0).json()["left_out"], counts);
+    let table = place.run("histogram in").exits(0).says(skipped).stdout();
+    assert!(table.contains("in/a.pgm,") && !table.contains("recycle") && !table.contains("part"), "{table}");
+    place.run("in --out asked --include *.part --include #recycle").exits(0);
+    assert_eq!(place.tree("asked"), ["#recycle/b.pgm", "c.pgm.part"]);
+    place.run("in/a.pgm~ in/#recycle --out named").exits(0);
+    assert_eq!(place.tree("named"), ["a.pgm~", "b.pgm"]);
+}
+
+#[test]
+fn a_file_with_holes_is_done_with_a_remark() {
+    let place = Place::new();
+    place.file("in/a.pgm", b"P5\n400 400\n255\n\x07\x09");
+    fs::File::options().write(true).open(place.path("in/a.pgm")).unwrap().set_len(160_015).unwrap();
+    place.run("in --out done").exits(0).says("Note: 1 picture from files with holes");
+    assert_eq!(
+        place.run("in --out again --json").exits(0).json()["remarks"],
+        serde_json::json!({ "with-holes": 1 })
+    );
+}
+
+#[test]
 fn the_output_folder_inside_the_input_folder_is_no_input() {
     let place = Place::with(&["in/a.pgm", "in/x/b.pgm"]);
     for _ in 0..2 {

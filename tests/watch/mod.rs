@@ -1,5 +1,6 @@
 //! The watching service, tested as the real binary that its users start, stop and kill.
 
+mod arrivals;
 mod crowds;
 mod following;
 mod gpu;
