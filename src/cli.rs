@@ -32,7 +32,9 @@ read and written, with 8 and 16 bit.
 An output appears whole or not at all. A picture is skipped if its output exists
 and is not older than the input, so running the same command again continues where
 it stopped. Hidden files are ignored, and so are files in folders that have neither
-the name nor the content of a picture. A file that is named like a picture but is
+the name nor the content of a picture. Trash and index folders of systems (@eaDir,
+#recycle, $RECYCLE.BIN), backups (a.jpg~) and temporary names (a.jpg.part) are left
+out and counted; an --include that spells the name takes them. A file that is named like a picture but is
 not one, or whose format is not supported (GIF, DICOM, HEIF), fails with the
 reason; use --exclude to leave it out.";
 

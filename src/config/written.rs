@@ -92,7 +92,8 @@ pub struct Written {
     ///
     /// A glob without a slash is matched against the file's name in any folder: "*.png". One with a slash is matched
     /// against the path below the input folder: "2024/**/raw-*". Case is ignored. Files that are given by name are always
-    /// taken. Flags replace the list of the configuration file.
+    /// taken. Names that systems and programs keep for themselves ("@eaDir", "#recycle", "*~", "*.part") are taken only if
+    /// a glob spells them. Flags replace the list of the configuration file.
     #[arg(long, value_name = "GLOB", help_heading = "Selection", num_args = 1)]
     pub include: Option<Vec<String>>,
 

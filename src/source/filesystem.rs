@@ -11,8 +11,19 @@ pub struct FileSystem {
     pub shared: bool,
     /// Whether a file keeps its inode number when the file system is unmounted and mounted again.
     pub lasting_inodes: bool,
-    /// Whether it can be asked for a file's holes without delay.
-    pub tells_holes: bool,
+    /// What finds a file's holes without delay.
+    pub holes: Finding,
+}
+
+/// What finds a file's holes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// lseek(2).
+    Seek,
+    /// The same, if the file has fewer blocks than its length needs.
+    SparseSeek,
+    /// Nothing.
+    None,
 }
 
 /// The statfs(2) magic numbers of file systems on which changes by other machines go unnoticed.
@@ -44,8 +55,10 @@ const MAKES_UP_INODES: &[u32] = &[
     0x0102_1997, // 9P
 ];
 
-/// The statfs(2) magic number of ZFS, which first brings to the disk what was written lately (`zfs_dmu_offset_next_sync`).
+/// The statfs(2) magic number of ZFS, where lseek(2) first brings to the disk what was written lately (`zfs_dmu_offset_next_sync`).
 const ZFS: u32 = 0x2FC1_2FC1;
+/// The statfs(2) magic number of tmpfs, where lseek(2) looks at every page of a file without holes.
+const TMPFS: u32 = 0x0102_1994;
 
 impl FileSystem {
     /// Returns the properties of the file system that `path` is on.
@@ -73,7 +86,11 @@ impl FileSystem {
         Self {
             shared: SHARED.contains(&magic),
             lasting_inodes: !MAKES_UP_INODES.contains(&magic),
-            tells_holes: magic != ZFS,
+            holes: match magic {
+                ZFS => Finding::None,
+                TMPFS => Finding::SparseSeek,
+                _ => Finding::Seek,
+            },
         }
     }
 }
@@ -85,12 +102,12 @@ mod tests {
     #[test]
     fn kinds_are_told_by_their_numbers() {
         let (ext4, nfs, fat, cifs) = (0xEF53, 0x6969, 0x4D44, 0xFF53_4D42);
-        let kind = |shared, lasting_inodes| FileSystem { shared, lasting_inodes, tells_holes: true };
+        let kind = |shared, lasting_inodes| FileSystem { shared, lasting_inodes, holes: Finding::Seek };
         assert_eq!(FileSystem::from_magic(ext4), kind(false, true));
         assert_eq!(FileSystem::from_magic(nfs), kind(true, true));
         assert_eq!(FileSystem::from_magic(fat), kind(false, false));
         assert_eq!(FileSystem::from_magic(cifs), kind(true, false));
-        assert_eq!(FileSystem::from_magic(ZFS), FileSystem { tells_holes: false, ..kind(false, true) });
+        assert_eq!(FileSystem::from_magic(ZFS), FileSystem { holes: Finding::None, ..kind(false, true) });
     }
 
     #[test]

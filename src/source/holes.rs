@@ -1,22 +1,25 @@
 //! Whether a file has holes: parts that were never written, or that a copy left out, and that read as zeros.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{OFlags, SeekFrom, seek};
 
-use super::filesystem::FileSystem;
+use super::filesystem::{FileSystem, Finding};
 
 /// Returns whether an open file has holes, as far as its file system tells: many that other machines share tell of none. The file's position
 /// is its beginning afterwards.
 pub(crate) fn has_holes(file: &File) -> bool {
-    if !FileSystem::of_file(file).is_ok_and(|system| system.tells_holes) {
-        return false;
+    let (Ok(system), Ok(metadata)) = (FileSystem::of_file(file), file.metadata()) else { return false };
+    let is_sparse = || metadata.blocks().saturating_mul(512) < metadata.len();
+    match system.holes {
+        Finding::None => return false,
+        Finding::SparseSeek if !is_sparse() => return false,
+        Finding::SparseSeek | Finding::Seek => {}
     }
-    let is_before_end = |at: u64| file.metadata().is_ok_and(|metadata| at < metadata.len());
     // An empty file has none, and no place to look for one.
-    let found = seek(file, SeekFrom::Hole(0)).is_ok_and(is_before_end);
+    let found = seek(file, SeekFrom::Hole(0)).is_ok_and(|at| at < metadata.len());
     seek(file, SeekFrom::Start(0)).is_ok() && found
 }
 

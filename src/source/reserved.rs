@@ -231,6 +231,15 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_every_name() {
+        let documented = include_str!("../../docs/service.md");
+        for name in [FOLDERS, FILES].concat() {
+            let (glob, text) = (format!("`{name}`"), format!("`{}`", name.text()));
+            assert!(documented.contains(&glob) || documented.contains(&text), "{name}");
+        }
+    }
+
+    #[test]
     fn every_entry_has_a_glob_of_its_own_that_spells_it() {
         for list in [FOLDERS, FILES] {
             let globs: HashSet<_> = list.iter().map(Reserved::to_string).collect();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::Options;
 use crate::paths::Identity;
-use crate::source::filesystem::FileSystem;
+use crate::source::filesystem::{FileSystem, Finding};
 use crate::source::settle::{Doubt, Seen};
 use crate::source::stamp::Stamp;
 use crate::source::writer::Writer;
@@ -56,7 +56,7 @@ impl Root {
         Self {
             path,
             identity: None,
-            file_system: FileSystem { shared: false, lasting_inodes: true, tells_holes: true },
+            file_system: FileSystem { shared: false, lasting_inodes: true, holes: Finding::Seek },
             polled: false,
             next_listing: now,
             listing: false,
