@@ -1,12 +1,13 @@
 //! Whether a file has holes: parts that were never written, or that a copy left out, and that read as zeros.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{OFlags, SeekFrom, seek};
+use rustix::fs::{SeekFrom, seek};
 
 use super::filesystem::{FileSystem, Finding};
+use super::input::open;
 
 /// Returns whether an open file has holes, as far as its file system tells: many that other machines share tell of none. The file's position
 /// is its beginning afterwards.
@@ -25,9 +26,7 @@ pub(crate) fn has_holes(file: &File) -> bool {
 
 /// Returns whether the file at `path` has holes.
 pub(super) fn are_in(path: &Path) -> bool {
-    // Without waiting for another process that has a lease, or for the writer of a pipe.
-    let at_once = OFlags::NONBLOCK.bits().cast_signed();
-    OpenOptions::new().read(true).custom_flags(at_once).open(path).is_ok_and(|file| has_holes(&file))
+    open(path).is_ok_and(|file| has_holes(&file))
 }
 
 #[cfg(test)]
