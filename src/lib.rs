@@ -37,6 +37,7 @@ pub mod pipeline;
 pub mod plot;
 pub mod progress;
 pub mod publish;
+pub mod record;
 mod resume;
 pub mod slot;
 pub mod source;
@@ -61,7 +62,7 @@ use crate::source::{Batches, Job, Plan};
 /// # Errors
 /// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
-    let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
+    let encoder = Encoder::new(settings, &settings.out, publisher);
     let work = || {
         let plan = source::scan(settings, stop)?;
         run_into(&encoder, Order::Equalize(settings.operation), plan, settings, stop)
@@ -121,7 +122,10 @@ fn announce(plan: Plan, dry_run: bool, events: &Events) -> Vec<Job> {
     }
     events.tell(Event::Planned { count: plan.jobs.len() });
     if dry_run {
-        for Job { input, output, .. } in plan.jobs {
+        for Job { input, output, remakes, .. } in plan.jobs {
+            if remakes {
+                events.tell(Event::Remade { input: input.clone() });
+            }
             events.tell(Event::Would { input, output });
         }
         return Vec::new();

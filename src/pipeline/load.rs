@@ -41,7 +41,7 @@ fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
         return Err(Refusal::NotAFile.into());
     }
     // The file may be replaced before its output is published; the stamp then tells.
-    job.stamp.get_or_insert_with(|| Stamp::of(&metadata, false));
+    job.stamp.get_or_insert_with(|| Stamp::of(&metadata, job.lasting_inodes));
     Ok((file, metadata.len()))
 }
 

@@ -42,6 +42,8 @@ pub struct Summary {
     pub skipped: BTreeMap<Skip, u64>,
     /// Pictures done with a remark, by remark.
     pub remarks: BTreeMap<Remark, u64>,
+    /// Outputs of other settings that were made again, or would be in a dry run.
+    pub remade: u64,
     /// Failures, in the order in which they happened.
     pub failed: Vec<Failure>,
     /// Pictures that were not begun because the user stopped the run.
@@ -106,6 +108,7 @@ impl Summary {
             would: None,
             skipped: BTreeMap::new(),
             remarks: BTreeMap::new(),
+            remade: 0,
             failed: Vec::new(),
             left: 0,
             stopped: false,
@@ -141,6 +144,7 @@ impl Summary {
                 self.settled += u64::from(planned);
                 *self.skipped.entry(why).or_default() += 1;
             }
+            Event::Remade { .. } => self.remade += 1,
             Event::Remarked { remark, .. } => *self.remarks.entry(remark).or_default() += 1,
             Event::Failed { input, error, planned } => {
                 self.settled += u64::from(planned);
@@ -242,6 +246,15 @@ impl Summary {
         }
         for (remark, count) in &self.remarks {
             writeln!(text, "Note: {}", remark.of(*count))?;
+        }
+        if self.remade > 0 {
+            let outputs = if self.remade == 1 { "output" } else { "outputs" };
+            let made = match self.would {
+                Some(_) => "would be made again",
+                None if self.remade == 1 => "was made again",
+                None => "were made again",
+            };
+            writeln!(text, "Note: {} {outputs} of other settings {made}", self.remade)?;
         }
         self.write_failed(text)?;
         if self.stopped && self.left > 0 {

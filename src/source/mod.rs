@@ -1,5 +1,6 @@
 //! Where pictures come from.
 
+mod done;
 pub mod filesystem;
 mod input;
 pub(crate) mod mounts;

@@ -5,6 +5,7 @@ mod configuration;
 mod generated;
 mod inputs;
 mod outputs;
+mod record;
 mod report;
 mod signals;
 mod threads;
