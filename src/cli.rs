@@ -151,9 +151,10 @@ pub struct Cli {
     #[arg(long, help_heading = "Resources")]
     split_channels: bool,
 
-    /// List what would be done, and write nothing
+    /// List what would be done and what would fail, and write nothing
     ///
-    /// No file is read, so files that would turn out not to be pictures are listed too.
+    /// Every picture's header is read, and no pixels are decoded. So what is not supported, too large or has a damaged
+    /// header is known, and damage farther behind is not. Exits with 1 if a picture would fail.
     #[arg(long, short = 'n', help_heading = "Report")]
     dry_run: bool,
 

@@ -5,6 +5,7 @@
 //! it or encoded it badly goes back, to be decoded again. Every piece of work holds a sender of the queue that leads back, so this queue
 //! closes by itself after the last picture.
 
+mod inspect;
 mod load;
 mod stop;
 mod task;

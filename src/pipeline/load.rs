@@ -99,6 +99,14 @@ impl Run<'_> {
         if matches!(self.order, Order::Equalize(_)) { opened.lead() } else { 0 }
     }
 
+    /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
+    pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
+        let (mut file, _) = open_input(job)?;
+        let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
+        let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
+        Ok(self.machine.pool.admits(needed)?)
+    }
+
     /// Decodes a picture into slots, or copies its file there if a device decodes it.
     pub(super) fn load(
         &self,

@@ -234,10 +234,8 @@ impl Summary {
             return writeln!(text, "Nothing to do: no files found{left}{repeat}");
         }
         match &self.would {
-            Some(would) if !would.is_empty() => {
-                writeln!(text, "Would do: {}", pictures(would.len() as u64))?;
-            }
-            _ => self.write_done(text)?,
+            Some(would) => writeln!(text, "Would do: {}", pictures(would.len() as u64))?,
+            None => self.write_done(text)?,
         }
         if !self.skipped.is_empty() {
             let reasons: Vec<_> =
@@ -299,11 +297,12 @@ impl Summary {
         if self.failed.is_empty() {
             return Ok(());
         }
+        let failed = if self.would.is_some() { "Would fail" } else { "Failed" };
         if self.planned == 0 {
             // Nothing else was written since, so the failures can still be seen.
-            return writeln!(text, "Failed: {} (see above)", self.failed.len());
+            return writeln!(text, "{failed}: {} (see above)", self.failed.len());
         }
-        writeln!(text, "Failed: {}", self.failed.len())?;
+        writeln!(text, "{failed}: {}", self.failed.len())?;
         for failure in self.failed.iter().take(LISTED) {
             writeln!(text, "  {}: {}", Shown(&failure.input), failure.error)?;
         }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod configuration;
+mod dry_run;
 mod generated;
 mod inputs;
 mod outputs;
