@@ -12,6 +12,9 @@ use crate::source::Job;
 /// Pictures that are inspected before any of them is reported. They are reported in the order of the list.
 const BLOCK: usize = 1024;
 
+/// A job, and whether it would be done.
+type Inspected = (Job, Result<(), PictureError>);
+
 impl Run<'_> {
     /// Reads the headers of these pictures, and tells which would be done and which would fail. Damage behind a header, and what is in the
     /// way of an output, shows only in the run itself.
@@ -32,7 +35,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn inspect_block(&self, block: Vec<Job>) -> Result<Vec<(Job, Result<(), PictureError>)>, Error> {
+    fn inspect_block(&self, block: Vec<Job>) -> Result<Vec<Inspected>, Error> {
         let threads = self.settings.threads.min(block.len());
         let jobs = Mutex::new(block.into_iter());
         let mut inspected: Vec<_> = thread::scope(|scope| {
@@ -50,7 +53,7 @@ impl Run<'_> {
         Ok(inspected)
     }
 
-    fn inspect_all(&self, jobs: &Mutex<vec::IntoIter<Job>>) -> Vec<(Job, Result<(), PictureError>)> {
+    fn inspect_all(&self, jobs: &Mutex<vec::IntoIter<Job>>) -> Vec<Inspected> {
         let mut buffer = Vec::new();
         let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
         let mut inspected = Vec::new();
