@@ -170,7 +170,7 @@ fn without_a_record_that_can_be_read_age_decides() {
     place.run("in --out done").exits(0);
     let Some(good) = record_or_skip(&place, "done/a.pgm") else { return };
     let rubbish: [&[u8]; 5] =
-        [b"", b"\xff\x00", b"2 0 0 0 0", good[..good.len() - 1].as_bytes(), &[b'1'; 2000]];
+        [b"", b"\xff\x00", b"2 0 0 0 0", &good.as_bytes()[..good.len() - 1], &[b'1'; 2000]];
     for rubbish in rubbish {
         setxattr(place.path("done/a.pgm"), NAME, rubbish, XattrFlags::empty()).unwrap();
         place.run("in --out done --method clahe").exits(0).says("Skipped: 1 already done");
