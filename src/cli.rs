@@ -29,12 +29,13 @@ output folder; a file that is given by name goes directly into it. The format is
 detected from a file's content. PNG, JPEG, TIFF, PGM/PPM/PAM, BMP and WebP are
 read and written, with 8 and 16 bit.
 
-An output appears whole or not at all. A picture is skipped if its output exists
-and is not older than the input, so running the same command again continues where
-it stopped. Hidden files are ignored, and so are files in folders that have neither
-the name nor the content of a picture. Trash and index folders of systems (@eaDir,
-#recycle, $RECYCLE.BIN), backups (a.jpg~) and temporary names (a.jpg.part) are left
-out and counted; an --include that spells the name takes them. A file that is named like a picture but is
+An output appears whole or not at all. A picture is skipped if its output was made
+from it, as it is, with the same settings, so running the same command again
+continues where it stopped. Hidden files are ignored, and so are files in folders
+that have neither the name nor the content of a picture. Trash and index folders of
+systems (@eaDir, #recycle, $RECYCLE.BIN), backups (a.jpg~) and temporary names
+(a.jpg.part) are left out and counted; an --include that spells the name takes
+them. A file that is named like a picture but is
 not one, or whose format is not supported (GIF, DICOM, HEIF), fails with the
 reason; use --exclude to leave it out.";
 
@@ -127,9 +128,10 @@ pub struct Cli {
     #[arg(long, short, conflicts_with_all = ["dry_run", "overwrite"])]
     watch: bool,
 
-    /// Use the ledger, not the outputs' modification times, to tell what is already done
+    /// Use the ledger, not the outputs, to tell what is already done
     ///
-    /// A picture is skipped if it was processed in its present state with these settings. The ledger is the one that
+    /// A picture is skipped if it was processed in its present state with these settings, even if its output was taken
+    /// away or lies where outputs can carry no record. The ledger is the one that
     /// --watch keeps, in the folder .histeqd of the output folder unless --state names another. Cannot be combined with
     /// --watch, --overwrite and --dry-run.
     #[arg(long, conflicts_with_all = ["watch", "dry_run", "overwrite"])]
@@ -152,9 +154,10 @@ pub struct Cli {
     #[arg(long, help_heading = "Resources")]
     split_channels: bool,
 
-    /// List what would be done, and write nothing
+    /// List what would be done and what would fail, and write nothing
     ///
-    /// No file is read, so files that would turn out not to be pictures are listed too.
+    /// Every picture's header is read, and no pixels are decoded. So what is not supported, too large or has a damaged
+    /// header is known, and damage farther behind is not. Exits with 1 if a picture would fail.
     #[arg(long, short = 'n', help_heading = "Report")]
     dry_run: bool,
 

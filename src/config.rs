@@ -218,7 +218,13 @@ impl Settings {
     /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
     /// differently costs only rework.
     pub fn fingerprint(&self) -> String {
-        format!("{:?} {:?} {:?} {:?}", self.operation, self.target, self.limits, self.jpeg)
+        format!("{} {:?}", self.of_outputs(), self.limits)
+    }
+
+    /// Returns a text of all that decides what an output looks like, to compare. It is the same in every version: a key that is left at its
+    /// default is not in it.
+    pub fn of_outputs(&self) -> String {
+        self.written.of_outputs()
     }
 }
 
@@ -357,6 +363,18 @@ mod tests {
         for text in ["threads = 3", "memory = '1GiB'", "durability = 'fast'", "device-timeout = '5s'"] {
             assert_eq!(of(text), usual, "{text} must not cost any rework");
         }
+    }
+
+    #[test]
+    fn what_a_record_says_of_the_settings_is_the_same_in_every_version() {
+        let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().of_outputs();
+        assert_eq!(of(COMMITTED), "", "a key that a later version adds is not there either");
+        assert_eq!(of("max-pixels = 12345\nmax-bytes = '3MiB'"), "", "a limit changes no output");
+        assert_eq!(of("clip-limit = 3\ntiles = '4x2'"), "", "it has no effect");
+        assert_eq!(
+            of("quality = 92\njpeg = 'cpu'\ntiles = '4x2'\nclip-limit = 3\nmethod = 'clahe'"),
+            "method = \"clahe\"\nclip-limit = 3\ntiles = \"4x2\"\nquality = 92\njpeg = \"cpu\"\n"
+        );
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (events, told) = Events::queue(WAITING);
     let stop = control.stop.clone();
     let watching = Watching::new(settings, control, folders, footing, jobs, Arc::clone(&health), metrics)?;
-    let encoder = Encoder { out: &out, target: &settings.target, publisher };
+    let encoder = Encoder::new(settings, &out, publisher);
     let done = thread::scope(|scope| {
         let watching = thread::Builder::new()
             .name("watch".into())

@@ -37,6 +37,7 @@ pub mod pipeline;
 pub mod plot;
 pub mod progress;
 pub mod publish;
+pub mod record;
 mod resume;
 pub mod slot;
 pub mod source;
@@ -61,7 +62,7 @@ use crate::source::{Batches, Job, Plan};
 /// # Errors
 /// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
-    let encoder = Encoder { out: &settings.out, target: &settings.target, publisher };
+    let encoder = Encoder::new(settings, &settings.out, publisher);
     let work = || {
         let plan = source::scan(settings, stop)?;
         run_into(&encoder, Order::Equalize(settings.operation), plan, settings, stop)
@@ -85,18 +86,21 @@ fn run_into(
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     // A plan that is not complete is no plan.
-    let mut jobs = if stop.asked() { Vec::new() } else { announce(plan, settings.dry_run, &events) };
-    source::balance_tail(&mut jobs, settings.threads);
+    let mut jobs = if stop.asked() { Vec::new() } else { announce(plan, &events) };
+    if !settings.dry_run {
+        source::balance_tail(&mut jobs, settings.threads);
+    }
     let machine = Machine::new(settings.memory, settings.threads);
-    let (pictures, batches) = (jobs.len(), Batches::of(jobs, settings.threads));
+    let pictures = jobs.len();
     let insist = Insist::new(stop.clone());
     let run = Run { settings, order, outlet, machine: &machine, pictures, stop, insist, events: &events };
     let done = match &resume {
         _ if pictures == 0 => Ok(()),
-        None => run.process(batches),
+        _ if settings.dry_run => run.inspect(jobs),
+        None => run.process(Batches::of(jobs, settings.threads)),
         Some(resume) => resume.keep(&events, |events| {
             let begin = |batch: Vec<Job>| batch.into_iter().map(|job| resume.begin(job)).collect();
-            Run { events, ..run }.process(batches.map(begin))
+            Run { events, ..run }.process(Batches::of(jobs, settings.threads).map(begin))
         })?,
     };
     drop(events);
@@ -111,8 +115,8 @@ fn run_into(
     Ok(Summary { resumed: settings.resume, selective, commas, ..summary })
 }
 
-/// Reports what the scan found, and returns the jobs to do: none in a dry run.
-fn announce(plan: Plan, dry_run: bool, events: &Events) -> Vec<Job> {
+/// Reports what the scan found, and returns the jobs to do.
+fn announce(plan: Plan, events: &Events) -> Vec<Job> {
     for (input, error) in plan.failed {
         events.tell(Event::Failed { input, error, planned: false });
     }
@@ -120,11 +124,5 @@ fn announce(plan: Plan, dry_run: bool, events: &Events) -> Vec<Job> {
         events.tell(Event::Skipped { input, why, planned: false });
     }
     events.tell(Event::Planned { count: plan.jobs.len() });
-    if dry_run {
-        for Job { input, output, .. } in plan.jobs {
-            events.tell(Event::Would { input, output });
-        }
-        return Vec::new();
-    }
     plan.jobs
 }

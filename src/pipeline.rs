@@ -5,6 +5,7 @@
 //! it or encoded it badly goes back, to be decoded again. Every piece of work holds a sender of the queue that leads back, so this queue
 //! closes by itself after the last picture.
 
+mod inspect;
 mod load;
 mod stop;
 mod task;
@@ -27,6 +28,7 @@ use crate::error::{Error, PictureError};
 use crate::machine::Machine;
 use crate::progress::{Event, Events};
 use crate::publish::{Publisher, Unpublished};
+use crate::record::{Digest, Origin};
 use crate::slot::{Attempts, Slots};
 use crate::source::Job;
 use crate::split;
@@ -109,6 +111,16 @@ pub struct Encoder<'a> {
     pub target: &'a Target,
     /// Writes the outputs.
     pub publisher: &'a Publisher,
+    /// What the record of an output says of the settings.
+    pub settings: Digest,
+}
+
+impl<'a> Encoder<'a> {
+    /// Creates an outlet for the outputs of a run with these settings, below the folder `out`.
+    pub fn new(settings: &'a Settings, out: &'a Path, publisher: &'a Publisher) -> Self {
+        let digest = Digest::of(settings.of_outputs().as_bytes());
+        Self { out, target: &settings.target, publisher, settings: digest }
+    }
 }
 
 impl Outlet for Encoder<'_> {
@@ -130,6 +142,9 @@ impl Outlet for Encoder<'_> {
             _ => codec::encode(decoded, slot.bytes_mut(), self.target, scratch, cores, file),
         }
         .map_err(|error| output.failed(error))?;
+        if let Some(input) = picture.work.job.stamp {
+            output.record(Origin { input, settings: self.settings });
+        }
         Ok(Some(output))
     }
 }
@@ -360,10 +375,13 @@ impl Run<'_> {
         }
         match output.map_or(Ok(0), Unpublished::publish) {
             Ok(bytes_out) => {
-                let Job { input, output, .. } = job;
+                let Job { input, output, remakes, .. } = job;
                 clock.mark(Stage::Publish);
                 for remark in remarks {
                     self.events.tell(Event::Remarked { input: input.clone(), remark });
+                }
+                if remakes {
+                    self.events.tell(Event::Remade { input: input.clone() });
                 }
                 let times = clock.times();
                 self.events.tell(Event::Done { input, output, pixels, bytes_in, bytes_out, device, times });

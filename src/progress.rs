@@ -64,6 +64,11 @@ pub enum Event {
         /// The remark.
         remark: Remark,
     },
+    /// The output of a picture that is done, or would be in a dry run, was there before and made with other settings.
+    Remade {
+        /// The file that was read.
+        input: PathBuf,
+    },
     /// A file or folder was passed over.
     Skipped {
         /// The file or folder.
@@ -307,8 +312,12 @@ fn line(event: &Event, style: Style) -> Option<String> {
         Event::Remarked { input, remark } if verbose => {
             Some(format!("note: {}: {}", Shown(input), remark.of_one()))
         }
+        Event::Remade { input } if verbose => {
+            Some(format!("note: {}: its output was of other settings", Shown(input)))
+        }
         Event::Planned { .. }
         | Event::Would { .. }
+        | Event::Remade { .. }
         | Event::Remarked { .. }
         | Event::Skipped { .. }
         | Event::Done { .. }
@@ -329,7 +338,9 @@ mod tests {
             output: input.replacen("in", "out", 1).into(),
             named,
             bytes: 0,
+            lasting_inodes: false,
             stamp: None,
+            remakes: false,
         }
     }
 

@@ -19,6 +19,7 @@ use crate::config::Durability;
 use crate::error::PictureError;
 use crate::files;
 use crate::paths::Shown;
+use crate::record::{Origin, Record};
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
@@ -106,7 +107,7 @@ impl Publisher {
         let temporary = output.with_file_name(name);
         self.live().insert(temporary.clone(), root.to_owned());
         let (root, output) = (root.to_owned(), output.to_owned());
-        Ok(Unpublished { publisher: self, file, root, temporary, output })
+        Ok(Unpublished { publisher: self, file, root, temporary, output, origin: None })
     }
 
     fn live(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
@@ -136,12 +137,18 @@ pub struct Unpublished<'a> {
     root: PathBuf,
     temporary: PathBuf,
     output: PathBuf,
+    origin: Option<Origin>,
 }
 
 impl Unpublished<'_> {
     /// Returns the file to write the output's content to, which is empty at first.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
+    }
+
+    /// Has the output carry a record of what it was made from.
+    pub fn record(&mut self, origin: Origin) {
+        self.origin = Some(origin);
     }
 
     /// Makes the output appear under its name, replacing a file that was there. Returns its length in bytes.
@@ -165,7 +172,10 @@ impl Unpublished<'_> {
     }
 
     fn finish(&self) -> io::Result<u64> {
-        let length = self.file.metadata()?.len();
+        let metadata = self.file.metadata()?;
+        if let Some(origin) = &self.origin {
+            Record::new(origin, &metadata).put_on(&self.file);
+        }
         if self.publisher.durability == Durability::Full {
             self.file.sync_all()?;
         }
@@ -175,7 +185,7 @@ impl Unpublished<'_> {
         if self.publisher.durability == Durability::Full {
             folder.sync()?;
         }
-        Ok(length)
+        Ok(metadata.len())
     }
 }
 

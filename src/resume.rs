@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::ledger::{self, Entry, Ledger, LedgerError, Lock, Outcome, Standing};
 use crate::pipeline::Stop;
 use crate::progress::{Event, Events};
-use crate::source::filesystem::FileSystem;
 use crate::source::stamp::Stamp;
 use crate::source::{Job, Plan, Skip};
 
@@ -125,8 +124,7 @@ impl Resume {
 }
 
 fn stamp(job: &Job) -> Option<Stamp> {
-    let lasting_inodes = FileSystem::of(&job.input).is_ok_and(|own| own.lasting_inodes);
-    std::fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, lasting_inodes))
+    std::fs::metadata(&job.input).ok().map(|metadata| Stamp::of(&metadata, job.lasting_inodes))
 }
 
 /// Returns the absolute path, by which the service records it too.

@@ -342,16 +342,23 @@ impl SlotPool {
         Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) }
     }
 
+    /// Checks that a picture that needs this many bytes in all is within the bound on memory.
+    ///
+    /// # Errors
+    /// [`SlotError::LargerThanMemory`].
+    pub fn admits(&self, needed: u64) -> Result<(), SlotError> {
+        let (_, allowed) = self.memory();
+        if needed > allowed { Err(SlotError::LargerThanMemory { needed, allowed }) } else { Ok(()) }
+    }
+
     /// Waits for this taker's turn, and then until `take` succeeds. `total` is all that it needs, in bytes.
     fn in_turn<T>(
         &self,
         total: u64,
         mut take: impl FnMut(&mut State) -> Option<io::Result<T>>,
     ) -> Result<T, SlotError> {
+        self.admits(total)?;
         let mut state = self.lock();
-        if total > state.memory {
-            return Err(SlotError::LargerThanMemory { needed: total, allowed: state.memory });
-        }
         let refused = |source| SlotError::System { needed: total, source };
         if state.takers.is_empty()
             && let Some(taken) = take(&mut state)

@@ -75,7 +75,7 @@ pub struct Written {
 
     /// Process pictures again even if their outputs are up to date
     ///
-    /// Without it a picture is skipped if its output exists and is not older than the input (by modification time).
+    /// Without it a picture is skipped if its output was made from it, as it is, with the same settings.
     /// "--overwrite=false" overrides the configuration file.
     #[arg(long, help_heading = "Output", value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true)]
@@ -218,6 +218,13 @@ pub struct Written {
     pub listen: Option<OrNone<Listen>>,
 }
 
+/// The keys that decide what outputs look like.
+const OF_OUTPUTS: [&str; 9] =
+    ["method", "clip-limit", "tiles", "tile-size", "color", "format", "quality", "png-level", "jpeg"];
+
+/// Those of them that have no effect without `--method clahe`.
+const OF_CLAHE: [&str; 3] = ["clip-limit", "tiles", "tile-size"];
+
 /// The kind of run that flags are meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunKind {
@@ -327,6 +334,17 @@ impl Written {
         these.into_iter().filter(|(key, value)| those.get(key) != Some(value)).map(|(key, _)| key).collect()
     }
 
+    /// Returns the keys that decide what outputs look like and have another value than their defaults, as a configuration file.
+    pub(super) fn of_outputs(&self) -> String {
+        let (written, defaults) = (table(&self.clone().over(Self::defaults())), table(&Self::defaults()));
+        let idle = |key: &str| self.method != Some(MethodName::Clahe) && OF_CLAHE.contains(&key);
+        let line = |key: &str| {
+            let value = written.get(key).filter(|value| defaults.get(key) != Some(value) && !idle(key))?;
+            Some(format!("{key} = {value}\n"))
+        };
+        OF_OUTPUTS.iter().filter_map(|key| line(key)).collect()
+    }
+
     /// Checks that every flag that was typed, in `self`, has an effect, given all keys that are `used` and the kind of run.
     ///
     /// # Errors
@@ -389,4 +407,20 @@ pub(super) fn choices(key: &str) -> Vec<String> {
     let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(key));
     let values = flag.map(clap::Arg::get_possible_values).unwrap_or_default();
     values.iter().map(|value| format!("{:?}", value.get_name())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_every_key_it_is_known_whether_it_changes_outputs() {
+        let changes_none = "overwrite durability include exclude follow max-pixels max-bytes threads memory devices \
+                            device-timeout settle rescan poll after failed state listen";
+        let mut known: Vec<_> = changes_none.split(' ').chain(OF_OUTPUTS).collect();
+        let mut all = keys();
+        known.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(all, known, "add a new key to OF_OUTPUTS, or to this list");
+    }
 }

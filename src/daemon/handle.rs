@@ -183,8 +183,17 @@ impl Watching<'_> {
         }
         self.running
             .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
-        let job =
-            Job { number: 0, input, output, named: false, bytes: entry.stamp.size, stamp: Some(entry.stamp) };
+        let stamp = entry.stamp;
+        let job = Job {
+            number: 0,
+            input,
+            output,
+            named: false,
+            bytes: stamp.size,
+            lasting_inodes: stamp.inode != 0,
+            stamp: Some(stamp),
+            remakes: false,
+        };
         // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
@@ -265,6 +274,7 @@ impl Watching<'_> {
             Event::Device { note, trouble: false } => info!("{note}"),
             Event::Planned { .. }
             | Event::Would { .. }
+            | Event::Remade { .. }
             | Event::Stopping
             | Event::Load(_)
             | Event::Skipped { planned: false, .. }

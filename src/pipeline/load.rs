@@ -43,7 +43,7 @@ fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
         return Err(Refusal::NotAFile.into());
     }
     // The file may be replaced before its output is published; the stamp then tells.
-    job.stamp.get_or_insert_with(|| Stamp::of(&metadata, false));
+    job.stamp.get_or_insert_with(|| Stamp::of(&metadata, job.lasting_inodes));
     Ok((file, metadata.len()))
 }
 
@@ -99,6 +99,14 @@ impl Run<'_> {
     /// Returns where in a cache line the pixels should begin: 0 if they are counted, because the counts behind them have to be aligned.
     fn lead(&self, opened: &Opened<'_>) -> usize {
         if matches!(self.order, Order::Equalize(_)) { opened.lead() } else { 0 }
+    }
+
+    /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
+    pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
+        let (mut file, _) = open_input(job)?;
+        let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
+        let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
+        Ok(self.machine.pool.admits(needed)?)
     }
 
     /// Decodes a picture into slots, or copies its file there if a device decodes it.

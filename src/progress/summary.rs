@@ -44,6 +44,8 @@ pub struct Summary {
     pub left_out: BTreeMap<String, u64>,
     /// Pictures done with a remark, by remark.
     pub remarks: BTreeMap<Remark, u64>,
+    /// Outputs of other settings that were made again, or would be in a dry run.
+    pub remade: u64,
     /// Failures, in the order in which they happened.
     pub failed: Vec<Failure>,
     /// Pictures that were not begun because the user stopped the run.
@@ -109,6 +111,7 @@ impl Summary {
             skipped: BTreeMap::new(),
             left_out: BTreeMap::new(),
             remarks: BTreeMap::new(),
+            remade: 0,
             failed: Vec::new(),
             left: 0,
             stopped: false,
@@ -149,6 +152,7 @@ impl Summary {
                 }
                 *self.skipped.entry(why).or_default() += 1;
             }
+            Event::Remade { .. } => self.remade += 1,
             Event::Remarked { remark, .. } => *self.remarks.entry(remark).or_default() += 1,
             Event::Failed { input, error, planned } => {
                 self.settled += u64::from(planned);
@@ -238,10 +242,8 @@ impl Summary {
             return writeln!(text, "Nothing to do: no files found{left}{repeat}");
         }
         match &self.would {
-            Some(would) if !would.is_empty() => {
-                writeln!(text, "Would do: {}", pictures(would.len() as u64))?;
-            }
-            _ => self.write_done(text)?,
+            Some(would) => writeln!(text, "Would do: {}", pictures(would.len() as u64))?,
+            None => self.write_done(text)?,
         }
         if !self.skipped.is_empty() {
             let reasons: Vec<_> =
@@ -254,6 +256,15 @@ impl Summary {
         }
         for (remark, count) in &self.remarks {
             writeln!(text, "Note: {}", remark.of(*count))?;
+        }
+        if self.remade > 0 {
+            let outputs = if self.remade == 1 { "output" } else { "outputs" };
+            let made = match self.would {
+                Some(_) => "would be made again",
+                None if self.remade == 1 => "was made again",
+                None => "were made again",
+            };
+            writeln!(text, "Note: {} {outputs} of other settings {made}", self.remade)?;
         }
         self.write_failed(text)?;
         if self.stopped && self.left > 0 {
@@ -298,11 +309,12 @@ impl Summary {
         if self.failed.is_empty() {
             return Ok(());
         }
+        let failed = if self.would.is_some() { "Would fail" } else { "Failed" };
         if self.planned == 0 {
             // Nothing else was written since, so the failures can still be seen.
-            return writeln!(text, "Failed: {} (see above)", self.failed.len());
+            return writeln!(text, "{failed}: {} (see above)", self.failed.len());
         }
-        writeln!(text, "Failed: {}", self.failed.len())?;
+        writeln!(text, "{failed}: {}", self.failed.len())?;
         for failure in self.failed.iter().take(LISTED) {
             writeln!(text, "  {}: {}", Shown(&failure.input), failure.error)?;
         }

@@ -1,5 +1,6 @@
 //! Where pictures come from.
 
+mod done;
 pub mod filesystem;
 pub(crate) mod holes;
 mod input;

@@ -9,12 +9,13 @@ use std::io;
 use std::iter::Peekable;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 use std::vec;
 
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
+use super::done::{Standing, State};
+use super::filesystem::FileSystem;
 use super::names::{is_hidden, output_below, patterned, promises_a_picture};
 use super::selection::Choice;
 use super::stamp::Stamp;
@@ -24,6 +25,7 @@ use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
 use crate::pipeline::Stop;
 use crate::publish::ignores_case;
+use crate::record::Digest;
 
 /// One picture to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +40,12 @@ pub struct Job {
     pub named: bool,
     /// Length of the input when it was found.
     pub bytes: u64,
+    /// Whether the input's file system keeps inode numbers.
+    pub lasting_inodes: bool,
     /// The state of the input when it was taken, if known. No output of another state is published.
     pub stamp: Option<Stamp>,
+    /// Whether its output is there already, and was made with other settings.
+    pub remakes: bool,
 }
 
 impl Job {
@@ -59,7 +65,7 @@ impl Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Skip {
-    /// Its output exists and is not older than it, or the ledger knows that it is done.
+    /// Its output was made from it with these settings, or the ledger knows that it is done.
     AlreadyDone,
     /// Neither its content nor its name is that of a picture.
     NotAPicture,
@@ -149,7 +155,7 @@ impl Iterator for Batches {
 /// - Folders are searched recursively, except for hidden files and folders (a leading dot); the output folder is never entered, and names
 ///   that systems and programs keep for themselves are left out unless `--include` spells them.
 /// - The tree below an input folder is mirrored below the output folder; a file given by name goes directly into it.
-/// - An input whose output is not older is skipped, unless all outputs are to be overwritten.
+/// - An input whose output was made from it with these settings is skipped, unless all outputs are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
 ///
 /// Files and folders that cannot be read become failures in the plan. The plan is incomplete if a stop is requested meanwhile.
@@ -159,7 +165,7 @@ impl Iterator for Batches {
 pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
     let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());
-    let mut search = Search { selection, out, stop, found, plan };
+    let mut search = Search { selection, out, stop, lasting_inodes: HashMap::new(), found, plan };
     for input in &settings.inputs {
         search.input(input)?;
     }
@@ -167,20 +173,6 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let candidates = found.into_iter().map(|found| found.with_output(settings)).collect();
     plan_candidates(candidates, settings, stop, &mut plan);
     Ok(plan)
-}
-
-/// Seconds and nanoseconds of a modification time.
-type Modified = (i64, i64);
-
-fn modified(metadata: &Metadata) -> Modified {
-    (metadata.mtime(), metadata.mtime_nsec())
-}
-
-/// Returns when an input was last changed. If its mtime is in the future, its ctime is used, unless that is later still.
-fn changed(metadata: &Metadata) -> Modified {
-    let is_to_come = metadata.modified().is_ok_and(|time| time > SystemTime::now());
-    let seen = (metadata.ctime(), metadata.ctime_nsec());
-    if is_to_come { seen.min(modified(metadata)) } else { modified(metadata) }
 }
 
 fn identity_of_output(out: &Path) -> Result<Option<Identity>, Error> {
@@ -199,8 +191,7 @@ struct Found {
     below: PathBuf,
     named: bool,
     identity: Identity,
-    modified: Modified,
-    bytes: u64,
+    state: State,
 }
 
 impl Found {
@@ -218,6 +209,8 @@ struct Search<'a> {
     selection: &'a Selection,
     out: Option<Identity>,
     stop: &'a Stop,
+    /// For each device, whether its file system keeps inode numbers.
+    lasting_inodes: HashMap<u64, bool>,
     found: Vec<Found>,
     plan: Plan,
 }
@@ -305,13 +298,14 @@ impl Search<'_> {
     }
 
     fn take(&mut self, input: &Path, below: &Path, named: bool, metadata: &Metadata) {
+        let last = || FileSystem::of(input).is_ok_and(|own| own.lasting_inodes);
+        let lasting_inodes = *self.lasting_inodes.entry(metadata.dev()).or_insert_with(last);
         self.found.push(Found {
             input: input.to_owned(),
             below: below.to_owned(),
             named,
             identity: Identity::of(metadata),
-            modified: changed(metadata),
-            bytes: metadata.len(),
+            state: State::of(metadata, lasting_inodes),
         });
     }
 
@@ -372,6 +366,7 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
         let below = output.strip_prefix(&settings.out).ok()?;
         inside.iter().find(|(inside, _)| below.starts_with(inside)).map(|(_, folder)| folder.clone())
     };
+    let digest = Digest::of(settings.of_outputs().as_bytes());
     for (candidate, other) in candidates.into_iter().zip(shared).take_while(|_| !stop.asked()) {
         let Candidate { found, output } = candidate;
         if let Some(other) = other {
@@ -380,16 +375,25 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
             plan.failed.push((found.input, Refusal::ReplacesInput { output }.into()));
         } else if let Some(folder) = around(&output) {
             plan.failed.push((found.input, Refusal::InInputFolder { output, folder }.into()));
-        } else if settings.existing == Existing::Skip && is_done(&output, found.modified) {
-            plan.skipped.push((found.input, Skip::AlreadyDone));
         } else {
+            let standing = match settings.existing {
+                Existing::Skip => Standing::of(&output, &found.state, digest),
+                Existing::Overwrite => Standing::ToDo,
+            };
+            if standing == Standing::Done {
+                plan.skipped.push((found.input, Skip::AlreadyDone));
+                continue;
+            }
+            let stamp = found.state.stamp;
             plan.jobs.push(Job {
                 number: plan.jobs.len(),
                 input: found.input,
                 output,
                 named: found.named,
-                bytes: found.bytes,
+                bytes: stamp.size,
+                lasting_inodes: stamp.inode != 0,
                 stamp: None,
+                remakes: standing == Standing::OtherSettings,
             });
         }
     }
@@ -470,10 +474,6 @@ fn folded(path: &Path) -> OsString {
 
 fn is_one_of(output: &Path, inputs: &HashSet<Identity>) -> bool {
     fs::symlink_metadata(output).is_ok_and(|metadata| inputs.contains(&Identity::of(&metadata)))
-}
-
-fn is_done(output: &Path, input_modified: Modified) -> bool {
-    fs::metadata(output).is_ok_and(|metadata| metadata.is_file() && modified(&metadata) >= input_modified)
 }
 
 #[cfg(test)]

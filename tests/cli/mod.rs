@@ -2,9 +2,11 @@
 
 mod bench;
 mod configuration;
+mod dry_run;
 mod generated;
 mod inputs;
 mod outputs;
+mod record;
 mod report;
 mod signals;
 mod threads;

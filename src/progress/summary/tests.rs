@@ -175,13 +175,14 @@ fn json_has_every_figure_and_no_name_is_lost() {
         done("cpu"),
         skipped(Skip::LinkLoop),
         Event::Remarked { input: "in/a.png".into(), remark: Remark::PictureAlone },
+        Event::Remade { input: "in/a.png".into() },
         failed(OsStr::from_bytes(b"caf\xe9")),
         Event::Device { note: "GPU 0 is gone".into(), trouble: true },
     ]);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
     let expected = serde_json::json!({
         "out": "out", "planned": 3, "done": 1, "skipped": { "link-loop": 1 }, "left_out": {},
-        "remarks": { "picture-alone": 1 },
+        "remarks": { "picture-alone": 1 }, "remade": 1,
         "failed": [{ "input": { "bytes": [99, 97, 102, 233] }, "error": "its plot cannot be drawn: no room" }],
         "left": 1, "stopped": false, "pixels": 12_600_000, "bytes_in": 5, "bytes_out": 7, "seconds": 2.0,
         "devices": { "cpu": 1 }, "notes": ["GPU 0 is gone"],

@@ -2,7 +2,7 @@ use std::ffi::OsStr;
 use std::fs::{create_dir_all, hard_link, write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::config::{Request, Written};
@@ -357,7 +357,9 @@ fn small_files_are_handed_over_together_and_large_ones_alone() {
         output: PathBuf::new(),
         named: false,
         bytes,
+        lasting_inodes: false,
         stamp: None,
+        remakes: false,
     };
     let batches = |sizes: &[u64], threads| -> Vec<Vec<usize>> {
         let batches = Batches::of(sizes.iter().enumerate().map(job).collect(), threads);

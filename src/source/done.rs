@@ -1,0 +1,112 @@
+//! What counts as done in a run without a ledger.
+
+use std::fs::{self, Metadata};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::stamp::{Stamp, ctime_ns, mtime_ns};
+use crate::record::{Digest, Record};
+
+/// An input, as far as it decides whether its output is up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) stamp: Stamp,
+    /// When it was last replaced or changed, in nanoseconds since 1970.
+    changed_ns: i64,
+}
+
+impl State {
+    /// Returns the state of an input; `lasting_inodes` says whether its file system keeps inode numbers.
+    pub(super) fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+        let changed_ns = changed(mtime_ns(metadata), ctime_ns(metadata), now_ns);
+        Self { stamp: Stamp::of(metadata, lasting_inodes), changed_ns }
+    }
+}
+
+/// Returns when an input was last replaced or changed. What replaces a file may be older than it, and keep its mtime, but not its ctime. An
+/// mtime in the future says nothing.
+fn changed(mtime: i64, ctime: i64, now: i64) -> i64 {
+    if mtime > now { ctime.min(mtime) } else { ctime.max(mtime) }
+}
+
+/// What the output of an input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is up to date.
+    Done,
+    /// It is missing, or was made from another state of the input.
+    ToDo,
+    /// It is up to date but for the settings.
+    OtherSettings,
+}
+
+impl Standing {
+    /// Returns what `output` is to an input in this state, with these settings.
+    pub(super) fn of(output: &Path, input: &State, settings: Digest) -> Self {
+        match fs::metadata(output) {
+            Ok(metadata) if metadata.is_file() => Self::judge(Record::of(output), &metadata, input, settings),
+            _ => Self::ToDo,
+        }
+    }
+
+    /// An output that somebody else has written to since it was made is theirs, whatever the settings. An output without a record goes by
+    /// age.
+    fn judge(record: Option<Record>, output: &Metadata, input: &State, settings: Digest) -> Self {
+        match record {
+            None if mtime_ns(output) >= input.changed_ns => Self::Done,
+            None => Self::ToDo,
+            Some(record) if !record.is_from(&input.stamp) => Self::ToDo,
+            Some(record) if record.has_settings(settings) || !record.is_untouched(output) => Self::Done,
+            Some(_) => Self::OtherSettings,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::record::Origin;
+
+    #[test]
+    fn an_input_changed_when_it_came_or_was_written_and_never_in_the_future() {
+        assert_eq!(changed(5, 5, 9), 5);
+        assert_eq!(changed(3, 5, 9), 5, "an older file took its place");
+        assert_eq!(changed(5, 3, 9), 5, "a file system may make up ctimes");
+        assert_eq!(changed(12, 5, 9), 5, "the mtime is from a clock that is ahead");
+        assert_eq!(changed(12, 15, 9), 12, "this clock was set back");
+        assert_eq!(changed(5, 15, 9), 15, "this clock was set back, and somebody set the mtime");
+    }
+
+    #[test]
+    fn a_record_goes_over_age_and_an_edit_over_settings() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let metadata = || file.as_file().metadata().unwrap();
+        let age = |seconds: i64| mtime_ns(&metadata()) + seconds * 1_000_000_000;
+        let (now, other) = (Digest::of(b"now"), Digest::of(b"other"));
+        let input = Stamp { size: 1, mtime_ns: 2, inode: 3 };
+        let replaced = Stamp { mtime_ns: 1, ..input };
+        let made = |input, settings| Some(Record::new(&Origin { input, settings }, &metadata()));
+        let (same, from_another) = (made(input, now), made(replaced, now));
+        let (with_others, neither) = (made(input, other), made(replaced, other));
+        let judge = |record, changed_ns| {
+            Standing::judge(record, &metadata(), &State { stamp: input, changed_ns }, now)
+        };
+        assert_eq!(
+            [0, -1, 1].map(|seconds| judge(None, age(seconds))),
+            [Standing::Done, Standing::Done, Standing::ToDo]
+        );
+        for seconds in [-1, 0, 1] {
+            let records = [same, from_another, with_others, neither];
+            let standings = records.map(|record| judge(record, age(seconds)));
+            use Standing::{Done, OtherSettings, ToDo};
+            assert_eq!(standings, [Done, ToDo, OtherSettings, ToDo]);
+        }
+        file.as_file().set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
+        assert_eq!(judge(with_others, age(0)), Standing::Done, "it was edited");
+        assert_eq!(judge(from_another, age(0)), Standing::ToDo);
+    }
+}
