@@ -457,8 +457,9 @@ pub(super) fn write_to(
     let room = form.offset_bytes();
     let mut table = Vec::with_capacity(form.table_bytes(entries.len()));
     let mut next = at + form.table_bytes(entries.len()) as u64;
-    let number =
-        |table: &mut Vec<u8>, value: u64, bytes: usize| table.extend_from_slice(&value.to_le_bytes()[..bytes]);
+    let number = |table: &mut Vec<u8>, value: u64, bytes: usize| {
+        table.extend_from_slice(&value.to_le_bytes()[..bytes])
+    };
     number(&mut table, entries.len() as u64, form.count_bytes());
     for (tag, value) in entries {
         number(&mut table, u64::from(*tag), 2);

@@ -166,6 +166,11 @@ impl Decoded {
         encoder + self.metadata_bytes().encoded()
     }
 
+    /// Returns the bytes of heap that the metadata takes until the picture is encoded.
+    pub fn metadata_heap_bytes(&self) -> u64 {
+        self.metadata_bytes().encoded()
+    }
+
     fn metadata_bytes(&self) -> MetadataBytes {
         let native = match &self.native {
             Native::Png(native) => native.metadata_bytes(),

@@ -152,7 +152,8 @@ const SHARED_WITH_EXIF: [u16; 21] = [
 
 /// Returns the bytes of heap that [`kept`] takes for texts that it corrects: each as it was, in parts, and as it becomes.
 pub(super) fn heap_bytes(directory: &Directory) -> u64 {
-    let corrected = [DESCRIPTION, GDAL_METADATA, IMAGEJ].map(|tag| directory.bytes(tag).map_or(0, <[u8]>::len));
+    let corrected =
+        [DESCRIPTION, GDAL_METADATA, IMAGEJ].map(|tag| directory.bytes(tag).map_or(0, <[u8]>::len));
     4 * corrected.iter().sum::<usize>() as u64
 }
 

@@ -72,12 +72,8 @@ pub(in crate::codec) fn encode(
     out.write_all(&header)?;
 
     let strips = write_strips(&layout, pixels, compression, cores, header.len() as u64, out)?;
-    let described = describe(
-        &layout,
-        compression,
-        native.map_or(tags::UNASSOCIATED, |n| n.extra_sample),
-        &strips,
-    );
+    let described =
+        describe(&layout, compression, native.map_or(tags::UNASSOCIATED, |n| n.extra_sample), &strips);
     let carried;
     let kept = match native {
         Some(native) => &native.kept,
@@ -184,12 +180,7 @@ impl<'l> Press<'l> {
 }
 
 /// Returns the tags that say how the pixels are stored.
-fn describe(
-    layout: &Layout,
-    compression: Compression,
-    extra_sample: u16,
-    strips: &Strips,
-) -> Directory {
+fn describe(layout: &Layout, compression: Compression, extra_sample: u16, strips: &Strips) -> Directory {
     let mut directory = Directory::default();
     let channels = layout.pixel.channels();
     let bits = 8 * layout.depth.bytes() as u16;
