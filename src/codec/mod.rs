@@ -325,7 +325,7 @@ impl Opened<'_> {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
-            Source::Png(png) => png::heap_bytes(&png.layout()),
+            Source::Png(png) => png.heap_bytes(),
             Source::Pnm(_) | Source::Bmp(_) => 0,
         };
         let encoder = match (&self.source, self.output) {

@@ -61,6 +61,15 @@ impl<'a> Source<'a> {
         Ok(Self { bytes, chunks, metadata })
     }
 
+    /// Returns the bytes of heap that decoding takes: for rows, and for EXIF, which the `png` crate reads into a buffer and copies.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes()
+    }
+
+    fn exif_bytes(&self) -> u64 {
+        self.chunks.all(b"eXIf").map(|exif| exif.len() as u64).sum()
+    }
+
     /// Returns the bytes of the metadata once it is decoded.
     pub(super) fn metadata(&self) -> MetadataBytes {
         MetadataBytes { native: self.chunks.kept_bytes(), carried: self.metadata.bytes() }
@@ -74,9 +83,10 @@ impl<'a> Source<'a> {
     pub(super) fn decode(self, slot: &mut [u8], cores: &Cores) -> Result<Payload, CodecError> {
         let layout = self.chunks.layout;
         let mut decoder = Decoder::new(Cursor::new(self.bytes));
-        // A few rows, and what the decoder needs for chunks that are not used here.
+        // A few rows, what the decoder needs for chunks that are not used here, and its buffer for EXIF, which doubles.
         let row = layout.width as usize * 8;
-        decoder.set_limits(Limits { bytes: (16 << 20) + 4 * row });
+        let exif = 2 * self.exif_bytes() as usize;
+        decoder.set_limits(Limits { bytes: (4 << 20) + 4 * row + exif });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
         decoder.set_transformations(Transformations::EXPAND);

@@ -108,3 +108,98 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::slot::{Attempts, STEP};
+
+    /// A pool of `steps` steps with two slots.
+    fn pool(steps: u64) -> Arc<SlotPool> {
+        let pool = Arc::new(SlotPool::new(steps * STEP));
+        pool.join(false, 2, Box::new(|_| ()));
+        pool
+    }
+
+    fn holding(pool: &Arc<SlotPool>, bytes: u64) -> Held {
+        let mut held = Held::nothing(pool);
+        held.hold(bytes).unwrap();
+        held
+    }
+
+    #[test]
+    fn what_is_held_counts_until_it_is_dropped() {
+        let pool = pool(4);
+        let held = holding(&pool, 3 * STEP);
+        assert_eq!((held.bytes(), pool.memory().0), (3 * STEP, 3 * STEP));
+        assert!(pool.take(STEP, STEP, 3 * STEP, &Attempts::default()).is_err(), "it never fits besides");
+        drop(pool.take(STEP, 0, 3 * STEP, &Attempts::default()).unwrap());
+        drop(held);
+        assert_eq!(pool.memory().0, STEP, "the slot keeps its memory");
+        drop(holding(&pool, 4 * STEP));
+        assert!(Held::nothing(&pool).hold(4 * STEP + 1).is_err());
+        assert_eq!(pool.memory().0, 0, "a free slot gives up its memory for a file");
+    }
+
+    #[test]
+    fn a_buffer_is_kept_for_the_next_file_while_nobody_needs_its_room() {
+        let pool = pool(6);
+        let kept = |held: u64| {
+            let mut held = holding(&pool, held);
+            let buffer = held.buffer();
+            (buffer, held)
+        };
+        let (empty, held) = kept(2 * STEP);
+        assert_eq!(empty.capacity(), 0);
+        held.keep(Vec::with_capacity(2 * STEP as usize));
+        assert_eq!(pool.memory().0, 2 * STEP);
+        for wanted in [STEP, 2 * STEP, 2 * STEP + 5] {
+            let (buffer, held) = kept(wanted);
+            assert_eq!(buffer.capacity() as u64, 2 * STEP);
+            assert_eq!((held.bytes(), pool.memory().0), (wanted.max(2 * STEP), wanted.max(2 * STEP)));
+            held.keep(buffer);
+            assert_eq!(pool.memory().0, 2 * STEP);
+        }
+        drop(pool.take(5 * STEP, STEP, 0, &Attempts::default()).unwrap());
+        assert_eq!(kept(STEP).0.capacity(), 0, "it was given up");
+    }
+
+    #[test]
+    fn those_behind_give_up_what_they_hold_if_the_first_would_wait_for_ever() {
+        let pool = pool(8);
+        let (first, second) = (holding(&pool, 3 * STEP), holding(&pool, 3 * STEP));
+        let wait = |held: Held| {
+            let pool = Arc::clone(&pool);
+            let waiting = thread::spawn(move || {
+                let taken = pool.take(4 * STEP, 0, held.bytes(), &Attempts::default());
+                taken.map(|slot| (slot, held))
+            });
+            thread::sleep(Duration::from_millis(50));
+            waiting
+        };
+        let (first, second) = (wait(first), wait(second));
+        assert!(matches!(second.join().unwrap(), Err(SlotError::GivenUp)));
+        let (slot, held) = first.join().unwrap().unwrap();
+        assert_eq!(held.bytes(), 3 * STEP);
+        assert!(pool.lock().hold_at_once(STEP), "files may be read again");
+        drop(slot);
+    }
+
+    #[test]
+    fn nobody_gives_up_anything_while_a_slot_may_come_back() {
+        let pool = pool(8);
+        let slot = pool.take(4 * STEP, 0, 0, &Attempts::default()).unwrap();
+        let held = [holding(&pool, STEP), holding(&pool, STEP)];
+        let waiting = held.map(|held| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || drop(pool.take(4 * STEP, 0, held.bytes(), &Attempts::default()).unwrap()))
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(waiting.iter().all(|thread| !thread.is_finished()));
+        drop(slot);
+        waiting.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}

@@ -4,6 +4,7 @@ mod bench;
 mod configuration;
 mod generated;
 mod inputs;
+mod memory;
 mod outputs;
 mod report;
 mod signals;

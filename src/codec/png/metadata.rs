@@ -10,8 +10,8 @@ use crate::codec::metadata::{Metadata, Resolution, strip_exif_prefix};
 /// The keyword of the iTXt chunk that holds XMP.
 const XMP_KEYWORD: &[u8] = b"XML:com.adobe.xmp";
 
-/// More bytes than any profile or XMP packet has. A few compressed bytes may claim any number.
-const MAX_BYTES: u64 = 16 << 20;
+/// More bytes than any profile or XMP packet has. A few compressed bytes may claim any number, and unpacking them takes time.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// The metadata as they are in the file, only from the first chunk of each kind: there should be no others, and decompressing any number of
 /// them could take any time. As in other programs, a damaged chunk counts as no metadata.
@@ -172,7 +172,7 @@ mod tests {
         let too_much = vec![b' '; MAX_BYTES as usize + 1];
         let packed = [XMP_KEYWORD, &[0, 1, 0, 0, 0], &compressed(&too_much)].concat();
         let error = xmp(&packed);
-        assert_eq!(error.unwrap().unwrap_err(), "its XMP has more than 16 MiB");
+        assert_eq!(error.unwrap().unwrap_err(), "its XMP has more than 64 MiB");
         let packed = [b"name\0\0", compressed(&too_much[1..]).as_slice()].concat();
         let whole = icc(&packed);
         assert!(read(whole) == Some(too_much[1..].to_vec()));
