@@ -107,6 +107,8 @@ def main():
     parser.add_argument('--memory', default='256MiB')
     parser.add_argument('--histeqd', nargs='+', default=['target/release/histeqd'])
     given = parser.parse_args()
+    # A child counts what its parent had when it began, so the parent must be a small one.
+    multiprocessing.set_start_method('spawn')
     given.scratch.mkdir(parents=True, exist_ok=True)
     print('| Picture | file on disk, MiB |' + ' peak, MiB | outcome |' * len(given.histeqd))
     print('| --- | ---: |' + ' ---: | --- |' * len(given.histeqd))

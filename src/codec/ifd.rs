@@ -121,6 +121,14 @@ impl Value {
         }
     }
 
+    /// Returns its bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Data { bytes, .. } => bytes.len() as u64,
+            Self::Directory(sub) => sub.bytes_of_values(),
+        }
+    }
+
     /// Returns the bytes that are written for it behind the directory's entries.
     fn bytes_behind(&self, form: Form) -> u64 {
         match self {
@@ -183,11 +191,7 @@ impl Directory {
 
     /// Returns the total bytes of all values.
     pub(super) fn bytes_of_values(&self) -> u64 {
-        let bytes = |value: &Value| match value {
-            Value::Data { bytes, .. } => bytes.len() as u64,
-            Value::Directory(sub) => sub.bytes_of_values(),
-        };
-        self.entries.iter().map(|(_, value)| bytes(value)).sum()
+        self.entries.iter().map(|(_, value)| value.bytes()).sum()
     }
 
     /// Returns the entries by reference.
@@ -458,7 +462,7 @@ pub(super) fn write_to(
     let mut table = Vec::with_capacity(form.table_bytes(entries.len()));
     let mut next = at + form.table_bytes(entries.len()) as u64;
     let number = |table: &mut Vec<u8>, value: u64, bytes: usize| {
-        table.extend_from_slice(&value.to_le_bytes()[..bytes])
+        table.extend_from_slice(&value.to_le_bytes()[..bytes]);
     };
     number(&mut table, entries.len() as u64, form.count_bytes());
     for (tag, value) in entries {

@@ -68,9 +68,13 @@ impl MetadataBytes {
 
     /// Returns the bytes of metadata while it is encoded: what was decoded, as segments, tags or chunks, and in the output, of which a
     /// buffer that grows may hold two copies.
-    pub(super) fn encoded(self) -> u64 {
-        const COPIES: u64 = 3;
-        self.decoded() + COPIES * self.carried
+    pub(super) fn encoded(self, to: Format) -> u64 {
+        let copies = match to {
+            Format::Pnm | Format::Bmp => 0,
+            Format::Png | Format::Tiff => 2,
+            Format::Jpeg | Format::WebP => 3,
+        };
+        self.decoded() + copies * self.carried
     }
 }
 

@@ -159,16 +159,17 @@ impl Decoded {
     /// Returns the bytes of heap in use until the picture is encoded, the encoder's included, beyond small change: the metadata; a JPEG's
     /// coefficients, and an output about as long as the input; some rows of a PNG or TIFF, one of which can be as long as the picture.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
-        let encoder = match (&self.native, target.format_for(self.format)) {
+        let to = target.format_for(self.format);
+        let encoder = match (&self.native, to) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
-            (_, to) => encoder_bytes(to, &self.layout),
+            _ => encoder_bytes(to, &self.layout),
         };
-        encoder + self.metadata_bytes().encoded()
+        encoder + self.metadata_bytes().encoded(to)
     }
 
     /// Returns the bytes of heap that the metadata takes until the picture is encoded.
-    pub fn metadata_heap_bytes(&self) -> u64 {
-        self.metadata_bytes().encoded()
+    pub fn metadata_heap_bytes(&self, target: &Target) -> u64 {
+        self.metadata_bytes().encoded(target.format_for(self.format))
     }
 
     fn metadata_bytes(&self) -> MetadataBytes {
@@ -334,12 +335,12 @@ impl Opened<'_> {
             (_, to) => encoder_bytes(to, &self.layout()),
         };
         let metadata = self.metadata_bytes();
-        (decoder + metadata.decoded()).max(encoder + metadata.encoded())
+        (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
     }
 
     /// Returns the bytes of heap that the picture's metadata takes until it is encoded.
     pub fn metadata_heap_bytes(&self) -> u64 {
-        self.metadata_bytes().encoded()
+        self.metadata_bytes().encoded(self.output)
     }
 
     fn metadata_bytes(&self) -> MetadataBytes {

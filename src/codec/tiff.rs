@@ -125,8 +125,8 @@ impl<'a> Source<'a> {
 
     /// Returns the bytes of the metadata once it is decoded.
     pub(super) fn metadata(&self) -> MetadataBytes {
-        let bytes = self.directory.bytes_of_values();
-        MetadataBytes { native: bytes, carried: bytes }
+        let native = self.directory.bytes_of_values();
+        MetadataBytes { native, carried: tags::metadata_bytes(&self.directory) }
     }
 
     /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores. Pixels of the kind `written` will be written.

@@ -176,7 +176,7 @@ impl Run<'_> {
     ) -> Result<Filled, PictureError> {
         match opened.pass_on(slot.bytes_mut()) {
             Ok(decoded) => {
-                slot.keep_aside(decoded.metadata_heap_bytes());
+                slot.keep_aside(decoded.metadata_heap_bytes(&self.settings.target));
                 Ok((slot.into(), Content::Compressed(jpeg), decoded))
             }
             Err(opened) => {

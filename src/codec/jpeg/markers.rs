@@ -243,8 +243,15 @@ impl<'a> Markers<'a> {
 
     /// Returns the bytes of the metadata once it is decoded.
     pub(super) fn metadata_bytes(&self) -> MetadataBytes {
-        let bytes = self.kept.iter().map(|segment| segment.content.len() as u64).sum();
-        MetadataBytes { native: bytes, carried: bytes }
+        let bytes = |segment: &Segment<'_>| segment.content.len() as u64;
+        let is_carried = |segment: &&Segment<'_>| {
+            let has = |name: &[u8]| segment.marker == APP1 && segment.content.starts_with(name);
+            has(EXIF) || has(XMP) || icc_part(segment).is_some()
+        };
+        MetadataBytes {
+            native: self.kept.iter().map(bytes).sum(),
+            carried: self.kept.iter().filter(is_carried).map(bytes).sum(),
+        }
     }
 
     /// Joins the parts of the ICC profile, each of which begins with its number and their count (ICC.1:2022, annex B.4). An incomplete set

@@ -193,6 +193,15 @@ fn correct_imagej(kept: &mut Directory) {
     }
 }
 
+/// Returns about how many bytes [`metadata`] has.
+pub(super) fn metadata_bytes(directory: &Directory) -> u64 {
+    let carried = directory
+        .entries
+        .iter()
+        .filter(|(tag, _)| [ICC, XMP].contains(tag) || SHARED_WITH_EXIF.contains(tag));
+    carried.map(|(_, value)| value.bytes()).sum()
+}
+
 /// Returns the metadata that other formats have a place for.
 pub(super) fn metadata(directory: &Directory) -> Metadata {
     let copy = |tag| directory.bytes(tag).map(<[u8]>::to_vec);
