@@ -33,9 +33,7 @@ pub(super) fn ask(budget: &mut dyn Budget, bytes: u64, what: &str) -> Result<(),
     if bytes <= SMALL_CHANGE {
         return Ok(());
     }
-    budget.hold(bytes).map_err(|most| CodecError::TooLarge {
-        what: format!("{what} of {bytes} bytes"),
-        limit: format!("{most} bytes"),
-        flag: "--memory",
-    })
+    let refused =
+        |allowed| CodecError::LargerThanMemory { what: format!("{what} of {bytes} bytes"), allowed };
+    budget.hold(bytes).map_err(refused)
 }
