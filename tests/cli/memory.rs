@@ -114,14 +114,14 @@ fn large_honest_metadata_are_kept() {
 #[test]
 fn pictures_that_do_not_fit_into_memory_together_wait_for_each_other() {
     let place = Place::new();
-    // Each takes some 6 MB for its file and as much for its pixels, so that four threads may hold four files and have no room for pixels.
-    let picture = png(2000, 3000, b"");
-    for number in 0..12 {
+    // Each takes some 2 MB for its file and as much for its pixels, so that four threads may hold four files and have no room for pixels.
+    let picture = png(1000, 2000, b"");
+    for number in 0..8 {
         place.file(format!("in/{number}.png"), &picture);
     }
-    for memory in ["16MiB", "26MiB", "40MiB"] {
+    for memory in ["6MiB", "9MiB", "14MiB"] {
         let out = format!("out-{memory}");
         place.run(&format!("in --out {out} --threads 4 --memory {memory}")).exits(0);
-        assert_eq!(place.tree(&out).len(), 12);
+        assert_eq!(place.tree(&out).len(), 8);
     }
 }

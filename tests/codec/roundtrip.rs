@@ -168,7 +168,7 @@ fn a_long_file_is_asked_for_before_it_is_read() {
         (outcome, budget.asked, buffer.capacity())
     };
     let long = 5 << 20;
-    assert_eq!(opened(bmp.len(), 0).1, [], "small change");
+    assert!(opened(bmp.len(), 0).1.is_empty(), "small change");
     let (outcome, asked, _) = opened(long, long as u64);
     assert_eq!((outcome, asked), (Ok(()), vec![long as u64]));
     let (outcome, asked, capacity) = opened(long, long as u64 - 1);
