@@ -60,7 +60,10 @@ impl PictureError {
             Self::Read(error) => {
                 !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
             }
-            Self::Codec(error) => matches!(error, CodecError::Io(_) | CodecError::OutOfMemory { .. }),
+            Self::Codec(error) => matches!(
+                error,
+                CodecError::Io(_) | CodecError::OutOfMemory { .. } | CodecError::LargerThanMemory { .. }
+            ),
             Self::Publish(error) => error.is_transient(),
             // Where inputs and outputs may go can change without the picture.
             Self::Slot(_) | Self::Changed => true,

@@ -62,9 +62,6 @@ impl Niceness {
 /// wait for at once.
 pub const PUBLISHERS: usize = 4;
 
-/// Bytes of capacity that a decoder's file buffer may keep from one picture to the next: enough for a camera's JPEG.
-const BUFFER_KEPT: usize = 16 << 20;
-
 /// Bytes of capacity that an encoder's scratch buffer may keep from one picture to the next.
 const SCRATCH_KEPT: usize = 4 << 20;
 
@@ -298,7 +295,8 @@ impl Run<'_> {
             }
             let mut clock = Clock::start();
             let loaded = contained(|| self.load(&mut work, &mut buffer, &mut clock));
-            if buffer.capacity() > BUFFER_KEPT {
+            if buffer.capacity() > load::OWN_BUFFER {
+                // A panic left it, and what was held for it no longer counts.
                 buffer = Vec::new();
             }
             match loaded {
@@ -334,22 +332,30 @@ impl Run<'_> {
                 scratch = Vec::new();
             }
             let Finished { slot, content, picture, devices, .. } = finished;
-            drop(slot);
             if let (Content::Encoded(_), Err(PictureError::Codec(CodecError::Encoder { .. }))) =
                 (content, &taken)
             {
+                drop(slot);
                 // What the device encoded is not a valid picture; the CPU does it instead.
                 picture.redo(|attempts| attempts.declined = true);
                 continue;
             }
             let Picture { decoded, work, bytes_in, has_holes, mut clock } = *picture;
             clock.mark(Stage::Encode);
+            let remarks = match &taken {
+                Ok(Some(_)) => {
+                    let holes = has_holes.then_some(Remark::WithHoles);
+                    decoded.remarks(&self.settings.target).into_iter().chain(holes).collect()
+                }
+                _ => Vec::new(),
+            };
+            let pixels = decoded.layout.pixels();
+            // Its metadata count as long as the slot is taken.
+            drop(decoded);
+            drop(slot);
             match taken {
                 Ok(output) => {
-                    let (pixels, device) = (decoded.layout.pixels(), self.machine.devices.names(&devices));
-                    let remarks = output.as_ref().map(|_| decoded.remarks(&self.settings.target));
-                    let holes = has_holes.then_some(Remark::WithHoles);
-                    let remarks = remarks.into_iter().flatten().chain(holes).collect();
+                    let device = self.machine.devices.names(&devices);
                     let taken = Taken { output, job: work.job, pixels, bytes_in, device, remarks, clock };
                     self.pass_on(taken, publishers);
                 }

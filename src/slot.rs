@@ -7,6 +7,7 @@
 mod budget;
 mod compressed;
 mod heaps;
+mod held;
 mod memory;
 mod split;
 mod workspace;
@@ -19,6 +20,8 @@ use crate::files;
 
 pub use compressed::{Needs, Room};
 pub use heaps::limit_heap_retention;
+pub use held::Held;
+use held::Taker;
 pub use memory::Memory;
 pub use split::Slots;
 pub use workspace::Workspace;
@@ -148,6 +151,9 @@ pub enum SlotError {
         /// Bytes that `--memory` allows.
         allowed: u64,
     },
+    /// It has to give up what it holds, for a picture that waits first; then it may try again.
+    #[error("others need the memory that the picture holds")]
+    GivenUp,
     /// The system provided no memory.
     #[error(
         "cannot allocate {needed} bytes for the picture: {source}; {}",
@@ -226,11 +232,14 @@ struct State {
     files_left: u64,
     /// The free workspaces.
     workspaces: Vec<Memory>,
+    /// The free buffers of files.
+    buffers: Vec<Vec<u8>>,
     members: Vec<Member>,
     wait_for_workers: bool,
-    /// The threads that wait for slots, in the order of their turns. Each has a condition variable of its own: a change concerns the first
-    /// thread alone, and 64 decoders that all woke up for it would wait for each other.
-    takers: VecDeque<Arc<Condvar>>,
+    /// The threads that wait, in the order of their turns.
+    takers: VecDeque<Taker>,
+    /// Whether others give up memory for the first of them.
+    first_lacks: bool,
 }
 
 /// The free slots of all devices, within one bound on memory.
@@ -259,9 +268,11 @@ impl SlotPool {
             free: Vec::new(),
             files_left: u64::MAX,
             workspaces: Vec::new(),
+            buffers: Vec::new(),
             members: Vec::new(),
             wait_for_workers: false,
             takers: VecDeque::new(),
+            first_lacks: false,
         };
         Self { state: Mutex::new(state), wanted: Condvar::new() }
     }
@@ -313,7 +324,7 @@ impl SlotPool {
         state.members.iter().enumerate().map(count).collect()
     }
 
-    /// Returns the bytes that slots and workspaces have, taken or free, including what their takers use aside; and the bound on them.
+    /// Returns the bytes that slots, workspaces and buffers have, taken or free, and what else pictures hold; and the bound on them.
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
@@ -324,14 +335,21 @@ impl SlotPool {
     }
 
     /// Waits for a slot with room for `bytes` bytes on a device that `attempts` admit, and for `aside` more bytes that its taker uses
-    /// elsewhere until [`Slot::keep_aside`]. Takers are served in order, so small pictures cannot overtake a large one forever.
+    /// elsewhere until [`Slot::keep_aside`], while it goes on to hold `held` bytes. Takers are served in order, so small pictures cannot
+    /// overtake a large one forever.
     ///
     /// # Errors
     /// [`SlotError`].
-    pub fn take(self: &Arc<Self>, bytes: u64, aside: u64, attempts: &Attempts) -> Result<Slot, SlotError> {
+    pub fn take(
+        self: &Arc<Self>,
+        bytes: u64,
+        aside: u64,
+        held: u64,
+        attempts: &Attempts,
+    ) -> Result<Slot, SlotError> {
         let needed = bytes.max(1);
         let total = needed.saturating_add(aside);
-        let buffer = self.in_turn(total, |state| {
+        let buffer = self.in_turn(total, held, |state| {
             state.try_take(needed, aside, &state.admitted_now(attempts), Fit::Loose)
         })?;
         Ok(self.slot(buffer, aside))
@@ -351,13 +369,14 @@ impl SlotPool {
         if needed > allowed { Err(SlotError::LargerThanMemory { needed, allowed }) } else { Ok(()) }
     }
 
-    /// Waits for this taker's turn, and then until `take` succeeds. `total` is all that it needs, in bytes.
+    /// Waits for this taker's turn, and then until `take` succeeds. `total` is all that it needs, in bytes, besides what it holds.
     fn in_turn<T>(
         &self,
         total: u64,
+        held: u64,
         mut take: impl FnMut(&mut State) -> Option<io::Result<T>>,
     ) -> Result<T, SlotError> {
-        self.admits(total)?;
+        self.admits(total.saturating_add(held))?;
         let mut state = self.lock();
         let refused = |source| SlotError::System { needed: total, source };
         if state.takers.is_empty()
@@ -366,16 +385,28 @@ impl SlotPool {
             return taken.map_err(refused);
         }
         let turn = Arc::new(Condvar::new());
-        state.takers.push_back(Arc::clone(&turn));
+        state.takers.push_back(Taker { turn: Arc::clone(&turn), held, gives_up: false });
+        if held > 0
+            && let Some(first) = state.takers.front()
+        {
+            // It may be all that the first waits for.
+            first.turn.notify_one();
+        }
         let taken = loop {
             state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
-            if state.takers.front().is_some_and(|first| Arc::ptr_eq(first, &turn))
-                && let Some(taken) = take(&mut state)
-            {
-                break taken;
+            let is_own = |taker: &Taker| Arc::ptr_eq(&taker.turn, &turn);
+            if state.takers.front().is_some_and(is_own) {
+                if let Some(taken) = take(&mut state) {
+                    break taken;
+                }
+                state.let_first_pass(total);
+            } else if state.takers.iter().any(|taker| is_own(taker) && taker.gives_up) {
+                state.takers.retain(|taker| !is_own(taker));
+                return Err(SlotError::GivenUp);
             }
         };
         state.takers.pop_front();
+        state.first_lacks = false;
         wake_first(state);
         taken.map_err(refused)
     }
@@ -395,7 +426,7 @@ impl SlotPool {
 
 /// Wakes the first waiting taker, after unlocking the state, which the taker needs.
 fn wake_first(state: MutexGuard<'_, State>) {
-    let first = state.takers.front().cloned();
+    let first = state.takers.front().map(|taker| Arc::clone(&taker.turn));
     drop(state);
     if let Some(first) = first {
         first.notify_one();
@@ -427,7 +458,7 @@ impl State {
         };
         let fits = |slot: &Buffer| admits(slot) && suits(slot.capacity());
         let taken = if let Some(at) = self.free.iter().rposition(fits)
-            && self.make_room(at, self.free[at].capacity() + aside)
+            && self.make_room(Some(at), self.free[at].capacity() + aside)
         {
             Ok(self.free.remove(at))
         } else {
@@ -437,7 +468,7 @@ impl State {
             let fair = if self.free[at].kind == Kind::Small { rounded } else { self.fair_share() };
             let sizes = [fair, rounded, needed];
             let mut sizes = sizes.into_iter().filter(|&bytes| suits(bytes));
-            let bytes = sizes.find(|bytes| self.make_room(at, bytes + aside))?;
+            let bytes = sizes.find(|bytes| self.make_room(Some(at), bytes + aside))?;
             self.grow(at, bytes)
         };
         if taken.is_ok() {

@@ -10,7 +10,7 @@ use image::codecs::bmp::BmpDecoder;
 use image::error::{DecodingError, UnsupportedErrorKind};
 use image::{ColorType, ImageDecoder, ImageError};
 
-use super::metadata::{Metadata, Resolution};
+use super::metadata::{Metadata, MetadataBytes, Resolution};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -97,6 +97,11 @@ impl<'a> Source<'a> {
     /// Returns whether the colours are a palette of grays, so that the picture should become gray.
     pub(super) fn is_gray(&self) -> bool {
         self.gray
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata(&self) -> MetadataBytes {
+        MetadataBytes { native: 0, carried: self.icc.map_or(0, <[u8]>::len) as u64 }
     }
 
     /// Decodes into `slot`, which is as long as the pixels.

@@ -37,6 +37,14 @@ pub enum CodecError {
         /// The flag that raises the limit.
         flag: &'static str,
     },
+    /// The file, or what it says besides its pixels, does not fit into memory.
+    #[error("{what} takes more memory than the {allowed} bytes that --memory allows; raise --memory")]
+    LargerThanMemory {
+        /// What takes the memory, with its size: "metadata of 60000000 bytes".
+        what: String,
+        /// Bytes that `--memory` allows.
+        allowed: u64,
+    },
     /// The output format has no place for what the picture holds.
     #[error("{format} cannot hold {what}; {remedy}")]
     CannotRepresent {

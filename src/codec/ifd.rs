@@ -2,7 +2,7 @@
 //! a whole. Values are kept as they are, but in little-endian order. The few tags that point to further directories of metadata are
 //! followed, so that these can be moved from one file to another.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 
 use super::samples::swap_bytes;
 
@@ -44,6 +44,11 @@ impl Form {
         4 + 2 * self.offset_bytes()
     }
 
+    /// Returns the size of a directory in bytes, without the values that do not fit into its entries.
+    const fn table_bytes(self, entries: usize) -> usize {
+        self.count_bytes() + entries * self.entry_bytes() + self.offset_bytes()
+    }
+
     /// Reads an unsigned number of up to 8 bytes.
     pub(super) fn number(self, bytes: &[u8]) -> u64 {
         let fold = |n: u64, byte: &u8| n << 8 | u64::from(*byte);
@@ -69,6 +74,7 @@ pub(super) enum Value {
 }
 
 /// Where a value lies in the file.
+#[derive(Debug)]
 struct Place {
     offset: usize,
     length: usize,
@@ -112,6 +118,23 @@ impl Value {
         match self {
             Self::Data { kind, bytes } => sizes(*kind).map_or(0, |(size, _)| bytes.len() / size),
             Self::Directory(_) => 1,
+        }
+    }
+
+    /// Returns its bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Data { bytes, .. } => bytes.len() as u64,
+            Self::Directory(sub) => sub.bytes_of_values(),
+        }
+    }
+
+    /// Returns the bytes that are written for it behind the directory's entries.
+    fn bytes_behind(&self, form: Form) -> u64 {
+        match self {
+            Self::Data { bytes, .. } if bytes.len() <= form.offset_bytes() => 0,
+            Self::Data { bytes, .. } => bytes.len().next_multiple_of(2) as u64,
+            Self::Directory(sub) => written_bytes(&sub.borrowed(), form),
         }
     }
 
@@ -168,11 +191,12 @@ impl Directory {
 
     /// Returns the total bytes of all values.
     pub(super) fn bytes_of_values(&self) -> u64 {
-        let bytes = |value: &Value| match value {
-            Value::Data { bytes, .. } => bytes.len() as u64,
-            Value::Directory(sub) => sub.bytes_of_values(),
-        };
-        self.entries.iter().map(|(_, value)| bytes(value)).sum()
+        self.entries.iter().map(|(_, value)| value.bytes()).sum()
+    }
+
+    /// Returns the entries by reference.
+    pub(super) fn borrowed(&self) -> Vec<(u16, &Value)> {
+        self.entries.iter().map(|(tag, value)| (*tag, value)).collect()
     }
 
     pub(super) fn set(&mut self, tag: u16, value: Value) {
@@ -210,6 +234,14 @@ pub(super) trait Bytes {
     /// # Errors
     /// `UnexpectedEof` if they are not all there; otherwise the system's.
     fn at(&mut self, offset: usize, length: usize) -> io::Result<&[u8]>;
+
+    /// Returns a copy of `length` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// As for [`Bytes::at`].
+    fn copy(&mut self, offset: usize, length: usize) -> io::Result<Vec<u8>> {
+        self.at(offset, length).map(<[u8]>::to_vec)
+    }
 }
 
 impl Bytes for &[u8] {
@@ -226,22 +258,76 @@ impl Bytes for &[u8] {
 /// Reads the directory at an offset; returns it with the offset of the next one, 0 if there is none. Entries that lie outside the file or
 /// have unknown types are left out.
 pub(super) fn read(mut bytes: &[u8], form: Form, offset: usize) -> Option<(Directory, u64)> {
-    read_from(&mut bytes, form, offset).ok()
+    let outline = Outline::read(&mut bytes, form, offset).ok()?;
+    let next = outline.next;
+    Some((outline.fill(&mut bytes).ok()?, next))
 }
 
-/// Like [`read`], wherever the bytes are.
-///
-/// # Errors
-/// The system's, or one of another kind if there is no valid directory.
-pub(super) fn read_from(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<(Directory, u64)> {
-    let length = bytes.length();
-    read_nested(bytes, form, offset, DEPTH, &mut Room { values: length, tables: length })
+/// A directory whose values have yet to be read.
+#[derive(Debug)]
+pub(super) struct Outline {
+    form: Form,
+    entries: Vec<(u16, Content)>,
+    cut: Vec<u16>,
+    /// The offset of the next directory, 0 if there is none.
+    pub(super) next: u64,
+}
+
+/// What an entry holds.
+#[derive(Debug)]
+enum Content {
+    Data { kind: u16, place: Place },
+    Directory(Outline),
+}
+
+impl Outline {
+    /// Bytes of memory for an entry besides its value's.
+    const ENTRY: u64 = (size_of::<(u16, Content)>() + size_of::<(u16, Value)>() + 32) as u64;
+
+    /// Reads the tables of the directory at an offset and of those in it.
+    ///
+    /// # Errors
+    /// The system's, or one of another kind if there is no valid directory.
+    pub(super) fn read(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<Self> {
+        let length = bytes.length();
+        outline(bytes, form, offset, DEPTH, &mut Room { values: length, tables: length })
+    }
+
+    /// Returns the bytes of memory that the directory takes once its values are read.
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = |content: &Content| match content {
+            Content::Data { place, .. } => place.length as u64,
+            Content::Directory(sub) => sub.bytes(),
+        };
+        self.entries.iter().map(|(_, content)| Self::ENTRY + bytes(content)).sum()
+    }
+
+    /// Reads the values.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn fill(self, bytes: &mut impl Bytes) -> io::Result<Directory> {
+        let mut directory = Directory { entries: Vec::with_capacity(self.entries.len()), cut: self.cut };
+        for (tag, content) in self.entries {
+            let value = match content {
+                Content::Data { kind, place } => {
+                    let mut data = bytes.copy(place.offset, place.length)?;
+                    to_little_endian(&mut data, unit_kind(tag, kind), self.form);
+                    Value::Data { kind, bytes: data }
+                }
+                Content::Directory(sub) => Value::Directory(sub.fill(bytes)?),
+            };
+            directory.entries.push((tag, value));
+        }
+        directory.entries.sort_by_key(|(tag, _)| *tag);
+        Ok(directory)
+    }
 }
 
 /// Returns the offset of the directory that follows the one at `offset`, 0 if there is none.
 ///
 /// # Errors
-/// As for [`read_from`].
+/// As for [`Outline::read`].
 pub(super) fn next(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<u64> {
     Table::read(bytes, form, offset).map(|table| table.next)
 }
@@ -252,42 +338,42 @@ struct Room {
     tables: usize,
 }
 
-fn read_nested(
+fn outline(
     bytes: &mut impl Bytes,
     form: Form,
     offset: usize,
     depth: usize,
     room: &mut Room,
-) -> io::Result<(Directory, u64)> {
+) -> io::Result<Outline> {
     let table = Table::read(bytes, form, offset)?;
     room.tables = room.tables.checked_sub(table.bytes.len()).ok_or(ErrorKind::InvalidData)?;
-    let mut directory = Directory::default();
+    let mut outline = Outline { form, entries: Vec::new(), cut: Vec::new(), next: table.next };
     for (at, entry) in table.entries(form) {
         let (tag, kind) = (form.number(&entry[..2]) as u16, form.number(&entry[2..4]) as u16);
         let Some(place) = place_of(entry, at, form) else { continue };
         if place.end().is_none_or(|end| end > bytes.length()) {
-            directory.cut.push(tag);
+            outline.cut.push(tag);
+            continue;
+        }
+        // Only the first of several entries counts. Tags should ascend, so there is rarely anything to search.
+        let ascends = outline.entries.last().is_none_or(|(last, _)| *last < tag);
+        if !ascends && outline.entries.iter().any(|(other, _)| *other == tag) {
             continue;
         }
         room.values = room.values.checked_sub(place.length).ok_or(ErrorKind::InvalidData)?;
         if SUB_DIRECTORIES.contains(&tag) && depth > 1 && place.length <= form.offset_bytes() {
             let at = usize::try_from(form.number(bytes.at(place.offset, place.length)?));
-            match at.map(|at| read_nested(bytes, form, at, depth - 1, room)) {
-                Ok(Ok((sub, _))) => directory.entries.push((tag, Value::Directory(sub))),
+            match at.map(|at| self::outline(bytes, form, at, depth - 1, room)) {
+                Ok(Ok(sub)) => outline.entries.push((tag, Content::Directory(sub))),
                 Ok(Err(error)) if error.raw_os_error().is_some() => return Err(error),
-                Ok(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => directory.cut.push(tag),
+                Ok(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => outline.cut.push(tag),
                 _ => {}
             }
         } else {
-            let data = bytes.at(place.offset, place.length)?;
-            directory
-                .entries
-                .push((tag, Value::Data { kind, bytes: little_endian(data, unit_kind(tag, kind), form) }));
+            outline.entries.push((tag, Content::Data { kind, place }));
         }
     }
-    directory.entries.sort_by_key(|(tag, _)| *tag);
-    directory.entries.dedup_by_key(|(tag, _)| *tag);
-    Ok((directory, table.next))
+    Ok(outline)
 }
 
 /// The entries of a directory, as in the file.
@@ -344,61 +430,100 @@ fn unit_kind(tag: u16, kind: u16) -> u16 {
     if tag == IPTC { UNDEFINED } else { kind }
 }
 
-fn little_endian(data: &[u8], kind: u16, form: Form) -> Vec<u8> {
-    let mut data = data.to_vec();
+fn to_little_endian(data: &mut [u8], kind: u16, form: Form) {
     let unit = sizes(kind).map_or(1, |(_, unit)| unit);
     match unit {
         _ if !form.big_endian || unit == 1 => {}
-        2 => swap_bytes(&mut data),
+        2 => swap_bytes(data),
         _ => data.chunks_exact_mut(unit).for_each(<[u8]>::reverse),
     }
-    data
 }
 
-/// Serializes a directory, little-endian, for the file offset `at` (even), with everything that belongs to it behind it.
-pub(super) fn write(directory: &Directory, big: bool, at: u64) -> Vec<u8> {
+/// Serializes a directory of these entries as a structure of its own, with a header.
+pub(super) fn write_file(entries: &[(u16, &Value)]) -> Vec<u8> {
+    const HEADER: &[u8; 8] = b"II*\0\x08\0\0\0";
+    let length = HEADER.len() as u64 + written_bytes(entries, Form::written(false));
+    let mut out = Vec::with_capacity(length as usize);
+    out.extend_from_slice(HEADER);
+    write_to(&mut out, entries, false, HEADER.len() as u64).expect("a vector takes all that is written");
+    out
+}
+
+/// Writes a directory, little-endian, at the file offset `at` (even), with everything that belongs to it behind it, and returns the bytes
+/// written.
+pub(super) fn write_to(
+    out: &mut dyn Write,
+    entries: &[(u16, &Value)],
+    big: bool,
+    at: u64,
+) -> io::Result<u64> {
     let form = Form::written(big);
     let room = form.offset_bytes();
-    let fixed = form.count_bytes() + directory.entries.len() * form.entry_bytes() + room;
-    let mut head = Vec::with_capacity(fixed);
-    let mut behind = Vec::new();
-    let number =
-        |head: &mut Vec<u8>, value: u64, bytes: usize| head.extend_from_slice(&value.to_le_bytes()[..bytes]);
-    number(&mut head, directory.entries.len() as u64, form.count_bytes());
-    for (tag, value) in &directory.entries {
-        let here = |behind: &Vec<u8>| at + (fixed + behind.len()) as u64;
-        number(&mut head, u64::from(*tag), 2);
+    let mut table = Vec::with_capacity(form.table_bytes(entries.len()));
+    let mut next = at + form.table_bytes(entries.len()) as u64;
+    let number = |table: &mut Vec<u8>, value: u64, bytes: usize| {
+        table.extend_from_slice(&value.to_le_bytes()[..bytes]);
+    };
+    number(&mut table, entries.len() as u64, form.count_bytes());
+    for (tag, value) in entries {
+        number(&mut table, u64::from(*tag), 2);
         match value {
             Value::Data { kind, bytes } => {
                 let size = sizes(*kind).map_or(1, |(size, _)| size);
-                number(&mut head, u64::from(*kind), 2);
-                number(&mut head, (bytes.len() / size) as u64, room);
+                number(&mut table, u64::from(*kind), 2);
+                number(&mut table, (bytes.len() / size) as u64, room);
                 if bytes.len() <= room {
-                    head.extend_from_slice(bytes);
-                    head.resize(head.len() + room - bytes.len(), 0);
+                    table.extend_from_slice(bytes);
+                    table.resize(table.len() + room - bytes.len(), 0);
                 } else {
-                    number(&mut head, here(&behind), room);
-                    behind.extend_from_slice(bytes);
+                    number(&mut table, next, room);
                 }
             }
-            Value::Directory(sub) => {
-                number(&mut head, if big { 18 } else { 4 }, 2); // IFD8, LONG
-                number(&mut head, 1, room);
-                number(&mut head, here(&behind), room);
-                let sub = write(sub, big, here(&behind));
-                behind.extend_from_slice(&sub);
+            Value::Directory(_) => {
+                number(&mut table, if big { 18 } else { 4 }, 2); // IFD8, LONG
+                number(&mut table, 1, room);
+                number(&mut table, next, room);
             }
         }
-        behind.resize(behind.len().next_multiple_of(2), 0); // values begin on word boundaries
+        next += value.bytes_behind(form);
     }
-    number(&mut head, 0, room); // no next directory
-    head.append(&mut behind);
-    head
+    number(&mut table, 0, room); // no next directory
+    out.write_all(&table)?;
+    let mut here = at + table.len() as u64;
+    for (_, value) in entries {
+        match value {
+            Value::Data { bytes, .. } if bytes.len() > room => {
+                out.write_all(bytes)?;
+                out.write_all(&[0][..bytes.len() % 2])?; // values begin on word boundaries
+            }
+            Value::Data { .. } => {}
+            Value::Directory(sub) => {
+                write_to(out, &sub.borrowed(), big, here)?;
+            }
+        }
+        here += value.bytes_behind(form);
+    }
+    Ok(here - at)
+}
+
+/// Returns the bytes that a directory of these entries takes with everything that belongs to it.
+fn written_bytes(entries: &[(u16, &Value)], form: Form) -> u64 {
+    let behind: u64 = entries.iter().map(|(_, value)| value.bytes_behind(form)).sum();
+    form.table_bytes(entries.len()) as u64 + behind
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Serializes a directory for the file offset `at`.
+    fn write(directory: &Directory, big: bool, at: u64) -> Vec<u8> {
+        let (mut out, entries) = (Vec::new(), directory.borrowed());
+        let written = write_to(&mut out, &entries, big, at).unwrap();
+        assert_eq!(written, written_bytes(&entries, Form::written(big)));
+        assert_eq!(written, out.len() as u64);
+        out
+    }
 
     fn sample() -> Directory {
         let mut exif = Directory::default();

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use super::budget::{Budget, SMALL_CHANGE, ask};
 use super::{CodecError, Limits};
 
 /// Bytes that are read to detect the format; also the longest header that a PNM may have.
 pub(super) const HEAD: u64 = 16 << 10;
 
 /// Capacity that the buffer keeps however small the next file is.
-const KEPT: usize = 1 << 20;
+const KEPT: usize = SMALL_CHANGE as usize;
 
 /// Reads the first [`HEAD`] bytes (or all of a shorter file) into `buffer`; returns the file's length.
 pub(super) fn read_head(file: &mut File, buffer: &mut Vec<u8>) -> Result<u64, CodecError> {
@@ -34,18 +35,27 @@ pub(super) fn check_length(length: u64, limits: &Limits) -> Result<(), CodecErro
     Ok(())
 }
 
-/// Reads the rest of the file behind its head; returns all of it.
+/// Reads the rest of the file behind its head, as far as the budget allows; returns all of it.
 pub(super) fn read_rest<'b>(
     file: &mut File,
     buffer: &'b mut Vec<u8>,
     limits: &Limits,
+    budget: &mut dyn Budget,
 ) -> Result<&'b mut [u8], CodecError> {
-    let length = file.metadata()?.len();
+    let about = file.metadata()?;
+    let length = about.len();
+    ask(budget, length, "a file")?;
+    if length > SMALL_CHANGE {
+        let mut used = budget.buffer();
+        used.clear();
+        used.extend_from_slice(buffer);
+        *buffer = used;
+    }
     let left = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(buffer.len());
     buffer.try_reserve_exact(left).map_err(|_| CodecError::OutOfMemory { bytes: Some(length) })?;
-    // Only a regular file has a length that could be checked beforehand.
-    let most = limits.max_bytes.saturating_add(1).saturating_sub(buffer.len() as u64);
-    file.take(most).read_to_end(buffer)?;
+    // Only a regular file has a length that could be checked and asked for beforehand; what it grows by meanwhile is left.
+    let most = if about.is_file() { length } else { limits.max_bytes.saturating_add(1) };
+    file.take(most.saturating_sub(buffer.len() as u64)).read_to_end(buffer)?;
     if buffer.len() as u64 > limits.max_bytes {
         return Err(too_long(&format!("more than {}", limits.max_bytes), limits));
     }

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use super::metadata::{Resolution, icc_fits};
+use super::metadata::{MetadataBytes, Resolution, icc_fits};
 use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -70,6 +70,11 @@ impl Native {
     /// Returns whether the XMP continues in extended segments, which only JPEG has.
     pub(super) fn has_extended_xmp(&self) -> bool {
         self.kept.iter().any(|(marker, content)| *marker == APP1 && content.starts_with(EXTENDED_XMP))
+    }
+
+    /// Returns the bytes of the segments.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        self.kept.iter().map(|(_, content)| content.len() as u64).sum()
     }
 
     /// Returns the bytes of the chroma kept for the encoder, plus those that the encoder needs.
@@ -215,6 +220,11 @@ impl<'a> Source<'a> {
     pub(super) fn layout(&self) -> Layout {
         let pixel = if self.form == Form::Rgb { Pixel::Rgb } else { Pixel::Gray };
         Layout { width: self.markers.width, height: self.markers.height, pixel, depth: Depth::Eight }
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata(&self) -> MetadataBytes {
+        self.markers.metadata_bytes()
     }
 
     /// Returns the bytes of the chroma planes in a slot.

@@ -51,7 +51,40 @@ impl Resolution {
     }
 }
 
+/// The bytes of a picture's metadata.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MetadataBytes {
+    /// Of what only the source's own format takes.
+    pub(super) native: u64,
+    /// The most that [`Metadata`] has.
+    pub(super) carried: u64,
+}
+
+impl MetadataBytes {
+    /// Returns the bytes of metadata from the time that it is decoded.
+    pub(super) fn decoded(self) -> u64 {
+        self.native + self.carried
+    }
+
+    /// Returns the bytes of metadata while it is encoded: what was decoded, as segments, tags or chunks, and in the output, of which a
+    /// buffer that grows may hold two copies.
+    pub(super) fn encoded(self, to: Format) -> u64 {
+        let copies = match to {
+            Format::Pnm | Format::Bmp => 0,
+            Format::Png | Format::Tiff => 2,
+            Format::Jpeg | Format::WebP => 3,
+        };
+        self.decoded() + copies * self.carried
+    }
+}
+
 impl Metadata {
+    /// Returns the bytes of all that varies in length.
+    pub(super) fn bytes(&self) -> u64 {
+        let parts = [&self.icc, &self.exif, &self.xmp];
+        parts.into_iter().flatten().map(|part| part.len() as u64).sum()
+    }
+
     /// Returns the ICC profile if it describes pixels of this kind. A profile says in its header which colour space it is for; one for RGB
     /// means nothing for a picture that was turned into gray.
     pub fn icc_for(&self, pixel: Pixel) -> Option<&[u8]> {
@@ -73,6 +106,13 @@ impl Metadata {
 pub(super) fn icc_fits(icc: &[u8], pixel: Pixel) -> bool {
     let space: &[u8] = if pixel.colour_channels() == 1 { b"GRAY" } else { b"RGB " };
     icc.get(16..20) == Some(space)
+}
+
+/// Takes what [`strip_exif_prefix`] returns out of `exif`.
+pub(super) fn without_exif_prefix(mut exif: Vec<u8>) -> Option<Vec<u8>> {
+    let prefix = exif.len() - strip_exif_prefix(&exif)?.len();
+    exif.drain(..prefix);
+    Some(exif)
 }
 
 /// Strips the prefix that some writers put before EXIF's TIFF structure; `None` if the rest is not such a structure.

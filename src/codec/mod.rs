@@ -16,6 +16,7 @@ use crate::equalize::colour::to_gray;
 use crate::picture::{Depth, Layout, Pixel};
 
 mod bmp;
+mod budget;
 mod deflate;
 mod error;
 mod format;
@@ -33,6 +34,7 @@ mod samples;
 mod tiff;
 mod webp;
 
+pub use budget::{Budget, Unbounded};
 pub use error::CodecError;
 pub use format::Format;
 use guard::guard;
@@ -40,6 +42,7 @@ pub(crate) use guard::panic_message;
 pub use guard::silence_contained_panics;
 pub(crate) use jpeg::CanonicalCode;
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CompressedJpeg, Sampling};
+use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
 pub use remark::Remark;
 
@@ -153,13 +156,30 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Returns the bytes of heap in use until the picture is encoded, the encoder's included, beyond small change: a JPEG's coefficients,
-    /// and an output about as long as the input; some rows of a PNG or TIFF, one of which can be as long as the picture.
+    /// Returns the bytes of heap in use until the picture is encoded, the encoder's included, beyond small change: the metadata; a JPEG's
+    /// coefficients, and an output about as long as the input; some rows of a PNG or TIFF, one of which can be as long as the picture.
     pub fn heap_bytes(&self, target: &Target) -> u64 {
-        match (&self.native, target.format_for(self.format)) {
+        let to = target.format_for(self.format);
+        let encoder = match (&self.native, to) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
-            (_, to) => encoder_bytes(to, &self.layout),
-        }
+            _ => encoder_bytes(to, &self.layout),
+        };
+        encoder + self.metadata_bytes().encoded(to)
+    }
+
+    /// Returns the bytes of heap that the metadata takes until the picture is encoded.
+    pub fn metadata_heap_bytes(&self, target: &Target) -> u64 {
+        self.metadata_bytes().encoded(target.format_for(self.format))
+    }
+
+    fn metadata_bytes(&self) -> MetadataBytes {
+        let native = match &self.native {
+            Native::Png(native) => native.metadata_bytes(),
+            Native::Jpeg(native) => native.metadata_bytes(),
+            Native::Tiff(native) => native.metadata_bytes(),
+            Native::Pnm(_) | Native::Bmp(_) | Native::WebP(_) => 0,
+        };
+        MetadataBytes { native, carried: self.metadata.bytes() }
     }
 }
 
@@ -193,12 +213,27 @@ struct Payload {
     native: Native,
 }
 
-/// Opens a picture: detects its format from its content, reads its header, and checks that it is within the limits and that the target can
-/// represent it. No memory is allocated for pixels. `file` must be at its start; `buffer` is scratch space worth reusing.
+/// Opens a picture as [`open_within`] does, whatever it holds.
 ///
 /// # Errors
 /// Any [`CodecError`] except [`CodecError::Encoder`].
 pub fn open<'a>(
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Opened<'a>, CodecError> {
+    open_within(&mut Unbounded, file, buffer, limits, target)
+}
+
+/// Opens a picture: detects its format from its content, reads its header, and checks that it is within the limits and that the target can
+/// represent it. No memory is allocated for pixels, and none for more of the file than `budget` allows. `file` must be at its start;
+/// `buffer` is scratch space worth reusing.
+///
+/// # Errors
+/// Any [`CodecError`] except [`CodecError::Encoder`].
+pub fn open_within<'a>(
+    budget: &mut dyn Budget,
     file: &'a mut File,
     buffer: &'a mut Vec<u8>,
     limits: &Limits,
@@ -212,14 +247,12 @@ pub fn open<'a>(
         format,
         |reason| CodecError::malformed(format, reason),
         move || match format {
-            Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits)?), 0)),
-            Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits)?), 0)),
-            Format::Png => whole(file, buffer, limits, |bytes| png::Source::open(bytes).map(Source::Png)),
-            Format::Jpeg => whole(file, buffer, limits, |bytes| {
-                jpeg::Source::open(bytes, target).map(|jpeg| Source::Jpeg(Box::new(jpeg)))
-            }),
-            Format::Bmp => whole(file, buffer, limits, |bytes| bmp::Source::open(bytes).map(Source::Bmp)),
-            Format::WebP => whole(file, buffer, limits, |bytes| webp::Source::open(bytes).map(Source::WebP)),
+            Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
+            Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget)?), 0)),
+            _ => {
+                let bytes = &*input::read_rest(file, buffer, limits, budget)?;
+                Ok((open_whole(format, bytes, target)?, bytes.len() as u64))
+            }
         },
     )?;
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
@@ -230,15 +263,15 @@ pub fn open<'a>(
     Ok(opened)
 }
 
-/// Opens a picture whose decoder needs the whole file in memory; returns the file's length too.
-fn whole<'a>(
-    file: &mut File,
-    buffer: &'a mut Vec<u8>,
-    limits: &Limits,
-    open: impl FnOnce(&'a [u8]) -> Result<Source<'a>, CodecError>,
-) -> Result<(Source<'a>, u64), CodecError> {
-    let bytes = input::read_rest(file, buffer, limits)?;
-    Ok((open(bytes)?, bytes.len() as u64))
+/// Opens a picture whose decoder needs the whole file in memory.
+fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<Source<'a>, CodecError> {
+    match format {
+        Format::Png => png::Source::open(bytes).map(Source::Png),
+        Format::Jpeg => jpeg::Source::open(bytes, target).map(|jpeg| Source::Jpeg(Box::new(jpeg))),
+        Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
+        Format::WebP => webp::Source::open(bytes).map(Source::WebP),
+        Format::Pnm | Format::Tiff => unreachable!("read in parts"),
+    }
 }
 
 /// Returns the error for a file that begins with `head`, which is in none of the formats.
@@ -286,22 +319,39 @@ impl Opened<'_> {
         }
     }
 
-    /// Returns the bytes of heap that decoding takes beyond small change: for the file, a JPEG's coefficients and the like. It is no less
-    /// than what encoding takes later, because memory is only released in between.
+    /// Returns the bytes of heap that decoding takes beyond small change and what the budget allowed: for metadata, a JPEG's coefficients and
+    /// the like. It is no less than what encoding takes later, because memory is only released in between.
     pub fn heap_bytes(&self) -> u64 {
         let decoder = match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
-            Source::Png(png) => png::heap_bytes(&png.layout()),
+            Source::Png(png) => png.heap_bytes(),
             Source::Pnm(_) | Source::Bmp(_) => 0,
         };
         let encoder = match (&self.source, self.output) {
-            // Its coefficients are those that are decoded.
-            (Source::Jpeg(_), Format::Jpeg) => 0,
+            // Its coefficients are those that are decoded, and its output is about as long as a scan.
+            (Source::Jpeg(_), Format::Jpeg) => decoder,
             (_, to) => encoder_bytes(to, &self.layout()),
         };
-        (decoder + self.file_bytes).max(encoder)
+        let metadata = self.metadata_bytes();
+        (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
+    }
+
+    /// Returns the bytes of heap that the picture's metadata takes until it is encoded.
+    pub fn metadata_heap_bytes(&self) -> u64 {
+        self.metadata_bytes().encoded(self.output)
+    }
+
+    fn metadata_bytes(&self) -> MetadataBytes {
+        match &self.source {
+            Source::Png(png) => png.metadata(),
+            Source::Jpeg(jpeg) => jpeg.metadata(),
+            Source::Tiff(tiff) => tiff.metadata(),
+            Source::Bmp(bmp) => bmp.metadata(),
+            Source::WebP(webp) => webp.metadata(),
+            Source::Pnm(_) => MetadataBytes::default(),
+        }
     }
 
     /// Returns the workspace that makes decoding faster.

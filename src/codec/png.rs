@@ -10,6 +10,7 @@ use ::png::{
     Transformations, Unit,
 };
 
+use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
 use crate::cores::Cores;
@@ -24,13 +25,21 @@ mod metadata;
 mod unfilter;
 mod zlib;
 
-use chunks::Chunks;
+use chunks::{Chunks, Kept};
+use metadata::Parts;
 
 /// What is remembered of a PNG for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
-    /// The types and contents of the chunks to pass on, in the source's order.
-    kept: Vec<([u8; 4], Vec<u8>)>,
+    /// The chunks to pass on, in the source's order.
+    kept: Kept,
+}
+
+impl Native {
+    /// Returns the bytes of the chunks.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        self.kept.bytes()
+    }
 }
 
 /// An opened PNG.
@@ -38,16 +47,32 @@ pub(super) struct Native {
 pub(super) struct Source<'a> {
     bytes: &'a [u8],
     chunks: Chunks<'a>,
+    metadata: Parts<'a>,
 }
 
 impl<'a> Source<'a> {
-    /// Reads the chunk structure, but decompresses nothing; `bytes` is the whole file.
+    /// Reads the chunk structure, and decompresses nothing but metadata, to learn their length; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let chunks = Chunks::scan(bytes).map_err(malformed)?;
         if chunks.animated {
             return Err(CodecError::unsupported("an animated PNG", "extract the frames first"));
         }
-        Ok(Self { bytes, chunks })
+        let metadata = Parts::find(&chunks).map_err(malformed)?;
+        Ok(Self { bytes, chunks, metadata })
+    }
+
+    /// Returns the bytes of heap that decoding takes: for rows, and for EXIF, which the `png` crate reads into a buffer and copies.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes()
+    }
+
+    fn exif_bytes(&self) -> u64 {
+        self.chunks.all(b"eXIf").map(|exif| exif.len() as u64).sum()
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata(&self) -> MetadataBytes {
+        MetadataBytes { native: self.chunks.kept_bytes(), carried: self.metadata.bytes() }
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -58,9 +83,10 @@ impl<'a> Source<'a> {
     pub(super) fn decode(self, slot: &mut [u8], cores: &Cores) -> Result<Payload, CodecError> {
         let layout = self.chunks.layout;
         let mut decoder = Decoder::new(Cursor::new(self.bytes));
-        // A few rows, and what the decoder needs for chunks that are not used here.
+        // A few rows, what the decoder needs for chunks that are not used here, and its buffer for EXIF, which doubles.
         let row = layout.width as usize * 8;
-        decoder.set_limits(Limits { bytes: (16 << 20) + 4 * row });
+        let exif = 2 * self.exif_bytes() as usize;
+        decoder.set_limits(Limits { bytes: (4 << 20) + 4 * row + exif });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
         decoder.set_transformations(Transformations::EXPAND);
@@ -87,7 +113,7 @@ impl<'a> Source<'a> {
         }
         Ok(Payload {
             layout,
-            metadata: metadata::read(&self.chunks).map_err(malformed)?,
+            metadata: self.metadata.read(),
             native: AnyNative::Png(Native { kept: self.chunks.kept() }),
         })
     }
@@ -143,11 +169,11 @@ fn write(
     let mut writer = Encoder::with_info(out, info)?.write_header()?;
     match native {
         Some(native) => {
-            for (kind, content) in &native.kept {
+            for (kind, content) in native.kept.chunks() {
                 let profile_fits =
-                    kind != b"iCCP" || decoded.metadata.icc_in(Format::Png, layout.pixel).is_some();
+                    kind != *b"iCCP" || decoded.metadata.icc_in(Format::Png, layout.pixel).is_some();
                 if profile_fits {
-                    writer.write_chunk(::png::chunk::ChunkType(*kind), content)?;
+                    writer.write_chunk(::png::chunk::ChunkType(kind), content)?;
                 }
             }
         }

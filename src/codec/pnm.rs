@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::Write;
 
+use super::budget::Budget;
 use super::input::{HEAD, read_full, read_rest};
 use super::samples::{rescale, swap_big_endian, unpack};
 use super::{CodecError, Decoded, Format, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
@@ -39,6 +40,7 @@ impl<'a> Source<'a> {
         file: &'a mut File,
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
+        budget: &mut dyn Budget,
     ) -> Result<Self, CodecError> {
         let header = header::parse(buffer).map_err(|reason| {
             malformed(if (buffer.len() as u64) < HEAD {
@@ -49,7 +51,7 @@ impl<'a> Source<'a> {
         })?;
         let mut start = header.length;
         if matches!(header.raster, Raster::Text | Raster::TextBits) {
-            read_rest(file, buffer, limits)?;
+            read_rest(file, buffer, limits, budget)?;
         } else if buffer[start - 1..].starts_with(b"\r\n") {
             // A header written in text mode on Windows ends in two bytes. Only the length of the file tells it from a header before a
             // raster whose first byte is 10.

@@ -13,6 +13,8 @@
 use std::fs::File;
 use std::io;
 
+use super::budget::{Budget, ask};
+use super::metadata::MetadataBytes;
 use super::samples::unpack;
 use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd};
 use crate::cores::Cores;
@@ -55,6 +57,13 @@ pub(super) struct Native {
     kept: ifd::Directory,
 }
 
+impl Native {
+    /// Returns the bytes of the tags.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        self.kept.bytes_of_values()
+    }
+}
+
 /// An opened TIFF.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
@@ -73,10 +82,14 @@ impl<'a> Source<'a> {
         file: &'a mut File,
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
+        budget: &mut dyn Budget,
     ) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
-        let mut file = Reader::new(file, buffer, limits)?;
-        let (directory, next) = ifd::read_from(&mut file, form, offset).map_err(no_directory)?;
+        let mut file = Reader::new(file, buffer, limits, budget)?;
+        let outline = ifd::Outline::read(&mut file, form, offset).map_err(no_directory)?;
+        ask(budget, outline.bytes(), "metadata")?;
+        let next = outline.next;
+        let directory = outline.fill(&mut file).map_err(io_error)?;
         // They are often the last of a file, and all that tells that its end is missing.
         if directory.cut.iter().any(|tag| tags::METADATA.contains(tag)) {
             return Err(malformed("a profile or other metadata lie outside the file; it may be truncated"));
@@ -105,9 +118,15 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the bytes of heap for the part of the file that is in memory, the values of tags, and reading a strip or tile.
+    /// Returns the bytes of heap for reading a strip or tile, or for correcting texts.
     pub(super) fn heap_bytes(&self) -> u64 {
-        self.file.bytes_in_memory() + self.directory.bytes_of_values() + self.tool_bytes
+        self.tool_bytes.max(tags::heap_bytes(&self.directory))
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata(&self) -> MetadataBytes {
+        let native = self.directory.bytes_of_values();
+        MetadataBytes { native, carried: tags::metadata_bytes(&self.directory) }
     }
 
     /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores. Pixels of the kind `written` will be written.
@@ -130,8 +149,9 @@ impl<'a> Source<'a> {
         }
         colours::convert(slot, start, header, &self.directory)?;
         let change = Change { samples: (header.samples, written.channels()), planes: header.planar };
-        let kept = tags::kept(&self.directory, change);
         let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
+        let had_layers = self.directory.get(tags::LAYERS).is_some();
+        let kept = tags::kept(self.directory, change);
         Ok(Payload {
             layout,
             metadata: tags::metadata(&kept),
@@ -139,7 +159,7 @@ impl<'a> Source<'a> {
                 compression: header.method.written(),
                 extra_sample: header.extra_sample.unwrap_or(tags::UNASSOCIATED),
                 big: header.form.big,
-                had_layers: self.directory.get(tags::LAYERS).is_some(),
+                had_layers,
                 lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
                 kept,
             })),

@@ -6,7 +6,7 @@ use std::io::{Cursor, Write};
 
 use image_webp::{ColorType, DecodingError, EncodingError, WebPDecoder, WebPEncoder};
 
-use super::metadata::{Metadata, strip_exif_prefix};
+use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use crate::picture::{Depth, Layout, Pixel};
 
@@ -20,6 +20,7 @@ pub(super) struct Native {
 pub(super) struct Source<'a> {
     decoder: WebPDecoder<Cursor<&'a [u8]>>,
     layout: Layout,
+    metadata_bytes: u64,
 }
 
 impl std::fmt::Debug for Source<'_> {
@@ -33,7 +34,7 @@ impl<'a> Source<'a> {
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
         // A chunk may claim any length.
-        decoder.set_memory_limit(bytes.len());
+        decoder.set_memory_limit(metadata_bytes(bytes) as usize);
         if decoder.is_animated() {
             return Err(CodecError::unsupported("an animated WebP", "extract the frames first"));
         }
@@ -43,11 +44,17 @@ impl<'a> Source<'a> {
             return Err(malformed("its picture has other sides than its canvas"));
         }
         let pixel = if decoder.has_alpha() { Pixel::Rgba } else { Pixel::Rgb };
-        Ok(Self { decoder, layout: Layout { width, height, pixel, depth: Depth::Eight } })
+        let layout = Layout { width, height, pixel, depth: Depth::Eight };
+        Ok(Self { decoder, layout, metadata_bytes: metadata_bytes(bytes) })
     }
 
     pub(super) fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata(&self) -> MetadataBytes {
+        MetadataBytes { native: 0, carried: self.metadata_bytes }
     }
 
     /// Returns the bytes of the decoder's own buffers: planes or, for RGB, RGBA.
@@ -61,7 +68,7 @@ impl<'a> Source<'a> {
         let exif = self.decoder.exif_metadata().map_err(decode_error)?;
         let metadata = Metadata {
             icc: self.decoder.icc_profile().map_err(decode_error)?,
-            exif: exif.as_deref().and_then(strip_exif_prefix).map(<[u8]>::to_vec),
+            exif: exif.and_then(without_exif_prefix),
             xmp: self.decoder.xmp_metadata().map_err(decode_error)?,
             resolution: None,
         };
@@ -72,19 +79,37 @@ impl<'a> Source<'a> {
 
 /// Returns the width and height of the first lossy frame that is not part of an animation (RFC 9649, section 2.5; RFC 6386, section 9.1).
 fn frame_sides(bytes: &[u8]) -> Option<(u32, u32)> {
-    // The file header is followed by chunks: type, length, content, and a padding byte if the length is odd.
-    let mut rest = bytes.get(12..)?;
-    loop {
-        let (&[v, p, eight, space, ref length @ ..], content) = rest.split_first_chunk::<8>()?;
-        if [v, p, eight, space] == *b"VP8 " {
-            // A tag and a start code of three bytes each, then 14 bits each of width and height.
-            let &[_, _, _, _, _, _, w0, w1, h0, h1] = content.first_chunk()?;
-            let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
-            return Some((side([w0, w1]), side([h0, h1])));
-        }
+    let frame = chunks(bytes).find(|chunk| chunk.kind == *b"VP8 ")?;
+    // A tag and a start code of three bytes each, then 14 bits each of width and height.
+    let &[_, _, _, _, _, _, w0, w1, h0, h1] = frame.behind.first_chunk()?;
+    let side = |bytes| u32::from(u16::from_le_bytes(bytes) & 0x3fff);
+    Some((side([w0, w1]), side([h0, h1])))
+}
+
+/// A chunk of the file.
+struct Chunk<'a> {
+    kind: [u8; 4],
+    /// The bytes of its content.
+    length: usize,
+    /// Its content, which may be cut short, and what follows it.
+    behind: &'a [u8],
+}
+
+/// Returns the chunks behind the file header: each has a type, a length, content, and a padding byte if the length is odd.
+fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
+    let mut rest = bytes.get(12..);
+    std::iter::from_fn(move || {
+        let (&[a, b, c, d, ref length @ ..], behind) = rest?.split_first_chunk::<8>()?;
         let length = u32::from_le_bytes(*length) as usize;
-        rest = content.get(length.next_multiple_of(2)..)?;
-    }
+        rest = behind.get(length.next_multiple_of(2)..);
+        Some(Chunk { kind: [a, b, c, d], length, behind })
+    })
+}
+
+/// Returns the bytes of the chunks of metadata that are in the file.
+fn metadata_bytes(bytes: &[u8]) -> u64 {
+    let metadata = chunks(bytes).filter(|chunk| [b"ICCP", b"EXIF", b"XMP "].contains(&&chunk.kind));
+    metadata.map(|chunk| chunk.length.min(chunk.behind.len()) as u64).sum()
 }
 
 /// Returns the bytes of heap that encoding takes: a copy of the pixels as RGBA and the frame, then the frame and the file, each of which

@@ -1,13 +1,14 @@
 //! How a picture gets into its slots: decoded by the CPU, or still compressed for a device that decodes it.
 
 use std::fs::File;
+use std::mem;
 
 use super::{Content, Run, Work};
-use crate::codec::{self, CompressedJpeg, Decoded, Opened};
-use crate::config::JpegChoice;
+use crate::codec::{self, Budget, CompressedJpeg, Decoded, Opened};
+use crate::config::{JpegChoice, Settings};
 use crate::equalize::{Order, planes};
 use crate::error::{PictureError, Refusal};
-use crate::slot::{Attempts, Needs, Room, Slot, SlotError, Slots};
+use crate::slot::{Attempts, Held, Needs, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::stamp::Stamp;
 use crate::source::{self, Job};
@@ -47,6 +48,23 @@ fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
     Ok((file, metadata.len()))
 }
 
+impl Budget for Held {
+    fn hold(&mut self, bytes: u64) -> Result<(), u64> {
+        Self::hold(self, bytes).map_err(|error| match error {
+            SlotError::LargerThanMemory { allowed, .. } => allowed,
+            // These concern only pictures that hold something or take a slot.
+            SlotError::GivenUp | SlotError::System { .. } => 0,
+        })
+    }
+
+    fn buffer(&mut self) -> Vec<u8> {
+        Self::buffer(self)
+    }
+}
+
+/// Bytes of capacity that a decoding thread's own buffer may have. That of a longer file is lent to it.
+pub(super) const OWN_BUFFER: usize = 1 << 20;
+
 impl Run<'_> {
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
@@ -55,20 +73,20 @@ impl Run<'_> {
     }
 
     /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
-    fn take_place(&self, opened: &Opened<'_>, attempts: &Attempts) -> Result<Place, SlotError> {
+    fn take_place(&self, opened: &Opened<'_>, held: &Held, attempts: &Attempts) -> Result<Place, SlotError> {
         let Some(jpeg) = self.compressed(opened) else {
-            return self.take_slots(opened, attempts).map(Place::Pixels);
+            return self.take_slots(opened, held, attempts).map(Place::Pixels);
         };
         let needs = Needs {
             pixels: self.bytes_of_pixels(opened),
             behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
-            aside: self.bytes_aside(opened),
+            // The encoder of the planes reads the file once more.
+            aside: self.bytes_aside(opened) + jpeg.bytes,
             compressed: jpeg.slot_bytes(),
-            // The file, which is in the decoder's buffer too.
-            compressed_aside: jpeg.bytes,
+            compressed_aside: opened.metadata_heap_bytes(),
         };
         let insist = self.settings.jpeg == JpegChoice::Gpu;
-        Ok(match self.machine.pool.take_either(needs, attempts, insist)? {
+        Ok(match self.machine.pool.take_either(needs, held.bytes(), attempts, insist)? {
             Room::Pixels(slot) => Place::Pixels(slot.into()),
             Room::Planes(slot) => Place::Planes(slot, jpeg),
             Room::Compressed(slot) => Place::Compressed(slot, jpeg),
@@ -76,13 +94,13 @@ impl Run<'_> {
     }
 
     /// Waits for slots for the pixels of a picture.
-    fn take_slots(&self, opened: &Opened<'_>, attempts: &Attempts) -> Result<Slots, SlotError> {
-        let (bytes, aside) = (self.bytes_of_pixels(opened), self.bytes_aside(opened));
+    fn take_slots(&self, opened: &Opened<'_>, held: &Held, attempts: &Attempts) -> Result<Slots, SlotError> {
+        let (bytes, aside, held) = (self.bytes_of_pixels(opened), self.bytes_aside(opened), held.bytes());
         match planes::layout(&opened.layout()).filter(|_| self.settings.split_channels) {
             Some(plane) => {
-                self.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), attempts)
+                self.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), held, attempts)
             }
-            None => self.machine.pool.take(bytes, aside, attempts).map(Slots::from),
+            None => self.machine.pool.take(bytes, aside, held, attempts).map(Slots::from),
         }
     }
 
@@ -116,17 +134,38 @@ impl Run<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
+        loop {
+            let mut held = Held::nothing(&self.machine.pool);
+            let loaded = self.load_holding(&mut held, work, buffer, clock);
+            if buffer.capacity() > OWN_BUFFER {
+                held.keep(mem::take(buffer));
+            }
+            if !matches!(loaded, Err(PictureError::Slot(SlotError::GivenUp))) {
+                return loaded;
+            }
+        }
+    }
+
+    /// Does it with what the picture holds of its file until then.
+    fn load_holding(
+        &self,
+        held: &mut Held,
+        work: &mut Work,
+        buffer: &mut Vec<u8>,
+        clock: &mut Clock,
+    ) -> Result<Loaded, PictureError> {
         let working = self.machine.cores.work();
         let (mut file, bytes_in) = open_input(&mut work.job)?;
         let has_holes = has_holes(&file);
-        let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
+        let Settings { limits, target, .. } = self.settings;
+        let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
         clock.mark(Stage::Decode);
         drop(working);
-        let place = self.take_place(&opened, &work.attempts)?;
+        let place = self.take_place(&opened, held, &work.attempts)?;
         let _working = self.machine.cores.work();
         clock.mark(Stage::Slot);
         let (slots, content, decoded) = match place {
-            Place::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, &work.attempts)?,
+            Place::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, held, &work.attempts)?,
             Place::Planes(slot, jpeg) => {
                 let content = Content::Planes(jpeg, opened.planes_bytes() as u64);
                 self.decode(opened, slot.into(), content)?
@@ -143,16 +182,17 @@ impl Run<'_> {
         opened: Opened<'_>,
         mut slot: Slot,
         jpeg: CompressedJpeg,
+        held: &Held,
         attempts: &Attempts,
     ) -> Result<Filled, PictureError> {
         match opened.pass_on(slot.bytes_mut()) {
             Ok(decoded) => {
-                slot.keep_aside(0);
+                slot.keep_aside(decoded.metadata_heap_bytes(&self.settings.target));
                 Ok((slot.into(), Content::Compressed(jpeg), decoded))
             }
             Err(opened) => {
                 drop(slot);
-                let slots = self.take_slots(&opened, attempts)?;
+                let slots = self.take_slots(&opened, held, attempts)?;
                 self.decode(*opened, slots, Content::Pixels)
             }
         }

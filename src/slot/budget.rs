@@ -33,16 +33,21 @@ impl State {
         self.largest.min(self.share())
     }
 
-    /// Makes room for `bytes` bytes, including those of the free slot at `at`; gives up workspaces and the memory of other free slots if
-    /// that is enough. Returns whether there is room.
-    pub(super) fn make_room(&mut self, at: usize, bytes: u64) -> bool {
-        let own = self.free[at].capacity();
-        if bytes <= self.memory_left + own && self.workspaces.is_empty() {
+    /// Returns the bytes that can be given up: those of free slots, workspaces and buffers.
+    pub(super) fn spare(&self) -> u64 {
+        let workspaces: u64 = self.workspaces.iter().map(|memory| memory.bytes().len() as u64).sum();
+        let buffers: u64 = self.buffers.iter().map(|buffer| buffer.capacity() as u64).sum();
+        self.free.iter().map(Buffer::capacity).sum::<u64>() + workspaces + buffers
+    }
+
+    /// Makes room for `bytes` bytes, including those of the free slot at `at`; gives up workspaces, buffers and the memory of other free
+    /// slots if that is enough. Returns whether there is room.
+    pub(super) fn make_room(&mut self, at: Option<usize>, bytes: u64) -> bool {
+        let own = at.map_or(0, |at| self.free[at].capacity());
+        if bytes <= self.memory_left + own && self.workspaces.is_empty() && self.buffers.is_empty() {
             return true;
         }
-        let idle: u64 = self.free.iter().map(Buffer::capacity).sum();
-        let workspaces: u64 = self.workspaces.iter().map(|memory| memory.bytes().len() as u64).sum();
-        if bytes > self.memory_left + idle + workspaces {
+        if bytes > self.memory_left + self.spare() {
             return false;
         }
         self.give_up_workspaces(bytes.saturating_sub(own));
@@ -50,7 +55,7 @@ impl State {
             if bytes <= self.memory_left + own {
                 break;
             }
-            if other != at {
+            if at != Some(other) {
                 self.give_up(other);
             }
         }

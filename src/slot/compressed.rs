@@ -55,7 +55,7 @@ impl SlotPool {
         self.wanted.notify_all();
     }
 
-    /// Waits for whichever slot is available first, and prefers one for the compressed picture. With `insist`, takes only such a slot, as
+    /// Waits for whichever slot is available first, with `held` as in [`SlotPool::take`], and prefers one for the compressed picture. With `insist`, takes only such a slot, as
     /// long as some device that `attempts` admit has or may come to have one.
     ///
     /// # Errors
@@ -63,6 +63,7 @@ impl SlotPool {
     pub fn take_either(
         self: &Arc<Self>,
         needs: Needs,
+        held: u64,
         attempts: &Attempts,
         insist: bool,
     ) -> Result<Room, SlotError> {
@@ -71,12 +72,13 @@ impl SlotPool {
         if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
             self.wanted.notify_all();
         }
-        self.in_turn(total, |state| {
+        self.in_turn(total, held, |state| {
             if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, attempts) {
                 return Some(taken.map(|buffer| Room::Compressed(self.slot(buffer, compressed_aside))));
             }
             let with_all = pixels.saturating_add(behind);
-            let encode = state.may_encode(attempts) && with_all.saturating_add(aside) <= state.memory;
+            let encode = state.may_encode(attempts)
+                && with_all.saturating_add(aside).saturating_add(held) <= state.memory;
             let admitted = match (state.may_decode(attempts), insist) {
                 (true, true) => return None,
                 (true, false) if !encode && !state.workers_may_come() => state.cpu_alone(),
@@ -109,13 +111,15 @@ impl State {
         let device = self.free.iter().filter(free).map(|buffer| buffer.device).max_by_key(|&d| count(d))?;
         let of_device = |buffer: &Buffer| buffer.kind == Kind::Compressed && buffer.device == device;
         let large = self.free.iter().rposition(|b| of_device(b) && b.capacity() >= needed);
-        let taken = if let Some(at) = large.filter(|&at| self.make_room(at, self.free[at].capacity() + aside))
+        let taken = if let Some(at) =
+            large.filter(|&at| self.make_room(Some(at), self.free[at].capacity() + aside))
         {
             Ok(self.free.remove(at))
         } else {
             let at = self.free.iter().rposition(of_device).filter(|&at| self.make_file(at))?;
             let rounded = (needed + needed / 4).next_multiple_of(STEP);
-            let bytes = [rounded, needed].into_iter().find(|&bytes| self.make_room(at, bytes + aside))?;
+            let bytes =
+                [rounded, needed].into_iter().find(|&bytes| self.make_room(Some(at), bytes + aside))?;
             self.grow(at, bytes)
         };
         if taken.is_ok() {

@@ -23,7 +23,7 @@ impl From<Slot> for Slots {
 
 impl SlotPool {
     /// Waits until all slots of a picture that is to be split are available: one on the CPU, which no worker has to map, with room for
-    /// `whole` bytes and with `aside` as in [`SlotPool::take`], and one per plane with room for `plane` bytes, spread over as many as
+    /// `whole` bytes and with `aside` and `held` as in [`SlotPool::take`], and one per plane with room for `plane` bytes, spread over as many as
     /// possible of the devices that `attempts` admit. Devices that are insisted on are waited for.
     ///
     /// # Errors
@@ -33,11 +33,12 @@ impl SlotPool {
         whole: u64,
         aside: u64,
         plane: u64,
+        held: u64,
         attempts: &Attempts,
     ) -> Result<Slots, SlotError> {
         let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
         let sizes = Sizes { whole: whole.max(1), aside, plane };
-        let taken = self.in_turn(total, |state| state.try_take_split(sizes, attempts))?;
+        let taken = self.in_turn(total, held, |state| state.try_take_split(sizes, attempts))?;
         let mut taken = taken.into_iter();
         let whole = self.slot(taken.next().expect("the first is the whole picture's"), aside);
         Ok(Slots { whole, planes: taken.map(|buffer| self.slot(buffer, 0)).collect() })

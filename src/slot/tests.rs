@@ -37,8 +37,8 @@ fn private_memory_keeps_its_bytes_when_its_size_changes() {
 fn a_slot_that_grows_is_accounted_for_once() {
     let pool = Arc::new(SlotPool::new(8 * STEP));
     pool.join(false, 1, nothing());
-    drop(pool.take(STEP / 2, 0, &Attempts::default()).unwrap());
-    let slot = pool.take(2 * STEP, 0, &Attempts::default()).unwrap();
+    drop(pool.take(STEP / 2, 0, 0, &Attempts::default()).unwrap());
+    let slot = pool.take(2 * STEP, 0, 0, &Attempts::default()).unwrap();
     assert_eq!(pool.memory(), (slot.bytes().len() as u64, 8 * STEP));
 }
 
@@ -48,8 +48,8 @@ fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
     let cpu = pool.join(false, 2, nothing());
     pool.add(cpu, 3, Kind::Small);
     let attempts = Attempts::default();
-    let large = pool.take(SMALL + 1, 0, &attempts).unwrap();
-    let mut small: Vec<_> = (0..4).map(|_| pool.take(SMALL, 0, &attempts).unwrap()).collect();
+    let large = pool.take(SMALL + 1, 0, 0, &attempts).unwrap();
+    let mut small: Vec<_> = (0..4).map(|_| pool.take(SMALL, 0, 0, &attempts).unwrap()).collect();
     let ids: std::collections::BTreeSet<_> = small.iter().chain([&large]).map(Slot::id).collect();
     assert_eq!(ids, (0..5).collect());
     // The slots of small pictures take nothing from the share of the large one.
@@ -59,7 +59,7 @@ fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
     drop(small.swap_remove(at));
     let waiting = {
         let pool = Arc::clone(&pool);
-        std::thread::spawn(move || pool.take(SMALL + 1, 0, &Attempts::default()).unwrap().id())
+        std::thread::spawn(move || pool.take(SMALL + 1, 0, 0, &Attempts::default()).unwrap().id())
     };
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished(), "a large picture took a small one's slot");
@@ -73,7 +73,7 @@ fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
     let cpu = pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
     let address_of = |device| {
-        let mut slot = pool.take(1000, 0, &Attempts::default()).unwrap();
+        let mut slot = pool.take(1000, 0, 0, &Attempts::default()).unwrap();
         assert_eq!(slot.device(), device);
         slot.begin_at(17);
         (slot.bytes().as_ptr().addr() % 4096, slot.memory().bytes().len() - slot.bytes_mut().len())
@@ -87,7 +87,7 @@ fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
 fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
     let pool = Arc::new(SlotPool::new(1000));
     pool.join(false, 1, nothing());
-    let error = pool.take(1001, 0, &Attempts::default()).err().unwrap().to_string();
+    let error = pool.take(1001, 0, 0, &Attempts::default()).err().unwrap().to_string();
     assert!(error.contains("--memory"), "{error}");
 }
 
@@ -95,9 +95,9 @@ fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
 fn idle_slots_give_up_memory_for_a_large_picture() {
     let pool = Arc::new(SlotPool::new(4 * STEP));
     pool.join(false, 4, nothing());
-    let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, 0, &Attempts::default()).unwrap()).collect();
+    let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, 0, 0, &Attempts::default()).unwrap()).collect();
     drop(slots);
-    let slot = pool.take(4 * STEP, 0, &Attempts::default()).unwrap();
+    let slot = pool.take(4 * STEP, 0, 0, &Attempts::default()).unwrap();
     assert!(slot.bytes().len() as u64 == 4 * STEP);
 }
 
@@ -105,10 +105,10 @@ fn idle_slots_give_up_memory_for_a_large_picture() {
 fn memory_taken_aside_counts_until_it_is_released() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
     pool.join(false, 2, nothing());
-    assert!(pool.take(STEP, 2 * STEP, &Attempts::default()).is_err());
-    let mut first = pool.take(STEP / 2, STEP, &Attempts::default()).unwrap();
+    assert!(pool.take(STEP, 2 * STEP, 0, &Attempts::default()).is_err());
+    let mut first = pool.take(STEP / 2, STEP, 0, &Attempts::default()).unwrap();
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, &Attempts::default()).unwrap()));
+    let waiting = std::thread::spawn(move || drop(other.take(STEP, 0, 0, &Attempts::default()).unwrap()));
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     first.keep_aside(0);
@@ -119,10 +119,10 @@ fn memory_taken_aside_counts_until_it_is_released() {
 fn a_taker_waits_until_the_bound_allows_it() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
     pool.join(false, 2, nothing());
-    let first = pool.take(2 * STEP, 0, &Attempts::default()).unwrap();
+    let first = pool.take(2 * STEP, 0, 0, &Attempts::default()).unwrap();
     let other = Arc::clone(&pool);
     let waiting =
-        std::thread::spawn(move || other.take(STEP, 0, &Attempts::default()).unwrap().bytes().len());
+        std::thread::spawn(move || other.take(STEP, 0, 0, &Attempts::default()).unwrap().bytes().len());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     drop(first);
@@ -133,14 +133,14 @@ fn a_taker_waits_until_the_bound_allows_it() {
 fn takers_are_served_in_the_order_in_which_they_came() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     pool.join(false, 2, nothing());
-    let held = [(); 2].map(|()| pool.take(1, 0, &Attempts::default()).unwrap());
+    let held = [(); 2].map(|()| pool.take(1, 0, 0, &Attempts::default()).unwrap());
     let (tell, told) = crossbeam_channel::unbounded();
     let takers: Vec<_> = (0..8)
         .map(|number| {
             let (other, tell) = (Arc::clone(&pool), tell.clone());
             let waiting = pool.lock().takers.len();
             let taker = std::thread::spawn(move || {
-                let slot = other.take(1, 0, &Attempts::default()).unwrap();
+                let slot = other.take(1, 0, 0, &Attempts::default()).unwrap();
                 tell.send(number).unwrap();
                 drop(slot);
             });
@@ -160,10 +160,10 @@ fn takers_are_served_in_the_order_in_which_they_came() {
 fn a_large_picture_that_waits_is_not_overtaken_by_small_ones() {
     let pool = Arc::new(SlotPool::new(4 * STEP));
     pool.join(false, 3, nothing());
-    let held = pool.take(STEP, 0, &Attempts::default()).unwrap();
+    let held = pool.take(STEP, 0, 0, &Attempts::default()).unwrap();
     let taker = |bytes: u64| {
         let other = Arc::clone(&pool);
-        std::thread::spawn(move || drop(other.take(bytes, 0, &Attempts::default()).unwrap()))
+        std::thread::spawn(move || drop(other.take(bytes, 0, 0, &Attempts::default()).unwrap()))
     };
     let large = taker(4 * STEP);
     while pool.lock().takers.is_empty() {
@@ -185,7 +185,7 @@ fn the_cpu_leaves_pictures_to_a_worker_that_is_up() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 1, nothing());
     let gpu = pool.join(true, 1, nothing());
-    let take = |attempts: &Attempts| pool.take(1, 0, attempts).unwrap().device();
+    let take = |attempts: &Attempts| pool.take(1, 0, 0, attempts).unwrap().device();
     assert_eq!(take(&Attempts::default()), cpu);
     pool.up(gpu);
     assert_eq!(take(&Attempts::default()), gpu);
@@ -200,10 +200,10 @@ fn two_failures_leave_the_cpu() {
     let cpu = pool.join(false, 1, nothing());
     let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
     gpus.iter().for_each(|&gpu| pool.up(gpu));
-    let slot = pool.take(1, 0, &Attempts { failed_on: vec![gpus[0]], ..Attempts::default() }).unwrap();
+    let slot = pool.take(1, 0, 0, &Attempts { failed_on: vec![gpus[0]], ..Attempts::default() }).unwrap();
     assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
     assert_eq!(
-        pool.take(1, 0, &Attempts { failed_on: vec![gpus[0], gpus[1]], ..Attempts::default() })
+        pool.take(1, 0, 0, &Attempts { failed_on: vec![gpus[0], gpus[1]], ..Attempts::default() })
             .unwrap()
             .device(),
         cpu
@@ -219,9 +219,9 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     let gpu = pool.join(true, 4, Box::new(move |slot| tell.send(slot).unwrap()));
     pool.add(gpu, 1, Kind::Compressed);
     pool.up(gpu);
-    let mut held = [(); 3].map(|()| Some(pool.take(1, 0, &Attempts::default()).unwrap()));
+    let mut held = [(); 3].map(|()| Some(pool.take(1, 0, 0, &Attempts::default()).unwrap()));
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || other.take(1, 0, &Attempts::default()).unwrap().device());
+    let waiting = std::thread::spawn(move || other.take(1, 0, 0, &Attempts::default()).unwrap().device());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     let first = held[0].take().unwrap();
@@ -231,7 +231,7 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     assert!(given_up.is_empty());
     // A free slot of the other kind gives up its file.
     let needs = Needs { pixels: 1, behind: 0, aside: 0, compressed: 1, compressed_aside: 0 };
-    assert!(matches!(pool.take_either(needs, &Attempts::default(), true), Ok(Room::Compressed(_))));
+    assert!(matches!(pool.take_either(needs, 0, &Attempts::default(), true), Ok(Room::Compressed(_))));
     assert_eq!(given_up.try_iter().collect::<Vec<_>>(), [id]);
 }
 
@@ -246,7 +246,7 @@ fn planes_are_spread_over_the_workers_and_the_whole_stays_on_the_cpu() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join(false, 8, nothing());
     let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 4, nothing())).collect();
-    let take = |attempts: &Attempts| pool.take_split(300, 0, 100, attempts).unwrap();
+    let take = |attempts: &Attempts| pool.take_split(300, 0, 100, 0, attempts).unwrap();
     assert_eq!(devices(&take(&Attempts::default())), [cpu; 3]);
     gpus.iter().for_each(|&gpu| pool.up(gpu));
     let slots = take(&Attempts::default());
@@ -261,9 +261,10 @@ fn planes_are_spread_over_the_workers_and_the_whole_stays_on_the_cpu() {
 fn a_split_picture_takes_all_its_slots_or_none() {
     let pool = Arc::new(SlotPool::new(10 * STEP));
     pool.join(false, 5, nothing());
-    let held: Vec<Slot> = (0..2).map(|_| pool.take(1, 0, &Attempts::default()).unwrap()).collect();
+    let held: Vec<Slot> = (0..2).map(|_| pool.take(1, 0, 0, &Attempts::default()).unwrap()).collect();
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || other.take_split(STEP, STEP, 1, &Attempts::default()).unwrap());
+    let waiting =
+        std::thread::spawn(move || other.take_split(STEP, STEP, 1, 0, &Attempts::default()).unwrap());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     // The slots that it could have are still free for others.
@@ -281,10 +282,12 @@ fn a_split_picture_that_fills_the_bound_gets_its_slots() {
     // Rounded up, or in slots larger than requested, the parts would exceed the bound.
     let pool = Arc::new(SlotPool::new(10 * STEP));
     pool.join(false, 4, nothing());
-    drop(pool.take(8 * STEP, 0, &Attempts::default()).unwrap());
+    drop(pool.take(8 * STEP, 0, 0, &Attempts::default()).unwrap());
     let (done, taken) = crossbeam_channel::bounded(1);
     let other = Arc::clone(&pool);
-    std::thread::spawn(move || done.send(other.take_split(3 * STEP, STEP, 2 * STEP, &Attempts::default())));
+    std::thread::spawn(move || {
+        done.send(other.take_split(3 * STEP, STEP, 2 * STEP, 0, &Attempts::default()))
+    });
     let slots = taken.recv_timeout(Duration::from_secs(10)).expect("nobody is left to wait for").unwrap();
     assert_eq!(slots.planes.len(), 3);
     drop(slots);
@@ -300,7 +303,7 @@ fn workers_that_are_insisted_on_are_waited_for() {
     pool.wait_for_workers(true);
     pool.up(gpus[0]);
     let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || other.take_split(1, 0, 1, &Attempts::default()).unwrap());
+    let waiting = std::thread::spawn(move || other.take_split(1, 0, 1, 0, &Attempts::default()).unwrap());
     std::thread::sleep(Duration::from_millis(30));
     assert!(!waiting.is_finished());
     pool.up(gpus[1]);
@@ -311,6 +314,7 @@ fn workers_that_are_insisted_on_are_waited_for() {
 fn either(pool: &Arc<SlotPool>, attempts: &Attempts, insist: bool) -> Room {
     pool.take_either(
         Needs { pixels: 100, behind: 5, aside: 0, compressed: 10, compressed_aside: 10 },
+        0,
         attempts,
         insist,
     )
@@ -339,7 +343,7 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     let failed = Attempts { failed_on: vec![decoder], ..Attempts::default() };
     assert_eq!(on(either(&pool, &failed, true)), gpu);
     pool.down(gpu);
-    assert_eq!(pool.take(1, 0, &Attempts::default()).unwrap().device(), cpu, "a decoder takes no pixels");
+    assert_eq!(pool.take(1, 0, 0, &Attempts::default()).unwrap().device(), cpu, "a decoder takes no pixels");
 }
 
 #[test]
@@ -376,7 +380,7 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_cpu_does_alone_unless_that_is
         taken
     };
     let take = || begin(|pool| either(pool, &Attempts::default(), false));
-    let take_pixels = || begin(|pool| Room::Pixels(pool.take(1, 0, &Attempts::default()).unwrap()));
+    let take_pixels = || begin(|pool| Room::Pixels(pool.take(1, 0, 0, &Attempts::default()).unwrap()));
     let long = Duration::from_secs(10);
     let planes = take().recv_timeout(long).unwrap();
     assert!(matches!(&planes, Room::Planes(slot) if slot.device() == gpu));
@@ -418,14 +422,14 @@ fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     pool.add(decoder, 1, Kind::Compressed);
     pool.up(decoder);
     let needs = Needs { pixels: 1, behind: 1, aside: 0, compressed: 1, compressed_aside: 7 };
-    let Room::Compressed(mut slot) = pool.take_either(needs, &Attempts::default(), true).unwrap() else {
+    let Room::Compressed(mut slot) = pool.take_either(needs, 0, &Attempts::default(), true).unwrap() else {
         unreachable!()
     };
     let with_aside = pool.memory().0;
     slot.keep_aside(0);
     assert_eq!(with_aside - pool.memory().0, 7);
     let too_much = Needs { compressed_aside: 100 * STEP, ..needs };
-    let refused = pool.take_either(too_much, &Attempts::default(), true);
+    let refused = pool.take_either(too_much, 0, &Attempts::default(), true);
     assert!(matches!(refused, Err(SlotError::LargerThanMemory { .. })));
 }
 
@@ -437,7 +441,7 @@ fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_cpu() {
     pool.encodes(gpu);
     pool.up(gpu);
     let needs = Needs { pixels: 2 * STEP, behind: 1, aside: 0, compressed: 1, compressed_aside: 0 };
-    assert!(matches!(pool.take_either(needs, &Attempts::default(), false), Ok(Room::Pixels(_))));
+    assert!(matches!(pool.take_either(needs, 0, &Attempts::default(), false), Ok(Room::Pixels(_))));
 }
 
 #[test]

@@ -58,12 +58,17 @@ impl State {
         Some(memory)
     }
 
-    /// Gives up free workspaces until `wanted` bytes are left, or there are no more.
+    /// Gives up free workspaces, and buffers of files, until `wanted` bytes are left, or there are no more.
     pub(super) fn give_up_workspaces(&mut self, wanted: u64) {
         while self.memory_left < wanted
             && let Some(memory) = self.workspaces.pop()
         {
             self.memory_left += memory.bytes().len() as u64;
+        }
+        while self.memory_left < wanted
+            && let Some(buffer) = self.buffers.pop()
+        {
+            self.memory_left += buffer.capacity() as u64;
         }
     }
 }
@@ -94,7 +99,7 @@ mod tests {
         let pool = Arc::new(SlotPool::new(64 * STEP));
         pool.join(false, 1, Box::new(|_| ()));
         let use_workspace = |bytes: u64| {
-            let mut slot = pool.take(STEP, bytes, &Attempts::default()).unwrap();
+            let mut slot = pool.take(STEP, bytes, 0, &Attempts::default()).unwrap();
             let mut workspace = slot.workspace(WorkspaceNeeds { bytes, beside: 0 });
             assert_eq!(workspace.as_mut(), vec![0; bytes as usize]);
             workspace.as_mut().fill(7);
@@ -123,7 +128,7 @@ mod tests {
     fn a_workspace_is_kept_only_while_nobody_needs_its_room() {
         let pool = Arc::new(SlotPool::new(4 * STEP));
         pool.join(false, 2, Box::new(|_| ()));
-        let mut slot = pool.take(2 * STEP, 2 * STEP, &Attempts::default()).unwrap();
+        let mut slot = pool.take(2 * STEP, 2 * STEP, 0, &Attempts::default()).unwrap();
         let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).as_mut().len();
         assert_eq!(none, 0, "there is no room for what it needs besides");
         let workspace = slot.workspace(WorkspaceNeeds { bytes: 2 * STEP, beside: 0 });
@@ -133,14 +138,14 @@ mod tests {
 
         let pool = Arc::new(SlotPool::new(6 * STEP));
         pool.join(false, 1, Box::new(|_| ()));
-        let mut slot = pool.take(STEP, STEP, &Attempts::default()).unwrap();
+        let mut slot = pool.take(STEP, STEP, 0, &Attempts::default()).unwrap();
         let workspace = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: STEP });
         let bytes_of_slot = slot.bytes().len() as u64;
         assert_eq!(pool.memory().0, bytes_of_slot + 2 * STEP);
         drop(workspace);
         drop(slot);
         assert_eq!(pool.memory().0, bytes_of_slot + STEP, "it is counted for itself");
-        let slot = pool.take(6 * STEP, 0, &Attempts::default()).unwrap();
+        let slot = pool.take(6 * STEP, 0, 0, &Attempts::default()).unwrap();
         assert_eq!(pool.memory().0, slot.bytes().len() as u64, "it has been given up");
     }
 }

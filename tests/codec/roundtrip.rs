@@ -122,7 +122,7 @@ fn a_file_longer_than_the_limit_is_refused_whatever_is_in_it() {
 }
 
 #[test]
-fn chroma_and_the_file_count_towards_what_a_picture_takes() {
+fn chroma_counts_towards_what_a_picture_takes() {
     let open = |bytes: &[u8], max_bytes: usize| {
         let limits = histeqd::codec::Limits { max_bytes: max_bytes as u64, ..LIMITS };
         let mut file = tempfile::tempfile().unwrap();
@@ -130,18 +130,52 @@ fn chroma_and_the_file_count_towards_what_a_picture_takes() {
         file.rewind().unwrap();
         let mut buffer = Vec::new();
         codec::open(&mut file, &mut buffer, &limits, &TARGET)
-            .map(|opened| (opened.slot_bytes(), opened.planes_bytes(), opened.heap_bytes()))
+            .map(|opened| (opened.slot_bytes(), opened.planes_bytes()))
             .map_err(|error| error.to_string())
     };
     let jpeg = include_bytes!("../data/jpeg/444.jpg");
-    let (pixels, planes, _) = open(jpeg, 1 << 24).unwrap();
+    let (pixels, planes) = open(jpeg, 1 << 24).unwrap();
     assert!(planes > pixels);
     open(jpeg, planes).unwrap();
     let error = open(jpeg, planes - 1).unwrap_err();
     assert!(error.contains("--max-bytes"), "{error}");
+}
+
+/// Allows this many bytes, and notes what is asked for.
+struct Allowance {
+    bytes: u64,
+    asked: Vec<u64>,
+}
+
+impl codec::Budget for Allowance {
+    fn hold(&mut self, bytes: u64) -> Result<(), u64> {
+        self.asked.push(bytes);
+        if bytes <= self.bytes { Ok(()) } else { Err(self.bytes) }
+    }
+}
+
+#[test]
+fn a_long_file_is_asked_for_before_it_is_read() {
     let bmp = include_bytes!("../data/codec/pal4gs.bmp");
-    let (.., heap) = open(bmp, 1 << 24).unwrap();
-    assert!(heap >= bmp.len() as u64, "{heap}");
+    let opened = |length: usize, allowed: u64| {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bmp).unwrap();
+        file.set_len(length as u64).unwrap();
+        file.rewind().unwrap();
+        let (mut buffer, mut budget) = (Vec::new(), Allowance { bytes: allowed, asked: Vec::new() });
+        let opened = codec::open_within(&mut budget, &mut file, &mut buffer, &LIMITS, &TARGET);
+        let outcome = opened.map(|_| ()).map_err(|error| error.to_string());
+        (outcome, budget.asked, buffer.capacity())
+    };
+    let long = 5 << 20;
+    assert!(opened(bmp.len(), 0).1.is_empty(), "small change");
+    let (outcome, asked, _) = opened(long, long as u64);
+    assert_eq!((outcome, asked), (Ok(()), vec![long as u64]));
+    let (outcome, asked, capacity) = opened(long, long as u64 - 1);
+    assert_eq!(asked, [long as u64]);
+    assert!(capacity < 1 << 20, "nothing was read");
+    let why = "a file of 5242880 bytes takes more memory than the 5242879 bytes that --memory allows";
+    assert!(outcome.unwrap_err().contains(why));
 }
 
 #[test]

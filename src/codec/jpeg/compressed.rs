@@ -61,6 +61,9 @@ impl CompressedJpeg {
     }
 }
 
+/// More segments of Huffman codes than a baseline JPEG has a use for.
+const MAX_CODES: usize = 64;
+
 /// The 8-bit quantization tables by their numbers.
 type Quantization<'a> = [Option<&'a [u8]>; 4];
 
@@ -93,9 +96,10 @@ impl<'a> Header<'a> {
                 }
                 SOF0 => frame = Some(FrameHeader::parse(segment).ok()?),
                 DQT => take_tables(segment.content, &mut quantization)?,
-                DHT => codes.push(segment.content),
+                DHT if codes.len() < MAX_CODES => codes.push(segment.content),
                 DRI if segment.content == [0, 0] => {}
                 // Another kind of frame, restart markers, or a marker that does not belong here.
+                // Or more Huffman codes than there is a use for.
                 0xc1..=0xcf | DRI | 0x01 | 0xd0..=0xd9 => return None,
                 _ => {}
             }

@@ -1,7 +1,7 @@
 //! The marker segments of a JPEG (ITU-T T.81, annex B), read without decoding.
 
 use crate::codec::CodecError;
-use crate::codec::metadata::{Metadata, Resolution, strip_exif_prefix};
+use crate::codec::metadata::{Metadata, MetadataBytes, Resolution, strip_exif_prefix};
 
 use super::libjpeg::BLOCK;
 use super::{malformed, mpf};
@@ -41,6 +41,10 @@ const REMEDY: &str = "convert it to an 8-bit baseline JPEG first";
 /// More scans than any encoder writes. Each of them may touch the whole picture, so without a limit a small file could keep a core busy
 /// for hours.
 const MAX_SCANS: u32 = 300;
+
+/// More segments of application data and comments than any program writes. Their content counts as memory, but not what it takes to know
+/// each of them.
+const MAX_KEPT: usize = 20_000;
 
 /// The most blocks in an MCU (B.2.3).
 pub(super) const MAX_BLOCKS: u32 = 10;
@@ -237,6 +241,19 @@ impl<'a> Markers<'a> {
         }
     }
 
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata_bytes(&self) -> MetadataBytes {
+        let bytes = |segment: &Segment<'_>| segment.content.len() as u64;
+        let is_carried = |segment: &&Segment<'_>| {
+            let has = |name: &[u8]| segment.marker == APP1 && segment.content.starts_with(name);
+            has(EXIF) || has(XMP) || icc_part(segment).is_some()
+        };
+        MetadataBytes {
+            native: self.kept.iter().map(bytes).sum(),
+            carried: self.kept.iter().filter(is_carried).map(bytes).sum(),
+        }
+    }
+
     /// Joins the parts of the ICC profile, each of which begins with its number and their count (ICC.1:2022, annex B.4). An incomplete set
     /// counts as no profile.
     fn icc(&self) -> Option<Vec<u8>> {
@@ -289,6 +306,9 @@ impl<'a> Found<'a> {
                 mpf::refuse_views(&content[mpf::NAME.len()..])?;
             }
             (APP11, content) if content.starts_with(BOXES) => {}
+            (APP1..=APP15 | COM, _) if self.kept.len() == MAX_KEPT => {
+                return Err(malformed(format!("it has more than {MAX_KEPT} segments of application data")));
+            }
             (APP1..=APP15 | COM, _) => self.kept.push(segment),
             _ => {}
         }

@@ -20,7 +20,40 @@ pub(super) struct Chunks<'a> {
     pub(super) animated: bool,
     /// The image data, if it holds the layout's pixels row after row: neither interlaced nor to be expanded.
     pub(super) rows: Option<ImageData<'a>>,
-    kept: Vec<([u8; 4], &'a [u8])>,
+    /// The file from its first chunk on.
+    all: Walk<'a>,
+}
+
+/// Goes from chunk to chunk up to IEND. There may be any number of them, so none is remembered.
+#[derive(Clone, Copy, Debug)]
+struct Walk<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = Chunk<'a>;
+
+    fn next(&mut self) -> Option<Chunk<'a>> {
+        let (rest, chunk) = split(self.rest).ok()?;
+        self.rest = rest;
+        (chunk.kind != *b"IEND").then_some(chunk)
+    }
+}
+
+/// Chunks to pass on, one after the other as in their file.
+#[derive(Debug)]
+pub(super) struct Kept(Vec<u8>);
+
+impl Kept {
+    /// Returns the bytes that they take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Returns the type and content of each.
+    pub(super) fn chunks(&self) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+        Walk { rest: &self.0 }.map(|chunk| (chunk.kind, chunk.content))
+    }
 }
 
 /// The contents of consecutive IDAT chunks.
@@ -51,12 +84,13 @@ impl<'a> Iterator for ImageData<'a> {
 impl<'a> Chunks<'a> {
     /// Walks the chunks from IHDR to IEND. Whatever follows IEND is ignored.
     pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, &'static str> {
-        let (mut rest, first) = split(&bytes[8..])?;
+        let all = Walk { rest: &bytes[8..] };
+        let (mut rest, first) = split(all.rest)?;
         if first.kind != *b"IHDR" {
             return Err("it does not begin with an IHDR chunk");
         }
         let header = Header::parse(first.content)?;
-        let (mut animated, mut transparent, mut kept) = (false, false, Vec::new());
+        let (mut animated, mut transparent) = (false, false);
         let mut data = None;
         let mut before = first.kind;
         loop {
@@ -72,7 +106,7 @@ impl<'a> Chunks<'a> {
                     return Err("its palette ends within a colour");
                 }
                 b"tRNS" => transparent = true,
-                kind if KEPT.contains(&kind) || safe_to_copy(*kind) => kept.push((chunk.kind, chunk.content)),
+                kind if is_kept(*kind) => {}
                 [b'A'..=b'Z', ..] if ![b"IHDR", b"PLTE"].contains(&&chunk.kind) => {
                     return Err("it has a critical chunk that is unknown");
                 }
@@ -81,18 +115,34 @@ impl<'a> Chunks<'a> {
             (rest, before) = (behind, chunk.kind);
         }
         let rows = data.filter(|_| header.rows && !transparent);
-        Ok(Self { layout: header.layout(transparent), animated, rows, kept })
+        Ok(Self { layout: header.layout(transparent), animated, rows, all })
     }
 
-    /// Returns the contents of all chunks of a kind, which must be one that is passed on.
+    /// Returns the contents of all chunks of a kind.
     pub(super) fn all(&self, kind: &[u8; 4]) -> impl Iterator<Item = &'a [u8]> {
-        self.kept.iter().filter(move |(other, _)| other == kind).map(|(_, content)| *content)
+        self.all.filter(move |chunk| chunk.kind == *kind).map(|chunk| chunk.content)
+    }
+
+    /// Returns the bytes of the chunks to pass on.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept_chunks().map(|chunk| chunk.whole.len() as u64).sum()
     }
 
     /// Returns copies of the chunks to pass on.
-    pub(super) fn kept(&self) -> Vec<([u8; 4], Vec<u8>)> {
-        self.kept.iter().map(|(kind, content)| (*kind, content.to_vec())).collect()
+    pub(super) fn kept(&self) -> Kept {
+        let mut kept = Vec::with_capacity(self.kept_bytes() as usize);
+        self.kept_chunks().for_each(|chunk| kept.extend_from_slice(chunk.whole));
+        Kept(kept)
     }
+
+    fn kept_chunks(&self) -> impl Iterator<Item = Chunk<'a>> {
+        self.all.filter(|chunk| is_kept(chunk.kind))
+    }
+}
+
+/// Returns whether chunks of a kind are passed on.
+fn is_kept(kind: [u8; 4]) -> bool {
+    KEPT.contains(&&kind) || safe_to_copy(kind)
 }
 
 /// Returns whether an unknown ancillary chunk declares itself independent of the pixels: fourth letter (and first) in lower case.
@@ -103,6 +153,8 @@ fn safe_to_copy(kind: [u8; 4]) -> bool {
 struct Chunk<'a> {
     kind: [u8; 4],
     content: &'a [u8],
+    /// All of it, from its length to its checksum.
+    whole: &'a [u8],
 }
 
 /// Splits off the first chunk; returns what is behind it, and the chunk.
@@ -117,8 +169,9 @@ fn split(bytes: &[u8]) -> Result<(&[u8], Chunk<'_>), &'static str> {
     if bytes.len() < FRAME || bytes.len() - FRAME < length {
         return Err(SHORT);
     }
-    let (content, behind) = behind.split_at(length);
-    Ok((&behind[4..], Chunk { kind: *kind, content }))
+    let content = &behind[..length];
+    let (whole, behind) = bytes.split_at(FRAME + length);
+    Ok((behind, Chunk { kind: *kind, content, whole }))
 }
 
 struct Header {
@@ -179,8 +232,11 @@ mod tests {
         let header = chunk(b"IHDR", &[0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]);
         let chunks: Vec<u8> = kinds.iter().flat_map(named).collect();
         let file = [&[0; 8], &*header, &chunks, &chunk(b"IDAT", b"x"), &chunk(b"IEND", b"")].concat();
-        let kept: Vec<_> = Chunks::scan(&file).unwrap().kept().into_iter().map(|(kind, _)| kind).collect();
-        assert_eq!(kept, [*b"sCAL", *b"oFFs", *b"prVt", *b"sTER"]);
+        let kept = Chunks::scan(&file).unwrap().kept();
+        let kinds: Vec<_> = kept.chunks().map(|(kind, _)| kind).collect();
+        assert_eq!(kinds, [*b"sCAL", *b"oFFs", *b"prVt", *b"sTER"]);
+        assert!(kept.chunks().all(|(_, content)| content == b"content"));
+        assert_eq!(kept.bytes(), 4 * (FRAME + b"content".len()) as u64);
     }
 
     #[test]

@@ -30,11 +30,14 @@ impl Change {
     }
 }
 
+/// More bytes than tifffile's description of one picture has. Once read, JSON may take many times its length.
+const MAX_JSON: usize = 1 << 20;
+
 /// Reads tifffile's description.
 pub(super) fn series(text: &[u8]) -> Option<Series> {
     // An array would be taken for the fields in their order.
     let text = content(text);
-    if text.starts_with(b"{") { serde_json::from_slice(text).ok() } else { None }
+    if text.starts_with(b"{") && text.len() <= MAX_JSON { serde_json::from_slice(text).ok() } else { None }
 }
 
 /// Returns a description without what becomes false in it; `None` if nothing else is in it.

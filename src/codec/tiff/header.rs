@@ -220,15 +220,16 @@ fn is_stack(directory: &Directory) -> bool {
     let samples = [tags::WIDTH, tags::HEIGHT, tags::SAMPLES_PER_PIXEL].map(number);
     planes > 1
         || slices > 1
-        || is_imagej_stack(&String::from_utf8_lossy(description))
+        || is_imagej_stack(description)
         || is_tifffile_stack(description, product(&samples))
 }
 
 /// ImageJ puts the further pictures of a large stack behind the first one, and tells their number only in the description.
-fn is_imagej_stack(description: &str) -> bool {
-    let images = description.lines().find_map(|line| line.strip_prefix("images="));
-    description.starts_with("ImageJ=")
-        && images.and_then(|n| n.trim().parse().ok()).is_some_and(|n: u64| n > 1)
+fn is_imagej_stack(description: &[u8]) -> bool {
+    let mut lines = description.split(|&byte| byte == b'\n');
+    let images = lines.find_map(|line| line.strip_prefix(b"images="));
+    let number = |text: &[u8]| str::from_utf8(text).ok()?.trim().parse::<u64>().ok();
+    description.starts_with(b"ImageJ=") && images.and_then(number).is_some_and(|n| n > 1)
 }
 
 /// Tifffile may do the same, and then tells the shape of all of them in the only description.

@@ -15,9 +15,9 @@ const RANGES: [u8; 4] = *b"rang";
 const TEXTS: [[u8; 4]; 3] = [*b"info", *b"labl", *b"prop"];
 
 /// Returns a description without what has become false, if it is ImageJ's.
-pub(super) fn description(text: &[u8]) -> Vec<u8> {
+pub(super) fn description(text: Vec<u8>) -> Vec<u8> {
     if !text.starts_with(b"ImageJ=") {
-        return text.to_vec();
+        return text;
     }
     // The zero that ends the text is no part of its last line.
     let (text, end) = text.split_at(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
@@ -120,8 +120,8 @@ mod tests {
     fn lines_about_levels_go_only_from_imagejs_description() {
         let text =
             b"ImageJ=1.53\nunit=um\ncf=0\nc0=1.5\nc12=2\nvunit=OD\nchannels=1\nmin=100.0\nmax=4000.0\n\0";
-        assert_eq!(description(text), b"ImageJ=1.53\nunit=um\nchannels=1\n\0");
-        assert_eq!(description(&text[1..]), &text[1..]);
-        assert_eq!(description(b"ImageJ=1\nmax=4\0"), b"ImageJ=1\n\0");
+        assert_eq!(description(text.to_vec()), b"ImageJ=1.53\nunit=um\nchannels=1\n\0");
+        assert_eq!(description(text[1..].to_vec()), &text[1..]);
+        assert_eq!(description(b"ImageJ=1\nmax=4\0".to_vec()), b"ImageJ=1\n\0");
     }
 }

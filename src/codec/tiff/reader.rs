@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
+use super::super::budget::Budget;
 use super::super::input::{HEAD, read_rest};
 use super::super::{CodecError, Limits};
 use super::ifd::Bytes;
@@ -29,12 +30,13 @@ impl<'a> Reader<'a> {
         file: &'a mut File,
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
+        budget: &mut dyn Budget,
     ) -> Result<Self, CodecError> {
         let about = file.metadata()?;
         let mut length = about.len();
         if !about.is_file() {
             // A pipe cannot be read at an offset, and has no length until it ends.
-            length = read_rest(file, buffer, limits)?.len() as u64;
+            length = read_rest(file, buffer, limits, budget)?.len() as u64;
         }
         Ok(Self { file, window: buffer, start: 0, length })
     }
@@ -42,11 +44,6 @@ impl<'a> Reader<'a> {
     /// Returns the length of the file.
     pub(super) fn file_bytes(&self) -> u64 {
         self.length
-    }
-
-    /// Returns the capacity of the window in bytes.
-    pub(super) fn bytes_in_memory(&self) -> u64 {
-        self.window.capacity() as u64
     }
 
     /// Checks that the file has `length` bytes from `offset` on.
@@ -84,7 +81,7 @@ impl<'a> Reader<'a> {
         let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = length.min(left);
         self.window.clear();
-        // The room for a large tag is not kept while the pixels are read.
+        // The room for a large directory is not kept while the pixels are read.
         self.window.shrink_to(length.max(HEAD as usize));
         self.window.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
         self.window.resize(length, 0);
@@ -109,11 +106,24 @@ impl Bytes for Reader<'_> {
         }
         Ok(&self.ready(offset as u64)[..length])
     }
+
+    /// A large value does not go through the window.
+    fn copy(&mut self, offset: usize, length: usize) -> io::Result<Vec<u8>> {
+        if length <= WINDOW {
+            return self.at(offset, length).map(<[u8]>::to_vec);
+        }
+        let mut data = Vec::new();
+        data.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
+        data.resize(length, 0);
+        self.read_at(&mut data, offset as u64)?;
+        Ok(data)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::budget::Unbounded;
     use crate::codec::input::read_head;
     use std::io::{Seek, Write};
 
@@ -130,7 +140,7 @@ mod tests {
         file.rewind().unwrap();
         let mut buffer = Vec::new();
         read_head(&mut file, &mut buffer).unwrap();
-        test(&mut Reader::new(&mut file, &mut buffer, &LIMITS).unwrap());
+        test(&mut Reader::new(&mut file, &mut buffer, &LIMITS, &mut Unbounded).unwrap());
     }
 
     #[test]
@@ -146,12 +156,14 @@ mod tests {
                 let at = random(expected.len());
                 let length = [1, 2, 100, 4096, 2 * WINDOW][random(5)].min(expected.len() - at);
                 let wanted = &expected[at..at + length];
-                if random(3) == 0 {
-                    assert!(reader.at(at, length).unwrap() == wanted, "{length} bytes at {at}");
-                } else {
-                    let mut found = vec![0; length];
-                    reader.read_at(&mut found, at as u64).unwrap();
-                    assert!(found == wanted, "{length} bytes from {at} on");
+                match random(4) {
+                    0 => assert!(reader.at(at, length).unwrap() == wanted, "{length} bytes at {at}"),
+                    1 => assert!(reader.copy(at, length).unwrap() == wanted, "{length} copied from {at} on"),
+                    _ => {
+                        let mut found = vec![0; length];
+                        reader.read_at(&mut found, at as u64).unwrap();
+                        assert!(found == wanted, "{length} bytes from {at} on");
+                    }
                 }
             }
         });
@@ -166,6 +178,7 @@ mod tests {
                 let error = reader.read_at(&mut vec![0; length], at as u64).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
                 assert_eq!(reader.at(at, length).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+                assert_eq!(reader.copy(at, length).unwrap_err().kind(), ErrorKind::UnexpectedEof);
             }
             assert_eq!(reader.at(usize::MAX, 2).unwrap_err().kind(), ErrorKind::UnexpectedEof);
             assert_eq!(reader.check(u64::MAX, 2).unwrap_err().kind(), ErrorKind::UnexpectedEof);

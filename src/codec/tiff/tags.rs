@@ -150,30 +150,40 @@ const SHARED_WITH_EXIF: [u16; 21] = [
     ifd::SUB_DIRECTORIES[1],
 ];
 
+/// Returns the bytes of heap that [`kept`] takes for texts that it corrects: each as it was, in parts, and as it becomes.
+pub(super) fn heap_bytes(directory: &Directory) -> u64 {
+    let corrected =
+        [DESCRIPTION, GDAL_METADATA, IMAGEJ].map(|tag| directory.bytes(tag).map_or(0, <[u8]>::len));
+    4 * corrected.iter().sum::<usize>() as u64
+}
+
 /// Returns the tags to pass on, without what becomes false in them.
-pub(super) fn kept(directory: &Directory, change: Change) -> Directory {
+pub(super) fn kept(directory: Directory, change: Change) -> Directory {
     let entries =
-        directory.entries.iter().filter(|(tag, _)| !STORAGE.contains(tag) && !(512..=521).contains(tag));
-    let corrected = entries.filter_map(|(tag, value)| Some((*tag, corrected(*tag, value, change)?)));
+        directory.entries.into_iter().filter(|(tag, _)| !STORAGE.contains(tag) && !(512..=521).contains(tag));
+    let corrected = entries.filter_map(|(tag, value)| Some((tag, corrected(tag, value, change)?)));
     let mut kept = Directory { entries: corrected.collect(), ..Directory::default() };
     correct_imagej(&mut kept);
     kept
 }
 
 /// Returns the value of a tag without what becomes false; `None` if nothing else is in it.
-fn corrected(tag: u16, value: &Value, change: Change) -> Option<Value> {
-    let Value::Data { kind, bytes } = value else { return Some(value.clone()) };
+fn corrected(tag: u16, value: Value, change: Change) -> Option<Value> {
+    let Value::Data { kind, bytes } = value else { return Some(value) };
     let bytes = match tag {
         DESCRIPTION => arrangement::description(imagej::description(bytes), change)?,
         GDAL_METADATA => gdal::metadata(bytes),
-        _ => bytes.clone(),
+        _ => bytes,
     };
-    Some(Value::Data { kind: *kind, bytes })
+    Some(Value::Data { kind, bytes })
 }
 
 /// Takes the display range out of ImageJ's metadata. They go altogether if nothing else is in them, or if they make no sense.
 fn correct_imagej(kept: &mut Directory) {
-    let lengths = kept.numbers(IMAGEJ_LENGTHS).map(|lengths| lengths.iter().collect::<Vec<_>>());
+    /// More parts than the metadata of one picture have.
+    const MAX_PARTS: usize = 1 << 16;
+    let lengths = kept.numbers(IMAGEJ_LENGTHS).filter(|lengths| lengths.count() <= MAX_PARTS);
+    let lengths = lengths.map(|lengths| lengths.iter().collect::<Vec<_>>());
     let corrected =
         lengths.zip(kept.bytes(IMAGEJ)).and_then(|(lengths, bytes)| imagej::metadata(&lengths, bytes));
     kept.entries.retain(|(tag, _)| ![IMAGEJ_LENGTHS, IMAGEJ].contains(tag));
@@ -181,6 +191,15 @@ fn correct_imagej(kept: &mut Directory) {
         kept.set(IMAGEJ_LENGTHS, Value::longs(&lengths));
         kept.set(IMAGEJ, Value::Data { kind: 1, bytes });
     }
+}
+
+/// Returns about how many bytes [`metadata`] has.
+pub(super) fn metadata_bytes(directory: &Directory) -> u64 {
+    let carried = directory
+        .entries
+        .iter()
+        .filter(|(tag, _)| [ICC, XMP].contains(tag) || SHARED_WITH_EXIF.contains(tag));
+    carried.map(|(_, value)| value.bytes()).sum()
 }
 
 /// Returns the metadata that other formats have a place for.
@@ -212,11 +231,9 @@ pub(in crate::codec) fn exif_has_resolution(exif: &[u8]) -> bool {
 
 /// Makes EXIF from a TIFF's own tags.
 fn exif(directory: &Directory) -> Option<Vec<u8>> {
-    const HEADER: &[u8; 8] = b"II*\0\x08\0\0\0";
-    let shared = directory.entries.iter().filter(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
-    let directory = Directory { entries: shared.cloned().collect(), ..Directory::default() };
-    let any = !directory.entries.is_empty();
-    any.then(|| [&HEADER[..], &ifd::write(&directory, false, HEADER.len() as u64)].concat())
+    let mut shared = directory.borrowed();
+    shared.retain(|(tag, _)| SHARED_WITH_EXIF.contains(tag));
+    (!shared.is_empty()).then(|| ifd::write_file(&shared))
 }
 
 /// Makes a TIFF's tags from the metadata of a picture in another format, except for the profile.

@@ -1,7 +1,7 @@
 //! Writing TIFF: the pixels in strips, then one directory.
 
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::{BufWriter, Seek, Write};
 
 use super::super::ifd::{self, Directory, Value};
 use super::super::output::Output;
@@ -72,27 +72,33 @@ pub(in crate::codec) fn encode(
     out.write_all(&header)?;
 
     let strips = write_strips(&layout, pixels, compression, cores, header.len() as u64, out)?;
-    let mut directory = native.map_or_else(|| tags::from_metadata(&decoded.metadata), |n| n.kept.clone());
-    directory.entries.retain(|(tag, _)| *tag != tags::ICC);
-    if let Some(icc) = decoded.metadata.icc_in(Format::Tiff, layout.pixel) {
-        directory.set(tags::ICC, Value::Data { kind: 7, bytes: icc.to_vec() });
-    }
-    describe(
-        &mut directory,
-        &layout,
-        compression,
-        native.map_or(tags::UNASSOCIATED, |n| n.extra_sample),
-        &strips,
-    );
+    let described =
+        describe(&layout, compression, native.map_or(tags::UNASSOCIATED, |n| n.extra_sample), &strips);
+    let carried;
+    let kept = match native {
+        Some(native) => &native.kept,
+        None => {
+            carried = tags::from_metadata(&decoded.metadata);
+            &carried
+        }
+    };
+    let icc = decoded.metadata.icc_in(Format::Tiff, layout.pixel);
+    let icc = icc.map(|icc| Value::Data { kind: 7, bytes: icc.to_vec() });
+    let mut entries = kept.borrowed();
+    entries.retain(|(tag, _)| *tag != tags::ICC && described.get(*tag).is_none());
+    entries.extend(described.borrowed().into_iter().chain(icc.as_ref().map(|icc| (tags::ICC, icc))));
+    entries.sort_by_key(|(tag, _)| *tag);
 
     let at = strips.end.next_multiple_of(2);
-    let mut tail = vec![0; (at - strips.end) as usize];
-    tail.extend(ifd::write(&directory, big, at));
-    out.write_all(&tail)?;
+    out.write_all(&[0][..(at - strips.end) as usize])?;
+    let mut buffered = BufWriter::new(&mut *out);
+    let length = ifd::write_to(&mut buffered, &entries, big, at)?;
+    buffered.flush()?;
+    drop(buffered);
     out.seek(std::io::SeekFrom::Start(start + offset_at as u64))?;
     out.write_all(&at.to_le_bytes()[..header.len() - offset_at])?;
     out.seek(std::io::SeekFrom::End(0))?;
-    Ok(strips.end + tail.len() as u64)
+    Ok(at + length)
 }
 
 /// Where the strips are in the file.
@@ -173,14 +179,9 @@ impl<'l> Press<'l> {
     }
 }
 
-/// Sets the tags that say how the pixels are stored.
-fn describe(
-    directory: &mut Directory,
-    layout: &Layout,
-    compression: Compression,
-    extra_sample: u16,
-    strips: &Strips,
-) {
+/// Returns the tags that say how the pixels are stored.
+fn describe(layout: &Layout, compression: Compression, extra_sample: u16, strips: &Strips) -> Directory {
+    let mut directory = Directory::default();
     let channels = layout.pixel.channels();
     let bits = 8 * layout.depth.bytes() as u16;
     let colour = if layout.pixel.colour_channels() == 1 { tags::BLACK_IS_ZERO } else { tags::RGB };
@@ -204,6 +205,7 @@ fn describe(
         };
         directory.set(tags::EXTRA_SAMPLES, Value::shorts(&[kind]));
     }
+    directory
 }
 
 #[cfg(test)]

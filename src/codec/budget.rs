@@ -1,0 +1,39 @@
+//! What a picture may hold before it has a slot: its file, and the metadata in it.
+
+use super::CodecError;
+
+/// Says how much a picture may hold of its file. Asked before anything of that is read, but only for more than small change.
+pub trait Budget {
+    /// Waits until the picture may hold `bytes` bytes. Asked at most once for each picture.
+    ///
+    /// # Errors
+    /// The most bytes that any picture may hold, if these are fewer.
+    fn hold(&mut self, bytes: u64) -> Result<(), u64>;
+
+    /// Returns a buffer for the file that another one has used, if there is any. It counts towards what may be held.
+    fn buffer(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+/// No bound.
+pub struct Unbounded;
+
+impl Budget for Unbounded {
+    fn hold(&mut self, _bytes: u64) -> Result<(), u64> {
+        Ok(())
+    }
+}
+
+/// Bytes of a file or its metadata that a decoding thread may hold without asking.
+pub(super) const SMALL_CHANGE: u64 = 1 << 20;
+
+/// Asks for `bytes` bytes of `what`.
+pub(super) fn ask(budget: &mut dyn Budget, bytes: u64, what: &str) -> Result<(), CodecError> {
+    if bytes <= SMALL_CHANGE {
+        return Ok(());
+    }
+    let refused =
+        |allowed| CodecError::LargerThanMemory { what: format!("{what} of {bytes} bytes"), allowed };
+    budget.hold(bytes).map_err(refused)
+}

@@ -1,0 +1,205 @@
+//! Memory that a picture holds before it has a slot: its file and its metadata. It is counted before anything is read.
+//!
+//! Whoever holds memory and waits for more could wait for ever: all decoders might hold files, and none of them have room for pixels. So if
+//! the first that waits lacks memory while all slots are free, those that wait behind it give up what they hold, and begin again.
+
+use std::sync::{Arc, Condvar};
+
+use super::{SlotError, SlotPool, State};
+
+/// Bytes of capacity of a file's buffer that is kept for another file: enough for a camera's JPEG.
+const BUFFER_KEPT: usize = 16 << 20;
+
+/// The memory that a picture holds. When dropped, it counts no longer.
+pub struct Held {
+    bytes: u64,
+    pool: Arc<SlotPool>,
+}
+
+impl Held {
+    /// Returns what a picture holds at first: nothing.
+    pub fn nothing(pool: &Arc<SlotPool>) -> Self {
+        Self { bytes: 0, pool: Arc::clone(pool) }
+    }
+
+    /// Returns the bytes that it holds.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Waits until it may hold `bytes` bytes more.
+    ///
+    /// # Errors
+    /// [`SlotError::LargerThanMemory`].
+    pub fn hold(&mut self, bytes: u64) -> Result<(), SlotError> {
+        if !self.pool.lock().hold_at_once(bytes) {
+            self.pool.in_turn(bytes, self.bytes, |state| state.hold(bytes).then_some(Ok(())))?;
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Returns the buffer of an earlier file, empty if none was kept. What it has counts as part of what is held.
+    pub fn buffer(&mut self) -> Vec<u8> {
+        self.pool.change(|state| {
+            let buffer = state.buffers.pop().unwrap_or_default();
+            let capacity = buffer.capacity() as u64;
+            state.memory_left += capacity.min(self.bytes);
+            self.bytes = self.bytes.max(capacity);
+            buffer
+        })
+    }
+
+    /// Keeps the buffer of a file for another one, unless it is very large, until its room is needed.
+    pub fn keep(mut self, buffer: Vec<u8>) {
+        let capacity = buffer.capacity() as u64;
+        if buffer.capacity() <= BUFFER_KEPT && capacity <= self.bytes {
+            self.bytes -= capacity;
+            self.pool.change(|state| state.buffers.push(buffer));
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.pool.change(|state| state.memory_left += self.bytes);
+        }
+    }
+}
+
+/// A thread that waits for its turn.
+pub(super) struct Taker {
+    /// A condition variable of its own: a change concerns the first thread alone, and 64 decoders that all woke up for it would wait for each
+    /// other.
+    pub(super) turn: Arc<Condvar>,
+    /// Bytes that it holds meanwhile.
+    pub(super) held: u64,
+    /// Whether it has to give them up.
+    pub(super) gives_up: bool,
+}
+
+impl State {
+    /// Counts `bytes` bytes as held if they are left now. This may overtake those that wait, because a file can be read meanwhile, but not
+    /// those for whom others give up what they hold.
+    fn hold_at_once(&mut self, bytes: u64) -> bool {
+        let is_left = bytes <= self.memory_left && !self.first_lacks;
+        self.memory_left -= if is_left { bytes } else { 0 };
+        is_left
+    }
+
+    /// Counts `bytes` bytes as held if there is room.
+    fn hold(&mut self, bytes: u64) -> bool {
+        let has_room = self.make_room(None, bytes);
+        self.memory_left -= if has_room { bytes } else { 0 };
+        has_room
+    }
+
+    /// Has all that wait behind the first give up what they hold, if it needs `total` bytes that nothing else will free.
+    pub(super) fn let_first_pass(&mut self, total: u64) {
+        let all: usize = self.members.iter().map(super::Member::slots).sum();
+        if self.free.len() < all || total <= self.memory_left + self.spare() {
+            return;
+        }
+        self.first_lacks = true;
+        for taker in self.takers.iter_mut().skip(1).filter(|taker| taker.held > 0) {
+            taker.gives_up = true;
+            taker.turn.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::slot::{Attempts, STEP};
+
+    /// A pool of `steps` steps with two slots.
+    fn pool(steps: u64) -> Arc<SlotPool> {
+        let pool = Arc::new(SlotPool::new(steps * STEP));
+        pool.join(false, 2, Box::new(|_| ()));
+        pool
+    }
+
+    fn holding(pool: &Arc<SlotPool>, bytes: u64) -> Held {
+        let mut held = Held::nothing(pool);
+        held.hold(bytes).unwrap();
+        held
+    }
+
+    #[test]
+    fn what_is_held_counts_until_it_is_dropped() {
+        let pool = pool(4);
+        let held = holding(&pool, 3 * STEP);
+        assert_eq!((held.bytes(), pool.memory().0), (3 * STEP, 3 * STEP));
+        assert!(pool.take(STEP, STEP, 3 * STEP, &Attempts::default()).is_err(), "it never fits besides");
+        drop(pool.take(STEP, 0, 3 * STEP, &Attempts::default()).unwrap());
+        drop(held);
+        assert_eq!(pool.memory().0, STEP, "the slot keeps its memory");
+        drop(holding(&pool, 4 * STEP));
+        assert!(Held::nothing(&pool).hold(4 * STEP + 1).is_err());
+        assert_eq!(pool.memory().0, 0, "a free slot gives up its memory for a file");
+    }
+
+    #[test]
+    fn a_buffer_is_kept_for_the_next_file_while_nobody_needs_its_room() {
+        let pool = pool(6);
+        let kept = |held: u64| {
+            let mut held = holding(&pool, held);
+            let buffer = held.buffer();
+            (buffer, held)
+        };
+        let (empty, held) = kept(2 * STEP);
+        assert_eq!(empty.capacity(), 0);
+        held.keep(Vec::with_capacity(2 * STEP as usize));
+        assert_eq!(pool.memory().0, 2 * STEP);
+        for wanted in [STEP, 2 * STEP, 2 * STEP + 5] {
+            let (buffer, held) = kept(wanted);
+            assert_eq!(buffer.capacity() as u64, 2 * STEP);
+            assert_eq!((held.bytes(), pool.memory().0), (wanted.max(2 * STEP), wanted.max(2 * STEP)));
+            held.keep(buffer);
+            assert_eq!(pool.memory().0, 2 * STEP);
+        }
+        drop(pool.take(5 * STEP, STEP, 0, &Attempts::default()).unwrap());
+        assert_eq!(kept(STEP).0.capacity(), 0, "it was given up");
+    }
+
+    #[test]
+    fn those_behind_give_up_what_they_hold_if_the_first_would_wait_for_ever() {
+        let pool = pool(8);
+        let (first, second) = (holding(&pool, 3 * STEP), holding(&pool, 3 * STEP));
+        let wait = |held: Held| {
+            let pool = Arc::clone(&pool);
+            let waiting = thread::spawn(move || {
+                let taken = pool.take(4 * STEP, 0, held.bytes(), &Attempts::default());
+                taken.map(|slot| (slot, held))
+            });
+            thread::sleep(Duration::from_millis(50));
+            waiting
+        };
+        let (first, second) = (wait(first), wait(second));
+        assert!(matches!(second.join().unwrap(), Err(SlotError::GivenUp)));
+        let (slot, held) = first.join().unwrap().unwrap();
+        assert_eq!(held.bytes(), 3 * STEP);
+        assert!(pool.lock().hold_at_once(STEP), "files may be read again");
+        drop(slot);
+    }
+
+    #[test]
+    fn nobody_gives_up_anything_while_a_slot_may_come_back() {
+        let pool = pool(8);
+        let slot = pool.take(4 * STEP, 0, 0, &Attempts::default()).unwrap();
+        let held = [holding(&pool, STEP), holding(&pool, STEP)];
+        let waiting = held.map(|held| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || drop(pool.take(4 * STEP, 0, held.bytes(), &Attempts::default()).unwrap()))
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(waiting.iter().all(|thread| !thread.is_finished()));
+        drop(slot);
+        waiting.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
