@@ -19,6 +19,7 @@ mod log;
 mod metrics;
 mod retried;
 mod server;
+mod suspects;
 
 use std::collections::HashMap;
 use std::iter;
@@ -43,7 +44,7 @@ use crate::pipeline::{Encoder, Run, Stop};
 use crate::progress::{Event, Events};
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::source::Job;
-use crate::source::settle::Settle;
+use crate::source::settle::{Ready, Settle};
 use crate::source::stamp::Stamp;
 use crate::source::watch::{Options, Watch};
 use away::Away;
@@ -184,6 +185,8 @@ struct Begun {
     stamp: Stamp,
     output: PathBuf,
     at: Instant,
+    /// Whether nothing else may be in progress: a killed process had it in progress.
+    alone: bool,
 }
 
 /// The watched folders and the output folder, as absolute paths.
@@ -241,6 +244,8 @@ struct Watching<'a> {
     /// `None` once no more jobs are handed out.
     jobs: Option<Sender<Job>>,
     running: HashMap<PathBuf, Begun>,
+    /// A picture that is to be begun next, once nothing is in progress: a killed process had it in progress.
+    suspect: Option<Ready>,
     retried: Retried,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
@@ -277,6 +282,7 @@ impl<'a> Watching<'a> {
             away: Away::start().map_err(Error::thread)?,
             jobs: Some(jobs),
             running: HashMap::new(),
+            suspect: None,
             retried: Retried::default(),
             health,
             metrics,
@@ -332,6 +338,7 @@ impl<'a> Watching<'a> {
         if self.control.stop.asked() && self.jobs.take().is_some() {
             info!("stopping: finishing the pictures in progress");
             self.health.stopping();
+            self.excuse();
         }
         if self.control.reload.swap(false, Ordering::Relaxed) {
             self.reload(now);
@@ -386,7 +393,8 @@ impl<'a> Watching<'a> {
             self.watch.list_all(now);
         }
         let counts = self.settle.counts();
-        if counts.ready + self.running.len() == 0 {
+        let waiting = counts.ready + usize::from(self.suspect.is_some());
+        if waiting + self.running.len() == 0 {
             self.hold.release();
         }
         let service = ledger::ServiceReport {
@@ -394,7 +402,7 @@ impl<'a> Watching<'a> {
             seconds_ago: 0,
             stopped: self.jobs.is_none() && self.running.is_empty(),
             incomplete: counts.incomplete,
-            waiting: counts.ready,
+            waiting,
             running: self.running.len(),
             pausing: counts.pausing,
             leaving: self.away.waiting(),

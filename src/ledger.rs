@@ -4,6 +4,7 @@
 //! at any time, and an unreadable ledger is set aside and replaced by an empty one.
 
 mod error;
+mod interrupted;
 mod lock;
 mod prune;
 mod report;
@@ -26,6 +27,7 @@ use rustix::io::Errno;
 pub use error::LedgerError;
 use error::{is_unusable, unusable};
 pub use lock::{Lock, LockError};
+pub use interrupted::MOST_STARTS;
 pub use prune::Pruned;
 pub use report::{FailedPicture, Report, ServiceReport, folder};
 use schema::VERSION;
@@ -68,10 +70,17 @@ pub enum Standing {
     Done,
     /// It is not a picture.
     Skipped,
+    /// It was begun so often in a row without an end, in its current state and with these settings: its process was killed each time.
+    Interrupted {
+        /// How often.
+        starts: u32,
+    },
     /// It failed for good in its current state and with these settings.
     Failed {
         /// Why.
         reason: String,
+        /// Whether it was [given up](Ledger::give_up), so that not even another run is to begin it.
+        given_up: bool,
     },
 }
 
@@ -253,7 +262,7 @@ impl Ledger {
     /// When a call of the database fails.
     pub fn standing(&self, entry: &Entry<'_>) -> Result<Standing, LedgerError> {
         let mut query = self.db.prepare_cached(
-            "SELECT state, coalesce(reason, ''), before_inode, before_mtime FROM picture
+            "SELECT state, coalesce(reason, ''), before_inode, before_mtime, starts FROM picture
              WHERE input = :input AND size = :size AND mtime = :mtime AND inode = :inode
                AND settings = (SELECT CAST(id AS TEXT) FROM settings WHERE text = :settings) AND output = :output",
         )?;
@@ -264,17 +273,18 @@ impl Ledger {
                 ":settings": entry.settings, ":output": bytes(entry.output),
             },
             // An unknown state, which only damage can leave, costs no more than this picture.
-            |row| Ok((row.get(0).ok(), row.get(1)?, before(row)?)),
+            |row| Ok((row.get(0).ok(), row.get(1)?, before(row)?, row.get(4)?)),
         );
-        let Some((state, reason, before)) = row.optional()? else { return Ok(Standing::Unknown) };
+        let Some((state, reason, before, starts)) = row.optional()? else { return Ok(Standing::Unknown) };
         Ok(match state {
             Some(State::Done) => Standing::Done,
             Some(State::Skipped) => Standing::Skipped,
-            Some(State::Failed) => Standing::Failed { reason },
+            Some(State::Failed) => Standing::Failed { reason, given_up: starts > 0 },
             Some(State::Running) if appeared(entry.output, before) => {
                 self.adopt(entry)?;
                 Standing::Done
             }
+            Some(State::Running | State::Retry) if starts > 0 => Standing::Interrupted { starts },
             Some(State::Running | State::Retry) | None => Standing::Unknown,
         })
     }
@@ -296,7 +306,7 @@ impl Ledger {
         self.done(entry.input, &Outcome { device: "", pixels: 0, bytes_out })
     }
 
-    /// Records that a picture is begun.
+    /// Records that a picture is begun, once more if it never ended.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -314,12 +324,16 @@ impl Ledger {
 
     fn insert(&self, entry: &Entry<'_>, state: State) -> Result<(), LedgerError> {
         let before = version(entry.output);
+        let begun = u32::from(state == State::Running);
         let mut settings = self.db.prepare_cached("INSERT OR IGNORE INTO settings (text) VALUES (?1)")?;
         settings.execute([entry.settings])?;
         let mut insert = self.db.prepare_cached(
             "INSERT OR REPLACE INTO picture
-                 (input, size, mtime, inode, settings, output, state, started, before_inode, before_mtime)
-             VALUES (?1, ?2, ?3, ?4, (SELECT id FROM settings WHERE text = ?5), ?6, ?10, ?7, ?8, ?9)",
+                 (input, size, mtime, inode, settings, output, state, started, before_inode, before_mtime, starts)
+             SELECT ?1, ?2, ?3, ?4, id, ?6, ?10, ?7, ?8, ?9,
+                 ?11 + coalesce((SELECT starts FROM picture WHERE input = ?1 AND size = ?2 AND mtime = ?3 AND inode = ?4
+                     AND settings = CAST(id AS TEXT) AND output = ?6), 0)
+             FROM settings WHERE text = ?5",
         )?;
         insert.execute(params![
             bytes(entry.input),
@@ -332,6 +346,7 @@ impl Ledger {
             before.map(|(inode, _)| inode),
             before.map(|(_, mtime)| mtime),
             state,
+            begun,
         ])?;
         Ok(())
     }
@@ -345,7 +360,8 @@ impl Ledger {
         // First, so that a kill in between does not leave an input recorded as done whose output is another's.
         self.own_output(input)?;
         let mut update = self.db.prepare_cached(
-            "UPDATE picture SET state = 'done', finished = ?2, device = ?3, pixels = ?4, bytes_out = ?5, reason = NULL
+            "UPDATE picture SET state = 'done', finished = ?2, device = ?3, pixels = ?4, bytes_out = ?5, reason = NULL,
+                 starts = 0
              WHERE input = ?1",
         )?;
         update.execute(params![
@@ -391,7 +407,7 @@ impl Ledger {
         again: Option<i64>,
     ) -> Result<(), LedgerError> {
         let mut update = self.db.prepare_cached(
-            "UPDATE picture SET state = ?2, finished = ?3, reason = ?4, again = ?5 WHERE input = ?1",
+            "UPDATE picture SET state = ?2, finished = ?3, reason = ?4, again = ?5, starts = 0 WHERE input = ?1",
         )?;
         update.execute(params![bytes(input), state, now_ns(), reason, again])?;
         Ok(())
@@ -409,15 +425,6 @@ impl Ledger {
             delete.execute([bytes(input)])?;
         }
         Ok(transaction.commit()?)
-    }
-
-    /// Forgets all pictures in progress: none is any more, and what appears in the place of an output is not theirs.
-    ///
-    /// # Errors
-    /// When a call of the database fails.
-    pub fn forget_running(&self) -> Result<(), LedgerError> {
-        self.db.execute("DELETE FROM picture WHERE state = 'running'", [])?;
-        Ok(())
     }
 
     /// Forgets an input: what is known about it does not apply any more.

@@ -88,15 +88,14 @@ fn run_into(
     let mut jobs = if stop.asked() { Vec::new() } else { announce(plan, settings.dry_run, &events) };
     source::balance_tail(&mut jobs, settings.threads);
     let machine = Machine::new(settings.memory, settings.threads);
-    let (pictures, batches) = (jobs.len(), Batches::of(jobs, settings.threads));
+    let pictures = jobs.len();
     let insist = Insist::new(stop.clone());
     let run = Run { settings, order, outlet, machine: &machine, pictures, stop, insist, events: &events };
     let done = match &resume {
         _ if pictures == 0 => Ok(()),
-        None => run.process(batches),
-        Some(resume) => resume.keep(&events, |events| {
-            let begin = |batch: Vec<Job>| batch.into_iter().map(|job| resume.begin(job)).collect();
-            Run { events, ..run }.process(batches.map(begin))
+        None => run.process(Batches::of(jobs, settings.threads)),
+        Some(resume) => resume.keep(stop, &events, |events| {
+            Run { events, ..run }.process(resume.batches(jobs, settings.threads, stop))
         })?,
     };
     drop(events);

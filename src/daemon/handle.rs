@@ -38,7 +38,7 @@ impl Watching<'_> {
                 Ok(Standing::Done) => service.after == After::Keep,
                 Ok(Standing::Skipped) => true,
                 Ok(Standing::Failed { .. }) => service.failed.is_none(),
-                Ok(Standing::Unknown) | Err(_) => false,
+                Ok(Standing::Unknown | Standing::Interrupted { .. }) | Err(_) => false,
             }
         };
         watch.turn(signal, settle, &mut known, now);
@@ -87,12 +87,16 @@ impl Watching<'_> {
 
     /// Begins files that are ready, as far as the pipeline has room.
     pub(super) fn feed(&mut self) {
-        while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full()) && self.settle.has_ready() {
+        while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full())
+            && (self.suspect.is_some() || self.settle.has_ready())
+            && !self.is_isolating()
+        {
             if !self.has_ground() || self.footing.trouble().is_some() || !self.hold.may_start(Instant::now())
             {
                 return;
             }
-            let begun = self.settle.take().is_some_and(|ready| self.begin(ready));
+            let next = self.suspect.take().or_else(|| self.settle.take());
+            let begun = next.is_some_and(|ready| self.begin(ready));
             if !begun {
                 self.hold.allow_another_try();
             }
@@ -125,13 +129,14 @@ impl Watching<'_> {
                 self.finish(&path, Ending::Good);
                 false
             }
-            Ok(Standing::Failed { reason }) => {
+            Ok(Standing::Failed { reason, .. }) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
                     self.set_aside(&path, stamp, &reason);
                 }
                 false
             }
-            Ok(Standing::Unknown) => self.give(&entry),
+            Ok(Standing::Unknown) => self.give(&entry, false),
+            Ok(Standing::Interrupted { starts }) => self.begin_suspect(&entry, starts),
             Err(why) => self.not_begun(&path, why),
         }
     }
@@ -165,7 +170,8 @@ impl Watching<'_> {
         may_be_lost && there != Some(bytes) || there.is_none() && is_back()
     }
 
-    fn give(&mut self, entry: &Entry<'_>) -> bool {
+    /// Gives a picture into the pipeline, unless it is refused: `alone` if nothing else may be in progress until it ends.
+    pub(super) fn give(&mut self, entry: &Entry<'_>, alone: bool) -> bool {
         let (input, output) = (entry.input.to_owned(), entry.output.to_owned());
         let refusal = self.refusal(entry).and_then(|refusal| {
             // A refused picture is never recorded as running: after a kill, another input's output would be taken for its own.
@@ -180,8 +186,8 @@ impl Watching<'_> {
             }
             Err(why) => return self.not_begun(&input, why),
         }
-        self.running
-            .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
+        let begun = Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now(), alone };
+        self.running.insert(input.clone(), begun);
         let job =
             Job { number: 0, input, output, named: false, bytes: entry.stamp.size, stamp: Some(entry.stamp) };
         // Fails only if the pipeline has ended, and the user is told the reason for that.
@@ -362,7 +368,7 @@ impl Watching<'_> {
         if self.service.after == After::Keep { Ending::Good } else { Ending::Leaving }
     }
 
-    fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
+    pub(super) fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
         let seen: Option<Seen> = self.watch.look(input);
         let verdict = self.settle.finished(input, ending, seen, Instant::now());
         if !matches!(verdict, Verdict::Retry(_)) {
@@ -382,7 +388,7 @@ impl Watching<'_> {
         }
     }
 
-    fn set_aside(&self, input: &Path, stamp: Stamp, reason: &str) {
+    pub(super) fn set_aside(&self, input: &Path, stamp: Stamp, reason: &str) {
         if let Some(folder) = self.service.failed.clone() {
             self.put_away(input, stamp, Fate::Failed { folder, reason: reason.to_owned() });
         }
@@ -394,7 +400,7 @@ impl Watching<'_> {
     }
 
     /// Writes to the ledger. A picture whose result cannot be written is processed again after a restart.
-    fn note(&mut self, write: impl FnOnce(&Ledger) -> Result<(), LedgerError>) {
+    pub(super) fn note(&mut self, write: impl FnOnce(&Ledger) -> Result<(), LedgerError>) {
         if let Err(why) = write(self.footing.ledger()) {
             self.ledger_failed(why);
         }
