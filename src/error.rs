@@ -64,9 +64,7 @@ impl PictureError {
             Self::Publish(error) => error.is_transient(),
             // Where inputs and outputs may go can change without the picture.
             Self::Slot(_) | Self::Changed => true,
-            Self::Refused(refusal) => {
-                !matches!(refusal, Refusal::NotAFile | Refusal::KillsProcess { .. })
-            }
+            Self::Refused(refusal) => !matches!(refusal, Refusal::NotAFile | Refusal::KillsProcess { .. }),
             Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
     }

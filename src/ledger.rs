@@ -3,6 +3,7 @@
 //! The ledger makes a restart cheap and exact, but is never essential: a picture that it does not know is done again. So it can be deleted
 //! at any time, and an unreadable ledger is set aside and replaced by an empty one.
 
+mod check;
 mod error;
 mod interrupted;
 mod lock;
@@ -24,10 +25,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, named_p
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+pub use check::Damage;
 pub use error::LedgerError;
 use error::{is_unusable, unusable};
-pub use lock::{Lock, LockError};
 pub use interrupted::MOST_STARTS;
+pub use lock::{Lock, LockError};
 pub use prune::Pruned;
 pub use report::{FailedPicture, Report, ServiceReport, folder};
 use schema::VERSION;
@@ -42,7 +44,9 @@ use crate::source::stamp::{Stamp, mtime_ns};
 /// The name of histeqd's own folder in the output folder.
 pub const FOLDER: &str = ".histeqd";
 /// The database's file name.
-const FILE: &str = "ledger.sqlite";
+pub(crate) const FILE: &str = "ledger.sqlite";
+/// The extension of its write-ahead log.
+const LOG: &str = "sqlite-wal";
 /// How long a writer waits while the database is locked.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a reader waits while the database is locked.
@@ -193,6 +197,17 @@ impl Ledger {
         }
         let db = open(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .or_else(|_| open(file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
+        match Self::for_reading(db, file) {
+            // Nobody has it open, and this user may not create the files that readers share. Nothing in it can change then.
+            Err(LedgerError::NotOurs(_)) if !file.with_extension(LOG).exists() => {
+                Self::for_reading(open_unchanging(file)?, file)
+            }
+            read => read,
+        }
+    }
+
+    fn for_reading(db: Connection, file: &Path) -> Result<Option<Self>, LedgerError> {
+        let path = || file.to_owned();
         db.busy_timeout(BUSY_READING)?;
         db.pragma_update(None, "query_only", true)?;
         match schema::probe(&db) {
@@ -202,7 +217,9 @@ impl Ledger {
                 _ => Err(LedgerError::OtherVersion(path())),
             },
             Ok(false) => Ok(None),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            Err(error)
+                if matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen)) =>
+            {
                 Err(LedgerError::NotOurs(path()))
             }
             Err(error) => Err(error.into()),
@@ -436,6 +453,28 @@ impl Ledger {
         Ok(())
     }
 
+    /// Forgets the pictures that failed for good, as far as they `are_meant`, so that they are tried again. Returns how many there were.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
+    pub fn forget_failed(&self, are_meant: impl Fn(&Path) -> bool) -> Result<usize, LedgerError> {
+        let transaction = self.db.unchecked_transaction()?;
+        let mut query = self.db.prepare_cached("SELECT input FROM picture WHERE state = 'failed'")?;
+        let failed = query.query_map([], |row| row.get(0).map(path))?.collect::<Result<Vec<_>, _>>()?;
+        let meant: Vec<_> = failed.into_iter().filter(|input| are_meant(input)).collect();
+        for input in &meant {
+            self.forget(input)?;
+        }
+        transaction.commit()?;
+        Ok(meant.len())
+    }
+
+    /// Sets how long a call waits while another process has the database locked.
+    pub fn set_patience(&self, patience: Duration) {
+        // Fails only if the database is closed.
+        let _ = self.db.busy_timeout(patience);
+    }
+
     /// Returns the other inputs that have the same output or are about to: those that still exist and, if inputs are removed or moved when
     /// they are done (`inputs_go`), the done ones as long as the output exists.
     ///
@@ -481,10 +520,28 @@ fn must_be_files(file: &Path) -> io::Result<()> {
 
 /// Opens a database, without following links below its root. By its absolute path, for SQLite takes one that starts with "file:" for a URI.
 fn open(file: &Path, access: OpenFlags) -> Result<Connection, LedgerError> {
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Ok(Connection::open_with_flags(without_links(file)?, flags)?)
+}
+
+/// Returns the absolute path of a ledger, without links above its root.
+fn without_links(file: &Path) -> Result<PathBuf, LedgerError> {
     let (root, below) = rooted(folder_of(file));
     let root = root.canonicalize().map_err(|source| LedgerError::File { path: file.into(), source })?;
+    Ok(root.join(below).join(FILE))
+}
+
+/// Opens a database that nobody changes, without the files that go with one that somebody does.
+fn open_unchanging(file: &Path) -> Result<Connection, LedgerError> {
+    let file = without_links(file)?;
+    let escaped = |byte: &u8| match byte {
+        b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(*byte).to_string(),
+        other => format!("%{other:02x}"),
+    };
+    let uri = format!("file:{}?immutable=1", bytes(&file).iter().map(escaped).collect::<String>());
+    let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    Ok(Connection::open_with_flags(root.join(below).join(FILE), flags)?)
+    Ok(Connection::open_with_flags(uri, flags)?)
 }
 
 /// Inode and mtime of an output, which tell it from the one that replaces it.

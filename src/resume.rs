@@ -93,7 +93,12 @@ impl Resume {
 
     /// Returns the batches of `jobs`, recorded as begun. Each suspect is alone in the pipeline: who has company when it kills the process
     /// makes suspects of the innocent.
-    pub(crate) fn batches(&self, jobs: Vec<Job>, threads: usize, stop: &Stop) -> impl Iterator<Item = Vec<Job>> {
+    pub(crate) fn batches(
+        &self,
+        jobs: Vec<Job>,
+        threads: usize,
+        stop: &Stop,
+    ) -> impl Iterator<Item = Vec<Job>> {
         let is_suspect = |job: &Job| lock(&self.suspects).contains(&job.input);
         let (suspects, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(is_suspect);
         let suspects = suspects.into_iter().map(|job| (vec![job], true));

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::away::{Fate, FinishedInput};
+use super::notes::End;
 use super::{Begun, Watching, inputs};
 use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
-use crate::ledger::{Entry, Ledger, LedgerError, Outcome, Standing};
+use crate::ledger::{Entry, LedgerError, Outcome, Standing};
 use crate::paths::{Shown, are_same};
 use crate::progress::Event;
 use crate::source::notifier::Signal;
@@ -51,7 +52,9 @@ impl Watching<'_> {
         let gone = self.settle.take_gone();
         if !gone.is_empty() {
             gone.iter().for_each(|path| self.retried.forget(path));
-            self.note(|ledger| ledger.not_retried(&gone));
+            if let Err(why) = self.footing.ledger().not_retried(&gone) {
+                self.ledger_failed(why);
+            }
         }
     }
 
@@ -106,6 +109,10 @@ impl Watching<'_> {
     /// Begins a file that is ready. Returns whether it went into the pipeline.
     fn begin(&mut self, ready: Ready) -> bool {
         let Ready { path, stamp } = ready;
+        // What is not written yet may concern this picture.
+        if let Err(why) = self.write_notes() {
+            return self.not_begun(&path, why);
+        }
         // It may have been excluded while it waited.
         let below = self.watch.below(&path).filter(|_| self.watch.takes(&path));
         let Some(below) = below.map(Path::to_owned) else {
@@ -181,7 +188,7 @@ impl Watching<'_> {
         match refusal {
             Ok(None) => {}
             Ok(Some(refusal)) => {
-                self.failed(&input, entry.stamp, &refusal.into());
+                self.failed(entry, &refusal.into());
                 return false;
             }
             Err(why) => return self.not_begun(&input, why),
@@ -258,7 +265,9 @@ impl Watching<'_> {
             }
             Event::Failed { input, error, planned: true } => {
                 if let Some(begun) = self.ended(&input) {
-                    self.failed(&input, begun.stamp, &error);
+                    let settings = self.fingerprint.clone();
+                    let Begun { stamp, output, .. } = &begun;
+                    self.failed(&Entry { input: &input, stamp: *stamp, settings: &settings, output }, &error);
                 }
             }
             Event::Remarked { input, remark } => debug!("note: {}: {}", Shown(&input), remark.of_one()),
@@ -285,24 +294,27 @@ impl Watching<'_> {
             // Its output may be in the bare mount point.
             self.hold.allow_another_try();
             self.finish(input, Ending::Held);
-            return self.note(|ledger| ledger.forget(input));
+            return self.note(input, End::Forgotten);
         }
         let seconds = begun.at.elapsed().as_secs_f64();
         self.metrics.done(outcome, bytes_in, seconds, times);
+        self.account.done(outcome.bytes_out);
+        let Outcome { device, pixels, bytes_out } = *outcome;
+        let end = End::Done { device: device.to_owned(), pixels, bytes_out };
         if self.hold.open() {
             info!("outputs can be written again");
         }
         debug!("done: {} -> {} ({}, {seconds:.3} s)", Shown(input), Shown(&begun.output), outcome.device);
         match self.finish(input, self.done_with()) {
             Verdict::Settled => {
-                self.note(|ledger| ledger.done(input, outcome));
+                self.note(input, end);
                 let durable = self.settings.durability == Durability::Full;
                 self.dispose(input, begun.stamp, &begun.output, durable);
             }
-            Verdict::Gone => self.note(|ledger| ledger.done(input, outcome)),
+            Verdict::Gone => self.note(input, end),
             Verdict::Changed | Verdict::Retry(_) => {
                 debug!("{} changed meanwhile and is processed again", Shown(input));
-                self.note(|ledger| ledger.forget(input));
+                self.note(input, End::Forgotten);
             }
         }
     }
@@ -310,12 +322,14 @@ impl Watching<'_> {
     fn skipped(&mut self, input: &Path) {
         self.hold.allow_another_try();
         self.metrics.skipped();
+        self.account.skipped();
         if self.finish(input, Ending::Good) == Verdict::Settled {
-            self.note(|ledger| ledger.skipped(input));
+            self.note(input, End::Skipped);
         }
     }
 
-    fn failed(&mut self, input: &Path, stamp: Stamp, error: &PictureError) {
+    fn failed(&mut self, entry: &Entry<'_>, error: &PictureError) {
+        let input = entry.input;
         let affects_all =
             error.affects_all_outputs() && self.retried.concerns_all(input, self.hold.openings());
         let reason = error.in_service();
@@ -335,9 +349,11 @@ impl Watching<'_> {
         match self.finish(input, ending) {
             Verdict::Settled => {
                 self.metrics.failed();
+                self.account.failed(entry.input, &reason);
                 warn!("failed: {}: {reason}", Shown(input));
-                self.note(|ledger| ledger.failed(input, &reason, true));
-                self.set_aside(input, stamp, &reason);
+                self.note(input, End::Failed { reason: reason.clone() });
+                self.failures.remember(entry, &reason, false);
+                self.set_aside(input, entry.stamp, &reason);
             }
             Verdict::Retry(pause) => {
                 let pause = if affects_all { self.hold.left(Instant::now()) } else { pause };
@@ -347,9 +363,9 @@ impl Watching<'_> {
                     self.metrics.retried();
                     self.tell_of_retry(input, &reason, pause);
                 }
-                self.note(|ledger| ledger.retried(input, &reason, pause));
+                self.note(input, End::Retried { reason, pause });
             }
-            Verdict::Changed | Verdict::Gone => self.note(|ledger| ledger.forget(input)),
+            Verdict::Changed | Verdict::Gone => self.note(input, End::Forgotten),
         }
     }
 
@@ -374,6 +390,7 @@ impl Watching<'_> {
         if !matches!(verdict, Verdict::Retry(_)) {
             self.retried.forget(input);
         }
+        self.failures.forget(input);
         verdict
     }
 
@@ -397,12 +414,5 @@ impl Watching<'_> {
     fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
         let Some(below) = self.watch.below(input).filter(|_| self.watch.takes(input)) else { return };
         self.away.put(FinishedInput { input: input.to_owned(), below: below.to_owned(), stamp, fate });
-    }
-
-    /// Writes to the ledger. A picture whose result cannot be written is processed again after a restart.
-    pub(super) fn note(&mut self, write: impl FnOnce(&Ledger) -> Result<(), LedgerError>) {
-        if let Err(why) = write(self.footing.ledger()) {
-            self.ledger_failed(why);
-        }
     }
 }

@@ -4,6 +4,7 @@
 use tracing::{error, info};
 
 use super::Watching;
+use super::notes::End;
 use crate::error::Refusal;
 use crate::ledger::{Entry, MOST_STARTS};
 use crate::paths::Shown;
@@ -37,14 +38,17 @@ impl Watching<'_> {
         if self.finish(entry.input, Ending::Good) == Verdict::Settled {
             self.metrics.failed();
             error!("failed: {}: {reason}", Shown(entry.input));
-            self.note(|ledger| ledger.give_up(entry.input, &reason));
+            self.account.failed(entry.input, &reason);
+            self.note(entry.input, End::GivenUp { reason: reason.clone() });
+            self.failures.remember(entry, &reason, true);
             self.set_aside(entry.input, entry.stamp, &reason);
         }
     }
 
     /// Takes the blame from the pictures in progress, as soon as a stop is requested: whoever requested it may end the process at any moment.
     pub(super) fn excuse(&mut self) {
-        let inputs: Vec<_> = self.running.keys().cloned().collect();
-        self.note(|ledger| ledger.excuse(&inputs));
+        if let Err(why) = self.footing.ledger().excuse(self.running.keys()) {
+            self.ledger_failed(why);
+        }
     }
 }

@@ -74,7 +74,10 @@ fn failures_are_known_for_good_or_tried_again() {
     case.ledger.failed(&input, "no room", false).unwrap();
     assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown);
     case.ledger.failed(&input, "broken", true).unwrap();
-    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Failed { reason: "broken".into(), given_up: false });
+    assert_eq!(
+        case.ledger.standing(&entry).unwrap(),
+        Standing::Failed { reason: "broken".into(), given_up: false }
+    );
     case.ledger.skipped(&input).unwrap();
     assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Skipped);
     case.ledger.forget(&input).unwrap();

@@ -1,5 +1,6 @@
 //! The watching service, tested as the real binary that its users start, stop and kill.
 
+mod account;
 mod crowds;
 mod following;
 mod gpu;
@@ -7,4 +8,5 @@ mod kills;
 mod model;
 mod outside;
 pub(crate) mod service;
+mod suspects;
 mod trouble;
