@@ -106,7 +106,7 @@ A folder with the name of a command, such as 'devices', must be written './devic
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>\n       histeqd bench",
+    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     subcommand_help_heading = "Commands"
@@ -207,6 +207,8 @@ pub enum Command {
     Devices,
     /// Show what was done for an output folder, how fast, what failed and what is waiting
     Status(StatusCommand),
+    /// Have pictures that failed for good tried again
+    Retry(RetryCommand),
     /// Compare ways of equalizing a picture on this machine
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
@@ -231,6 +233,20 @@ pub struct StatusCommand {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// The arguments of `histeqd retry`.
+#[derive(Debug, Args)]
+pub struct RetryCommand {
+    /// The output folder
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// Their names or paths, or globs; all that failed if none is given
+    #[arg(value_name = "PICTURE")]
+    pub pictures: Vec<PathBuf>,
+    /// The folder of the ledger, if --state named another
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
 }
 
 /// The command line of a worker process.

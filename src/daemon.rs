@@ -9,16 +9,24 @@
 //!              └──── changed meanwhile, or failed for now ─────────┘
 //! ```
 
+mod account;
+mod answers;
 mod away;
+mod connection;
 mod footing;
 mod handle;
 mod health;
 mod hold;
 mod inputs;
+mod ledger_check;
 mod log;
 mod metrics;
+mod notes;
+mod rebuild;
 mod retried;
 mod server;
+mod status_socket;
+mod suspects;
 
 use std::collections::HashMap;
 use std::iter;
@@ -42,16 +50,23 @@ use crate::paths::{Shown, are_same};
 use crate::pipeline::{Encoder, Run, Stop};
 use crate::progress::{Event, Events};
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
+use crate::retry::Wanted;
 use crate::source::Job;
-use crate::source::settle::Settle;
+use crate::source::settle::{Ready, Settle};
 use crate::source::stamp::Stamp;
 use crate::source::watch::{Options, Watch};
+use account::Account;
+use answers::{Answers, Retry};
 use away::Away;
 use footing::{Footing, Ground};
 use health::Health;
 use hold::Hold;
+use ledger_check::LedgerCheck;
 use metrics::Metrics;
+use notes::Unwritten;
+use rebuild::Failures;
 use retried::Retried;
+use status_socket::StatusSocket;
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;
@@ -90,20 +105,33 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     warn_of_overwrite(settings);
     // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
     Folders::of(settings)?;
-    let footing = Footing::take(settings, &control.stop)?;
+    let (footing, anew) = Footing::take(settings, &control.stop)?;
     let folders = Folders::of(settings)?;
     let out = folders.out.clone();
     let health = Arc::new(Health::new(settings.device_timeout));
     let machine = Arc::new(Machine::new(settings.memory, settings.threads));
     let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
     let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
-    let server = settings.service.listen.map(|address| server::start(address, &folder, &health, &metrics));
+    let account = Arc::new(Account::new(folder.clone()));
+    anew.into_iter().for_each(|why| account.ledger_is_new(why));
+    let (retries, to_retry) = bounded(1);
+    let answers = Arc::new(Answers {
+        account: Arc::clone(&account),
+        health: Arc::clone(&health),
+        metrics: Arc::clone(&metrics),
+        retries,
+    });
+    let server = settings.service.listen.map(|address| server::start(address, &answers));
     let server = server.transpose().map_err(Error::CannotRun)?;
+    let asked = Asked { account, to_retry, socket: StatusSocket::new(folder.clone(), answers) };
+    let check = LedgerCheck::start(folder).map_err(Error::thread)?;
 
     let (jobs, given) = bounded(settings.threads);
     let (events, told) = Events::queue(WAITING);
     let stop = control.stop.clone();
-    let watching = Watching::new(settings, control, folders, footing, jobs, Arc::clone(&health), metrics)?;
+    let ledger = (footing, check);
+    let watching =
+        Watching::new(settings, control, folders, ledger, jobs, Arc::clone(&health), metrics, asked)?;
     let encoder = Encoder::new(settings, &out, publisher);
     let done = thread::scope(|scope| {
         let watching = thread::Builder::new()
@@ -184,6 +212,8 @@ struct Begun {
     stamp: Stamp,
     output: PathBuf,
     at: Instant,
+    /// Whether nothing else may be in progress: a killed process had it in progress.
+    alone: bool,
 }
 
 /// The watched folders and the output folder, as absolute paths.
@@ -221,6 +251,13 @@ impl Folders {
     }
 }
 
+/// Those who ask the service, and what they are told.
+struct Asked {
+    account: Arc<Account>,
+    to_retry: Receiver<Retry>,
+    socket: StatusSocket,
+}
+
 /// The main loop's state.
 struct Watching<'a> {
     settings: &'a Settings,
@@ -229,6 +266,12 @@ struct Watching<'a> {
     control: Control,
     out: PathBuf,
     footing: Footing,
+    ledger_check: LedgerCheck,
+    unwritten: Unwritten,
+    failures: Failures,
+    account: Arc<Account>,
+    to_retry: Receiver<Retry>,
+    socket: StatusSocket,
     /// When the service started, in nanoseconds since 1970.
     began: i64,
     /// The inputs that a killed process was about to remove and that this one renamed back, with their ctimes since then.
@@ -241,6 +284,8 @@ struct Watching<'a> {
     /// `None` once no more jobs are handed out.
     jobs: Option<Sender<Job>>,
     running: HashMap<PathBuf, Begun>,
+    /// A picture that is to be begun next, once nothing is in progress: a killed process had it in progress.
+    suspect: Option<Ready>,
     retried: Retried,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
@@ -255,11 +300,13 @@ impl<'a> Watching<'a> {
         settings: &'a Settings,
         control: Control,
         folders: Folders,
-        footing: Footing,
+        (footing, ledger_check): (Footing, LedgerCheck),
         jobs: Sender<Job>,
         health: Arc<Health>,
         metrics: Arc<Metrics>,
+        Asked { account, to_retry, mut socket }: Asked,
     ) -> Result<Self, Error> {
+        socket.keep();
         let Folders { watched, out, options } = folders;
         let now = Instant::now();
         Ok(Self {
@@ -268,6 +315,12 @@ impl<'a> Watching<'a> {
             control,
             out,
             footing,
+            ledger_check,
+            unwritten: Unwritten::default(),
+            failures: Failures::default(),
+            account,
+            to_retry,
+            socket,
             began: ledger::now_ns(),
             put_back: HashMap::new(),
             fingerprint: settings.fingerprint(),
@@ -277,6 +330,7 @@ impl<'a> Watching<'a> {
             away: Away::start().map_err(Error::thread)?,
             jobs: Some(jobs),
             running: HashMap::new(),
+            suspect: None,
             retried: Retried::default(),
             health,
             metrics,
@@ -300,6 +354,7 @@ impl<'a> Watching<'a> {
                     Ok(event) => self.hear(event),
                     Err(_) => break,
                 },
+                recv(self.to_retry) -> asked => asked.into_iter().for_each(|retry| self.retry(retry)),
                 default(self.pause()) => {}
             }
             for event in events.try_iter().take(WAITING) {
@@ -332,6 +387,7 @@ impl<'a> Watching<'a> {
         if self.control.stop.asked() && self.jobs.take().is_some() {
             info!("stopping: finishing the pictures in progress");
             self.health.stopping();
+            self.excuse();
         }
         if self.control.reload.swap(false, Ordering::Relaxed) {
             self.reload(now);
@@ -382,11 +438,22 @@ impl<'a> Watching<'a> {
     /// Reports the service's state to the ledger, the metrics and the service manager.
     fn say(&mut self, now: Instant) {
         self.next_say = now + SAY;
-        if self.has_ground() && self.footing.keep() {
-            self.watch.list_all(now);
+        if self.has_ground() {
+            if let Some(why) = self.footing.keep() {
+                self.go_on_with_new_ledger(why);
+            }
+            if let Some(damage) = self.ledger_check.found()
+                && let Some(why) = self.footing.ledger_is_damaged(damage)
+            {
+                self.go_on_with_new_ledger(why);
+            }
+            if self.jobs.is_some() && self.footing.trouble().is_none() {
+                self.socket.keep();
+            }
         }
         let counts = self.settle.counts();
-        if counts.ready + self.running.len() == 0 {
+        let waiting = counts.ready + usize::from(self.suspect.is_some());
+        if waiting + self.running.len() == 0 {
             self.hold.release();
         }
         let service = ledger::ServiceReport {
@@ -394,7 +461,7 @@ impl<'a> Watching<'a> {
             seconds_ago: 0,
             stopped: self.jobs.is_none() && self.running.is_empty(),
             incomplete: counts.incomplete,
-            waiting: counts.ready,
+            waiting,
             running: self.running.len(),
             pausing: counts.pausing,
             leaving: self.away.waiting(),
@@ -405,10 +472,14 @@ impl<'a> Watching<'a> {
         };
         self.metrics.gauge(&service);
         self.health.say(&service);
-        match self.footing.ledger().say(&service) {
-            Ok(()) => self.footing.ledger_works(),
+        let written = self.write_notes().and_then(|()| self.footing.ledger().say(&service));
+        match written {
+            // What held pictures up may have been the ledger; if not, the next one finds that out.
+            Ok(()) if self.footing.ledger_works() => self.hold.release(),
+            Ok(()) => {}
             Err(why) => self.ledger_failed(why),
         }
+        self.account.say(service, self.footing.ledger_trouble());
     }
 
     /// Returns whether the output folder's file system is there.
@@ -424,9 +495,25 @@ impl<'a> Watching<'a> {
     }
 
     fn ledger_failed(&mut self, why: LedgerError) {
-        if self.footing.ledger_failed(why) {
+        if let Some(why) = self.footing.ledger_failed(why) {
+            self.go_on_with_new_ledger(why);
+        }
+    }
+
+    /// Takes failed pictures up again.
+    fn retry(&mut self, Retry { patterns, answer }: Retry) {
+        let wanted = Wanted::new(&patterns);
+        let count = wanted.and_then(|wanted| {
+            let are_meant = |input: &Path| wanted.has(input);
+            self.failures.forget_those(are_meant);
+            self.footing.ledger().forget_failed(are_meant).map_err(|why| why.to_string())
+        });
+        if let Ok(count @ 1..) = count {
+            info!("{count} pictures that had failed are tried again");
             self.watch.list_all(Instant::now());
         }
+        // Whoever asked may have given up meanwhile.
+        let _ = answer.send(count);
     }
 
     /// Rereads the configuration and applies the keys that a running service can change.

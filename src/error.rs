@@ -67,7 +67,7 @@ impl PictureError {
             Self::Publish(error) => error.is_transient(),
             // Where inputs and outputs may go can change without the picture.
             Self::Slot(_) | Self::Changed => true,
-            Self::Refused(refusal) => !matches!(refusal, Refusal::NotAFile),
+            Self::Refused(refusal) => !matches!(refusal, Refusal::NotAFile | Refusal::KillsProcess { .. }),
             Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
     }
@@ -143,6 +143,15 @@ pub enum Refusal {
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,
+    /// Its process was killed too often while it was in progress.
+    #[error(
+        "histeqd was killed {starts} times in a row while it was in progress (the kernel's log says if memory ran out), so it is left \
+         out; `histeqd retry` takes it up again"
+    )]
+    KillsProcess {
+        /// How often it was begun.
+        starts: u32,
+    },
 }
 
 /// Why a run or a command could not start, or not go on.

@@ -3,7 +3,9 @@
 //! The ledger makes a restart cheap and exact, but is never essential: a picture that it does not know is done again. So it can be deleted
 //! at any time, and an unreadable ledger is set aside and replaced by an empty one.
 
+mod check;
 mod error;
+mod interrupted;
 mod lock;
 mod prune;
 mod report;
@@ -23,8 +25,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, named_p
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+pub use check::Damage;
 pub use error::LedgerError;
 use error::{is_unusable, unusable};
+pub use interrupted::MOST_STARTS;
 pub use lock::{Lock, LockError};
 pub use prune::Pruned;
 pub use report::{FailedPicture, Report, ServiceReport, folder};
@@ -40,7 +44,9 @@ use crate::source::stamp::{Stamp, mtime_ns};
 /// The name of histeqd's own folder in the output folder.
 pub const FOLDER: &str = ".histeqd";
 /// The database's file name.
-const FILE: &str = "ledger.sqlite";
+pub(crate) const FILE: &str = "ledger.sqlite";
+/// The extension of its write-ahead log.
+const LOG: &str = "sqlite-wal";
 /// How long a writer waits while the database is locked.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a reader waits while the database is locked.
@@ -68,10 +74,17 @@ pub enum Standing {
     Done,
     /// It is not a picture.
     Skipped,
+    /// It was begun so often in a row without an end, in its current state and with these settings: its process was killed each time.
+    Interrupted {
+        /// How often.
+        starts: u32,
+    },
     /// It failed for good in its current state and with these settings.
     Failed {
         /// Why.
         reason: String,
+        /// Whether it was [given up](Ledger::give_up), so that not even another run is to begin it.
+        given_up: bool,
     },
 }
 
@@ -184,6 +197,17 @@ impl Ledger {
         }
         let db = open(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .or_else(|_| open(file, OpenFlags::SQLITE_OPEN_READ_ONLY))?;
+        match Self::for_reading(db, file) {
+            // Nobody has it open, and this user may not create the files that readers share. Nothing in it can change then.
+            Err(LedgerError::NotOurs(_)) if !file.with_extension(LOG).exists() => {
+                Self::for_reading(open_unchanging(file)?, file)
+            }
+            read => read,
+        }
+    }
+
+    fn for_reading(db: Connection, file: &Path) -> Result<Option<Self>, LedgerError> {
+        let path = || file.to_owned();
         db.busy_timeout(BUSY_READING)?;
         db.pragma_update(None, "query_only", true)?;
         match schema::probe(&db) {
@@ -193,7 +217,9 @@ impl Ledger {
                 _ => Err(LedgerError::OtherVersion(path())),
             },
             Ok(false) => Ok(None),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            Err(error)
+                if matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen)) =>
+            {
                 Err(LedgerError::NotOurs(path()))
             }
             Err(error) => Err(error.into()),
@@ -253,7 +279,7 @@ impl Ledger {
     /// When a call of the database fails.
     pub fn standing(&self, entry: &Entry<'_>) -> Result<Standing, LedgerError> {
         let mut query = self.db.prepare_cached(
-            "SELECT state, coalesce(reason, ''), before_inode, before_mtime FROM picture
+            "SELECT state, coalesce(reason, ''), before_inode, before_mtime, starts FROM picture
              WHERE input = :input AND size = :size AND mtime = :mtime AND inode = :inode
                AND settings = (SELECT CAST(id AS TEXT) FROM settings WHERE text = :settings) AND output = :output",
         )?;
@@ -264,17 +290,18 @@ impl Ledger {
                 ":settings": entry.settings, ":output": bytes(entry.output),
             },
             // An unknown state, which only damage can leave, costs no more than this picture.
-            |row| Ok((row.get(0).ok(), row.get(1)?, before(row)?)),
+            |row| Ok((row.get(0).ok(), row.get(1)?, before(row)?, row.get(4)?)),
         );
-        let Some((state, reason, before)) = row.optional()? else { return Ok(Standing::Unknown) };
+        let Some((state, reason, before, starts)) = row.optional()? else { return Ok(Standing::Unknown) };
         Ok(match state {
             Some(State::Done) => Standing::Done,
             Some(State::Skipped) => Standing::Skipped,
-            Some(State::Failed) => Standing::Failed { reason },
+            Some(State::Failed) => Standing::Failed { reason, given_up: starts > 0 },
             Some(State::Running) if appeared(entry.output, before) => {
                 self.adopt(entry)?;
                 Standing::Done
             }
+            Some(State::Running | State::Retry) if starts > 0 => Standing::Interrupted { starts },
             Some(State::Running | State::Retry) | None => Standing::Unknown,
         })
     }
@@ -296,7 +323,7 @@ impl Ledger {
         self.done(entry.input, &Outcome { device: "", pixels: 0, bytes_out })
     }
 
-    /// Records that a picture is begun.
+    /// Records that a picture is begun, once more if it never ended.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -314,12 +341,16 @@ impl Ledger {
 
     fn insert(&self, entry: &Entry<'_>, state: State) -> Result<(), LedgerError> {
         let before = version(entry.output);
+        let begun = u32::from(state == State::Running);
         let mut settings = self.db.prepare_cached("INSERT OR IGNORE INTO settings (text) VALUES (?1)")?;
         settings.execute([entry.settings])?;
         let mut insert = self.db.prepare_cached(
             "INSERT OR REPLACE INTO picture
-                 (input, size, mtime, inode, settings, output, state, started, before_inode, before_mtime)
-             VALUES (?1, ?2, ?3, ?4, (SELECT id FROM settings WHERE text = ?5), ?6, ?10, ?7, ?8, ?9)",
+                 (input, size, mtime, inode, settings, output, state, started, before_inode, before_mtime, starts)
+             SELECT ?1, ?2, ?3, ?4, id, ?6, ?10, ?7, ?8, ?9,
+                 ?11 + coalesce((SELECT starts FROM picture WHERE input = ?1 AND size = ?2 AND mtime = ?3 AND inode = ?4
+                     AND settings = CAST(id AS TEXT) AND output = ?6), 0)
+             FROM settings WHERE text = ?5",
         )?;
         insert.execute(params![
             bytes(entry.input),
@@ -332,6 +363,7 @@ impl Ledger {
             before.map(|(inode, _)| inode),
             before.map(|(_, mtime)| mtime),
             state,
+            begun,
         ])?;
         Ok(())
     }
@@ -345,7 +377,8 @@ impl Ledger {
         // First, so that a kill in between does not leave an input recorded as done whose output is another's.
         self.own_output(input)?;
         let mut update = self.db.prepare_cached(
-            "UPDATE picture SET state = 'done', finished = ?2, device = ?3, pixels = ?4, bytes_out = ?5, reason = NULL
+            "UPDATE picture SET state = 'done', finished = ?2, device = ?3, pixels = ?4, bytes_out = ?5, reason = NULL,
+                 starts = 0
              WHERE input = ?1",
         )?;
         update.execute(params![
@@ -391,7 +424,7 @@ impl Ledger {
         again: Option<i64>,
     ) -> Result<(), LedgerError> {
         let mut update = self.db.prepare_cached(
-            "UPDATE picture SET state = ?2, finished = ?3, reason = ?4, again = ?5 WHERE input = ?1",
+            "UPDATE picture SET state = ?2, finished = ?3, reason = ?4, again = ?5, starts = 0 WHERE input = ?1",
         )?;
         update.execute(params![bytes(input), state, now_ns(), reason, again])?;
         Ok(())
@@ -411,15 +444,6 @@ impl Ledger {
         Ok(transaction.commit()?)
     }
 
-    /// Forgets all pictures in progress: none is any more, and what appears in the place of an output is not theirs.
-    ///
-    /// # Errors
-    /// When a call of the database fails.
-    pub fn forget_running(&self) -> Result<(), LedgerError> {
-        self.db.execute("DELETE FROM picture WHERE state = 'running'", [])?;
-        Ok(())
-    }
-
     /// Forgets an input: what is known about it does not apply any more.
     ///
     /// # Errors
@@ -427,6 +451,28 @@ impl Ledger {
     pub fn forget(&self, input: &Path) -> Result<(), LedgerError> {
         self.db.prepare_cached("DELETE FROM picture WHERE input = ?1")?.execute([bytes(input)])?;
         Ok(())
+    }
+
+    /// Forgets the pictures that failed for good, as far as they `are_meant`, so that they are tried again. Returns how many there were.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
+    pub fn forget_failed(&self, are_meant: impl Fn(&Path) -> bool) -> Result<usize, LedgerError> {
+        let transaction = self.db.unchecked_transaction()?;
+        let mut query = self.db.prepare_cached("SELECT input FROM picture WHERE state = 'failed'")?;
+        let failed = query.query_map([], |row| row.get(0).map(path))?.collect::<Result<Vec<_>, _>>()?;
+        let meant: Vec<_> = failed.into_iter().filter(|input| are_meant(input)).collect();
+        for input in &meant {
+            self.forget(input)?;
+        }
+        transaction.commit()?;
+        Ok(meant.len())
+    }
+
+    /// Sets how long a call waits while another process has the database locked.
+    pub fn set_patience(&self, patience: Duration) {
+        // Fails only if the database is closed.
+        let _ = self.db.busy_timeout(patience);
     }
 
     /// Returns the other inputs that have the same output or are about to: those that still exist and, if inputs are removed or moved when
@@ -474,10 +520,28 @@ fn must_be_files(file: &Path) -> io::Result<()> {
 
 /// Opens a database, without following links below its root. By its absolute path, for SQLite takes one that starts with "file:" for a URI.
 fn open(file: &Path, access: OpenFlags) -> Result<Connection, LedgerError> {
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Ok(Connection::open_with_flags(without_links(file)?, flags)?)
+}
+
+/// Returns the absolute path of a ledger, without links above its root.
+fn without_links(file: &Path) -> Result<PathBuf, LedgerError> {
     let (root, below) = rooted(folder_of(file));
     let root = root.canonicalize().map_err(|source| LedgerError::File { path: file.into(), source })?;
+    Ok(root.join(below).join(FILE))
+}
+
+/// Opens a database that nobody changes, without the files that go with one that somebody does.
+fn open_unchanging(file: &Path) -> Result<Connection, LedgerError> {
+    let file = without_links(file)?;
+    let escaped = |byte: &u8| match byte {
+        b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(*byte).to_string(),
+        other => format!("%{other:02x}"),
+    };
+    let uri = format!("file:{}?immutable=1", bytes(&file).iter().map(escaped).collect::<String>());
+    let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    Ok(Connection::open_with_flags(root.join(below).join(FILE), flags)?)
+    Ok(Connection::open_with_flags(uri, flags)?)
 }
 
 /// Inode and mtime of an output, which tell it from the one that replaces it.

@@ -39,7 +39,9 @@ pub mod progress;
 pub mod publish;
 pub mod record;
 mod resume;
+pub mod retry;
 pub mod slot;
+mod socket;
 pub mod source;
 pub mod split;
 pub mod status;
@@ -98,9 +100,8 @@ fn run_into(
         _ if pictures == 0 => Ok(()),
         _ if settings.dry_run => run.inspect(jobs),
         None => run.process(Batches::of(jobs, settings.threads)),
-        Some(resume) => resume.keep(&events, |events| {
-            let begin = |batch: Vec<Job>| batch.into_iter().map(|job| resume.begin(job)).collect();
-            Run { events, ..run }.process(Batches::of(jobs, settings.threads).map(begin))
+        Some(resume) => resume.keep(stop, &events, |events| {
+            Run { events, ..run }.process(resume.batches(jobs, settings.threads, stop))
         })?,
     };
     drop(events);

@@ -13,7 +13,7 @@ use histeqd::files::WithRemedy;
 use histeqd::pipeline::Stop;
 use histeqd::progress::Summary;
 use histeqd::publish::Publisher;
-use histeqd::{bench, cli, codec, daemon, device, histogram, status, worker};
+use histeqd::{bench, cli, codec, daemon, device, histogram, retry, status, worker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
@@ -38,6 +38,7 @@ fn run() -> Result<Exit, Error> {
         Invocation::Command(Command::Histogram(command)) => count_pictures(*command),
         Invocation::Command(Command::Devices) => print(&device::find::describe()),
         Invocation::Command(Command::Status(command)) => print(&status::describe(&command)?),
+        Invocation::Command(Command::Retry(command)) => print(&retry::retry(&command)?),
         Invocation::Command(Command::Bench(command)) => print(&bench::report(&command)?),
         Invocation::Command(Command::Completions(command)) => print(&cli::completions(&command)),
         Invocation::Command(Command::Man(command)) => cli::write_manual(&command).map(|()| Exit::Done),

@@ -1,11 +1,13 @@
-//! `histeqd status`: what the ledger of an output folder knows, for people and for programs.
+//! `histeqd status`: what the running service says, or what the ledger of an output folder knows, for people and for programs.
 
 use std::fmt::{self, Write};
+use std::path::Path;
 
 use crate::cli::StatusCommand;
 use crate::error::Error;
 use crate::ledger::{self, FailedPicture, Ledger, Report, ServiceReport};
 use crate::paths::Shown;
+use crate::socket::{self, Answer};
 
 /// How many seconds a service, which reports every few seconds, may be silent before it counts as gone.
 const SILENT: u64 = 15;
@@ -16,18 +18,24 @@ const SILENT: u64 = 15;
 /// When there is no ledger, or it cannot be read.
 pub fn describe(command: &StatusCommand) -> Result<String, Error> {
     let folder = ledger::folder(&command.out, command.state.as_deref());
-    let ledger = Ledger::read(&folder)?;
-    let none = || {
-        Error::CannotRun(format!(
-            "there is no ledger in {}; only --watch and --resume create one (give --state if it is elsewhere)",
-            Shown(&folder)
-        ))
+    let url = if command.json { "/status" } else { "/status.txt" };
+    let told = match socket::ask(&folder, "GET", url, "") {
+        Ok(Some(Answer { status: 200, body })) => body,
+        // A service that may not be asked, or does not answer, has told its ledger what it could.
+        _ => {
+            let report = Ledger::read(&folder)?.ok_or_else(|| no_ledger(&folder))?.report()?;
+            if command.json { json(&report) } else { text(&report) }
+        }
     };
-    let report = ledger.ok_or_else(none)?.report()?;
-    if command.json {
-        return Ok(json(&report) + "\n");
-    }
-    Ok(text(&report))
+    Ok(if command.json { told + "\n" } else { told })
+}
+
+/// Returns the error of a folder without a ledger.
+pub(crate) fn no_ledger(folder: &Path) -> Error {
+    Error::CannotRun(format!(
+        "there is no ledger in {}; only --watch and --resume create one (give --state if it is elsewhere)",
+        Shown(folder)
+    ))
 }
 
 /// Returns a report as one JSON object.
@@ -35,7 +43,8 @@ pub fn json(report: &Report) -> String {
     serde_json::to_string(report).expect("numbers and texts")
 }
 
-fn text(report: &Report) -> String {
+/// Returns a report as lines.
+pub fn text(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write(&mut text, report);
@@ -44,14 +53,21 @@ fn text(report: &Report) -> String {
 
 fn write(to: &mut String, report: &Report) -> fmt::Result {
     write_counts(to, report)?;
-    if let Some(service) = report.service.as_ref().filter(|service| !is_gone(service)) {
+    if let Some(service) = there(report) {
         write_devices(to, service)?;
     }
     write_failures(to, report)
 }
 
 fn write_counts(to: &mut String, report: &Report) -> fmt::Result {
-    writeln!(to, "daemon    {}", report.service.as_ref().map_or("none yet".into(), service))?;
+    writeln!(
+        to,
+        "daemon    {}",
+        report.service.as_ref().map_or("none yet".into(), |own| service(own, report.answered))
+    )?;
+    if let Some(why) = &report.incomplete {
+        writeln!(to, "ledger    {why}")?;
+    }
     write!(to, "done      {}", report.done)?;
     if let Some(seconds) = report.last_done_seconds_ago {
         write!(to, ", the last one {} ago", time(seconds))?;
@@ -101,30 +117,34 @@ fn write_failures(to: &mut String, report: &Report) -> fmt::Result {
         writeln!(to, "  {when} ago: {}: {}", Shown(&failure.input), failure.reason)?;
     }
     for retry in &report.retries {
-        let (when, again) = (time(retry.seconds_ago), again(retry, report.service.as_ref()));
+        let (when, again) = (time(retry.seconds_ago), again(retry, there(report)));
         writeln!(to, "  {when} ago, retried {again}: {}: {}", Shown(&retry.input), retry.reason)?;
     }
     Ok(())
 }
 
-/// Says when a picture is tried again, depending on who does it: this service, its next start, or a later run.
+/// Says when a picture is tried again, depending on who does it: the service that is there, its next start, or a later run.
 fn again(retry: &FailedPicture, service: Option<&ServiceReport>) -> String {
     match retry.again_in_seconds {
-        _ if service.is_none_or(is_gone) => "at the next start".into(),
+        _ if service.is_none() => "at the next start".into(),
         None => "by a later run".into(),
         Some(0) => "soon".into(),
         Some(seconds) => format!("in {}", time(seconds)),
     }
 }
 
-fn service(service: &ServiceReport) -> String {
+fn service(service: &ServiceReport, answered: bool) -> String {
     let mut text = format!("process {}", service.pid);
     let since = time(service.seconds_ago);
     if service.stopped {
         return text + &format!(", stopped {since} ago");
     }
-    if is_gone(service) {
-        return text + &format!(", no sign of life for {since}; it was killed, or cannot write its ledger");
+    if is_silent(service) {
+        let why = if answered { "its main loop hangs" } else { "it does not answer: it was killed" };
+        return text + &format!(", no sign of life for {since}; {why}");
+    }
+    if !answered {
+        text.push_str(&format!(", does not answer here, and wrote this {since} ago"));
     }
     match &service.held {
         Some(why) => text.push_str(&format!(", waits: {why}")),
@@ -136,8 +156,14 @@ fn service(service: &ServiceReport) -> String {
     text
 }
 
-fn is_gone(service: &ServiceReport) -> bool {
-    service.stopped || service.seconds_ago > SILENT
+fn is_silent(service: &ServiceReport) -> bool {
+    service.seconds_ago > SILENT
+}
+
+/// Returns the service that a report is about, unless it has gone.
+fn there(report: &Report) -> Option<&ServiceReport> {
+    let is_there = |service: &&ServiceReport| !service.stopped && (report.answered || !is_silent(service));
+    report.service.as_ref().filter(is_there)
 }
 
 fn time(seconds: u64) -> String {
@@ -168,6 +194,7 @@ mod tests {
 
     fn report() -> Report {
         Report {
+            answered: true,
             done: 12,
             failed: 1,
             retrying: 2,
@@ -227,22 +254,29 @@ mod tests {
     fn a_service_that_is_gone_or_waits_is_told_from_one_that_runs() {
         let silent = ServiceReport { pid: 5, seconds_ago: 3600, ..ServiceReport::default() };
         assert_eq!(
-            service(&silent),
-            "process 5, no sign of life for 60 min; it was killed, or cannot write its ledger"
+            service(&silent, false),
+            "process 5, no sign of life for 60 min; it does not answer: it was killed"
+        );
+        assert_eq!(service(&silent, true), "process 5, no sign of life for 60 min; its main loop hangs");
+        let recent = ServiceReport { pid: 5, seconds_ago: 2, ..ServiceReport::default() };
+        assert_eq!(
+            service(&recent, false),
+            "process 5, does not answer here, and wrote this 2 s ago, running"
         );
         let stopped = ServiceReport { pid: 5, seconds_ago: 3600, stopped: true, ..ServiceReport::default() };
-        assert_eq!(service(&stopped), "process 5, stopped 60 min ago");
+        assert_eq!(service(&stopped, false), "process 5, stopped 60 min ago");
         let held = ServiceReport {
             pid: 5,
             held: Some("no room".into()),
             missing: vec!["in".into()],
             ..ServiceReport::default()
         };
-        assert_eq!(service(&held), "process 5, waits: no room; in is not there");
+        assert_eq!(service(&held, true), "process 5, waits: no room; in is not there");
         let retry = failed("in/b.png", "no room", Some(4));
         assert_eq!(again(&retry, Some(&held)), "in 4 s");
-        for gone in [Some(&stopped), Some(&silent), None] {
-            assert_eq!(again(&retry, gone), "at the next start");
+        for gone in [Some(stopped), Some(silent), None] {
+            let report = Report { service: gone, ..Report::default() };
+            assert_eq!(again(&retry, there(&report)), "at the next start");
         }
     }
 

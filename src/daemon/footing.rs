@@ -1,13 +1,13 @@
 //! What the service stands on: the output folder's file system, its lock and its ledger. All of them can go while it runs.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
 use crate::config::Settings;
 use crate::error::Error;
-use crate::ledger::{self, Ledger, LedgerError, Lock, LockError};
+use crate::ledger::{self, Damage, Ledger, LedgerError, Lock, LockError};
 use crate::paths::Shown;
 use crate::pipeline::Stop;
 use crate::source::mounts::{Home, Mounted};
@@ -29,7 +29,12 @@ pub(super) struct Footing {
     stop: Stop,
     /// What the log said of the ledger since it last worked.
     complaints: HashSet<String>,
+    /// Why it did not work the last time.
+    ledger_trouble: Option<String>,
 }
+
+/// How long a call of the ledger may wait for another process, which the loop does too.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is there of the output folder's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +49,15 @@ pub(super) enum Ground {
 
 impl Footing {
     /// Takes the locks, creating the output folder if necessary, and opens the ledger. `stop` is asked if another process takes over.
+    /// Returns also why the ledger is a new one, if it is in the place of another.
     ///
     /// # Errors
     /// When another process has one of the locks, or one of the files cannot be used.
-    pub(super) fn take(settings: &Settings, stop: &Stop) -> Result<Self, Error> {
+    pub(super) fn take(settings: &Settings, stop: &Stop) -> Result<(Self, Option<String>), Error> {
         let (lock, ledger, note) = ledger::take(&settings.out, settings.service.state.as_deref())?;
-        note.into_iter().for_each(|note| warn!("{note}"));
-        Ok(Self {
+        note.iter().for_each(|note| warn!("{note}"));
+        ledger.set_patience(PATIENCE);
+        let footing = Self {
             home: Home::of(&settings.out),
             unmounted: None,
             moved_in: None,
@@ -60,7 +67,9 @@ impl Footing {
             superseded: None,
             stop: stop.clone(),
             complaints: HashSet::new(),
-        })
+            ledger_trouble: None,
+        };
+        Ok((footing, note))
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -125,12 +134,17 @@ impl Footing {
         Ok(note)
     }
 
-    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder. Returns whether the ledger is
-    /// another one now, so that everything has to be listed again.
-    pub(super) fn keep(&mut self) -> bool {
+    /// Returns why the ledger cannot be written, if so.
+    pub(super) fn ledger_trouble(&self) -> Option<String> {
+        self.ledger_trouble.clone()
+    }
+
+    /// Retakes the lock and reopens the ledger if their files were removed, or moved away with their folder. Returns why the ledger is
+    /// another one now, if it is: then everything has to be listed again.
+    pub(super) fn keep(&mut self) -> Option<String> {
         let retaken = self.retake_lock().map_err(|why| why.to_string());
         if self.superseded.is_some() {
-            return false;
+            return None;
         }
         let note = match retaken.and_then(|()| self.ledger.reopen_if_deleted().map_err(|why| why.to_string()))
         {
@@ -140,16 +154,17 @@ impl Footing {
                     warn!("{why}; nothing more is started until this is resolved");
                 }
                 self.lost = Some(why);
-                return false;
+                return None;
             }
         };
         if let Some(note) = &note {
             warn!("{note}; everything in the watched folders is processed again");
+            self.ledger.set_patience(PATIENCE);
         }
         if self.lost.take().is_some() {
             info!("outputs can be written again");
         }
-        note.is_some()
+        note
     }
 
     /// Retakes the lock if its file is gone. If another process was faster, asks the service to stop.
@@ -164,29 +179,49 @@ impl Footing {
         })
     }
 
-    /// Logs, once for each cause, why a call of the ledger failed. Returns whether the ledger was damaged and is an empty one now, so that
-    /// everything has to be listed again: the pictures that it should know are done again.
-    pub(super) fn ledger_failed(&mut self, why: LedgerError) -> bool {
-        match self.ledger.mend(why) {
+    /// Logs, once for each cause, why a call of the ledger failed. Returns why the ledger is an empty one now, if it was damaged: then
+    /// everything has to be listed again, and the pictures that it should know are done again.
+    pub(super) fn ledger_failed(&mut self, why: LedgerError) -> Option<String> {
+        let mended = self.ledger.mend(why);
+        self.mended(mended)
+    }
+
+    /// As [`Footing::ledger_failed`], for damage that no call came upon.
+    pub(super) fn ledger_is_damaged(&mut self, damage: Damage) -> Option<String> {
+        let mended = self.ledger.mend_found(damage)?;
+        self.mended(mended)
+    }
+
+    fn mended(&mut self, mended: Result<String, LedgerError>) -> Option<String> {
+        match mended {
             Ok(note) => {
                 warn!("{note}");
-                true
+                self.ledger.set_patience(PATIENCE);
+                Some(note)
             }
             Err(why) => {
                 let why = why.to_string();
+                // Nobody waits for a ledger again that does not work.
+                self.ledger.set_patience(Duration::ZERO);
+                self.ledger_trouble = Some(why.clone());
                 if !self.complaints.contains(&why) {
                     warn!("{why}");
                     self.complaints.insert(why);
                 }
-                false
+                None
             }
         }
     }
 
-    /// Notes that a call of the ledger did not fail.
-    pub(super) fn ledger_works(&mut self) {
+    /// Notes that a call of the ledger did not fail. Returns whether one had before.
+    pub(super) fn ledger_works(&mut self) -> bool {
+        let works_again = self.ledger_trouble.take().is_some();
+        if works_again {
+            self.ledger.set_patience(PATIENCE);
+        }
         if !std::mem::take(&mut self.complaints).is_empty() {
             info!("the ledger can be written again");
         }
+        works_again
     }
 }

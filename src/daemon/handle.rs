@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::away::{Fate, FinishedInput};
+use super::notes::End;
 use super::{Begun, Watching, inputs};
 use crate::codec::Remark;
 use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
-use crate::ledger::{Entry, Ledger, LedgerError, Outcome, Standing};
+use crate::ledger::{Entry, LedgerError, Outcome, Standing};
 use crate::paths::{Shown, are_same};
 use crate::progress::Event;
 use crate::source::notifier::Signal;
@@ -39,7 +40,7 @@ impl Watching<'_> {
                 Ok(Standing::Done) => service.after == After::Keep,
                 Ok(Standing::Skipped) => true,
                 Ok(Standing::Failed { .. }) => service.failed.is_none(),
-                Ok(Standing::Unknown) | Err(_) => false,
+                Ok(Standing::Unknown | Standing::Interrupted { .. }) | Err(_) => false,
             }
         };
         watch.turn(signal, settle, &mut known, now);
@@ -52,7 +53,9 @@ impl Watching<'_> {
         let gone = self.settle.take_gone();
         if !gone.is_empty() {
             gone.iter().for_each(|path| self.retried.forget(path));
-            self.note(|ledger| ledger.not_retried(&gone));
+            if let Err(why) = self.footing.ledger().not_retried(&gone) {
+                self.ledger_failed(why);
+            }
         }
     }
 
@@ -88,12 +91,16 @@ impl Watching<'_> {
 
     /// Begins files that are ready, as far as the pipeline has room.
     pub(super) fn feed(&mut self) {
-        while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full()) && self.settle.has_ready() {
+        while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_full())
+            && (self.suspect.is_some() || self.settle.has_ready())
+            && !self.is_isolating()
+        {
             if !self.has_ground() || self.footing.trouble().is_some() || !self.hold.may_start(Instant::now())
             {
                 return;
             }
-            let begun = self.settle.take().is_some_and(|ready| self.begin(ready));
+            let next = self.suspect.take().or_else(|| self.settle.take());
+            let begun = next.is_some_and(|ready| self.begin(ready));
             if !begun {
                 self.hold.allow_another_try();
             }
@@ -103,6 +110,10 @@ impl Watching<'_> {
     /// Begins a file that is ready. Returns whether it went into the pipeline.
     fn begin(&mut self, ready: Ready) -> bool {
         let Ready { path, stamp } = ready;
+        // What is not written yet may concern this picture.
+        if let Err(why) = self.write_notes() {
+            return self.not_begun(&path, why);
+        }
         // It may have been excluded while it waited.
         let below = self.watch.below(&path).filter(|_| self.watch.takes(&path));
         let Some(below) = below.map(Path::to_owned) else {
@@ -126,13 +137,14 @@ impl Watching<'_> {
                 self.finish(&path, Ending::Good);
                 false
             }
-            Ok(Standing::Failed { reason }) => {
+            Ok(Standing::Failed { reason, .. }) => {
                 if self.finish(&path, Ending::Good) == Verdict::Settled {
                     self.set_aside(&path, stamp, &reason);
                 }
                 false
             }
-            Ok(Standing::Unknown) => self.give(&entry),
+            Ok(Standing::Unknown) => self.give(&entry, false),
+            Ok(Standing::Interrupted { starts }) => self.begin_suspect(&entry, starts),
             Err(why) => self.not_begun(&path, why),
         }
     }
@@ -166,7 +178,8 @@ impl Watching<'_> {
         may_be_lost && there != Some(bytes) || there.is_none() && is_back()
     }
 
-    fn give(&mut self, entry: &Entry<'_>) -> bool {
+    /// Gives a picture into the pipeline, unless it is refused: `alone` if nothing else may be in progress until it ends.
+    pub(super) fn give(&mut self, entry: &Entry<'_>, alone: bool) -> bool {
         let (input, output) = (entry.input.to_owned(), entry.output.to_owned());
         let refusal = self.refusal(entry).and_then(|refusal| {
             // A refused picture is never recorded as running: after a kill, another input's output would be taken for its own.
@@ -176,13 +189,13 @@ impl Watching<'_> {
         match refusal {
             Ok(None) => {}
             Ok(Some(refusal)) => {
-                self.failed(&input, entry.stamp, &refusal.into());
+                self.failed(entry, &refusal.into());
                 return false;
             }
             Err(why) => return self.not_begun(&input, why),
         }
-        self.running
-            .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
+        let begun = Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now(), alone };
+        self.running.insert(input.clone(), begun);
         let stamp = entry.stamp;
         let job = Job {
             number: 0,
@@ -262,7 +275,9 @@ impl Watching<'_> {
             }
             Event::Failed { input, error, planned: true } => {
                 if let Some(begun) = self.ended(&input) {
-                    self.failed(&input, begun.stamp, &error);
+                    let settings = self.fingerprint.clone();
+                    let Begun { stamp, output, .. } = &begun;
+                    self.failed(&Entry { input: &input, stamp: *stamp, settings: &settings, output }, &error);
                 }
             }
             // With --after, the file goes away.
@@ -294,24 +309,27 @@ impl Watching<'_> {
             // Its output may be in the bare mount point.
             self.hold.allow_another_try();
             self.finish(input, Ending::Held);
-            return self.note(|ledger| ledger.forget(input));
+            return self.note(input, End::Forgotten);
         }
         let seconds = begun.at.elapsed().as_secs_f64();
         self.metrics.done(outcome, bytes_in, seconds, times);
+        self.account.done(outcome.bytes_out);
+        let Outcome { device, pixels, bytes_out } = *outcome;
+        let end = End::Done { device: device.to_owned(), pixels, bytes_out };
         if self.hold.open() {
             info!("outputs can be written again");
         }
         debug!("done: {} -> {} ({}, {seconds:.3} s)", Shown(input), Shown(&begun.output), outcome.device);
         match self.finish(input, self.done_with()) {
             Verdict::Settled => {
-                self.note(|ledger| ledger.done(input, outcome));
+                self.note(input, end);
                 let durable = self.settings.durability == Durability::Full;
                 self.dispose(input, begun.stamp, &begun.output, durable);
             }
-            Verdict::Gone => self.note(|ledger| ledger.done(input, outcome)),
+            Verdict::Gone => self.note(input, end),
             Verdict::Changed | Verdict::Retry(_) => {
                 debug!("{} changed meanwhile and is processed again", Shown(input));
-                self.note(|ledger| ledger.forget(input));
+                self.note(input, End::Forgotten);
             }
         }
     }
@@ -319,12 +337,14 @@ impl Watching<'_> {
     fn skipped(&mut self, input: &Path) {
         self.hold.allow_another_try();
         self.metrics.skipped();
+        self.account.skipped();
         if self.finish(input, Ending::Good) == Verdict::Settled {
-            self.note(|ledger| ledger.skipped(input));
+            self.note(input, End::Skipped);
         }
     }
 
-    fn failed(&mut self, input: &Path, stamp: Stamp, error: &PictureError) {
+    fn failed(&mut self, entry: &Entry<'_>, error: &PictureError) {
+        let input = entry.input;
         let affects_all =
             error.affects_all_outputs() && self.retried.concerns_all(input, self.hold.openings());
         let reason = error.in_service();
@@ -344,9 +364,11 @@ impl Watching<'_> {
         match self.finish(input, ending) {
             Verdict::Settled => {
                 self.metrics.failed();
+                self.account.failed(entry.input, &reason);
                 warn!("failed: {}: {reason}", Shown(input));
-                self.note(|ledger| ledger.failed(input, &reason, true));
-                self.set_aside(input, stamp, &reason);
+                self.note(input, End::Failed { reason: reason.clone() });
+                self.failures.remember(entry, &reason, false);
+                self.set_aside(input, entry.stamp, &reason);
             }
             Verdict::Retry(pause) => {
                 let pause = if affects_all { self.hold.left(Instant::now()) } else { pause };
@@ -356,9 +378,9 @@ impl Watching<'_> {
                     self.metrics.retried();
                     self.tell_of_retry(input, &reason, pause);
                 }
-                self.note(|ledger| ledger.retried(input, &reason, pause));
+                self.note(input, End::Retried { reason, pause });
             }
-            Verdict::Changed | Verdict::Gone => self.note(|ledger| ledger.forget(input)),
+            Verdict::Changed | Verdict::Gone => self.note(input, End::Forgotten),
         }
     }
 
@@ -377,12 +399,13 @@ impl Watching<'_> {
         if self.service.after == After::Keep { Ending::Good } else { Ending::Leaving }
     }
 
-    fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
+    pub(super) fn finish(&mut self, input: &Path, ending: Ending) -> Verdict {
         let seen: Option<Seen> = self.watch.look(input);
         let verdict = self.settle.finished(input, ending, seen, Instant::now());
         if !matches!(verdict, Verdict::Retry(_)) {
             self.retried.forget(input);
         }
+        self.failures.forget(input);
         verdict
     }
 
@@ -397,7 +420,7 @@ impl Watching<'_> {
         }
     }
 
-    fn set_aside(&self, input: &Path, stamp: Stamp, reason: &str) {
+    pub(super) fn set_aside(&self, input: &Path, stamp: Stamp, reason: &str) {
         if let Some(folder) = self.service.failed.clone() {
             self.put_away(input, stamp, Fate::Failed { folder, reason: reason.to_owned() });
         }
@@ -406,12 +429,5 @@ impl Watching<'_> {
     fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
         let Some(below) = self.watch.below(input).filter(|_| self.watch.takes(input)) else { return };
         self.away.put(FinishedInput { input: input.to_owned(), below: below.to_owned(), stamp, fate });
-    }
-
-    /// Writes to the ledger. A picture whose result cannot be written is processed again after a restart.
-    fn note(&mut self, write: impl FnOnce(&Ledger) -> Result<(), LedgerError>) {
-        if let Err(why) = write(self.footing.ledger()) {
-            self.ledger_failed(why);
-        }
     }
 }

@@ -24,6 +24,8 @@ use crate::source::watch::REMOVING;
 
 /// The most bytes that file systems allow in a name.
 const MAX_NAME: usize = 255;
+/// What is added to the name of a file for the name of the note beside it.
+const NOTE_SUFFIX: &str = ".reason.txt";
 
 /// The permissions of a note, before the process's umask removes some of them.
 const NOTE: u32 = 0o666;
@@ -101,11 +103,22 @@ pub(super) fn set_aside(
     moved
 }
 
-/// Returns the path of the note beside a file that is set aside.
+/// Returns the path of the note beside a file that is set aside, with less of the file's name if there is no room for all of it.
 fn note_of(file: &Path) -> PathBuf {
-    let mut note = file.to_owned().into_os_string();
-    note.push(".reason.txt");
-    note.into()
+    let mut note = start_of(file.file_name().unwrap_or_default(), NOTE_SUFFIX.len());
+    note.push(NOTE_SUFFIX);
+    file.with_file_name(note)
+}
+
+/// Returns as much of a name as leaves room for so many more bytes, but no part of a character.
+fn start_of(name: &OsStr, room: usize) -> OsString {
+    let name = name.as_bytes();
+    let mut length = name.len().min(MAX_NAME.saturating_sub(room));
+    let is_within_character = |at: usize| name.get(at).is_some_and(|byte| byte >> 6 == 0b10);
+    while length > 0 && is_within_character(length) {
+        length -= 1;
+    }
+    OsStr::from_bytes(&name[..length]).to_owned()
 }
 
 /// Writes a note without replacing any file. Returns whether the note is there.
@@ -117,7 +130,7 @@ fn write_note(folder: &Folder, note: &Path, text: &str) -> io::Result<bool> {
         }
         // A killed process may have written it already.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(holds(folder, note, text)),
-        // A file whose name has no room for the suffix goes without a note.
+        // Some file systems allow shorter names only.
         Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Ok(false),
         Err(error) => Err(error),
     }
@@ -292,13 +305,7 @@ fn numbered(target: &Path, number: u64) -> PathBuf {
         end.push(".");
         end.push(extension);
     }
-    let stem = target.file_stem().unwrap_or_default().as_bytes();
-    let mut length = stem.len().min(MAX_NAME.saturating_sub(end.len()));
-    let is_within_character = |at: usize| stem.get(at).is_some_and(|byte| byte >> 6 == 0b10);
-    while length > 0 && is_within_character(length) {
-        length -= 1;
-    }
-    let mut name = OsStr::from_bytes(&stem[..length]).to_owned();
+    let mut name = start_of(target.file_stem().unwrap_or_default(), end.len());
     name.push(end);
     target.with_file_name(name)
 }

@@ -19,7 +19,10 @@ pub enum LedgerError {
         source: io::Error,
     },
     /// A user who may not write to it cannot read it while no service has it open.
-    #[error("the ledger {} cannot be read without write permission while no service is running; run this as its owner", Shown(.0))]
+    #[error(
+        "the ledger {} was left by a process that was killed, and cannot be read without write permission; run this as its owner",
+        Shown(.0)
+    )]
     NotOurs(PathBuf),
     /// The user may not read it.
     #[error("the ledger {} cannot be read: {source}; run this as the user of the service", Shown(path))]
@@ -52,6 +55,35 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
+    /// Returns whether the ledger itself is what is wrong.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Database(error) => is_unusable(error),
+            Self::Damaged { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Returns whether the same call may succeed later: the system around the ledger is what is wrong.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Database(error) if matches!(
+                error.sqlite_error_code(),
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::DatabaseBusy
+                        | ErrorCode::DatabaseLocked
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::PermissionDenied
+                        | ErrorCode::FileLockingProtocolFailed
+                )
+            )
+        )
+    }
+
     /// Returns the same error, as told to a reader of the ledger `file`, who cannot mend it.
     pub(super) fn for_reader_of(self, file: &Path) -> Self {
         match self {
@@ -64,6 +96,7 @@ impl LedgerError {
 fn remedy(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "; free some space",
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => " by another program; end that",
         _ => "",
     }
 }

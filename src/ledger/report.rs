@@ -44,6 +44,10 @@ pub struct Report {
     pub failures: Vec<FailedPicture>,
     /// The pictures that failed and will be tried again next, soonest first.
     pub retries: Vec<FailedPicture>,
+    /// Why the counts do not cover all that was done, if they do not.
+    pub incomplete: Option<String>,
+    /// Whether the running service itself tells this. Otherwise it is what the ledger last heard of it.
+    pub answered: bool,
     /// The last report of a service about itself, if there ever was one.
     #[serde(rename = "daemon")]
     pub service: Option<ServiceReport>,

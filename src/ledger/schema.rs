@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// The version of the tables; goes up with every change.
-pub(super) const VERSION: i32 = 3;
+pub(super) const VERSION: i32 = 4;
 /// The version of a database without tables.
 const NONE: i32 = 0;
 const TABLES: &str =
@@ -12,6 +12,7 @@ const TABLES: &str =
 const UPDATES: [&str; VERSION as usize - 1] = [
     "ALTER TABLE picture ADD COLUMN again INTEGER;",
     concat!("DROP INDEX picture_by_end;", include_str!("settings.sql"), include_str!("report.sql")),
+    "ALTER TABLE picture ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /// Creates the tables if there are none, or brings them up to date. The inner error is the version of a ledger with which neither can be

@@ -19,7 +19,9 @@ CREATE TABLE picture (
     bytes_out       INTEGER,
     reason          TEXT,
     -- when the service tries a 'retry' again
-    again           INTEGER
+    again           INTEGER,
+    -- how often in a row it was begun and did not end
+    starts          INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX picture_by_output ON picture (output);
 

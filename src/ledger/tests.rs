@@ -3,28 +3,28 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-struct Case {
+pub(super) struct Case {
     folder: tempfile::TempDir,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
 }
 
 const STAMP: Stamp = Stamp { size: 10, mtime_ns: 1_700_000_000_123_456_789, inode: 7 };
-const OUTCOME: Outcome<'static> = Outcome { device: "cpu", pixels: 100, bytes_out: 50 };
+pub(super) const OUTCOME: Outcome<'static> = Outcome { device: "cpu", pixels: 100, bytes_out: 50 };
 
 impl Case {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (ledger, note) = Ledger::open(&folder.path().join("state")).unwrap();
         assert_eq!(note, None);
         Self { folder, ledger }
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(super) fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
 
-fn entry<'a>(input: &'a Path, output: &'a Path) -> Entry<'a> {
+pub(super) fn entry<'a>(input: &'a Path, output: &'a Path) -> Entry<'a> {
     Entry { input, stamp: STAMP, settings: "global", output }
 }
 
@@ -74,7 +74,10 @@ fn failures_are_known_for_good_or_tried_again() {
     case.ledger.failed(&input, "no room", false).unwrap();
     assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown);
     case.ledger.failed(&input, "broken", true).unwrap();
-    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Failed { reason: "broken".into() });
+    assert_eq!(
+        case.ledger.standing(&entry).unwrap(),
+        Standing::Failed { reason: "broken".into(), given_up: false }
+    );
     case.ledger.skipped(&input).unwrap();
     assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Skipped);
     case.ledger.forget(&input).unwrap();
@@ -88,13 +91,14 @@ fn what_was_under_way_is_done_exactly_if_its_output_appeared_since() {
     let entry = entry(&input, &output);
     fs::write(&output, "of an earlier run").unwrap();
     case.ledger.begin(&entry).unwrap();
-    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown);
+    let interrupted = Standing::Interrupted { starts: 1 };
+    assert_eq!(case.ledger.standing(&entry).unwrap(), interrupted);
     let temporary = case.at("temporary");
     // Times of files are a few milliseconds apart or the same.
     std::thread::sleep(Duration::from_millis(20));
     fs::write(&temporary, "new").unwrap();
     fs::write(&output, "of an earlier run, and edited").unwrap();
-    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Unknown, "the same file as before");
+    assert_eq!(case.ledger.standing(&entry).unwrap(), interrupted, "the same file as before");
     fs::rename(&temporary, &output).unwrap();
     assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Done);
     assert_eq!(case.ledger.report().unwrap().bytes_out, 3);
@@ -114,7 +118,7 @@ fn after_a_power_failure_no_output_counts_as_that_of_a_picture_in_progress() {
     let boot = lines.lines().nth(1).unwrap();
     fs::write(&file, lines.replace(boot, "of another start")).unwrap();
     let (_lock, ledger, _) = taken();
-    assert_eq!(ledger.standing(&entry(&input, &output)).unwrap(), Standing::Unknown);
+    assert_eq!(ledger.standing(&entry(&input, &output)).unwrap(), Standing::Interrupted { starts: 1 });
 }
 
 #[test]
@@ -128,7 +132,8 @@ fn an_output_that_was_copied_with_its_time_did_not_appear() {
     let modified = fs::metadata(&output).unwrap().modified().unwrap();
     File::options().write(true).open(&copy).unwrap().set_modified(modified).unwrap();
     fs::rename(&copy, &output).unwrap();
-    assert_eq!(case.ledger.standing(&entry(&input, &output)).unwrap(), Standing::Unknown);
+    let interrupted = Standing::Interrupted { starts: 1 };
+    assert_eq!(case.ledger.standing(&entry(&input, &output)).unwrap(), interrupted);
 }
 
 #[test]
@@ -494,12 +499,13 @@ fn a_report_looks_at_no_more_pictures_than_it_has_to() {
 
 #[test]
 fn a_ledger_of_an_older_version_is_brought_up_to_date_and_keeps_what_it_knows() {
-    let second = "DROP TRIGGER picture_comes; DROP TRIGGER picture_goes; DROP TRIGGER picture_changes; DROP TABLE total;
+    let third = "ALTER TABLE picture DROP COLUMN starts;";
+    let second = format!("{third} DROP TRIGGER picture_comes; DROP TRIGGER picture_goes; DROP TRIGGER picture_changes; DROP TABLE total;
                   DROP INDEX picture_by_end; CREATE INDEX picture_by_end ON picture (state, finished);
-                  UPDATE picture SET settings = 'global'; DROP TABLE settings;";
+                  UPDATE picture SET settings = 'global'; DROP TABLE settings;");
     let first = format!("{second} ALTER TABLE picture DROP COLUMN again;");
     let made = "SELECT name, sql FROM sqlite_schema WHERE name <> 'picture' ORDER BY name";
-    for (version, back) in [(1, first.as_str()), (2, second)] {
+    for (version, back) in [(1, first.as_str()), (2, second.as_str()), (3, third)] {
         let Case { folder, ledger } = Case::new();
         let (input, state) = (folder.path().join("a.png"), folder.path().join("state"));
         let new = rows(&ledger.db, made);

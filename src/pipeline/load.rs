@@ -121,10 +121,13 @@ impl Run<'_> {
 
     /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
-        let (mut file, _) = open_input(job)?;
-        let opened = codec::open(&mut file, buffer, &self.settings.limits, &self.settings.target)?;
-        let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
-        Ok(self.machine.pool.admits(needed)?)
+        self.holding(buffer, |held, buffer| {
+            let (mut file, _) = open_input(job)?;
+            let Settings { limits, target, .. } = self.settings;
+            let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
+            let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
+            Ok(self.machine.pool.admits(needed.saturating_add(held.bytes()))?)
+        })
     }
 
     /// Decodes a picture into slots, or copies its file there if a device decodes it.
@@ -134,19 +137,28 @@ impl Run<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
+        self.holding(buffer, |held, buffer| self.load_holding(held, work, buffer, clock))
+    }
+
+    /// Does something with a picture that holds memory meanwhile, from the beginning whenever the picture has to give that up.
+    fn holding<T>(
+        &self,
+        buffer: &mut Vec<u8>,
+        mut act: impl FnMut(&mut Held, &mut Vec<u8>) -> Result<T, PictureError>,
+    ) -> Result<T, PictureError> {
         loop {
             let mut held = Held::nothing(&self.machine.pool);
-            let loaded = self.load_holding(&mut held, work, buffer, clock);
+            let result = act(&mut held, buffer);
             if buffer.capacity() > OWN_BUFFER {
                 held.keep(mem::take(buffer));
             }
-            if !matches!(loaded, Err(PictureError::Slot(SlotError::GivenUp))) {
-                return loaded;
+            if !matches!(result, Err(PictureError::Slot(SlotError::GivenUp))) {
+                return result;
             }
         }
     }
 
-    /// Does it with what the picture holds of its file until then.
+    /// Loads a picture with what it holds of its file until it has its slots.
     fn load_holding(
         &self,
         held: &mut Held,

@@ -1,5 +1,6 @@
 //! The watching service, tested as the real binary that its users start, stop and kill.
 
+mod account;
 mod arrivals;
 mod crowds;
 mod following;
@@ -8,4 +9,5 @@ mod kills;
 mod model;
 mod outside;
 pub(crate) mod service;
+mod suspects;
 mod trouble;

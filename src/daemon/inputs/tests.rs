@@ -195,12 +195,14 @@ fn what_cannot_be_done_is_set_aside_with_the_reason() {
 }
 
 #[test]
-fn a_name_without_room_for_a_reason_is_set_aside_all_the_same() {
+fn a_name_without_room_for_a_reason_has_it_under_a_shorter_one() {
     let case = Case::new();
     let long = format!("{}.png", "a".repeat(248));
     fs::rename(case.at("a.png"), case.at(&long)).unwrap();
     assert!(set_aside(&case.at("failed"), &case.at(&long), Path::new(&long), case.stamp, "damaged").unwrap());
     assert_eq!(fs::read(case.at("failed").join(&long)).unwrap(), b"input");
+    let short = format!("{}{NOTE_SUFFIX}", "a".repeat(MAX_NAME - NOTE_SUFFIX.len()));
+    assert_eq!(fs::read(case.at("failed").join(short)).unwrap(), b"damaged\n");
 }
 
 #[test]

@@ -1,0 +1,178 @@
+//! What the service says of itself, from its own memory: the ledger's sums are added if it can be read, and are not needed.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::ledger::{FailedPicture, Ledger, LedgerError, Report, ServiceReport};
+
+/// How many of the last failures are named.
+const NAMED: usize = 10;
+
+/// Written by the loop, read by everybody.
+pub(super) struct Account {
+    /// The ledger's.
+    folder: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    service: ServiceReport,
+    said: Option<Instant>,
+    /// What happened since the start.
+    own: Own,
+    /// Why the ledger cannot be written.
+    trouble: Option<String>,
+    /// When and why the ledger was started anew.
+    anew: Option<(Instant, String)>,
+}
+
+#[derive(Default)]
+struct Own {
+    done: u64,
+    failed: u64,
+    skipped: u64,
+    bytes_out: u64,
+    last_done: Option<Instant>,
+    failures: VecDeque<(Instant, PathBuf, String)>,
+}
+
+impl Account {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, state: Mutex::default() }
+    }
+
+    /// Takes the loop's report about itself, and why the ledger cannot be written, if so.
+    pub(super) fn say(&self, service: ServiceReport, trouble: Option<String>) {
+        let mut state = self.lock();
+        (state.service, state.said, state.trouble) = (service, Some(Instant::now()), trouble);
+    }
+
+    /// Records that the ledger knows nothing of what was done before, and why.
+    pub(super) fn ledger_is_new(&self, why: String) {
+        self.lock().anew = Some((Instant::now(), why));
+    }
+
+    /// Counts a picture that was done.
+    pub(super) fn done(&self, bytes_out: u64) {
+        let own = &mut self.lock().own;
+        own.done += 1;
+        own.bytes_out += bytes_out;
+        own.last_done = Some(Instant::now());
+    }
+
+    /// Counts a file that is not a picture.
+    pub(super) fn skipped(&self) {
+        self.lock().own.skipped += 1;
+    }
+
+    /// Counts a picture that failed for good.
+    pub(super) fn failed(&self, input: &Path, reason: &str) {
+        let own = &mut self.lock().own;
+        own.failed += 1;
+        own.failures.push_front((Instant::now(), input.to_owned(), reason.to_owned()));
+        own.failures.truncate(NAMED);
+    }
+
+    /// Returns the report for those who ask.
+    pub(super) fn report(&self) -> Report {
+        let read = Ledger::read(&self.folder).and_then(|ledger| ledger.map(|own| own.report()).transpose());
+        self.merge(read)
+    }
+
+    fn merge(&self, read: Result<Option<Report>, LedgerError>) -> Report {
+        let state = self.lock();
+        let (mut report, incomplete) = match read {
+            Ok(Some(report)) => (report, state.what_is_missing()),
+            Ok(None) => (
+                state.own_report(),
+                Some("the ledger is gone; only what this service did since its start is counted".into()),
+            ),
+            Err(why) => (
+                state.own_report(),
+                Some(format!("{why}; only what this service did since its start is counted")),
+            ),
+        };
+        let seconds_ago = state.said.map_or(0, |said| said.elapsed().as_secs());
+        report.service = Some(ServiceReport { seconds_ago, ..state.service.clone() });
+        Report { incomplete, answered: true, ..report }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns what the ledger's sums lack, although it can be read.
+    fn what_is_missing(&self) -> Option<String> {
+        let not_written =
+            self.trouble.as_ref().map(|why| format!("{why}; what has ended since then is not counted"));
+        let anew = || {
+            let (at, why) = self.anew.as_ref()?;
+            let minutes = at.elapsed().as_secs() / 60;
+            Some(format!("{why} ({minutes} min ago); what was done before is not counted"))
+        };
+        not_written.or_else(anew)
+    }
+
+    fn own_report(&self) -> Report {
+        let Own { done, failed, skipped, bytes_out, last_done, failures } = &self.own;
+        let named = |(at, input, reason): &(Instant, PathBuf, String)| FailedPicture {
+            input: input.clone(),
+            reason: reason.clone(),
+            seconds_ago: at.elapsed().as_secs(),
+            again_in_seconds: None,
+        };
+        Report {
+            done: *done,
+            failed: *failed,
+            skipped: *skipped,
+            bytes_out: *bytes_out,
+            running: self.service.running as u64,
+            retrying: self.service.pausing as u64,
+            last_done_seconds_ago: last_done.map(|at| at.elapsed().as_secs()),
+            failures: failures.iter().map(named).collect(),
+            ..Report::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account() -> Account {
+        let account = Account::new("nowhere".into());
+        account.say(ServiceReport { held: Some("no room".into()), ..ServiceReport::default() }, None);
+        account.done(7);
+        account.failed(Path::new("in/a.png"), "damaged");
+        account
+    }
+
+    #[test]
+    fn without_a_ledger_it_tells_what_it_did_itself_and_that_this_is_not_all() {
+        let report = account().report();
+        assert_eq!((report.done, report.failed, report.bytes_out), (1, 1, 7));
+        assert_eq!(report.failures[0].reason, "damaged");
+        assert_eq!(report.service.unwrap().held.as_deref(), Some("no room"));
+        assert!(report.incomplete.unwrap().starts_with("the ledger is gone; only what this service did"));
+    }
+
+    #[test]
+    fn the_sums_are_the_ledgers_and_the_state_is_its_own() {
+        let account = account();
+        let read = || Report { done: 90, ..Report::default() };
+        let report = account.merge(Ok(Some(read())));
+        assert_eq!((report.done, report.incomplete), (90, None));
+        assert_eq!(report.service.unwrap().held.as_deref(), Some("no room"));
+        account.ledger_is_new("it was damaged".into());
+        let incomplete = account.merge(Ok(Some(read()))).incomplete.unwrap();
+        assert_eq!(incomplete, "it was damaged (0 min ago); what was done before is not counted");
+        account.say(ServiceReport::default(), Some("the disk is full".into()));
+        let incomplete = account.merge(Ok(Some(read()))).incomplete.unwrap();
+        assert_eq!(incomplete, "the disk is full; what has ended since then is not counted");
+    }
+}
