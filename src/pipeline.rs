@@ -124,10 +124,13 @@ impl Outlet for Encoder<'_> {
     ) -> Result<Option<Unpublished<'_>>, PictureError> {
         let Finished { slot, content, picture, .. } = finished;
         let mut output = self.publisher.begin(self.out, &picture.work.job.output)?;
-        let (decoded, file) = (&picture.decoded, output.file());
+        let (decoded, file) = (&mut picture.decoded, output.file());
         match *content {
             Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
-            _ => codec::encode(decoded, slot.bytes_mut(), self.target, scratch, cores, file),
+            _ => {
+                decoded.reduce_depth(slot.bytes_mut(), self.target);
+                codec::encode(decoded, slot.bytes_mut(), self.target, scratch, cores, file)
+            }
         }
         .map_err(|error| output.failed(error))?;
         Ok(Some(output))
@@ -311,6 +314,7 @@ impl Run<'_> {
             courtesy.lower_for(finished.content);
             finished.picture.clock.mark(Stage::Queue);
             let working = self.machine.cores.work();
+            let remark = finished.remark();
             let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, &self.machine.cores));
             drop(working);
             // The scratch buffer counts towards the memory bound only while its picture has a slot.
@@ -331,8 +335,8 @@ impl Run<'_> {
             match taken {
                 Ok(output) => {
                     let (pixels, device) = (decoded.layout.pixels(), self.machine.devices.names(&devices));
-                    let remarks = output.as_ref().map(|_| decoded.remarks(&self.settings.target));
-                    let remarks = remarks.unwrap_or_default();
+                    let of_codec = output.as_ref().map(|_| decoded.remarks(&self.settings.target));
+                    let remarks = of_codec.unwrap_or_default().into_iter().chain(remark).collect();
                     let taken = Taken { output, job: work.job, pixels, bytes_in, device, remarks, clock };
                     self.pass_on(taken, publishers);
                 }

@@ -22,6 +22,8 @@ pub enum Remark {
     WithoutLayers,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
+    /// A 16-bit picture covers so little of the range after CLAHE that it looks black.
+    NarrowRange,
 }
 
 impl Decoded {

@@ -16,7 +16,7 @@ use std::io;
 use super::samples::unpack;
 use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd};
 use crate::cores::Cores;
-use crate::picture::{Layout, Pixel};
+use crate::picture::Layout;
 
 mod arrangement;
 mod colours;
@@ -110,11 +110,11 @@ impl<'a> Source<'a> {
         self.file.bytes_in_memory() + self.directory.bytes_of_values() + self.tool_bytes
     }
 
-    /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores. Pixels of the kind `written` will be written.
+    /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores. The layout `written` will be written.
     pub(super) fn decode(
         self,
         slot: &mut [u8],
-        written: Pixel,
+        written: &Layout,
         cores: &Cores,
     ) -> Result<Payload, CodecError> {
         let header = &self.header;
@@ -129,7 +129,11 @@ impl<'a> Source<'a> {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         colours::convert(slot, start, header, &self.directory)?;
-        let change = Change { samples: (header.samples, written.channels()), planes: header.planar };
+        let change = Change {
+            samples: (header.samples, written.pixel.channels()),
+            planes: header.planar,
+            reduced: written.depth != layout.depth,
+        };
         let kept = tags::kept(&self.directory, change);
         let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
         Ok(Payload {

@@ -317,6 +317,9 @@ impl Remark {
             }
             Self::WithoutLayers => "its layers show the old contrast and were left out",
             Self::NowLossless => "a lossy WebP, written losslessly and larger",
+            Self::NarrowRange => {
+                "its 16-bit levels cover less than a sixth of the range after CLAHE, so it may look black; leave --clip-limit at auto, raise it, or use --method global"
+            }
         }
     }
 
@@ -348,6 +351,12 @@ impl Remark {
                 format!("{count} TIFF{plural} without layers, which show the old contrast")
             }
             Self::NowLossless => format!("{count} lossy WebP{plural} written losslessly, and larger"),
+            Self::NarrowRange => {
+                let look = if count == 1 { "covers" } else { "cover" };
+                format!(
+                    "{count} 16-bit picture{plural} {look} less than a sixth of the range after CLAHE and may look black; leave --clip-limit at auto, raise it, or use --method global"
+                )
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod bench;
 mod configuration;
 mod generated;
 mod inputs;
+mod levels;
 mod outputs;
 mod report;
 mod signals;
