@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn every_strength_and_clip_limit_is_a_kind_of_its_own() {
         let (checked, mut lane) = (Checked::default(), Wrong::default());
-        let picture = layout(Pixel::Gray, Depth::Sixteen);
+        let picture = Layout { width: 300, height: 200, ..layout(Pixel::Gray, Depth::Sixteen) };
         let tiles = Tiles::Grid { x: 8, y: 8 };
         for clip_limit in [ClipLimit::Auto, ClipLimit::Times(2.0)] {
             for strength in [Strength::FULL, Strength::thousandths(500).unwrap()] {
