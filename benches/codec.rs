@@ -20,6 +20,7 @@ const TARGET: Target = Target {
     format: None,
     jpeg_quality: JpegQuality::Keep,
     png_level: PngLevel::Balanced,
+    eight_bit: false,
     gray: false,
     needs_rgb: false,
 };

@@ -8,13 +8,14 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
 use histeqd::equalize::histogram::Tally;
-use histeqd::equalize::{Clahe, Method, Operation, Sample, Scratch, Tiles, equalize};
+use histeqd::equalize::{Clahe, ClipLimit, Method, Operation, Sample, Scratch, Tiles, equalize};
 use histeqd::picture::{Depth, Layout, Pixel};
 
 const WIDTH: u32 = 8192;
 const HEIGHT: u32 = 6144;
 const PIXELS: usize = WIDTH as usize * HEIGHT as usize;
-const CLAHE: Method = Method::Clahe(Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 8, y: 8 } });
+const CLAHE: Method =
+    Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 } });
 
 /// The content of a picture.
 #[derive(Clone, Copy)]
@@ -105,7 +106,7 @@ fn whole(criterion: &mut Criterion) {
             ("RGB by channel", Pixel::Rgb, true),
             ("RGBA", Pixel::Rgba, false),
         ] {
-            let operation = Operation { method, per_channel };
+            let operation = Operation { per_channel, ..Operation::new(method) };
             for (bits, depth) in [(8, Depth::Eight), (16, Depth::Sixteen)] {
                 let layout = Layout { width: WIDTH, height: HEIGHT, pixel, depth };
                 let mut words = samples(PIXELS * pixel.channels(), Content::Smooth, 16);

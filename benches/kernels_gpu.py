@@ -19,6 +19,7 @@ import numpy as np
 PTX = "kernels/prebuilt"
 LUMA = 0xFFFFFFFF
 u32, u64, f32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_float
+FULL_STRENGTH = u32(1000)  # in thousandths
 cuda = ctypes.CDLL("libcuda.so.1")
 runtime = cupy.cuda.runtime
 
@@ -129,7 +130,8 @@ class Lane:
     def apply8(self, kind, at, pixels, channels):
         grid, threads = self.blocks(pixels, channels, self.tuning.apply8_rgb if channels == 3 else self.tuning.apply8)
         kind, queue = self.queue8(kind, pixels)
-        self.launch(f"apply8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.counts8[0].data.ptr), *queue)
+        self.launch(f"apply8_{kind}", (grid,), (threads,), u64(at), u64(pixels), u64(self.counts8[0].data.ptr), FULL_STRENGTH,
+                    *queue)
 
     def clear16(self, planes):
         runtime.memsetAsync(self.counts.data.ptr, 0, planes * 65536 * 4, self.stream.ptr)
@@ -142,7 +144,7 @@ class Lane:
                     u64(self.counts.data.ptr), u32(size), shared=size * 2)
 
     def lut16(self, planes):
-        self.launch("lut16", (64, planes), (1024,), u64(self.counts.data.ptr), u64(self.luts.data.ptr))
+        self.launch("lut16", (64, planes), (1024,), u64(self.counts.data.ptr), FULL_STRENGTH, u64(self.luts.data.ptr))
 
     def apply16(self, kind, at, pixels, channels):
         arguments = u64(at), u64(pixels), u64(self.luts.data.ptr)
@@ -191,8 +193,8 @@ class Lane:
             blocks = min(tiles, self.sms)
             if steps != "cells":
                 spill = self.room("tile_counts", blocks * 65536, np.uint32)
-                self.launch("clahe_tiles16", (blocks,), (1024,), u64(at), t, u32(capacity), u64(spill), u64(luts),
-                            shared=capacity * 2)
+                self.launch("clahe_tiles16", (blocks,), (1024,), u64(at), t, u32(0), u32(65536), u32(capacity), u64(spill),
+                            u64(luts), shared=capacity * 2)
         if steps == "tiles":
             return
         if depth == 8 and not direct and t.tile_width * t.tile_height >= self.tuning.cell_pixels:
@@ -214,7 +216,8 @@ class Lane:
         for step in ("extract", "insert"):
             if step == "insert":
                 self.clahe(plane, tiling, depth, **options)
-            self.launch(f"{step}{depth}_{name}", grid, (512,), u64(at), u64(pixels), u64(plane), u32(channel))
+            strength = [FULL_STRENGTH] if step == "insert" else []
+            self.launch(f"{step}{depth}_{name}", grid, (512,), u64(at), u64(pixels), u64(plane), u32(channel), *strength)
 
 
 def tiling(width, height, tiles_x, tiles_y, clip_limit, depth):

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use histeqd::equalize::{Clahe, Method, Operation, Tiles};
+use histeqd::equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
 use histeqd::picture::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, Unit, open};
@@ -20,9 +20,9 @@ fn main() {
     if let Some(info) = engine.info() {
         println!("{info:?}");
     }
-    let global = Operation { method: Method::Global, per_channel: false };
+    let global = Operation::new(Method::Global);
     let tiles = Tiles::Grid { x: 8, y: 8 };
-    let clahe = Operation { method: Method::Clahe(Clahe { clip_limit: 2.0, tiles }), per_channel: false };
+    let clahe = Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles }));
     let gray = |width, height| Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
     println!("{:<42} {:>5} {:>14} {:>12}", "picture", "lanes", "GB/s each way", "pictures/s");
     for (name, layout, operation) in [

@@ -3,7 +3,7 @@
 
 usage: docs/make-pictures.py [HISTEQD]        needs: pip install numpy pillow; HISTEQD is target/release/histeqd by default
 
-Writes docs/before-after.jpg and docs/clahe.jpg.
+Writes docs/before-after.jpg, docs/photograph.jpg and docs/clahe.jpg. docs/rocket.jpg is scikit-image's rocket.jpg (SpaceX, CC0) made smaller.
 """
 import subprocess, sys, tempfile
 from pathlib import Path
@@ -16,11 +16,11 @@ INBOX = ROOT / 'examples/inbox'
 CELL, STRIP, GAP, LABEL = 380, 90, 14, 30  # pixels: a picture's width, a histogram's height, between cells, a caption
 PAPER, INK, BARS = (255, 255, 255), (40, 40, 40), (70, 105, 150)
 PICTURES = ['yeast-colonies.jpg', 'microscope/nuclei.tif', 'radiology/abdomen-mr-16bit.pgm']
-# A 16-bit picture's limit counts in 65,536 levels, so it has to be higher for the same effect.
+# A number counts in all 65,536 levels of a 16-bit picture, so it has to be higher for the same effect.
 CLAHE = [
     ('cat.png', ['1', '2', '4']),
     ('microscope/nuclei.tif', ['1', '2', '4']),
-    ('radiology/abdomen-mr-16bit.pgm', ['2', '100', '300']),
+    ('radiology/abdomen-mr-16bit.pgm', ['2', 'auto', '300']),
 ]
 
 
@@ -82,6 +82,18 @@ def before_after(binary, font, scratch):
     sheet([row(INBOX, 'before'), row(scratch / 'global', 'after')], ROOT / 'docs/before-after.jpg')
 
 
+def photograph(binary, font, scratch):
+    path, cells = ROOT / 'docs/rocket.jpg', []
+    for caption in ('input', '--method global', '--method global --strength 0.5', '--method clahe'):
+        shown = path
+        if caption != 'input':
+            out = scratch / caption.replace(' ', '')
+            histeqd(binary, [path], out, caption.split())
+            shown = out / path.name
+        cells.append(cell(shown, caption, font, 254))
+    sheet([cells], ROOT / 'docs/photograph.jpg')
+
+
 def settings(limits):
     """Captions, and the flags that make the picture below."""
     yield 'input', None
@@ -113,6 +125,7 @@ def main():
     font = ImageFont.load_default(17)
     with tempfile.TemporaryDirectory() as scratch:
         before_after(binary, font, Path(scratch))
+        photograph(binary, font, Path(scratch))
         clahe(binary, font, Path(scratch))
 
 

@@ -3,9 +3,10 @@
 #include "clahe.cuh"
 
 // Makes one LUT per tile; a block takes tile after tile. The first `capacity` levels (a multiple of 8) are counted in shared memory; what
-// does not fit there is added to this block's own 65536 counts in `spill`, which are zero before and after.
+// does not fit there is added to this block's own 65536 counts in `spill`, which are zero before and after. What is clipped is spread over
+// `spread` levels from `spread_from` on.
 extern "C" __global__ void __launch_bounds__(1024)
-    clahe_tiles16(const u16* plane, Tiling t, u32 capacity, u32* spill, u16* luts) {
+    clahe_tiles16(const u16* plane, Tiling t, u32 spread_from, u32 spread, u32 capacity, u32* spill, u16* luts) {
     constexpr u32 BINS_A_WARP = 65536 / WARP;
     extern __shared__ u32 tile_words[];
     __shared__ u32 scratch[WARP];
@@ -46,10 +47,14 @@ extern "C" __global__ void __launch_bounds__(1024)
             const uint4 n = counted(bin);
             excess += max(n.x, clip) + max(n.y, clip) + max(n.z, clip) + max(n.w, clip) - 4 * clip;
         }
-        const Redistribution share(t.clip, block_sum(excess, scratch), 65536);
+        const Redistribution share(t.clip, block_sum(excess, scratch), spread);
+        auto with_share = [=](u32 bin, u32 count) {
+            const u32 place = bin - spread_from;
+            return place < spread ? share.count(place, count) : min(count, clip);
+        };
         auto shared_out = [=](u32 bin) {
             const uint4 n = counted(bin);
-            return make_uint4(share.count(bin, n.x), share.count(bin + 1, n.y), share.count(bin + 2, n.z), share.count(bin + 3, n.w));
+            return make_uint4(with_share(bin, n.x), with_share(bin + 1, n.y), with_share(bin + 2, n.z), with_share(bin + 3, n.w));
         };
         u32 sum = 0;
         for (u32 bin = from; bin < end; bin += 4 * WARP) {

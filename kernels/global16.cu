@@ -52,7 +52,7 @@ constexpr u32 LUT16_BLOCK = 1024;
 
 // Turns 65536 counts into their LUT. Grid: x = 64 blocks of 1024 threads, one level per thread; y = planes. Each block sums up the whole
 // histogram itself: reading 256 KiB from the L2 cache costs less than another launch.
-extern "C" __global__ void __launch_bounds__(LUT16_BLOCK) lut16(const u32* histograms, u16* luts) {
+extern "C" __global__ void __launch_bounds__(LUT16_BLOCK) lut16(const u32* histograms, u32 strength, u16* luts) {
     __shared__ u32 scratch[WARP];
     __shared__ u32 lowest;
     const u32* histogram = histograms + 65536u * blockIdx.y;
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(LUT16_BLOCK) lut16(const u32* histo
     const u32 i = blockIdx.x * LUT16_BLOCK + threadIdx.x;
     const u32 running = before + block_scan(histogram[i], scratch);
     const u32 first = histogram[lowest];
-    luts[65536u * blockIdx.y + i] = u16(equalized_level(i, running, first, total, 65535));
+    luts[65536u * blockIdx.y + i] = u16(weakened(i, equalized_level(i, running, first, total, 65535), strength));
 }
 
 // `apply16_shared` holds the only LUT in 128 KiB of shared memory, for many pixels per block on GPUs that have as much.

@@ -15,11 +15,11 @@ __device__ __forceinline__ void clear_next(u32* next) {
 }
 
 // Each block, of at least 256 threads, computes the LUTs itself, which takes no longer than reading them.
-template <int PLANES> __device__ __forceinline__ void make_luts(const u32* histograms, u8* luts) {
+template <int PLANES> __device__ __forceinline__ void make_luts(const u32* histograms, u32 strength, u8* luts) {
 #pragma unroll 1
     for (u32 plane = 0; plane < PLANES * 256; plane += 256) {
         const u32 i = threadIdx.x;
-        const u32 level = equalized_level8(i < 256 ? histograms[plane + i] : 0);
+        const u32 level = equalized_level8(i < 256 ? histograms[plane + i] : 0, strength);
         if (i < 256) luts[plane + i] = u8(level);
     }
     __syncthreads();
@@ -51,7 +51,8 @@ __device__ __forceinline__ void histogram8(const u8* pixels, u64 count, u32* his
 }
 
 // Each block computes the LUTs while its first packs are being loaded.
-template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void apply8(u8* pixels, u64 count, const u32* histograms) {
+template <int CHANNELS, bool BY_CHANNEL>
+__device__ __forceinline__ void apply8(u8* pixels, u64 count, const u32* histograms, u32 strength) {
     typedef Pack<u8, CHANNELS> P;
     constexpr int PLANES = BY_CHANNEL ? 3 : 1;
     __shared__ u8 luts[PLANES * 256];
@@ -60,7 +61,7 @@ template <int CHANNELS, bool BY_CHANNEL> __device__ __forceinline__ void apply8(
     const u64 before = rounds ? rounds - 1 : 0, last = before * threads_of_grid() + thread_of_grid();
     P first;
     first.load(pixels, last, packs, true);
-    make_luts<PLANES>(histograms, luts);
+    make_luts<PLANES>(histograms, strength, luts);
     equalized_pack<CHANNELS, BY_CHANNEL>(first, luts, stage).store(pixels, last, packs);
     apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, before, luts, stage);
 }
@@ -131,7 +132,8 @@ extern "C" __global__ void __launch_bounds__(1024, 2)
 }
 
 // From the last tile to the first, like `apply`.
-extern "C" __global__ void __launch_bounds__(1024, 1) apply8_large(u8* pixels, u64 count, const u32* histogram, u32* handed_out) {
+extern "C" __global__ void __launch_bounds__(1024, 1)
+    apply8_large(u8* pixels, u64 count, const u32* histogram, u32 strength, u32* handed_out) {
     __shared__ u8 lut[256];
     __shared__ u32 box[2];
     const u64 packs = whole_packs<u8, 1>(pixels, count);
@@ -140,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) apply8_large(u8* pixels, u
     u32 i = blockIdx.x;
     Tile tile;
     if (i < tiles.count) tile.load(pixels, tiles.count - 1 - i, packs, true);
-    make_luts<1>(histogram, lut);
+    make_luts<1>(histogram, strength, lut);
     while (i < tiles.count) {
 #pragma unroll
         for (int k = 0; k < Tile::PACKS; ++k) {
@@ -159,8 +161,8 @@ extern "C" __global__ void __launch_bounds__(1024, 1) apply8_large(u8* pixels, u
         histogram8<CHANNELS, BY_CHANNEL>(pixels, count, histograms, next);                                                   \
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>(), 1024 / block_threads<CHANNELS>())                \
-        apply8_##NAME(u8* pixels, u64 count, const u32* histograms) {                                                        \
-        apply8<CHANNELS, BY_CHANNEL>(pixels, count, histograms);                                                             \
+        apply8_##NAME(u8* pixels, u64 count, const u32* histograms, u32 strength) {                                          \
+        apply8<CHANNELS, BY_CHANNEL>(pixels, count, histograms, strength);                                                   \
     }
 GLOBAL8(gray, 1, false)
 GLOBAL8(gray_alpha, 2, false)

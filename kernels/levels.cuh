@@ -13,8 +13,16 @@ __device__ __forceinline__ u32 equalized_level(u32 i, u32 running, u32 first, u3
     return u32((2 * u64(running - first) * top + spread) / (2 * spread));
 }
 
+// Strengths are in thousandths.
+constexpr u32 FULL_STRENGTH = 1000;
+
+// Returns the level at this share of the way from `old` to `level`, halves up.
+__device__ __forceinline__ u32 weakened(u32 old, u32 level, u32 strength) {
+    return (old * (FULL_STRENGTH - strength) + level * strength + FULL_STRENGTH / 2) / FULL_STRENGTH;
+}
+
 // Depth 8: thread `i` < 256 passes the count of level `i` and gets the level that it maps to. Called by all threads of the block.
-__device__ __forceinline__ u32 equalized_level8(u32 count) {
+__device__ __forceinline__ u32 equalized_level8(u32 count, u32 strength) {
     __shared__ u32 scratch[WARP];
     __shared__ u32 first, total;
     const u32 i = threadIdx.x;
@@ -24,7 +32,7 @@ __device__ __forceinline__ u32 equalized_level8(u32 count) {
     if (i < 256 && count && running == count) first = count;
     if (i == 255) total = running;
     __syncthreads();
-    return equalized_level(i, running, first, total, 255);
+    return weakened(i, equalized_level(i, running, first, total, 255), strength);
 }
 
 template <typename S> __device__ __forceinline__ u32 clamped(int value) {

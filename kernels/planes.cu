@@ -1,4 +1,5 @@
-// Copies luma or one channel of an interleaved picture into a plane of its own, for CLAHE, and back (alpha is only copied out).
+// Copies luma or one channel of an interleaved picture into a plane of its own, for CLAHE, and back (alpha is only copied out). Gray is
+// copied where its old levels are needed to weaken the new ones.
 
 #include "levels.cuh"
 
@@ -12,15 +13,17 @@ template <> struct Few<16> { typedef uint4 Type; };
 constexpr u32 LUMA = ~0u;
 
 template <int CHANNELS> __device__ __forceinline__ u32 value_of(const u32 (&in)[CHANNELS], u32 channel) {
-    if (CHANNELS >= 3 && channel == LUMA) return luma(in[0], in[1], in[CHANNELS > 2 ? 2 : 0]);
+    if (CHANNELS >= 3 && channel == LUMA) return luma(in[0], in[CHANNELS > 1 ? 1 : 0], in[CHANNELS > 2 ? 2 : 0]);
     u32 value = in[0];
 #pragma unroll
     for (int c = 1; c < CHANNELS; ++c) value = c == channel ? in[c] : value;
     return value;
 }
 
+// `strength`: how far to go from the old value to the new one.
 template <typename S, int CHANNELS>
-__device__ __forceinline__ void with_value(u32 (&pixel)[CHANNELS], u32 channel, u32 value) {
+__device__ __forceinline__ void with_value(u32 (&pixel)[CHANNELS], u32 channel, u32 value, u32 strength) {
+    if (strength != FULL_STRENGTH) value = weakened(value_of<CHANNELS>(pixel, channel), value, strength);
     if (CHANNELS < 3) {
         pixel[0] = value;
     } else if (channel == LUMA) {
@@ -35,7 +38,7 @@ __device__ __forceinline__ void with_value(u32 (&pixel)[CHANNELS], u32 channel, 
 
 // Copies luma or a channel into a plane, or (`BACK`) writes such a plane's new values back into the picture.
 template <typename S, int CHANNELS, bool BACK>
-__device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 channel) {
+__device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 channel, u32 strength) {
     typedef Pack<S, CHANNELS> P;
     typedef typename Few<P::PIXELS * sizeof(S)>::Type Samples;
     union Line {
@@ -60,7 +63,7 @@ __device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 cha
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) pixel[c] = from.get(p * CHANNELS + c);
             if (BACK) {
-                with_value<S, CHANNELS>(pixel, channel, (line.word[p / PER_WORD] >> shift) & (levels<S>() - 1));
+                with_value<S, CHANNELS>(pixel, channel, (line.word[p / PER_WORD] >> shift) & (levels<S>() - 1), strength);
 #pragma unroll
                 for (int c = 0; c < CHANNELS; ++c) to.put(p * CHANNELS + c, pixel[c]);
             } else {
@@ -80,7 +83,7 @@ __device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 cha
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) pixel[c] = pixels[i * CHANNELS + c];
         if (BACK) {
-            with_value<S, CHANNELS>(pixel, channel, plane[i]);
+            with_value<S, CHANNELS>(pixel, channel, plane[i], strength);
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) pixels[i * CHANNELS + c] = S(pixel[c]);
         } else {
@@ -92,12 +95,14 @@ __device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 cha
 #define PLANES(NAME, BITS, CHANNELS)                                                                                         \
     extern "C" __global__ void __launch_bounds__(512)                                                                   \
         extract##BITS##_##NAME(u##BITS* pixels, u64 count, u##BITS* plane, u32 channel) {                                 \
-        exchange<u##BITS, CHANNELS, false>(pixels, count, plane, channel);                                                   \
+        exchange<u##BITS, CHANNELS, false>(pixels, count, plane, channel, FULL_STRENGTH);                                    \
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(512)                                                                   \
-        insert##BITS##_##NAME(u##BITS* pixels, u64 count, u##BITS* plane, u32 channel) {                                  \
-        exchange<u##BITS, CHANNELS, true>(pixels, count, plane, channel);                                                    \
+        insert##BITS##_##NAME(u##BITS* pixels, u64 count, u##BITS* plane, u32 channel, u32 strength) {                    \
+        exchange<u##BITS, CHANNELS, true>(pixels, count, plane, channel, strength);                                          \
     }
+PLANES(gray, 8, 1)
+PLANES(gray, 16, 1)
 PLANES(gray_alpha, 8, 2)
 PLANES(gray_alpha, 16, 2)
 PLANES(rgb, 8, 3)

@@ -42,6 +42,7 @@ reason; use --exclude to leave it out.";
 const AFTER: &str = "\
 Examples:
   histeqd inbox/ --out done/                   every picture in inbox/
+  histeqd photos/ --out done/ --method clahe   local contrast; suits photographs better
   histeqd xray.png --out done/ --color gray    one picture
   histeqd inbox/ --out done/ --format png      all outputs as PNG
   histeqd inbox/ --out done/ --dry-run         list what would be done
@@ -57,8 +58,14 @@ Examples:
   Every picture in inbox/, into the same tree in done/:
       histeqd inbox/ --out done/
 
-  Local contrast, with the same result as OpenCV's createCLAHE(2.0, (8, 8)):
+  Local contrast, which suits most photographs better:
+      histeqd photos/ --out done/ --method clahe
+
+  The same as OpenCV's createCLAHE(2.0, (8, 8)):
       histeqd inbox/ --out done/ --method clahe --clip-limit 2 --tiles 8x8
+
+  X-rays of 16 bit, as JPEGs to look at:
+      histeqd xrays/ --out done/ --method clahe --depth 8 --format jpeg
 
   Only the TIFFs of one year, written as PNG:
       histeqd scans/ --out done/ --include '2024/**/*.tif' --format png

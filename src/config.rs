@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use choice::{
-    ClipLimit, Color, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice, MethodName,
-    TileSize,
+    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice,
+    MethodName, TileSize,
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
@@ -24,7 +24,7 @@ pub use service::{After, Folder, Listen, OrNone, Service};
 pub use written::{RunKind, Written};
 
 use crate::codec::{Limits, Target};
-use crate::equalize::{Clahe, Method, Operation, Tiles};
+use crate::equalize::{self, Clahe, Method, Operation, Tiles};
 use crate::source::Selection;
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
@@ -181,11 +181,12 @@ impl Settings {
         let per_channel = color == Color::PerChannel;
         let threads = machine::threads(key(written.threads));
         Ok(Self {
-            operation: Operation { method: method(&written), per_channel },
+            operation: Operation { method: method(&written), per_channel, strength: key(written.strength) },
             target: Target {
                 format: key(written.format).into(),
                 jpeg_quality: key(written.quality),
                 png_level: key(written.png_level),
+                eight_bit: key(written.depth) == DepthChoice::Eight,
                 gray: color == Color::Gray,
                 needs_rgb: per_channel,
             },
@@ -256,8 +257,15 @@ fn method(resolved: &Written) -> Method {
     match key(resolved.method) {
         MethodName::Global => Method::Global,
         MethodName::Clahe => {
-            Method::Clahe(Clahe { clip_limit: key(resolved.clip_limit).0, tiles: tiles(resolved) })
+            Method::Clahe(Clahe { clip_limit: clip_limit(resolved), tiles: tiles(resolved) })
         }
+    }
+}
+
+fn clip_limit(resolved: &Written) -> equalize::ClipLimit {
+    match key(resolved.clip_limit) {
+        OrAuto::Auto => equalize::ClipLimit::Auto,
+        OrAuto::Fixed(ClipLimit(times)) => equalize::ClipLimit::Times(times),
     }
 }
 
@@ -310,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let text = "method = 'clahe'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nformat = 'webp'\nquality = 92\npng-level = 'small'\n\
+        let text = "method = 'clahe'\nstrength = 0.75\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -320,7 +328,9 @@ mod tests {
         assert_eq!(parse(&written.to_toml()), written);
         let machine = Written::default().resolved();
         assert_eq!(parse(&machine.to_toml()), machine);
-        for line in ["quality = 92\n", "clip-limit = 2.5\n", "devices = \"0,GPU-6a1b\"\n"] {
+        for line in
+            ["quality = 92\n", "clip-limit = 2.5\n", "strength = 0.75\n", "devices = \"0,GPU-6a1b\"\n"]
+        {
             assert!(written.to_toml().contains(line), "{}", written.to_toml());
         }
     }
@@ -331,7 +341,7 @@ mod tests {
             let clahe = "method = 'clahe'\n";
             let written = parse(&format!("{clahe}{flags}")).over(parse(file));
             match Settings::resolve(written, Request::default()).unwrap().operation.method {
-                Method::Clahe(Clahe { clip_limit: 2.0, tiles }) => tiles,
+                Method::Clahe(Clahe { clip_limit: equalize::ClipLimit::Auto, tiles }) => tiles,
                 other => panic!("{other:?}"),
             }
         };
@@ -351,6 +361,8 @@ mod tests {
             "color = 'gray'",
             "color = 'per-channel'",
             "format = 'png'",
+            "strength = 0.5",
+            "depth = 8",
             "quality = 92",
             "png-level = 'small'",
             "max-pixels = 12345",
@@ -359,7 +371,7 @@ mod tests {
         ] {
             assert_ne!(of(text), usual, "with {text}, a ledger knows nothing of what was done without");
         }
-        assert_ne!(of("method = 'clahe'"), of("method = 'clahe'\nclip-limit = 3"));
+        assert_ne!(of("method = 'clahe'"), of("method = 'clahe'\nclip-limit = 2"));
         for text in ["threads = 3", "memory = '1GiB'", "durability = 'fast'", "device-timeout = '5s'"] {
             assert_eq!(of(text), usual, "{text} must not cost any rework");
         }

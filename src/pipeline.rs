@@ -133,10 +133,13 @@ impl Outlet for Encoder<'_> {
     ) -> Result<Option<Unpublished<'_>>, PictureError> {
         let Finished { slot, content, picture, .. } = finished;
         let mut output = self.publisher.begin(self.out, &picture.work.job.output)?;
-        let (decoded, file) = (&picture.decoded, output.file());
+        let (decoded, file) = (&mut picture.decoded, output.file());
         match *content {
             Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
-            _ => codec::encode(decoded, slot.bytes_mut(), self.target, scratch, cores, file),
+            _ => {
+                decoded.reduce_depth(slot.bytes_mut(), self.target);
+                codec::encode(decoded, slot.bytes_mut(), self.target, scratch, cores, file)
+            }
         }
         .map_err(|error| output.failed(error))?;
         if let Some(input) = picture.work.job.stamp {
@@ -325,6 +328,7 @@ impl Run<'_> {
             courtesy.lower_for(finished.content);
             finished.picture.clock.mark(Stage::Queue);
             let working = self.machine.cores.work();
+            let remark = finished.remark();
             let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, &self.machine.cores));
             drop(working);
             // The scratch buffer counts towards the memory bound only while its picture has a slot.
@@ -345,7 +349,7 @@ impl Run<'_> {
             let remarks = match &taken {
                 Ok(Some(_)) => {
                     let holes = has_holes.then_some(Remark::WithHoles);
-                    decoded.remarks(&self.settings.target).into_iter().chain(holes).collect()
+                    decoded.remarks(&self.settings.target).into_iter().chain(remark).chain(holes).collect()
                 }
                 _ => Vec::new(),
             };

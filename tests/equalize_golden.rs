@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize, equalize_gray8};
+use histeqd::equalize::{
+    Clahe, ClipLimit, Method, Operation, Scratch, Strength, Tiles, equalize, equalize_gray8,
+};
 use histeqd::picture::{Depth, Layout, Pixel};
 
 /// Returns the folder of the golden files: the committed one, or the one that HISTEQD_GOLDEN names (from `make.py SOURCES OUT`).
@@ -75,19 +77,24 @@ fn every_case_gives_its_bytes() {
     let mut done = 0;
     for case in cases.lines().skip(1) {
         let fields: Vec<_> = case.split('\t').collect();
-        let [file, per_channel, limit, x, y, hash] = fields[..] else {
-            panic!("a case has six fields: {case}")
+        let [file, per_channel, limit, x, y, strength, hash] = fields[..] else {
+            panic!("a case has seven fields: {case}")
         };
         let method = match limit {
             "global" => Method::Global,
             limit => Method::Clahe(Clahe {
-                clip_limit: limit.parse().unwrap(),
+                clip_limit: if limit == "auto" {
+                    ClipLimit::Auto
+                } else {
+                    ClipLimit::Times(limit.parse().unwrap())
+                },
                 tiles: Tiles::Grid { x: x.parse().unwrap(), y: y.parse().unwrap() },
             }),
         };
         let mut picture = Picture::read(&golden().join(file));
         let layout = picture.layout;
-        let operation = Operation { method, per_channel: per_channel == "1" };
+        let strength = Strength::thousandths(strength.parse().unwrap()).unwrap();
+        let operation = Operation { method, per_channel: per_channel == "1", strength };
         equalize(picture.pixels_mut(), &layout, &operation, &mut scratch);
         if picture.hash() != hash {
             wrong.push(case);

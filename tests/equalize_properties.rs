@@ -3,14 +3,17 @@
 use histeqd::equalize::clahe::Geometry;
 use histeqd::equalize::colour::{Plane, to_gray};
 use histeqd::equalize::histogram::{Counted, of_plane};
-use histeqd::equalize::{Clahe, Method, Operation, Sample, Scratch, Tiles, equalize, equalize_gray8, lut};
+use histeqd::equalize::{
+    Clahe, ClipLimit, Method, Operation, Sample, Scratch, Strength, Tiles, equalize, equalize_gray8, lut,
+};
 use histeqd::picture::{Depth, Layout, Pixel};
 use proptest::prelude::*;
 
-const GLOBAL: Operation = Operation { method: Method::Global, per_channel: false };
+const GLOBAL: Operation = Operation::new(Method::Global);
 const CLAHE: Operation = Operation {
-    method: Method::Clahe(Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 3, y: 2 } }),
+    method: Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 3, y: 2 } }),
     per_channel: false,
+    strength: Strength::FULL,
 };
 
 fn equalized<S: Sample>(samples: &[S], layout: Layout, operation: Operation) -> Vec<S> {
@@ -89,7 +92,7 @@ proptest! {
     #[test]
     fn channels_by_themselves_are_gray_pictures(pixels in prop::collection::vec(any::<[u8; 3]>(), 1..300), adaptive: bool) {
         let method = if adaptive { CLAHE.method } else { Method::Global };
-        let per_channel = Operation { method, per_channel: true };
+        let per_channel = Operation { per_channel: true, ..Operation::new(method) };
         let samples = pixels.as_flattened();
         let result = equalized(samples, row(pixels.len(), Pixel::Rgb, Depth::Eight), per_channel);
         for number in 0..3 {
@@ -117,12 +120,94 @@ proptest! {
     }
 
     #[test]
+    fn strength_is_the_share_of_the_way(
+        pixels in prop::collection::vec(any::<[u16; 3]>(), 1..300),
+        strength in 0..=1000_u16, adaptive: bool, automatic: bool,
+    ) {
+        let mut method = if adaptive { CLAHE.method } else { Method::Global };
+        if let (true, Method::Clahe(clahe)) = (automatic, &mut method) {
+            clahe.clip_limit = ClipLimit::Auto;
+        }
+        let full = Operation { per_channel: true, ..Operation::new(method) };
+        let some = Operation { strength: Strength::thousandths(strength).unwrap(), ..full };
+        let (samples, layout) = (pixels.as_flattened(), row(pixels.len(), Pixel::Rgb, Depth::Sixteen));
+        let far = equalized(samples, layout, full);
+        for ((old, new), found) in samples.iter().zip(far).zip(equalized(samples, layout, some)) {
+            let (old, new) = (i64::from(*old), i64::from(new));
+            let expected = old + ((new - old) * i64::from(strength) + 500).div_euclid(1000);
+            prop_assert_eq!(i64::from(found), expected);
+        }
+    }
+
+    #[test]
+    fn the_luma_takes_the_share_and_the_colours_follow(
+        pixels in prop::collection::vec(any::<[u8; 3]>(), 1..300), strength in 0..=1000_u16, adaptive: bool,
+    ) {
+        let strength = Strength::thousandths(strength).unwrap();
+        let operation = Operation { strength, ..if adaptive { CLAHE } else { GLOBAL } };
+        let layout = row(pixels.len(), Pixel::Rgb, Depth::Eight);
+        let mut luma = pixels.as_flattened().to_vec();
+        let gray = to_gray(&mut luma, &layout);
+        luma.truncate(gray.bytes() as usize);
+        let new_luma = equalized(&luma, gray, operation);
+        let result = equalized(pixels.as_flattened(), layout, operation);
+        for ((before, after), (old, new)) in pixels.iter().zip(result.chunks(3)).zip(luma.iter().zip(new_luma)) {
+            for (before, after) in before.iter().zip(after) {
+                let moved = i32::from(*before) + i32::from(new) - i32::from(*old);
+                prop_assert_eq!(i32::from(*after), moved.clamp(0, 255));
+            }
+        }
+    }
+
+    #[test]
+    fn no_strength_changes_nothing(pixels in prop::collection::vec(any::<[u8; 4]>(), 1..300), adaptive: bool) {
+        let strength = Strength::thousandths(0).unwrap();
+        let operation = Operation { strength, ..if adaptive { CLAHE } else { GLOBAL } };
+        let samples = pixels.as_flattened();
+        prop_assert_eq!(equalized(samples, row(pixels.len(), Pixel::Rgba, Depth::Eight), operation), samples);
+    }
+
+    #[test]
+    fn the_automatic_clip_limit_is_two_at_8_bit(samples in crowded(), width in 1..40_u32) {
+        let height = (samples.len() as u32 / width).max(1);
+        let width = samples.len() as u32 / height;
+        let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
+        let Method::Clahe(two) = CLAHE.method else { unreachable!() };
+        let auto = Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, ..two }));
+        let samples = &samples[..layout.bytes() as usize];
+        prop_assert_eq!(equalized(samples, layout, auto), equalized(samples, layout, CLAHE));
+    }
+
+    /// Levels that do not occur do not count, wherever they are.
+    #[test]
+    fn the_automatic_clip_limit_leads_from_the_lowest_level_to_the_highest(
+        samples in prop::collection::vec(0..4096_u16, 2..3000), scale in 1..=16_u16, offset in 0..15_u16,
+    ) {
+        let samples: Vec<_> = samples.into_iter().map(|level| level * scale + offset).collect();
+        let tiles = Tiles::Grid { x: 1, y: 1 };
+        let auto = Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles }));
+        let result = equalized(&samples, row(samples.len(), Pixel::Gray, Depth::Sixteen), auto);
+        let mut pairs: Vec<_> = samples.iter().zip(&result).collect();
+        pairs.sort();
+        prop_assert!(pairs.is_sorted_by_key(|&(_, after)| after));
+        let (lowest, highest) = (pairs[0], pairs[pairs.len() - 1]);
+        if lowest.0 == highest.0 {
+            prop_assert_eq!(samples, result);
+        } else {
+            prop_assert_eq!(*highest.1, 65_535);
+            // At most the limit of 256 levels: twice one of them.
+            let most = (2 * samples.len() / 256).max(1) as f64 / samples.len() as f64 * 65_535.0;
+            prop_assert!(f64::from(*lowest.1) <= most + 1.0);
+        }
+    }
+
+    #[test]
     fn tiles_by_pixels_are_tiles_by_count(
         width in 1..100_u32, height in 1..60_u32, side in 1..40_u32, clip_limit in 0.0..5.0,
     ) {
         let samples: Vec<u8> = (0..width * height).map(|at| (at * at / 7) as u8).collect();
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };
-        let clahe = |tiles| Operation { method: Method::Clahe(Clahe { clip_limit, tiles }), per_channel: false };
+        let clahe = |tiles| Operation::new(Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles }));
         let (x, y) = Tiles::Pixels(side).grid(width, height);
         prop_assert_eq!(
             equalized(&samples, layout, clahe(Tiles::Pixels(side))),
@@ -144,7 +229,7 @@ fn tiles_by_pixels_are_as_near_as_whole_numbers_allow() {
 fn a_constant_picture_is_unchanged() {
     for pixel in [Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba] {
         for per_channel in [false, true] {
-            let operation = Operation { method: Method::Global, per_channel };
+            let operation = Operation { per_channel, ..Operation::new(Method::Global) };
             let samples = [40_u16, 5000, 300, 65535][..pixel.channels()].repeat(50);
             assert_eq!(equalized(&samples, row(50, pixel, Depth::Sixteen), operation), samples);
             let samples = [40_u8, 50, 60, 0][..pixel.channels()].repeat(50);
@@ -238,7 +323,8 @@ fn sixteen_bit_samples_at_an_odd_address_are_refused() {
 fn a_grid_finer_than_the_picture_costs_no_more_tiles_than_pixels() {
     let of = |width, height, x, y| {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Sixteen };
-        let tiles = Geometry::new(&layout, &Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x, y } });
+        let tiles =
+            Geometry::new(&layout, &Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x, y } });
         (tiles.columns, tiles.rows)
     };
     assert_eq!(of(128, 100, 1024, 65_536), (128, 100));

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use histeqd::equalize::count;
-use histeqd::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize};
+use histeqd::equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Strength, Tiles, equalize};
 use histeqd::picture::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, LaneError, Unit, open};
@@ -86,12 +86,23 @@ fn compare_counts(engine: &dyn Engine, layouts: &[Layout], seed: u64) {
 }
 
 fn globally() -> [Operation; 2] {
-    [false, true].map(|per_channel| Operation { method: Method::Global, per_channel })
+    [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(Method::Global) })
+}
+
+fn automatically(tiles: Tiles) -> [Operation; 2] {
+    let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Auto, tiles });
+    [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(method) })
+}
+
+/// Returns the operations at another strength.
+fn weakened(operations: [Operation; 2], thousandths: u16) -> [Operation; 2] {
+    let strength = Strength::thousandths(thousandths).unwrap();
+    operations.map(|operation| Operation { strength, ..operation })
 }
 
 fn adaptively(clip_limit: f64, tiles: Tiles) -> [Operation; 2] {
-    let method = Method::Clahe(Clahe { clip_limit, tiles });
-    [false, true].map(|per_channel| Operation { method, per_channel })
+    let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(clip_limit), tiles });
+    [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(method) })
 }
 
 #[test]
@@ -190,8 +201,10 @@ fn operations_leave_nothing_behind_for_the_next() {
     let mut scratch = Scratch::default();
     let mut memory = Memory::shared(700 * 500 * 8).unwrap();
     gpu.pin(&mut memory).unwrap();
-    let clahe = adaptively(3.0, Tiles::Grid { x: 4, y: 3 });
-    let operations = [globally()[0], globally()[1], clahe[0], clahe[1]];
+    let grid = Tiles::Grid { x: 4, y: 3 };
+    let clahe = [adaptively(3.0, grid), automatically(grid), weakened(automatically(grid), 350)];
+    let operations = [globally(), weakened(globally(), 750)].into_iter().chain(clahe).flatten();
+    let operations: Vec<_> = operations.collect();
     for _ in 0..150 {
         let (width, height) = (1 + random.below(700) as u32, 1 + random.below(500) as u32);
         let layout = layout(width, height, random.pick(&PIXELS), random.pick(&DEPTHS));
@@ -232,4 +245,41 @@ fn clahe() {
     let large =
         [layout(4096, 3072, Pixel::Gray, Depth::Eight), layout(4097, 3071, Pixel::Gray, Depth::Sixteen)];
     compare(gpu.as_ref(), &large, &adaptively(2.0, Tiles::Grid { x: 8, y: 8 }), &data, 11);
+}
+
+#[test]
+fn every_strength() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (7, 5), (64, 33), (257, 255), (833, 599)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    for (seed, thousandths) in [0, 1, 500, 999].into_iter().enumerate() {
+        let seed = 30 + seed as u64;
+        compare(gpu.as_ref(), &layouts, &weakened(globally(), thousandths), &[Data::Natural], seed);
+        let grid = adaptively(2.0, Tiles::Grid { x: 8, y: 8 });
+        compare(gpu.as_ref(), &layouts, &weakened(grid, thousandths), &[Data::Natural], seed);
+    }
+    let large = [
+        layout(5021, 5101, Pixel::Gray, Depth::Eight),
+        layout(8191, 6001, Pixel::Gray, Depth::Eight),
+        layout(4999, 4003, Pixel::Gray, Depth::Sixteen),
+        layout(5003, 4001, Pixel::Rgb, Depth::Eight),
+    ];
+    compare(gpu.as_ref(), &large, &weakened(globally(), 600), &[Data::Natural], 40);
+    compare(gpu.as_ref(), &large, &weakened(adaptively(3.0, Tiles::Pixels(300)), 600), &[Data::Natural], 41);
+}
+
+#[test]
+fn the_automatic_clip_limit() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (5, 3), (64, 48), (255, 257), (833, 599), (2500, 1700)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    for (seed, tiles) in
+        [Tiles::Grid { x: 8, y: 8 }, Tiles::Grid { x: 1, y: 1 }, Tiles::Pixels(32)].into_iter().enumerate()
+    {
+        let operations = automatically(tiles);
+        compare(gpu.as_ref(), &layouts, &operations, &DATA, 50 + seed as u64);
+        compare(gpu.as_ref(), &layouts, &weakened(operations, 500), &[Data::Natural], 60 + seed as u64);
+    }
 }

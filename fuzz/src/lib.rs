@@ -33,6 +33,7 @@ pub fn picture(data: &[u8], format: Format) {
         format: None,
         jpeg_quality: JpegQuality::Keep,
         png_level: PngLevel::Fast,
+        eight_bit: false,
         gray: choice % 4 == 1,
         needs_rgb: choice % 4 == 2,
     };

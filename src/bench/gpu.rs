@@ -6,8 +6,9 @@ use std::cell::Cell;
 use super::cuda::{Memory, Place, Timer, finish, rest};
 use super::kernels::{LadderKernels, TABLE_BYTES};
 use super::measure::{self, Result, rounds, wall};
-use super::scene::Scene;
+use super::scene::{CLAHE, Scene};
 use crate::device::GpuInfo;
+use crate::equalize::Strength;
 use crate::equalize::clahe::Geometry;
 use crate::picture::{Depth, Layout};
 use crate::worker::cuda::{self, Context, Device, Stream};
@@ -171,7 +172,8 @@ impl Own {
         self.tables.set(self.tables.get().next());
         // SAFETY: pixels and tables live until the process ends.
         unsafe {
-            self.kernels.count_for_luts(stream, what, span(Kind::Gray, pixels), &self.tables.get(), true)
+            let (span, tables) = (span(Kind::Gray, pixels), self.tables.get());
+            self.kernels.count_for_luts(stream, what, span, &tables, true, Strength::FULL)
         }
     }
 
@@ -179,17 +181,20 @@ impl Own {
     pub(super) fn apply(&self, stream: &Stream, pixels: Memory) -> cuda::Result<()> {
         let what = (Kind::Gray, Depth::Eight);
         // SAFETY: pixels and tables live until the process ends.
-        unsafe { self.kernels.apply(stream, what, span(Kind::Gray, pixels), &self.tables.get()) }
+        unsafe {
+            let (span, tables) = (span(Kind::Gray, pixels), self.tables.get());
+            self.kernels.apply(stream, what, span, &tables, Strength::FULL)
+        }
     }
 
     /// Returns how CLAHE divides a gray picture into tiles, as passed to kernels.
     pub(super) fn tiling(&self, layout: &Layout, geometry: &Geometry) -> Tiling {
-        ClaheMemory::new(layout, geometry, &self.kernels.limits).tiling
+        ClaheMemory::new(layout, geometry, CLAHE.clip_limit, &self.kernels.limits).tiling
     }
 
     /// Allocates what CLAHE needs for gray pictures of one size.
     pub(super) fn clahe_of(&self, layout: &Layout, geometry: &Geometry) -> Result<OwnClahe<'_>> {
-        let memory = ClaheMemory::new(layout, geometry, &self.kernels.limits);
+        let memory = ClaheMemory::new(layout, geometry, CLAHE.clip_limit, &self.kernels.limits);
         let counts = Memory::new(Place::Device, memory.counts_bytes() as usize)?;
         let luts = Memory::new(Place::Device, memory.luts_bytes() as usize)?;
         Ok(OwnClahe { own: self, memory, counts, luts })

@@ -58,7 +58,9 @@ pub fn report(command: &LanesCommand) -> Result<String, Error> {
         .collect();
     let order = match command.count {
         true => Order::Count { equalize: None },
-        false => Order::Equalize(Operation { method: Method::Global, per_channel: command.per_channel }),
+        false => {
+            Order::Equalize(Operation { per_channel: command.per_channel, ..Operation::new(Method::Global) })
+        }
     };
     let rate = lanes(&workers, &Workload { layout, order, slots: command.slots, time: command.seconds })?;
     let json = serde_json::to_string(&rate).expect("two numbers are JSON");

@@ -3,11 +3,12 @@
 use crate::equalize::clahe::Geometry;
 use crate::equalize::colour::Plane;
 use crate::equalize::histogram::{Counted, of_plane};
-use crate::equalize::{Clahe, Method, Operation, Scratch, Tiles, equalize, lut};
+use crate::equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Tiles, equalize, lut};
 use crate::picture::{Depth, Layout, Pixel};
 
 /// The settings of CLAHE: OpenCV's defaults, except for a more usual clip limit.
-pub(super) const CLAHE: Clahe = Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 8, y: 8 } };
+pub(super) const CLAHE: Clahe =
+    Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 8, y: 8 } };
 
 /// Width and height of the picture are multiples of this, so that it divides evenly into tiles and halves.
 pub(super) const GRAIN: u32 = 16;
@@ -37,7 +38,7 @@ impl Scene {
         let counts = words(&of_plane(&gray, &layout, Plane::Channel(0), Counted::All));
         let result = |method| {
             let mut pixels = gray.clone();
-            let operation = Operation { method, per_channel: false };
+            let operation = Operation::new(method);
             equalize(&mut pixels, &layout, &operation, &mut Scratch::default());
             pixels
         };

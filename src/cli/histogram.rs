@@ -9,6 +9,7 @@ use crate::config::{
     Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, Memory, MethodName, Naming, OrAuto,
     Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
 };
+use crate::equalize::Strength;
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
 
@@ -87,7 +88,7 @@ pub struct HistogramCommand {
     )]
     method: Option<MethodName>,
 
-    /// With clahe: how much contrast a tile may gain; 0 for no limit [default: 2]
+    /// How far to go from the picture's levels to the enhanced ones: 0 to 1 [default: 1]
     #[arg(
         long,
         value_name = "NUMBER",
@@ -95,7 +96,17 @@ pub struct HistogramCommand {
         help_heading = "Equalization",
         allow_negative_numbers = true
     )]
-    clip_limit: Option<ClipLimit>,
+    strength: Option<Strength>,
+
+    /// With clahe: how much contrast a tile may gain: auto, or a number; 0 for no limit [default: auto]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "equalized",
+        help_heading = "Equalization",
+        allow_negative_numbers = true
+    )]
+    clip_limit: Option<OrAuto<ClipLimit>>,
 
     /// With clahe: how many tiles, across and down [default: 8x8]
     #[arg(
@@ -216,6 +227,7 @@ impl HistogramCommand {
         // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
         settings.target.needs_rgb = true;
         settings.target.format = None;
+        settings.target.eight_bit = false;
         Ok((settings, request))
     }
 
@@ -234,6 +246,7 @@ impl HistogramCommand {
     fn written(&self) -> Written {
         Written {
             method: self.method,
+            strength: self.strength,
             clip_limit: self.clip_limit,
             tiles: self.tiles,
             tile_size: self.tile_size,

@@ -71,18 +71,19 @@ impl Format {
     /// # Errors
     /// [`CodecError::CannotRepresent`], which names formats that can.
     pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
-        let refuse = |what: String, others| {
-            Err(CodecError::cannot_represent(self, what, format!("use --format {others}")))
-        };
+        let refuse = |what: String, remedy: &str| Err(CodecError::cannot_represent(self, what, remedy));
         let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP);
         if eight_bit_only && layout.depth == Depth::Sixteen {
-            return refuse("16-bit samples".into(), "png, tiff or pnm");
+            return refuse("16-bit samples".into(), "use --depth 8, or --format png, tiff or pnm");
         }
         if self == Self::Jpeg && layout.pixel.has_alpha() {
-            return refuse("transparency".into(), "png, tiff, webp or pnm");
+            return refuse("transparency".into(), "use --format png, tiff, webp or pnm");
         }
         if layout.width.max(layout.height) > self.max_side() {
-            return refuse(format!("{}x{} pixels", layout.width, layout.height), "png, tiff or pnm");
+            return refuse(
+                format!("{}x{} pixels", layout.width, layout.height),
+                "use --format png, tiff or pnm",
+            );
         }
         Ok(())
     }

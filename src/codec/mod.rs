@@ -18,6 +18,7 @@ use crate::picture::{Depth, Layout, Pixel};
 mod bmp;
 mod budget;
 mod deflate;
+mod depth;
 mod error;
 mod format;
 mod guard;
@@ -98,6 +99,8 @@ pub struct Target {
     pub jpeg_quality: JpegQuality,
     /// Effort of PNG output.
     pub png_level: PngLevel,
+    /// Whether 16-bit pictures are written with 8 bits.
+    pub eight_bit: bool,
     /// Whether the picture is reduced to gray, its luma.
     pub gray: bool,
     /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
@@ -125,6 +128,8 @@ pub struct Opened<'a> {
     format: Format,
     /// The format of the output.
     output: Format,
+    /// The layout of the output.
+    written: Layout,
     gray: bool,
     source: Source<'a>,
     /// Bytes of the file in memory.
@@ -139,6 +144,30 @@ enum Source<'a> {
     Tiff(tiff::Source<'a>),
     Bmp(bmp::Source<'a>),
     WebP(webp::Source<'a>),
+}
+
+impl Source<'_> {
+    /// Returns the layout that the format's decoder delivers.
+    fn layout(&self) -> Layout {
+        match self {
+            Source::Png(png) => png.layout(),
+            Source::Jpeg(jpeg) => jpeg.layout(),
+            Source::Pnm(pnm) => pnm.layout(),
+            Source::Tiff(tiff) => tiff.layout(),
+            Source::Bmp(bmp) => bmp.layout(),
+            Source::WebP(webp) => webp.layout(),
+        }
+    }
+
+    /// Returns the layout of the pixels in the slot, which are `gray` or what the decoder delivers.
+    fn layout_in(&self, gray: bool) -> Layout {
+        let layout = self.layout();
+        match (gray, layout.pixel) {
+            (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
+            (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
+            _ => layout,
+        }
+    }
 }
 
 /// What accompanies a picture outside its slot: the layout of its pixels there, and what its encoder needs besides them.
@@ -162,7 +191,7 @@ impl Decoded {
         let to = target.format_for(self.format);
         let encoder = match (&self.native, to) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
-            _ => encoder_bytes(to, &self.layout),
+            _ => encoder_bytes(to, &target.layout_for(self.layout)),
         };
         encoder + self.metadata_bytes().encoded(to)
     }
@@ -257,9 +286,10 @@ pub fn open_within<'a>(
     )?;
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
     let output = target.format_for(format);
-    let opened = Opened { format, output, gray, source, file_bytes };
+    let written = target.layout_for(source.layout_in(gray));
+    let opened = Opened { format, output, written, gray, source, file_bytes };
     opened.check_limits(limits)?;
-    output.check(&opened.layout())?;
+    output.check(&written)?;
     Ok(opened)
 }
 
@@ -291,12 +321,7 @@ impl Opened<'_> {
 
     /// Returns the layout that the pixels will have in the slot.
     pub fn layout(&self) -> Layout {
-        let layout = self.source_layout();
-        match (self.gray, layout.pixel) {
-            (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
-            (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
-            _ => layout,
-        }
+        self.source.layout_in(self.gray)
     }
 
     /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file.
@@ -332,7 +357,7 @@ impl Opened<'_> {
         let encoder = match (&self.source, self.output) {
             // Its coefficients are those that are decoded, and its output is about as long as a scan.
             (Source::Jpeg(_), Format::Jpeg) => decoder,
-            (_, to) => encoder_bytes(to, &self.layout()),
+            (_, to) => encoder_bytes(to, &self.written),
         };
         let metadata = self.metadata_bytes();
         (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
@@ -392,7 +417,7 @@ impl Opened<'_> {
         workspace: impl AsMut<[u8]>,
         cores: &Cores,
     ) -> Result<Decoded, CodecError> {
-        let (format, gray, written) = (self.format, self.gray, self.layout().pixel);
+        let (format, gray, written) = (self.format, self.gray, self.written);
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
@@ -401,7 +426,7 @@ impl Opened<'_> {
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::Pnm(pnm) => pnm.decode(slot),
-                Source::Tiff(tiff) => tiff.decode(slot, written, cores),
+                Source::Tiff(tiff) => tiff.decode(slot, &written, cores),
                 Source::Bmp(bmp) => bmp.decode(slot),
                 Source::WebP(webp) => webp.decode(slot),
             },
@@ -428,26 +453,19 @@ impl Opened<'_> {
     /// # Errors
     /// Returns `self`.
     pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
-        let Self { format, output, gray, source, file_bytes } = self;
+        let Self { format, output, written, gray, source, file_bytes } = self;
         match source {
             Source::Jpeg(jpeg) if jpeg.has_scan() => {
                 let Payload { layout, metadata, native } = jpeg.pass_on(slot);
                 Ok(Decoded { layout, format, metadata, native, file_bytes })
             }
-            source => Err(Box::new(Self { format, output, gray, source, file_bytes })),
+            source => Err(Box::new(Self { format, output, written, gray, source, file_bytes })),
         }
     }
 
     /// Returns the layout that the format's decoder delivers.
     fn source_layout(&self) -> Layout {
-        match &self.source {
-            Source::Png(png) => png.layout(),
-            Source::Jpeg(jpeg) => jpeg.layout(),
-            Source::Pnm(pnm) => pnm.layout(),
-            Source::Tiff(tiff) => tiff.layout(),
-            Source::Bmp(bmp) => bmp.layout(),
-            Source::WebP(webp) => webp.layout(),
-        }
+        self.source.layout()
     }
 
     fn chroma_bytes(&self) -> u64 {

@@ -24,6 +24,8 @@ pub enum Remark {
     NowLossless,
     /// The file that was read has holes: parts that read as zeros and that its writer may have left for later.
     WithHoles,
+    /// A 16-bit picture covers so little of the range after CLAHE that it looks black.
+    NarrowRange,
 }
 
 impl Decoded {

@@ -18,7 +18,7 @@ use super::metadata::MetadataBytes;
 use super::samples::unpack;
 use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd};
 use crate::cores::Cores;
-use crate::picture::{Layout, Pixel};
+use crate::picture::Layout;
 
 mod arrangement;
 mod colours;
@@ -129,11 +129,11 @@ impl<'a> Source<'a> {
         MetadataBytes { native, carried: tags::metadata_bytes(&self.directory) }
     }
 
-    /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores. Pixels of the kind `written` will be written.
+    /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores. The layout `written` will be written.
     pub(super) fn decode(
         self,
         slot: &mut [u8],
-        written: Pixel,
+        written: &Layout,
         cores: &Cores,
     ) -> Result<Payload, CodecError> {
         let header = &self.header;
@@ -148,7 +148,11 @@ impl<'a> Source<'a> {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         colours::convert(slot, start, header, &self.directory)?;
-        let change = Change { samples: (header.samples, written.channels()), planes: header.planar };
+        let change = Change {
+            samples: (header.samples, written.pixel.channels()),
+            planes: header.planar,
+            reduced: written.depth != layout.depth,
+        };
         let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let kept = tags::kept(self.directory, change);

@@ -38,6 +38,33 @@ impl fmt::Display for ClipLimit {
     }
 }
 
+/// The depth of the pictures that are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DepthChoice {
+    /// The depth of each picture that is read.
+    Keep,
+    /// 8 bit.
+    #[value(name = "8")]
+    Eight,
+}
+
+impl FromStr for DepthChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        <Self as ValueEnum>::from_str(text.trim(), true)
+            .map_err(|_| format!("{text:?} is neither keep nor 8"))
+    }
+}
+
+impl fmt::Display for DepthChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keep => "keep",
+            Self::Eight => "8",
+        })
+    }
+}
+
 /// CLAHE's grid of tiles, at least one across and one down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {

@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, Folder, Listen, OrNone};
 use super::{
-    ClipLimit, Color, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName, TileSize, machine,
+    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName,
+    TileSize, machine,
 };
 use crate::codec::{JpegQuality, PngLevel};
+use crate::equalize::Strength;
 
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
 ///
@@ -21,17 +23,26 @@ pub struct Written {
     ///
     /// "global" is histogram equalization: one table for the whole picture, made from the histogram of the whole
     /// picture. "clahe" is contrast-limited adaptive histogram equalization: a table for every tile of the picture, with
-    /// the contrast limited and the tables blended from tile to tile; its results are OpenCV's.
+    /// the contrast limited and the tables blended from tile to tile; with a number as clip limit its results are OpenCV's.
+    /// For photographs "clahe" is the better choice: "global" makes most of them harsh.
     #[arg(long, value_enum, value_name = "METHOD", help_heading = "Picture", hide_possible_values = true)]
     pub method: Option<MethodName>,
 
-    /// With clahe: how much contrast a tile may gain; 0 for no limit [default: 2]
+    /// How far to go from the picture's levels to the enhanced ones: 0 to 1 [default: 1]
     ///
-    /// The height that a peak of a tile's histogram may have, as a multiple of the mean: 0 to 1000000. OpenCV's clipLimit. 16-bit
-    /// pictures, of 65536 levels, need 100 or more.
+    /// With at most three decimals. 0.5 is half-way between the picture and what the method makes of it; 0 changes nothing.
     #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
-    pub clip_limit: Option<ClipLimit>,
+    pub strength: Option<Strength>,
+
+    /// With clahe: how much contrast a tile may gain: auto, or a number; 0 for no limit [default: auto]
+    ///
+    /// The height that a peak of a tile's histogram may have, as a multiple of the mean: 0 to 1000000. A number is OpenCV's
+    /// clipLimit, which counts in 65536 levels for 16-bit pictures, so that those of few levels stay dark. "auto" is 2 for
+    /// 8-bit pictures, and the same for the levels that occur in a 16-bit picture.
+    #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub clip_limit: Option<OrAuto<ClipLimit>>,
 
     /// With clahe: how many tiles, across and down [default: 8x8]
     ///
@@ -59,6 +70,13 @@ pub struct Written {
     /// "keep" leaves format, depth and name as they are. Any other format replaces the file name's extension.
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output", hide_possible_values = true)]
     pub format: Option<FormatName>,
+
+    /// Depth of the outputs: keep, or 8 for 8 bit [default: keep]
+    ///
+    /// With "8", 16-bit pictures are enhanced in 16 bit and then rounded to 8, such as x-rays to look at as JPEG.
+    #[arg(long, value_enum, value_name = "BITS", help_heading = "Output", hide_possible_values = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub depth: Option<DepthChoice>,
 
     /// Quality of the JPEGs written: keep, or 1 to 100 [default: keep]
     ///
@@ -243,11 +261,13 @@ impl Written {
     pub fn over(self, below: Self) -> Self {
         Self {
             method: self.method.or(below.method),
+            strength: self.strength.or(below.strength),
             clip_limit: self.clip_limit.or(below.clip_limit),
             tiles: self.tiles.or(below.tiles),
             tile_size: self.tile_size.or(self.tiles.map(|_| TileSize::Off)).or(below.tile_size),
             color: self.color.or(below.color),
             format: self.format.or(below.format),
+            depth: self.depth.or(below.depth),
             quality: self.quality.or(below.quality),
             png_level: self.png_level.or(below.png_level),
             overwrite: self.overwrite.or(below.overwrite),
@@ -276,11 +296,13 @@ impl Written {
     pub fn defaults() -> Self {
         Self {
             method: Some(MethodName::Global),
-            clip_limit: Some(ClipLimit(2.0)),
+            strength: Some(Strength::FULL),
+            clip_limit: Some(OrAuto::Auto),
             tiles: Some(Grid { x: 8, y: 8 }),
             tile_size: Some(TileSize::Off),
             color: Some(Color::Luma),
             format: Some(FormatName::Keep),
+            depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),
             png_level: Some(PngLevel::Fast),
             overwrite: Some(false),

@@ -12,16 +12,18 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::clip::{ClipLimit, Clipping, LevelsInUse};
 use super::colour::{self, Plane};
 use super::histogram::Tally;
 use super::sample::Sample;
+use super::strength::Strength;
 use crate::picture::{Layout, Pixel};
 
 /// The settings of CLAHE.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clahe {
-    /// The highest count allowed in a tile's histogram, as a multiple of the histogram's mean; 0 means no limit.
-    pub clip_limit: f64,
+    /// How high the peaks of a tile's histogram may be.
+    pub clip_limit: ClipLimit,
     /// How the picture is divided into tiles.
     pub tiles: Tiles,
 }
@@ -65,8 +67,6 @@ pub struct Geometry {
     pub tile_width: usize,
     /// Height of a tile in pixels.
     pub tile_height: usize,
-    /// The count at which a bin of a tile's histogram is clipped; `None` means no limit.
-    pub clip: Option<u64>,
     /// The factor from a tile's cumulative count to a level.
     pub scale: f32,
 }
@@ -80,13 +80,15 @@ impl Geometry {
         let side = |length: u32, tiles: u32| length as usize / tiles as usize + usize::from(!fits);
         let (tile_width, tile_height) = (side(layout.width, columns), side(layout.height, rows));
         let area = tile_width as u64 * tile_height as u64;
-        let levels = layout.depth.levels();
-        let clip = (clahe.clip_limit > 0.0)
-            .then(|| ((clahe.clip_limit * area as f64 / levels as f64) as u64).max(1));
-        let scale = (levels - 1) as f32 / area as f32;
+        let scale = (layout.depth.levels() - 1) as f32 / area as f32;
         let columns = tiles_used(layout.width, tile_width, columns);
         let rows = tiles_used(layout.height, tile_height, rows);
-        Self { columns, rows, tile_width, tile_height, clip, scale }
+        Self { columns, rows, tile_width, tile_height, scale }
+    }
+
+    /// Returns the pixels of a tile.
+    pub const fn area(&self) -> u64 {
+        self.tile_width as u64 * self.tile_height as u64
     }
 
     /// Bytes that a [`super::Scratch`] grows to for this picture: two rows of tile LUTs, the padding below, two rows of samples and a row
@@ -183,21 +185,26 @@ pub(super) fn equalize<S: Sample>(
     samples: &mut [S],
     layout: &Layout,
     plane: Plane,
-    clahe: &Clahe,
+    (clahe, strength): (&Clahe, Strength),
     buffers: &mut Buffers<S>,
     tally: &mut Tally,
 ) {
     let tiles = Geometry::new(layout, clahe);
     let mut view = View { samples, width: layout.width as usize, pixel: layout.pixel, plane };
+    let clipping = match clahe.clip_limit {
+        limit if limit.needs_levels(layout.depth) => Clipping::of_levels(view.levels_in_use(), tiles.area()),
+        limit => Some(Clipping::new(limit, tiles.area(), layout.depth)),
+    };
+    let Some(clipping) = clipping else { return };
     buffers.prepare(&view, &tiles);
     let mut counted = 0;
     for y in 0..layout.height as usize {
         let down = Between::new(y, tiles.tile_height, tiles.rows);
         while counted <= down.second {
-            buffers.fill_luts(&view, &tiles, counted, tally);
+            buffers.fill_luts(&view, (&tiles, &clipping), counted, tally);
             counted += 1;
         }
-        buffers.interpolate(&mut view, &tiles, y, down);
+        buffers.interpolate(&mut view, &tiles, y, down, strength);
     }
     if size_of_val(&*buffers.luts) > LUTS_KEPT {
         buffers.luts = Vec::new();
@@ -232,7 +239,13 @@ impl<S: Sample> Buffers<S> {
     }
 
     /// Counts the pixels of one row of tiles and makes their LUTs.
-    fn fill_luts(&mut self, view: &View<'_, S>, tiles: &Geometry, row: usize, tally: &mut Tally) {
+    fn fill_luts(
+        &mut self,
+        view: &View<'_, S>,
+        (tiles, clipping): (&Geometry, &Clipping),
+        row: usize,
+        tally: &mut Tally,
+    ) {
         let half = tiles.columns * S::LEVELS;
         let luts = &mut self.luts[row % 2 * half..][..half];
         for (column, lut) in luts.chunks_exact_mut(S::LEVELS).enumerate() {
@@ -241,12 +254,19 @@ impl<S: Sample> Buffers<S> {
             for y in row * tiles.tile_height..(row + 1) * tiles.tile_height {
                 count_row(view, &self.padding, y, &across, &mut self.before, tally);
             }
-            fill_lut(tally.counts(), tiles, lut);
+            fill_lut(tally.counts(), clipping, tiles.scale, lut);
         }
     }
 
     /// Applies the LUTs of the surrounding tiles to one row of pixels.
-    fn interpolate(&mut self, view: &mut View<'_, S>, tiles: &Geometry, y: usize, down: Between) {
+    fn interpolate(
+        &mut self,
+        view: &mut View<'_, S>,
+        tiles: &Geometry,
+        y: usize,
+        down: Between,
+        strength: Strength,
+    ) {
         let lut = |row: usize, column: usize| {
             &self.luts[(row % 2 * tiles.columns + column) * S::LEVELS..][..S::LEVELS]
         };
@@ -260,12 +280,13 @@ impl<S: Sample> Buffers<S> {
                 S::blend(&mut values[pixels.clone()], &corners, &self.weights[pixels], down.weight);
             }
         };
-        if view.pixel == Pixel::Gray {
+        if view.pixel == Pixel::Gray && strength == Strength::FULL {
             return blend(view.row_mut(y));
         }
         view.read(y, 0, &mut self.before);
         self.after.copy_from_slice(&self.before);
         blend(&mut self.after);
+        strength.weaken(&self.before, &mut self.after);
         let (pixel, plane) = (view.pixel, view.plane);
         colour::write(view.row_mut(y), pixel, plane, &self.before, &self.after);
     }
@@ -324,6 +345,17 @@ impl<S: Sample> View<'_, S> {
         let channels = self.pixel.channels();
         let from = &self.samples[y * self.stride() + x * channels..][..values.len() * channels];
         colour::read(from, self.pixel, self.plane, values);
+    }
+
+    /// Returns the levels that occur in the plane.
+    fn levels_in_use(&self) -> LevelsInUse {
+        let mut occurs = vec![false; S::LEVELS];
+        let mut row = vec![S::zeroed(); self.width];
+        for y in 0..self.height() {
+            let values = self.segment(y, 0..self.width, &mut row);
+            values.iter().for_each(|value| occurs[value.level()] = true);
+        }
+        LevelsInUse::new(occurs.iter().copied())
     }
 
     /// Returns the values of consecutive pixels of one row: the samples themselves if gray, or a copy at the front of `buffer`.
@@ -414,18 +446,20 @@ fn interpolate<S: Sample>(corner: impl Fn(usize) -> f32, right: f32, bottom_weig
 }
 
 /// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
-pub(crate) fn fill_lut<S: Sample>(counts: &[u64], tiles: &Geometry, lut: &mut [S]) {
-    let levels = S::LEVELS as u64;
-    let clip = tiles.clip.unwrap_or(u64::MAX);
+pub(crate) fn fill_lut<S: Sample>(counts: &[u64], clipping: &Clipping, scale: f32, lut: &mut [S]) {
+    let first = u64::from(clipping.spread.start);
+    let bins = u64::from(clipping.spread.end) - first;
+    let clip = clipping.most.unwrap_or(u64::MAX);
     let excess: u64 = counts.iter().map(|&n| n.saturating_sub(clip)).sum();
-    let (batch, residual) = (excess / levels, excess % levels);
-    // Bins 0, step, 2 step, … get one more each until the residual is used up.
-    let step = (levels / residual.max(1)).max(1);
-    let mut extras = (0..residual).map(|n| n * step).peekable();
+    let (batch, residual) = (excess / bins, excess % bins);
+    // Bins 0, step, 2 step, … of those that share the excess get one more each until the residual is used up.
+    let step = (bins / residual.max(1)).max(1);
+    let mut extras = (0..residual).map(|n| first + n * step).peekable();
     let mut running = 0;
     for ((level, entry), &count) in (0..).zip(lut).zip(counts) {
-        running += count.min(clip) + batch + u64::from(extras.next_if_eq(&level).is_some());
-        *entry = quantize(running as f32 * tiles.scale);
+        let share = if (first..first + bins).contains(&level) { batch } else { 0 };
+        running += count.min(clip) + share + u64::from(extras.next_if_eq(&level).is_some());
+        *entry = quantize(running as f32 * scale);
     }
 }
 

@@ -2,27 +2,34 @@
 //!
 //! [`equalize`] is what a CPU lane runs on a picture, and the reference that every other backend matches byte for byte. Its parts:
 //! [`histogram`] counts, [`lut`] makes the look-up table, [`colour`] computes luma and applies its changes, [`clahe`] is the
-//! adaptive method. [`count`] only counts, for colour histograms. An [`Order`] says which of these a lane carries out.
+//! adaptive method, whose clip limit is in [`clip`]; a [`Strength`] weakens what they do. [`count`] only counts, for colour histograms. An
+//! [`Order`] says which of these a lane carries out.
 
 mod bytes;
 pub mod clahe;
+pub mod clip;
 pub mod colour;
 pub mod count;
+mod coverage;
 pub mod histogram;
 pub mod lut;
 pub mod order;
 pub mod planes;
 mod sample;
 pub(crate) mod simd;
+mod strength;
 
 use serde::{Deserialize, Serialize};
 
 use crate::picture::{Depth, Layout, Pixel};
 pub use clahe::{Clahe, Tiles};
+pub use clip::ClipLimit;
 use colour::Plane;
+pub use coverage::is_narrow;
 use histogram::{BLOCK, Counted, Tally};
 pub use order::Order;
 pub use sample::Sample;
+pub use strength::Strength;
 
 /// How contrast is enhanced.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +47,15 @@ pub struct Operation {
     pub method: Method,
     /// Whether each channel of a colour picture is equalized separately, instead of its luma.
     pub per_channel: bool,
+    /// How far the levels go from the picture's own to the equalized ones.
+    pub strength: Strength,
+}
+
+impl Operation {
+    /// Returns an operation on the luma of a colour picture, at full strength.
+    pub const fn new(method: Method) -> Self {
+        Self { method, per_channel: false, strength: Strength::FULL }
+    }
 }
 
 /// The buffers that [`equalize`] reuses from picture to picture. For global equalization their size is fixed; for CLAHE see
@@ -82,7 +98,7 @@ pub fn equalize(pixels: &mut [u8], layout: &Layout, operation: &Operation, scrat
 
 /// Equalizes one 8-bit gray plane globally, as [`equalize`] does.
 pub fn equalize_gray8(samples: &mut [u8]) {
-    global(samples, 0, Pixel::Gray, Plane::Channel(0), &mut Buffers::default());
+    global(samples, 0, Pixel::Gray, Plane::Channel(0), Strength::FULL, &mut Buffers::default());
 }
 
 fn equalize_samples<S: Sample>(
@@ -94,22 +110,33 @@ fn equalize_samples<S: Sample>(
     let buffers = S::buffers(scratch);
     for &plane in Plane::to_equalize(layout.pixel, operation.per_channel) {
         match operation.method {
-            Method::Global => global(samples, layout.width as usize, layout.pixel, plane, buffers),
+            Method::Global => {
+                global(samples, layout.width as usize, layout.pixel, plane, operation.strength, buffers);
+            }
             Method::Clahe(clahe) => {
                 let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
-                clahe::equalize(samples, layout, plane, &clahe, &mut buffers.clahe, tally);
+                let what = (&clahe, operation.strength);
+                clahe::equalize(samples, layout, plane, what, &mut buffers.clahe, tally);
             }
         }
     }
 }
 
 /// Equalizes one plane globally. `samples` are whole rows of `width` pixels, or any number of pixels if `width` is 0.
-fn global<S: Sample>(samples: &mut [S], width: usize, pixel: Pixel, plane: Plane, buffers: &mut Buffers<S>) {
+fn global<S: Sample>(
+    samples: &mut [S],
+    width: usize,
+    pixel: Pixel,
+    plane: Plane,
+    strength: Strength,
+    buffers: &mut Buffers<S>,
+) {
     let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
     tally.clear();
     histogram::add_plane(samples, width, pixel, plane, Counted::Visible, tally);
     buffers.lut.resize(S::LEVELS, S::zeroed());
     lut::fill(tally.counts(), &mut buffers.lut);
+    strength.weaken_lut(&mut buffers.lut);
     map_plane(samples, pixel, plane, &buffers.lut);
 }
 

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn an_equalized_picture_needs_room_for_its_pixels_alone() {
-        let order = Order::Equalize(Operation { method: Method::Global, per_channel: false });
+        let order = Order::Equalize(Operation::new(Method::Global));
         let mut slot = [0; 67 * 3];
         assert_eq!(order.slot_bytes(&ODD), 67 * 3);
         assert_eq!(order.parts(&mut slot, &ODD).1.len(), 0);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn counts_lie_behind_the_pixels_and_aligned() {
-        let operation = Operation { method: Method::Global, per_channel: false };
+        let operation = Operation::new(Method::Global);
         for (equalize, tables) in [(None, 1), (Some(operation), 2)] {
             let order = Order::Count { equalize };
             let needed = order.slot_bytes(&ODD) as usize;

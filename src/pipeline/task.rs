@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use crate::codec::{CompressedJpeg, Decoded};
-use crate::equalize::Order;
+use crate::codec::{CompressedJpeg, Decoded, Remark};
+use crate::equalize::{self, Method, Operation, Order};
 use crate::picture::Layout;
 use crate::slot::{Attempts, DeviceId, Slot};
 use crate::source::Job;
@@ -159,4 +159,17 @@ pub struct Finished {
     pub picture: Box<Picture>,
     /// The devices that processed it.
     pub devices: Vec<DeviceId>,
+}
+
+impl Finished {
+    /// Returns what is worth telling about what the device made of the picture, before it is encoded.
+    pub(super) fn remark(&self) -> Option<Remark> {
+        let Order::Equalize(Operation { method: Method::Clahe(_), .. }) = self.order else { return None };
+        if self.content != Content::Pixels {
+            return None;
+        }
+        let layout = &self.picture.decoded.layout;
+        let pixels = &self.slot.bytes()[..layout.bytes() as usize];
+        equalize::is_narrow(pixels, layout).then_some(Remark::NarrowRange)
+    }
 }

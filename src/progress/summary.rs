@@ -344,6 +344,9 @@ impl Remark {
             Self::WithHoles => {
                 "its file has holes (parts that were never written) and was taken with zeros there"
             }
+            Self::NarrowRange => {
+                "its 16-bit levels cover less than a sixth of the range after CLAHE, so it may look black; leave --clip-limit at auto, raise it, or use --method global"
+            }
         }
     }
 
@@ -378,6 +381,12 @@ impl Remark {
             Self::WithHoles => format!(
                 "{count} picture{plural} from files with holes (parts that were never written), taken with zeros there"
             ),
+            Self::NarrowRange => {
+                let look = if count == 1 { "covers" } else { "cover" };
+                format!(
+                    "{count} 16-bit picture{plural} {look} less than a sixth of the range after CLAHE and may look black; leave --clip-limit at auto, raise it, or use --method global"
+                )
+            }
         }
     }
 }

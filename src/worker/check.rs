@@ -93,10 +93,10 @@ fn noise(layout: &Layout, order: &Order) -> Result<Memory, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::equalize::{Clahe, Tiles};
+    use crate::equalize::{Clahe, ClipLimit, Strength, Tiles};
     use crate::picture::{Depth, Pixel};
 
-    const EQUALIZE: Order = Order::Equalize(Operation { method: Method::Global, per_channel: false });
+    const EQUALIZE: Order = Order::Equalize(Operation::new(Method::Global));
     const COUNT: Order = Order::Count { equalize: None };
 
     fn layout(pixel: Pixel, depth: Depth) -> Layout {
@@ -160,8 +160,8 @@ mod tests {
     fn each_way_of_clahe_through_the_kernels_is_a_kind_of_its_own() {
         let pictures = |depth, tiles, sizes: &[(u32, u32)]| {
             let (checked, mut lane) = (Checked::default(), Wrong::default());
-            let method = Method::Clahe(Clahe { clip_limit: 2.0, tiles });
-            let order = Order::Equalize(Operation { method, per_channel: false });
+            let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles });
+            let order = Order::Equalize(Operation::new(method));
             for &(width, height) in sizes {
                 let layout = Layout { width, height, ..layout(Pixel::Gray, depth) };
                 checked.check(&mut lane, &layout, &order).unwrap();
@@ -177,6 +177,22 @@ mod tests {
         // Up to 400 cells, and more.
         assert_eq!(pictures(Depth::Sixteen, Tiles::Pixels(32), &[(300, 300), (500, 500)]), 1);
         assert_eq!(pictures(Depth::Sixteen, Tiles::Pixels(32), &[(700, 700), (1000, 600), (640, 480)]), 2);
+    }
+
+    #[test]
+    fn every_strength_and_clip_limit_is_a_kind_of_its_own() {
+        let (checked, mut lane) = (Checked::default(), Wrong::default());
+        let picture = Layout { width: 300, height: 200, ..layout(Pixel::Gray, Depth::Sixteen) };
+        let tiles = Tiles::Grid { x: 8, y: 8 };
+        for clip_limit in [ClipLimit::Auto, ClipLimit::Times(2.0)] {
+            for strength in [Strength::FULL, Strength::thousandths(500).unwrap()] {
+                let method = Method::Clahe(Clahe { clip_limit, tiles });
+                let order = Order::Equalize(Operation { strength, ..Operation::new(method) });
+                assert!(!checked.has(&picture, &order));
+                checked.check(&mut lane, &picture, &order).unwrap();
+                assert!(checked.has(&picture, &order));
+            }
+        }
     }
 
     #[test]

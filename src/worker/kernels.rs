@@ -19,6 +19,7 @@ pub(crate) use clahe::{ClaheMemory, Route, Tiling};
 pub(crate) use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};
+use crate::equalize::Strength;
 use crate::picture::{Depth, Layout, Pixel};
 
 /// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the most that a kernel takes statically.
@@ -262,7 +263,7 @@ impl Kernels {
     }
 
     /// Counts a span for equalization, adding to the counts of earlier spans. After the picture's `last` span, its pixels can go through
-    /// [`Kernels::apply`].
+    /// [`Kernels::apply`] of the same strength.
     ///
     /// # Safety
     /// Only this stream may use span and tables until it is done.
@@ -273,6 +274,7 @@ impl Kernels {
         span: Span,
         tables: &Tables,
         last: bool,
+        strength: Strength,
     ) -> Result<()> {
         let [counts8, next] = tables.counts8;
         // SAFETY: guaranteed by the caller.
@@ -288,7 +290,7 @@ impl Kernels {
                 }
                 Depth::Sixteen => {
                     self.histogram16(stream, kind, span, tables.counts)?;
-                    if last { self.lut16(stream, kind, tables) } else { Ok(()) }
+                    if last { self.lut16(stream, kind, tables, strength) } else { Ok(()) }
                 }
             }
         }
@@ -365,11 +367,12 @@ impl Kernels {
         (kind, depth): (Kind, Depth),
         span: Span,
         tables: &Tables,
+        strength: Strength,
     ) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         unsafe {
             match depth {
-                Depth::Eight => self.apply8(stream, kind, span, tables),
+                Depth::Eight => self.apply8(stream, kind, span, tables, strength),
                 Depth::Sixteen => self.apply16(stream, kind, span, tables),
             }
         }
@@ -377,21 +380,36 @@ impl Kernels {
 
     /// # Safety
     /// As [`Kernels::apply`].
-    unsafe fn apply8(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
+    unsafe fn apply8(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        span: Span,
+        tables: &Tables,
+        strength: Strength,
+    ) -> Result<()> {
         // At least 256 threads per block: each computes one level of the LUT.
         let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
         let launch = self.spread(kind, Depth::Eight, span, spread);
         let (Span { at, pixels }, [counts, _], handed_out) = (span, tables.counts8, tables.handed_out);
+        let strength = strength.in_thousandths();
         if is_large(kind, span) {
             let name = ("apply8", "_large");
             // SAFETY: the arguments match the parameters of apply8_large; the rest is guaranteed by the caller.
             return unsafe {
-                self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, handed_out])
+                self.launch(
+                    stream,
+                    (File::Global8, name),
+                    launch,
+                    arguments![at, pixels, counts, strength, handed_out],
+                )
             };
         }
         let name = ("apply8", kind.suffix());
         // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts]) }
+        unsafe {
+            self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, strength])
+        }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].
@@ -424,11 +442,13 @@ impl Kernels {
 
     /// # Safety
     /// Only this stream may use the tables until it is done.
-    unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables) -> Result<()> {
+    unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables, strength: Strength) -> Result<()> {
         let launch = Launch { grid: (64, kind.planes(), 1), ..line(64, 1024) };
-        let Tables { counts, luts, .. } = *tables;
+        let (Tables { counts, luts, .. }, strength) = (*tables, strength.in_thousandths());
         // SAFETY: the arguments match the parameters of lut16; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Global16, ("lut16", "")), launch, arguments![counts, luts]) }
+        unsafe {
+            self.launch(stream, (File::Global16, ("lut16", "")), launch, arguments![counts, strength, luts])
+        }
     }
 
     /// # Safety

@@ -111,7 +111,7 @@ impl<'e> GpuLane<'e> {
         must_be_countable(layout)?;
         match operation.method {
             Method::Global if layout.bytes() > WHOLE.min(self.engine.lane_memory) => {
-                self.in_chunks(pixels, layout, Kind::new(layout.pixel, operation.per_channel))
+                self.in_chunks(pixels, layout, operation)
             }
             _ => self.whole(pixels, layout, operation),
         }
@@ -131,7 +131,8 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Equalizes a large picture globally, chunk by chunk in two passes on three streams.
-    fn in_chunks(&mut self, pixels: &mut [u8], layout: &Layout, kind: Kind) -> Result<()> {
+    fn in_chunks(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
+        let (kind, strength) = (Kind::new(layout.pixel, operation.per_channel), operation.strength);
         let fits = layout.bytes() <= self.engine.lane_memory;
         let room = if fits { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.picture, room)?;
@@ -143,14 +144,14 @@ impl<'e> GpuLane<'e> {
             for (i, chunk) in chunks.iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
                 let last = i + 1 == chunks.len();
-                kernels.count_for_luts(&self.work, what, chunk.span(at), &tables, last)?;
+                kernels.count_for_luts(&self.work, what, chunk.span(at), &tables, last, strength)?;
                 self.leave(chunk, &self.work)?;
             }
             for chunk in &chunks {
                 if chunk.place.is_some() {
                     self.bring(&pixels[chunk.bytes(layout)], chunk, at, true)?;
                 }
-                kernels.apply(&self.work, what, chunk.span(at), &tables)?;
+                kernels.apply(&self.work, what, chunk.span(at), &tables, strength)?;
                 self.worked.record(&self.work)?;
                 self.down.wait(&self.worked)?;
                 self.down.download(chunk.span(at).at, &mut pixels[chunk.bytes(layout)])?;

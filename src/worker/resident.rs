@@ -3,11 +3,12 @@
 #![allow(unsafe_code)]
 
 use super::LaneError;
-use super::cuda::{Address, Buffer, CudaError, Result, Stream};
+use super::cuda::{Address, Buffer, CudaError, Event, Result, Stream};
 use super::gpu::GpuEngine;
 use super::kernels::{ClaheMemory, Kind, Span, Tables};
 use crate::equalize::clahe::Geometry;
-use crate::equalize::{Method, Operation};
+use crate::equalize::clip::{Clipping, LevelsInUse};
+use crate::equalize::{ClipLimit, Method, Operation, Strength};
 use crate::picture::{Depth, Layout, Pixel};
 
 /// What a lane equalizes with, always on the same stream.
@@ -17,6 +18,7 @@ pub(super) struct Resident<'e> {
     /// Owns the memory of `tables`.
     _tables: Buffer,
     memory: Growing,
+    counted: Event,
 }
 
 /// Device memory that grows with the pictures.
@@ -33,10 +35,12 @@ pub(super) struct Plan {
     layout: Layout,
     kind: Kind,
     clahe: Option<ClahePlan>,
+    strength: Strength,
 }
 
 struct ClahePlan {
     memory: ClaheMemory,
+    clip_limit: ClipLimit,
     /// Where luma or a channel is extracted to; `None` if the picture is its own plane.
     plane: Option<Address>,
     counts: Address,
@@ -49,7 +53,8 @@ impl<'e> Resident<'e> {
         // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
         unsafe { stream.zero(tables.address(), Tables::BYTES)? };
         let memory = Growing::default();
-        Ok(Self { engine, tables: Tables::new(tables.address()), _tables: tables, memory })
+        let counted = Event::new()?;
+        Ok(Self { engine, tables: Tables::new(tables.address()), _tables: tables, memory, counted })
     }
 
     /// Returns the tables for the next picture.
@@ -80,21 +85,26 @@ impl<'e> Resident<'e> {
             Method::Global => None,
             Method::Clahe(clahe) => {
                 let geometry = Geometry::new(layout, &clahe);
-                let memory = ClaheMemory::new(layout, &geometry, &self.engine.kernels.limits);
-                Some(self.plan_clahe(stream, layout, memory, taken)?)
+                let limits = &self.engine.kernels.limits;
+                let memory = ClaheMemory::new(layout, &geometry, clahe.clip_limit, limits);
+                // New levels are weakened towards the old ones when they are put back.
+                let is_plane = layout.pixel == Pixel::Gray && operation.strength == Strength::FULL;
+                let (plane, counts, luts) = self.room_for_clahe(stream, layout, &memory, taken, is_plane)?;
+                Some(ClahePlan { memory, clip_limit: clahe.clip_limit, plane, counts, luts })
             }
         };
-        Ok(Plan { layout: *layout, kind, clahe })
+        Ok(Plan { layout: *layout, kind, clahe, strength: operation.strength })
     }
 
-    fn plan_clahe(
+    /// Returns room for the plane, unless the picture is its own plane, for the counts and for the LUTs.
+    fn room_for_clahe(
         &mut self,
         stream: &Stream,
         layout: &Layout,
-        memory: ClaheMemory,
+        memory: &ClaheMemory,
         taken: u64,
-    ) -> std::result::Result<ClahePlan, LaneError> {
-        let is_plane = layout.pixel == Pixel::Gray;
+        is_plane: bool,
+    ) -> std::result::Result<(Option<Address>, Address, Address), LaneError> {
         let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
         if taken + plane_bytes + memory.luts_bytes() + memory.counts_bytes() > self.engine.lane_memory {
             return Err(LaneError::Full);
@@ -107,7 +117,7 @@ impl<'e> Resident<'e> {
             // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
             unsafe { stream.zero(counts, self.memory.counts.bytes())? };
         }
-        Ok(ClahePlan { memory, plane, counts, luts })
+        Ok((plane, counts, luts))
     }
 
     /// Equalizes the pixels at an address in place.
@@ -116,26 +126,33 @@ impl<'e> Resident<'e> {
     /// The plan must be the last one made, or one for a picture of the same size; there must be as many pixels as it says, used by this
     /// stream alone until it is done.
     pub(super) unsafe fn equalize(&mut self, stream: &Stream, at: Address, plan: &Plan) -> Result<()> {
-        let Plan { layout, kind, clahe } = plan;
+        let Plan { layout, kind, clahe, strength } = plan;
         let span = Span { at, pixels: layout.pixels() };
         // SAFETY: guaranteed by the caller.
         unsafe {
             match clahe {
-                None => self.global(stream, layout, *kind, span),
-                Some(clahe) => self.clahe(stream, layout, *kind, span, clahe),
+                None => self.global(stream, layout, *kind, span, *strength),
+                Some(clahe) => self.clahe(stream, plan, span, clahe),
             }
         }
     }
 
     /// # Safety
     /// As [`Resident::equalize`].
-    unsafe fn global(&mut self, stream: &Stream, layout: &Layout, kind: Kind, span: Span) -> Result<()> {
+    unsafe fn global(
+        &mut self,
+        stream: &Stream,
+        layout: &Layout,
+        kind: Kind,
+        span: Span,
+        strength: Strength,
+    ) -> Result<()> {
         let (kernels, what) = (&self.engine.kernels, (kind, layout.depth));
         // SAFETY: guaranteed by the caller.
         unsafe {
             self.begin(stream, what)?;
-            kernels.count_for_luts(stream, what, span, &self.tables, true)?;
-            kernels.apply(stream, what, span, &self.tables)?;
+            kernels.count_for_luts(stream, what, span, &self.tables, true, strength)?;
+            kernels.apply(stream, what, span, &self.tables, strength)?;
         }
         self.end(layout);
         Ok(())
@@ -164,27 +181,62 @@ impl<'e> Resident<'e> {
 
     /// # Safety
     /// As [`Resident::equalize`].
-    unsafe fn clahe(
-        &self,
-        stream: &Stream,
-        layout: &Layout,
-        kind: Kind,
-        span: Span,
-        plan: &ClahePlan,
-    ) -> Result<()> {
-        let (kernels, &ClahePlan { ref memory, plane, counts, luts }) = (&self.engine.kernels, plan);
+    unsafe fn clahe(&self, stream: &Stream, plan: &Plan, span: Span, clahe: &ClahePlan) -> Result<()> {
+        let (kernels, &Plan { ref layout, kind, strength, .. }) = (&self.engine.kernels, plan);
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let Some(plane) = plane else {
-                return kernels.clahe(stream, span.at, memory, counts, luts);
+            let Some(plane) = clahe.plane else {
+                return self.clahe_of_plane(stream, layout, span, clahe);
             };
             for &channel in channels(kind) {
                 kernels.extract(stream, layout, span, (plane, channel))?;
-                kernels.clahe(stream, plane, memory, counts, luts)?;
-                kernels.insert(stream, layout, span, (plane, channel))?;
+                self.clahe_of_plane(stream, layout, Span { at: plane, ..span }, clahe)?;
+                kernels.insert(stream, layout, span, (plane, channel), strength)?;
             }
         }
         Ok(())
+    }
+
+    /// # Safety
+    /// As [`Resident::equalize`], for the pixels of a plane.
+    unsafe fn clahe_of_plane(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        plane: Span,
+        clahe: &ClahePlan,
+    ) -> Result<()> {
+        let &ClahePlan { memory, clip_limit, counts, luts, .. } = clahe;
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let memory = if clip_limit.needs_levels(layout.depth) {
+                let in_use = self.levels_in_use(stream, layout.depth, plane)?;
+                let Some(clipping) = Clipping::of_levels(in_use, memory.area()) else { return Ok(()) };
+                memory.with(&clipping)
+            } else {
+                memory
+            };
+            self.engine.kernels.clahe(stream, plane.at, &memory, counts, luts)
+        }
+    }
+
+    /// Counts a plane, and waits for the levels that occur in it. The wait costs far less than the upload of a plane.
+    ///
+    /// # Safety
+    /// As [`Resident::equalize`], for the pixels of a plane.
+    unsafe fn levels_in_use(&self, stream: &Stream, depth: Depth, plane: Span) -> Result<LevelsInUse> {
+        let (kernels, what) = (&self.engine.kernels, (Kind::Gray, depth));
+        let mut counts = vec![0_u32; depth.levels()];
+        let at = self.tables.counts(0, depth);
+        // SAFETY: the counts are waited for; the rest is guaranteed by the caller.
+        unsafe {
+            kernels.clear(stream, 1, depth, &self.tables)?;
+            kernels.count(stream, what, plane, at)?;
+            stream.download(at, bytemuck::cast_slice_mut(&mut counts))?;
+        }
+        self.counted.record(stream)?;
+        self.counted.wait()?;
+        Ok(LevelsInUse::new(counts.iter().map(|&count| count > 0)))
     }
 }
 

@@ -5,6 +5,7 @@ mod configuration;
 mod dry_run;
 mod generated;
 mod inputs;
+mod levels;
 mod memory;
 mod outputs;
 mod record;

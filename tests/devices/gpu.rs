@@ -74,6 +74,14 @@ fn clahe_with_other_limits_and_tiles_has_the_same_bytes() {
     assert_parity(&["--method", "clahe", "--clip-limit", "40", "--tiles", "5x16", "--color", "per-channel"]);
     assert_parity(&["--method", "clahe", "--clip-limit", "0", "--tiles", "1x1"]);
     assert_parity(&["--method", "clahe", "--clip-limit", "1.37", "--tile-size", "48"]);
+    assert_parity(&["--method", "clahe", "--clip-limit", "2"]);
+}
+
+#[test]
+fn any_strength_and_depth_has_the_same_bytes() {
+    assert_parity(&["--strength", "0.4"]);
+    assert_parity(&["--strength", "0.75", "--color", "per-channel", "--depth", "8"]);
+    assert_parity(&["--strength", "0.75", "--method", "clahe"]);
 }
 
 #[test]

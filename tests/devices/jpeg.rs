@@ -7,7 +7,7 @@ use histeqd::codec::{
     self, BaselineScan, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target,
 };
 use histeqd::cores::Cores;
-use histeqd::equalize::{Clahe, Method, Operation, Tiles};
+use histeqd::equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};
 use rustix::process::Signal;
@@ -27,6 +27,7 @@ const TARGET: Target = Target {
     format: None,
     jpeg_quality: JpegQuality::Keep,
     png_level: PngLevel::Fast,
+    eight_bit: false,
     gray: false,
     needs_rgb: false,
 };
@@ -220,7 +221,7 @@ impl Planes {
 
     /// Has a lane encode the planes; returns the length of the result, or why there is none.
     fn encode_on(&mut self, engine: &dyn Engine) -> Result<u64, String> {
-        let operation = Operation { method: Method::Global, per_channel: false };
+        let operation = Operation::new(Method::Global);
         engine.pin(&mut self.memory).unwrap();
         let mut lane = engine.lane().unwrap();
         let slot = self.memory.bytes_mut();
@@ -372,7 +373,7 @@ fn recode(
         let recoding = |(slot, file): (_, &Vec<u8>)| Recoding {
             slot: Memory::bytes_mut(slot),
             jpeg: CompressedJpeg { bytes: file.len() as u64, ..jpeg },
-            operation: Operation { method, per_channel: false },
+            operation: Operation::new(method),
             answer: Recoded::Declined("it was not tried".to_owned()),
         };
         let mut batch: Vec<Recoding<'_>> = slots.iter_mut().zip(files).map(recoding).collect();
@@ -422,7 +423,8 @@ fn a_gpu_that_had_no_memory_for_some_files_takes_others() {
     let file = data("420.jpg");
     let jpeg = Planes::of(&file).jpeg;
     // Their tables alone take more than the lane may.
-    let fine = Method::Clahe(Clahe { clip_limit: 2.0, tiles: Tiles::Grid { x: 128, y: 128 } });
+    let fine =
+        Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 128, y: 128 } });
     let said = recode(engine.as_ref(), jpeg, &vec![file; 4 * JPEG_BATCH], &[fine, Method::Global]);
     for (number, said) in said.into_iter().enumerate() {
         match (number / JPEG_BATCH % 2, said) {

@@ -4,7 +4,8 @@
 
 Inputs are small PGM, PPM and PAM files. For each input and operation, cases.tsv holds the expected result: the 64-bit FNV-1a hash of
 the samples in little-endian order, without a header. CLAHE of every plane comes from OpenCV's createCLAHE itself, everything else from
-the numpy model below, which is written from the documented formulas and independent of the Rust code. NAME.opencv.pgm is the result of
+the numpy model below (where the clip limit is "auto", of CLAHE too, after it has given OpenCV's results for a number), which is written
+from the documented formulas and independent of the Rust code. NAME.opencv.pgm is the result of
 OpenCV's equalizeHist, whose float32 LUT may differ by one level.
 
 needs: numpy, opencv-python-headless (x86-64 wheel; made with 5.0.0)
@@ -61,14 +62,67 @@ def by_planes(a, per_channel, one):
     return out
 
 
-def equalize(a, per_channel):
+def equalize(a, per_channel, strength):
     visible = a[..., -1] > 0 if a.shape[2] in (2, 4) else np.ones(a.shape[:2], bool)
-    return by_planes(a, per_channel, lambda p: lut(np.bincount(p[visible], minlength=levels(a)))[p].astype(a.dtype))
+    one = lambda p: lut(np.bincount(p[visible], minlength=levels(a)))[p].astype(a.dtype)
+    return by_planes(a, per_channel, lambda p: weakened(strength)(p, one(p)))
 
 
-def clahe(a, per_channel, clip, grid):
+def clahe(a, per_channel, clip, grid, strength):
     # One CLAHE object per plane, as OpenCV's users run it. Planes must be contiguous in memory.
-    return by_planes(a, per_channel, lambda p: cv2.createCLAHE(clip, grid).apply(np.ascontiguousarray(p)))
+    def one(p):
+        p = np.ascontiguousarray(p)
+        return weakened(strength)(p, clahe_auto(p, grid) if clip == 'auto' else cv2.createCLAHE(clip, grid).apply(p))
+    return by_planes(a, per_channel, one)
+
+
+def clahe_model(p, clip, grid, spread):
+    """CLAHE of a 16-bit plane in float32: `clip` is a count, and what is above it goes to the levels in the range `spread`."""
+    (h, w), (tx, ty), one = p.shape, grid, np.float32(1)
+    right, bottom = (0, 0) if w % tx == 0 and h % ty == 0 else (tx - w % tx, ty - h % ty)
+    padded = cv2.copyMakeBorder(p, 0, bottom, 0, right, cv2.BORDER_REFLECT_101)
+    tw, th = padded.shape[1] // tx, padded.shape[0] // ty
+    luts = np.empty((ty, tx, 65536), np.float32)
+    for j, i in np.ndindex(ty, tx):
+        counts = np.bincount(padded[j * th:(j + 1) * th, i * tw:(i + 1) * tw].ravel(), minlength=65536)
+        excess = int(np.maximum(counts - clip, 0).sum())
+        counts = np.minimum(counts, clip)
+        batch, residual = divmod(excess, len(spread))
+        counts[spread.start:spread.stop] += batch
+        step = max(len(spread) // max(residual, 1), 1)
+        counts[spread.start + step * np.arange(residual)] += 1
+        scaled = counts.cumsum().astype(np.float32) * (np.float32(65535) / np.float32(tw * th))
+        luts[j, i] = np.minimum(np.rint(scaled), 65535)
+
+    def between(length, side, tiles):
+        at = np.arange(length, dtype=np.float32) * (one / np.float32(side)) - np.float32(.5)
+        low = np.floor(at)
+        return [np.clip(low + n, 0, tiles - 1).astype(int) for n in (0, 1)], at - low
+    (x1, x2), xa = between(w, tw, tx)
+    (y1, y2), ya = between(h, th, ty)
+    row = lambda y: luts[y[:, None], x1, p] * (one - xa) + luts[y[:, None], x2, p] * xa
+    ya = ya[:, None]
+    return np.rint(row(y1) * (one - ya) + row(y2) * ya).astype(np.uint16)
+
+
+def clahe_auto(p, grid):
+    """Clip limit "auto": 2 at 8 bit; at 16 bit twice the mean over the levels that occur, spread between the lowest and the highest."""
+    if p.dtype == np.uint8:
+        return cv2.createCLAHE(2, grid).apply(p)
+    (h, w), (tx, ty) = p.shape, grid
+    fits = w % tx == 0 and h % ty == 0
+    area = (w // tx + (not fits)) * (h // ty + (not fits))
+    opencvs = max(1, 40 * area // 65536)
+    assert (clahe_model(p, opencvs, grid, range(65536)) == cv2.createCLAHE(40, grid).apply(p)).all()
+    used = np.unique(p).astype(int)
+    if len(used) == 1:
+        return p
+    return clahe_model(p, max(1, 2 * area // max(len(used), 256)), grid, range(used[0] + 1, used[-1] + 1))
+
+
+def weakened(strength):
+    """Returns a function from old and new levels to those at this share, in thousandths, of the way; halves go up."""
+    return lambda old, new: (old + ((new.astype(int) - old) * strength + 500) // 1000).astype(old.dtype)
 
 
 def fnv1a(data):
@@ -130,31 +184,37 @@ def pictures(sources):
 
 
 def operations(a, rng):
-    """Yields per_channel, clip limit (None: global) and grid of each case."""
+    """Yields per_channel, clip limit (None: global), grid and strength in thousandths of each case."""
     ways = [False, True] if a.shape[2] >= 3 else [False]
     for per_channel in ways:
-        yield per_channel, None, (0, 0)
+        yield per_channel, None, (0, 0), 1000
     combinations = [(clip, grid) for clip in (0., 1., 2., 2.5, 4., 40.)
                     for grid in ((1, 1), (2, 3), (5, 7), (8, 8), (16, 16), (3, 1))]
     for clip, grid in [(2., (8, 8))] + rng.sample(combinations, 10 if a.shape[2] == 1 and a.itemsize == 1 else 3):
         for per_channel in ways:
-            yield per_channel, clip, grid
+            yield per_channel, clip, grid, 1000
+    for per_channel in ways:
+        for strength in (0, 250, 999):
+            yield per_channel, None, (0, 0), strength
+        yield per_channel, 2., (3, 2), 500
+        yield per_channel, 'auto', (8, 8), 1000
+        yield per_channel, 'auto', (2, 3), 375
 
 
 def main():
     rng = random.Random(1)
     folder, inputs = (sys.argv[2], every_picture) if len(sys.argv) > 2 else (HERE, pictures)
     with open(os.path.join(folder, 'cases.tsv'), 'w') as cases:
-        cases.write('picture\tper_channel\tclip_limit\tgrid_x\tgrid_y\tfnv1a\n')
+        cases.write('picture\tper_channel\tclip_limit\tgrid_x\tgrid_y\tstrength\tfnv1a\n')
         for name, a in inputs(sys.argv[1]):
             file = write_pnm(os.path.join(folder, name), a)
             if a.dtype == np.uint8 and a.shape[2] == 1 and a.size > 1:
                 write_pnm(os.path.join(folder, f'{name}.opencv'), cv2.equalizeHist(a[..., 0])[..., None])
-            for per_channel, clip, grid in operations(a, rng):
-                out = equalize(a, per_channel) if clip is None else clahe(a, per_channel, clip, grid)
+            for per_channel, clip, grid, strength in operations(a, rng):
+                out = equalize(a, per_channel, strength) if clip is None else clahe(a, per_channel, clip, grid, strength)
                 digest = fnv1a(out.astype(out.dtype.newbyteorder('<')).tobytes())
                 limit = 'global' if clip is None else clip
-                cases.write(f'{file}\t{int(per_channel)}\t{limit}\t{grid[0]}\t{grid[1]}\t{digest:016x}\n')
+                cases.write(f'{file}\t{int(per_channel)}\t{limit}\t{grid[0]}\t{grid[1]}\t{strength}\t{digest:016x}\n')
 
 
 if __name__ == '__main__':

@@ -4,8 +4,9 @@ use crate::bench::cuda::{Layers, Memory, Place, Texel, Texture, finish};
 use crate::bench::gpu::Gpu;
 use crate::bench::kernels::{TABLE_BYTES, TileLutsIn};
 use crate::bench::measure::{Measured, Result, near_pixels};
-use crate::bench::scene::Scene;
+use crate::bench::scene::{CLAHE, Scene};
 use crate::equalize::clahe::fill_lut;
+use crate::equalize::clip::Clipping;
 use crate::worker::cuda;
 use crate::worker::kernels::Tiling;
 
@@ -19,6 +20,7 @@ fn tiles(tiling: &Tiling) -> usize {
 /// A kernel counts the tiles; the host clips the counts and makes the LUTs.
 pub(super) fn host_luts(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
     let (geometry, stream) = (scene.geometry(), &gpu.stream);
+    let clipping = Clipping::new(CLAHE.clip_limit, geometry.area(), scene.layout.depth);
     let tiling = gpu.own.tiling(&scene.layout, &geometry);
     let counts = Memory::new(Place::Device, tiles(&tiling) * TABLE_BYTES)?;
     let host_counts = Memory::new(Place::Pinned, counts.bytes())?;
@@ -38,7 +40,7 @@ pub(super) fn host_luts(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
         let counted = host_counts.read_words(stream)?;
         for (lut, counts) in entries.chunks_exact_mut(LUT_BYTES).zip(counted.chunks_exact(LUT_BYTES)) {
             let counts: Vec<u64> = counts.iter().copied().map(u64::from).collect();
-            fill_lut(&counts, &geometry, lut);
+            fill_lut(&counts, &clipping, geometry.scale, lut);
         }
         host_luts.write(&entries, stream)?;
         host_luts.copy_to(luts, stream)?;

@@ -61,7 +61,7 @@ pub(super) fn own_clahe(scene: &Scene) -> Result<Measured> {
 }
 
 fn own(scene: &Scene, method: Method, right: &[u8]) -> Result<Measured> {
-    let operation = Operation { method, per_channel: false };
+    let operation = Operation::new(method);
     let (mut pixels, mut scratch) = (vec![0; scene.pixels()], Scratch::default());
     let seconds = rounds(|| {
         pixels.copy_from_slice(&scene.gray);

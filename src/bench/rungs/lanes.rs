@@ -11,7 +11,7 @@ use crate::equalize::{Method, Operation};
 use crate::slot::Memory;
 use crate::worker::{Engine, Lane};
 
-const GLOBAL: Operation = Operation { method: Method::Global, per_channel: false };
+const GLOBAL: Operation = Operation::new(Method::Global);
 
 /// Pictures that each of several lanes processes.
 const PICTURES_A_LANE: usize = 64;

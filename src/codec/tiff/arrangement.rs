@@ -22,6 +22,8 @@ pub(super) struct Change {
     pub(super) samples: (usize, usize),
     /// Whether the samples were in planes, and are no more.
     pub(super) planes: bool,
+    /// Whether 16-bit samples become 8-bit.
+    pub(super) reduced: bool,
 }
 
 impl Change {
@@ -86,7 +88,7 @@ fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     }
     let corrected = |element: &str| {
         if is_of(element, "Pixels") {
-            pixels(element, change.planes).replace(&size[0], &size[1])
+            pixels(element, change).replace(&size[0], &size[1])
         } else if is_of(element, "Channel") {
             element.replace(&samples[0], &samples[1])
         } else {
@@ -118,13 +120,16 @@ fn is_of(element: &str, name: &str) -> bool {
 
 /// Makes the attributes of an element about pixels say what is written: whole bytes, all of whose bits the new contrast uses, in
 /// little-endian order, and the samples of a pixel together.
-fn pixels(element: &str, planes: bool) -> String {
+fn pixels(element: &str, change: Change) -> String {
     const BITS: &str = "SignificantBits=\"";
     let mut element = element
         .replace("Type=\"bit\"", "Type=\"uint8\"")
         .replace("BigEndian=\"true\"", "BigEndian=\"false\"");
-    if planes {
+    if change.planes {
         element = element.replace("Interleaved=\"false\"", "Interleaved=\"true\"");
+    }
+    if change.reduced {
+        element = element.replace("Type=\"uint16\"", "Type=\"uint8\"");
     }
     let bits = if element.contains("int16\"") { "16" } else { "8" };
     let with_bits =
@@ -136,9 +141,10 @@ fn pixels(element: &str, planes: bool) -> String {
 mod tests {
     use super::*;
 
-    const NOTHING: Change = Change { samples: (3, 3), planes: false };
-    const SAMPLES: Change = Change { samples: (3, 1), planes: false };
-    const PLANES: Change = Change { samples: (3, 3), planes: true };
+    const NOTHING: Change = Change { samples: (3, 3), planes: false, reduced: false };
+    const SAMPLES: Change = Change { samples: (3, 1), planes: false, reduced: false };
+    const REDUCED: Change = Change { reduced: true, ..NOTHING };
+    const PLANES: Change = Change { samples: (3, 3), planes: true, reduced: false };
 
     fn kept(text: &[u8], change: Change) -> Option<Vec<u8>> {
         description(text.to_vec(), change)
@@ -217,6 +223,11 @@ mod tests {
                 "ome:Pixels\nSignificantBits=\"1\" Type=\"bit\"",
                 NOTHING,
                 "ome:Pixels\nSignificantBits=\"8\" Type=\"uint8\"",
+            ),
+            (
+                "Pixels Type=\"uint16\" SignificantBits=\"12\"",
+                REDUCED,
+                "Pixels Type=\"uint8\" SignificantBits=\"8\"",
             ),
             ("Pixels BigEndian=\"true\"", NOTHING, "Pixels BigEndian=\"false\""),
             ("Pixels Interleaved=\"false\"", NOTHING, "Pixels Interleaved=\"false\""),

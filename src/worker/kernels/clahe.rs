@@ -1,7 +1,9 @@
 //! The launches of the CLAHE kernels.
 
 use super::{File, Kernels, Launch, Limits, line};
+use crate::equalize::ClipLimit;
 use crate::equalize::clahe::Geometry;
+use crate::equalize::clip::Clipping;
 use crate::picture::{Depth, Layout};
 use crate::worker::cuda::{Address, Result, Stream};
 
@@ -59,10 +61,13 @@ fn cells(geometry: &Geometry) -> u64 {
 }
 
 /// What CLAHE of a plane needs on the device, besides the plane, and how it is shared out there.
+#[derive(Clone, Copy)]
 pub(crate) struct ClaheMemory {
     depth: Depth,
     route: Route,
     pub(crate) tiling: Tiling,
+    /// The first of the levels over which the excess is spread at depth 16, and how many there are.
+    spread: (u32, u32),
     tiles: u64,
     /// Blocks for the tiles' histograms: per tile (depth 8), or in total (depth 16).
     blocks: u32,
@@ -70,7 +75,8 @@ pub(crate) struct ClaheMemory {
 }
 
 impl ClaheMemory {
-    pub(crate) fn new(layout: &Layout, geometry: &Geometry, limits: &Limits) -> Self {
+    /// The clip limit is that of a plane with all levels, until [`ClaheMemory::with`] changes it.
+    pub(crate) fn new(layout: &Layout, geometry: &Geometry, limit: ClipLimit, limits: &Limits) -> Self {
         let tiles = geometry.columns as u64 * geometry.rows as u64;
         let route = Route::new(geometry, layout.depth);
         let blocks = match layout.depth {
@@ -78,7 +84,7 @@ impl ClaheMemory {
             Depth::Sixteen => u64::from(limits.multiprocessors).min(tiles),
         };
         let side_by_side = layout.depth == Depth::Sixteen && route.by_cells;
-        Self {
+        let memory = Self {
             depth: layout.depth,
             route,
             tiling: Tiling {
@@ -88,15 +94,29 @@ impl ClaheMemory {
                 tiles_y: geometry.rows as u32,
                 tile_width: geometry.tile_width as u32,
                 tile_height: geometry.tile_height as u32,
-                clip: geometry.clip.map_or(0, |clip| u32::try_from(clip).unwrap_or(u32::MAX)),
+                clip: 0,
                 lut_scale: geometry.scale,
                 inverse_width: 1.0 / geometry.tile_width as f32,
                 inverse_height: 1.0 / geometry.tile_height as f32,
             },
+            spread: (0, 0),
             tiles,
             blocks: blocks as u32,
             cells: side_by_side.then(|| cells(geometry)),
-        }
+        };
+        memory.with(&Clipping::new(limit, geometry.area(), layout.depth))
+    }
+
+    /// Returns the same for another clipping.
+    pub(crate) fn with(self, clipping: &Clipping) -> Self {
+        let clip = clipping.most.map_or(0, |most| u32::try_from(most).unwrap_or(u32::MAX));
+        let spread = (clipping.spread.start, clipping.spread.end - clipping.spread.start);
+        Self { tiling: Tiling { clip, ..self.tiling }, spread, ..self }
+    }
+
+    /// Returns the pixels of a tile.
+    pub(crate) fn area(&self) -> u64 {
+        u64::from(self.tiling.tile_width) * u64::from(self.tiling.tile_height)
     }
 
     /// Returns the size of the counts in bytes. They are zero before and after.
@@ -182,10 +202,10 @@ impl Kernels {
         counts: Address,
         luts: Address,
     ) -> Result<()> {
-        let t = memory.tiling;
+        let (t, (spread_from, spread)) = (memory.tiling, memory.spread);
         let capacity = self.limits.range16(1 << 10);
         let launch = Launch { shared: capacity * 2, ..line(u64::from(memory.blocks), 1024) };
-        let arguments = arguments![plane, t, capacity, counts, luts];
+        let arguments = arguments![plane, t, spread_from, spread, capacity, counts, luts];
         // SAFETY: the arguments match the parameters of clahe_tiles16; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe16, ("clahe_tiles16", "")), launch, arguments)? };
         if memory.cells.is_none() {

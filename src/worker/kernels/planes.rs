@@ -1,6 +1,9 @@
 //! The launches that take a plane out of a picture and put it back.
 
+use std::ffi::c_void;
+
 use super::{File, Kernels, Span, line};
+use crate::equalize::Strength;
 use crate::picture::{Depth, Layout, Pixel};
 use crate::worker::cuda::{Address, Result, Stream};
 
@@ -20,11 +23,12 @@ impl Kernels {
             Depth::Eight => "extract8",
             Depth::Sixteen => "extract16",
         };
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.copy_plane(stream, layout, span, plane, step) }
+        let (at, pixels, plane, channel) = places(span, plane);
+        // SAFETY: the arguments match the parameters of extract*_*; the rest is guaranteed by the caller.
+        unsafe { self.copy_plane(stream, layout, pixels, step, arguments![at, pixels, plane, channel]) }
     }
 
-    /// Writes the new values of a plane from [`Kernels::extract`] back into the picture.
+    /// Writes the new values of a plane from [`Kernels::extract`] back into the picture, at this strength.
     ///
     /// # Safety
     /// As [`Kernels::extract`].
@@ -34,35 +38,41 @@ impl Kernels {
         layout: &Layout,
         span: Span,
         plane: (Address, Option<u32>),
+        strength: Strength,
     ) -> Result<()> {
         let step = match layout.depth {
             Depth::Eight => "insert8",
             Depth::Sixteen => "insert16",
         };
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.copy_plane(stream, layout, span, plane, step) }
+        let ((at, pixels, plane, channel), strength) = (places(span, plane), strength.in_thousandths());
+        let arguments = arguments![at, pixels, plane, channel, strength];
+        // SAFETY: the arguments match the parameters of insert*_*; the rest is guaranteed by the caller.
+        unsafe { self.copy_plane(stream, layout, pixels, step, arguments) }
     }
 
     /// # Safety
-    /// As [`Kernels::extract`]; `step` must be the first part of the name of such a kernel.
+    /// As [`Kernels::extract`]; `step` must be the first part of the name of a kernel with these arguments.
     unsafe fn copy_plane(
         &self,
         stream: &Stream,
         layout: &Layout,
-        span: Span,
-        (plane, channel): (Address, Option<u32>),
+        pixels: u64,
         step: &'static str,
+        arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let pixel = match layout.pixel {
-            Pixel::Gray => unreachable!("a gray picture is its own plane"),
+            Pixel::Gray => "_gray",
             Pixel::GrayAlpha => "_gray_alpha",
             Pixel::Rgb => "_rgb",
             Pixel::Rgba => "_rgba",
         };
-        let blocks = span.pixels.div_ceil(4096).min(u64::from(4 * self.limits.multiprocessors));
-        let (Span { at, pixels }, channel) = (span, channel.unwrap_or(u32::MAX));
-        let arguments = arguments![at, pixels, plane, channel];
-        // SAFETY: the arguments match the parameters of extract*_* and insert*_*; the rest is guaranteed by the caller.
+        let blocks = pixels.div_ceil(4096).min(u64::from(4 * self.limits.multiprocessors));
+        // SAFETY: guaranteed by the caller.
         unsafe { self.launch(stream, (File::Planes, (step, pixel)), line(blocks, 512), arguments) }
     }
+}
+
+/// Returns the first four arguments of the kernels here.
+fn places(span: Span, (plane, channel): (Address, Option<u32>)) -> (Address, u64, Address, u32) {
+    (span.at, span.pixels, plane, channel.unwrap_or(u32::MAX))
 }

@@ -211,6 +211,7 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         format: None,
         jpeg_quality: JpegQuality::Keep,
         png_level: crate::codec::PngLevel::Fast,
+        eight_bit: false,
         gray: false,
         needs_rgb: false,
     };

@@ -1,0 +1,57 @@
+//! 16-bit pictures that are written with 8 bits.
+
+use super::{Decoded, Target, pixels_of};
+use crate::equalize::simd;
+use crate::picture::{Depth, Layout};
+
+impl Target {
+    /// Returns the layout in which pixels of this one are written.
+    pub(super) fn layout_for(&self, layout: Layout) -> Layout {
+        Layout { depth: if self.eight_bit { Depth::Eight } else { layout.depth }, ..layout }
+    }
+}
+
+impl Decoded {
+    /// Rounds the pixels at the front of the slot to the depth of the target: the last step before they are encoded.
+    pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
+        let written = target.layout_for(self.layout);
+        if written.depth != self.layout.depth {
+            to_eight_bits(pixels_of(&self.layout, slot));
+            self.layout = written;
+        }
+    }
+}
+
+/// Rounds 16-bit samples to 8 bits, in place: packs them at the front.
+fn to_eight_bits(samples: &mut [u8]) {
+    const BLOCK: usize = 1024;
+    #[inline(always)]
+    fn round(wide: &[[u8; 2]], narrow: &mut [u8]) {
+        for (narrow, wide) in narrow.iter_mut().zip(wide) {
+            *narrow = ((u32::from(u16::from_ne_bytes(*wide)) * 255 + 32_767) / 65_535) as u8;
+        }
+    }
+    let mut block = [0; BLOCK];
+    let count = samples.len() / 2;
+    for first in (0..count).step_by(BLOCK) {
+        let length = BLOCK.min(count - first);
+        let (narrow, wide) = (&mut block[..length], samples[2 * first..][..2 * length].as_chunks().0);
+        simd::vectorized!(round(wide, narrow));
+        // What this overwrites has been read: it begins no later than the block.
+        samples[first..][..length].copy_from_slice(narrow);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_goes_to_the_nearest_of_8_bits() {
+        let mut samples: Vec<u8> = (0..=65_535_u16).flat_map(u16::to_ne_bytes).collect();
+        to_eight_bits(&mut samples);
+        for (level, &found) in samples[..65_536].iter().enumerate() {
+            assert_eq!(f64::from(found), (level as f64 / 257.0).round(), "{level}");
+        }
+    }
+}

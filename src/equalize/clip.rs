@@ -1,0 +1,118 @@
+//! How high the peaks of a tile's histogram may be, and where what is cut off them goes.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::picture::Depth;
+
+/// CLAHE's clip limit, as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ClipLimit {
+    /// [`ClipLimit::USUAL`] at 8 bit. At 16 bit the same, but as if a plane had only the levels that occur in it: see
+    /// [`Clipping::of_levels`].
+    Auto,
+    /// The highest count allowed, as a multiple of the mean over all levels; 0 means no limit. This is OpenCV's `clipLimit`.
+    Times(f64),
+}
+
+impl ClipLimit {
+    /// What suits most pictures of 8 bit.
+    pub const USUAL: u64 = 2;
+
+    /// Returns whether it depends on the levels that occur in a plane.
+    pub const fn needs_levels(self, depth: Depth) -> bool {
+        matches!((self, depth), (Self::Auto, Depth::Sixteen))
+    }
+}
+
+/// The levels that occur in a plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelsInUse {
+    /// The lowest.
+    pub lowest: u32,
+    /// The highest.
+    pub highest: u32,
+    /// How many different ones.
+    pub number: u32,
+}
+
+impl LevelsInUse {
+    /// Returns the levels that occur, given for every level from 0 on whether it does. At least one must.
+    pub fn new(occurs: impl DoubleEndedIterator<Item = bool> + ExactSizeIterator + Clone) -> Self {
+        let levels = occurs.len() as u32;
+        let lowest = occurs.clone().position(|occurs| occurs).unwrap_or(0) as u32;
+        let above = occurs.clone().rev().position(|occurs| occurs).unwrap_or(0) as u32;
+        Self { lowest, highest: levels - 1 - above, number: occurs.filter(|&occurs| occurs).count() as u32 }
+    }
+}
+
+/// What is done to the histogram of each tile of a plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clipping {
+    /// The count at which a bin is clipped; `None` means no limit.
+    pub most: Option<u64>,
+    /// The levels over which the excess is spread.
+    pub spread: Range<u32>,
+}
+
+impl Clipping {
+    /// Returns OpenCV's clipping of tiles of `area` pixels. [`ClipLimit::Auto`] is [`ClipLimit::USUAL`] here.
+    pub fn new(limit: ClipLimit, area: u64, depth: Depth) -> Self {
+        let times = match limit {
+            ClipLimit::Auto => ClipLimit::USUAL as f64,
+            ClipLimit::Times(times) => times,
+        };
+        let levels = depth.levels();
+        let most = (times > 0.0).then(|| ((times * area as f64 / levels as f64) as u64).max(1));
+        Self { most, spread: 0..levels as u32 }
+    }
+
+    /// Returns the clipping of [`ClipLimit::Auto`] for tiles of `area` pixels of a plane with these levels; `None` if there is only one,
+    /// and nothing to enhance.
+    ///
+    /// A bin may have [`ClipLimit::USUAL`] times the mean over the levels that occur, of which 256 are assumed at least, as in an 8-bit
+    /// picture of few levels. The excess is spread between the lowest and the highest level, in proportion to the distance from the lowest,
+    /// so that the tables lead from the bottom of the range to its top.
+    pub fn of_levels(in_use: LevelsInUse, area: u64) -> Option<Self> {
+        let LevelsInUse { lowest, highest, number } = in_use;
+        let most = (ClipLimit::USUAL * area / u64::from(number.max(256))).max(1);
+        (lowest < highest).then_some(Self { most: Some(most), spread: lowest + 1..highest + 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_limit_is_opencvs() {
+        for (area, most) in [(1, 1), (127, 1), (128, 1), (256, 2), (192_000, 1500)] {
+            let [auto, two] = [ClipLimit::Auto, ClipLimit::Times(2.0)]
+                .map(|limit| Clipping::new(limit, area, Depth::Eight));
+            assert_eq!((auto.most, auto.spread.clone()), (Some(most), 0..256));
+            assert_eq!(auto, two);
+        }
+        assert_eq!(Clipping::new(ClipLimit::Times(0.0), 5000, Depth::Sixteen).most, None);
+        assert_eq!(Clipping::new(ClipLimit::Times(2.5), 40_000, Depth::Sixteen).most, Some(1));
+    }
+
+    #[test]
+    fn levels_in_use_decide_the_rest() {
+        let of = |lowest: usize, highest: usize, step: usize, area| {
+            let mut occurs = vec![false; 65_536];
+            (lowest..=highest).step_by(step).for_each(|level| occurs[level] = true);
+            Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), area)
+        };
+        assert_eq!(of(700, 700, 1, 4096), None);
+        // Few levels count as 256.
+        let two_levels = Some(Clipping { most: Some(32), spread: 1..65_536 });
+        assert_eq!(of(0, 65_535, 65_535, 4096), two_levels);
+        for (area, most) in [(192_000, 96), (1000, 1)] {
+            let clipping = |spread| Some(Clipping { most: Some(most), spread });
+            assert_eq!(of(100, 4099, 1, area), clipping(101..4100));
+            // The same 4000 levels, further apart.
+            assert_eq!(of(1500, 1500 + 16 * 3999, 16, area).map(|clipping| clipping.most), Some(Some(most)));
+        }
+    }
+}

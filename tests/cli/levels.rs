@@ -1,0 +1,136 @@
+//! What happens to the levels of pictures: strength, the clip limit of 16-bit pictures, and depth.
+
+use crate::harness::Place;
+
+/// A picture of 160x120 samples of 10 bits in 16: smooth shades, with noise.
+fn ten_bits() -> Vec<u16> {
+    let noise = |at: u32| (at.wrapping_mul(2_654_435_761) >> 26) as u16;
+    (0..160 * 120).map(|at| ((at % 160) * (at / 160) / 20) as u16 + noise(at)).collect()
+}
+
+fn pgm16(samples: &[u16]) -> Vec<u8> {
+    let header = format!("P5\n160 {}\n65535\n", samples.len() / 160);
+    header.into_bytes().into_iter().chain(samples.iter().flat_map(|sample| sample.to_be_bytes())).collect()
+}
+
+/// Returns the samples of what [`pgm16`] writes.
+fn samples16(pgm: &[u8]) -> Vec<u16> {
+    pgm["P5\n160 120\n65535\n".len()..].as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair)).collect()
+}
+
+#[test]
+fn ten_bits_in_sixteen_fill_the_range_and_if_not_the_summary_says_so() {
+    let place = Place::new();
+    place.file("in/a.pgm", pgm16(&ten_bits()));
+    let highest = |name: &str| samples16(&place.read(name)).into_iter().max().unwrap();
+
+    let ran = place.run("in --out auto --method clahe --tiles 1x1");
+    assert!(!ran.exits(0).stderr().contains("Note:"), "{}", ran.stderr());
+    assert!(highest("auto/a.pgm") > 60_000, "{}", highest("auto/a.pgm"));
+
+    let remedy = "leave --clip-limit at auto, raise it, or use --method global";
+    let ran = place.run("in --out two --method clahe --clip-limit 2 --tiles 1x1 -v");
+    ran.exits(0)
+        .says(&format!(
+            "Note: 1 16-bit picture covers less than a sixth of the range after CLAHE and may look black; {remedy}\n"
+        ))
+        .says("in/a.pgm: its 16-bit levels cover less than a sixth of the range after CLAHE");
+    assert!(highest("two/a.pgm") < 65_535 / 6);
+    let json = place.run("in --out json --method clahe --clip-limit 2 --tiles 1x1 --json --quiet").json();
+    assert_eq!(json["remarks"]["narrow-range"], 1);
+}
+
+#[test]
+fn a_picture_of_a_single_level_is_left_alone_at_16_bit() {
+    let place = Place::new();
+    place.file("a.pgm", pgm16(&[40_000; 160 * 120]));
+    place.run("a.pgm --out out --method clahe").exits(0);
+    assert_eq!(samples16(&place.read("out/a.pgm")), [40_000; 160 * 120]);
+}
+
+#[test]
+fn strength_is_the_share_of_the_way() {
+    let place = Place::new();
+    // The equalized levels are 0, 85, 170 and 255.
+    place.file("a.pgm", b"P5\n4 1\n255\n\x64\x65\x66\x67");
+    let mixed = |strength: &str| {
+        place.run(&format!("a.pgm --out out-{strength} --strength {strength}")).exits(0);
+        place.read(format!("out-{strength}/a.pgm"))["P5\n4 1\n255\n".len()..].to_vec()
+    };
+    assert_eq!(mixed("1"), [0, 85, 170, 255]);
+    assert_eq!(mixed("0.5"), [50, 93, 136, 179]);
+    assert_eq!(mixed("0"), [100, 101, 102, 103]);
+    let refused = place.run("a.pgm --out no --strength 1.5");
+    refused.exits(2).says("\"1.5\" is not a number from 0 to 1 with at most three decimals");
+    place.file("my.toml", "strength = 0.3333\n");
+    place.run("--print-config --config my.toml").exits(2).says("my.toml:1: strength: \"0.3333\" is not");
+}
+
+#[test]
+fn histograms_after_equalization_know_the_strength() {
+    let place = Place::new();
+    place.file("a.pgm", pgm16(&ten_bits()));
+    let rows = |flags: &str| {
+        let table = place.run(&format!("histogram a.pgm --equalized {flags}")).exits(0).stdout();
+        let counts = |row: &str| {
+            row.rsplit_once(",original,")
+                .or(row.rsplit_once(",equalized,"))
+                .map(|(_, counts)| counts.to_owned())
+        };
+        table.lines().skip(1).map(counts).collect::<Vec<_>>()
+    };
+    for method in ["global", "clahe"] {
+        let (full, none) =
+            (rows(&format!("--method {method}")), rows(&format!("--method {method} --strength 0")));
+        assert!(full[0].is_some() && full[0] != full[1], "{method}: {full:?}");
+        assert_eq!(none, [full[0].clone(), full[0].clone()], "{method}");
+    }
+}
+
+#[test]
+fn sixteen_bits_become_eight_where_that_is_asked_for() {
+    let place = Place::new();
+    let samples = ten_bits();
+    place.file("in/a.pgm", pgm16(&samples));
+    let refused = place.run("in --out no --format jpeg");
+    refused.exits(1).says("JPEG cannot hold 16-bit samples; use --depth 8, or --format png, tiff or pnm");
+
+    place.run("in --out sixteen").exits(0);
+    place.run("in --out eight --depth 8").exits(0);
+    let expected: Vec<_> = samples16(&place.read("sixteen/a.pgm"))
+        .into_iter()
+        .map(|sample| ((u32::from(sample) * 255 + 32_767) / 65_535) as u8)
+        .collect();
+    let written = place.read("eight/a.pgm");
+    assert_eq!(written.strip_prefix(b"P5\n160 120\n255\n"), Some(&expected[..]));
+
+    // The outputs of every format have these samples, as far as they are lossless.
+    for format in ["png", "tiff", "bmp", "webp", "jpeg"] {
+        place.run(&format!("in --out {format} --depth 8 --format {format}")).exits(0);
+        let name = place.tree(format).remove(0);
+        place
+            .run(&format!("{format}/{name} --out back-{format} --strength 0 --format pnm --color gray"))
+            .exits(0);
+        let back = place.read(format!("back-{format}/a.pnm"));
+        let back = back.strip_prefix(b"P5\n160 120\n255\n").unwrap();
+        let worst = back.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
+        assert!(
+            back.len() == expected.len() && worst <= if format == "jpeg" { 40 } else { 0 },
+            "{format}: {worst}"
+        );
+    }
+}
+
+#[test]
+fn depth_keeps_8_bits_and_says_what_it_takes() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out keep").exits(0);
+    place.run("in --out eight --depth 8").exits(0);
+    assert_eq!(place.read("keep/a.pgm"), place.read("eight/a.pgm"));
+    place.run("in --out no --depth 16").exits(2).says("'16' for '--depth <BITS>'");
+    place.file("my.toml", "depth = 16\n");
+    place
+        .run("--print-config --config my.toml")
+        .exits(2)
+        .says("my.toml:1: depth: must be one of \"keep\", \"8\"");
+}
