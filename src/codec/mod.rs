@@ -143,6 +143,8 @@ enum Source<'a> {
 pub struct Decoded {
     /// The layout of the pixels at the front of the slot.
     pub layout: Layout,
+    /// Whether every pixel is fully transparent, so that none counts.
+    is_invisible: bool,
     /// The format of the source.
     pub format: Format,
     /// The metadata that travels with the pixels.
@@ -158,6 +160,7 @@ impl Decoded {
     pub fn heap_bytes(&self, target: &Target) -> u64 {
         match (&self.native, target.format_for(self.format)) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
+            (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&self.layout),
             (_, to) => encoder_bytes(to, &self.layout),
         }
     }
@@ -235,10 +238,11 @@ fn whole<'a>(
     file: &mut File,
     buffer: &'a mut Vec<u8>,
     limits: &Limits,
-    open: impl FnOnce(&'a [u8]) -> Result<Source<'a>, CodecError>,
+    open: impl FnOnce(&'a mut [u8]) -> Result<Source<'a>, CodecError>,
 ) -> Result<(Source<'a>, u64), CodecError> {
     let bytes = input::read_rest(file, buffer, limits)?;
-    Ok((open(bytes)?, bytes.len() as u64))
+    let length = bytes.len() as u64;
+    Ok((open(bytes)?, length))
 }
 
 /// Returns the error for a file that begins with `head`, which is in none of the formats.
@@ -268,7 +272,7 @@ impl Opened<'_> {
 
     /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file.
     pub fn slot_bytes(&self) -> usize {
-        usize::try_from(self.source_layout().bytes()).expect("within the limits, so it has an address")
+        usize::try_from(self.stored_bytes()).expect("within the limits, so it has an address")
     }
 
     /// Returns the bytes of slot that pixels and chroma take together.
@@ -299,6 +303,7 @@ impl Opened<'_> {
         let encoder = match (&self.source, self.output) {
             // Its coefficients are those that are decoded.
             (Source::Jpeg(_), Format::Jpeg) => 0,
+            (Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.layout()),
             (_, to) => encoder_bytes(to, &self.layout()),
         };
         (decoder + self.file_bytes).max(encoder)
@@ -342,7 +347,7 @@ impl Opened<'_> {
         workspace: impl AsMut<[u8]>,
         cores: &Cores,
     ) -> Result<Decoded, CodecError> {
-        let (format, gray, written) = (self.format, self.gray, self.layout().pixel);
+        let (format, gray, written) = (self.format, self.gray, (self.layout().pixel, self.output));
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
@@ -357,8 +362,10 @@ impl Opened<'_> {
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
+        let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
         Ok(Decoded {
             layout,
+            is_invisible,
             format,
             metadata: payload.metadata,
             native: payload.native,
@@ -382,7 +389,7 @@ impl Opened<'_> {
         match source {
             Source::Jpeg(jpeg) if jpeg.has_scan() => {
                 let Payload { layout, metadata, native } = jpeg.pass_on(slot);
-                Ok(Decoded { layout, format, metadata, native, file_bytes })
+                Ok(Decoded { layout, is_invisible: false, format, metadata, native, file_bytes })
             }
             source => Err(Box::new(Self { format, output, gray, source, file_bytes })),
         }
@@ -400,6 +407,12 @@ impl Opened<'_> {
         }
     }
 
+    /// Returns the bytes of the pixels as they are in the file.
+    fn stored_bytes(&self) -> u64 {
+        let other = if let Source::Tiff(tiff) = &self.source { tiff.other_bytes() } else { 0 };
+        self.source_layout().bytes().saturating_add(other)
+    }
+
     fn chroma_bytes(&self) -> u64 {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
     }
@@ -413,7 +426,7 @@ impl Opened<'_> {
                 flag: "--max-pixels",
             });
         }
-        let bytes = layout.bytes().saturating_add(self.chroma_bytes());
+        let bytes = self.stored_bytes().saturating_add(self.chroma_bytes());
         if bytes > limits.max_bytes || usize::try_from(bytes).is_err() {
             return Err(CodecError::TooLarge {
                 what: format!("{}x{} pixels in {bytes} bytes", layout.width, layout.height),
@@ -462,6 +475,13 @@ pub fn encode(
 /// [`CodecError::Io`], or [`CodecError::Encoder`] if the stream is invalid.
 pub fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
     jpeg::write_encoded(decoded, stream, out)
+}
+
+/// Returns whether every pixel is fully transparent. The first one that is not is mostly the first of all.
+fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
+    let alpha = layout.pixel_bytes() - layout.depth.bytes();
+    layout.pixel.has_alpha()
+        && pixels.chunks_exact(layout.pixel_bytes()).all(|pixel| pixel[alpha..].iter().all(|&byte| byte == 0))
 }
 
 /// Returns the bytes of the pixels at the front of a slot.

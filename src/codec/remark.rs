@@ -20,6 +20,12 @@ pub enum Remark {
     WithoutResolution,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
+    /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
+    WithoutChannel,
+    /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were equalized.
+    ChannelAsItWas,
+    /// Every pixel is fully transparent, so that none counts.
+    Invisible,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
 }
@@ -33,13 +39,20 @@ impl Decoded {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
                 [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp)]
             }
-            Native::Tiff(tiff) => [tiff.had_layers.then_some(Remark::WithoutLayers), None],
+            Native::Tiff(tiff) => {
+                let channel = match (&tiff.other, tiff.lost_channel) {
+                    (Some(_), _) => Some(Remark::ChannelAsItWas),
+                    (None, lost) => lost.then_some(Remark::WithoutChannel),
+                };
+                [tiff.had_layers.then_some(Remark::WithoutLayers), channel]
+            }
             Native::WebP(webp) => [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None],
             Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 2],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
-        of_its_kind.into_iter().chain([without, nowhere]).flatten().collect()
+        let invisible = self.is_invisible.then_some(Remark::Invisible);
+        of_its_kind.into_iter().chain([without, nowhere, invisible]).flatten().collect()
     }
 
     /// Returns whether the picture has metadata that it does not keep in a format.

@@ -18,6 +18,16 @@ pub(super) enum Colours {
     Palette,
 }
 
+/// What a sample besides the colours is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extra {
+    Alpha,
+    /// Alpha that the colours have been multiplied by.
+    PremultipliedAlpha,
+    /// Anything else: near infrared, a mask, padding. Only what is declared as alpha is alpha.
+    Other,
+}
+
 /// The pixels of a TIFF.
 #[derive(Debug)]
 pub(super) struct Header {
@@ -34,8 +44,8 @@ pub(super) struct Header {
     /// Width and rows of the strips or tiles; tiles include what lies beyond the picture's edge.
     pub(super) part: (u32, u32),
     pub(super) colours: Colours,
-    /// The value of the tag ExtraSamples, if there is one extra sample.
-    pub(super) extra_sample: Option<u16>,
+    /// What the sample behind the colours is, if there is one.
+    pub(super) extra: Option<Extra>,
     pub(super) method: Method,
     /// Whether samples are stored as differences.
     pub(super) predicted: bool,
@@ -56,9 +66,10 @@ impl Header {
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
         let method = Method::new(number(tags::COMPRESSION, 1))?;
         let (colours, colour_samples) = colours(directory, method)?;
-        let extra_sample = extra_sample(directory, samples, colour_samples)?;
+        let extra = extra(directory, samples, colour_samples)?;
         refuse_depths(directory, (bits, samples), method, colours)?;
-        let pixel = pixel(colours, colour_samples, extra_sample.is_some());
+        let has_alpha = matches!(extra, Some(Extra::Alpha | Extra::PremultipliedAlpha));
+        let pixel = pixel(colours, colour_samples, has_alpha);
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
         let is_ycbcr = directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR);
         if planar && is_ycbcr {
@@ -80,7 +91,7 @@ impl Header {
             tiled,
             part,
             colours,
-            extra_sample,
+            extra,
             method,
             predicted: method.is_predicted() && directory.number(tags::PREDICTOR) == Some(2),
             lsb_first: directory.number(tags::FILL_ORDER) == Some(2),
@@ -100,6 +111,16 @@ impl Header {
     /// Returns the bytes of a row of `width` pixels as stored.
     pub(super) fn row_bytes(&self, width: u32) -> usize {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
+    }
+
+    /// Returns the bytes of the channel that is neither colour nor alpha, decoded; 0 if there is none.
+    pub(super) fn other_bytes(&self) -> u64 {
+        let Layout { depth, .. } = self.layout;
+        if self.extra == Some(Extra::Other) {
+            self.layout.pixels().saturating_mul(depth.bytes() as u64)
+        } else {
+            0
+        }
     }
 
     /// Returns the number of planes in which the samples are stored.
@@ -267,24 +288,17 @@ fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), Co
     }
 }
 
-fn extra_sample(
-    directory: &Directory,
-    samples: usize,
-    colour_samples: usize,
-) -> Result<Option<u16>, CodecError> {
+fn extra(directory: &Directory, samples: usize, colour_samples: usize) -> Result<Option<Extra>, CodecError> {
     match samples.checked_sub(colour_samples) {
         Some(0) => Ok(None),
         Some(1) if directory.number(tags::PHOTOMETRIC) == Some(3) => {
-            Err(unsupported("a TIFF palette with alpha"))
+            Err(unsupported("a TIFF palette with a further channel"))
         }
-        Some(1) => match directory.number(tags::EXTRA_SAMPLES) {
-            // Two channels of a microscope, and the like.
-            Some(0) if colour_samples == 1 => {
-                Err(unsupported("a TIFF of two gray channels (the second is not declared as alpha)"))
-            }
-            // A further sample that is not described is alpha by convention, and Photoshop declares even alpha as unspecified.
-            kind => Ok(Some(kind.map_or(tags::UNASSOCIATED, |kind| kind as u16))),
-        },
+        Some(1) => Ok(Some(match directory.number(tags::EXTRA_SAMPLES) {
+            Some(tags::ASSOCIATED) => Extra::PremultipliedAlpha,
+            Some(tags::UNASSOCIATED) => Extra::Alpha,
+            _ => Extra::Other,
+        })),
         Some(extra) => Err(unsupported(format!("a TIFF of {extra} channels besides its colours"))),
         None => Err(malformed("it has fewer samples than colours")),
     }

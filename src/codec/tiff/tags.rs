@@ -61,9 +61,10 @@ pub(super) const YCBCR: u64 = 6;
 pub(super) const CFA: u64 = 32803;
 pub(super) const LINEAR_RAW: u64 = 34892;
 
-/// Values of [`EXTRA_SAMPLES`]: premultiplied alpha, and alpha that is not premultiplied.
-pub(super) const ASSOCIATED: u16 = 1;
-pub(super) const UNASSOCIATED: u16 = 2;
+/// Values of [`EXTRA_SAMPLES`]: anything, premultiplied alpha, and alpha that is not premultiplied.
+pub(super) const UNSPECIFIED: u64 = 0;
+pub(super) const ASSOCIATED: u64 = 1;
+pub(super) const UNASSOCIATED: u64 = 2;
 
 /// Tags that describe how the pixels are stored, or their contrast: they are written anew or have become false.
 const STORAGE: [u16; 44] = [
