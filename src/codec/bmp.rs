@@ -57,9 +57,7 @@ impl std::fmt::Debug for Source<'_> {
 
 impl<'a> Source<'a> {
     /// Reads the headers; `bytes` is the whole file.
-    pub(super) fn open(bytes: &'a mut [u8]) -> Result<Self, CodecError> {
-        forget_empty_alpha(bytes);
-        let bytes = &*bytes;
+    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         if bytes.get(FILE_HEADER).is_some_and(|length| OS2.contains(length)) {
             return Err(CodecError::unsupported("an OS/2 2.x BMP", "convert it to PNG first"));
         }
@@ -115,9 +113,9 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Clears the mask of alpha in the header if alpha is 0 everywhere. Programs that know no alpha leave it so, and Windows shows such bitmaps
+/// Clears the mask of alpha in the header of a whole file if alpha is 0 everywhere. Programs that know no alpha leave it so, and Windows shows such bitmaps
 /// opaque.
-fn forget_empty_alpha(bytes: &mut [u8]) {
+pub(super) fn forget_empty_alpha(bytes: &mut [u8]) {
     const BITFIELDS: usize = 3;
     const MASK: std::ops::Range<usize> = FILE_HEADER + 52..FILE_HEADER + V3;
     let word = |at: std::ops::Range<usize>| {

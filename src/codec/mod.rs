@@ -208,7 +208,7 @@ pub fn open<'a>(
     target: &Target,
 ) -> Result<Opened<'a>, CodecError> {
     let length = input::read_head(file, buffer)?;
-    let format = Format::sniff(buffer).ok_or_else(|| no_format(buffer))?;
+    let format = format_of(buffer)?;
     // However long it is, what is not a picture is merely skipped.
     input::check_length(length, limits)?;
     let (source, file_bytes) = guard(
@@ -238,19 +238,26 @@ fn whole<'a>(
     file: &mut File,
     buffer: &'a mut Vec<u8>,
     limits: &Limits,
-    open: impl FnOnce(&'a mut [u8]) -> Result<Source<'a>, CodecError>,
+    open: impl FnOnce(&'a [u8]) -> Result<Source<'a>, CodecError>,
 ) -> Result<(Source<'a>, u64), CodecError> {
     let bytes = input::read_rest(file, buffer, limits)?;
-    let length = bytes.len() as u64;
-    Ok((open(bytes)?, length))
+    match Format::sniff(bytes) {
+        Some(Format::Jpeg) => jpeg::complete_frame(bytes),
+        Some(Format::Bmp) => bmp::forget_empty_alpha(bytes),
+        _ => {}
+    }
+    Ok((open(bytes)?, bytes.len() as u64))
 }
 
-/// Returns the error for a file that begins with `head`, which is in none of the formats.
-fn no_format(head: &[u8]) -> CodecError {
-    match format::foreign(head) {
-        Some(name) => CodecError::unsupported(name, "convert it to PNG or TIFF first"),
-        None if head.is_empty() => CodecError::Empty,
-        None => CodecError::NotAPicture,
+/// Returns the format of a file that begins with `head`.
+fn format_of(head: &[u8]) -> Result<Format, CodecError> {
+    match (format::disguised(head), Format::sniff(head)) {
+        (None, Some(format)) => Ok(format),
+        (disguised, _) => Err(match disguised.or_else(|| format::foreign(head)) {
+            Some(name) => CodecError::unsupported(name, "convert it to PNG or TIFF first"),
+            None if head.is_empty() => CodecError::Empty,
+            None => CodecError::NotAPicture,
+        }),
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Remark {
     WithoutResolution,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
+    /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
+    Sparse,
     /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
     WithoutChannel,
     /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were equalized.
@@ -34,20 +36,26 @@ impl Decoded {
     /// Returns what is worth telling once the picture is written.
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
-        let of_its_kind = match &self.native {
+        let of_its_kind: [_; 3] = match &self.native {
             Native::Jpeg(jpeg) => {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
-                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp)]
+                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp), None]
             }
             Native::Tiff(tiff) => {
                 let channel = match (&tiff.other, tiff.lost_channel) {
                     (Some(_), _) => Some(Remark::ChannelAsItWas),
                     (None, lost) => lost.then_some(Remark::WithoutChannel),
                 };
-                [tiff.had_layers.then_some(Remark::WithoutLayers), channel]
+                [
+                    tiff.had_layers.then_some(Remark::WithoutLayers),
+                    channel,
+                    tiff.was_sparse.then_some(Remark::Sparse),
+                ]
             }
-            Native::WebP(webp) => [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None],
-            Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 2],
+            Native::WebP(webp) => {
+                [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None]
+            }
+            Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 3],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);

@@ -22,6 +22,7 @@ use crate::picture::{Layout, Pixel};
 mod arrangement;
 mod colours;
 mod deflate;
+mod further;
 mod gdal;
 mod header;
 mod imagej;
@@ -50,6 +51,8 @@ pub(super) struct Native {
     /// The samples of the channel that is neither colour nor alpha, which are not among the pixels.
     pub(super) other: Option<Vec<u8>>,
     big: bool,
+    /// Whether parts of it were never written.
+    pub(super) was_sparse: bool,
     /// Whether layers were left out.
     pub(super) had_layers: bool,
     /// Whether OME-XML was left out, as it describes other samples.
@@ -154,7 +157,9 @@ impl<'a> Source<'a> {
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
         let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
-        Parts::new(&self.file, header, &self.directory)?.read(&mut stored[packed..], cores)?;
+        let parts = Parts::new(&self.file, header, &self.directory)?;
+        parts.read(&mut stored[packed..], cores)?;
+        let was_sparse = parts.is_sparse();
         if header.is_packed() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
@@ -174,6 +179,7 @@ impl<'a> Source<'a> {
                 compression: header.method.written(),
                 other,
                 big: header.form.big,
+                was_sparse,
                 had_layers: self.directory.get(tags::LAYERS).is_some(),
                 lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
                 lost_channel: has_other && !keeps_other,

@@ -316,6 +316,7 @@ impl Remark {
                 "its resolution (dpi) cannot be stored in that format and was left out"
             }
             Self::WithoutLayers => "its layers show the old contrast and were left out",
+            Self::Sparse => "parts of it were never written; they are 0 or its no-data value",
             Self::WithoutChannel => {
                 "its channel besides colours and alpha has no place in that format and was left out"
             }
@@ -351,6 +352,11 @@ impl Remark {
             }
             Self::WithoutLayers => {
                 format!("{count} TIFF{plural} without layers, which show the old contrast")
+            }
+            Self::Sparse => {
+                format!(
+                    "{count} TIFF{plural} with parts that were never written, which are 0 or the no-data value"
+                )
             }
             Self::WithoutChannel => {
                 format!(

@@ -116,3 +116,17 @@ fn what_could_not_be_written_back_whole_is_refused_by_name() {
         assert!(error.to_string().contains(reason.as_str()), "{name}: {error}");
     }
 }
+
+#[test]
+fn what_is_no_picture_of_ours_is_refused_for_what_it_is() {
+    let told = |bytes: &[u8]| decode(bytes, &TARGET).unwrap_err().to_string();
+    let mut apples = std::fs::read(data("basn0g02.png")).unwrap();
+    apples.splice(8..8, [&[0, 0, 0, 4][..], b"CgBI\x50\0\x20\x06", &[0x2c, 0xb8, 0x77, 0x66]].concat());
+    let why = told(&apples);
+    assert!(why.starts_with("Apple's own variant of PNG (CgBI)") && why.contains("pngcrush"), "{why}");
+    // A DICOM file may begin as a TIFF that it is not.
+    let mut dicom = b"II*\0T\x18\x08\0".to_vec();
+    dicom.resize(128, 0);
+    dicom.extend(b"DICM\x02\0\0\0UL\x04\0");
+    assert_eq!(told(&dicom), "a DICOM file is not supported; convert it to PNG or TIFF first");
+}

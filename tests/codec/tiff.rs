@@ -5,6 +5,7 @@ mod contrast;
 mod jpeg;
 mod lenient;
 mod other;
+mod pages;
 mod raw;
 
 use std::fs::File;
@@ -106,7 +107,7 @@ impl Form {
         for (tag, numbers) in tags {
             let (kind, size) = match *tag {
                 256 | 257 | OFFSETS | LENGTHS | 324 | 325 | 50838 => (4, 4),
-                347 | 42112 | 50839 => (7, 1),
+                347 | 42112 | 42113 | 50839 => (7, 1),
                 _ => (3, 2),
             };
             let mut bytes: Vec<u8> = numbers.iter().flat_map(|&number| self.number(number, size)).collect();

@@ -1,7 +1,8 @@
 //! What a TIFF's tags say about its pixels, and whether these can be read and written back in full.
 
 use super::super::CodecError;
-use super::super::ifd::{self, Directory, Form, Numbers, Value};
+use super::super::ifd::{Directory, Form, Numbers, Value};
+use super::further::Pages;
 use super::method::Method;
 use super::reader::Reader;
 use super::{arrangement, malformed, tags, unsupported};
@@ -189,27 +190,16 @@ pub(super) fn refuse_further_pictures(
     bytes: &mut Reader<'_>,
     form: Form,
     directory: &Directory,
-    mut next: u64,
+    next: u64,
 ) -> Result<(), CodecError> {
-    const MAX_PAGES: usize = 10_000;
     if is_camera_raw(bytes, directory) {
         return Err(CodecError::unsupported("a camera raw file", "develop it to TIFF or PNG first"));
     }
-    let mut pages = 1;
-    while let Some(offset) = usize::try_from(next).ok().filter(|&offset| offset > 0) {
-        next = match ifd::next(bytes, form, offset) {
-            Ok(further) => further,
-            Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
-            Err(_) => break,
-        };
-        pages += 1;
-        if pages == MAX_PAGES {
-            break;
-        }
-    }
+    let pages = Pages::find(bytes, form, directory, next)?;
+    pages.refuse_company(directory)?;
     let remedy = "split it into single pictures first";
-    if pages > 1 {
-        return Err(CodecError::unsupported(format!("a TIFF of {pages} pages"), remedy));
+    if pages.count() > 1 {
+        return Err(CodecError::unsupported(format!("a TIFF of {} pages", pages.count()), remedy));
     }
     if directory.get(tags::SUB_IFDS).is_some() {
         return Err(CodecError::unsupported("a TIFF with further pictures in sub-directories", remedy));
