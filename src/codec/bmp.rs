@@ -21,6 +21,7 @@ const FILE_HEADER: usize = 14;
 
 /// The lengths of the headers that are written: BITMAPINFOHEADER; BITMAPV4HEADER, with a mask for alpha; BITMAPV5HEADER, with a profile.
 const INFO: usize = 40;
+const V3: usize = 56;
 const V4: usize = 108;
 const V5: usize = 124;
 
@@ -114,6 +115,32 @@ impl<'a> Source<'a> {
         });
         let metadata = Metadata { icc: self.icc.map(<[u8]>::to_vec), resolution, ..Metadata::default() };
         Ok(Payload { layout: self.layout, metadata, native })
+    }
+}
+
+/// Clears the mask of alpha in the header of a whole file if alpha is 0 everywhere. Programs that know no alpha leave it so, and Windows shows such bitmaps
+/// opaque.
+pub(super) fn forget_empty_alpha(bytes: &mut [u8]) {
+    const BITFIELDS: usize = 3;
+    const MASK: std::ops::Range<usize> = FILE_HEADER + 52..FILE_HEADER + V3;
+    let word = |at: std::ops::Range<usize>| {
+        bytes.get(at).map(|word| word.iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte)))
+    };
+    let has_mask = word(14..18).is_some_and(|length| length >= V3) && word(30..34) == Some(BITFIELDS);
+    let (Some(mask @ 1..), Some(start), Some(bits)) = (word(MASK), word(10..14), word(28..30)) else {
+        return;
+    };
+    if !has_mask || !matches!(bits, 16 | 32) {
+        return;
+    }
+    let (Some(width), Some(height)) = (word(18..22), word(22..26)) else { return };
+    let (mask, row) = (mask.to_le_bytes(), width * (bits / 8));
+    let is_clear = |pixel: &[u8]| pixel.iter().zip(mask).all(|(byte, mask)| byte & mask == 0);
+    let rows = bytes.get(start..).unwrap_or_default().chunks(row.next_multiple_of(4).max(4));
+    // A negative height is one from the top down.
+    let rows = rows.take((height as u32).cast_signed().unsigned_abs() as usize);
+    if rows.flat_map(|line| line[..row.min(line.len())].chunks_exact(bits / 8)).all(is_clear) {
+        bytes[MASK].fill(0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! 16-bit pictures that are written with 8 bits.
 
-use super::{Decoded, Target, pixels_of};
+use super::{Decoded, Native, Target, pixels_of};
 use crate::equalize::simd;
 use crate::picture::{Depth, Layout};
 
@@ -17,6 +17,12 @@ impl Decoded {
         let written = target.layout_for(self.layout);
         if written.depth != self.layout.depth {
             to_eight_bits(pixels_of(&self.layout, slot));
+            if let Native::Tiff(native) = &mut self.native
+                && let Some(other) = &mut native.other
+            {
+                to_eight_bits(other);
+                other.truncate(other.len() / 2);
+            }
             self.layout = written;
         }
     }

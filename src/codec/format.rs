@@ -1,6 +1,7 @@
 //! The file formats, and what each of them can hold.
 
 use std::fmt;
+use std::io::Read;
 
 use super::{CodecError, Depth, Layout};
 
@@ -129,8 +130,17 @@ fn is_pnm(kind: u8, header: &[u8]) -> bool {
     true
 }
 
+/// Returns the name of a picture format that the first bytes of a file belong to, but that is not supported here, although the file may begin
+/// as one that is: the preamble of a DICOM file is free for use, and some begin as a TIFF.
+pub(super) fn disguised(head: &[u8]) -> Option<&'static str> {
+    (head.get(128..132) == Some(b"DICM")).then_some("a DICOM file")
+}
+
 /// Returns the name of a picture format that the first bytes of a file belong to, but that is not supported here.
 pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
+    if let [0x1f, 0x8b, 8, ..] = head {
+        return compressed(head);
+    }
     match head {
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("a GIF"),
         [0x76, 0x2f, 0x31, 0x01, ..] => Some("an OpenEXR picture"),
@@ -140,7 +150,53 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
         [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f' | b's', ..] => Some("an AVIF"),
         [_, _, _, _, b'f', b't', b'y', b'p', b'h', b'e', b'i' | b'v', ..]
         | [_, _, _, _, b'f', b't', b'y', b'p', b'm', b'i', b'f', b'1', ..] => Some("a HEIF"),
-        _ if head.get(128..132) == Some(b"DICM") => Some("a DICOM file"),
+        _ if head.starts_with(b"SIMPLE  =") => Some("a FITS file"),
+        _ if is_nifti(head) => Some("a NIfTI volume"),
+        _ if is_bare_dicom(head) => Some("a DICOM file"),
+        _ => None,
+    }
+}
+
+/// Returns whether a file begins with a NIfTI header, version 1 or 2 (<https://nifti.nimh.nih.gov/>): its own length and, elsewhere, a magic.
+fn is_nifti(head: &[u8]) -> bool {
+    let Some((length, _)) = head.split_first_chunk::<4>() else { return false };
+    let is_long = |bytes| [u32::from_le_bytes(*length), u32::from_be_bytes(*length)].contains(&bytes);
+    let magic = |at: usize| head.get(at..at + 4);
+    is_long(348) && matches!(magic(344), Some(b"n+1\0" | b"ni1\0"))
+        || is_long(540) && matches!(magic(4), Some(b"n+2\0" | b"ni2\0"))
+}
+
+/// Returns whether a file begins with DICOM's data elements, without the preamble that should be before them (PS3.10, 7.1): two elements of
+/// group 2 or 8, the second one behind the first and with a higher number.
+fn is_bare_dicom(head: &[u8]) -> bool {
+    let first = data_element(head);
+    let second = first.and_then(|(_, length)| data_element(head.get(length..)?));
+    matches!((first, second), (Some((before, _)), Some((behind, _))) if before < behind)
+}
+
+/// Returns the group and number of the little-endian data element at the start of `bytes`, if it is a short one of group 2 or 8, and its
+/// length with its header (PS3.5, 7.1). Its length has 16 bits if its type is written before it, else 32.
+fn data_element(bytes: &[u8]) -> Option<((u8, u16), usize)> {
+    const LONGEST: u32 = 1 << 10;
+    let (&[group @ (2 | 8), 0, n0, n1, t0, t1, l0, l1], _) = bytes.split_first_chunk()? else { return None };
+    let length = match [t0, t1] {
+        [b'A'..=b'Z', b'A'..=b'Z'] => u16::from_le_bytes([l0, l1]).into(),
+        _ => u32::from_le_bytes([t0, t1, l0, l1]),
+    };
+    // Values have an even length.
+    let fits = length.is_multiple_of(2) && length <= LONGEST;
+    fits.then_some(((group, u16::from_le_bytes([n0, n1])), 8 + length as usize))
+}
+
+/// Returns the name of the picture format of a gzip file, as volumes and telescopes' pictures are often stored.
+fn compressed(head: &[u8]) -> Option<&'static str> {
+    const NEEDED: u64 = 544;
+    let mut start = Vec::new();
+    // What is missing behind the head makes no difference.
+    let _ = flate2::read::GzDecoder::new(head).take(NEEDED).read_to_end(&mut start);
+    match start {
+        _ if start.starts_with(b"SIMPLE  =") => Some("a compressed FITS file"),
+        _ if is_nifti(&start) => Some("a compressed NIfTI volume"),
         _ => None,
     }
 }
@@ -154,6 +210,45 @@ impl fmt::Display for Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn scientific_formats_are_known_from_their_first_bytes() {
+        let padded = |head: &[u8], at: usize, mark: &[u8]| {
+            let mut bytes = head.to_vec();
+            bytes.resize(at, 0);
+            bytes.extend(mark);
+            bytes.resize(1000, 0);
+            bytes
+        };
+        let gzipped = |bytes: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let fits = padded(b"SIMPLE  =                    T", 80, b"BITPIX  =");
+        let nifti = padded(&348_u32.to_le_bytes(), 344, b"n+1\0");
+        let dicom = [&b"\x08\0\x05\0CS\x02\0ab"[..], b"\x08\0\x08\0CS\x02\0cd"].concat();
+        let implicit = [&b"\x08\0\0\0\x04\0\0\0abcd"[..], b"\x08\0\x08\0\x02\0\0\0cd"].concat();
+        for (bytes, name) in [
+            (padded(&348_u32.to_be_bytes(), 344, b"ni1\0"), "a NIfTI volume"),
+            (padded(&540_u32.to_le_bytes(), 4, b"n+2\0"), "a NIfTI volume"),
+            (gzipped(&nifti), "a compressed NIfTI volume"),
+            (nifti, "a NIfTI volume"),
+            (gzipped(&fits), "a compressed FITS file"),
+            (fits, "a FITS file"),
+            (dicom.clone(), "a DICOM file"),
+            (implicit, "a DICOM file"),
+        ] {
+            assert_eq!(foreign(&bytes), Some(name));
+        }
+        let texts: [&[u8]; 4] = [b"SIMPLE THINGS", b"n+1", b"\x08\0\x05\0CS\x02\0ab", b"\x1f\x8b\x08"];
+        for bytes in texts.into_iter().chain([&gzipped(b"a text")[..], &dicom[10..], &dicom[..17]]) {
+            assert_eq!(foreign(bytes), None, "{bytes:?}");
+        }
+        assert_eq!(disguised(&padded(b"II*\0\x08\0\0\0", 128, b"DICM")), Some("a DICOM file"));
+        assert_eq!(disguised(&padded(b"II*\0\x08\0\0\0", 129, b"DICM")), None);
+    }
 
     #[test]
     fn a_text_that_begins_like_a_pnm_is_none() {

@@ -140,7 +140,7 @@ impl Value {
 
     /// Returns the elements as unsigned numbers; `None` for other types.
     pub(super) fn numbers(&self) -> Option<Numbers<'_>> {
-        let Self::Data { kind: kind @ (1 | 3 | 4 | 16), bytes } = self else { return None };
+        let Self::Data { kind: kind @ (1 | 3 | 4 | 13 | 16 | 18), bytes } = self else { return None };
         let (size, _) = sizes(*kind)?;
         Some(Numbers { bytes, size })
     }
@@ -324,12 +324,26 @@ impl Outline {
     }
 }
 
-/// Returns the offset of the directory that follows the one at `offset`, 0 if there is none.
+/// Returns the numbers of some tags of the directory at `offset`, as far as it has them and they lie in their entries; and the offset of the
+/// directory that follows it, 0 if there is none.
 ///
 /// # Errors
 /// As for [`Outline::read`].
-pub(super) fn next(bytes: &mut impl Bytes, form: Form, offset: usize) -> io::Result<u64> {
-    Table::read(bytes, form, offset).map(|table| table.next)
+pub(super) fn glance<const N: usize>(
+    bytes: &mut impl Bytes,
+    form: Form,
+    offset: usize,
+    tags: [u16; N],
+) -> io::Result<([Option<u64>; N], u64)> {
+    let table = Table::read(bytes, form, offset)?;
+    let number = |wanted: u16| {
+        let has_it = |entry: &&[u8]| form.number(&entry[..2]) == u64::from(wanted);
+        let entry = table.entries(form).map(|(_, entry)| entry).find(has_it)?;
+        let place = place_of(entry, 0, form)
+            .filter(|place| place.end() == Some(place.length + 4 + form.offset_bytes()))?;
+        Some(form.number(&entry[place.offset..][..place.length]))
+    };
+    Ok((tags.map(number), table.next))
 }
 
 /// The bytes that are left for values and for tables. Neither overlap, so the total of each is at most the length of the file.

@@ -41,6 +41,13 @@ pub(super) fn can_state(resolution: Resolution) -> bool {
     Density::new(Some(resolution)).resolution().is_some()
 }
 
+/// Puts the height into the frame header of a whole file if it is only told after the first scan.
+pub(super) fn complete_frame(bytes: &mut [u8]) {
+    if let Some((place, height)) = markers::late_height(bytes) {
+        bytes[place].copy_from_slice(&height);
+    }
+}
+
 /// The width and height of chroma planes in a slot are padded to multiples of this many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;
 

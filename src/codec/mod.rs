@@ -175,6 +175,8 @@ impl Source<'_> {
 pub struct Decoded {
     /// The layout of the pixels at the front of the slot.
     pub layout: Layout,
+    /// Whether every pixel is fully transparent, so that none counts.
+    is_invisible: bool,
     /// The format of the source.
     pub format: Format,
     /// The metadata that travels with the pixels.
@@ -191,6 +193,7 @@ impl Decoded {
         let to = target.format_for(self.format);
         let encoder = match (&self.native, to) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
+            (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
             _ => encoder_bytes(to, &target.layout_for(self.layout)),
         };
         encoder + self.metadata_bytes().encoded(to)
@@ -269,7 +272,7 @@ pub fn open_within<'a>(
     target: &Target,
 ) -> Result<Opened<'a>, CodecError> {
     let length = input::read_head(file, buffer)?;
-    let format = Format::sniff(buffer).ok_or_else(|| no_format(buffer))?;
+    let format = format_of(buffer)?;
     // However long it is, what is not a picture is merely skipped.
     input::check_length(length, limits)?;
     let (source, file_bytes) = guard(
@@ -279,7 +282,13 @@ pub fn open_within<'a>(
             Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
             Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget)?), 0)),
             _ => {
-                let bytes = &*input::read_rest(file, buffer, limits, budget)?;
+                let bytes = input::read_rest(file, buffer, limits, budget)?;
+                match format {
+                    Format::Jpeg => jpeg::complete_frame(bytes),
+                    Format::Bmp => bmp::forget_empty_alpha(bytes),
+                    _ => {}
+                }
+                let bytes = &*bytes;
                 Ok((open_whole(format, bytes, target)?, bytes.len() as u64))
             }
         },
@@ -304,12 +313,15 @@ fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<So
     }
 }
 
-/// Returns the error for a file that begins with `head`, which is in none of the formats.
-fn no_format(head: &[u8]) -> CodecError {
-    match format::foreign(head) {
-        Some(name) => CodecError::unsupported(name, "convert it to PNG or TIFF first"),
-        None if head.is_empty() => CodecError::Empty,
-        None => CodecError::NotAPicture,
+/// Returns the format of a file that begins with `head`.
+fn format_of(head: &[u8]) -> Result<Format, CodecError> {
+    match (format::disguised(head), Format::sniff(head)) {
+        (None, Some(format)) => Ok(format),
+        (disguised, _) => Err(match disguised.or_else(|| format::foreign(head)) {
+            Some(name) => CodecError::unsupported(name, "convert it to PNG or TIFF first"),
+            None if head.is_empty() => CodecError::Empty,
+            None => CodecError::NotAPicture,
+        }),
     }
 }
 
@@ -326,7 +338,7 @@ impl Opened<'_> {
 
     /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file.
     pub fn slot_bytes(&self) -> usize {
-        usize::try_from(self.source_layout().bytes()).expect("within the limits, so it has an address")
+        usize::try_from(self.stored_bytes()).expect("within the limits, so it has an address")
     }
 
     /// Returns the bytes of slot that pixels and chroma take together.
@@ -357,6 +369,7 @@ impl Opened<'_> {
         let encoder = match (&self.source, self.output) {
             // Its coefficients are those that are decoded, and its output is about as long as a scan.
             (Source::Jpeg(_), Format::Jpeg) => decoder,
+            (Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.written),
             (_, to) => encoder_bytes(to, &self.written),
         };
         let metadata = self.metadata_bytes();
@@ -426,14 +439,16 @@ impl Opened<'_> {
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::Pnm(pnm) => pnm.decode(slot),
-                Source::Tiff(tiff) => tiff.decode(slot, &written, cores),
+                Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, cores),
                 Source::Bmp(bmp) => bmp.decode(slot),
                 Source::WebP(webp) => webp.decode(slot),
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
+        let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
         Ok(Decoded {
             layout,
+            is_invisible,
             format,
             metadata: payload.metadata,
             native: payload.native,
@@ -457,7 +472,7 @@ impl Opened<'_> {
         match source {
             Source::Jpeg(jpeg) if jpeg.has_scan() => {
                 let Payload { layout, metadata, native } = jpeg.pass_on(slot);
-                Ok(Decoded { layout, format, metadata, native, file_bytes })
+                Ok(Decoded { layout, is_invisible: false, format, metadata, native, file_bytes })
             }
             source => Err(Box::new(Self { format, output, written, gray, source, file_bytes })),
         }
@@ -466,6 +481,12 @@ impl Opened<'_> {
     /// Returns the layout that the format's decoder delivers.
     fn source_layout(&self) -> Layout {
         self.source.layout()
+    }
+
+    /// Returns the bytes of the pixels as they are in the file.
+    fn stored_bytes(&self) -> u64 {
+        let other = if let Source::Tiff(tiff) = &self.source { tiff.other_bytes() } else { 0 };
+        self.source_layout().bytes().saturating_add(other)
     }
 
     fn chroma_bytes(&self) -> u64 {
@@ -481,7 +502,7 @@ impl Opened<'_> {
                 flag: "--max-pixels",
             });
         }
-        let bytes = layout.bytes().saturating_add(self.chroma_bytes());
+        let bytes = self.stored_bytes().saturating_add(self.chroma_bytes());
         if bytes > limits.max_bytes || usize::try_from(bytes).is_err() {
             return Err(CodecError::TooLarge {
                 what: format!("{}x{} pixels in {bytes} bytes", layout.width, layout.height),
@@ -530,6 +551,13 @@ pub fn encode(
 /// [`CodecError::Io`], or [`CodecError::Encoder`] if the stream is invalid.
 pub fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
     jpeg::write_encoded(decoded, stream, out)
+}
+
+/// Returns whether every pixel is fully transparent. The first one that is not is mostly the first of all.
+fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
+    let alpha = layout.pixel_bytes() - layout.depth.bytes();
+    layout.pixel.has_alpha()
+        && pixels.chunks_exact(layout.pixel_bytes()).all(|pixel| pixel[alpha..].iter().all(|&byte| byte == 0))
 }
 
 /// Returns the bytes of the pixels at the front of a slot.

@@ -53,6 +53,12 @@ pub(super) struct Source<'a> {
 impl<'a> Source<'a> {
     /// Reads the chunk structure, and decompresses nothing but metadata, to learn their length; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        if chunks::is_apples(bytes) {
+            return Err(CodecError::unsupported(
+                "Apple's own variant of PNG (CgBI), as in iPhone apps,",
+                "turn it back first, as with `xcrun pngcrush -revert-iphone-optimizations IN.png OUT.png`",
+            ));
+        }
         let chunks = Chunks::scan(bytes).map_err(malformed)?;
         if chunks.animated {
             return Err(CodecError::unsupported("an animated PNG", "extract the frames first"));

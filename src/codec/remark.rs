@@ -20,6 +20,14 @@ pub enum Remark {
     WithoutResolution,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
+    /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
+    Sparse,
+    /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
+    WithoutChannel,
+    /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were equalized.
+    ChannelAsItWas,
+    /// Every pixel is fully transparent, so that none counts.
+    Invisible,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
     /// The file that was read has holes: parts that read as zeros and that its writer may have left for later.
@@ -32,18 +40,31 @@ impl Decoded {
     /// Returns what is worth telling once the picture is written.
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
-        let of_its_kind = match &self.native {
+        let of_its_kind: [_; 3] = match &self.native {
             Native::Jpeg(jpeg) => {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
-                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp)]
+                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp), None]
             }
-            Native::Tiff(tiff) => [tiff.had_layers.then_some(Remark::WithoutLayers), None],
-            Native::WebP(webp) => [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None],
-            Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 2],
+            Native::Tiff(tiff) => {
+                let channel = match (&tiff.other, tiff.lost_channel) {
+                    (Some(_), _) => Some(Remark::ChannelAsItWas),
+                    (None, lost) => lost.then_some(Remark::WithoutChannel),
+                };
+                [
+                    tiff.had_layers.then_some(Remark::WithoutLayers),
+                    channel,
+                    tiff.was_sparse.then_some(Remark::Sparse),
+                ]
+            }
+            Native::WebP(webp) => {
+                [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None]
+            }
+            Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 3],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
-        of_its_kind.into_iter().chain([without, nowhere]).flatten().collect()
+        let invisible = self.is_invisible.then_some(Remark::Invisible);
+        of_its_kind.into_iter().chain([without, nowhere, invisible]).flatten().collect()
     }
 
     /// Returns whether the picture has metadata that it does not keep in a format.

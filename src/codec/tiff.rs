@@ -1,6 +1,7 @@
 //! TIFF and BigTIFF.
 //!
-//! Read: unsigned samples of 1 to 16 bits; gray (of either polarity), RGB and palettes, with or without alpha; strips, tiles and planes;
+//! Read: unsigned samples of 1 to 16 bits; gray (of either polarity), RGB and palettes, with or without alpha or another channel, which
+//! stays as it is; strips, tiles and planes;
 //! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become RGB,
 //! premultiplied alpha is divided out.
 //!
@@ -16,19 +17,21 @@ use std::io;
 use super::budget::{Budget, ask};
 use super::metadata::MetadataBytes;
 use super::samples::unpack;
-use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd};
+use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd, pixels_of};
 use crate::cores::Cores;
 use crate::picture::Layout;
 
 mod arrangement;
 mod colours;
 mod deflate;
+mod further;
 mod gdal;
 mod header;
 mod imagej;
 mod jpeg;
 mod lzw;
 mod method;
+mod other;
 mod parts;
 mod predictor;
 mod reader;
@@ -36,7 +39,7 @@ mod tags;
 mod write;
 
 use arrangement::Change;
-use header::Header;
+use header::{Extra, Header};
 use method::Method;
 use parts::Parts;
 use reader::Reader;
@@ -47,13 +50,17 @@ pub(super) use write::{encode, heap_bytes};
 #[derive(Debug)]
 pub(super) struct Native {
     compression: write::Compression,
-    /// What the fourth (or second) channel is, as in the tag ExtraSamples; 2 is alpha that is not premultiplied.
-    extra_sample: u16,
+    /// The samples of the channel that is neither colour nor alpha, which are not among the pixels.
+    pub(super) other: Option<Vec<u8>>,
     big: bool,
+    /// Whether parts of it were never written.
+    pub(super) was_sparse: bool,
     /// Whether layers were left out.
     pub(super) had_layers: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
+    /// Whether a channel that is neither colour nor alpha was left out, because the output format has no place for it.
+    pub(super) lost_channel: bool,
     kept: ifd::Directory,
 }
 
@@ -61,6 +68,14 @@ impl Native {
     /// Returns the bytes of the tags.
     pub(super) fn metadata_bytes(&self) -> u64 {
         self.kept.bytes_of_values()
+    }
+
+    /// Returns the bytes of heap in use until the picture is encoded as a TIFF.
+    pub(super) fn heap_bytes(&self, layout: &Layout) -> u64 {
+        match &self.other {
+            Some(other) => other.len() as u64 + heap_bytes(&other::with(layout)),
+            None => heap_bytes(layout),
+        }
     }
 }
 
@@ -106,6 +121,11 @@ impl<'a> Source<'a> {
         self.header.layout
     }
 
+    /// Returns the bytes of the channel that is neither colour nor alpha. It lies between the pixels at first, and then on the heap.
+    pub(super) fn other_bytes(&self) -> u64 {
+        self.header.other_bytes()
+    }
+
     /// Returns how far past the start of a cache line the pixels begin, if they lie in the file as they will in the slot; otherwise 0.
     pub(super) fn lead(&self) -> usize {
         let header = &self.header;
@@ -120,7 +140,7 @@ impl<'a> Source<'a> {
 
     /// Returns the bytes of heap for reading a strip or tile, or for correcting texts.
     pub(super) fn heap_bytes(&self) -> u64 {
-        self.tool_bytes.max(tags::heap_bytes(&self.directory))
+        self.tool_bytes.max(self.other_bytes()).max(tags::heap_bytes(&self.directory))
     }
 
     /// Returns the bytes of the metadata once it is decoded.
@@ -129,11 +149,21 @@ impl<'a> Source<'a> {
         MetadataBytes { native, carried: tags::metadata_bytes(&self.directory) }
     }
 
-    /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores. The layout `written` will be written.
+    /// Returns the bytes of heap that encoding the picture as a TIFF takes, as pixels of this layout.
+    pub(super) fn encoder_bytes(&self, layout: &Layout) -> u64 {
+        match self.header.other_bytes() {
+            0 => heap_bytes(layout),
+            other => other + heap_bytes(&other::with(layout)),
+        }
+    }
+
+    /// Decodes into `slot`, which is as long as the pixels and the channel between them that is neither colour nor alpha, with the help of
+    /// idle cores. The layout `written` will be written, in the format `to`.
     pub(super) fn decode(
         self,
         slot: &mut [u8],
         written: &Layout,
+        to: Format,
         cores: &Cores,
     ) -> Result<Payload, CodecError> {
         let header = &self.header;
@@ -143,13 +173,19 @@ impl<'a> Source<'a> {
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
         let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
-        Parts::new(&self.file, header, &self.directory)?.read(&mut stored[packed..], cores)?;
+        let parts = Parts::new(&self.file, header, &self.directory)?;
+        parts.read(&mut stored[packed..], cores)?;
+        let was_sparse = parts.is_sparse();
         if header.is_packed() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
-        colours::convert(slot, start, header, &self.directory)?;
+        let has_other = header.extra == Some(Extra::Other);
+        let keeps_other = has_other && to == Format::Tiff;
+        let other = if has_other { other::take_out(slot, &layout, keeps_other)? } else { None };
+        let pixels = pixels_of(&layout, slot);
+        colours::convert(pixels, start, header, &self.directory)?;
         let change = Change {
-            samples: (header.samples, written.pixel.channels()),
+            samples: (header.samples, written.pixel.channels() + usize::from(keeps_other)),
             planes: header.planar,
             reduced: written.depth != layout.depth,
         };
@@ -161,10 +197,12 @@ impl<'a> Source<'a> {
             metadata: tags::metadata(&kept),
             native: AnyNative::Tiff(Box::new(Native {
                 compression: header.method.written(),
-                extra_sample: header.extra_sample.unwrap_or(tags::UNASSOCIATED),
+                other,
                 big: header.form.big,
                 had_layers,
+                was_sparse,
                 lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
+                lost_channel: has_other && !keeps_other,
                 kept,
             })),
         })

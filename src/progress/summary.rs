@@ -340,6 +340,12 @@ impl Remark {
                 "its resolution (dpi) cannot be stored in that format and was left out"
             }
             Self::WithoutLayers => "its layers show the old contrast and were left out",
+            Self::Sparse => "parts of it were never written; they are 0 or its no-data value",
+            Self::WithoutChannel => {
+                "its channel besides colours and alpha has no place in that format and was left out"
+            }
+            Self::ChannelAsItWas => "its channel besides colours and alpha was kept as it was",
+            Self::Invisible => "all its pixels are fully transparent, so there is no contrast to be seen",
             Self::NowLossless => "a lossy WebP, written losslessly and larger",
             Self::WithHoles => {
                 "its file has holes (parts that were never written) and was taken with zeros there"
@@ -376,6 +382,24 @@ impl Remark {
             }
             Self::WithoutLayers => {
                 format!("{count} TIFF{plural} without layers, which show the old contrast")
+            }
+            Self::Sparse => {
+                format!(
+                    "{count} TIFF{plural} with parts that were never written, which are 0 or the no-data value"
+                )
+            }
+            Self::WithoutChannel => {
+                format!(
+                    "{count} TIFF{plural} without the channel besides colours and alpha, which the output format cannot store"
+                )
+            }
+            Self::ChannelAsItWas => {
+                format!(
+                    "{count} TIFF{plural} with a channel besides colours and alpha, which was kept as it was"
+                )
+            }
+            Self::Invisible => {
+                format!("{count} picture{plural} of nothing but fully transparent pixels, which do not count")
             }
             Self::NowLossless => format!("{count} lossy WebP{plural} written losslessly, and larger"),
             Self::WithHoles => format!(

@@ -8,7 +8,8 @@ use crate::codec::Format;
 
 /// Extensions of picture formats that histeqd does not read. Their files fail with a reason instead of being skipped, so that no picture is
 /// silently missing.
-const OTHER_PICTURES: &[&str] = &["gif", "heic", "heif", "avif", "jxl", "jp2", "exr"];
+const OTHER_PICTURES: &[&str] =
+    &["gif", "heic", "heif", "avif", "jxl", "jp2", "exr", "dcm", "dicom", "fits", "fit", "fts", "nii"];
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     let Some(own) = path.extension().and_then(|extension| extension.to_str()) else { return false };

@@ -426,3 +426,39 @@ fn only_luma_of_usual_jpegs_that_stay_jpegs_goes_to_a_gpu() {
         assert!(passed_through(&source, &target).is_none(), "{target:?}");
     }
 }
+
+/// Returns the file with the height moved behind the first scan (T.81, B.2.5).
+fn with_late_height(jpeg: &[u8]) -> Vec<u8> {
+    let frame = (2..).find(|&at| matches!(jpeg[at..at + 2], [0xff, 0xc0..=0xc2])).unwrap();
+    let scan = (frame..).find(|&at| jpeg[at..at + 2] == [0xff, 0xda]).unwrap();
+    let is_end = |at: &usize| jpeg[*at] == 0xff && !matches!(jpeg[at + 1], 0 | 0xd0..=0xd7);
+    let end = (scan + 2..).find(is_end).unwrap();
+    let mut late = jpeg[..end].to_vec();
+    let height = [late[frame + 5], late[frame + 6]];
+    late[frame + 5..frame + 7].fill(0);
+    late.extend([&[0xff, 0xdc, 0, 4], &height[..], &jpeg[end..]].concat());
+    late
+}
+
+#[test]
+fn a_height_behind_the_first_scan_is_as_good_as_one_in_the_header() {
+    for name in ["420.jpg", "gray.jpg", "restart.jpg", "progressive.jpg"] {
+        let whole = file(&format!("../jpeg/{name}"));
+        let late = with_late_height(&whole);
+        for target in [TARGET, Target { needs_rgb: true, ..TARGET }] {
+            let [(one, pixels_of_one), (other, pixels_of_other)] =
+                [&whole, &late].map(|file| decode(file, &target).unwrap());
+            assert!(one.layout == other.layout && pixels_of_one == pixels_of_other, "{name}");
+            let [one, other] = [(one, pixels_of_one), (other, pixels_of_other)]
+                .map(|(picture, slot)| encode(&picture, slot, &target).unwrap());
+            assert!(one == other, "{name}");
+        }
+        let mut nowhere = late.clone();
+        let place = nowhere.windows(2).position(|bytes| bytes == [0xff, 0xdc]).unwrap();
+        nowhere.drain(place..place + 6);
+        assert_eq!(
+            decode(&nowhere, &TARGET).unwrap_err().to_string(),
+            "damaged JPEG: its width or height is 0"
+        );
+    }
+}

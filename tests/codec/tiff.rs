@@ -4,12 +4,14 @@ mod arrangement;
 mod contrast;
 mod jpeg;
 mod lenient;
+mod other;
+mod pages;
 mod raw;
 
 use std::fs::File;
 use std::io::{Seek, Write};
 
-use histeqd::codec::{self, CodecError, Limits, Remark, Target};
+use histeqd::codec::{self, CodecError, Limits, Remark};
 use histeqd::cores::Cores;
 
 use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
@@ -105,7 +107,7 @@ impl Form {
         for (tag, numbers) in tags {
             let (kind, size) = match *tag {
                 256 | 257 | OFFSETS | LENGTHS | 324 | 325 | 50838 => (4, 4),
-                347 | 42112 | 50839 => (7, 1),
+                347 | 42112 | 42113 | 50839 => (7, 1),
                 _ => (3, 2),
             };
             let mut bytes: Vec<u8> = numbers.iter().flat_map(|&number| self.number(number, size)).collect();
@@ -238,38 +240,6 @@ fn a_profile_that_is_cut_off_is_no_end_of_a_file() {
     assert!(decoded(&file).is_ok());
     let error = decoded(&file[..file.len() - 1]).unwrap_err().to_string();
     assert!(error.contains("other metadata lie outside the file; it may be truncated"), "{error}");
-}
-
-#[test]
-fn an_undeclared_extra_sample_is_alpha() {
-    for channels in [2, 4] {
-        let form = Form { channels, ..PLAIN };
-        let file = form.file(&form.samples(), |tags| tags.retain(|(tag, _)| *tag != 338));
-        assert!(decoded(&file).unwrap() == form.samples(), "{channels} channels");
-    }
-}
-
-#[test]
-fn an_extra_sample_declared_as_unspecified_is_alpha_only_next_to_colours() {
-    let with = |channels| {
-        let form = Form { channels, ..PLAIN };
-        decoded(&form.file(&form.samples(), first(338, |_| 0)))
-    };
-    assert!(with(4).unwrap() == Form { channels: 4, ..PLAIN }.samples());
-    let error = with(2).unwrap_err().to_string();
-    assert!(
-        error.starts_with("a TIFF of two gray channels (the second is not declared as alpha) is not"),
-        "{error}"
-    );
-}
-
-#[test]
-fn alpha_that_photoshop_leaves_unspecified_is_declared_when_colours_become_gray() {
-    let form = Form { channels: 4, ..PLAIN };
-    let target = Target { gray: true, ..TARGET };
-    let (picture, slot) = decode(&form.file(&form.samples(), first(338, |_| 0)), &target).unwrap();
-    let again = decoded(&encode(&picture, slot.clone(), &target).unwrap()).unwrap();
-    assert!(again == slot[..again.len()]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The marker segments of a JPEG (ITU-T T.81, annex B), read without decoding.
 
+use std::ops::Range;
+
 use crate::codec::CodecError;
 use crate::codec::metadata::{Metadata, MetadataBytes, Resolution, strip_exif_prefix};
 
@@ -18,6 +20,8 @@ pub(super) const DRI: u8 = 0xdd;
 pub(super) const APP0: u8 = 0xe0;
 pub(super) const APP1: u8 = 0xe1;
 pub(super) const APP2: u8 = 0xe2;
+/// Defines the number of lines.
+pub(super) const DNL: u8 = 0xdc;
 const APP11: u8 = 0xeb;
 const APP14: u8 = 0xee;
 pub(super) const APP15: u8 = 0xef;
@@ -331,6 +335,34 @@ impl<'a> Found<'a> {
             kept: self.kept,
             has_more: self.has_more,
         })
+    }
+}
+
+/// Returns where the height belongs in the frame header, and the height, if it is 0 there and follows the first scan (T.81, B.2.5). Cameras
+/// that send rows before they know how many there will be write it so, and no decoder at hand reads it.
+pub(super) fn late_height(bytes: &[u8]) -> Option<(Range<usize>, [u8; 2])> {
+    let (mut rest, mut place) = (bytes.get(2..)?, None);
+    loop {
+        let (marker, behind) = next_marker(rest).ok()?;
+        let (segment, behind) = segment(marker, behind).ok()?;
+        rest = behind;
+        // The precision comes before the height.
+        let height = bytes.len() - behind.len() - segment.content.len() + 1;
+        match (marker, segment.content) {
+            (SOF0 | SOF1 | SOF2, [_, 0, 0, ..]) => place = Some(height..height + 2),
+            (SOF0 | SOF1 | SOF2, _) => return None,
+            (SOS, _) => break,
+            _ => {}
+        }
+    }
+    let place = place?;
+    loop {
+        let (marker, behind) = next_marker(rest).ok()?;
+        match marker {
+            0xd0..=0xd7 => rest = behind,
+            DNL => return Some((place, segment(marker, behind).ok()?.0.content.try_into().ok()?)),
+            _ => return None,
+        }
     }
 }
 

@@ -145,6 +145,12 @@ fn is_kept(kind: [u8; 4]) -> bool {
     KEPT.contains(&&kind) || safe_to_copy(kind)
 }
 
+/// Returns whether a file is Apple's variant of PNG for iOS, whose first chunk says so: blue comes before red, colours are multiplied by
+/// alpha, and the image data are not wrapped in zlib's format.
+pub(super) fn is_apples(bytes: &[u8]) -> bool {
+    bytes.get(12..16) == Some(b"CgBI")
+}
+
 /// Returns whether an unknown ancillary chunk declares itself independent of the pixels: fourth letter (and first) in lower case.
 fn safe_to_copy(kind: [u8; 4]) -> bool {
     kind[0].is_ascii_lowercase() && kind[3].is_ascii_lowercase()

@@ -1,7 +1,7 @@
 //! Converts a TIFF's samples to the pixels of a layout, in place.
 
 use super::super::ifd::Directory;
-use super::header::{Colours, Header};
+use super::header::{Colours, Extra, Header};
 use super::{CodecError, malformed, tags};
 use crate::picture::{Depth, Layout};
 
@@ -17,7 +17,7 @@ pub(super) fn convert(
         Colours::WhiteIsZero => invert(slot, &header.layout),
         Colours::Palette => look_up(slot, start, &palette(directory, header.bits)?, header.bits),
     }
-    if header.extra_sample == Some(tags::ASSOCIATED) {
+    if header.extra == Some(Extra::PremultipliedAlpha) {
         divide_alpha_out(slot, &header.layout);
     }
     Ok(())

@@ -1,4 +1,7 @@
-//! GDAL's metadata (<https://gdal.org/en/stable/drivers/raster/gtiff.html#metadata>): XML with one item for each fact.
+//! What GDAL adds to TIFF (<https://gdal.org/en/stable/drivers/raster/gtiff.html>): metadata in XML, with one item for each fact; and the
+//! no-data value, which also stands where a sparse file has nothing.
+
+use super::header::Header;
 
 /// What names a statistic of the samples, or the line from samples to physical values. A new contrast makes both wrong.
 const FALSE: [&str; 3] = ["name=\"STATISTICS_", "role=\"scale\"", "role=\"offset\""];
@@ -27,9 +30,52 @@ pub(super) fn metadata(xml: Vec<u8>) -> Vec<u8> {
     kept.into_bytes()
 }
 
+/// Reads the no-data value, a number as text. `None` if no sample of this many bits has it.
+pub(super) fn no_data(text: &[u8], bits: u32) -> Option<u16> {
+    let text = str::from_utf8(text.split(|&byte| byte == 0).next()?).ok()?;
+    let value: f64 = text.trim().parse().ok()?;
+    let most = f64::from((1u32 << bits) - 1);
+    (value.fract() == 0.0 && (0.0..=most).contains(&value)).then_some(value as u16)
+}
+
+/// Fills rows of a strip or tile with one sample, as it is stored, except that those of 16 bits are in native order.
+pub(super) fn fill(rows: &mut [u8], sample: u16, header: &Header) {
+    let row = header.part_row_bytes();
+    match header.bits {
+        _ if sample == 0 => rows.fill(0),
+        8 => rows.fill(sample as u8),
+        16 => rows.as_chunks_mut().0.fill(sample.to_ne_bytes()),
+        bits => {
+            let bit = |at: usize| sample >> (bits as usize - 1 - at % bits as usize) & 1;
+            for (at, byte) in rows.iter_mut().enumerate() {
+                let first = at % row * 8;
+                *byte = (first..first + 8).fold(0, |byte, at| byte << 1 | bit(at) as u8);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_no_data_value_is_a_sample_or_none() {
+        for (text, bits, value) in [
+            (&b"255\0"[..], 8, Some(255)),
+            (b" 7.0 ", 8, Some(7)),
+            (b"256", 8, None),
+            (b"4095\0", 12, Some(4095)),
+            (b"65535", 16, Some(u16::MAX)),
+            (b"-9999", 16, None),
+            (b"1.5", 16, None),
+            (b"nan", 16, None),
+            (b"\xff", 8, None),
+            (b"", 8, None),
+        ] {
+            assert_eq!(no_data(text, bits), value, "{text:?}");
+        }
+    }
 
     #[test]
     fn only_items_that_became_false_go() {

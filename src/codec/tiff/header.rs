@@ -1,7 +1,8 @@
 //! What a TIFF's tags say about its pixels, and whether these can be read and written back in full.
 
 use super::super::CodecError;
-use super::super::ifd::{self, Directory, Form, Numbers, Value};
+use super::super::ifd::{Directory, Form, Numbers, Value};
+use super::further::Pages;
 use super::method::Method;
 use super::reader::Reader;
 use super::{arrangement, malformed, tags, unsupported};
@@ -16,6 +17,16 @@ pub(super) enum Colours {
     WhiteIsZero,
     /// Palette indices.
     Palette,
+}
+
+/// What a sample besides the colours is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extra {
+    Alpha,
+    /// Alpha that the colours have been multiplied by.
+    PremultipliedAlpha,
+    /// Anything else: near infrared, a mask, padding. Only what is declared as alpha is alpha.
+    Other,
 }
 
 /// The pixels of a TIFF.
@@ -34,8 +45,8 @@ pub(super) struct Header {
     /// Width and rows of the strips or tiles; tiles include what lies beyond the picture's edge.
     pub(super) part: (u32, u32),
     pub(super) colours: Colours,
-    /// The value of the tag ExtraSamples, if there is one extra sample.
-    pub(super) extra_sample: Option<u16>,
+    /// What the sample behind the colours is, if there is one.
+    pub(super) extra: Option<Extra>,
     pub(super) method: Method,
     /// Whether samples are stored as differences.
     pub(super) predicted: bool,
@@ -56,9 +67,10 @@ impl Header {
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
         let method = Method::new(number(tags::COMPRESSION, 1))?;
         let (colours, colour_samples) = colours(directory, method)?;
-        let extra_sample = extra_sample(directory, samples, colour_samples)?;
+        let extra = extra(directory, samples, colour_samples)?;
         refuse_depths(directory, (bits, samples), method, colours)?;
-        let pixel = pixel(colours, colour_samples, extra_sample.is_some());
+        let has_alpha = matches!(extra, Some(Extra::Alpha | Extra::PremultipliedAlpha));
+        let pixel = pixel(colours, colour_samples, has_alpha);
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
         let is_ycbcr = directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR);
         if planar && is_ycbcr {
@@ -80,7 +92,7 @@ impl Header {
             tiled,
             part,
             colours,
-            extra_sample,
+            extra,
             method,
             predicted: method.is_predicted() && directory.number(tags::PREDICTOR) == Some(2),
             lsb_first: directory.number(tags::FILL_ORDER) == Some(2),
@@ -100,6 +112,16 @@ impl Header {
     /// Returns the bytes of a row of `width` pixels as stored.
     pub(super) fn row_bytes(&self, width: u32) -> usize {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
+    }
+
+    /// Returns the bytes of the channel that is neither colour nor alpha, decoded; 0 if there is none.
+    pub(super) fn other_bytes(&self) -> u64 {
+        let Layout { depth, .. } = self.layout;
+        if self.extra == Some(Extra::Other) {
+            self.layout.pixels().saturating_mul(depth.bytes() as u64)
+        } else {
+            0
+        }
     }
 
     /// Returns the number of planes in which the samples are stored.
@@ -168,27 +190,16 @@ pub(super) fn refuse_further_pictures(
     bytes: &mut Reader<'_>,
     form: Form,
     directory: &Directory,
-    mut next: u64,
+    next: u64,
 ) -> Result<(), CodecError> {
-    const MAX_PAGES: usize = 10_000;
     if is_camera_raw(bytes, directory) {
         return Err(CodecError::unsupported("a camera raw file", "develop it to TIFF or PNG first"));
     }
-    let mut pages = 1;
-    while let Some(offset) = usize::try_from(next).ok().filter(|&offset| offset > 0) {
-        next = match ifd::next(bytes, form, offset) {
-            Ok(further) => further,
-            Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
-            Err(_) => break,
-        };
-        pages += 1;
-        if pages == MAX_PAGES {
-            break;
-        }
-    }
+    let pages = Pages::find(bytes, form, directory, next)?;
+    pages.refuse_company(directory)?;
     let remedy = "split it into single pictures first";
-    if pages > 1 {
-        return Err(CodecError::unsupported(format!("a TIFF of {pages} pages"), remedy));
+    if pages.count() > 1 {
+        return Err(CodecError::unsupported(format!("a TIFF of {} pages", pages.count()), remedy));
     }
     if directory.get(tags::SUB_IFDS).is_some() {
         return Err(CodecError::unsupported("a TIFF with further pictures in sub-directories", remedy));
@@ -268,24 +279,17 @@ fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), Co
     }
 }
 
-fn extra_sample(
-    directory: &Directory,
-    samples: usize,
-    colour_samples: usize,
-) -> Result<Option<u16>, CodecError> {
+fn extra(directory: &Directory, samples: usize, colour_samples: usize) -> Result<Option<Extra>, CodecError> {
     match samples.checked_sub(colour_samples) {
         Some(0) => Ok(None),
         Some(1) if directory.number(tags::PHOTOMETRIC) == Some(3) => {
-            Err(unsupported("a TIFF palette with alpha"))
+            Err(unsupported("a TIFF palette with a further channel"))
         }
-        Some(1) => match directory.number(tags::EXTRA_SAMPLES) {
-            // Two channels of a microscope, and the like.
-            Some(0) if colour_samples == 1 => {
-                Err(unsupported("a TIFF of two gray channels (the second is not declared as alpha)"))
-            }
-            // A further sample that is not described is alpha by convention, and Photoshop declares even alpha as unspecified.
-            kind => Ok(Some(kind.map_or(tags::UNASSOCIATED, |kind| kind as u16))),
-        },
+        Some(1) => Ok(Some(match directory.number(tags::EXTRA_SAMPLES) {
+            Some(tags::ASSOCIATED) => Extra::PremultipliedAlpha,
+            Some(tags::UNASSOCIATED) => Extra::Alpha,
+            _ => Extra::Other,
+        })),
         Some(extra) => Err(unsupported(format!("a TIFF of {extra} channels besides its colours"))),
         None => Err(malformed("it has fewer samples than colours")),
     }

@@ -10,7 +10,7 @@ use super::header::Header;
 use super::jpeg::Jpegs;
 use super::method::{self, Decompression, Method, PADDING};
 use super::reader::Reader;
-use super::{io_error, malformed, predictor, tags};
+use super::{gdal, io_error, malformed, predictor, tags};
 use crate::cores::Cores;
 
 /// A thread reads at least this many bytes of samples at a time.
@@ -31,6 +31,8 @@ pub(super) struct Parts<'a> {
     needed: usize,
     /// What the JPEG streams share.
     jpegs: Jpegs<'a>,
+    /// The sample that stands where nothing was written.
+    no_data: u16,
 }
 
 /// What a thread needs for reading.
@@ -70,24 +72,33 @@ impl<'a> Parts<'a> {
         let offsets = numbers(tags::TILE_OFFSETS, tags::STRIP_OFFSETS)
             .ok_or_else(|| malformed("it has too few strips or tiles"))?;
         let lengths = numbers(tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS);
-        Ok(Self { file, header, offsets, lengths, needed, jpegs: Jpegs::new(directory, header) })
+        let no_data = directory.bytes(tags::GDAL_NODATA).and_then(|text| gdal::no_data(text, header.bits));
+        let (jpegs, no_data) = (Jpegs::new(directory, header), no_data.unwrap_or(0));
+        Ok(Self { file, header, offsets, lengths, needed, jpegs, no_data })
     }
 
-    /// Returns where a strip or tile lies, and the most bytes that it has.
+    /// Returns where a strip or tile lies, and the most bytes that it has; `None` if it was never written.
     ///
     /// # Errors
-    /// If it is nowhere, or there is no telling how long it is.
-    fn place(&self, index: usize) -> Result<(u64, u64), CodecError> {
+    /// If there is no telling how long it is.
+    fn place(&self, index: usize) -> Result<Option<(u64, u64)>, CodecError> {
         let offset = self.offsets.get(index).expect("there are as many as the picture needs");
-        let told = self.lengths.and_then(|lengths| lengths.get(index)).unwrap_or(0);
+        let told = self.lengths.and_then(|lengths| lengths.get(index));
         // Some writers leave the lengths out or write 0. Samples that are not compressed have a known length, and a single strip ends with
-        // the file at the latest. But an offset of 0 marks a part of the picture that was never written.
+        // the file at the latest.
         let is_clear = self.header.method == Method::Stored || self.needed == 1;
-        match told {
-            1.. => Ok((offset, told)),
-            0 if offset > 0 && is_clear => Ok((offset, self.file.file_bytes().saturating_sub(offset))),
+        match told.unwrap_or(0) {
+            length @ 1.. => Ok(Some((offset, length))),
+            0 if offset > 0 && is_clear => Ok(Some((offset, self.file.file_bytes().saturating_sub(offset)))),
+            0 if offset == 0 && told.is_some() => Ok(None),
             0 => Err(malformed("a strip or tile has no length")),
         }
+    }
+
+    /// Returns whether any strip or tile was never written, as in GDAL's sparse files.
+    pub(super) fn is_sparse(&self) -> bool {
+        let Some(lengths) = self.lengths else { return false };
+        self.offsets.iter().zip(lengths.iter()).take(self.needed).any(|place| place == (0, 0))
     }
 
     /// Returns the offset of the first strip or tile.
@@ -113,7 +124,8 @@ impl<'a> Parts<'a> {
     pub(super) fn tool_bytes(&self) -> u64 {
         let header = self.header;
         let lengths = || self.lengths.into_iter().flat_map(Numbers::iter).take(self.needed);
-        let all_told = self.lengths.is_some() && lengths().all(|length| length > 0);
+        let mut places = self.offsets.iter().zip(lengths());
+        let all_told = self.lengths.is_some() && places.all(|(offset, length)| offset == 0 || length > 0);
         let longest = if all_told { lengths().max().unwrap_or(0) } else { u64::MAX };
         let data = longest.min(self.file.file_bytes()).min(most_data(header.method, header.part_bytes()));
         let decompression = match header.method {
@@ -150,7 +162,10 @@ impl<'a> Parts<'a> {
     /// Fills `target` with the first rows of a strip or tile.
     fn fetch(&self, tool: &mut Tool, index: usize, target: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
-        let (offset, length) = self.place(index)?;
+        let Some((offset, length)) = self.place(index)? else {
+            gdal::fill(target, self.no_data, header);
+            return Ok(());
+        };
         match header.method {
             Method::Stored if length < target.len() as u64 => {
                 return Err(malformed("a strip or tile is shorter than its rows"));

@@ -7,6 +7,8 @@ use super::{gdal, imagej};
 
 /// NewSubfileType: an odd value marks a smaller version of another page.
 pub(super) const KIND: u16 = 254;
+/// SubfileType, which says the same in older files: 2 marks a smaller version.
+pub(super) const OLD_KIND: u16 = 255;
 pub(super) const WIDTH: u16 = 256;
 pub(super) const HEIGHT: u16 = 257;
 pub(super) const BITS_PER_SAMPLE: u16 = 258;
@@ -40,10 +42,12 @@ pub(super) const STACK_PLANES: u16 = 33629;
 /// The number of slices of a volume.
 pub(super) const DEPTH: u16 = 32997;
 pub(super) const ICC: u16 = 34675;
+/// GeoTIFF's keys.
+pub(super) const GEO_KEYS: u16 = 34735;
 
 /// What GDAL knows of the picture, as XML, and the level that stands for no data.
 const GDAL_METADATA: u16 = 42112;
-const GDAL_NODATA: u16 = 42113;
+pub(super) const GDAL_NODATA: u16 = 42113;
 
 /// The lengths of the parts of [`IMAGEJ`], and ImageJ's metadata.
 const IMAGEJ_LENGTHS: u16 = 50838;
@@ -61,14 +65,15 @@ pub(super) const YCBCR: u64 = 6;
 pub(super) const CFA: u64 = 32803;
 pub(super) const LINEAR_RAW: u64 = 34892;
 
-/// Values of [`EXTRA_SAMPLES`]: premultiplied alpha, and alpha that is not premultiplied.
-pub(super) const ASSOCIATED: u16 = 1;
-pub(super) const UNASSOCIATED: u16 = 2;
+/// Values of [`EXTRA_SAMPLES`]: anything, premultiplied alpha, and alpha that is not premultiplied.
+pub(super) const UNSPECIFIED: u64 = 0;
+pub(super) const ASSOCIATED: u64 = 1;
+pub(super) const UNASSOCIATED: u64 = 2;
 
 /// Tags that describe how the pixels are stored, or their contrast: they are written anew or have become false.
 const STORAGE: [u16; 44] = [
     KIND,
-    255,
+    OLD_KIND,
     WIDTH,
     HEIGHT,
     BITS_PER_SAMPLE,

@@ -7,9 +7,9 @@ use super::super::ifd::{self, Directory, Value};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
-use super::{deflate, lzw, predictor, tags};
+use super::{deflate, lzw, other, predictor, tags};
 use crate::cores::Cores;
-use crate::picture::{Depth, Layout, Pixel};
+use crate::picture::{Depth, Layout};
 
 /// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
 const STRIP: usize = 256 << 10;
@@ -55,8 +55,11 @@ pub(in crate::codec) fn encode(
     cores: &Cores,
     out: &mut File,
 ) -> Result<u64, CodecError> {
-    let layout = decoded.layout;
     let native = if let AnyNative::Tiff(native) = &decoded.native { Some(&**native) } else { None };
+    let (layout, extra) = match native.and_then(|n| n.other.as_deref()) {
+        Some(other) => (other::put_back(slot, &decoded.layout, other), tags::UNSPECIFIED),
+        None => (decoded.layout, tags::UNASSOCIATED),
+    };
     let pixels = pixels_of(&layout, slot);
     if layout.depth == Depth::Sixteen && cfg!(target_endian = "big") {
         swap_bytes(pixels);
@@ -72,8 +75,7 @@ pub(in crate::codec) fn encode(
     out.write_all(&header)?;
 
     let strips = write_strips(&layout, pixels, compression, cores, header.len() as u64, out)?;
-    let described =
-        describe(&layout, compression, native.map_or(tags::UNASSOCIATED, |n| n.extra_sample), &strips);
+    let described = describe(&layout, compression, extra, &strips);
     let carried;
     let kept = match native {
         Some(native) => &native.kept,
@@ -179,8 +181,8 @@ impl<'l> Press<'l> {
     }
 }
 
-/// Returns the tags that say how the pixels are stored.
-fn describe(layout: &Layout, compression: Compression, extra_sample: u16, strips: &Strips) -> Directory {
+/// Returns the tags that say how the pixels are stored. `extra` is what the sample behind the colours is, if there is one.
+fn describe(layout: &Layout, compression: Compression, extra: u64, strips: &Strips) -> Directory {
     let mut directory = Directory::default();
     let channels = layout.pixel.channels();
     let bits = 8 * layout.depth.bytes() as u16;
@@ -198,12 +200,7 @@ fn describe(layout: &Layout, compression: Compression, extra_sample: u16, strips
         directory.set(tags::PREDICTOR, Value::shorts(&[2]));
     }
     if layout.pixel.has_alpha() {
-        // Photoshop leaves alpha of colours unspecified, but besides gray that would be a second channel.
-        let kind = match (extra_sample, layout.pixel) {
-            (tags::ASSOCIATED, _) | (_, Pixel::GrayAlpha) => tags::UNASSOCIATED,
-            (kind, _) => kind,
-        };
-        directory.set(tags::EXTRA_SAMPLES, Value::shorts(&[kind]));
+        directory.set(tags::EXTRA_SAMPLES, Value::shorts(&[extra as u16]));
     }
     directory
 }

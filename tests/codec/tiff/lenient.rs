@@ -1,8 +1,11 @@
 //! Files that bend the rules, but in a way that leaves no doubt about the picture.
 
-use histeqd::codec::CodecError;
+use histeqd::codec::{CodecError, Remark};
 
-use super::{Form, HEIGHT, LENGTHS, OFFSETS, PLAIN, Tags, WIDTH, compressed, decoded, deflated, first};
+use super::{
+    Form, HEIGHT, LENGTHS, OFFSETS, PLAIN, TARGET, Tags, WIDTH, compressed, decode, decoded, deflated,
+    encode, first, pixels,
+};
 
 /// Changes to the lengths of strips: none, and zeros.
 const UNTOLD: [fn(&mut Tags); 2] = [
@@ -40,15 +43,9 @@ fn strips_of_untold_length_are_refused_where_it_cannot_be_known() {
             first(259, |_| 8)(tags);
             change(tags);
         });
-        let never_written = form.file(&samples, |tags| {
-            first(OFFSETS, |_| 0)(tags);
-            change(tags);
-        });
-        for file in [several, never_written] {
-            let error = decoded(&file).unwrap_err();
-            assert!(matches!(error, CodecError::Malformed { .. }), "{error:?}");
-            assert!(error.to_string().contains("a strip or tile has no length"), "{error}");
-        }
+        let error = decoded(&several).unwrap_err();
+        assert!(matches!(error, CodecError::Malformed { .. }), "{error:?}");
+        assert!(error.to_string().contains("a strip or tile has no length"), "{error}");
         let end = 8 + samples.len() / 2;
         let outside = form.file(&samples, |tags| {
             first(OFFSETS, |_| 1 << 30)(tags);
@@ -56,6 +53,50 @@ fn strips_of_untold_length_are_refused_where_it_cannot_be_known() {
         });
         assert!(decoded(&outside).is_err() && decoded(&outside[..end]).is_err());
     }
+}
+
+#[test]
+fn strips_that_were_never_written_are_zero_or_the_no_data_value() {
+    const NO_DATA: u16 = 42113;
+    let (rows_a_strip, row) = (50, |form: Form| WIDTH * form.channels * form.bytes);
+    let forms = [
+        (PLAIN, "", vec![0]),
+        (PLAIN, "200", vec![200]),
+        (PLAIN, "-9999", vec![0]),
+        (Form { channels: 3, big_endian: true, ..PLAIN }, "7", vec![7]),
+        (Form { bytes: 2, big_endian: true, ..PLAIN }, "4660", 0x1234_u16.to_ne_bytes().to_vec()),
+    ];
+    for (form, no_data, sample) in forms {
+        let form = Form { rows_a_strip, ..form };
+        let never_written = |tags: &mut Tags| {
+            // The second strip of four.
+            for (_, numbers) in tags.iter_mut().filter(|(tag, _)| [OFFSETS, LENGTHS].contains(tag)) {
+                numbers[1] = 0;
+            }
+            if !no_data.is_empty() {
+                tags.push((NO_DATA, no_data.bytes().chain([0]).map(u32::from).collect()));
+            }
+        };
+        let mut expected = form.samples();
+        let missing = &mut expected[rows_a_strip * row(form)..2 * rows_a_strip * row(form)];
+        missing
+            .chunks_exact_mut(form.bytes)
+            .for_each(|to| to.copy_from_slice(&sample.repeat(2)[..form.bytes]));
+        let (picture, slot) = decode(&form.file(&form.samples(), never_written), &TARGET).unwrap();
+        assert!(pixels(&picture, &slot) == expected, "{form:?}, {no_data}");
+        assert_eq!(picture.remarks(&TARGET), [Remark::Sparse]);
+        let (again, slot) = decode(&encode(&picture, slot, &TARGET).unwrap(), &TARGET).unwrap();
+        assert!(pixels(&again, &slot) == expected && again.remarks(&TARGET).is_empty(), "{form:?}");
+    }
+}
+
+#[test]
+fn a_strip_at_offset_0_needs_a_length_of_0_to_count_as_never_written() {
+    let file = PLAIN.file(&PLAIN.samples(), |tags| {
+        first(OFFSETS, |_| 0)(tags);
+        tags.retain(|(tag, _)| *tag != LENGTHS);
+    });
+    assert!(decoded(&file).unwrap_err().to_string().contains("a strip or tile has no length"));
 }
 
 #[test]

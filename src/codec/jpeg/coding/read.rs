@@ -8,7 +8,7 @@ use super::wanted::{Rest, Wanted};
 use super::{Block, Grid, leaf, natural};
 use crate::codec::jpeg::libjpeg::{BLOCK, Plane, QuantTable};
 use crate::codec::jpeg::markers::{
-    DHT, DQT, DRI, EOI, Factors, FrameHeader, MAX_BLOCKS, SOF0, SOF1, SOF2, SOS, Segment, next_marker,
+    DHT, DNL, DQT, DRI, EOI, Factors, FrameHeader, MAX_BLOCKS, SOF0, SOF1, SOF2, SOS, Segment, next_marker,
     segment,
 };
 use crate::codec::jpeg::{PlaneSize, plane_size};
@@ -54,7 +54,7 @@ pub(in crate::codec::jpeg) fn read(
                 let (whole, behind) = reader.only_scan(segment.content, rest, planes, wanted_rest)?;
                 (picture, rest) = (Some(whole), behind);
             }
-            0xe0..=0xef | 0xfe => {}
+            DNL | 0xe0..=0xef | 0xfe => {}
             _ => return None,
         }
     }
