@@ -237,8 +237,19 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 9] =
-    ["method", "clip-limit", "tiles", "tile-size", "color", "format", "quality", "png-level", "jpeg"];
+const OF_OUTPUTS: [&str; 11] = [
+    "method",
+    "strength",
+    "clip-limit",
+    "tiles",
+    "tile-size",
+    "color",
+    "format",
+    "depth",
+    "quality",
+    "png-level",
+    "jpeg",
+];
 
 /// Those of them that have no effect without `--method clahe`.
 const OF_CLAHE: [&str; 3] = ["clip-limit", "tiles", "tile-size"];

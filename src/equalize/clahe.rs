@@ -192,7 +192,10 @@ pub(super) fn equalize<S: Sample>(
     let tiles = Geometry::new(layout, clahe);
     let mut view = View { samples, width: layout.width as usize, pixel: layout.pixel, plane };
     let clipping = match clahe.clip_limit {
-        limit if limit.needs_levels(layout.depth) => Clipping::of_levels(view.levels_in_use(), tiles.area()),
+        limit if limit.needs_levels(layout.depth) => {
+            buffers.before.resize(view.width, S::zeroed());
+            Clipping::of_levels(view.levels_in_use(&mut buffers.before), tiles.area())
+        }
         limit => Some(Clipping::new(limit, tiles.area(), layout.depth)),
     };
     let Some(clipping) = clipping else { return };
@@ -347,12 +350,11 @@ impl<S: Sample> View<'_, S> {
         colour::read(from, self.pixel, self.plane, values);
     }
 
-    /// Returns the levels that occur in the plane.
-    fn levels_in_use(&self) -> LevelsInUse {
+    /// Returns the levels that occur in the plane. `buffer` has room for a row.
+    fn levels_in_use(&self, buffer: &mut [S]) -> LevelsInUse {
         let mut occurs = vec![false; S::LEVELS];
-        let mut row = vec![S::zeroed(); self.width];
         for y in 0..self.height() {
-            let values = self.segment(y, 0..self.width, &mut row);
+            let values = self.segment(y, 0..self.width, buffer);
             values.iter().for_each(|value| occurs[value.level()] = true);
         }
         LevelsInUse::new(occurs.iter().copied())
