@@ -10,7 +10,7 @@ mod quantity;
 mod service;
 mod written;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use choice::{
@@ -32,7 +32,7 @@ use crate::source::Selection;
 pub struct Settings {
     /// Files and folders to read.
     pub inputs: Vec<PathBuf>,
-    /// The folder that receives the outputs.
+    /// The folder that receives the outputs; empty if they go elsewhere.
     pub out: PathBuf,
     /// How outputs are named.
     pub naming: Naming,
@@ -82,8 +82,19 @@ pub enum Naming {
     Mirror,
     /// This text, in which `{}` stands for the input's path below its input folder.
     Pattern(String),
+    /// This file: there is only one picture.
+    File(PathBuf),
+    /// The output of the only picture goes to standard output.
+    StandardOutput,
     /// Pictures have no outputs of their own.
     Nothing,
+}
+
+impl Naming {
+    /// Returns whether the user named the only output itself.
+    pub fn is_single(&self) -> bool {
+        matches!(self, Self::File(_) | Self::StandardOutput)
+    }
 }
 
 /// What happens to outputs that already exist.
@@ -181,7 +192,7 @@ impl Settings {
             devices: key(written.devices),
             jpeg: key(written.jpeg),
             device_timeout: key(written.device_timeout).0,
-            existing: if key(written.overwrite) || request.resume {
+            existing: if key(written.overwrite) || request.resume || request.naming.is_single() {
                 Existing::Overwrite
             } else {
                 Existing::Skip
@@ -199,6 +210,14 @@ impl Settings {
             service,
             written: as_written,
         })
+    }
+
+    /// Returns what the user knows as the output: a file, or the folder of all; an empty path if it is neither.
+    pub fn told_out(&self) -> &Path {
+        match &self.naming {
+            Naming::File(file) => file,
+            _ => &self.out,
+        }
     }
 
     /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
@@ -252,7 +271,6 @@ fn tiles(resolved: &Written) -> Tiles {
 mod tests {
     use super::*;
     use crate::codec::PngLevel;
-    use std::path::Path;
 
     const COMMITTED: &str = include_str!("../config.toml");
 

@@ -330,6 +330,7 @@ mod tests {
             named,
             bytes: 0,
             stamp: None,
+            spooled: None,
         }
     }
 

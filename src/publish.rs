@@ -1,6 +1,7 @@
 //! The only place that writes to the output tree. An output appears complete, by a rename, or not at all.
 
 mod leftovers;
+mod stream;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::paths::Shown;
 
 pub(crate) use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
+pub use stream::{Pending, Stream};
 
 /// The permissions of a new output, before the process's umask removes some of them.
 const MODE: u32 = 0o644;

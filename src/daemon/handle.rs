@@ -182,8 +182,15 @@ impl Watching<'_> {
         }
         self.running
             .insert(input.clone(), Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now() });
-        let job =
-            Job { number: 0, input, output, named: false, bytes: entry.stamp.size, stamp: Some(entry.stamp) };
+        let job = Job {
+            number: 0,
+            input,
+            output,
+            named: false,
+            bytes: entry.stamp.size,
+            stamp: Some(entry.stamp),
+            spooled: None,
+        };
         // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }

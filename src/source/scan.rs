@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::iter::Peekable;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -18,6 +19,8 @@ use walkdir::{DirEntry, WalkDir};
 use super::Selection;
 use super::names::{is_hidden, output_below, patterned, promises_a_picture};
 use super::stamp::Stamp;
+use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
+use crate::codec::Limits;
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
@@ -39,6 +42,8 @@ pub struct Job {
     pub bytes: u64,
     /// The state of the input when it was taken, if known. No output of another state is published.
     pub stamp: Option<Stamp>,
+    /// The input's content, if it came from standard input.
+    pub spooled: Option<Spooled>,
 }
 
 impl Job {
@@ -154,7 +159,7 @@ impl Iterator for Batches {
 pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
     let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());
-    let mut search = Search { selection, out, stop, found, plan };
+    let mut search = Search { selection, out, limits: &settings.limits, stop, found, plan };
     for input in &settings.inputs {
         search.input(input)?;
     }
@@ -196,6 +201,7 @@ struct Found {
     identity: Identity,
     modified: Modified,
     bytes: u64,
+    spooled: Option<Spooled>,
 }
 
 impl Found {
@@ -203,6 +209,8 @@ impl Found {
         let output = match &settings.naming {
             Naming::Mirror => settings.out.join(output_below(&self.below, settings.target.format)),
             Naming::Pattern(pattern) => patterned(pattern, &self.below),
+            Naming::File(file) => file.clone(),
+            Naming::StandardOutput => "-".into(),
             Naming::Nothing => PathBuf::new(),
         };
         Candidate { output, found: self }
@@ -212,6 +220,7 @@ impl Found {
 struct Search<'a> {
     selection: &'a Selection,
     out: Option<Identity>,
+    limits: &'a Limits,
     stop: &'a Stop,
     found: Vec<Found>,
     plan: Plan,
@@ -219,6 +228,9 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn input(&mut self, input: &Path) -> Result<(), Error> {
+        if input.as_os_str() == STANDARD_INPUT {
+            return self.standard_input();
+        }
         match fs::metadata(input) {
             Ok(metadata) if metadata.is_dir() && Some(Identity::of(&metadata)) == self.out => {
                 let folder = Shown(input);
@@ -233,6 +245,27 @@ impl Search<'_> {
             }
             Ok(_) => self.plan.failed.push((input.to_owned(), Refusal::NotAFile.into())),
             Err(error) => self.fail(input, error),
+        }
+        Ok(())
+    }
+
+    /// Takes what comes from standard input, once however often it is named.
+    fn standard_input(&mut self) -> Result<(), Error> {
+        let input = Path::new(STANDARD_INPUT);
+        if self.found.iter().any(|found| found.spooled.is_some()) {
+            return Ok(());
+        }
+        let mut stdin = match standard_input() {
+            Ok(stdin) => stdin,
+            Err(error) => return Ok(self.fail(input, error)),
+        };
+        match (Spooled::read(&mut stdin, self.limits, self.stop)?, stdin.metadata()) {
+            (Ok(spooled), Ok(metadata)) => {
+                self.take(input, input, true, &metadata);
+                self.found.last_mut().expect("it was just taken").spooled = Some(spooled);
+            }
+            (Err(error), _) => self.plan.failed.push((input.to_owned(), error)),
+            (_, Err(error)) => self.fail(input, error),
         }
         Ok(())
     }
@@ -293,6 +326,7 @@ impl Search<'_> {
             identity: Identity::of(metadata),
             modified: changed(metadata),
             bytes: metadata.len(),
+            spooled: None,
         });
     }
 
@@ -353,7 +387,7 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
         let Candidate { found, output } = candidate;
         if let Some(other) = other {
             plan.failed.push((found.input, Refusal::SharedOutput { other, output }.into()));
-        } else if is_one_of(&output, &inputs) {
+        } else if replaces_one_of(&inputs, &output, &settings.naming) {
             plan.failed.push((found.input, Refusal::ReplacesInput { output }.into()));
         } else if let Some(folder) = around(&output) {
             plan.failed.push((found.input, Refusal::InInputFolder { output, folder }.into()));
@@ -367,6 +401,7 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
                 named: found.named,
                 bytes: found.bytes,
                 stamp: None,
+                spooled: found.spooled,
             });
         }
     }
@@ -444,8 +479,18 @@ fn folded(path: &Path) -> OsString {
     }
 }
 
-fn is_one_of(output: &Path, inputs: &HashSet<Identity>) -> bool {
-    fs::symlink_metadata(output).is_ok_and(|metadata| inputs.contains(&Identity::of(&metadata)))
+fn replaces_one_of(inputs: &HashSet<Identity>, output: &Path, naming: &Naming) -> bool {
+    let there = match naming {
+        Naming::StandardOutput => standard_output_file(),
+        _ => fs::symlink_metadata(output).ok(),
+    };
+    there.is_some_and(|metadata| inputs.contains(&Identity::of(&metadata)))
+}
+
+/// Returns what standard output is, if it is a file.
+fn standard_output_file() -> Option<Metadata> {
+    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
+    stdout.metadata().ok().filter(Metadata::is_file)
 }
 
 fn is_done(output: &Path, input_modified: Modified) -> bool {

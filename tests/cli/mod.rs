@@ -7,4 +7,5 @@ mod inputs;
 mod outputs;
 mod report;
 mod signals;
+mod single;
 mod threads;
