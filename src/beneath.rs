@@ -266,7 +266,9 @@ fn why_not(root: &Path, below: &Path, errno: Errno) -> io::Error {
 
 /// Splits the path of a file beneath `root` into the path of its folder below the root, and its name.
 fn split<'p>(root: &Path, path: &'p Path) -> io::Result<(&'p Path, &'p Path)> {
-    let below = path.strip_prefix(root).ok();
+    // What is relative lies beneath `.` too, though its path may not say so.
+    let beneath_current = root == Path::new(".") && path.is_relative();
+    let below = path.strip_prefix(root).ok().or_else(|| beneath_current.then_some(path));
     let parts = below.and_then(|below| Some((below.parent()?, Path::new(below.file_name()?))));
     parts.ok_or_else(|| {
         let why = format!("{} is no name of a file below {}", Shown(path), Shown(root));

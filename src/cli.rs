@@ -3,6 +3,7 @@
 mod bench;
 mod generated;
 mod histogram;
+mod output;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +17,7 @@ pub use self::histogram::HistogramCommand;
 use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
 use crate::error::Error;
 use crate::paths::Shown;
+use output::Output;
 
 const ABOUT: &str =
     "Enhances the contrast of whole folders of pictures by histogram equalization, on CPUs and GPUs";
@@ -25,9 +27,10 @@ Enhances the contrast of whole folders of pictures by histogram equalization, on
 CPUs and GPUs, which all write the same bytes (JPEGs only with --deterministic).
 
 Inputs are never modified. The tree below an input folder is mirrored below the
-output folder; a file that is given by name goes directly into it. The format is
-detected from a file's content. PNG, JPEG, TIFF, PGM/PPM/PAM, BMP and WebP are
-read and written, with 8 and 16 bit.
+output folder; a file that is given by name goes directly into it, or becomes the
+file that --out names (photo.jpg --out result.jpg). The format is detected from a
+file's content. PNG, JPEG, TIFF, PGM/PPM/PAM, BMP and WebP are read and written, with
+8 and 16 bit.
 
 An output appears whole or not at all. A picture is skipped if its output was made
 from it, as it is, with the same settings, so running the same command again
@@ -42,8 +45,9 @@ reason; use --exclude to leave it out.";
 const AFTER: &str = "\
 Examples:
   histeqd inbox/ --out done/                   every picture in inbox/
+  histeqd photo.jpg --out result.jpg           one picture
+  cat a.png | histeqd - --out - > b.png        from standard input to standard output
   histeqd photos/ --out done/ --method clahe   local contrast; suits photographs better
-  histeqd xray.png --out done/ --color gray    one picture
   histeqd inbox/ --out done/ --format png      all outputs as PNG
   histeqd inbox/ --out done/ --dry-run         list what would be done
   histeqd histogram photo.jpg --plot hist.svg  counts of every channel, and a plot
@@ -66,6 +70,10 @@ Examples:
 
   X-rays of 16 bit, as JPEGs to look at:
       histeqd xrays/ --out done/ --method clahe --depth 8 --format jpeg
+
+  One picture into a file whose name chooses the format, and one from program to program:
+      histeqd xray.tif --out xray.png
+      curl -s https://example.org/a.png | histeqd - --out - --format jpeg > b.jpg
 
   Only the TIFFs of one year, written as PNG:
       histeqd scans/ --out done/ --include '2024/**/*.tif' --format png
@@ -113,18 +121,23 @@ A folder with the name of a command, such as 'devices', must be written './devic
     long_about = LONG_ABOUT,
     after_help = AFTER,
     after_long_help = AFTER_LONG,
-    override_usage = "histeqd [OPTIONS] --out <DIR> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
+    override_usage = "histeqd [OPTIONS] --out <OUT> <INPUT>...\n       histeqd histogram [OPTIONS] <PICTURE>...\n       histeqd devices\n       histeqd status <OUT>\n       histeqd retry <OUT> [PICTURE]...\n       histeqd bench",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     subcommand_help_heading = "Commands"
 )]
 pub struct Cli {
-    /// Pictures, and folders of pictures
+    /// Pictures, and folders of pictures; "-" for standard input
     #[arg(value_name = "INPUT", required_unless_present = "print_config")]
     inputs: Vec<PathBuf>,
 
-    /// The folder for the outputs; created if missing
-    #[arg(long, short, value_name = "DIR", required_unless_present = "print_config")]
+    /// The folder for the outputs, created if missing; or for one picture its file, such as result.png, or "-"
+    ///
+    /// If there is one input, no folder, and the name ends in the extension of a format that is written, it is the output's
+    /// file, which is replaced if it exists, and the extension chooses the format. "-" is standard output; the format is then
+    /// the input's, or that of --format. Anything else, a name with a slash at its end and the name of a folder that exists
+    /// are the folder for all outputs.
+    #[arg(long, short, value_name = "OUT", required_unless_present = "print_config")]
     out: Option<PathBuf>,
 
     /// Watch the folders and process new pictures until stopped
@@ -315,8 +328,11 @@ impl Cli {
         if let Some(command) = self.command {
             return Ok(Invocation::Command(command));
         }
+        let output = Output::of(&self).map_err(Error::Usage)?;
         let file = configuration(self.config, self.no_config)?;
         let mut written = self.written.clone().over(file);
+        // The name of an output is a flag's value too.
+        written.format = output.format.or(written.format);
         if self.deterministic {
             written.jpeg = Some(JpegChoice::Cpu);
         }
@@ -330,13 +346,13 @@ impl Cli {
         let report = Report { style, json: self.json, timings: self.timings };
         let request = Request {
             inputs: self.inputs,
-            out: self.out.unwrap_or_default(),
+            out: output.folder,
+            naming: output.naming,
             split_channels: self.split_channels,
             dry_run: self.dry_run,
             report,
             watch: self.watch,
             resume: self.resume,
-            ..Request::default()
         };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;
         if self.split_channels && !settings.operation.per_channel {

@@ -32,7 +32,7 @@ use crate::source::Selection;
 pub struct Settings {
     /// Files and folders to read.
     pub inputs: Vec<PathBuf>,
-    /// The folder that receives the outputs.
+    /// The folder that receives the outputs; empty if they go elsewhere.
     pub out: PathBuf,
     /// How outputs are named.
     pub naming: Naming,
@@ -82,6 +82,10 @@ pub enum Naming {
     Mirror,
     /// This text, in which `{}` stands for the input's path below its input folder.
     Pattern(String),
+    /// This file: there is only one picture.
+    File(PathBuf),
+    /// The output of the only picture goes to standard output.
+    StandardOutput,
     /// Pictures have no outputs of their own.
     Nothing,
 }
@@ -95,8 +99,13 @@ impl Naming {
                 let (before, _) = pattern.split_once("{}")?;
                 Some(Path::new(before.rfind('/').map_or("", |end| &before[..=end])))
             }
-            Self::Nothing => None,
+            Self::File(_) | Self::StandardOutput | Self::Nothing => None,
         }
+    }
+
+    /// Returns whether the user named the only output itself.
+    pub fn is_single(&self) -> bool {
+        matches!(self, Self::File(_) | Self::StandardOutput)
     }
 }
 
@@ -196,7 +205,7 @@ impl Settings {
             devices: key(written.devices),
             jpeg: key(written.jpeg),
             device_timeout: key(written.device_timeout).0,
-            existing: if key(written.overwrite) || request.resume {
+            existing: if key(written.overwrite) || request.resume || request.naming.is_single() {
                 Existing::Overwrite
             } else {
                 Existing::Skip
@@ -214,6 +223,14 @@ impl Settings {
             service,
             written: as_written,
         })
+    }
+
+    /// Returns what the user knows as the output: a file, or the folder of all; an empty path if it is neither.
+    pub fn told_out(&self) -> &Path {
+        match &self.naming {
+            Naming::File(file) => file,
+            _ => &self.out,
+        }
     }
 
     /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
@@ -280,7 +297,6 @@ fn tiles(resolved: &Written) -> Tiles {
 mod tests {
     use super::*;
     use crate::codec::PngLevel;
-    use std::path::Path;
 
     const COMMITTED: &str = include_str!("../config.toml");
 

@@ -48,12 +48,12 @@ pub mod status;
 pub mod timings;
 pub mod worker;
 
-use crate::config::Settings;
+use crate::config::{Naming, Settings};
 use crate::device::Insist;
 use crate::equalize::Order;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::pipeline::{Encoder, Outlet, Run, Stop};
+use crate::pipeline::{Encoder, Outlet, Run, StandardOutput, Stop};
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
@@ -65,14 +65,19 @@ use crate::source::{Batches, Job, Plan};
 /// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
     let encoder = Encoder::new(settings, &settings.out, publisher);
+    let to_standard_output = settings.naming == Naming::StandardOutput;
+    let outlet: &dyn Outlet =
+        if to_standard_output { &StandardOutput { target: &settings.target } } else { &encoder };
     let work = || {
         let plan = source::scan(settings, stop)?;
-        run_into(&encoder, Order::Equalize(settings.operation), plan, settings, stop)
+        run_into(outlet, Order::Equalize(settings.operation), plan, settings, stop)
     };
-    if settings.dry_run {
+    if settings.dry_run || to_standard_output {
         return work();
     }
-    publish::with_leftovers_removed(&settings.out, work).map_err(Error::thread)?
+    // Below the folder of a single output may be anything.
+    let depth = if settings.naming.is_single() { 1 } else { usize::MAX };
+    publish::with_leftovers_removed(&settings.out, depth, work).map_err(Error::thread)?
 }
 
 /// Sends the pictures of a plan through the devices and into an outlet.
@@ -83,7 +88,7 @@ fn run_into(
     settings: &Settings,
     stop: &Stop,
 ) -> Result<Summary, Error> {
-    let reporter = Reporter::start(settings.report, &settings.out, stop).map_err(Error::thread)?;
+    let reporter = Reporter::start(settings.report, settings.told_out(), stop).map_err(Error::thread)?;
     let events = reporter.events();
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
@@ -113,7 +118,8 @@ fn run_into(
         summary.would.get_or_insert_default();
     }
     let (selective, commas) = (settings.selection.is_selective(), settings.selection.commas);
-    Ok(Summary { resumed: settings.resume, selective, commas, ..summary })
+    let single = settings.naming.is_single();
+    Ok(Summary { resumed: settings.resume, single, selective, commas, ..summary })
 }
 
 /// Reports what the scan found, and returns the jobs to do.

@@ -11,6 +11,7 @@ mod stop;
 mod task;
 
 use std::any::Any;
+use std::fs::File;
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -27,7 +28,7 @@ use crate::equalize::Order;
 use crate::error::{Error, PictureError};
 use crate::machine::Machine;
 use crate::progress::{Event, Events};
-use crate::publish::{Publisher, Unpublished};
+use crate::publish::{Pending, Publisher, Stream};
 use crate::record::{Digest, Origin};
 use crate::slot::{Attempts, Slots};
 use crate::source::Job;
@@ -67,7 +68,7 @@ const SCRATCH_KEPT: usize = 4 << 20;
 
 /// A picture that an outlet has taken. Its output, if it has one, is written but not yet synced and renamed.
 struct Taken<'a> {
-    output: Option<Unpublished<'a>>,
+    output: Option<Pending<'a>>,
     job: Job,
     pixels: u64,
     bytes_in: u64,
@@ -94,7 +95,7 @@ pub trait Outlet: Sync {
         finished: &mut Finished,
         scratch: &mut Vec<u8>,
         cores: &Cores,
-    ) -> Result<Option<Unpublished<'_>>, PictureError>;
+    ) -> Result<Option<Pending<'_>>, PictureError>;
 
     /// Notes that the picture of this job will not come: it failed, or the run is stopping.
     fn miss(&self, _job: &Job) {}
@@ -130,23 +131,57 @@ impl Outlet for Encoder<'_> {
         finished: &mut Finished,
         scratch: &mut Vec<u8>,
         cores: &Cores,
-    ) -> Result<Option<Unpublished<'_>>, PictureError> {
-        let Finished { slot, content, picture, .. } = finished;
-        let mut output = self.publisher.begin(self.out, &picture.work.job.output)?;
-        let (decoded, file) = (&mut picture.decoded, output.file());
-        match *content {
-            Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
-            _ => {
-                decoded.reduce_depth(slot.bytes_mut(), self.target);
-                codec::encode(decoded, slot.bytes_mut(), self.target, scratch, cores, file)
-            }
-        }
-        .map_err(|error| output.failed(error))?;
-        if let Some(input) = picture.work.job.stamp {
+    ) -> Result<Option<Pending<'_>>, PictureError> {
+        let mut output = self.publisher.begin(self.out, &finished.picture.work.job.output)?;
+        encode(finished, self.target, scratch, cores, output.file()).map_err(|error| output.failed(error))?;
+        if let Some(input) = finished.picture.work.job.stamp {
             output.record(Origin { input, settings: self.settings });
         }
-        Ok(Some(output))
+        Ok(Some(Pending::File(output)))
     }
+}
+
+/// An outlet that encodes the only picture of a run to standard output.
+pub struct StandardOutput<'a> {
+    /// The format, quality and channels of the output.
+    pub target: &'a Target,
+}
+
+impl Outlet for StandardOutput<'_> {
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn take(
+        &self,
+        finished: &mut Finished,
+        scratch: &mut Vec<u8>,
+        cores: &Cores,
+    ) -> Result<Option<Pending<'_>>, PictureError> {
+        let mut output = Stream::begin()?;
+        encode(finished, self.target, scratch, cores, output.file()).map_err(|error| output.failed(error))?;
+        Ok(Some(Pending::Stream(output)))
+    }
+}
+
+/// Encodes what the devices left in the slot into a file.
+fn encode(
+    finished: &mut Finished,
+    target: &Target,
+    scratch: &mut Vec<u8>,
+    cores: &Cores,
+    file: &mut File,
+) -> Result<(), CodecError> {
+    let Finished { slot, content, picture, .. } = finished;
+    let decoded = &mut picture.decoded;
+    match *content {
+        Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
+        _ => {
+            decoded.reduce_depth(slot.bytes_mut(), target);
+            codec::encode(decoded, slot.bytes_mut(), target, scratch, cores, file)
+        }
+    }?;
+    Ok(())
 }
 
 /// What all parts of a run share.
@@ -383,7 +418,7 @@ impl Run<'_> {
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);
         }
-        match output.map_or(Ok(0), Unpublished::publish) {
+        match output.map_or(Ok(0), Pending::publish) {
             Ok(bytes_out) => {
                 let Job { input, output, remakes, .. } = job;
                 clock.mark(Stage::Publish);

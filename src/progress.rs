@@ -341,6 +341,7 @@ mod tests {
             lasting_inodes: false,
             stamp: None,
             remakes: false,
+            spooled: None,
         }
     }
 

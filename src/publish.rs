@@ -2,6 +2,7 @@
 //! is followed; an output takes the place of one that has its name.
 
 mod leftovers;
+mod stream;
 mod temporary;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use crate::record::{Origin, Record};
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
+pub use stream::{Pending, Stream};
 pub(crate) use temporary::Temporary;
 
 /// The permissions of a new output, before the process's umask removes some of them.

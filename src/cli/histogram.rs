@@ -34,7 +34,7 @@ Examples:
 /// The command line of `histeqd histogram`.
 #[derive(Debug, Args)]
 pub struct HistogramCommand {
-    /// Pictures, and folders of pictures
+    /// Pictures, and folders of pictures; "-" for standard input
     #[arg(value_name = "PICTURE", required = true)]
     inputs: Vec<PathBuf>,
 

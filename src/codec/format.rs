@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
+use std::path::Path;
 
 use super::{CodecError, Depth, Layout};
 
@@ -48,6 +49,13 @@ impl Format {
             Self::Bmp => &["bmp", "dib"],
             Self::WebP => &["webp"],
         }
+    }
+
+    /// Returns the format that the extension of a file's name stands for, in any case.
+    pub fn of_name(path: &Path) -> Option<Self> {
+        let own = path.extension()?.to_str()?;
+        let has = |format: &Self| format.extensions().iter().any(|known| known.eq_ignore_ascii_case(own));
+        Self::ALL.into_iter().find(has)
     }
 
     /// How many bytes at the start of a file are enough to detect its format.

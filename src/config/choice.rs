@@ -185,6 +185,19 @@ impl From<FormatName> for Option<Format> {
     }
 }
 
+impl From<Format> for FormatName {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Png => Self::Png,
+            Format::Jpeg => Self::Jpeg,
+            Format::Tiff => Self::Tiff,
+            Format::Pnm => Self::Pnm,
+            Format::Bmp => Self::Bmp,
+            Format::WebP => Self::WebP,
+        }
+    }
+}
+
 /// Whether the CPU, GPUs or both decode and encode JPEGs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

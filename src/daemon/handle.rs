@@ -206,6 +206,7 @@ impl Watching<'_> {
             lasting_inodes: stamp.inode != 0,
             stamp: Some(stamp),
             remakes: false,
+            spooled: None,
         };
         // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())

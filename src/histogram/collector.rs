@@ -11,7 +11,7 @@ use crate::cores::Cores;
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::pipeline::{Finished, Outlet, Stop};
-use crate::publish::{PublishError, Publisher, Unpublished};
+use crate::publish::{Pending, PublishError, Publisher, Unpublished};
 use crate::source::Job;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
@@ -150,7 +150,7 @@ impl Outlet for Collector<'_> {
         finished: &mut Finished,
         _scratch: &mut Vec<u8>,
         _cores: &Cores,
-    ) -> Result<Option<Unpublished<'_>>, PictureError> {
+    ) -> Result<Option<Pending<'_>>, PictureError> {
         let (layout, bins) = (finished.picture.decoded.layout, self.request.bins);
         let levels = layout.depth.levels();
         if bins > levels {
@@ -165,7 +165,7 @@ impl Outlet for Collector<'_> {
         let histograms = Histograms { input: &job.input, layout, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
         self.add(job, self.request.format.picture(&histograms, bins));
-        Ok(drawn.flatten())
+        Ok(drawn.flatten().map(Pending::File))
     }
 
     fn miss(&self, job: &Job) {

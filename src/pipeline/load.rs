@@ -38,6 +38,11 @@ type Filled = (Slots, Content, Decoded);
 
 /// Opens a job's input, and notes its stamp; returns its size too.
 fn open_input(job: &mut Job) -> Result<(File, u64), PictureError> {
+    if let Some(spooled) = &job.spooled {
+        let file = spooled.open().map_err(PictureError::Read)?;
+        let length = file.metadata().map_err(PictureError::Read)?.len();
+        return Ok((file, length));
+    }
     let file = source::open(&job.input).map_err(PictureError::Read)?;
     let metadata = file.metadata().map_err(PictureError::Read)?;
     if !metadata.is_file() {

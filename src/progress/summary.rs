@@ -55,6 +55,9 @@ pub struct Summary {
     /// Whether the run went by the ledger of what was done before.
     #[serde(skip)]
     pub resumed: bool,
+    /// Whether the user named the only output itself.
+    #[serde(skip)]
+    pub single: bool,
     /// Whether `--include` or `--exclude` was given.
     #[serde(skip)]
     pub selective: bool,
@@ -116,6 +119,7 @@ impl Summary {
             left: 0,
             stopped: false,
             resumed: false,
+            single: false,
             selective: false,
             commas: false,
             pixels: 0,
@@ -276,7 +280,7 @@ impl Summary {
 
     /// Returns what the same command would do next. Without an output folder it makes histograms, and nothing records which are made.
     fn after_a_stop(&self) -> &'static str {
-        if self.out.as_os_str().is_empty() {
+        if self.out.as_os_str().is_empty() && !self.single {
             "running it again starts over (a table is written to a file only when it is complete)"
         } else {
             "run the same command again to continue"
@@ -290,7 +294,8 @@ impl Summary {
             let speed = speed(self.pixels, self.seconds);
             write!(text, ", {size} in {time} ({speed})")?;
             if !self.out.as_os_str().is_empty() {
-                write!(text, "; look in {}", Shown(&self.out))?;
+                let at = if self.single { "look at" } else { "look in" };
+                write!(text, "; {at} {}", Shown(&self.out))?;
             }
         }
         writeln!(text)?;

@@ -26,9 +26,20 @@ pub(crate) fn affixes() -> (String, &'static str) {
 /// removed, and the files that cannot be judged until they are older than [`YOUNG`]. Files that only look similar are left alone. Among
 /// millions of outputs this takes a while; it ends early once `enough` returns true.
 pub fn remove_leftovers(root: &Path, place: &Path, enough: impl Fn() -> bool) -> (usize, Vec<PathBuf>) {
+    remove_to_depth(usize::MAX, root, place, enough)
+}
+
+/// Like [`remove_leftovers`], but only so many folders deep: with 1, in `place` itself.
+fn remove_to_depth(
+    depth: usize,
+    root: &Path,
+    place: &Path,
+    enough: impl Fn() -> bool,
+) -> (usize, Vec<PathBuf>) {
     // If no file can be created there, assume that its clock agrees with ours.
     let now = clock(root).unwrap_or_else(|_| SystemTime::now());
     let files = WalkDir::new(place)
+        .max_depth(depth)
         .into_iter()
         .take_while(|_| !enough())
         .filter_map(Result::ok)
@@ -47,17 +58,17 @@ pub fn remove_leftovers(root: &Path, place: &Path, enough: impl Fn() -> bool) ->
     (removed, young)
 }
 
-/// Does `work`, and meanwhile removes leftovers below `out`, as far as it gets.
+/// Does `work`, and meanwhile removes leftovers below `out`, as far as it gets, and no more than `depth` folders deep.
 ///
 /// # Errors
 /// When the thread for that cannot be created.
-pub fn with_leftovers_removed<T>(out: &Path, work: impl FnOnce() -> T) -> io::Result<T> {
+pub fn with_leftovers_removed<T>(out: &Path, depth: usize, work: impl FnOnce() -> T) -> io::Result<T> {
     let (working, ended) = bounded::<()>(0);
     let ended = move || ended.try_recv() == Err(TryRecvError::Disconnected);
     thread::scope(|scope| {
         thread::Builder::new()
             .name("tidy".into())
-            .spawn_scoped(scope, || remove_leftovers(out, out, ended))?;
+            .spawn_scoped(scope, || remove_to_depth(depth, out, out, ended))?;
         let _working = working;
         Ok(work())
     })
@@ -152,8 +163,8 @@ mod tests {
                 thread::sleep(Duration::from_millis(1));
             }
         };
-        with_leftovers_removed(out.path(), wait).unwrap();
+        with_leftovers_removed(out.path(), usize::MAX, wait).unwrap();
         assert!(!is_there());
-        assert_eq!(with_leftovers_removed(&out.path().join("none"), || 5).unwrap(), 5);
+        assert_eq!(with_leftovers_removed(&out.path().join("none"), 1, || 5).unwrap(), 5);
     }
 }

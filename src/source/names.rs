@@ -16,13 +16,14 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     extensions.iter().any(|extension| extension.eq_ignore_ascii_case(own))
 }
 
-fn is_ours(path: &Path) -> bool {
-    Format::ALL.iter().any(|format| has_extension(path, format.extensions()))
+/// Returns whether a file's name is that of a picture in a format that is not read or written.
+pub(crate) fn names_other_picture(path: &Path) -> bool {
+    has_extension(path, OTHER_PICTURES)
 }
 
 /// Returns whether a file's name says that it is a picture.
 pub(super) fn promises_a_picture(path: &Path) -> bool {
-    is_ours(path) || has_extension(path, OTHER_PICTURES)
+    Format::of_name(path).is_some() || names_other_picture(path)
 }
 
 /// Returns whether a name has a leading dot, as all temporary names have that histeqd gives to files.

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::iter::Peekable;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::vec;
@@ -19,7 +20,9 @@ use super::filesystem::FileSystem;
 use super::names::{is_hidden, output_below, patterned, promises_a_picture};
 use super::selection::Choice;
 use super::stamp::Stamp;
+use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
 use super::{Purpose, Selection};
+use crate::codec::Limits;
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
@@ -46,6 +49,8 @@ pub struct Job {
     pub stamp: Option<Stamp>,
     /// Whether its output is there already, and was made with other settings.
     pub remakes: bool,
+    /// The input's content, if it came from standard input.
+    pub spooled: Option<Spooled>,
 }
 
 impl Job {
@@ -165,7 +170,15 @@ impl Iterator for Batches {
 pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
     let out = identity_of_output(&settings.out)?;
     let (selection, found, plan) = (&settings.selection, Vec::new(), Plan::default());
-    let mut search = Search { selection, out, stop, lasting_inodes: HashMap::new(), found, plan };
+    let mut search = Search {
+        selection,
+        out,
+        limits: &settings.limits,
+        stop,
+        lasting_inodes: HashMap::new(),
+        found,
+        plan,
+    };
     for input in &settings.inputs {
         search.input(input)?;
     }
@@ -192,6 +205,7 @@ struct Found {
     named: bool,
     identity: Identity,
     state: State,
+    spooled: Option<Spooled>,
 }
 
 impl Found {
@@ -199,6 +213,8 @@ impl Found {
         let output = match &settings.naming {
             Naming::Mirror => settings.out.join(output_below(&self.below, settings.target.format)),
             Naming::Pattern(pattern) => patterned(pattern, &self.below),
+            Naming::File(file) => file.clone(),
+            Naming::StandardOutput => "-".into(),
             Naming::Nothing => PathBuf::new(),
         };
         Candidate { output, found: self }
@@ -208,6 +224,7 @@ impl Found {
 struct Search<'a> {
     selection: &'a Selection,
     out: Option<Identity>,
+    limits: &'a Limits,
     stop: &'a Stop,
     /// For each device, whether its file system keeps inode numbers.
     lasting_inodes: HashMap<u64, bool>,
@@ -217,6 +234,9 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn input(&mut self, input: &Path) -> Result<(), Error> {
+        if input.as_os_str() == STANDARD_INPUT {
+            return self.standard_input();
+        }
         match fs::metadata(input) {
             Ok(metadata) if metadata.is_dir() && Some(Identity::of(&metadata)) == self.out => {
                 let folder = Shown(input);
@@ -231,6 +251,27 @@ impl Search<'_> {
             }
             Ok(_) => self.plan.failed.push((input.to_owned(), Refusal::NotAFile.into())),
             Err(error) => self.fail(input, error),
+        }
+        Ok(())
+    }
+
+    /// Takes what comes from standard input, once however often it is named.
+    fn standard_input(&mut self) -> Result<(), Error> {
+        let input = Path::new(STANDARD_INPUT);
+        if self.found.iter().any(|found| found.spooled.is_some()) {
+            return Ok(());
+        }
+        let mut stdin = match standard_input() {
+            Ok(stdin) => stdin,
+            Err(error) => return Ok(self.fail(input, error)),
+        };
+        match (Spooled::read(&mut stdin, self.limits, self.stop)?, stdin.metadata()) {
+            (Ok(spooled), Ok(metadata)) => {
+                self.take(input, input, true, &metadata);
+                self.found.last_mut().expect("it was just taken").spooled = Some(spooled);
+            }
+            (Err(error), _) => self.plan.failed.push((input.to_owned(), error)),
+            (_, Err(error)) => self.fail(input, error),
         }
         Ok(())
     }
@@ -306,6 +347,7 @@ impl Search<'_> {
             named,
             identity: Identity::of(metadata),
             state: State::of(metadata, lasting_inodes),
+            spooled: None,
         });
     }
 
@@ -371,7 +413,7 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
         let Candidate { found, output } = candidate;
         if let Some(other) = other {
             plan.failed.push((found.input, Refusal::SharedOutput { other, output }.into()));
-        } else if is_one_of(&output, &inputs) {
+        } else if replaces_one_of(&inputs, &output, &settings.naming) {
             plan.failed.push((found.input, Refusal::ReplacesInput { output }.into()));
         } else if let Some(folder) = around(&output) {
             plan.failed.push((found.input, Refusal::InInputFolder { output, folder }.into()));
@@ -394,6 +436,7 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
                 lasting_inodes: stamp.inode != 0,
                 stamp: None,
                 remakes: standing == Standing::OtherSettings,
+                spooled: found.spooled,
             });
         }
     }
@@ -472,8 +515,18 @@ fn folded(path: &Path) -> OsString {
     }
 }
 
-fn is_one_of(output: &Path, inputs: &HashSet<Identity>) -> bool {
-    fs::symlink_metadata(output).is_ok_and(|metadata| inputs.contains(&Identity::of(&metadata)))
+fn replaces_one_of(inputs: &HashSet<Identity>, output: &Path, naming: &Naming) -> bool {
+    let there = match naming {
+        Naming::StandardOutput => standard_output_file(),
+        _ => fs::symlink_metadata(output).ok(),
+    };
+    there.is_some_and(|metadata| inputs.contains(&Identity::of(&metadata)))
+}
+
+/// Returns what standard output is, if it is a file.
+fn standard_output_file() -> Option<Metadata> {
+    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
+    stdout.metadata().ok().filter(Metadata::is_file)
 }
 
 #[cfg(test)]

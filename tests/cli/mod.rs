@@ -11,4 +11,5 @@ mod outputs;
 mod record;
 mod report;
 mod signals;
+mod single;
 mod threads;

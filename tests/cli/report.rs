@@ -93,7 +93,7 @@ fn help_is_short_or_long_and_goes_to_standard_output() {
     let place = Place::new();
     let (short, long) = (place.run("-h"), place.run("--help"));
     for help in [&short, &long] {
-        help.exits(0).is_silent().prints("histeqd [OPTIONS] --out <DIR> <INPUT>...");
+        help.exits(0).is_silent().prints("histeqd [OPTIONS] --out <OUT> <INPUT>...");
         for heading in
             ["Picture:", "Output:", "Selection:", "Resources:", "Report:", "Configuration:", "Examples:"]
         {
@@ -111,7 +111,7 @@ fn help_is_short_or_long_and_goes_to_standard_output() {
 #[test]
 fn usage_errors_exit_2_with_a_suggestion() {
     let place = Place::with(&["in/a.pgm"]);
-    place.run("").exits(2).says("--out <DIR>");
+    place.run("").exits(2).says("--out <OUT>");
     place.run("in --out done --ovewrite").exits(2).says("--overwrite");
     place.run("histogramm in/a.pgm --bins 2").exits(2).says("did you mean `histeqd histogram`?");
     place.run("statuss done").exits(2).says("did you mean `histeqd status`?");

@@ -1,0 +1,78 @@
+//! The output that goes to standard output: all of it at once, or nothing.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Seek};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use super::{PublishError, Unpublished};
+use crate::codec::CodecError;
+use crate::error::PictureError;
+
+/// An output that is written, but has not appeared yet.
+#[derive(Debug)]
+pub enum Pending<'a> {
+    /// It appears under a name.
+    File(Unpublished<'a>),
+    /// It goes to standard output.
+    Stream(Stream),
+}
+
+impl Pending<'_> {
+    /// Makes the output appear. Returns its length in bytes.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn publish(self) -> Result<u64, PublishError> {
+        match self {
+            Self::File(file) => file.publish(),
+            Self::Stream(stream) => stream.publish(),
+        }
+    }
+}
+
+/// An output for standard output, in an unnamed temporary file until it is whole.
+#[derive(Debug)]
+pub struct Stream {
+    file: File,
+}
+
+impl Stream {
+    /// Starts the output.
+    ///
+    /// # Errors
+    /// When there is no room for it among the temporary files.
+    pub fn begin() -> Result<Self, PublishError> {
+        tempfile::tempfile()
+            .map(|file| Self { file })
+            .map_err(|source| PublishError::new(&env::temp_dir(), source))
+    }
+
+    /// Returns the file to write the output's content to, which is empty at first.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Returns what an encoder's error means for the picture: if writing failed, the temporary file is to blame.
+    pub fn failed(&self, error: CodecError) -> PictureError {
+        match error {
+            CodecError::Io(source) => PublishError::new(&env::temp_dir(), source).into(),
+            error => error.into(),
+        }
+    }
+
+    fn publish(mut self) -> Result<u64, PublishError> {
+        self.copy().or_else(|source| match source.kind() {
+            // Its reader has enough, as `head` does.
+            io::ErrorKind::BrokenPipe => Ok(0),
+            _ => Err(PublishError::new(Path::new("standard output"), source)),
+        })
+    }
+
+    fn copy(&mut self) -> io::Result<u64> {
+        self.file.rewind()?;
+        let mut stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        io::copy(&mut self.file, &mut stdout)
+    }
+}
