@@ -436,14 +436,14 @@ fn a_folder_that_could_not_be_listed_for_any_cause_is_listed_again() {
     let now = Instant::now();
     // The error of a listing with another cause than a lack of rights: its name is too long.
     let error = walkdir::WalkDir::new(case.at(&"n".repeat(300))).into_iter().next().unwrap().unwrap_err();
-    let root = case.at("");
+    let root = case.watch.roots[0].path.clone();
     case.watch.not_listed(&error, &Walk { root: 0, folder: root.clone(), entries: None }, now);
     assert!(case.watch.roots[0].denied_until(now).is_empty());
     let later = now + Duration::from_secs(30);
     assert_eq!(case.watch.roots[0].denied_until(later), [case.at(&"n".repeat(300))]);
     // The folder itself is listed with all that is in it.
-    case.watch.roots[0].met_closed(&case.watch.roots[0].path.clone());
-    case.watch.roots[0].met_denial(&case.watch.roots[0].path.clone(), now);
+    case.watch.roots[0].met_closed(&root);
+    case.watch.roots[0].met_denial(&root, now);
     case.write("a.png");
     case.watch.turn(None, &mut case.settle, &mut |_, _, _| false, later);
     case.run();
