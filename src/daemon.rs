@@ -123,15 +123,15 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     });
     let server = settings.service.listen.map(|address| server::start(address, &answers));
     let server = server.transpose().map_err(Error::CannotRun)?;
-    let asked = Asked { account, to_retry, socket: StatusSocket::new(folder.clone(), answers) };
+    let socket = StatusSocket::new(folder.clone(), answers);
+    let asked = Asked { account, health: Arc::clone(&health), metrics, to_retry, socket };
     let check = LedgerCheck::start(folder).map_err(Error::thread)?;
 
     let (jobs, given) = bounded(settings.threads);
     let (events, told) = Events::queue(WAITING);
     let stop = control.stop.clone();
     let ledger = (footing, check);
-    let watching =
-        Watching::new(settings, control, folders, ledger, jobs, Arc::clone(&health), metrics, asked)?;
+    let watching = Watching::new(settings, control, folders, ledger, jobs, asked)?;
     let encoder = Encoder::new(settings, &out, publisher);
     let done = thread::scope(|scope| {
         let watching = thread::Builder::new()
@@ -254,6 +254,8 @@ impl Folders {
 /// Those who ask the service, and what they are told.
 struct Asked {
     account: Arc<Account>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
     to_retry: Receiver<Retry>,
     socket: StatusSocket,
 }
@@ -302,9 +304,7 @@ impl<'a> Watching<'a> {
         folders: Folders,
         (footing, ledger_check): (Footing, LedgerCheck),
         jobs: Sender<Job>,
-        health: Arc<Health>,
-        metrics: Arc<Metrics>,
-        Asked { account, to_retry, mut socket }: Asked,
+        Asked { account, health, metrics, to_retry, mut socket }: Asked,
     ) -> Result<Self, Error> {
         socket.keep();
         let Folders { watched, out, options } = folders;

@@ -369,6 +369,8 @@ impl Watch {
                 let watched = self.notifier.as_ref().map(|notifier| notifier.watch(&folder));
                 match watched {
                     Some(Err(NotWatched::Denied)) => self.roots[number].met_denial(&folder, now),
+                    // Only a listing of all of it finds that it can be listed again.
+                    _ if folder == self.roots[number].path => self.roots[number].next_listing = now,
                     _ => self.enter(folder),
                 }
             }
@@ -411,7 +413,7 @@ impl Watch {
                     }
                 }
                 Some(Ok(entry)) => self.found(entry.path(), settle, known, now),
-                Some(Err(error)) => self.not_listed(&error, &walk),
+                Some(Err(error)) => self.not_listed(&error, &walk, now),
                 None => return self.walked(&walk),
             }
         }
@@ -494,10 +496,11 @@ impl Watch {
         }
     }
 
-    fn not_listed(&mut self, error: &walkdir::Error, walk: &Walk) {
+    fn not_listed(&mut self, error: &walkdir::Error, walk: &Walk, now: Instant) {
         // Link loops have no I/O error.
         let Some(why) = error.io_error().filter(|why| why.kind() != ErrorKind::NotFound) else { return };
         let path = error.path().unwrap_or(&walk.folder);
+        self.roots[walk.root].met_denial(path, now);
         if self.roots[walk.root].met_closed(path) {
             self.notes.push(Note::Warning(format!("not listed: {}: {why}", Shown(path))));
         }

@@ -119,3 +119,29 @@ fn a_long_name_that_failed_has_its_reason_beside_it() {
     wait("the others to go on", || place.path("out/a.pgm").exists());
     assert_eq!(service.stop(), Some(0));
 }
+
+#[test]
+fn a_ledger_that_another_program_has_locked_holds_pictures_up_only_as_long() {
+    let place = Place::with(&["in/a.pgm"]);
+    let service = Service::start(&place, "--listen 127.0.0.1:0");
+    wait("the output", || place.path("out/a.pgm").exists());
+    let other = rusqlite::Connection::open(place.path(LEDGER)).unwrap();
+    other.busy_timeout(Duration::from_secs(60)).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    drop_in(&place, "b.pgm", DULL);
+    wait("the lock to be said", || {
+        let told = place.run("status out --json").exits(0).json();
+        let held = told["daemon"]["held"].as_str().unwrap_or_default().to_owned();
+        held.contains("database is locked by another program; end that")
+            && told["incomplete"].as_str().is_some_and(|why| why.contains("what has ended since then"))
+    });
+    assert!(!place.path("out/b.pgm").exists());
+    other.execute_batch("ROLLBACK").unwrap();
+    drop(other);
+    wait("the picture", || place.path("out/b.pgm").exists());
+    wait("the count", || {
+        let told = place.run("status out --json").exits(0).json();
+        told["done"] == 2 && told["incomplete"].is_null() && told["daemon"]["held"].is_null()
+    });
+    assert_eq!(service.stop(), Some(0));
+}

@@ -34,7 +34,7 @@ pub(super) struct Root {
     pub(super) again: bool,
     /// The folders in it, or itself, whose listing is queued and has not begun.
     pub(super) waiting: HashSet<PathBuf>,
-    /// The folders in it, or itself, that may not be read, and when to try them again.
+    /// The folders in it, or itself, that may not or cannot be read, and when to try them again.
     denied: HashMap<PathBuf, Instant>,
     /// The obstacles met during the last full listing and since.
     known: Obstacles,
@@ -116,7 +116,7 @@ impl Root {
         self.next_listing = self.next_listing.min(now + self.interval(options));
     }
 
-    /// Records that a folder in it may not be read, so that it is tried again: no message tells that it may be.
+    /// Records that a folder in it may not or cannot be read, so that it is tried again: no message tells that it can be.
     pub(super) fn met_denial(&mut self, folder: &Path, now: Instant) {
         self.denied.insert(folder.to_owned(), now + WITHOUT_WATCHES);
     }

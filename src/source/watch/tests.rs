@@ -430,6 +430,27 @@ fn a_folder_that_cannot_be_listed_is_named_once_until_it_can_be() {
 }
 
 #[test]
+fn a_folder_that_could_not_be_listed_for_any_cause_is_listed_again() {
+    let mut case = Case::new();
+    case.run();
+    let now = Instant::now();
+    // The error of a listing with another cause than a lack of rights: its name is too long.
+    let error = walkdir::WalkDir::new(case.at(&"n".repeat(300))).into_iter().next().unwrap().unwrap_err();
+    let root = case.watch.roots[0].path.clone();
+    case.watch.not_listed(&error, &Walk { root: 0, folder: root.clone(), entries: None }, now);
+    assert!(case.watch.roots[0].denied_until(now).is_empty());
+    let later = now + Duration::from_secs(30);
+    assert_eq!(case.watch.roots[0].denied_until(later), [case.at(&"n".repeat(300))]);
+    // The folder itself is listed with all that is in it.
+    case.watch.roots[0].met_closed(&root);
+    case.watch.roots[0].met_denial(&root, now);
+    case.write("a.png");
+    case.watch.turn(None, &mut case.settle, &mut |_, _, _| false, later);
+    case.run();
+    assert!(!case.watch.roots[0].is_closed() && case.done() == ["a.png"]);
+}
+
+#[test]
 fn a_folder_that_is_renamed_to_and_fro_is_listed_once_more() {
     let mut case = Case::new();
     for number in 0..=ENTRIES_A_TURN {
