@@ -33,7 +33,7 @@ use encode::new_tables;
 pub(super) use encode::{encode, encoder_bytes, write_encoded};
 use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
 use markers::{
-    APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, icc_part, largest_factors,
+    APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
 };
 
 /// Returns whether a JPEG's own density can say this resolution.
@@ -71,6 +71,8 @@ pub(super) struct Native {
     pub(super) had_more: bool,
     /// Whether a colour profile was left out, because the picture has become gray.
     pub(super) lost_profile: bool,
+    /// Whether XMP was left out, because it tells of what was left out and is damaged, or too long to be corrected.
+    pub(super) lost_xmp: bool,
 }
 
 impl Native {
@@ -372,6 +374,7 @@ impl<'a> Source<'a> {
             _ => self.collected_bytes(0..self.markers.components.len()),
         };
         let Self { markers, form, .. } = self;
+        let is_cut = markers.has_false_extension();
         let (space, components) = match form {
             _ if self.gray => {
                 tables.truncate(1);
@@ -384,6 +387,13 @@ impl<'a> Source<'a> {
         // A colour profile does not apply to a picture that has become gray.
         let lost_profile = self.gray && self.space != Space::Gray && has_colour_profile(&markers.kept);
         let kept = markers.kept.iter().filter(|segment| !lost_profile || icc_part(segment).is_none());
+        let mut lost_xmp = false;
+        let kept = kept.filter_map(|segment| {
+            let content = corrected(segment, is_cut);
+            lost_xmp |= content.is_none();
+            Some((segment.marker, content?.into_owned()))
+        });
+        let kept = kept.collect();
         Native {
             chroma,
             space,
@@ -392,10 +402,11 @@ impl<'a> Source<'a> {
             progressive: markers.progressive,
             restart_interval: markers.restart_interval,
             density: markers.density,
-            kept: kept.map(|segment| (segment.marker, segment.content.to_vec())).collect(),
+            kept,
             encoder_bytes,
             had_more: markers.has_more,
             lost_profile,
+            lost_xmp,
         }
     }
 }

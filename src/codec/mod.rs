@@ -34,6 +34,7 @@ mod remark;
 mod samples;
 mod tiff;
 mod webp;
+mod xmp;
 
 pub use budget::{Budget, Unbounded};
 pub use error::CodecError;

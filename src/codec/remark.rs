@@ -75,8 +75,12 @@ impl Decoded {
             (Native::Jpeg(jpeg), Format::Jpeg) => jpeg.lost_profile,
             _ => icc.is_some() && self.metadata.icc_in(to, self.layout.pixel).is_none(),
         };
+        let loses_xmp = matches!(&self.native, Native::Jpeg(jpeg) if jpeg.lost_xmp);
         let loses_ome = matches!(&self.native, Native::Tiff(tiff) if tiff.lost_ome);
-        loses_profile || loses_ome || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
+        loses_profile
+            || loses_xmp
+            || loses_ome
+            || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
     }
 
     /// Returns whether the picture has a resolution that a format has no place for, or none for so large a number, and that the EXIF written

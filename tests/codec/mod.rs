@@ -6,6 +6,7 @@ mod metadata;
 mod pictures;
 mod roundtrip;
 mod tiff;
+mod xmp;
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};

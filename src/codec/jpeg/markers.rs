@@ -1,9 +1,11 @@
 //! The marker segments of a JPEG (ITU-T T.81, annex B), read without decoding.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::codec::CodecError;
 use crate::codec::metadata::{Metadata, MetadataBytes, Resolution, strip_exif_prefix};
+use crate::codec::xmp;
 
 use super::libjpeg::BLOCK;
 use super::{malformed, mpf};
@@ -34,6 +36,9 @@ pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 /// Begins the segments of the XMP that does not fit into the one of [`XMP`] (XMP part 3, 1.1.3.1).
 pub(super) const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
+
+/// Begins the segment that says that a gain map follows the picture (ISO 21496-1, annex C).
+const GAIN_MAP: &[u8] = b"urn:iso:std:iso:ts:21496:-1\0";
 
 /// Begins the segments of JPEG's boxes (ISO/IEC 18477-3, B.3), which hold data about the pixels: content credentials (C2PA), which would
 /// tell that the picture was tampered with, or what a JPEG XT decoder adds to it.
@@ -240,7 +245,8 @@ impl<'a> Markers<'a> {
         Metadata {
             icc: self.icc(),
             exif: first(APP1, EXIF).and_then(strip_exif_prefix).map(<[u8]>::to_vec),
-            xmp: first(APP1, XMP).map(<[u8]>::to_vec),
+            // Other formats have no place for its extension.
+            xmp: first(APP1, XMP).and_then(|packet| xmp::corrected(packet, true)).map(Cow::into_owned),
             resolution: self.density.and_then(Density::resolution),
         }
     }
@@ -258,6 +264,12 @@ impl<'a> Markers<'a> {
         }
     }
 
+    /// Returns whether the XMP goes on in extended segments, and these tell of what is left out. Their parts are named after a checksum of the
+    /// whole, which would become false; so they go altogether.
+    pub(super) fn has_false_extension(&self) -> bool {
+        self.kept.iter().any(|segment| is_extended_xmp(segment) && xmp::tells_of_more(segment.content))
+    }
+
     /// Joins the parts of the ICC profile, each of which begins with its number and their count (ICC.1:2022, annex B.4). An incomplete set
     /// counts as no profile.
     fn icc(&self) -> Option<Vec<u8>> {
@@ -269,6 +281,25 @@ impl<'a> Markers<'a> {
                 *number == expected && usize::from(*count) == parts.len()
             });
         whole.then(|| parts.iter().flat_map(|(.., data)| *data).copied().collect())
+    }
+}
+
+fn is_extended_xmp(segment: &Segment<'_>) -> bool {
+    segment.marker == APP1 && segment.content.starts_with(EXTENDED_XMP)
+}
+
+/// Returns the content of a segment to keep, without what its XMP tells of things that are left out, among them its own extension if that
+/// `is_cut`. `None` if nothing of it can be kept.
+pub(super) fn corrected<'a>(segment: &Segment<'a>, is_cut: bool) -> Option<Cow<'a, [u8]>> {
+    if is_cut && is_extended_xmp(segment) {
+        return None;
+    }
+    match segment.content.strip_prefix(XMP).filter(|_| segment.marker == APP1) {
+        Some(packet) => match xmp::corrected(packet, is_cut)? {
+            Cow::Borrowed(_) => Some(Cow::Borrowed(segment.content)),
+            Cow::Owned(packet) => Some(Cow::Owned([XMP, &packet].concat())),
+        },
+        None => Some(Cow::Borrowed(segment.content)),
     }
 }
 
@@ -309,6 +340,7 @@ impl<'a> Found<'a> {
             (APP2, content) if content.starts_with(mpf::NAME) => {
                 mpf::refuse_views(&content[mpf::NAME.len()..])?;
             }
+            (APP2, content) if content.starts_with(GAIN_MAP) => {}
             (APP11, content) if content.starts_with(BOXES) => {}
             (APP1..=APP15 | COM, _) if self.kept.len() == MAX_KEPT => {
                 return Err(malformed(format!("it has more than {MAX_KEPT} segments of application data")));
