@@ -129,6 +129,13 @@ pub struct Report {
     pub timings: bool,
 }
 
+impl Report {
+    /// Returns whether each failure is reported when it happens, because no text at the end sums them up by reason.
+    pub fn names_failures_at_once(self) -> bool {
+        self.json || self.style != Style::Normal
+    }
+}
+
 /// How much is reported during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {

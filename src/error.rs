@@ -80,6 +80,24 @@ impl PictureError {
         }
     }
 
+    /// Returns the reason without what differs from picture to picture, by which failures are grouped.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Codec(error) => error.kind(),
+            Self::Publish(error) => error.kind(),
+            Self::Refused(Refusal::SharedOutput { .. }) => {
+                "another input would have the same output; rename one, or use different output folders".into()
+            }
+            Self::Refused(Refusal::ReplacesInput { .. }) => {
+                "its output would replace an input; choose another --out".into()
+            }
+            Self::Refused(Refusal::InInputFolder { .. }) => {
+                "its output would lie in an input folder; choose another --out".into()
+            }
+            error => error.to_string(),
+        }
+    }
+
     /// Returns whether no output of any other picture could be written either.
     pub fn affects_all_outputs(&self) -> bool {
         matches!(self, Self::Publish(error) if error.affects_all())

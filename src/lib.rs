@@ -111,6 +111,10 @@ fn run_into(
     };
     drop(events);
     let told = reporter.finish();
+    if let (Err(_), Ok(summary)) = (&done, &told) {
+        // It is all that will be told of them.
+        summary.tell_failures(settings.report);
+    }
     done?;
     let mut summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
     if settings.dry_run {
