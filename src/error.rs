@@ -54,6 +54,11 @@ impl PictureError {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
+    /// Returns whether the file has content, and nothing in it says what that is.
+    pub fn is_of_no_known_format(&self) -> bool {
+        matches!(self, Self::Codec(CodecError::NotAPicture))
+    }
+
     /// Returns whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -158,6 +163,12 @@ pub enum Refusal {
         /// The output.
         output: PathBuf,
     },
+    /// It does not exist, and its name is a glob.
+    #[error(
+        "does not exist; the shell replaces a glob by names unless it is quoted or matches nothing: \
+         give the folder, and this to --include if need be"
+    )]
+    Glob,
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

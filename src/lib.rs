@@ -90,6 +90,7 @@ fn run_into(
 ) -> Result<Summary, Error> {
     let reporter = Reporter::start(settings.report, settings.told_out(), stop).map_err(Error::thread)?;
     let events = reporter.events();
+    settings.notes.iter().for_each(|note| events.note(note.clone(), true));
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     // A plan that is not complete is no plan.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::codec::Remark;
+use crate::codec::{Remark, refused_by_name};
 use crate::config::{Report, Style};
 use crate::error::PictureError;
 use crate::paths::Shown;
@@ -115,6 +115,8 @@ impl Event {
         if error.is_not_a_picture() && !job.must_be_a_picture() {
             Self::Skipped { input: job.input, why: Skip::NotAPicture, planned: true }
         } else {
+            let named = if error.is_of_no_known_format() { refused_by_name(&job.input) } else { None };
+            let error = named.map_or(error, PictureError::from);
             Self::Failed { input: job.input, error, planned: true }
         }
     }
