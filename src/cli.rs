@@ -328,15 +328,19 @@ impl Cli {
         if let Some(command) = self.command {
             return Ok(Invocation::Command(command));
         }
+        if let Some(why) = self.inputs.first().and_then(|input| verb(input.as_os_str())) {
+            return Err(Error::Usage(why));
+        }
         let output = Output::of(&self).map_err(Error::Usage)?;
         let file = configuration(self.config, self.no_config)?;
-        let mut written = self.written.clone().over(file);
+        let mut written = self.written.clone().over(file.clone());
         // The name of an output is a flag's value too.
         written.format = output.format.or(written.format);
         if self.deterministic {
             written.jpeg = Some(JpegChoice::Cpu);
         }
         self.written.check_effects(&written, kind).map_err(Error::Usage)?;
+        let notes = file.without_effect(&written);
         if self.timings && self.quiet && !self.json {
             return Err(Error::Usage(
                 "--timings has no effect with --quiet unless --json is given".to_owned(),
@@ -353,6 +357,7 @@ impl Cli {
             report,
             watch: self.watch,
             resume: self.resume,
+            notes,
         };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;
         if self.split_channels && !settings.operation.per_channel {
@@ -385,7 +390,7 @@ fn long_flag_with_one_dash(words: &[OsString]) -> Option<String> {
 fn slip(words: &[OsString]) -> Option<String> {
     let word = words.get(1)?;
     let has_output = words.iter().any(|word| word == "--out" || word == "-o");
-    if has_output { called_like_a_command(word) } else { None }.or_else(|| meant(word))
+    if has_output { called_like_a_command(word) } else { None }.or_else(|| verb(word)).or_else(|| meant(word))
 }
 
 /// Returns a sentence that tells how to name a folder, if the first word is a folder and also a command that takes no `--out`.
@@ -396,6 +401,25 @@ fn called_like_a_command(word: &OsStr) -> Option<String> {
     let takes_output = command.get_arguments().any(|flag| flag.get_long() == Some("out"));
     let why = || format!("`{word}` is a histeqd command; to process the folder of that name, write ./{word}");
     (!takes_output).then(why)
+}
+
+/// Returns a sentence that says how something is asked for that is no command, unless there is a file or folder of that name.
+fn verb(word: &OsStr) -> Option<String> {
+    let word = word.to_str().filter(|word| !Path::new(word).exists())?;
+    let way = match word.to_lowercase().as_str() {
+        "watch" | "serve" | "daemon" => "`histeqd --watch INBOX --out OUT`",
+        "resume" | "continue" => "`histeqd --resume INPUT --out OUT`",
+        "list" | "dry-run" => "`histeqd --dry-run INPUT --out OUT`",
+        "config" | "print-config" => "`histeqd --print-config`",
+        "version" => "`histeqd --version`",
+        "gpu" | "gpus" => "`histeqd devices`",
+        "clahe" => "`histeqd --method clahe INPUT --out OUT`",
+        "run" | "process" | "equalize" | "equalise" | "enhance" | "convert" | "batch" => {
+            "`histeqd INPUT --out OUT`"
+        }
+        _ => return None,
+    };
+    Some(format!("there is no command, file or folder named {word}; what you mean may be {way}"))
 }
 
 /// Returns a sentence with the command that the first word is most likely a typo of, unless it is a flag, or there is a file or folder of

@@ -70,6 +70,8 @@ pub struct Settings {
     pub resume: bool,
     /// How the folders are watched, and where the ledger is.
     pub service: Service,
+    /// What the user should know about them, as sentences.
+    pub notes: Vec<String>,
     /// The keys that the settings were resolved from, to tell which of them changed when they are read again.
     pub written: Written,
 }
@@ -129,6 +131,13 @@ pub struct Report {
     pub timings: bool,
 }
 
+impl Report {
+    /// Returns whether each failure is reported when it happens, because no text at the end sums them up by reason.
+    pub fn names_failures_at_once(self) -> bool {
+        self.json || self.style != Style::Normal
+    }
+}
+
 /// How much is reported during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
@@ -171,6 +180,8 @@ pub struct Request {
     pub watch: bool,
     /// Whether a batch run goes by the ledger of what was done.
     pub resume: bool,
+    /// What the user should know about the settings, as sentences.
+    pub notes: Vec<String>,
 }
 
 impl Settings {
@@ -221,6 +232,7 @@ impl Settings {
             watch: request.watch,
             resume: request.resume,
             service,
+            notes: request.notes,
             written: as_written,
         })
     }

@@ -103,6 +103,7 @@ pub struct Control {
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style);
     warn_of_overwrite(settings);
+    settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
     // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
     Folders::of(settings)?;
     let (footing, anew) = Footing::take(settings, &control.stop)?;

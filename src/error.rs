@@ -54,6 +54,11 @@ impl PictureError {
         matches!(self, Self::Codec(CodecError::NotAPicture | CodecError::Empty))
     }
 
+    /// Returns whether the file has content, and nothing in it says what that is.
+    pub fn is_of_no_known_format(&self) -> bool {
+        matches!(self, Self::Codec(CodecError::NotAPicture))
+    }
+
     /// Returns whether the same file may succeed at another time, or with more memory: the obstacle is not in the picture.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -76,6 +81,24 @@ impl PictureError {
     pub fn in_service(&self) -> String {
         match self {
             Self::Publish(error) => error.in_service(),
+            error => error.to_string(),
+        }
+    }
+
+    /// Returns the reason without what differs from picture to picture, by which failures are grouped.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Codec(error) => error.kind(),
+            Self::Publish(error) => error.kind(),
+            Self::Refused(Refusal::SharedOutput { .. }) => {
+                "another input would have the same output; rename one, or use different output folders".into()
+            }
+            Self::Refused(Refusal::ReplacesInput { .. }) => {
+                "its output would replace an input; choose another --out".into()
+            }
+            Self::Refused(Refusal::InInputFolder { .. }) => {
+                "its output would lie in an input folder; choose another --out".into()
+            }
             error => error.to_string(),
         }
     }
@@ -140,6 +163,12 @@ pub enum Refusal {
         /// The output.
         output: PathBuf,
     },
+    /// It does not exist, and its name is a glob.
+    #[error(
+        "does not exist; the shell replaces a glob by names unless it is quoted or matches nothing: \
+         give the folder, and this to --include if need be"
+    )]
+    Glob,
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

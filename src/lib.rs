@@ -90,6 +90,7 @@ fn run_into(
 ) -> Result<Summary, Error> {
     let reporter = Reporter::start(settings.report, settings.told_out(), stop).map_err(Error::thread)?;
     let events = reporter.events();
+    settings.notes.iter().for_each(|note| events.note(note.clone(), true));
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     // A plan that is not complete is no plan.
@@ -111,6 +112,10 @@ fn run_into(
     };
     drop(events);
     let told = reporter.finish();
+    if let (Err(_), Ok(summary)) = (&done, &told) {
+        // It is all that will be told of them.
+        summary.tell_failures(settings.report);
+    }
     done?;
     let mut summary = told.map_err(|source| Error::Unwritten { what: "the list".into(), source })?;
     if settings.dry_run {

@@ -11,7 +11,7 @@ use histeqd::config::Settings;
 use histeqd::error::{Error, Exit};
 use histeqd::files::WithRemedy;
 use histeqd::pipeline::Stop;
-use histeqd::progress::Summary;
+use histeqd::progress::{Summary, painted};
 use histeqd::publish::Publisher;
 use histeqd::{bench, cli, codec, daemon, device, histogram, retry, status, worker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             if !error.is_broken_pipe() {
-                let _ = writeln!(io::stderr(), "error: {error}");
+                let _ = writeln!(anstream::stderr(), "{}", painted(&format!("error: {error}")));
             }
             error.exit().into()
         }

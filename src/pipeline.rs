@@ -362,6 +362,10 @@ impl Run<'_> {
         for mut finished in equalized.iter().filter_map(Task::finish) {
             courtesy.lower_for(finished.content);
             finished.picture.clock.mark(Stage::Queue);
+            if self.stop.aborted() && !self.settings.watch {
+                self.outlet.miss(&finished.picture.work.job);
+                continue;
+            }
             let working = self.machine.cores.work();
             let remark = finished.remark();
             let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, &self.machine.cores));
@@ -436,6 +440,10 @@ impl Run<'_> {
     }
 
     fn fail(&self, job: Job, error: PictureError) {
+        // A service waits until outputs can be written again.
+        if error.affects_all_outputs() && !self.settings.watch {
+            self.stop.abort();
+        }
         self.outlet.miss(&job);
         self.events.tell(Event::failure(job, error));
     }

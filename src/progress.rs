@@ -1,5 +1,6 @@
 //! Progress reports: events come in, lines or a bar go out on standard error, and a [`Summary`] is left.
 
+mod paint;
 mod summary;
 
 use std::io::{self, IsTerminal, Write};
@@ -11,13 +12,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::codec::Remark;
+use crate::codec::{Remark, refused_by_name};
 use crate::config::{Report, Style};
 use crate::error::PictureError;
 use crate::paths::Shown;
 use crate::pipeline::Stop;
 use crate::source::{Job, Skip};
 use crate::timings::{Load, Times};
+pub use paint::painted;
 pub use summary::{Failure, Summary};
 
 /// How often the bar is drawn.
@@ -113,6 +115,8 @@ impl Event {
         if error.is_not_a_picture() && !job.must_be_a_picture() {
             Self::Skipped { input: job.input, why: Skip::NotAPicture, planned: true }
         } else {
+            let named = if error.is_of_no_known_format() { refused_by_name(&job.input) } else { None };
+            let error = named.map_or(error, PictureError::from);
             Self::Failed { input: job.input, error, planned: true }
         }
     }
@@ -214,7 +218,7 @@ impl Voice {
     }
 
     fn hear(&mut self, event: Event) {
-        if let Some(line) = line(&event, self.report.style) {
+        if let Some(line) = line(&event, self.report) {
             self.tell(&line);
         }
         if let (Event::Would { input, output }, false, Ok(())) = (&event, self.report.json, &self.list) {
@@ -251,7 +255,7 @@ impl Voice {
 
     /// Writes a line to standard error. Nobody may be reading; that is no reason to stop.
     fn tell(&self, line: &str) {
-        let _ = self.say(io::stderr(), line);
+        let _ = self.say(anstream::stderr(), &painted(line));
     }
 
     /// Writes a line, with the bar hidden meanwhile.
@@ -291,11 +295,13 @@ fn template(columns: usize, message: &str) -> String {
 }
 
 /// Returns the line to report for an event, if any.
-fn line(event: &Event, style: Style) -> Option<String> {
-    let verbose = style == Style::Verbose;
+fn line(event: &Event, report: Report) -> Option<String> {
+    let verbose = report.style == Style::Verbose;
     match event {
-        Event::Failed { input, error, .. } => Some(format!("failed: {}: {error}", Shown(input))),
-        _ if style == Style::Quiet => None,
+        Event::Failed { input, error, .. } if report.names_failures_at_once() => {
+            Some(format!("failed: {}: {error}", Shown(input)))
+        }
+        _ if report.style == Style::Quiet => None,
         Event::Device { note, .. } => Some(note.clone()),
         Event::Stopping => {
             Some("stopping: finishing the pictures in progress; press Ctrl-C again to quit at once".into())
@@ -315,7 +321,8 @@ fn line(event: &Event, style: Style) -> Option<String> {
         Event::Remade { input } if verbose => {
             Some(format!("note: {}: its output was of other settings", Shown(input)))
         }
-        Event::Planned { .. }
+        Event::Failed { .. }
+        | Event::Planned { .. }
         | Event::Would { .. }
         | Event::Remade { .. }
         | Event::Remarked { .. }
@@ -362,6 +369,10 @@ mod tests {
         Event::Failed { input: "in/x\n.png".into(), error, planned: true }
     }
 
+    fn said_as(style: Style) -> Report {
+        Report { style, ..Report::default() }
+    }
+
     fn device(note: &str) -> Event {
         Event::Device { note: note.into(), trouble: true }
     }
@@ -371,11 +382,13 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_said_in_every_style() {
-        for style in [Style::Quiet, Style::Normal, Style::Verbose] {
-            let said = line(&failed(), style).unwrap();
+    fn failures_are_said_at_once_unless_a_text_sums_them_up() {
+        let json = Report { json: true, ..Report::default() };
+        for report in [said_as(Style::Quiet), said_as(Style::Verbose), json] {
+            let said = line(&failed(), report).unwrap();
             assert_eq!(said, r#"failed: "in/x\n.png": cannot be read: permission denied"#);
         }
+        assert_eq!(line(&failed(), Report::default()), None);
     }
 
     #[test]
@@ -404,21 +417,21 @@ mod tests {
     #[test]
     fn quiet_says_nothing_else() {
         let events = [done(), looped(), device("GPU 0 failed"), Event::Stopping];
-        assert!(events.iter().all(|event| line(event, Style::Quiet).is_none()));
+        assert!(events.iter().all(|event| line(event, said_as(Style::Quiet)).is_none()));
     }
 
     #[test]
     fn normal_names_what_is_odd_and_verbose_everything() {
-        assert_eq!(line(&done(), Style::Normal), None);
-        assert_eq!(line(&done(), Style::Verbose).unwrap(), "done: in/a b.png -> out/a b.png (cpu)");
+        assert_eq!(line(&done(), said_as(Style::Normal)), None);
+        assert_eq!(line(&done(), said_as(Style::Verbose)).unwrap(), "done: in/a b.png -> out/a b.png (cpu)");
         assert_eq!(
-            line(&looped(), Style::Normal).unwrap(),
+            line(&looped(), said_as(Style::Normal)).unwrap(),
             "skipped: in/loop: a link that leads back to itself"
         );
         let old = Event::Skipped { input: "in/a.png".into(), why: Skip::AlreadyDone, planned: false };
-        assert_eq!(line(&old, Style::Normal), None);
-        assert_eq!(line(&old, Style::Verbose).unwrap(), "skipped: in/a.png: already done");
-        assert_eq!(line(&device("GPU 0 failed"), Style::Normal).unwrap(), "GPU 0 failed");
+        assert_eq!(line(&old, said_as(Style::Normal)), None);
+        assert_eq!(line(&old, said_as(Style::Verbose)).unwrap(), "skipped: in/a.png: already done");
+        assert_eq!(line(&device("GPU 0 failed"), said_as(Style::Normal)).unwrap(), "GPU 0 failed");
     }
 
     #[test]

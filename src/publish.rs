@@ -233,6 +233,12 @@ impl PublishError {
         if self.is_full() { format!("{}; free some space", self.fault()) } else { self.to_string() }
     }
 
+    /// Returns the reason without the name of the output.
+    pub fn kind(&self) -> String {
+        let remedy = self.remedy().map_or_else(String::new, |remedy| format!("; {remedy}"));
+        format!("cannot be written: {}{remedy}", self.source)
+    }
+
     fn fault(&self) -> String {
         format!("cannot write {}: {}", Shown(&self.path), self.source)
     }

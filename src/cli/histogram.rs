@@ -46,6 +46,7 @@ pub struct HistogramCommand {
     #[arg(
         long,
         value_enum,
+        ignore_case = true,
         value_name = "FORMAT",
         default_value = "csv",
         hide_default_value = true,
@@ -81,6 +82,7 @@ pub struct HistogramCommand {
     #[arg(
         long,
         value_enum,
+        ignore_case = true,
         value_name = "METHOD",
         requires = "equalized",
         help_heading = "Equalization",
@@ -129,7 +131,14 @@ pub struct HistogramCommand {
     tile_size: Option<TileSize>,
 
     /// What is equalized in a colour picture: luma, per-channel [default: luma]; "gray" converts to gray first
-    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Equalization", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHAT",
+        help_heading = "Equalization",
+        hide_possible_values = true
+    )]
     color: Option<Color>,
 
     /// Take only files that match this glob (can be repeated)

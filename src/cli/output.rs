@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::Cli;
-use crate::codec::Format;
+use crate::codec::{Format, names_foreign};
 use crate::config::{FormatName, Naming};
 use crate::paths::Shown;
 use crate::publish::folder_of;
-use crate::source::{STANDARD_INPUT, names_other_picture};
+use crate::source::STANDARD_INPUT;
 
 /// What stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -48,7 +48,7 @@ impl Output {
                 "standard input has no name, so --out has to name a file, such as {}, or `-` for standard output",
                 Shown(&out.join("result.png"))
             )),
-            None if is_single(cli) && !is_folder(&out) && names_other_picture(&out) => {
+            None if is_single(cli) && !is_folder(&out) && names_foreign(&out) => {
                 Err(format!("--out {}: that format is not written; {}", Shown(&out), folder_instead(&out)))
             }
             None => Ok(Self { folder: out, naming: Naming::Mirror, format: None }),

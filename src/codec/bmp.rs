@@ -59,7 +59,10 @@ impl<'a> Source<'a> {
     /// Reads the headers; `bytes` is the whole file.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodecError> {
         if bytes.get(FILE_HEADER).is_some_and(|length| OS2.contains(length)) {
-            return Err(CodecError::unsupported("an OS/2 2.x BMP", "convert it to PNG first"));
+            return Err(CodecError::unsupported(
+                "an OS/2 2.x BMP",
+                "convert it first, as in `convert IN OUT.png` (ImageMagick)",
+            ));
         }
         let decoder = BmpDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
         let icc = profile(bytes)?;
@@ -71,7 +74,7 @@ impl<'a> Source<'a> {
             other => {
                 return Err(CodecError::unsupported(
                     format!("a BMP of {other:?}"),
-                    "convert it to PNG first",
+                    "convert it first, as in `convert IN OUT.png` (ImageMagick)",
                 ));
             }
         };
@@ -158,7 +161,7 @@ fn profile(bytes: &[u8]) -> Result<Option<&[u8]>, CodecError> {
         }
         Some(LINKED) => Err(CodecError::unsupported(
             "a BMP whose colour profile is in another file",
-            "convert it to PNG first",
+            "convert it first, as in `convert IN OUT.png` (ImageMagick)",
         )),
         _ => Ok(None),
     }
@@ -288,18 +291,24 @@ fn decode_error(error: ImageError) -> CodecError {
     match error {
         ImageError::IoError(_) => malformed("it is truncated"),
         ImageError::Decoding(error) if error.to_string().contains("Image too large") => {
-            CodecError::unsupported("a BMP with a side of more than 65535 pixels", "convert it to PNG first")
+            CodecError::unsupported(
+                "a BMP with a side of more than 65535 pixels",
+                "convert it first, as in `convert IN OUT.png` (ImageMagick)",
+            )
         }
         ImageError::Unsupported(error) => {
             let what = match error.kind() {
                 UnsupportedErrorKind::GenericFeature(what) => what,
                 _ => error.to_string(),
             };
-            CodecError::unsupported(format!("this kind of BMP ({what})"), "convert it to PNG first")
+            CodecError::unsupported(
+                format!("this kind of BMP ({what})"),
+                "convert it first, as in `convert IN OUT.png` (ImageMagick)",
+            )
         }
         ImageError::Decoding(error) if unknown_compression(&error).is_some() => CodecError::unsupported(
             format!("this kind of BMP (compression {})", unknown_compression(&error).unwrap_or_default()),
-            "convert it to PNG first",
+            "convert it first, as in `convert IN OUT.png` (ImageMagick)",
         ),
         // Only the cause, without the words that the library puts before it.
         other => malformed(other.source().map_or_else(|| other.to_string(), ToString::to_string)),

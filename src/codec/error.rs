@@ -75,6 +75,17 @@ pub enum CodecError {
 }
 
 impl CodecError {
+    /// Returns the reason without what differs from picture to picture.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Malformed { format, .. } => format!("damaged {format}"),
+            Self::TooLarge { limit, flag, .. } => {
+                format!("too large: over the limit of {limit}; raise it with {flag}")
+            }
+            error => error.to_string(),
+        }
+    }
+
     /// A [`CodecError::Malformed`].
     pub(super) fn malformed(format: Format, reason: impl Into<String>) -> Self {
         Self::Malformed { format, reason: reason.into() }

@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use super::foreign::TO_RGB;
 use super::metadata::{MetadataBytes, Resolution, icc_fits};
 use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
 use crate::picture::{Depth, Layout, Pixel};
@@ -181,7 +182,7 @@ impl<'a> Source<'a> {
         let Some(space) = reader.space() else {
             return Err(CodecError::unsupported(
                 format!("a JPEG of {} components (CMYK or the like)", markers.components.len()),
-                "convert it to RGB with its ink profile first",
+                TO_RGB,
             ));
         };
         if markers.components.len() != space.components() {

@@ -20,6 +20,7 @@ mod budget;
 mod deflate;
 mod depth;
 mod error;
+mod foreign;
 mod format;
 mod guard;
 mod ifd;
@@ -38,6 +39,8 @@ mod xmp;
 
 pub use budget::{Budget, Unbounded};
 pub use error::CodecError;
+pub use foreign::names_foreign;
+pub(crate) use foreign::refused_by_name;
 pub use format::Format;
 use guard::guard;
 pub(crate) use guard::panic_message;
@@ -318,11 +321,13 @@ fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<So
 fn format_of(head: &[u8]) -> Result<Format, CodecError> {
     match (format::disguised(head), Format::sniff(head)) {
         (None, Some(format)) => Ok(format),
-        (disguised, _) => Err(match disguised.or_else(|| format::foreign(head)) {
-            Some(name) => CodecError::unsupported(name, "convert it to PNG or TIFF first"),
-            None if head.is_empty() => CodecError::Empty,
-            None => CodecError::NotAPicture,
-        }),
+        (disguised, _) => {
+            Err(match disguised.or_else(|| format::foreign(head)).or_else(|| foreign::by_content(head)) {
+                Some(name) => foreign::refused(name),
+                None if head.is_empty() => CodecError::Empty,
+                None => CodecError::NotAPicture,
+            })
+        }
     }
 }
 

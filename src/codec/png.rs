@@ -10,6 +10,7 @@ use ::png::{
     Transformations, Unit,
 };
 
+use super::foreign::FRAMES;
 use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
@@ -61,7 +62,7 @@ impl<'a> Source<'a> {
         }
         let chunks = Chunks::scan(bytes).map_err(malformed)?;
         if chunks.animated {
-            return Err(CodecError::unsupported("an animated PNG", "extract the frames first"));
+            return Err(CodecError::unsupported("an animated PNG", FRAMES));
         }
         let metadata = Parts::find(&chunks).map_err(malformed)?;
         Ok(Self { bytes, chunks, metadata })

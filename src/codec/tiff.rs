@@ -226,5 +226,5 @@ fn malformed(reason: impl Into<String>) -> CodecError {
 }
 
 fn unsupported(what: impl Into<String>) -> CodecError {
-    CodecError::unsupported(what, "convert it to an 8- or 16-bit gray or RGB TIFF first")
+    CodecError::unsupported(what, "convert it first, as in `convert IN OUT.png` (ImageMagick)")
 }

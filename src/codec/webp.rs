@@ -36,7 +36,10 @@ impl<'a> Source<'a> {
         // A chunk may claim any length.
         decoder.set_memory_limit(metadata_bytes(bytes) as usize);
         if decoder.is_animated() {
-            return Err(CodecError::unsupported("an animated WebP", "extract the frames first"));
+            return Err(CodecError::unsupported(
+                "an animated WebP",
+                "extract the frames first, as in `webpmux -get frame 1 IN -o OUT.webp`",
+            ));
         }
         let (width, height) = decoder.dimensions();
         // The decoder would allocate memory for the frame's width and height before comparing them with the canvas's.

@@ -116,9 +116,9 @@ impl TileSize {
 impl FromStr for TileSize {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match (text.trim(), text.trim().parse()) {
-            ("off", _) => Ok(Self::Off),
-            (_, Ok(side @ Self::LEAST..)) => Ok(Self::Pixels(side)),
+        match text.trim().parse() {
+            _ if text.trim().eq_ignore_ascii_case("off") => Ok(Self::Off),
+            Ok(side @ Self::LEAST..) => Ok(Self::Pixels(side)),
             _ => Err(format!("{text:?} is neither off nor a number of pixels, at least {}", Self::LEAST)),
         }
     }
@@ -223,9 +223,9 @@ pub enum Durability {
 impl FromStr for JpegQuality {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.parse()) {
-            ("keep", _) => Ok(Self::Keep),
-            (_, Ok(quality @ 1..=100)) => Ok(Self::Value(quality)),
+        match text.parse() {
+            _ if text.eq_ignore_ascii_case("keep") => Ok(Self::Keep),
+            Ok(quality @ 1..=100) => Ok(Self::Value(quality)),
             _ => Err(format!("{text:?} is neither keep nor a number from 1 to 100")),
         }
     }

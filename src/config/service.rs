@@ -1,10 +1,14 @@
 //! The settings of the watching service.
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command};
 
 use crate::paths::{self, Shown};
 
@@ -61,14 +65,31 @@ pub enum After {
 impl FromStr for After {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.trim() {
-            "keep" => Ok(Self::Keep),
-            "delete" => Ok(Self::Delete),
-            text => match text.strip_prefix("move:").map(str::trim_start) {
-                Some(folder) if !folder.is_empty() => Ok(Self::Move(folder.into())),
-                _ => Err(format!("{text:?} is none of keep, delete and move:DIR")),
-            },
+        let text = text.trim();
+        let (verb, folder) =
+            text.split_once(':').map_or((text, None), |(verb, to)| (verb, Some(to.trim_start())));
+        match (verb.to_ascii_lowercase().as_str(), folder) {
+            ("keep", None) => Ok(Self::Keep),
+            ("delete", None) => Ok(Self::Delete),
+            ("move", Some(folder)) if !folder.is_empty() => Ok(Self::Move(folder.into())),
+            _ => Err(format!("{text:?} is none of keep, delete and move:DIR")),
         }
+    }
+}
+
+/// Reads an [`After`], and tells shells the words that it may begin with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AfterParser;
+
+impl TypedValueParser for AfterParser {
+    type Value = After;
+
+    fn parse_ref(&self, command: &Command, flag: Option<&Arg>, value: &OsStr) -> Result<After, clap::Error> {
+        After::from_str.parse_ref(command, flag, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(["keep", "delete", "move:"].into_iter().map(PossibleValue::new)))
     }
 }
 
@@ -103,10 +124,10 @@ impl<T> From<OrNone<T>> for Option<T> {
 impl<T: FromStr<Err: fmt::Display>> FromStr for OrNone<T> {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.trim() {
-            "none" => Ok(Self::None),
-            text => text.parse().map(Self::Some).map_err(|why| format!("{why}; or use none")),
+        if text.trim().eq_ignore_ascii_case("none") {
+            return Ok(Self::None);
         }
+        text.trim().parse().map(Self::Some).map_err(|why| format!("{why}; or use none"))
     }
 }
 
@@ -143,7 +164,12 @@ pub struct Listen(pub SocketAddr);
 impl FromStr for Listen {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse()
+        let local = text.rsplit_once(':').filter(|(host, _)| host.eq_ignore_ascii_case("localhost"));
+        let local = local.map(|(_, port)| format!("{}:{port}", Ipv4Addr::LOCALHOST));
+        local
+            .as_deref()
+            .unwrap_or(text)
+            .parse()
             .map(Self)
             .map_err(|_| format!("{text:?} is not an IP address with a port, such as 127.0.0.1:9464"))
     }
@@ -161,7 +187,8 @@ mod tests {
 
     #[test]
     fn what_becomes_of_inputs_is_read_as_it_is_written() {
-        assert_eq!(" move: /a b ".parse(), Ok(After::Move("/a b".into())));
+        assert_eq!(" Move: /a b ".parse(), Ok(After::Move("/a b".into())));
+        assert_eq!("KEEP".parse(), Ok(After::Keep));
         for text in ["keep", "delete", "move:/a b"] {
             assert_eq!(text.parse::<After>().unwrap().to_string(), text);
         }
@@ -172,7 +199,10 @@ mod tests {
     #[test]
     fn none_is_a_value() {
         assert_eq!("none".parse::<OrNone<Listen>>(), Ok(OrNone::None));
-        assert!("127.0.0.1:9464".parse::<OrNone<Listen>>().is_ok());
+        for text in ["127.0.0.1:9464", "localhost:9464", "LocalHost:9464"] {
+            assert_eq!(text.parse(), Ok(Listen("127.0.0.1:9464".parse().unwrap())), "{text}");
+        }
+        assert!("[::1]:9464".parse::<Listen>().is_ok() && "localhost".parse::<Listen>().is_err());
         let why = "9464".parse::<OrNone<Listen>>().unwrap_err();
         assert_eq!(why, "\"9464\" is not an IP address with a port, such as 127.0.0.1:9464; or use none");
     }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use clap::ValueEnum;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
-use super::service::{After, Folder, Listen, OrNone};
+use super::service::{After, AfterParser, Folder, Listen, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName,
     TileSize, machine,
@@ -25,7 +27,15 @@ pub struct Written {
     /// picture. "clahe" is contrast-limited adaptive histogram equalization: a table for every tile of the picture, with
     /// the contrast limited and the tables blended from tile to tile; with a number as clip limit its results are OpenCV's.
     /// For photographs "clahe" is the better choice: "global" makes most of them harsh.
-    #[arg(long, value_enum, value_name = "METHOD", help_heading = "Picture", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "METHOD",
+        help_heading = "Picture",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
     pub method: Option<MethodName>,
 
     /// How far to go from the picture's levels to the enhanced ones: 0 to 1 [default: 1]
@@ -62,19 +72,42 @@ pub struct Written {
     ///
     /// "luma" equalizes the brightness and keeps the colours. "per-channel" equalizes red, green and blue independently,
     /// which shifts colours. "gray" writes only the equalized brightness.
-    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Picture", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHAT",
+        help_heading = "Picture",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
     pub color: Option<Color>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp [default: keep]
     ///
     /// "keep" leaves format, depth and name as they are. Any other format replaces the file name's extension.
-    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "FORMAT",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
     pub format: Option<FormatName>,
 
     /// Depth of the outputs: keep, or 8 for 8 bit [default: keep]
     ///
     /// With "8", 16-bit pictures are enhanced in 16 bit and then rounded to 8, such as x-rays to look at as JPEG.
-    #[arg(long, value_enum, value_name = "BITS", help_heading = "Output", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "BITS",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub depth: Option<DepthChoice>,
 
@@ -88,7 +121,15 @@ pub struct Written {
 
     /// PNG compression: fast, balanced (1.5 times the work, 5 % smaller, graphics often 50 %), small (5 times the work,
     /// 10 % smaller) [default: fast]
-    #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Output", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "LEVEL",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
     pub png_level: Option<PngLevel>,
 
     /// Process pictures again even if their outputs are up to date
@@ -103,7 +144,15 @@ pub struct Written {
     ///
     /// "full": once the output and its folder's entry are on the disk, so that not even a power failure leaves a partial
     /// picture. "fast": as soon as the operating system has it. Either way an output appears whole, by a rename.
-    #[arg(long, value_enum, value_name = "HOW", help_heading = "Output", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "HOW",
+        help_heading = "Output",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
     pub durability: Option<Durability>,
 
     /// Take only files that match this glob (can be repeated)
@@ -175,7 +224,15 @@ pub struct Written {
     /// take pictures from one queue, and GPUs encode what the CPU decodes, so the bytes depend on which was free. "cpu" or
     /// --deterministic writes the same bytes everywhere. "gpu" sends to GPUs everything that they accept, and fails if none
     /// has nvJPEG.
-    #[arg(long, value_enum, value_name = "WHICH", help_heading = "Resources", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHICH",
+        help_heading = "Resources",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
     pub jpeg: Option<JpegChoice>,
 
     /// How long a GPU may take for one picture before it counts as failed [default: 30s]
@@ -210,7 +267,7 @@ pub struct Written {
     /// What happens to an input once its output is on the disk: keep, delete, move:DIR [default: keep]
     ///
     /// "move:DIR" mirrors the input tree below DIR; if a name is taken there, the input gets a number: cat.2.png.
-    #[arg(long, value_name = "WHAT", help_heading = "Watching")]
+    #[arg(long, value_name = "WHAT", help_heading = "Watching", value_parser = AfterParser, hide_possible_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub after: Option<After>,
 
@@ -230,7 +287,7 @@ pub struct Written {
 
     /// Serve /metrics, /healthz, /readyz and /status at this address [default: none]
     ///
-    /// An IP address and a port, such as 127.0.0.1:9464.
+    /// An IP address or localhost, and a port, such as 127.0.0.1:9464.
     #[arg(long, value_name = "ADDR", help_heading = "Watching")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub listen: Option<OrNone<Listen>>,
@@ -383,41 +440,58 @@ impl Written {
     /// # Errors
     /// A sentence that names a flag without an effect, and what it needs.
     pub fn check_effects(&self, used: &Self, run: RunKind) -> Result<(), String> {
+        match self.idle(used, run).first() {
+            Some((flag, needs)) => Err(format!("--{flag} has no effect without {needs}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a sentence for every key of the configuration file, `self`, that has no effect, given all keys that are `used`. Keys with
+    /// their default values are passed over, and so are those for other kinds of runs: one file serves them all.
+    pub fn without_effect(&self, used: &Self) -> Vec<String> {
+        let changed = self.differing(&Self::default());
+        let idle = self.idle(used, RunKind::Watch).into_iter();
+        idle.filter(|(key, _)| changed.iter().any(|changed| changed == key))
+            .map(|(key, needs)| format!("{key} of the configuration file has no effect without {needs}"))
+            .collect()
+    }
+
+    /// Returns the written keys that have no effect, each with what it needs.
+    fn idle(&self, used: &Self, run: RunKind) -> Vec<(&'static str, &'static str)> {
         let writes = |format| used.format.is_none_or(|used| used == FormatName::Keep || used == format);
-        let jpegs = [("--quality", self.quality.is_some())];
-        let pngs = [("--png-level", self.png_level.is_some())];
-        let clahes = [
-            ("--clip-limit", self.clip_limit.is_some()),
-            ("--tiles", self.tiles.is_some()),
-            ("--tile-size", self.tile_size.is_some()),
-        ];
-        let watching = [
-            ("--settle", self.settle.is_some()),
-            ("--rescan", self.rescan.is_some()),
-            ("--poll", self.poll.is_some()),
-            ("--after", self.after.is_some()),
-            ("--failed", self.failed.is_some()),
-            ("--listen", self.listen.is_some()),
-        ];
-        let ledgers = [("--state", self.state.is_some())];
+        let clahe = (used.method == Some(MethodName::Clahe), "--method clahe");
+        let jpeg = (writes(FormatName::Jpeg), "--format keep or jpeg");
+        let png = (writes(FormatName::Png), "--format keep or png");
+        let watching = (run == RunKind::Watch, "--watch");
+        let ledger = (run != RunKind::Batch, "--watch or --resume");
         let rules = [
-            (&clahes[..], used.method == Some(MethodName::Clahe), "--method clahe"),
-            (&jpegs[..], writes(FormatName::Jpeg), "--format keep or jpeg"),
-            (&pngs[..], writes(FormatName::Png), "--format keep or png"),
-            (&watching[..], run == RunKind::Watch, "--watch"),
-            (&ledgers[..], run != RunKind::Batch, "--watch or --resume"),
+            ("clip-limit", self.clip_limit.is_some(), clahe),
+            ("tiles", self.tiles.is_some(), clahe),
+            ("tile-size", self.tile_size.is_some(), clahe),
+            ("quality", self.quality.is_some(), jpeg),
+            ("png-level", self.png_level.is_some(), png),
+            ("settle", self.settle.is_some(), watching),
+            ("rescan", self.rescan.is_some(), watching),
+            ("poll", self.poll.is_some(), watching),
+            ("after", self.after.is_some(), watching),
+            ("failed", self.failed.is_some(), watching),
+            ("listen", self.listen.is_some(), watching),
+            ("state", self.state.is_some(), ledger),
         ];
-        let idle = |&(flags, has_effect, needs): &(&[(&str, bool)], bool, &str)| {
-            let (flag, _) = flags.iter().find(|(_, written)| *written && !has_effect)?;
-            Some(format!("{flag} has no effect without {needs}"))
-        };
-        rules.iter().find_map(idle).map_or(Ok(()), Err)
+        let idle = rules.into_iter().filter(|(_, is_written, (has_effect, _))| *is_written && !has_effect);
+        idle.map(|(key, _, (_, needs))| (key, needs)).collect()
     }
 
     /// Returns the keys as a configuration file that can be read back.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("every key is text, a number, a truth value or a list of texts")
     }
+}
+
+/// Reads one of several choices, as the flags do.
+fn in_any_case<'de, D: Deserializer<'de>, T: ValueEnum>(from: D) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(from)?;
+    T::from_str(&text, true).map(Some).map_err(D::Error::custom)
 }
 
 fn table(written: &Written) -> toml::Table {

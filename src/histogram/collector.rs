@@ -62,11 +62,11 @@ impl<'a> Collector<'a> {
         Ok(Self { request, plots, publisher, stop, table: Mutex::new(table) })
     }
 
-    /// Ends the table. If the run was stopped, the table is incomplete, and its file is not published.
+    /// Ends the table. If it is not complete, because the run was stopped, its file is not published.
     ///
     /// # Errors
     /// When it could not be written.
-    pub fn finish(self, stopped: bool) -> Result<(), Error> {
+    pub fn finish(self, complete: bool) -> Result<(), Error> {
         let mut table = self.table.into_inner().unwrap_or_else(PoisonError::into_inner);
         // After a stopped run there are gaps between the pictures that are left.
         while let Some(next) = table.waiting.first() {
@@ -77,7 +77,7 @@ impl<'a> Collector<'a> {
         let out = self.request.out.as_deref();
         table.failed.map_or(Ok(()), |error| Err(unwritten(out, error)))?;
         match table.file {
-            Some(file) if !stopped => Ok(file.publish().map(drop)?),
+            Some(file) if complete => Ok(file.publish().map(drop)?),
             _ => Ok(()),
         }
     }
@@ -236,11 +236,11 @@ mod tests {
         };
         let (publisher, stop) = (Publisher::new(Durability::Fast), Stop::default());
         let finish =
-            |stopped| Collector::new(&request, None, &publisher, &stop).unwrap().finish(stopped).unwrap();
-        finish(true);
+            |complete| Collector::new(&request, None, &publisher, &stop).unwrap().finish(complete).unwrap();
+        finish(false);
         assert_eq!(std::fs::read(&out).unwrap(), b"of an earlier run");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
-        finish(false);
+        finish(true);
         assert!(std::fs::read_to_string(&out).unwrap().starts_with("picture,width"));
     }
 }

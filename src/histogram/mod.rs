@@ -66,7 +66,8 @@ pub fn run(
     destination::refuse_replacing(request.out.as_deref(), &plan)?;
     let collector = Collector::new(request, settings.naming.root(&settings.out), publisher, stop)?;
     let summary = crate::run_into(&collector, order, plan, settings, stop)?;
-    collector.finish(summary.stopped)?;
+    let complete = !summary.stopped && summary.left == 0;
+    collector.finish(complete).inspect_err(|_| summary.tell_failures(settings.report))?;
     Ok(summary)
 }
 

@@ -26,6 +26,11 @@ impl Stop {
         self.0.load(Ordering::Relaxed) != 0
     }
 
+    /// Returns whether the run cannot go on, and the user did not ask.
+    pub fn aborted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Self::ABORTED
+    }
+
     /// Returns whether the user asked.
     pub fn asked_by_user(&self) -> bool {
         self.0.load(Ordering::Relaxed) == Self::BY_USER
@@ -41,9 +46,9 @@ mod tests {
         let stop = Stop::default();
         assert!(!stop.asked());
         stop.clone().abort();
-        assert!(stop.asked() && !stop.asked_by_user());
+        assert!(stop.asked() && !stop.asked_by_user() && stop.aborted());
         stop.ask();
-        assert!(stop.asked_by_user());
+        assert!(stop.asked_by_user() && !stop.aborted());
         stop.abort();
         assert!(stop.asked_by_user(), "the wish stays");
     }

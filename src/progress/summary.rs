@@ -1,6 +1,6 @@
 //! The result of a run, as text for people and as JSON for programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Event;
+use super::paint::painted;
 use crate::codec::Remark;
 use crate::config::{Report, Style};
 use crate::error::Exit;
@@ -16,8 +17,11 @@ use crate::paths::{self, Shown};
 use crate::source::{Purpose, Reserved, Skip};
 use crate::timings::Timings;
 
-/// The most failures that the text lists. All of them were reported when they happened, and JSON has them all.
+/// The most reasons for failures that are listed. `--verbose` and JSON have every failure.
 const LISTED: usize = 20;
+
+/// The most pictures that are named with a reason that they share.
+const NAMED: usize = 3;
 
 /// The result of a run.
 ///
@@ -48,7 +52,7 @@ pub struct Summary {
     pub remade: u64,
     /// Failures, in the order in which they happened.
     pub failed: Vec<Failure>,
-    /// Pictures that were not begun because the user stopped the run.
+    /// Pictures that were not done because the run was stopped, by the user or because no output can be written.
     pub left: u64,
     /// Whether the user stopped the run.
     pub stopped: bool,
@@ -89,6 +93,9 @@ pub struct Failure {
     pub input: PathBuf,
     /// Why, as a sentence.
     pub error: String,
+    /// Why, without what differs from picture to picture.
+    #[serde(skip)]
+    pub kind: String,
 }
 
 /// A picture that a run would do.
@@ -160,7 +167,7 @@ impl Summary {
             Event::Remarked { remark, .. } => *self.remarks.entry(remark).or_default() += 1,
             Event::Failed { input, error, planned } => {
                 self.settled += u64::from(planned);
-                self.failed.push(Failure { input, error: error.to_string() });
+                self.failed.push(Failure { input, error: error.to_string(), kind: error.kind() });
             }
             Event::Would { input, output } => {
                 self.settled += 1;
@@ -201,10 +208,18 @@ impl Summary {
         if report.json {
             return writeln!(io::stdout(), "{}", self.to_json());
         }
+        self.tell_failures(report);
         if report.style != Style::Quiet {
-            let _ = write!(io::stderr(), "{}", self.text());
+            let _ = write!(anstream::stderr(), "{}", painted(&self.text()));
         }
         Ok(())
+    }
+
+    /// Tells of all failures, unless each was reported when it happened.
+    pub fn tell_failures(&self, report: Report) {
+        if !report.names_failures_at_once() {
+            let _ = write!(anstream::stderr(), "{}", painted(&self.failures()));
+        }
     }
 
     /// Returns the summary as one JSON object on one line.
@@ -270,10 +285,18 @@ impl Summary {
             };
             writeln!(text, "Note: {} {outputs} of other settings {made}", self.remade)?;
         }
-        self.write_failed(text)?;
-        if self.stopped && self.left > 0 {
-            let pictures = pictures(self.left);
-            writeln!(text, "Stopped: {pictures} not started; {}", self.after_a_stop())?;
+        if !self.failed.is_empty() {
+            let failed = if self.would.is_some() { "Would fail" } else { "Failed" };
+            writeln!(text, "{failed}: {} (see above)", self.failed.len())?;
+        }
+        match (self.left, self.stopped) {
+            (0, _) => {}
+            (left, true) => {
+                writeln!(text, "Stopped: {} not started; {}", pictures(left), self.after_a_stop())?;
+            }
+            (left, false) => {
+                writeln!(text, "Stopped: {} not done, because no output can be written", pictures(left))?;
+            }
         }
         Ok(())
     }
@@ -310,24 +333,37 @@ impl Summary {
         Ok(())
     }
 
-    fn write_failed(&self, text: &mut String) -> std::fmt::Result {
-        if self.failed.is_empty() {
-            return Ok(());
+    /// Returns the lines about the failures, those for the same reason in one.
+    pub fn failures(&self) -> String {
+        let mut groups: Vec<Vec<&Failure>> = Vec::new();
+        let mut places = HashMap::new();
+        for failure in &self.failed {
+            let place = *places.entry(failure.kind.as_str()).or_insert(groups.len());
+            groups.resize_with(groups.len().max(place + 1), Vec::new);
+            groups[place].push(failure);
         }
-        let failed = if self.would.is_some() { "Would fail" } else { "Failed" };
-        if self.planned == 0 {
-            // Nothing else was written since, so the failures can still be seen.
-            return writeln!(text, "{failed}: {} (see above)", self.failed.len());
+        let mut text: String = groups.iter().take(LISTED).map(|group| group_line(group)).collect();
+        let others: usize = groups.iter().skip(LISTED).map(Vec::len).sum();
+        if others > 0 {
+            let _ = writeln!(text, "failed: {others} more for other reasons (--verbose names each)");
         }
-        writeln!(text, "{failed}: {}", self.failed.len())?;
-        for failure in self.failed.iter().take(LISTED) {
-            writeln!(text, "  {}: {}", Shown(&failure.input), failure.error)?;
-        }
-        if self.failed.len() > LISTED {
-            writeln!(text, "  and {} more, each printed above when it failed", self.failed.len() - LISTED)?;
-        }
-        Ok(())
+        text
     }
+}
+
+/// Returns the line about failures for the same reason, at least one.
+fn group_line(group: &[&Failure]) -> String {
+    if let [Failure { input, error, .. }] = group {
+        return format!("failed: {}: {error}\n", Shown(input));
+    }
+    let mut inputs: Vec<&Path> = group.iter().map(|failure| failure.input.as_path()).collect();
+    inputs.sort_unstable();
+    let names: Vec<_> = inputs.iter().take(NAMED).map(|input| Shown(input).to_string()).collect();
+    let more = match group.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more (--verbose names each)"),
+    };
+    format!("failed: {} x {}: {}{more}\n", group.len(), group[0].kind, names.join(", "))
 }
 
 impl Remark {

@@ -17,7 +17,6 @@ pub mod watch;
 pub mod writer;
 
 pub(crate) use input::open;
-pub(crate) use names::names_other_picture;
 pub use names::output_below;
 pub use reserved::{Purpose, Reserved};
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, scan};

@@ -4,26 +4,17 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::codec::Format;
-
-/// Extensions of picture formats that histeqd does not read. Their files fail with a reason instead of being skipped, so that no picture is
-/// silently missing.
-const OTHER_PICTURES: &[&str] =
-    &["gif", "heic", "heif", "avif", "jxl", "jp2", "exr", "dcm", "dicom", "fits", "fit", "fts", "nii"];
+use crate::codec::{Format, names_foreign};
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     let Some(own) = path.extension().and_then(|extension| extension.to_str()) else { return false };
     extensions.iter().any(|extension| extension.eq_ignore_ascii_case(own))
 }
 
-/// Returns whether a file's name is that of a picture in a format that is not read or written.
-pub(crate) fn names_other_picture(path: &Path) -> bool {
-    has_extension(path, OTHER_PICTURES)
-}
-
-/// Returns whether a file's name says that it is a picture.
+/// Returns whether a file's name says that it is a picture. Those of formats that are not read fail with a reason instead of being skipped,
+/// so that no picture is silently missing.
 pub(super) fn promises_a_picture(path: &Path) -> bool {
-    Format::of_name(path).is_some() || names_other_picture(path)
+    Format::of_name(path).is_some() || names_foreign(path)
 }
 
 /// Returns whether a name has a leading dot, as all temporary names have that histeqd gives to files.

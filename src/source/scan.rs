@@ -250,6 +250,9 @@ impl Search<'_> {
                 self.take(input, name.as_ref(), true, &metadata);
             }
             Ok(_) => self.plan.failed.push((input.to_owned(), Refusal::NotAFile.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_glob(input) => {
+                self.plan.failed.push((input.to_owned(), Refusal::Glob.into()));
+            }
             Err(error) => self.fail(input, error),
         }
         Ok(())
@@ -380,6 +383,11 @@ fn choice(entry: &DirEntry, root: &Path, selection: &Selection, out: Option<Iden
 
 fn below<'a>(path: &'a Path, root: &Path) -> &'a Path {
     path.strip_prefix(root).unwrap_or(path)
+}
+
+/// Returns whether a shell would replace a path by the names that match it.
+fn is_glob(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
 }
 
 /// An input file and its output, an empty path if it has none.

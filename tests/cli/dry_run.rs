@@ -22,7 +22,7 @@ fn what_would_fail_is_told_as_a_run_tells_it() {
     ran.exits(1)
         .says("failed: in/animation.gif: ")
         .says("failed: in/large.pgm: too large: 60000x60000 pixels");
-    ran.says("Would do: 2 pictures\nSkipped: 1 not a picture\nWould fail: 2\n");
+    ran.says("Would do: 2 pictures\nSkipped: 1 not a picture\nWould fail: 2 (see above)\n");
     assert_eq!(ran.stdout(), "in/a.pgm -> done/a.pgm\nin/b.pgm -> done/b.pgm\n");
 
     let json = place.run("in --out done --dry-run --json").exits(1).json();
@@ -33,7 +33,10 @@ fn what_would_fail_is_told_as_a_run_tells_it() {
     assert_eq!(failures(&json), failures(&run));
     assert_eq!((&json["skipped"], &run["done"]), (&run["skipped"], &2.into()));
 
-    place.run("in/animation.gif --out done --dry-run").exits(1).says("Would do: 0 pictures\nWould fail: 1\n");
+    place
+        .run("in/animation.gif --out done --dry-run")
+        .exits(1)
+        .says("Would do: 0 pictures\nWould fail: 1 (see above)\n");
 }
 
 #[test]

@@ -79,9 +79,42 @@ fn a_picture_of_another_format_is_refused_by_name_whatever_it_is_called() {
     let ran = place.run("in --out done");
     ran.exits(1).says("Done: 1 picture").says("Skipped: 1 not a picture");
     for (name, kind) in [("animation", "a GIF"), ("scan.dcm", "a DICOM file"), ("phone.jpg", "a HEIF")] {
-        ran.says(&format!("failed: in/{name}: {kind} is not supported; convert it to PNG or TIFF first"));
+        ran.says(&format!("failed: in/{name}: {kind} is not supported; convert it first, as in `"));
     }
     assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
+fn files_of_cameras_and_microscopes_are_refused_for_what_they_are() {
+    let place = Place::with(&["in/a.pgm"]);
+    let files: [(&str, &[u8], &str); 6] = [
+        (
+            "x.RAF",
+            b"FUJIFILMCCD-RAW 0201",
+            "a Fujifilm raw file is not supported; develop it first, as in `dcraw_emu",
+        ),
+        ("without", b"\0\0\0\x18ftypcrx \0\0\0\x01", "a Canon raw file"),
+        ("y.orf", b"IIRO\x08\0\0\0", "an Olympus raw file"),
+        (
+            "cells.nd2",
+            b"of an unknown version",
+            "a Nikon microscope file (ND2) is not supported; convert it first, as in `bfconvert",
+        ),
+        ("cells.czi", b"ZISRAWFILE\0\0\0\0\0\0", "a Zeiss microscope file (CZI)"),
+        ("cells.lif", b"\x70\0\0\0\x10\0\0\0\x2a", "a Leica microscope file (LIF)"),
+    ];
+    for (name, content, _) in files {
+        place.file(Path::new("in").join(name), content);
+    }
+    // What is in a file counts more than its name.
+    place.file("in/misnamed.nef", DULL);
+    place.file("in/empty.arw", "");
+    let ran = place.run("in --out done");
+    ran.exits(1).says("Done: 2 pictures").says("failed: in/empty.arw: the file is empty");
+    for (name, _, told) in files {
+        ran.says(&format!("failed: in/{name}: {told}"));
+    }
+    assert_eq!(place.tree("done"), ["a.pgm", "misnamed.nef"]);
 }
 
 #[test]
@@ -191,8 +224,8 @@ fn what_cannot_be_read_is_named_and_the_rest_goes_on() {
     // A regular file that fails every read at its start, even for root.
     place.link("/proc/self/mem", "in/broken.pgm");
     let ran = place.run("in missing --out done");
-    ran.exits(1).says("failed: in/dangling.pgm: cannot be read: No such file");
-    ran.says("failed: in/broken.pgm: cannot be read: ").says("failed: missing: cannot be read: No such file");
+    ran.exits(1).says("failed: 2 x cannot be read: No such file or directory (os error 2): ");
+    ran.says("in/dangling.pgm").says("missing").says("failed: in/broken.pgm: cannot be read: ");
     assert_eq!(place.tree("done"), ["a.pgm"]);
     let ran = place.run("missing --out done");
     ran.exits(1).says("Failed: 1 (see above)");
@@ -207,8 +240,10 @@ fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
     let ran = place.run_without_privileges("in --out done --include *.pgm");
     fs::set_permissions(place.path("in/locked"), Permissions::from_mode(0o755)).unwrap();
     let Some(ran) = ran else { return };
-    ran.exits(1).says("failed: in/locked: cannot be read: Permission denied");
-    ran.says("failed: in/secret.pgm: cannot be read: Permission denied");
+    ran.exits(1)
+        .says("failed: 2 x cannot be read: Permission denied")
+        .says("in/locked")
+        .says("in/secret.pgm");
     assert_eq!(place.tree("done"), ["a.pgm"]);
 }
 

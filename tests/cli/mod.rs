@@ -13,3 +13,4 @@ mod report;
 mod signals;
 mod single;
 mod threads;
+mod words;

@@ -71,7 +71,7 @@ fn a_format_gives_the_outputs_its_extension_and_content() {
 #[test]
 fn inputs_that_would_share_an_output_are_all_refused() {
     let place = Place::with(&["in/a.pgm", "in/a.ppm", "in/b.pgm"]);
-    let ran = place.run("in --out done --format png");
+    let ran = place.run("in --out done --format png -v");
     ran.exits(1).says("failed: in/a.pgm: in/a.ppm would have the same output, done/a.png");
     ran.says("failed: in/a.ppm: in/a.pgm would have the same output, done/a.png");
     assert_eq!(place.tree("done"), ["b.png"]);
@@ -158,17 +158,20 @@ fn a_read_only_file_system_stops_everything() {
 }
 
 #[test]
-fn a_full_disk_fails_what_does_not_fit_and_leaves_nothing_partial() {
-    let place = Place::with(&["in/small.pgm"]);
+fn a_full_disk_ends_a_run_and_leaves_nothing_partial() {
+    let place = Place::with(&["in/a.pgm"]);
     let mut large = b"P5\n512 512\n255\n".to_vec();
     large.extend((0..512 * 512).map(|n| (n % 251) as u8));
-    place.file("in/large.pgm", large);
-    // One at a time: until the large picture's partial output is removed, it takes the room that the small one needs.
-    let script = "in --out out --threads 1; code=$?; ls -A out; exit $code";
+    place.file("in/b.pgm", large);
+    // Enough that their number is known to be cut short: they are begun in order, and are not worth evening out.
+    (0..100).for_each(|number| place.file(format!("in/c{number}.pgm"), DULL));
+    let script = "in --out out --threads 1; code=$?; ls -A out | grep -v '^[ac]'; exit $code";
     let Some(ran) = place.run_with_mount("size=64k", script) else { return };
-    ran.exits(1).says("failed: in/large.pgm: cannot write out/large.pgm: No space left on device");
-    ran.says("free some space and run the same command again");
-    assert_eq!(ran.stdout(), "small.pgm\n");
+    ran.exits(1).says("failed: in/b.pgm: cannot write out/b.pgm: No space left on device");
+    ran.says("free some space and run the same command again").says("Failed: 1 (see above)\nStopped: ");
+    ran.says(" not done, because no output can be written");
+    assert_eq!(ran.stderr().matches("No space left").count(), 1, "{ran}");
+    assert_eq!(ran.stdout(), "");
 }
 
 #[test]

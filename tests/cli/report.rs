@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Place, Ran};
+use crate::harness::{DULL, Place, Ran, binary};
 
 #[test]
 fn the_summary_says_what_was_done_and_where_to_look() {
@@ -21,6 +21,39 @@ fn quiet_leaves_only_failures() {
     let ran = place.run("in --out done --quiet");
     assert_eq!(ran.exits(1).stderr().lines().count(), 1);
     ran.says("failed: in/b.pgm: ");
+}
+
+#[test]
+fn failures_are_told_once_by_reason_and_each_where_that_is_asked_for() {
+    let place = Place::with(&["in/a.pgm"]);
+    (0..5).for_each(|number| place.file(format!("in/b{number}.pgm"), &DULL[..12]));
+    place.file("in/c.png", "no picture");
+    let ran = place.run("in --out done --threads 1");
+    ran.exits(1)
+        .says("failed: 5 x damaged PNM: in/b0.pgm, in/b1.pgm, in/b2.pgm and 2 more (--verbose names each)\n");
+    ran.says("failed: in/c.png: not a picture").says("Failed: 6 (see above)\n");
+    assert_eq!(ran.stderr().matches("failed: ").count(), 2, "{ran}");
+    for each in ["-v", "-q", "--json"] {
+        let ran = place.run(&format!("in --out done {each}"));
+        ran.exits(1).says("failed: in/b4.pgm: damaged PNM: ");
+        assert_eq!(ran.stderr().matches("failed: ").count(), 6, "{ran}");
+    }
+    assert_eq!(place.run("in --out done --json").json()["failed"].as_array().map(Vec::len), Some(6));
+}
+
+#[test]
+fn a_terminal_gets_colours_unless_it_wants_none() {
+    let place = Place::with(&["in/a.pgm"]);
+    let told = |before: &str| {
+        let command =
+            format!("{before} '{}' in --out done --overwrite; {before} '{}' in", binary(), binary());
+        Ran::from(place.command("script", ["-qec", &command, "/dev/null"])).stdout()
+    };
+    let coloured = told("TERM=xterm");
+    assert!(coloured.contains("\u{1b}[1m\u{1b}[32mDone:\u{1b}[0m 1 picture"), "{coloured:?}");
+    let plain = told("TERM=xterm NO_COLOR=1");
+    assert!(plain.contains("Done: 1 picture") && !plain.contains("[32m"), "{plain:?}");
+    assert!(!place.run("in --out done").stderr().contains('\u{1b}'));
 }
 
 #[test]

@@ -57,14 +57,15 @@ fn what_is_wrong_with_a_bitmap_is_said_once() {
     let told = |bytes: &[u8]| decode(bytes, &TARGET).unwrap_err().to_string();
     let mut bitmap = std::fs::read(data("pal4gs.bmp")).unwrap();
     bitmap[COMPRESSION] = 4;
-    let why = "this kind of BMP (JPEG compression) is not supported; convert it to PNG first";
+    let why = "this kind of BMP (JPEG compression) is not supported; convert it first, as in `convert IN OUT.png` (ImageMagick)";
     assert_eq!(told(&bitmap), why);
     bitmap[COMPRESSION] = 6;
-    let why = "this kind of BMP (compression 6) is not supported; convert it to PNG first";
+    let why = "this kind of BMP (compression 6) is not supported; convert it first, as in `convert IN OUT.png` (ImageMagick)";
     assert_eq!(told(&bitmap), why);
     for length in [16, 64] {
         bitmap[HEADER_LENGTH] = length;
-        let why = "an OS/2 2.x BMP is not supported; convert it to PNG first";
+        let why =
+            "an OS/2 2.x BMP is not supported; convert it first, as in `convert IN OUT.png` (ImageMagick)";
         assert_eq!(told(&bitmap), why);
     }
     let why = told(&std::fs::read(data("../bad/bmp-negative-width.bmp")).unwrap());
@@ -128,5 +129,8 @@ fn what_is_no_picture_of_ours_is_refused_for_what_it_is() {
     let mut dicom = b"II*\0T\x18\x08\0".to_vec();
     dicom.resize(128, 0);
     dicom.extend(b"DICM\x02\0\0\0UL\x04\0");
-    assert_eq!(told(&dicom), "a DICOM file is not supported; convert it to PNG or TIFF first");
+    assert_eq!(
+        told(&dicom),
+        "a DICOM file is not supported; convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)"
+    );
 }

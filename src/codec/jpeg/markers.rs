@@ -45,7 +45,7 @@ const GAIN_MAP: &[u8] = b"urn:iso:std:iso:ts:21496:-1\0";
 const BOXES: &[u8] = b"JP";
 
 /// What to do with a JPEG of an unsupported coding process.
-const REMEDY: &str = "convert it to an 8-bit baseline JPEG first";
+const REMEDY: &str = "convert it first, as in `djpeg IN > OUT.ppm` (libjpeg-turbo 3)";
 
 /// More scans than any encoder writes. Each of them may touch the whole picture, so without a limit a small file could keep a core busy
 /// for hours.
@@ -103,7 +103,10 @@ impl FrameHeader {
             SOF0 | SOF1 | SOF2 => {}
             0xc3 => return Err(CodecError::unsupported("lossless JPEG", REMEDY)),
             0xc9..=0xcb | 0xcd..=0xcf => {
-                return Err(CodecError::unsupported("arithmetic-coded JPEG", REMEDY));
+                return Err(CodecError::unsupported(
+                    "arithmetic-coded JPEG",
+                    "code it otherwise first, without loss, as in `jpegtran -copy all IN > OUT.jpg` (libjpeg-turbo)",
+                ));
             }
             _ => return Err(CodecError::unsupported("hierarchical JPEG", REMEDY)),
         }
@@ -326,7 +329,9 @@ impl<'a> Found<'a> {
                 return Err(malformed("it has two frame headers"));
             }
             (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, _) => self.frame = Some(segment),
-            (SOF55, _) => return Err(CodecError::unsupported("JPEG-LS", REMEDY)),
+            (SOF55, _) => {
+                return Err(CodecError::unsupported("JPEG-LS", "convert it to an 8-bit baseline JPEG first"));
+            }
             (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
             // Readers, libjpeg among them, take a shorter segment for none; that decides whether a JPEG is RGB.
             (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, _, _, ..]) => {

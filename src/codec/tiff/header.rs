@@ -1,6 +1,7 @@
 //! What a TIFF's tags say about its pixels, and whether these can be read and written back in full.
 
 use super::super::CodecError;
+use super::super::foreign::{CHANNELS, DEVELOP, SCALE, SPLIT, TO_RGB};
 use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::further::Pages;
 use super::method::Method;
@@ -193,11 +194,11 @@ pub(super) fn refuse_further_pictures(
     next: u64,
 ) -> Result<(), CodecError> {
     if is_camera_raw(bytes, directory) {
-        return Err(CodecError::unsupported("a camera raw file", "develop it to TIFF or PNG first"));
+        return Err(CodecError::unsupported("a camera raw file", DEVELOP));
     }
     let pages = Pages::find(bytes, form, directory, next)?;
     pages.refuse_company(directory)?;
-    let remedy = "split it into single pictures first";
+    let remedy = SPLIT;
     if pages.count() > 1 {
         return Err(CodecError::unsupported(format!("a TIFF of {} pages", pages.count()), remedy));
     }
@@ -257,7 +258,9 @@ fn bits(directory: &Directory) -> Result<u32, CodecError> {
     let Some(all) = directory.numbers(tags::BITS_PER_SAMPLE) else { return Ok(1) };
     match all.get(0) {
         Some(bits @ 1..=16) if all.iter().all(|other| other == bits) => Ok(bits as u32),
-        Some(bits) if bits > 16 => Err(unsupported(format!("a TIFF of {bits} bits a sample"))),
+        Some(bits) if bits > 16 => {
+            Err(CodecError::unsupported(format!("a TIFF of {bits} bits a sample"), SCALE))
+        }
         _ => Err(unsupported("a TIFF whose samples have different depths")),
     }
 }
@@ -269,7 +272,7 @@ fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), Co
         Some(1) => Ok((Colours::Direct, 1)),
         Some(2) => Ok((Colours::Direct, 3)),
         Some(3) => Ok((Colours::Palette, 1)),
-        Some(5) => Err(unsupported("a CMYK TIFF")),
+        Some(5) => Err(CodecError::unsupported("a CMYK TIFF", TO_RGB)),
         Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg converts it to RGB
         Some(tags::YCBCR) => Err(unsupported("a YCbCr TIFF without JPEG")),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
@@ -290,7 +293,9 @@ fn extra(directory: &Directory, samples: usize, colour_samples: usize) -> Result
             Some(tags::UNASSOCIATED) => Extra::Alpha,
             _ => Extra::Other,
         })),
-        Some(extra) => Err(unsupported(format!("a TIFF of {extra} channels besides its colours"))),
+        Some(extra) => {
+            Err(CodecError::unsupported(format!("a TIFF of {extra} channels besides its colours"), CHANNELS))
+        }
         None => Err(malformed("it has fewer samples than colours")),
     }
 }
@@ -303,12 +308,7 @@ fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
         3 => Some("floating-point"),
         _ => Some("complex"),
     });
-    name.map_or(Ok(()), |name| {
-        Err(CodecError::unsupported(
-            format!("a TIFF of {name} samples"),
-            "scale it to unsigned 8 or 16 bits first",
-        ))
-    })
+    name.map_or(Ok(()), |name| Err(CodecError::unsupported(format!("a TIFF of {name} samples"), SCALE)))
 }
 
 /// Refuses depths that cannot be decoded correctly in combination with other properties.
@@ -331,7 +331,10 @@ fn refuse_depths(
         return Err(unsupported(format!("a TIFF with tiles of {tile} samples of {bits} bits across")));
     }
     if bits != 8 && method == Method::Jpeg || bits != 1 && method == Method::Group4 {
-        return Err(unsupported(format!("a TIFF of {bits} bits compressed by JPEG or CCITT group 4")));
+        return Err(CodecError::unsupported(
+            format!("a TIFF of {bits} bits compressed by JPEG or CCITT group 4"),
+            "store it as a TIFF of 8 or 16 bits, compressed otherwise, first",
+        ));
     }
     if samples > 1 && method == Method::Group4 {
         return Err(unsupported(format!("a TIFF of {samples} samples a pixel compressed by CCITT group 4")));

@@ -6,6 +6,7 @@ use fax::decoder::{DecodeStatus, Group4Decoder};
 use simd_adler32::adler32;
 
 use super::super::CodecError;
+use super::super::foreign::RECOMPRESS;
 use super::super::inflate::{self, Damage as Invalid, Halt, Inflater, ZLIB_HEADER};
 use super::lzw::{self, Damage};
 use super::write::Compression;
@@ -44,7 +45,7 @@ impl Method {
             50001 => "WebP",
             _ => return Err(unsupported(format!("a TIFF compressed by method {number}"))),
         };
-        Err(unsupported(format!("a TIFF compressed by {name}")))
+        Err(CodecError::unsupported(format!("a TIFF compressed by {name}"), RECOMPRESS))
     }
 
     /// Returns how a picture of this compression is written.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::codec::{CodecError, Format};
 use crate::error::PictureError;
 use crate::timings::{Load, Times};
 use std::ffi::OsStr;
@@ -55,22 +56,54 @@ fn the_text_names_devices_skips_failures_and_what_is_left() {
                       by cpu 1, gpu0 1\n\
                     Skipped: 1 already done (--overwrite processes them again), 2 not pictures\n\
                     Note: 1 lossy WebP written losslessly, and larger\n\
-                    Failed: 1\n  \
-                      in/x.png: its plot cannot be drawn: no room\n\
+                    Failed: 1 (see above)\n\
                     Stopped: 2 pictures not started; run the same command again to continue\n";
     assert_eq!(summary.text(), expected);
+    assert_eq!(summary.failures(), "failed: in/x.png: its plot cannot be drawn: no room\n");
     assert_eq!(summary.exit(), Exit::Stopped);
 }
 
 #[test]
-fn many_failures_are_cut_in_the_text_and_whole_in_json() {
-    let failures = (0..25).map(|n| failed(format!("{n}.png")));
-    let summary = summary([Event::Planned { count: 25 }].into_iter().chain(failures).collect());
-    assert!(summary.text().ends_with(
-        "19.png: its plot cannot be drawn: no room\n  and 5 more, each printed above when it failed\n"
-    ));
+fn failures_for_one_reason_are_one_line_in_the_text_and_whole_in_json() {
+    let failures = (0..5).map(|n| failed(format!("{n}.png")));
+    let cut = |name: &str, reason: &str| Event::Failed {
+        input: name.into(),
+        error: CodecError::Malformed { format: Format::Png, reason: reason.into() }.into(),
+        planned: true,
+    };
+    let alone = Event::Failed { input: "x".into(), error: PictureError::Changed, planned: true };
+    let events =
+        [cut("b.png", "no IEND"), alone].into_iter().chain(failures).chain([cut("a.png", "no IDAT")]);
+    let summary = summary([Event::Planned { count: 8 }].into_iter().chain(events).collect());
+    let expected = "failed: 2 x damaged PNG: a.png, b.png\n\
+                    failed: x: it changed while it was being read\n\
+                    failed: 5 x its plot cannot be drawn: no room: 0.png, 1.png, 2.png and 2 more (--verbose names each)\n";
+    assert_eq!(summary.failures(), expected);
     let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
-    assert_eq!(json["failed"].as_array().unwrap().len(), 25);
+    assert_eq!(json["failed"].as_array().unwrap().len(), 8);
+    assert_eq!(json["failed"][0], serde_json::json!({ "input": "b.png", "error": "damaged PNG: no IEND" }));
+    assert_eq!(summary.exit(), Exit::SomeFailed);
+}
+
+#[test]
+fn of_many_reasons_the_first_are_told() {
+    let failed = |n| Event::Failed {
+        input: format!("{n}.png").into(),
+        error: PictureError::Plot(format!("{n}")),
+        planned: true,
+    };
+    let summary = summary([Event::Planned { count: 25 }].into_iter().chain((0..25).map(failed)).collect());
+    let told = summary.failures();
+    assert!(told.ends_with(
+        "failed: 19.png: its plot cannot be drawn: 19\nfailed: 5 more for other reasons (--verbose names each)\n"
+    ), "{told}");
+}
+
+#[test]
+fn a_run_that_cannot_write_says_what_it_left() {
+    let summary = summary(vec![Event::Planned { count: 3 }, done("cpu"), failed("x")]);
+    let told = "Failed: 1 (see above)\nStopped: 1 picture not done, because no output can be written\n";
+    assert!(summary.text().ends_with(told), "{}", summary.text());
     assert_eq!(summary.exit(), Exit::SomeFailed);
 }
 

@@ -1,0 +1,74 @@
+//! What is said to people who mean something and write something else.
+
+use std::fs;
+
+use crate::harness::{BRIGHT, Place};
+
+#[test]
+fn what_is_no_command_is_told_how_it_is_asked_for() {
+    let place = Place::with(&["in/a.pgm"]);
+    for line in ["watch in", "watch in --out done", "Watch in --out done"] {
+        place.run(line).exits(2).says("what you mean may be `histeqd --watch INBOX --out OUT`");
+    }
+    place.run("equalize in --out done").exits(2).says("may be `histeqd INPUT --out OUT`");
+    place.run("gpus").exits(2).says("may be `histeqd devices`");
+    assert!(!place.path("done").exists());
+    fs::rename(place.path("in"), place.path("watch")).unwrap();
+    place.run("watch --out done").exits(0);
+    assert_eq!(place.tree("done"), ["a.pgm"]);
+}
+
+#[test]
+fn choices_are_read_in_any_case_as_flags_and_in_the_file() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.run("in --out done --method CLAHE --format PNG --tile-size OFF").exits(0);
+    assert_eq!(place.tree("done"), ["a.png"]);
+    place.file("my.toml", "method = \"Global\"\nformat = \"TIF\"\ncolor = \"Gray\"\njpeg = \"CPU\"\n");
+    place.run("in --out filed --config my.toml").exits(0);
+    assert_eq!(place.tree("filed"), ["a.tif"]);
+    place.file("my.toml", "method = \"Local\"\n");
+    place
+        .run("in --out filed --config my.toml")
+        .exits(2)
+        .says("my.toml:1: method: must be one of \"global\", ");
+    place.run("histogram in --format JSON --equalized --method CLAHE").exits(0).prints("\"equalized\"");
+}
+
+#[test]
+fn a_glob_that_the_shell_left_alone_is_no_file_that_is_missing() {
+    let place = Place::with(&["in/a.pgm", "in/b[1].pgm"]);
+    let ran = place.run("in/*.jpg --out done");
+    ran.exits(1)
+        .says("failed: in/*.jpg: does not exist; the shell replaces a glob by names unless it is quoted");
+    place.run("in/b[1].pgm --out done").exits(0);
+    assert_eq!(place.read("done/b[1].pgm"), BRIGHT);
+}
+
+#[test]
+fn keys_of_the_file_without_effect_are_told_and_flags_are_refused() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file(
+        "my.toml",
+        "clip-limit = 3\nquality = 80\nformat = \"png\"\nsettle = \"1s\"\ntiles = \"8x8\"\n",
+    );
+    let ran = place.run("in --out done --config my.toml");
+    ran.exits(0).says("clip-limit of the configuration file has no effect without --method clahe\n");
+    ran.says("quality of the configuration file has no effect without --format keep or jpeg\n");
+    assert_eq!(ran.stderr().matches("no effect").count(), 2, "{ran}");
+    place.run("in --out done --config my.toml --method clahe --format jpeg --quiet").exits(0).is_silent();
+    place
+        .run("in --out done --clip-limit 3")
+        .exits(2)
+        .says("--clip-limit has no effect without --method clahe");
+}
+
+#[test]
+fn shells_complete_what_may_become_of_inputs() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = place.run(&format!("completions {shell}")).exits(0).stdout();
+        assert!(["keep", "delete", "move"].iter().all(|word| script.contains(word)), "{shell}");
+    }
+    assert!(!place.run("-h").stdout().contains("[possible values: keep"));
+    place.run("--watch in --out out --after burn").exits(2).says("is none of keep, delete and move:DIR");
+}
