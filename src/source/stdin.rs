@@ -48,7 +48,7 @@ impl Spooled {
                     .to_owned(),
             ));
         }
-        let mut file = tempfile::tempfile().map_err(unkept)?;
+        let mut file = tempfile::tempfile().map_err(|error| unkept(&error))?;
         let (mut buffer, mut length) = (vec![0; 1 << 16], 0);
         while !stop.asked() {
             let count = match next(stdin, &mut buffer) {
@@ -61,7 +61,7 @@ impl Spooled {
             if length > limits.max_bytes {
                 return Ok(Err(too_long(limits).into()));
             }
-            file.write_all(&buffer[..count]).map_err(unkept)?;
+            file.write_all(&buffer[..count]).map_err(|error| unkept(&error))?;
         }
         Ok(Ok(Self(Arc::new(file))))
     }
@@ -88,7 +88,7 @@ fn next(stdin: &mut File, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     stdin.read(buffer).map(Some)
 }
 
-fn unkept(error: io::Error) -> Error {
+fn unkept(error: &io::Error) -> Error {
     let folder = std::env::temp_dir();
     let folder = Shown(&folder);
     Error::CannotRun(format!(
