@@ -266,7 +266,10 @@ impl Search<'_> {
         }
         let mut stdin = match standard_input() {
             Ok(stdin) => stdin,
-            Err(error) => return Ok(self.fail(input, error)),
+            Err(error) => {
+                self.fail(input, error);
+                return Ok(());
+            }
         };
         match (Spooled::read(&mut stdin, self.limits, self.stop)?, stdin.metadata()) {
             (Ok(spooled), Ok(metadata)) => {

@@ -88,6 +88,7 @@ fn next(stdin: &mut File, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     stdin.read(buffer).map(Some)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
 fn unkept(error: io::Error) -> Error {
     let folder = std::env::temp_dir();
     let folder = Shown(&folder);
