@@ -29,3 +29,10 @@ for unit in histeqd.service histeqd@a.service; do
     exposure=$(systemd-analyze security --offline=true --threshold=20 --no-pager "$units/$unit")
     echo "$exposure" | tail -n 1
 done
+# Uninstalling leaves nothing but the configuration, and what was made here.
+rm "$units/histeqd@a.service"
+mkdir -p "$folder/var/lib/histeqd/done"
+DESTDIR=$folder ./install.sh --uninstall --prefix /opt/histeqd | grep -q '^kept: '
+left=$(find "$folder/opt" "$folder/etc" -type f -path '*histeqd*' | sed "s#^$folder##" | sort)
+[ "$left" = /etc/histeqd/config.toml ] || { echo "left after uninstalling: $left" >&2 && exit 1; }
+test -d "$folder/var/lib/histeqd/done"

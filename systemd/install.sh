@@ -1,45 +1,76 @@
 #!/bin/sh
-# Installs histeqd as a service. As root, in a checkout, after `cargo build --release --locked`:
+# Installs histeqd as a service, or uninstalls it. As root, in a checkout; to install, after `cargo build --release --locked`:
 #
-#   systemd/install.sh [--prefix DIR]        DIR defaults to /usr/local
+#   systemd/install.sh [--prefix DIR]                DIR defaults to /usr/local
+#   systemd/install.sh --uninstall [--prefix DIR]
 #
 # HISTEQD overrides the binary to install, target/release/histeqd. With DESTDIR, everything goes below that folder and the running
 # system is left alone, as packagers want it; but the binary has to run here, to write its manual and its completions. An existing
-# configuration is never replaced. To uninstall, remove the files named below.
+# configuration is never replaced. Uninstalling stops the services, and keeps the configuration, the pictures and the user.
 set -eu
-prefix=/usr/local
-case $#:${1-} in
-0:) ;;
-2:--prefix) prefix=$2 ;;
-*) echo "usage: systemd/install.sh [--prefix DIR]" >&2 && exit 2 ;;
-esac
+usage() { echo "usage: systemd/install.sh [--uninstall] [--prefix DIR]" >&2 && exit 2; }
+prefix=/usr/local uninstall=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --uninstall) uninstall=yes && shift ;;
+    --prefix) [ $# -gt 1 ] || usage && prefix=$2 && shift 2 ;;
+    *) usage ;;
+    esac
+done
 cd "$(dirname "$0")/.."
 to=${DESTDIR-}
 umask 022
 
 histeqd=$to$prefix/bin/histeqd share=$to$prefix/share
+manual=$share/man/man1 documents=$share/doc/histeqd
+bash=$share/bash-completion/completions/histeqd zsh=$share/zsh/site-functions/_histeqd fish=$share/fish/vendor_completions.d/histeqd.fish
+units=$to/etc/systemd/system users=$to/etc/sysusers.d/histeqd.conf settings=$to/etc/histeqd
+
+if [ -n "$uninstall" ]; then
+    if [ -z "$to" ]; then
+        systemctl disable --now histeqd.service 2>/dev/null || true
+        systemctl stop 'histeqd@*.service' 2>/dev/null || true
+    fi
+    rm -f "$histeqd" "$manual"/histeqd.1 "$manual"/histeqd-*.1 "$bash" "$zsh" "$fish"
+    rm -f "$units/histeqd.service" "$units/histeqd@.service" "$units"/multi-user.target.wants/histeqd@*.service "$users"
+    rm -rf "$documents"
+    [ -n "$to" ] || systemctl daemon-reload
+    echo "removed: $histeqd, its manual, completions, documents and units"
+    echo "kept: $settings, $to/var/lib/histeqd (pictures and what was done with them) and the user histeqd; to remove them too:"
+    echo "  rm -r $settings $to/var/lib/histeqd; userdel histeqd"
+    exit
+fi
+
 install -Dm755 "${HISTEQD:-target/release/histeqd}" "$histeqd"
-"$histeqd" man "$share/man/man1"
+"$histeqd" man "$manual"
 completions() {
     script=$("$histeqd" completions "$1")
-    printf '%s\n' "$script" | install -Dm644 /dev/stdin "$share/$2"
+    printf '%s\n' "$script" | install -Dm644 /dev/stdin "$2"
 }
-completions bash bash-completion/completions/histeqd
-completions zsh zsh/site-functions/_histeqd
-completions fish fish/vendor_completions.d/histeqd.fish
+completions bash "$bash"
+completions zsh "$zsh"
+completions fish "$fish"
 # The documents keep their places relative to each other, and come with every file that they link to, so that their links work.
 for page in README.md CHANGELOG.md CONTRIBUTING.md LICENSE-* config.toml docs/* examples/README.md systemd/install.sh systemd/*.service; do
-    install -Dm644 "$page" "$share/doc/histeqd/$page"
+    install -Dm644 "$page" "$documents/$page"
 done
 for unit in histeqd.service histeqd@.service; do
-    install -Dm644 "systemd/$unit" "$to/etc/systemd/system/$unit"
-    sed -i "s#/usr/local/#$prefix/#" "$to/etc/systemd/system/$unit"
+    install -Dm644 "systemd/$unit" "$units/$unit"
+    sed -i "s#/usr/local/#$prefix/#" "$units/$unit"
 done
-install -Dm644 systemd/histeqd.sysusers.conf "$to/etc/sysusers.d/histeqd.conf"
-test -e "$to/etc/histeqd/config.toml" || install -Dm644 config.toml "$to/etc/histeqd/config.toml"
-
-if [ -z "$to" ]; then
-    systemd-sysusers /etc/sysusers.d/histeqd.conf
-    systemctl daemon-reload
-    echo "installed; look at /etc/histeqd/config.toml, then: systemctl enable --now histeqd"
+install -Dm644 systemd/histeqd.sysusers.conf "$users"
+if [ -e "$settings/config.toml" ]; then kept=" (kept as it was)"; else
+    kept=
+    install -Dm644 config.toml "$settings/config.toml"
 fi
+
+echo "installed:"
+echo "  $histeqd"
+echo "  $manual/histeqd*.1, completions for bash, zsh and fish, and documents in $documents"
+echo "  $units/histeqd.service and histeqd@.service, $users"
+echo "  $settings/config.toml$kept"
+[ -z "$to" ] || exit 0
+systemd-sysusers /etc/sysusers.d/histeqd.conf
+systemctl daemon-reload
+echo "The service watches /var/lib/histeqd/inbox and writes to /var/lib/histeqd/done. Look at $settings/config.toml, then:"
+echo "  systemctl enable --now histeqd"
