@@ -38,9 +38,8 @@ continues where it stopped. Hidden files are ignored, and so are files in folder
 that have neither the name nor the content of a picture. Trash and index folders of
 systems (@eaDir, #recycle, $RECYCLE.BIN), backups (a.jpg~) and temporary names
 (a.jpg.part) are left out and counted; an --include that spells the name takes
-them. A file that is named like a picture but is
-not one, or whose format is not supported (GIF, DICOM, HEIF), fails with the
-reason; use --exclude to leave it out.";
+them. A file that is named like a picture but is not one, or whose format is not
+supported (GIF, DICOM, HEIF), fails with the reason; use --exclude to leave it out.";
 
 const AFTER: &str = "\
 Examples:

@@ -114,7 +114,7 @@ impl Naming {
 /// What happens to outputs that already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// An output that is not older than its input is left as it is.
+    /// An output that was made from its input, as it is, with the same settings is left as it is.
     Skip,
     /// Every output is written anew.
     Overwrite,

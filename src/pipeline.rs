@@ -104,13 +104,13 @@ pub trait Outlet: Sync {
 /// An outlet that encodes pictures into the output tree.
 pub struct Encoder<'a> {
     /// The root of the output tree.
-    pub out: &'a Path,
+    out: &'a Path,
     /// The format, quality and channels of the outputs.
-    pub target: &'a Target,
+    target: &'a Target,
     /// Writes the outputs.
-    pub publisher: &'a Publisher,
+    publisher: &'a Publisher,
     /// What the record of an output says of the settings.
-    pub settings: Digest,
+    settings: Digest,
 }
 
 impl<'a> Encoder<'a> {

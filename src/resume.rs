@@ -54,7 +54,8 @@ impl Resume {
     }
 
     /// Moves the jobs that the ledger knows to be done, or not to be pictures, from the plan's jobs to its skipped files, and those that
-    /// killed their process too often to the failed ones. The plan is incomplete if a stop is requested meanwhile. Any note about the ledger goes to `events`.
+    /// killed their process too often to the failed ones. The plan is incomplete if a stop is requested meanwhile. Any note about the ledger
+    /// goes to `events`.
     pub(crate) fn leave_out_done(&self, plan: &mut Plan, stop: &Stop, events: &Events) -> Result<(), Error> {
         let mut left = Vec::with_capacity(plan.jobs.len());
         for mut job in std::mem::take(&mut plan.jobs).into_iter().take_while(|_| !stop.asked()) {

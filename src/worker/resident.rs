@@ -220,7 +220,7 @@ impl<'e> Resident<'e> {
         }
     }
 
-    /// Counts a plane, and waits for the levels that occur in it. The wait costs far less than the upload of a plane.
+    /// Counts a plane, and waits for the levels that occur in it.
     ///
     /// # Safety
     /// As [`Resident::equalize`], for the pixels of a plane.
