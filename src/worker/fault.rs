@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{EngineError, LaneError};
 use crate::codec::CompressedJpeg;
 
-/// A failure that a test asks for, as `KIND@PICTURE`. `exit@5`, `hang@5`, `fail@5` and `trap@5` strike at the fifth picture of the device's
-/// first worker; with `*` appended, of every worker. `refuse@5` is `exit@5`, after which all later workers refuse to work when they start.
-/// `decline@5` declines the fifth picture and all that follow. With `echo@5`, `garble@5` and `overlong@5`, the worker misreports what it
-/// encoded from the fifth picture on.
+/// A failure that a test asks for, as `KIND@PICTURE`. `exit@5`, `fail@5` and `trap@5` strike at the fifth picture of the device's first
+/// worker; with `*` appended, of every worker. `refuse@5` is `exit@5`, after which all later workers refuse to work when they start.
+/// `decline@5` declines the fifth picture and all that follow, and `hang@5` never returns them. With `echo@5`, `garble@5` and `overlong@5`,
+/// the worker misreports what it encoded from the fifth picture on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     kind: FaultKind,
@@ -20,7 +20,7 @@ pub struct Fault {
 enum FaultKind {
     /// The process ends without a message.
     Exit,
-    /// The lane never returns.
+    /// The lane never returns, with this picture or one that follows.
     Hang,
     /// The engine reports an error.
     Fail,
@@ -102,8 +102,8 @@ impl Faults {
     ) -> Result<(), LaneError> {
         let Some(fault) = self.fault else { return Ok(()) };
         let number = self.pictures.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_struck =
-            number == fault.picture || (number > fault.picture && fault.kind == FaultKind::Decline);
+        let goes_on = matches!(fault.kind, FaultKind::Decline | FaultKind::Hang);
+        let is_struck = number == fault.picture || goes_on && number > fault.picture;
         if !is_struck || fault.is_pretence() {
             return Ok(());
         }
