@@ -7,9 +7,9 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
-use histeqd::equalize::histogram::Tally;
-use histeqd::equalize::{Clahe, ClipLimit, Method, Operation, Sample, Scratch, Tiles, equalize};
-use histeqd::picture::{Depth, Layout, Pixel};
+use equalize::histogram::Tally;
+use equalize::{Clahe, ClipLimit, Method, Operation, Sample, Scratch, Tiles, equalize};
+use equalize::{Depth, Layout, Pixel};
 
 const WIDTH: u32 = 8192;
 const HEIGHT: u32 = 6144;

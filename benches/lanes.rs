@@ -7,8 +7,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use histeqd::equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
-use histeqd::picture::{Depth, Layout, Pixel};
+use equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
+use equalize::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, Unit, open};
 

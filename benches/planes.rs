@@ -1,9 +1,9 @@
 //! Measures how fast one thread splits interleaved colour into planes and merges it again, as `--split-channels` does.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use histeqd::equalize::histogram::Tally;
-use histeqd::equalize::planes::{merge, separate};
-use histeqd::picture::Pixel;
+use equalize::Pixel;
+use equalize::histogram::Tally;
+use equalize::planes::{merge, separate};
 
 const PIXELS: usize = 1 << 24;
 

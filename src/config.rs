@@ -24,8 +24,8 @@ pub use service::{After, Folder, Listen, OrNone, Service};
 pub use written::{RunKind, Written};
 
 use crate::codec::{Limits, Target};
-use crate::equalize::{self, Clahe, Method, Operation, Tiles};
 use crate::source::Selection;
+use equalize::{self, Clahe, Method, Operation, Tiles};
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
 #[derive(Clone, Debug)]

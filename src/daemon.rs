@@ -42,10 +42,10 @@ use tracing::{error, info, warn};
 
 use crate::config::{After, Existing, Service, Settings};
 use crate::device::Insist;
-use crate::equalize::Order;
 use crate::error::Error;
 use crate::ledger::{self, LedgerError, LockError, Pruned};
 use crate::machine::Machine;
+use crate::order::Order;
 use crate::paths::{Shown, are_same};
 use crate::pipeline::{Encoder, Run, Stop};
 use crate::progress::{Event, Events};

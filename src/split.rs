@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Builder};
 
-use crate::equalize::histogram::Tally;
-use crate::equalize::planes::{self, PLANES};
-use crate::equalize::{Order, Sample, count};
-use crate::picture::{Depth, Layout};
+use crate::order::Order;
 use crate::pipeline::{Content, Finished, Picture, Task};
 use crate::slot::Slot;
 use crate::timings::Stage;
+use equalize::histogram::Tally;
+use equalize::planes::{self, PLANES};
+use equalize::{Depth, Layout};
+use equalize::{Sample, count};
 
 /// The slots that a split picture takes at once: its own, and one for each plane.
 pub const SLOTS: usize = 1 + PLANES;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::codec::{LIMITS, TARGET, decode_file};
 use crate::harness::{Place, Ran, binary, skipped};
-use histeqd::picture::Pixel;
+use equalize::Pixel;
 
 /// Speed against OpenCV, which `docs/benchmarks.md` reports.
 const OF_SPEED: &str = "clahe-16bit-small-tiles.py";

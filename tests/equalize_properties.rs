@@ -1,12 +1,12 @@
 //! Properties that equalization must have for every picture.
 
-use histeqd::equalize::clahe::Geometry;
-use histeqd::equalize::colour::{Plane, to_gray};
-use histeqd::equalize::histogram::{Counted, of_plane};
-use histeqd::equalize::{
+use equalize::clahe::Geometry;
+use equalize::colour::{Plane, to_gray};
+use equalize::histogram::{Counted, of_plane};
+use equalize::{
     Clahe, ClipLimit, Method, Operation, Sample, Scratch, Strength, Tiles, equalize, equalize_gray8, lut,
 };
-use histeqd::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 use proptest::prelude::*;
 
 const GLOBAL: Operation = Operation::new(Method::Global);

@@ -3,9 +3,9 @@
 
 use std::sync::Mutex;
 
-use histeqd::equalize::count;
-use histeqd::equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Strength, Tiles, equalize};
-use histeqd::picture::{Depth, Layout, Pixel};
+use equalize::count;
+use equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Strength, Tiles, equalize};
+use equalize::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, LaneError, Unit, open};
 

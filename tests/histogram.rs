@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use histeqd::picture::Depth;
+use equalize::Depth;
 use serde_json::Value;
 
 use crate::harness::{DULL, Place, Ran};

@@ -1,6 +1,6 @@
 //! Pictures for tests: reproducible random numbers, and the kinds of data that histograms have to cope with.
 
-use histeqd::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 /// The SplitMix64 generator (Steele, Lea, Flood 2014), with its seed.
 pub(crate) struct Random(pub(crate) u64);

@@ -8,12 +8,12 @@ use super::kernels::{LadderKernels, TABLE_BYTES};
 use super::measure::{self, Result, rounds, wall};
 use super::scene::{CLAHE, Scene};
 use crate::device::GpuInfo;
-use crate::equalize::Strength;
-use crate::equalize::clahe::Geometry;
-use crate::picture::{Depth, Layout};
 use crate::worker::cuda::{self, Context, Device, Stream};
 use crate::worker::kernels::{ClaheMemory, Kernels, Kind, Span, Tables, Tiling};
 use crate::worker::{Engine, Unit, open};
+use equalize::Strength;
+use equalize::clahe::Geometry;
+use equalize::{Depth, Layout};
 
 /// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
 pub(super) const COPIES: usize = 8;

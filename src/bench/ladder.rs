@@ -10,7 +10,7 @@ use super::table;
 use crate::cli::LadderCommand;
 use crate::device::GpuInfo;
 use crate::error::Error;
-use crate::picture::Layout;
+use equalize::Layout;
 
 /// The whole ladder, measured.
 #[derive(Debug, Serialize)]

@@ -13,12 +13,13 @@ use serde::Serialize;
 
 use super::size;
 use crate::cli::LanesCommand;
-use crate::equalize::{Method, Operation, Order};
 use crate::error::Error;
-use crate::picture::{Depth, Layout, Pixel};
+use crate::order::Order;
 use crate::slot::{Memory, SlotId};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{Unit, WorkerArgs};
+use equalize::{Depth, Layout, Pixel};
+use equalize::{Method, Operation};
 
 /// The work that is sent through the workers.
 #[derive(Clone, Copy, Debug)]

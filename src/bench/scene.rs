@@ -1,10 +1,10 @@
 //! What all rungs work on: one picture, gray and in colour, and the CPU's results for it.
 
-use crate::equalize::clahe::Geometry;
-use crate::equalize::colour::Plane;
-use crate::equalize::histogram::{Counted, of_plane};
-use crate::equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Tiles, equalize, lut};
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::clahe::Geometry;
+use equalize::colour::Plane;
+use equalize::histogram::{Counted, of_plane};
+use equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Tiles, equalize, lut};
+use equalize::{Depth, Layout, Pixel};
 
 /// The settings of CLAHE: OpenCV's defaults, except for a more usual clip limit.
 pub(super) const CLAHE: Clahe =

@@ -9,9 +9,9 @@ use crate::config::{
     Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, Memory, MethodName, Naming, OrAuto,
     Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
 };
-use crate::equalize::Strength;
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
+use equalize::Strength;
 
 pub(super) const LONG_ABOUT: &str = "\
 Counts how often every level occurs in each channel of pictures: of colour in red (R),

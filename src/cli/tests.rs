@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::Existing;
-use crate::equalize::Method;
 use clap::error::ErrorKind;
+use equalize::Method;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(format!("histeqd {line}").split(' '))

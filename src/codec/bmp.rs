@@ -12,7 +12,7 @@ use image::{ColorType, ImageDecoder, ImageError};
 
 use super::metadata::{Metadata, MetadataBytes, Resolution};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 /// Pixels per metre that are written when the source states none: 72 per inch.
 const DEFAULT_DENSITY: [u8; 8] = [0x13, 0x0b, 0, 0, 0x13, 0x0b, 0, 0];

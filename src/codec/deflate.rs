@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::output::Output;
-use crate::equalize::histogram::Tally;
+use equalize::histogram::Tally;
 
 mod codes;
 mod matches;

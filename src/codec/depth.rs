@@ -1,8 +1,8 @@
 //! 16-bit pictures that are written with 8 bits.
 
 use super::{Decoded, Native, Target, pixels_of};
-use crate::equalize::simd;
-use crate::picture::{Depth, Layout};
+use equalize::simd;
+use equalize::{Depth, Layout};
 
 impl Target {
     /// Returns the layout in which pixels of this one are written.

@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::foreign::TO_RGB;
 use super::metadata::{MetadataBytes, Resolution, icc_fits};
 use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 mod coding;
 mod compressed;

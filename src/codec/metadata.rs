@@ -1,7 +1,7 @@
 //! What travels with the pixels: the colour profile, EXIF, XMP, and the resolution.
 
 use super::Format;
-use crate::picture::Pixel;
+use equalize::Pixel;
 
 /// The metadata that is carried over into every format with a place for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Cores;
-use crate::equalize::colour::to_gray;
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::colour::to_gray;
+use equalize::{Depth, Layout, Pixel};
 
 mod bmp;
 mod budget;

@@ -15,7 +15,7 @@ use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
 use crate::cores::Cores;
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 mod ahead;
 mod bands;

@@ -11,7 +11,7 @@ use super::budget::Budget;
 use super::input::{HEAD, read_full, read_rest};
 use super::samples::{rescale, swap_big_endian, unpack};
 use super::{CodecError, Decoded, Format, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 mod header;
 

@@ -19,7 +19,7 @@ use super::metadata::MetadataBytes;
 use super::samples::unpack;
 use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd, pixels_of};
 use crate::cores::Cores;
-use crate::picture::Layout;
+use equalize::Layout;
 
 mod arrangement;
 mod colours;

@@ -8,7 +8,7 @@ use image_webp::{ColorType, DecodingError, EncodingError, WebPDecoder, WebPEncod
 
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 /// What is remembered of a WebP for remarks on the output.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use super::{
     TileSize, machine,
 };
 use crate::codec::{JpegQuality, PngLevel};
-use crate::equalize::Strength;
+use equalize::Strength;
 
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
 ///

@@ -6,9 +6,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{Channel, Histograms, Scale, Stage};
-use crate::equalize::histogram::rebin;
 use crate::paths::Shown;
 use crate::plot::{self, Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
+use equalize::histogram::rebin;
 
 /// Bins of a plot. If a picture has more levels, they are merged.
 const BINS: usize = 256;

@@ -17,14 +17,15 @@ pub use collector::Collector;
 pub use table::TableFormat;
 
 use crate::config::Settings;
-use crate::equalize::colour::Plane;
-use crate::equalize::{Order, count};
 use crate::error::Error;
-use crate::picture::{Layout, Pixel};
+use crate::order::Order;
 use crate::pipeline::Stop;
 use crate::progress::Summary;
 use crate::publish::Publisher;
 use crate::source;
+use equalize::colour::Plane;
+use equalize::count;
+use equalize::{Layout, Pixel};
 
 /// Which histograms to produce, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::Histograms;
-use crate::equalize::histogram::rebin;
 use crate::paths;
+use equalize::histogram::rebin;
 
 /// How the table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -115,7 +115,7 @@ fn csv_row(fields: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::{Depth, Layout, Pixel};
+    use equalize::{Depth, Layout, Pixel};
     use std::path::Path;
 
     fn table(format: TableFormat, input: &str) -> String {

@@ -6,13 +6,14 @@ use std::mem;
 use super::{Content, Run, Work};
 use crate::codec::{self, Budget, CompressedJpeg, Decoded, Opened};
 use crate::config::{JpegChoice, Settings};
-use crate::equalize::{Order, planes};
 use crate::error::{PictureError, Refusal};
+use crate::order::Order;
 use crate::slot::{Attempts, Held, Needs, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::stamp::Stamp;
 use crate::source::{self, Job};
 use crate::timings::{Clock, Stage};
+use equalize::planes;
 
 /// The slot or slots of a picture, before they are filled.
 enum Place {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use crate::codec::{CompressedJpeg, Decoded, Remark};
-use crate::equalize::{self, Method, Operation, Order};
-use crate::picture::Layout;
+use crate::order::Order;
 use crate::slot::{Attempts, DeviceId, Slot};
 use crate::source::Job;
 use crate::split::Join;
 use crate::timings::{Clock, Stage};
+use equalize::Layout;
+use equalize::{self, Method, Operation};
 
 /// A job in the pipeline, with its history so far.
 pub struct Work {

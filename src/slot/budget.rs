@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Buffer, HUGE_STEP, Kind, Memory, STEP, SlotPool, State};
-use crate::equalize::planes::PLANES;
+use equalize::planes::PLANES;
 
 impl SlotPool {
     /// Limits how many slots have memory that workers map, but never to fewer than a split picture needs. Beyond the limit, takers wait for

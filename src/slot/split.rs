@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Attempts, Buffer, DeviceId, Fit, Kind, Member, Slot, SlotError, SlotPool, Standing, State};
-use crate::equalize::planes::PLANES;
+use equalize::planes::PLANES;
 
 /// The slots of one picture.
 pub struct Slots {

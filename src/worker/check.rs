@@ -7,10 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::kernels::{self, Route};
 use super::{CpuLane, EngineError, Lane, LaneError};
-use crate::equalize::clahe::Geometry;
-use crate::equalize::{Method, Operation, Order};
-use crate::picture::Layout;
+use crate::order::Order;
 use crate::slot::Memory;
+use equalize::Layout;
+use equalize::clahe::Geometry;
+use equalize::{Method, Operation};
 
 /// The size of the small test picture: odd, so that the kernels' handling of remainders is tested too.
 const SIZE: (u32, u32) = (331, 177);
@@ -93,8 +94,8 @@ fn noise(layout: &Layout, order: &Order) -> Result<Memory, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::equalize::{Clahe, ClipLimit, Strength, Tiles};
-    use crate::picture::{Depth, Pixel};
+    use equalize::{Clahe, ClipLimit, Strength, Tiles};
+    use equalize::{Depth, Pixel};
 
     const EQUALIZE: Order = Order::Equalize(Operation::new(Method::Global));
     const COUNT: Order = Order::Count { equalize: None };

@@ -2,10 +2,10 @@
 
 use super::{Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
 use crate::device::GpuInfo;
-use crate::equalize::count::count;
-use crate::equalize::{Operation, Scratch, equalize};
-use crate::picture::Layout;
 use crate::slot::Memory;
+use equalize::Layout;
+use equalize::count::count;
+use equalize::{Operation, Scratch, equalize};
 
 /// The CPU as a worker's backend.
 pub(super) struct CpuEngine;

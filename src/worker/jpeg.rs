@@ -9,8 +9,9 @@ use super::pixels::{LaneContext, report};
 use super::protocol::{FromWorker, shorten};
 use super::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding, fail};
 use crate::codec::{CompressedJpeg, Sampling};
-use crate::equalize::{Operation, Order};
+use crate::order::Order;
 use crate::slot::{Memory, SlotId};
+use equalize::Operation;
 
 /// A JPEG that is lent to the worker.
 pub(super) struct LentJpeg {

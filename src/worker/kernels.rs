@@ -19,8 +19,8 @@ pub(crate) use clahe::{ClaheMemory, Route, Tiling};
 pub(crate) use jpeg_scan::{Scan, ScanMemory, Verdict};
 
 use super::cuda::{Address, Device, Function, Launch, Module, Result, Stream};
-use crate::equalize::Strength;
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::Strength;
+use equalize::{Depth, Layout, Pixel};
 
 /// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the most that a kernel takes statically.
 const USUAL_SHARED: u32 = 24 << 10;

@@ -13,10 +13,10 @@ use super::nvjpeg::Plane;
 use super::resident::{Resident, grow};
 use super::{EngineError, Lane, LaneError, Recoded};
 use crate::codec::{CHROMA_PADDING, CompressedJpeg};
-use crate::equalize::colour;
-use crate::equalize::count::planes;
-use crate::equalize::{Method, Operation};
-use crate::picture::Layout;
+use equalize::Layout;
+use equalize::colour;
+use equalize::count::planes;
+use equalize::{Method, Operation};
 
 /// The largest picture that is moved as a whole, in bytes.
 const WHOLE: u64 = 32 << 20;

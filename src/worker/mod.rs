@@ -34,14 +34,15 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::cli::WorkerCommand;
 use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
-use crate::equalize::{Operation, Order};
 use crate::error::{Error, Exit};
 use crate::files;
-use crate::picture::Layout;
+use crate::order::Order;
 use crate::slot::{Memory, SlotId};
 use check::Checked;
 use cpu::CpuEngine;
 pub(crate) use cpu::CpuLane;
+use equalize::Layout;
+use equalize::Operation;
 use fault::{Fault, Faults};
 use jpeg::{LentJpeg, Waiting};
 use pixels::{LaneContext, Lent};
@@ -174,7 +175,7 @@ pub trait Lane {
         operation: &Operation,
     ) -> Result<(), LaneError>;
 
-    /// Counts all planes of the pixels into `counts`, as [`crate::equalize::count::count`] does.
+    /// Counts all planes of the pixels into `counts`, as [`equalize::count::count`] does.
     ///
     /// # Errors
     /// [`LaneError`]; the counts are then undefined.

@@ -9,9 +9,9 @@ use super::fault::Faults;
 use super::protocol::{Channel, FromWorker, shorten};
 use super::{Engine, EngineError, Lane, LaneError, Recoded, fail};
 use crate::codec::CompressedJpeg;
-use crate::equalize::Order;
-use crate::picture::Layout;
+use crate::order::Order;
 use crate::slot::{Memory, SlotId};
+use equalize::Layout;
 
 /// A picture that is lent to the worker.
 pub(super) struct Lent {

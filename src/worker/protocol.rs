@@ -16,9 +16,10 @@ use serde::de::DeserializeOwned;
 
 use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
-use crate::equalize::{Operation, Order};
-use crate::picture::Layout;
+use crate::order::Order;
 use crate::slot::SlotId;
+use equalize::Layout;
+use equalize::Operation;
 
 /// A message from the main process to a worker.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]

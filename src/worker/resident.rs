@@ -6,10 +6,10 @@ use super::LaneError;
 use super::cuda::{Address, Buffer, CudaError, Event, Result, Stream};
 use super::gpu::GpuEngine;
 use super::kernels::{ClaheMemory, Kind, Span, Tables};
-use crate::equalize::clahe::Geometry;
-use crate::equalize::clip::{Clipping, LevelsInUse};
-use crate::equalize::{ClipLimit, Method, Operation, Strength};
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::clahe::Geometry;
+use equalize::clip::{Clipping, LevelsInUse};
+use equalize::{ClipLimit, Method, Operation, Strength};
+use equalize::{Depth, Layout, Pixel};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Resident<'e> {

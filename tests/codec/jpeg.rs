@@ -3,8 +3,8 @@
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
+use equalize::Pixel;
 use histeqd::codec::{self, BaselineScan, Decoded, Format, JpegQuality, Remark, Target};
-use histeqd::picture::Pixel;
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use equalize::{Depth, Layout, Pixel};
 use histeqd::codec::CodecError;
-use histeqd::picture::{Depth, Layout, Pixel};
 
 use super::{LIMITS, TARGET, decode, decode_file, pixels};
 

@@ -2,8 +2,8 @@
 
 use std::io::{Seek, Write};
 
+use equalize::{Depth, Layout, Pixel};
 use histeqd::codec::{self, Format, Remark, Target};
-use histeqd::picture::{Depth, Layout, Pixel};
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
 use crate::samples::{Data, Random, every_layout, pam, samples};
@@ -99,7 +99,7 @@ fn gray_is_luma_in_every_lossless_format() {
         let expected = if layout.pixel.has_alpha() { Pixel::GrayAlpha } else { Pixel::Gray };
         assert_eq!(decoded.layout, Layout { pixel: expected, ..layout });
         let mut whole = native.clone();
-        histeqd::equalize::colour::to_gray(&mut whole, &layout);
+        equalize::colour::to_gray(&mut whole, &layout);
         let length = pixels(&decoded, &slot).len();
         assert!(pixels(&decoded, &slot) == &whole[..length], "{layout:?}");
     }

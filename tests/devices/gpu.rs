@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use histeqd::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 use histeqd::worker::protocol::{Channel, FromWorker};
 use rustix::process::Signal;
 use serde_json::Value;

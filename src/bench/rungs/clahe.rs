@@ -5,10 +5,10 @@ use crate::bench::gpu::Gpu;
 use crate::bench::kernels::{TABLE_BYTES, TileLutsIn};
 use crate::bench::measure::{Measured, Result, near_pixels};
 use crate::bench::scene::{CLAHE, Scene};
-use crate::equalize::clahe::fill_lut;
-use crate::equalize::clip::Clipping;
 use crate::worker::cuda;
 use crate::worker::kernels::Tiling;
+use equalize::clahe::fill_lut;
+use equalize::clip::Clipping;
 
 /// Entries of a tile's LUT, one byte each.
 const LUT_BYTES: usize = 256;

@@ -4,9 +4,9 @@ use std::hint::black_box;
 
 use crate::bench::measure::{Measured, Result, rounds, same_counts, same_pixels, wall};
 use crate::bench::scene::{CLAHE, Scene, lut_of};
-use crate::equalize::colour::Plane;
-use crate::equalize::histogram::{Counted, of_plane};
-use crate::equalize::{Method, Operation, Scratch, equalize};
+use equalize::colour::Plane;
+use equalize::histogram::{Counted, of_plane};
+use equalize::{Method, Operation, Scratch, equalize};
 
 /// Counts with the textbook loop.
 fn count_scalar(pixels: &[u8]) -> [u32; 256] {

@@ -7,9 +7,9 @@ use std::time::Instant;
 use crate::bench::gpu::Gpu;
 use crate::bench::measure::{Measured, Result, rounds, same_pixels, wall};
 use crate::bench::scene::Scene;
-use crate::equalize::{Method, Operation};
 use crate::slot::Memory;
 use crate::worker::{Engine, Lane};
+use equalize::{Method, Operation};
 
 const GLOBAL: Operation = Operation::new(Method::Global);
 

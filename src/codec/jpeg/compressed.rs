@@ -16,7 +16,7 @@ use super::markers::{
     next_marker, segment, write_segment,
 };
 use crate::codec::{CodecError, JpegQuality};
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 /// The chroma subsampling of a JPEG, of the kinds that nvJPEG writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
 use crate::codec::metadata::Metadata;
 use crate::codec::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
 use crate::cores::Cores;
-use crate::picture::{Layout, Pixel};
+use equalize::{Layout, Pixel};
 
 /// Returns the bytes of heap that encoding pixels takes: those of a file of half their length, which only noise at a high quality exceeds.
 pub(in crate::codec) fn encoder_bytes(layout: &Layout) -> u64 {

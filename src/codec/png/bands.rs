@@ -12,7 +12,7 @@ use crate::codec::PngLevel;
 use crate::codec::deflate::{Deflater, Effort};
 use crate::codec::output::Output;
 use crate::cores::Cores;
-use crate::picture::Layout;
+use equalize::Layout;
 
 /// Bytes of filtered rows that are compressed at a time: a fraction of the second-level cache.
 const STRIP: usize = 128 << 10;
@@ -201,7 +201,7 @@ mod tests {
     use super::super::tests::LEVELS;
     use super::*;
     use crate::codec::samples::tests::noise;
-    use crate::picture::{Depth, Pixel};
+    use equalize::{Depth, Pixel};
 
     /// Alternately smooth and noisy pixels, as big-endian samples.
     fn scene(layout: &Layout) -> Vec<u8> {

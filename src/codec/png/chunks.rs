@@ -1,6 +1,6 @@
 //! The chunks of a PNG (PNG third edition, <https://www.w3.org/TR/png-3/>, sections 5 and 11).
 
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 /// Ancillary chunks about the picture as a whole that a new contrast does not make wrong.
 const KEPT: [&[u8; 4]; 14] = [

@@ -1,6 +1,6 @@
 //! PNG's filters (third edition, section 9): what is left of a row after predicting it from its neighbours.
 
-use crate::equalize::simd;
+use equalize::simd;
 
 /// Chooses a filter for each row.
 pub(super) struct Filters {

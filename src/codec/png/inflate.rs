@@ -250,7 +250,7 @@ mod tests {
     use crate::codec::png::tests::LEVELS;
     use crate::codec::samples::tests::noise;
     use crate::cores::Cores;
-    use crate::picture::{Depth, Layout, Pixel};
+    use equalize::{Depth, Layout, Pixel};
 
     fn pixels(layout: &Layout) -> Vec<u8> {
         let noise = noise(layout.bytes() as usize, 1).into_iter();

@@ -1,6 +1,6 @@
 //! The headers of P1 to P7.
 
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 /// How the pixels are stored behind the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

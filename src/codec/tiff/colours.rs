@@ -3,7 +3,7 @@
 use super::super::ifd::Directory;
 use super::header::{Colours, Extra, Header};
 use super::{CodecError, malformed, tags};
-use crate::picture::{Depth, Layout};
+use equalize::{Depth, Layout};
 
 /// Converts the samples from `start` on, which have been scaled to the full range, to pixels of the header's layout at the front of `slot`.
 pub(super) fn convert(

@@ -7,7 +7,7 @@ use super::further::Pages;
 use super::method::Method;
 use super::reader::Reader;
 use super::{arrangement, malformed, tags, unsupported};
-use crate::picture::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel};
 
 /// How samples become colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

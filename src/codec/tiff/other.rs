@@ -3,7 +3,7 @@
 
 use super::super::CodecError;
 use super::parts::resize;
-use crate::picture::{Layout, Pixel};
+use equalize::{Layout, Pixel};
 
 /// Returns the layout of pixels of this layout with the channel between them. Where the channel lies is where alpha would.
 pub(super) fn with(layout: &Layout) -> Layout {
@@ -44,7 +44,7 @@ pub(super) fn put_back(slot: &mut [u8], layout: &Layout, other: &[u8]) -> Layout
 mod tests {
     use super::*;
     use crate::codec::samples::tests::noise;
-    use crate::picture::Depth;
+    use equalize::Depth;
 
     #[test]
     fn the_channel_comes_back_between_the_pixels() {

@@ -1,6 +1,6 @@
 //! TIFF's horizontal predictor (TIFF 6.0, section 14): samples are stored as differences from the same channel of the previous pixel.
 
-use crate::picture::Depth;
+use equalize::Depth;
 
 /// Replaces differences by the samples, in rows of `row` bytes and in native byte order.
 pub(super) fn undo(samples: &mut [u8], row: usize, channels: usize, depth: Depth) {

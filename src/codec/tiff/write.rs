@@ -9,7 +9,7 @@ use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::{deflate, lzw, other, predictor, tags};
 use crate::cores::Cores;
-use crate::picture::{Depth, Layout};
+use equalize::{Depth, Layout};
 
 /// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
 const STRIP: usize = 256 << 10;
@@ -209,7 +209,7 @@ fn describe(layout: &Layout, compression: Compression, extra: u64, strips: &Stri
 mod tests {
     use super::*;
     use crate::codec::samples::tests::noise;
-    use crate::picture::Pixel;
+    use equalize::Pixel;
     use std::io::Read;
 
     /// Returns the strips as written by `threads` threads, and where they are.

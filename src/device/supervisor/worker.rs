@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::equalize::Order;
+use crate::order::Order;
 use crate::pipeline::{Content, Task};
 use crate::slot::SlotId;
 use crate::worker::protocol::{Channel, ToWorker};

@@ -1,11 +1,11 @@
 //! The launches of the CLAHE kernels.
 
 use super::{File, Kernels, Launch, Limits, line};
-use crate::equalize::ClipLimit;
-use crate::equalize::clahe::Geometry;
-use crate::equalize::clip::Clipping;
-use crate::picture::{Depth, Layout};
 use crate::worker::cuda::{Address, Result, Stream};
+use equalize::ClipLimit;
+use equalize::clahe::Geometry;
+use equalize::clip::Clipping;
+use equalize::{Depth, Layout};
 
 /// At depth 8, tiles of fewer pixels are interpolated directly from their LUTs.
 const LEAST_CELL: usize = 2048;

@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 
 use super::{File, Kernels, Span, line};
-use crate::equalize::Strength;
-use crate::picture::{Depth, Layout, Pixel};
 use crate::worker::cuda::{Address, Result, Stream};
+use equalize::Strength;
+use equalize::{Depth, Layout, Pixel};
 
 impl Kernels {
     /// Copies luma (`None`) or a channel into a plane of its own.

@@ -1,7 +1,7 @@
 //! A channel besides the colours that is not declared as alpha.
 
+use equalize::{Layout, Pixel};
 use histeqd::codec::{Format, Remark, Target};
-use histeqd::picture::{Layout, Pixel};
 
 use super::{Form, PLAIN, TARGET, Tags, decode, encode, first, pixels};
 

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
-use crate::picture::Depth;
+use crate::Depth;
 
 /// CLAHE's clip limit, as it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ClipLimit {
     /// [`ClipLimit::USUAL`] at 8 bit. At 16 bit the same, but as if a plane had only the levels that occur in it: see
     /// [`Clipping::of_levels`].

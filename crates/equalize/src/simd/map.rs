@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::x86::{load128, load256, load512, store256, store512};
-use crate::equalize::sample;
+use crate::sample;
 
 /// Maps 64 samples at a time.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]

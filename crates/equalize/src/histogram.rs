@@ -1,17 +1,16 @@
 //! Counting samples.
 
-use serde::{Deserialize, Serialize};
-
 use super::colour::{self, Plane};
 use super::sample::Sample;
 use super::simd;
-use crate::picture::{Depth, Layout, Pixel};
+use crate::{Depth, Layout, Pixel};
 
 /// Pixels deinterleaved at a time, few enough for the block to stay in the L1 cache.
 pub(super) const BLOCK: usize = 2048;
 
 /// Which samples are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Counted {
     /// All of them.
     All,

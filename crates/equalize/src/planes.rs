@@ -7,7 +7,7 @@ use super::Sample;
 use super::colour::{self, Plane};
 use super::histogram::{BLOCK, Counted, Tally, add_plane};
 use super::simd;
-use crate::picture::{Layout, Pixel};
+use crate::{Layout, Pixel};
 
 /// The number of planes of a colour picture.
 pub const PLANES: usize = 3;

@@ -10,17 +10,16 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
 use super::clip::{ClipLimit, Clipping, LevelsInUse};
 use super::colour::{self, Plane};
 use super::histogram::Tally;
 use super::sample::Sample;
 use super::strength::Strength;
-use crate::picture::{Layout, Pixel};
+use crate::{Layout, Pixel};
 
 /// The settings of CLAHE.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Clahe {
     /// How high the peaks of a tile's histogram may be.
     pub clip_limit: ClipLimit,
@@ -29,7 +28,8 @@ pub struct Clahe {
 }
 
 /// How a picture is divided into tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Tiles {
     /// A fixed number of tiles across and down, whatever the size of the picture.
     Grid {
@@ -448,7 +448,7 @@ fn interpolate<S: Sample>(corner: impl Fn(usize) -> f32, right: f32, bottom_weig
 }
 
 /// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
-pub(crate) fn fill_lut<S: Sample>(counts: &[u64], clipping: &Clipping, scale: f32, lut: &mut [S]) {
+pub fn fill_lut<S: Sample>(counts: &[u64], clipping: &Clipping, scale: f32, lut: &mut [S]) {
     let first = u64::from(clipping.spread.start);
     let bins = u64::from(clipping.spread.end) - first;
     let clip = clipping.most.unwrap_or(u64::MAX);

@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::clahe::Geometry;
-use super::{Method, Operation, count};
-use crate::picture::Layout;
+use equalize::clahe::Geometry;
+use equalize::{Layout, Method, Operation, count};
 
 /// What a lane does with the picture in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,9 +76,8 @@ fn start(layout: &Layout) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::equalize::Method;
-    use crate::picture::{Depth, Pixel};
     use crate::slot::Memory;
+    use equalize::{Depth, Pixel};
 
     const ODD: Layout = Layout { width: 67, height: 1, pixel: Pixel::Rgb, depth: Depth::Eight };
 

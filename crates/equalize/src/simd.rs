@@ -16,19 +16,21 @@ mod map;
 ///
 /// The compiler uses those instructions only for code that it inlines into a function with the target feature. Hence a macro, which can
 /// mark the closure `#[inline(always)]`; the loops themselves are marked too.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! vectorized {
     ($plain:expr) => {
-        $crate::equalize::simd::run_vectorized(
+        $crate::simd::run_vectorized(
             #[inline(always)]
             || $plain,
         )
     };
 }
-pub(crate) use vectorized;
+pub use vectorized;
 
 /// Runs `plain` as [`vectorized`] describes.
 #[inline(always)]
-pub(crate) fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
+pub fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     {
         if has_vbmi() {
@@ -131,8 +133,8 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::map::{load_lut, look_up};
-    use crate::equalize::clahe::Corners;
-    use crate::equalize::colour;
+    use crate::clahe::Corners;
+    use crate::colour;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
     pub(super) fn vectorized_avx512<R>(plain: impl FnOnce() -> R) -> R {
@@ -304,7 +306,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::equalize::histogram::TABLES_8;
+    use crate::histogram::TABLES_8;
 
     /// Returns reproducible pseudorandom bytes (xorshift64).
     fn noise(length: usize, seed: u64) -> Vec<u8> {

@@ -14,7 +14,7 @@ pub(super) const GROUP: usize = 8;
 type Lanes = [__m512i; 256];
 
 /// Adds the samples of whole groups to `table`, which has one count per level; `width` is as in
-/// [`crate::equalize::histogram::Tally::add_rows`].
+/// [`crate::histogram::Tally::add_rows`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]
 pub(super) fn count(vectors: &[[u8; 64]], width: usize, table: &mut [u32; 256]) {
     debug_assert!(vectors.len().is_multiple_of(GROUP), "only whole groups are counted");

@@ -3,7 +3,7 @@
 use super::colour::Plane;
 use super::histogram::{Counted, Tally, add_plane};
 use super::{Sample, Scratch};
-use crate::picture::{Depth, Layout, Pixel};
+use crate::{Depth, Layout, Pixel};
 
 /// Returns the planes that are counted, in the order of their counts: all channels and, for colour, luma.
 pub const fn planes(pixel: Pixel) -> &'static [Plane] {

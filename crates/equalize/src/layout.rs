@@ -1,9 +1,8 @@
 //! The layout of a decoded picture: its size, its samples and how they are arranged in memory.
 
-use serde::{Deserialize, Serialize};
-
 /// Bits per sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Depth {
     /// One byte per sample, levels 0 to 255.
     Eight,
@@ -30,7 +29,8 @@ impl Depth {
 }
 
 /// The channels of a pixel, in the order in which they are interleaved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Pixel {
     /// Gray alone.
     Gray,
@@ -68,7 +68,8 @@ impl Pixel {
 }
 
 /// The size and sample layout of a picture: rows from top to bottom without padding, pixels from left to right, channels interleaved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Layout {
     /// Pixels per row, at least 1.
     pub width: u32,

@@ -1,7 +1,7 @@
 //! How much of the range the levels of a picture cover.
 
 use super::simd;
-use crate::picture::{Depth, Layout};
+use crate::{Depth, Layout};
 
 /// A picture that covers less than one part in this many looks like a single level: black, where 12-bit samples have 16 bits.
 const NARROW: u32 = 6;
@@ -42,7 +42,7 @@ fn extremes<'s>(samples: impl Iterator<Item = &'s u16>) -> [u16; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::Pixel;
+    use crate::Pixel;
 
     #[test]
     fn a_sixth_of_the_range_is_enough() {

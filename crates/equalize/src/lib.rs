@@ -1,9 +1,24 @@
-//! The arithmetic of equalization: pure functions on slices; no I/O, no threads.
+//! Histogram equalization of pictures in memory, global or adaptive (CLAHE), in exact arithmetic: the same bytes on every processor.
 //!
-//! [`equalize`] is what a CPU lane runs on a picture, and the reference that every other backend matches byte for byte. Its parts:
-//! [`histogram`] counts, [`lut`] makes the look-up table, [`colour`] computes luma and applies its changes, [`clahe`] is the
-//! adaptive method, whose clip limit is in [`clip`]; a [`Strength`] weakens what they do. [`count`] only counts, for colour histograms. An
-//! [`Order`] says which of these a lane carries out.
+//! ```
+//! use histeqd_equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize};
+//!
+//! let layout = Layout { width: 4, height: 1, pixel: Pixel::Gray, depth: Depth::Eight };
+//! let mut scratch = Scratch::default();
+//!
+//! let mut pixels = [100, 101, 102, 103];
+//! equalize(&mut pixels, &layout, &Operation::new(Method::Global), &mut scratch);
+//! assert_eq!(pixels, [0, 85, 170, 255]);
+//!
+//! let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 2, y: 1 } };
+//! equalize(&mut pixels, &layout, &Operation::new(Method::Clahe(clahe)), &mut scratch);
+//! ```
+//!
+//! [`equalize`] is the whole of it; a [`Strength`] weakens what it does. Its parts are there for other implementations, which can match it
+//! byte for byte: [`histogram`] counts, [`lut`] makes the look-up table, [`colour`] computes luma and applies its changes, [`clahe`] is the
+//! adaptive method, whose clip limit is in [`clip`], and [`planes`] takes channels apart. [`count`] only counts, for colour histograms.
+//!
+//! There is no I/O, no thread and no C. With the feature `serde`, layouts and operations can be serialized.
 
 mod bytes;
 pub mod clahe;
@@ -12,27 +27,26 @@ pub mod colour;
 pub mod count;
 mod coverage;
 pub mod histogram;
+mod layout;
 pub mod lut;
-pub mod order;
 pub mod planes;
 mod sample;
-pub(crate) mod simd;
+#[doc(hidden)]
+pub mod simd;
 mod strength;
 
-use serde::{Deserialize, Serialize};
-
-use crate::picture::{Depth, Layout, Pixel};
 pub use clahe::{Clahe, Tiles};
 pub use clip::ClipLimit;
 use colour::Plane;
 pub use coverage::is_narrow;
 use histogram::{BLOCK, Counted, Tally};
-pub use order::Order;
+pub use layout::{Depth, Layout, Pixel};
 pub use sample::Sample;
 pub use strength::Strength;
 
 /// How contrast is enhanced.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Method {
     /// One LUT for the whole picture, from the histogram of the whole picture.
     Global,
@@ -41,7 +55,8 @@ pub enum Method {
 }
 
 /// How the samples of a picture are equalized. (Gray output needs no case of its own: the decoder then delivers gray.)
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Operation {
     /// How contrast is enhanced.
     pub method: Method,

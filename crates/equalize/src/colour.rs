@@ -1,13 +1,12 @@
 //! Luma, and how a change of luma changes colour.
 
-use serde::{Deserialize, Serialize};
-
 use super::sample::Sample;
 use super::simd;
-use crate::picture::{Depth, Layout, Pixel};
+use crate::{Depth, Layout, Pixel};
 
 /// A plane of a picture: one value per pixel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Plane {
     /// The samples of one channel, numbered from 0 in the order of their interleaving.
     Channel(usize),
