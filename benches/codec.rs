@@ -8,9 +8,9 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::{Seek, Write};
 
+use codec::Cores;
+use codec::{self, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use histeqd::codec::{self, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
-use histeqd::cores::Cores;
 
 const WIDTH: usize = 2048;
 const HEIGHT: usize = 1536;

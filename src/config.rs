@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice,
-    MethodName, TileSize,
+    MethodName, PngLevelName, TileSize,
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
@@ -23,8 +23,8 @@ pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OrNone, Service};
 pub use written::{RunKind, Written};
 
-use crate::codec::{Limits, Target};
 use crate::source::Selection;
+use codec::{Limits, Target};
 use equalize::{self, Clahe, Method, Operation, Tiles};
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
@@ -205,7 +205,7 @@ impl Settings {
             target: Target {
                 format: key(written.format).into(),
                 jpeg_quality: key(written.quality),
-                png_level: key(written.png_level),
+                png_level: key(written.png_level).into(),
                 eight_bit: key(written.depth) == DepthChoice::Eight,
                 gray: color == Color::Gray,
                 needs_rgb: per_channel,
@@ -308,7 +308,7 @@ fn tiles(resolved: &Written) -> Tiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::PngLevel;
+    use codec::PngLevel;
 
     const COMMITTED: &str = include_str!("../config.toml");
 

@@ -3,13 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::codec::CodecError;
 use crate::config::ConfigError;
 use crate::files::WithRemedy;
 use crate::ledger::{LedgerError, LockError};
 use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::slot::SlotError;
+use codec::CodecError;
 
 /// Why one picture failed. The others go on.
 #[derive(Debug, thiserror::Error)]

@@ -14,15 +14,13 @@
 //!
 //! [`run`] drives this pipeline. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds or counts all
 //! large memory, [`device`] has the lanes (those of a GPU are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
-//! [`cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
+//! [`codec::Cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
 
 mod backoff;
 pub mod bench;
 mod beneath;
 pub mod cli;
-pub mod codec;
 pub mod config;
-pub mod cores;
 pub mod daemon;
 pub mod device;
 pub mod error;
@@ -37,6 +35,7 @@ pub mod plot;
 pub mod progress;
 pub mod publish;
 pub mod record;
+pub mod remark;
 mod resume;
 pub mod retry;
 pub mod slot;

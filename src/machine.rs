@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use crate::cores::Cores;
 use crate::device::{DeviceState, Devices};
 use crate::files;
 use crate::pipeline::PUBLISHERS;
 use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use crate::timings::{Load, Meter};
+use codec::Cores;
 
 /// The slots, the cores and the devices of a run.
 pub struct Machine {

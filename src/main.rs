@@ -13,7 +13,7 @@ use histeqd::files::WithRemedy;
 use histeqd::pipeline::Stop;
 use histeqd::progress::{Summary, painted};
 use histeqd::publish::Publisher;
-use histeqd::{bench, cli, codec, daemon, device, histogram, retry, status, worker};
+use histeqd::{bench, cli, daemon, device, histogram, retry, status, worker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 

@@ -20,9 +20,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
-use crate::codec::{self, CodecError, Remark, Target};
 use crate::config::{Durability, Settings};
-use crate::cores::Cores;
 use crate::device::{self, Insist};
 use crate::error::{Error, PictureError};
 use crate::machine::Machine;
@@ -30,10 +28,13 @@ use crate::order::Order;
 use crate::progress::{Event, Events};
 use crate::publish::{Pending, Publisher, Stream};
 use crate::record::{Digest, Origin};
+use crate::remark::Remark;
 use crate::slot::{Attempts, Slots};
 use crate::source::Job;
 use crate::split;
 use crate::timings::{Clock, Meter, Stage};
+use codec::Cores;
+use codec::{self, CodecError, Target};
 use load::Loaded;
 
 pub use stop::Stop;
@@ -387,8 +388,9 @@ impl Run<'_> {
             clock.mark(Stage::Encode);
             let remarks = match &taken {
                 Ok(Some(_)) => {
+                    let of_format = decoded.remarks(&self.settings.target).into_iter().map(Remark::Codec);
                     let holes = has_holes.then_some(Remark::WithHoles);
-                    decoded.remarks(&self.settings.target).into_iter().chain(remark).chain(holes).collect()
+                    of_format.chain(remark).chain(holes).collect()
                 }
                 _ => Vec::new(),
             };

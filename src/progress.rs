@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::codec::{Remark, refused_by_name};
 use crate::config::{Report, Style};
 use crate::error::PictureError;
 use crate::paths::Shown;
 use crate::pipeline::Stop;
+use crate::remark::Remark;
 use crate::source::{Job, Skip};
 use crate::timings::{Load, Times};
+use codec::refused_by_name;
 pub use paint::painted;
 pub use summary::{Failure, Summary};
 
@@ -335,7 +336,7 @@ fn line(event: &Event, report: Report) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::CodecError;
+    use codec::CodecError;
     use std::io::ErrorKind;
 
     fn job(input: &str, named: bool) -> Job {

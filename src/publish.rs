@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::beneath::Folder;
-use crate::codec::CodecError;
 use crate::config::Durability;
 use crate::error::PictureError;
 use crate::files;
 use crate::paths::Shown;
 use crate::record::{Origin, Record};
+use codec::CodecError;
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::codec::{LIMITS, TARGET, decode_file};
+use crate::formats::{LIMITS, TARGET, decode_file};
 use crate::harness::{Place, Ran, binary, skipped};
 use equalize::Pixel;
 

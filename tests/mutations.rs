@@ -10,7 +10,7 @@ mod fuzz;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use histeqd::codec::Format;
+use codec::Format;
 
 use crate::samples::Random;
 

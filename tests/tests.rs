@@ -7,12 +7,12 @@
 
 mod cases;
 mod cli;
-mod codec;
 mod corpus;
 mod devices;
 mod documents;
 mod equalize_golden;
 mod equalize_properties;
+mod formats;
 mod gpu_parity;
 mod harness;
 mod histogram;

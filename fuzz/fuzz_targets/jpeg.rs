@@ -1,5 +1,5 @@
 #![no_main]
 
-use histeqd::codec::Format;
+use codec::Format;
 
 libfuzzer_sys::fuzz_target!(init: histeqd_fuzz::silence_contained_panics(), |data: &[u8]| histeqd_fuzz::picture(data, Format::Jpeg));

@@ -3,11 +3,9 @@
 use std::fs::File;
 use std::io::{Seek, Write};
 
+use codec::Cores;
+use codec::{self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
 use equalize::Layout;
-use histeqd::codec::{
-    self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target,
-};
-use histeqd::cores::Cores;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// Small limits, so that the time goes into the decoders and not into pixels.

@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::Cli;
-use crate::codec::{Format, names_foreign};
 use crate::config::{FormatName, Naming};
 use crate::paths::Shown;
 use crate::publish::folder_of;
 use crate::source::STANDARD_INPUT;
+use codec::{Format, names_foreign};
 
 /// What stands for standard output.
 const STANDARD_OUTPUT: &str = "-";

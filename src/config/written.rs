@@ -10,9 +10,9 @@ use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text}
 use super::service::{After, AfterParser, Folder, Listen, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName,
-    TileSize, machine,
+    PngLevelName, TileSize, machine,
 };
-use crate::codec::{JpegQuality, PngLevel};
+use codec::JpegQuality;
 use equalize::Strength;
 
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
@@ -130,7 +130,7 @@ pub struct Written {
         hide_possible_values = true
     )]
     #[serde(deserialize_with = "in_any_case")]
-    pub png_level: Option<PngLevel>,
+    pub png_level: Option<PngLevelName>,
 
     /// Process pictures again even if their outputs are up to date
     ///
@@ -372,7 +372,7 @@ impl Written {
             format: Some(FormatName::Keep),
             depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),
-            png_level: Some(PngLevel::Fast),
+            png_level: Some(PngLevelName::Fast),
             overwrite: Some(false),
             durability: Some(Durability::Full),
             include: Some(Vec::new()),

@@ -8,10 +8,10 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{Device, DeviceState};
-use crate::cores::Cores;
 use crate::pipeline::Task;
 use crate::timings::{Stage, thread_time};
 use crate::worker::{CpuLane, Lane};
+use codec::Cores;
 
 /// The CPU: its lanes are threads of this process.
 pub struct CpuDevice {

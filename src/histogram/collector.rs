@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::waiting::Waiting;
 use super::{Histograms, Request, Scale, chart, destination};
-use crate::cores::Cores;
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::pipeline::{Finished, Outlet, Stop};
 use crate::publish::{Pending, PublishError, Publisher, Unpublished};
 use crate::source::Job;
+use codec::Cores;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
 const MAX_WAITING: usize = 16 << 20;

@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::codec::Format;
 use crate::error::Error;
 use crate::paths::{Identity, Shown};
 use crate::source::{self, Job, Plan};
+use codec::Format;
 
 /// The most symbolic links that are followed, as in Linux.
 const LINKS: usize = 40;

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::mem;
 
 use super::{Content, Run, Work};
-use crate::codec::{self, Budget, CompressedJpeg, Decoded, Opened};
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::order::Order;
@@ -13,6 +12,7 @@ use crate::source::holes::has_holes;
 use crate::source::stamp::Stamp;
 use crate::source::{self, Job};
 use crate::timings::{Clock, Stage};
+use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
 use equalize::planes;
 
 /// The slot or slots of a picture, before they are filled.

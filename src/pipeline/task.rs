@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use crate::codec::{CompressedJpeg, Decoded, Remark};
 use crate::order::Order;
+use crate::remark::Remark;
 use crate::slot::{Attempts, DeviceId, Slot};
 use crate::source::Job;
 use crate::split::Join;
 use crate::timings::{Clock, Stage};
+use codec::{CompressedJpeg, Decoded};
 use equalize::Layout;
 use equalize::{self, Method, Operation};
 

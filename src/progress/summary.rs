@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::Event;
 use super::paint::painted;
-use crate::codec::Remark;
 use crate::config::{Report, Style};
 use crate::error::Exit;
 use crate::paths::{self, Shown};
+use crate::remark::Remark;
 use crate::source::{Purpose, Reserved, Skip};
 use crate::timings::Timings;
 
@@ -364,96 +364,6 @@ fn group_line(group: &[&Failure]) -> String {
         more => format!(" and {more} more (--verbose names each)"),
     };
     format!("failed: {} x {}: {}{more}\n", group.len(), group[0].kind, names.join(", "))
-}
-
-impl Remark {
-    /// Returns the remark about one picture.
-    pub(crate) const fn of_one(self) -> &'static str {
-        match self {
-            Self::PictureAlone => "its previews, gain map or video show the old contrast and were left out",
-            Self::PartOfXmp => {
-                "its XMP beyond the first 64 KB cannot be stored in that format and was left out"
-            }
-            Self::WithoutMetadata => {
-                "its profile, EXIF, XMP or OME-XML has no place in that format, or does not fit its pixels, and was left out"
-            }
-            Self::WithoutResolution => {
-                "its resolution (dpi) cannot be stored in that format and was left out"
-            }
-            Self::WithoutLayers => "its layers show the old contrast and were left out",
-            Self::Sparse => "parts of it were never written; they are 0 or its no-data value",
-            Self::WithoutChannel => {
-                "its channel besides colours and alpha has no place in that format and was left out"
-            }
-            Self::ChannelAsItWas => "its channel besides colours and alpha was kept as it was",
-            Self::Invisible => "all its pixels are fully transparent, so there is no contrast to be seen",
-            Self::NowLossless => "a lossy WebP, written losslessly and larger",
-            Self::WithHoles => {
-                "its file has holes (parts that were never written) and was taken with zeros there"
-            }
-            Self::NarrowRange => {
-                "its 16-bit levels cover less than a sixth of the range after CLAHE, so it may look black; leave --clip-limit at auto, raise it, or use --method global"
-            }
-        }
-    }
-
-    /// Returns the remark about a number of pictures.
-    fn of(self, count: u64) -> String {
-        let plural = if count == 1 { "" } else { "s" };
-        match self {
-            Self::PictureAlone => {
-                format!(
-                    "{count} JPEG{plural} without previews, gain maps or videos, which show the old contrast"
-                )
-            }
-            Self::PartOfXmp => {
-                format!(
-                    "{count} JPEG{plural} without XMP beyond the first 64 KB, which the output format cannot store"
-                )
-            }
-            Self::WithoutMetadata => {
-                format!(
-                    "{count} picture{plural} without profile, EXIF, XMP or OME-XML, which do not fit their outputs"
-                )
-            }
-            Self::WithoutResolution => {
-                format!(
-                    "{count} picture{plural} without resolution (dpi), which the output format cannot store"
-                )
-            }
-            Self::WithoutLayers => {
-                format!("{count} TIFF{plural} without layers, which show the old contrast")
-            }
-            Self::Sparse => {
-                format!(
-                    "{count} TIFF{plural} with parts that were never written, which are 0 or the no-data value"
-                )
-            }
-            Self::WithoutChannel => {
-                format!(
-                    "{count} TIFF{plural} without the channel besides colours and alpha, which the output format cannot store"
-                )
-            }
-            Self::ChannelAsItWas => {
-                format!(
-                    "{count} TIFF{plural} with a channel besides colours and alpha, which was kept as it was"
-                )
-            }
-            Self::Invisible => {
-                format!("{count} picture{plural} of nothing but fully transparent pixels, which do not count")
-            }
-            Self::NowLossless => format!("{count} lossy WebP{plural} written losslessly, and larger"),
-            Self::WithHoles => format!(
-                "{count} picture{plural} from files with holes (parts that were never written), taken with zeros there"
-            ),
-            Self::NarrowRange => {
-                let look = if count == 1 { "covers" } else { "cover" };
-                format!(
-                    "{count} 16-bit picture{plural} {look} less than a sixth of the range after CLAHE and may look black; leave --clip-limit at auto, raise it, or use --method global"
-                )
-            }
-        }
-    }
 }
 
 impl Skip {

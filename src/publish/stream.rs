@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::{PublishError, Unpublished};
-use crate::codec::CodecError;
 use crate::error::PictureError;
+use codec::CodecError;
 
 /// An output that is written, but has not appeared yet.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Memory, Slot, SlotPool, State};
-use crate::codec::WorkspaceNeeds;
+use codec::WorkspaceNeeds;
 
 /// Memory to work in, all zero at first. When dropped, it goes back to the pool, which keeps it until its room is needed.
 pub struct Workspace {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::codec::{Format, names_foreign};
+use codec::{Format, names_foreign};
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     let Some(own) = path.extension().and_then(|extension| extension.to_str()) else { return false };

@@ -22,13 +22,13 @@ use super::selection::Choice;
 use super::stamp::Stamp;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
 use super::{Purpose, Selection};
-use crate::codec::Limits;
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
 use crate::pipeline::Stop;
 use crate::publish::ignores_case;
 use crate::record::Digest;
+use codec::Limits;
 
 /// One picture to process.
 #[derive(Clone, Debug, PartialEq, Eq)]

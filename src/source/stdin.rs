@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::codec::{CodecError, Limits};
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::pipeline::Stop;
+use codec::{CodecError, Limits};
 
 /// The input that stands for standard input. A file of that name is `./-`.
 pub const STANDARD_INPUT: &str = "-";

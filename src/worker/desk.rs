@@ -3,7 +3,7 @@
 use super::LaneError;
 use super::cuda::{Address, Stream};
 use super::nvjpeg::{Encoder, Header, JpegError, NvJpeg, Plane};
-use crate::codec::CompressedJpeg;
+use codec::CompressedJpeg;
 
 /// The alignment of planes in device memory, in bytes.
 const ALIGNMENT: u64 = 256;

@@ -8,9 +8,9 @@ use crossbeam_channel::Sender;
 use super::pixels::{LaneContext, report};
 use super::protocol::{FromWorker, shorten};
 use super::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding, fail};
-use crate::codec::{CompressedJpeg, Sampling};
 use crate::order::Order;
 use crate::slot::{Memory, SlotId};
+use codec::{CompressedJpeg, Sampling};
 use equalize::Operation;
 
 /// A JPEG that is lent to the worker.

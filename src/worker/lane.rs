@@ -12,7 +12,7 @@ use super::kernels::{Kind, Span};
 use super::nvjpeg::Plane;
 use super::resident::{Resident, grow};
 use super::{EngineError, Lane, LaneError, Recoded};
-use crate::codec::{CHROMA_PADDING, CompressedJpeg};
+use codec::{CHROMA_PADDING, CompressedJpeg};
 use equalize::Layout;
 use equalize::colour;
 use equalize::count::planes;

@@ -32,13 +32,13 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::cli::WorkerCommand;
-use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
 use crate::error::{Error, Exit};
 use crate::files;
 use crate::order::Order;
 use crate::slot::{Memory, SlotId};
 use check::Checked;
+use codec::CompressedJpeg;
 use cpu::CpuEngine;
 pub(crate) use cpu::CpuLane;
 use equalize::Layout;

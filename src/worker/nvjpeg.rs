@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use super::cuda::{Address, Stream};
-use crate::codec::{JpegQuality, Sampling};
+use codec::{JpegQuality, Sampling};
 use library::{Functions, Handle, Image, MAX_COMPONENTS, Status, load};
 
 const BACKEND_DEFAULT: c_int = 0;

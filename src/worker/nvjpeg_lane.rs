@@ -13,7 +13,7 @@ use super::nvjpeg::{Decoder, JpegError, NvJpeg, Plane};
 use super::resident::{Resident, grow};
 use super::scan_check::ScanCheck;
 use super::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding};
-use crate::codec::{BaselineScan, CompressedJpeg};
+use codec::{BaselineScan, CompressedJpeg};
 
 /// A lane's share of device memory is divided by this to get the part for files and planes: nvJPEG needs some for itself.
 const SHARE_OF_PICTURES: u64 = 4;

@@ -8,9 +8,9 @@ use super::check::Checked;
 use super::fault::Faults;
 use super::protocol::{Channel, FromWorker, shorten};
 use super::{Engine, EngineError, Lane, LaneError, Recoded, fail};
-use crate::codec::CompressedJpeg;
 use crate::order::Order;
 use crate::slot::{Memory, SlotId};
+use codec::CompressedJpeg;
 use equalize::Layout;
 
 /// A picture that is lent to the worker.

@@ -14,10 +14,10 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec::CompressedJpeg;
 use crate::device::GpuInfo;
 use crate::order::Order;
 use crate::slot::SlotId;
+use codec::CompressedJpeg;
 use equalize::Layout;
 use equalize::Operation;
 
@@ -47,7 +47,7 @@ pub enum ToWorker {
         /// The work to do.
         order: Order,
     },
-    /// The slot starts with the planes of a JPEG, chroma padded to [`CHROMA_PADDING`](crate::codec::CHROMA_PADDING), followed by its file.
+    /// The slot starts with the planes of a JPEG, chroma padded to [`CHROMA_PADDING`](codec::CHROMA_PADDING), followed by its file.
     /// Luma is to be equalized and all planes encoded the way that file was or, if they cannot be encoded, luma only equalized. The slot is
     /// the worker's until it answers.
     Encode {

@@ -7,7 +7,7 @@ use super::cuda::{Buffer, Stream};
 use super::kernels::{Kernels, Scan, ScanMemory, Verdict};
 use super::resident::grow;
 use super::{EngineError, LaneError};
-use crate::codec::BaselineScan;
+use codec::BaselineScan;
 
 /// The alignment of each part in device memory, in bytes.
 const ALIGNMENT: u64 = 128;

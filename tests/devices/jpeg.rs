@@ -3,11 +3,9 @@
 use std::fs;
 use std::process::Output;
 
+use codec::Cores;
+use codec::{self, BaselineScan, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target};
 use equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
-use histeqd::codec::{
-    self, BaselineScan, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target,
-};
-use histeqd::cores::Cores;
 use histeqd::slot::Memory;
 use histeqd::worker::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};
 use rustix::process::Signal;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::codec::{CodecError, Format};
 use crate::error::PictureError;
 use crate::timings::{Load, Times};
+use codec::{CodecError, Format};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -48,7 +48,7 @@ fn the_text_names_devices_skips_failures_and_what_is_left() {
         skipped(Skip::NotAPicture),
         done("cpu"),
         done("gpu0"),
-        Event::Remarked { input: "in/a.webp".into(), remark: Remark::NowLossless },
+        Event::Remarked { input: "in/a.webp".into(), remark: codec::Remark::NowLossless.into() },
         failed("in/x.png"),
         Event::Stopping,
     ]);
@@ -207,7 +207,7 @@ fn json_has_every_figure_and_no_name_is_lost() {
         Event::Planned { count: 3 },
         done("cpu"),
         skipped(Skip::LinkLoop),
-        Event::Remarked { input: "in/a.png".into(), remark: Remark::PictureAlone },
+        Event::Remarked { input: "in/a.png".into(), remark: codec::Remark::PictureAlone.into() },
         Event::Remade { input: "in/a.png".into() },
         failed(OsStr::from_bytes(b"caf\xe9")),
         Event::Device { note: "GPU 0 is gone".into(), trouble: true },

@@ -3,8 +3,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{File, Kernels, Launch};
-use crate::codec::{BaselineScan, CanonicalCode};
 use crate::worker::cuda::{Address, Result, Stream};
+use codec::{BaselineScan, CanonicalCode};
 
 /// Bytes of data that one thread walks. `PIECE` in the kernels.
 const PIECE: u32 = 256;

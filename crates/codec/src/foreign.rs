@@ -1,0 +1,164 @@
+//! Picture formats that are not read: how their files are named and begin, and what turns them into pictures that are.
+
+use std::path::Path;
+
+use super::CodecError;
+
+/// A format, or several that are converted alike.
+struct Foreign {
+    /// What one of its files is, with its article.
+    name: &'static str,
+    /// The extensions of its files, in lower case.
+    extensions: &'static [&'static str],
+    /// How a file is converted.
+    remedy: &'static str,
+}
+
+const fn foreign(name: &'static str, extensions: &'static [&'static str], remedy: &'static str) -> Foreign {
+    Foreign { name, extensions, remedy }
+}
+
+/// LibRaw's command writes the sensor's picture, developed, with 16 bits, to IN.tiff.
+pub(super) const DEVELOP: &str =
+    "develop it first, as in `dcraw_emu -T -6 IN` (LibRaw) or `darktable-cli IN OUT.tif`";
+/// The patterns of Bio-Formats' command give each plane a file of its own.
+const BIO_FORMATS: &str = "convert it first, as in `bfconvert IN OUT-s%s-z%z-c%c-t%t.tif` (Bio-Formats)";
+/// What scales samples of any kind to 16 bits without a sign.
+pub(super) const SCALE: &str = "scale it first, as in `gdal_translate -ot UInt16 -scale IN OUT.tif` (GDAL)";
+pub(super) const TO_RGB: &str =
+    "convert it to RGB first, as in `vips icc_transform IN OUT.tif srgb --input-profile cmyk` (libvips)";
+pub(super) const SPLIT: &str = "split it into single pictures first, as in `tiffsplit IN PAGE-` (libtiff)";
+pub(super) const FRAMES: &str = "extract the frames first, as in `ffmpeg -i IN OUT-%03d.png`";
+pub(super) const RECOMPRESS: &str = "compress it otherwise first, as in `tiffcp -c zip IN OUT` (libtiff)";
+pub(super) const CHANNELS: &str =
+    "choose channels first, as in `gdal_translate -b 1 -b 2 -b 3 -co PHOTOMETRIC=RGB IN OUT.tif` (GDAL)";
+const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)";
+const PLAIN: &str = "convert it to PNG or TIFF first";
+
+/// The formats, with the names that [`super::format::foreign`] gives to those that it knows by their content.
+const FORMATS: [Foreign; 31] = [
+    foreign(
+        "a GIF",
+        &["gif"],
+        "convert it first, as in `convert 'IN[0]' OUT.png` (ImageMagick; [0] is the first frame)",
+    ),
+    foreign("a HEIF", &["heic", "heif", "hif"], HEIF),
+    foreign("an AVIF", &["avif"], HEIF),
+    foreign("a JPEG XL", &["jxl"], "convert it first, as in `djxl IN OUT.png` (libjxl)"),
+    foreign(
+        "a JPEG 2000",
+        &["jp2", "j2k", "jpx"],
+        "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)",
+    ),
+    foreign(
+        "an OpenEXR picture",
+        &["exr"],
+        "convert it first, as in `oiiotool IN -d uint16 -o OUT.tif` (OpenImageIO)",
+    ),
+    foreign(
+        "a Photoshop document",
+        &["psd", "psb"],
+        "convert it first, as in `convert 'IN[0]' OUT.png` (ImageMagick; [0] is all layers)",
+    ),
+    foreign(
+        "a DICOM file",
+        &["dcm", "dicom"],
+        "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)",
+    ),
+    foreign(
+        "a FITS file",
+        &["fits", "fit", "fts"],
+        "convert it first, as in `gdal_translate -ot UInt16 -scale IN OUT.tif` (GDAL)",
+    ),
+    foreign("a NIfTI volume", &["nii"], "take its slices out first, as 16-bit TIFF or PNG"),
+    foreign("a Fujifilm raw file", &["raf"], DEVELOP),
+    foreign("a Canon raw file", &["cr2", "cr3", "crw"], DEVELOP),
+    foreign("a Nikon raw file", &["nef", "nrw"], DEVELOP),
+    foreign("a Sony raw file", &["arw", "srf", "sr2"], DEVELOP),
+    foreign("a DNG raw file", &["dng"], DEVELOP),
+    foreign("an Olympus raw file", &["orf"], DEVELOP),
+    foreign("a Panasonic raw file", &["rw2"], DEVELOP),
+    foreign("a Pentax raw file", &["pef"], DEVELOP),
+    foreign("a Samsung raw file", &["srw"], DEVELOP),
+    foreign("a Sigma raw file", &["x3f"], DEVELOP),
+    foreign("a Minolta raw file", &["mrw"], DEVELOP),
+    foreign("a Hasselblad raw file", &["3fr", "fff"], DEVELOP),
+    foreign("a Phase One raw file", &["iiq"], DEVELOP),
+    foreign("a Kodak raw file", &["dcr", "kdc"], DEVELOP),
+    foreign("an Epson raw file", &["erf"], DEVELOP),
+    foreign("a Nikon microscope file (ND2)", &["nd2"], BIO_FORMATS),
+    foreign("a Zeiss microscope file (CZI)", &["czi"], BIO_FORMATS),
+    foreign("a Leica microscope file (LIF)", &["lif", "xlef", "lof"], BIO_FORMATS),
+    foreign("an Olympus microscope file", &["oib", "oif", "oir", "vsi"], BIO_FORMATS),
+    foreign("an Imaris file (IMS)", &["ims"], BIO_FORMATS),
+    foreign("an electron micrograph (MRC)", &["mrc"], BIO_FORMATS),
+];
+
+/// Returns whether a file's name is that of a picture in a format that is not read.
+pub fn names_foreign(path: &Path) -> bool {
+    by_name(path).is_some()
+}
+
+/// Returns the error for a file whose content is that of no known format, but whose name says what it is.
+pub fn refused_by_name(path: &Path) -> Option<CodecError> {
+    by_name(path).map(|Foreign { name, remedy, .. }| CodecError::unsupported(*name, *remedy))
+}
+
+/// Returns the error for a file of the format with this name.
+pub(super) fn refused(name: &'static str) -> CodecError {
+    let known = FORMATS.iter().find(|format| format.name == name);
+    CodecError::unsupported(name, known.map_or(PLAIN, |format| format.remedy))
+}
+
+fn by_name(path: &Path) -> Option<&'static Foreign> {
+    let own = path.extension()?.to_str()?;
+    let has = |format: &&Foreign| format.extensions.iter().any(|known| known.eq_ignore_ascii_case(own));
+    FORMATS.iter().find(has)
+}
+
+/// Returns the name of the camera's or microscope's format that the first bytes of a file belong to. Raw files that are TIFFs are known by
+/// their tags.
+pub(super) fn by_content(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [b'F', b'U', b'J', b'I', b'F', b'I', b'L', b'M', b'C', b'C', b'D', b'-', b'R', b'A', b'W', ..] => {
+            Some("a Fujifilm raw file")
+        }
+        [_, _, _, _, b'f', b't', b'y', b'p', b'c', b'r', b'x', b' ', ..]
+        | [b'I', b'I', 0x1a, 0, 0, 0, b'H', b'E', b'A', b'P', ..] => Some("a Canon raw file"),
+        [b'I', b'I', b'R', b'O' | b'S', ..] | [b'M', b'M', b'O', b'R', ..] => Some("an Olympus raw file"),
+        [b'I', b'I', b'U', 0, ..] => Some("a Panasonic raw file"),
+        [b'F', b'O', b'V', b'b', ..] => Some("a Sigma raw file"),
+        [0, b'M', b'R', b'M', ..] => Some("a Minolta raw file"),
+        [0xda, 0xce, 0xbe, 0x0a, ..] => Some("a Nikon microscope file (ND2)"),
+        [b'Z', b'I', b'S', b'R', b'A', b'W', b'F', b'I', b'L', b'E', ..] => {
+            Some("a Zeiss microscope file (CZI)")
+        }
+        [0x70, 0, 0, 0, _, _, _, _, 0x2a, ..] => Some("a Leica microscope file (LIF)"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+    use std::collections::HashSet;
+
+    #[test]
+    fn an_extension_is_that_of_one_format() {
+        let foreign = FORMATS.iter().flat_map(|format| format.extensions);
+        let all: Vec<_> = foreign.chain(Format::ALL.iter().flat_map(|format| format.extensions())).collect();
+        assert_eq!(all.len(), all.iter().collect::<HashSet<_>>().len());
+    }
+
+    #[test]
+    fn what_is_known_by_its_content_has_a_remedy_too() {
+        for head in
+            [&b"FUJIFILMCCD-RAW 0201"[..], b"\0\0\0\x18ftypcrx \0", b"ZISRAWFILE\0\0", b"\xda\xce\xbe\x0a"]
+        {
+            let why = refused(by_content(head).unwrap()).to_string();
+            assert!(!why.ends_with(PLAIN) && why.contains(" is not supported; "), "{why}");
+        }
+        assert_eq!(by_content(b"II*\0"), None);
+    }
+}

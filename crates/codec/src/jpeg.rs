@@ -1,0 +1,465 @@
+//! JPEG, with a coder of our own for the usual files, and libjpeg-turbo for unusual, damaged and RGB ones.
+//!
+//! A YCbCr JPEG that becomes a JPEG again stays in its own planes: only Y is decoded to samples, which are equalized. Cb and Cr are not
+//! decoded at all: their quantized coefficients are kept for the encoder, and if the source's quantization tables are kept too, they are
+//! written back without loss. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes of samples.) Nothing is
+//! converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept.
+//!
+//! Arithmetic-coded, lossless, 12-bit and CMYK files are refused, and so are files with several views. Previews, gain maps and anything
+//! else that follows the picture in its file match the old contrast; they are left out, and a remark says so. EXIF stays as it is,
+//! including any preview in it.
+
+use std::ops::Range;
+
+use super::foreign::TO_RGB;
+use super::metadata::{MetadataBytes, Resolution, icc_fits};
+use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
+use equalize::{Depth, Layout, Pixel};
+
+mod coding;
+mod compressed;
+mod embedded;
+mod encode;
+mod libjpeg;
+mod markers;
+mod mpf;
+
+pub use coding::BaselineScan;
+pub use coding::CanonicalCode;
+use coding::{Coefficients, Picture, Rest};
+use compressed::Header;
+pub use compressed::{CompressedJpeg, Sampling};
+pub(super) use embedded::Embedded;
+use encode::new_tables;
+pub(super) use encode::{encode, encoder_bytes, write_encoded};
+use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
+use markers::{
+    APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
+};
+
+/// Returns whether a JPEG's own density can say this resolution.
+pub(super) fn can_state(resolution: Resolution) -> bool {
+    Density::new(Some(resolution)).resolution().is_some()
+}
+
+/// Puts the height into the frame header of a whole file if it is only told after the first scan.
+pub(super) fn complete_frame(bytes: &mut [u8]) {
+    if let Some((place, height)) = markers::late_height(bytes) {
+        bytes[place].copy_from_slice(&height);
+    }
+}
+
+/// The width and height of chroma planes in a slot are padded to multiples of this many samples.
+pub const CHROMA_PADDING: u32 = BLOCK as u32;
+
+/// The most bytes of content that a segment's 16-bit length allows.
+const MAX_SEGMENT: usize = 65533;
+
+/// What is kept of a source JPEG for writing it back.
+#[derive(Debug)]
+pub(super) struct Native {
+    chroma: Option<Chroma>,
+    space: Space,
+    components: Vec<Factors>,
+    tables: Vec<QuantTable>,
+    progressive: bool,
+    restart_interval: u16,
+    density: Option<Density>,
+    kept: Vec<(u8, Vec<u8>)>,
+    /// Bytes of memory that the encoder needs for coefficients.
+    encoder_bytes: u64,
+    /// Whether the file held more than the picture itself.
+    pub(super) had_more: bool,
+    /// Whether a colour profile was left out, because the picture has become gray.
+    pub(super) lost_profile: bool,
+    /// Whether XMP was left out, because it tells of what was left out and is damaged, or too long to be corrected.
+    pub(super) lost_xmp: bool,
+}
+
+impl Native {
+    /// Returns whether the XMP continues in extended segments, which only JPEG has.
+    pub(super) fn has_extended_xmp(&self) -> bool {
+        self.kept.iter().any(|(marker, content)| *marker == APP1 && content.starts_with(EXTENDED_XMP))
+    }
+
+    /// Returns the bytes of the segments.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        self.kept.iter().map(|(_, content)| content.len() as u64).sum()
+    }
+
+    /// Returns the bytes of the chroma kept for the encoder, plus those that the encoder needs.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        let waiting = match &self.chroma {
+            Some(Chroma::Coefficients(components)) => components.iter().map(Coefficients::heap_bytes).sum(),
+            Some(Chroma::Samples(_, samples)) => samples.len() as u64,
+            Some(Chroma::InSlot(..)) | None => 0,
+        };
+        waiting + self.encoder_bytes
+    }
+}
+
+/// Where the chroma of a picture in its own planes is kept for the encoder.
+#[derive(Debug)]
+enum Chroma {
+    /// Coefficients, already quantized for the output.
+    Coefficients(Vec<Coefficients>),
+    Samples(ChromaSize, Vec<u8>),
+    /// Samples in the slot, after those of Y. The source file, of this many bytes, follows them: it still has the coefficients.
+    InSlot(ChromaSize, usize),
+}
+
+/// The sizes of the chroma planes, padded to whole blocks. Cr follows Cb in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ChromaSize {
+    blue: PlaneSize,
+    red: PlaneSize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlaneSize {
+    width: usize,
+    rows: usize,
+}
+
+impl PlaneSize {
+    /// Returns the size of a plane with one sample per pixel.
+    fn of_pixels(layout: &Layout) -> Self {
+        Self { width: layout.width as usize, rows: layout.height as usize }
+    }
+
+    fn bytes(self) -> usize {
+        self.width * self.rows
+    }
+
+    fn plane<D>(self, data: D) -> Plane<D> {
+        Plane { data, width: self.width, rows: self.rows }
+    }
+}
+
+impl ChromaSize {
+    fn bytes(self) -> usize {
+        self.blue.bytes() + self.red.bytes()
+    }
+
+    fn planes_mut(self, samples: &mut [u8]) -> [Plane<&mut [u8]>; 2] {
+        let (cb, cr) = samples.split_at_mut(self.blue.bytes());
+        [self.blue.plane(cb), self.red.plane(cr)]
+    }
+
+    fn planes(self, samples: &[u8]) -> [Plane<&[u8]>; 2] {
+        let (cb, cr) = samples[..self.bytes()].split_at(self.blue.bytes());
+        [self.blue.plane(cb), self.red.plane(cr)]
+    }
+}
+
+/// An opened JPEG.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    bytes: &'a [u8],
+    markers: Markers<'a>,
+    reader: Reader<'a>,
+    space: Space,
+    /// How it is decoded.
+    form: Form,
+    /// Whether the output is gray.
+    gray: bool,
+    quality: JpegQuality,
+}
+
+/// The pixels that a file is decoded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Gray,
+    Rgb,
+    Planes(ChromaSize),
+}
+
+impl<'a> Source<'a> {
+    /// Reads the structure of a whole file, without decoding it.
+    pub(super) fn open(bytes: &'a [u8], target: &Target) -> Result<Self, CodecError> {
+        let markers = Markers::scan(bytes)?;
+        let reader = Reader::new(bytes).map_err(decode_error)?;
+        let Some(space) = reader.space() else {
+            return Err(CodecError::unsupported(
+                format!("a JPEG of {} components (CMYK or the like)", markers.components.len()),
+                TO_RGB,
+            ));
+        };
+        if markers.components.len() != space.components() {
+            return Err(malformed("its colour space does not fit its components"));
+        }
+        let to_jpeg = target.format_for(Format::Jpeg) == Format::Jpeg;
+        let form = match space {
+            Space::Gray => Form::Gray,
+            Space::YCbCr if target.gray && markers.is_usual() => Form::Gray,
+            Space::YCbCr if to_jpeg && !target.needs_rgb && markers.is_usual() => {
+                Form::Planes(markers.chroma_size())
+            }
+            Space::YCbCr | Space::Rgb => Form::Rgb,
+        };
+        let gray = target.gray || space == Space::Gray;
+        Ok(Self { bytes, markers, reader, space, form, gray, quality: target.jpeg_quality })
+    }
+
+    /// Describes the picture for a GPU that does everything itself. `None` unless the picture stays in its own planes and is of a common
+    /// kind.
+    pub(super) fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
+        let in_planes = matches!(self.form, Form::Planes(_)) || self.space == Space::Gray;
+        if !in_planes || target.format_for(Format::Jpeg) != Format::Jpeg {
+            return None;
+        }
+        Header::read(self.bytes)?.describe(self.bytes.len(), target.jpeg_quality)
+    }
+
+    /// Returns whether the Huffman codes are valid and the entropy-coded data end with the picture. Asked only of pictures that a GPU can
+    /// do.
+    pub(super) fn has_scan(&self) -> bool {
+        BaselineScan::read(self.bytes).is_some()
+    }
+
+    /// Copies the file as it is to the start of `slot`, for a GPU.
+    pub(super) fn pass_on(self, slot: &mut [u8]) -> Payload {
+        slot[..self.bytes.len()].copy_from_slice(self.bytes);
+        Payload {
+            layout: self.layout(),
+            metadata: self.markers.metadata(),
+            native: AnyNative::Jpeg(Box::new(self.native(Vec::new(), None))),
+        }
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        let pixel = if self.form == Form::Rgb { Pixel::Rgb } else { Pixel::Gray };
+        Layout { width: self.markers.width, height: self.markers.height, pixel, depth: Depth::Eight }
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata(&self) -> MetadataBytes {
+        self.markers.metadata_bytes()
+    }
+
+    /// Returns the bytes of the chroma planes in a slot.
+    pub(super) fn chroma_bytes(&self) -> u64 {
+        if let Form::Planes(chroma) = self.form { chroma.bytes() as u64 } else { 0 }
+    }
+
+    /// Returns the most bytes of heap that decoding takes: for a copy of a scan without its stuffed bytes, for the chroma, and for all
+    /// coefficients of a picture in several scans.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        self.in_memory(self.wanted()) + self.bytes.len() as u64
+    }
+
+    /// Returns the workspace for a progressive picture's coefficients. The wanted ones are copied out while the whole workspace is still in
+    /// use, whereas memory of the reader's own would be freed after each component.
+    pub(super) fn workspace(&self) -> WorkspaceNeeds {
+        let sizes = (0..self.markers.components.len()).map(|i| self.markers.plane_size(i));
+        match self.markers.progressive && self.form != Form::Rgb {
+            true => WorkspaceNeeds {
+                bytes: coding::workspace_bytes(sizes),
+                beside: self.collected_bytes(self.wanted()),
+            },
+            false => WorkspaceNeeds::default(),
+        }
+    }
+
+    /// Returns the components whose coefficients are kept for the encoder.
+    fn wanted(&self) -> Range<usize> {
+        if let Form::Planes(_) = self.form { 1..self.markers.components.len() } else { 0..0 }
+    }
+
+    /// Returns the most bytes that coefficients take during reading, if those of the `wanted` components are kept. A picture in several
+    /// scans needs room for the coefficients of all components.
+    fn in_memory(&self, wanted: Range<usize>) -> u64 {
+        let whole = self.markers.progressive || self.markers.scans > 1;
+        self.collected_bytes(if whole { 0..self.markers.components.len() } else { wanted })
+    }
+
+    /// Returns the most bytes that the coefficients of these components take.
+    fn collected_bytes(&self, components: Range<usize>) -> u64 {
+        coding::heap_bytes(components.map(|i| self.markers.plane_size(i)))
+    }
+
+    /// Decodes into `slot`, which is exactly as long as the pixels.
+    pub(super) fn decode(
+        mut self,
+        slot: &mut [u8],
+        workspace: impl AsMut<[u8]>,
+    ) -> Result<Payload, CodecError> {
+        let luma = PlaneSize::of_pixels(&self.layout());
+        let (tables, chroma) = match self.form {
+            Form::Rgb => (self.read_packed(slot)?, None),
+            Form::Gray => match self.read(&mut [luma.plane(&mut *slot)], Rest::Nothing, workspace) {
+                Some(picture) => (picture.tables, None),
+                None => (self.read_packed(slot)?, None),
+            },
+            Form::Planes(size) => {
+                let (tables, chroma) = match self.read_luma(luma.plane(&mut *slot), workspace)? {
+                    Some(Picture { tables, rest }) => (tables, Chroma::Coefficients(rest)),
+                    None => {
+                        let mut samples = coding::zeros(size.bytes())
+                            .ok_or(CodecError::OutOfMemory { bytes: Some(size.bytes() as u64) })?;
+                        let [cb, cr] = size.planes_mut(&mut samples);
+                        let tables = self.reader.read_planes(&mut [luma.plane(slot), cb, cr]);
+                        (tables.map_err(decode_error)?, Chroma::Samples(size, samples))
+                    }
+                };
+                (tables, Some(chroma))
+            }
+        };
+        Ok(self.payload(tables, chroma))
+    }
+
+    /// Decodes into `slot` for a GPU that encodes. The slot is exactly as long as the pixels, the chroma and the file, in this order.
+    pub(super) fn decode_planes(
+        mut self,
+        slot: &mut [u8],
+        workspace: impl AsMut<[u8]>,
+    ) -> Result<Payload, CodecError> {
+        let (planes, file) = slot.split_at_mut(slot.len() - self.bytes.len());
+        file.copy_from_slice(self.bytes);
+        let Form::Planes(size) = self.form else { return self.decode(planes, workspace) };
+        let luma = PlaneSize::of_pixels(&self.layout());
+        let (y, chroma) = planes.split_at_mut(luma.bytes());
+        let [cb, cr] = size.planes_mut(chroma);
+        let mut planes = [luma.plane(y), cb, cr];
+        let tables = match self.read(&mut planes, Rest::Nothing, workspace) {
+            Some(picture) => picture.tables,
+            None => self.reader.read_planes(&mut planes).map_err(decode_error)?,
+        };
+        let in_slot = Chroma::InSlot(size, self.bytes.len());
+        Ok(self.payload(tables, Some(in_slot)))
+    }
+
+    /// Decodes Y with our own reader, and takes the coefficients of Cb and Cr, quantized for the output.
+    fn read_luma(
+        &self,
+        plane: Plane<&mut [u8]>,
+        workspace: impl AsMut<[u8]>,
+    ) -> Result<Option<Picture>, CodecError> {
+        let tables = new_tables(self.quality).map_err(decode_error)?;
+        Ok(self.read(&mut [plane], Rest::Coefficients(tables.as_deref()), workspace))
+    }
+
+    /// Decodes with our own reader. Takes the workspace by value so that it is released before libjpeg, as the fallback, allocates as much.
+    fn read(
+        &self,
+        planes: &mut [Plane<&mut [u8]>],
+        rest: Rest<'_>,
+        mut workspace: impl AsMut<[u8]>,
+    ) -> Option<Picture> {
+        coding::read(self.bytes, planes, rest, workspace.as_mut())
+    }
+
+    /// Decodes to gray or RGB with libjpeg.
+    fn read_packed(&mut self, slot: &mut [u8]) -> Result<Vec<QuantTable>, CodecError> {
+        let space = if self.form == Form::Rgb { Space::Rgb } else { Space::Gray };
+        self.reader.read_packed(space, slot).map_err(decode_error)
+    }
+
+    fn payload(self, tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Payload {
+        Payload {
+            layout: self.layout(),
+            metadata: self.markers.metadata(),
+            native: AnyNative::Jpeg(Box::new(self.native(tables, chroma))),
+        }
+    }
+
+    /// Returns what is kept for writing the picture back.
+    fn native(self, mut tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Native {
+        let encoder_bytes = match &chroma {
+            // The encoder reads the coefficients from the file again.
+            Some(Chroma::InSlot(_, bytes)) => {
+                self.in_memory(1..self.markers.components.len()) + *bytes as u64
+            }
+            _ if !self.markers.progressive => 0,
+            Some(Chroma::Coefficients(_)) => self.collected_bytes(0..1),
+            _ => self.collected_bytes(0..self.markers.components.len()),
+        };
+        let Self { markers, form, .. } = self;
+        let is_cut = markers.has_false_extension();
+        let (space, components) = match form {
+            _ if self.gray => {
+                tables.truncate(1);
+                (Space::Gray, vec![Factors::FULL])
+            }
+            // Sampling factors that no encoder would choose are not kept.
+            Form::Rgb if !markers.is_usual() => (self.space, vec![Factors::FULL; 3]),
+            _ => (self.space, markers.components),
+        };
+        // A colour profile does not apply to a picture that has become gray.
+        let lost_profile = self.gray && self.space != Space::Gray && has_colour_profile(&markers.kept);
+        let kept = markers.kept.iter().filter(|segment| !lost_profile || icc_part(segment).is_none());
+        let mut lost_xmp = false;
+        let kept = kept.filter_map(|segment| {
+            let content = corrected(segment, is_cut);
+            lost_xmp |= content.is_none();
+            Some((segment.marker, content?.into_owned()))
+        });
+        let kept = kept.collect();
+        Native {
+            chroma,
+            space,
+            components,
+            tables,
+            progressive: markers.progressive,
+            restart_interval: markers.restart_interval,
+            density: markers.density,
+            kept,
+            encoder_bytes,
+            had_more: markers.has_more,
+            lost_profile,
+            lost_xmp,
+        }
+    }
+}
+
+impl Markers<'_> {
+    /// Returns whether Y has one sample per pixel, and the components can be interleaved in one scan with their sampling factors.
+    fn is_usual(&self) -> bool {
+        let blocks: u32 =
+            self.components.iter().map(|c| u32::from(c.horizontal) * u32::from(c.vertical)).sum();
+        let luma = self.components.first().map(|y| (y.horizontal, y.vertical));
+        luma == Some(largest_factors(&self.components)) && blocks <= MAX_BLOCKS
+    }
+
+    fn plane_size(&self, component: usize) -> PlaneSize {
+        plane_size(self.width, self.height, &self.components, self.components[component])
+    }
+
+    fn chroma_size(&self) -> ChromaSize {
+        ChromaSize { blue: self.plane_size(1), red: self.plane_size(2) }
+    }
+}
+
+/// Returns the size of the plane of one of a picture's components, padded to whole blocks (T.81, A.1.1 and A.2.4).
+fn plane_size(width: u32, height: u32, all: &[Factors], component: Factors) -> PlaneSize {
+    let (most_h, most_v) = largest_factors(all);
+    let padded = |side: u32, factor: u8, most: u8| {
+        (side as usize * usize::from(factor)).div_ceil(usize::from(most) * BLOCK) * BLOCK
+    };
+    PlaneSize {
+        width: padded(width, component.horizontal, most_h),
+        rows: padded(height, component.vertical, most_v),
+    }
+}
+
+/// Returns whether these segments have an ICC profile, and one for colour.
+fn has_colour_profile(segments: &[Segment<'_>]) -> bool {
+    let first = segments.iter().filter_map(icc_part).find(|(number, ..)| *number == 1);
+    first.is_some_and(|(.., data)| icc_fits(data, Pixel::Rgb))
+}
+
+fn decode_error(fault: Fault) -> CodecError {
+    if fault.out_of_memory {
+        return CodecError::OutOfMemory { bytes: None };
+    }
+    // What libjpeg says if the luma's sampling factors are not multiples of the chroma's.
+    if fault.message.starts_with("Fractional sampling") {
+        let remedy = "leave out --format and --color, or convert it to 4:4:4 or 4:2:0 first";
+        return CodecError::unsupported("converting a JPEG of this chroma subsampling to RGB", remedy);
+    }
+    malformed(fault.message)
+}
+
+fn malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::malformed(Format::Jpeg, reason)
+}

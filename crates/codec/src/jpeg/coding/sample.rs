@@ -1,0 +1,62 @@
+//! Huffman codes for a sequential picture, from a sample of it. Optimal codes would need a first pass over the whole picture, and the
+//! standard's example codes make files a twentieth longer. A sample costs next to nothing and saves nearly all of that.
+
+use super::coefficients::Coefficients;
+use super::dct::Quantizer;
+use super::huffman::{AcEncoder, Encoder};
+use super::leaf;
+use super::rows::{Part, Rows};
+use super::write::{Counter, ScanSymbols, scan};
+use crate::jpeg::libjpeg::BLOCK;
+
+/// At least this many rows of blocks are sampled in a component of the picture's height, or all if there are fewer.
+const ROWS: usize = 8;
+
+/// At least one of this many rows of blocks is sampled. The number is odd since patterns tend to repeat after even numbers of rows.
+const MAX_STEP: usize = 15;
+
+/// The codes for DC and for AC coefficients.
+pub(super) struct Codes {
+    pub(super) dc: Encoder,
+    pub(super) ac: AcEncoder,
+}
+
+/// Makes the codes for the first component, and those for the others. `None` if memory runs out.
+pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -> Option<[Codes; 2]> {
+    // Symbols that are not in the sample may occur outside it: up to 11 bits for a difference of DC coefficients, and up to 10 for the rest.
+    let dc = |symbol: u32| u32::from(symbol <= 11);
+    let ac = |symbol: u32| u32::from((1..=10).contains(&(symbol & 15)) || symbol == 0 || symbol == 0xf0);
+    let mut counters = [(); 2].map(|()| [Counter::starting(dc), Counter::starting(ac)]);
+    let step = (height as usize / BLOCK / ROWS).clamp(1, MAX_STEP);
+    for (component, (part, quantizer)) in parts.iter().zip(quantizers).enumerate() {
+        let rows = Rows::new(part, quantizer);
+        leaf::run(
+            #[inline(always)]
+            || count(rows, step, &mut counters[component.min(1)]),
+        )?;
+    }
+    Some(counters.map(|counters| {
+        let [dc, ac] = counters.map(|counter| Encoder::optimal(&counter.frequencies));
+        Codes { dc, ac: AcEncoder::new(ac) }
+    }))
+}
+
+#[inline(always)]
+fn count(mut rows: Rows<'_>, step: usize, [dc_counter, ac_counter]: &mut [Counter; 2]) -> Option<()> {
+    let mut space = Coefficients::of_rows(rows.across());
+    let mut dc_symbols = ScanSymbols::new(scan(0, 0, 0), 0);
+    let mut ac_symbols = ScanSymbols::new(scan(0, 1, 63), 0);
+    loop {
+        let mut row = rows.take_first(1).blocks(&mut space)?.peekable();
+        if row.peek().is_none() {
+            return Some(());
+        }
+        for (dc, nonzero, values) in row {
+            dc_symbols.block(dc, nonzero, values, dc_counter);
+            ac_symbols.block(dc, nonzero, values, ac_counter);
+            // In a sequential scan every block has an end of its own; that is the symbol of an end-of-band run of one.
+            ac_symbols.finish(ac_counter);
+        }
+        rows.take_first(step - 1);
+    }
+}

@@ -1,0 +1,131 @@
+//! What happens to the blocks that are read.
+
+use super::coefficients::{Coefficients, Requantizer};
+use super::dct::{self, Excess};
+use super::{Block, natural};
+use crate::jpeg::PlaneSize;
+use crate::jpeg::libjpeg::{BLOCK, MAX_QUANT, Plane, QuantTable};
+
+/// What is wanted of chroma components without planes to decode into.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::jpeg) enum Rest<'t> {
+    Nothing,
+    /// Their coefficients: requantized with these tables, one per component of the picture, or else as they are.
+    Coefficients(Option<&'t [QuantTable]>),
+}
+
+/// What is wanted of one component.
+pub(super) enum Wanted<'a> {
+    Nothing,
+    Samples(Box<Samples<'a>>),
+    Coefficients(Coefficients, Option<Box<Requantizer>>),
+}
+
+impl<'a> Wanted<'a> {
+    /// Wants samples, in `plane`, of a component of `size`, which may be larger. `divisors` are in zigzag order.
+    pub(super) fn samples(
+        plane: &'a mut Plane<&mut [u8]>,
+        size: PlaneSize,
+        divisors: &'a QuantTable,
+    ) -> Self {
+        debug_assert!(plane.width <= size.width && plane.rows <= size.rows);
+        let plane = Plane { data: &mut *plane.data, width: plane.width, rows: plane.rows };
+        Self::Samples(Box::new(Samples { plane, divisors, excess: Excess::default(), waiting: None }))
+    }
+
+    /// Wants what `rest` asks of a component of `size`, quantized with `from`, in zigzag order. `None` if there is no memory for it, or if
+    /// its divisors could not be written back as they are.
+    pub(super) fn of_rest(
+        rest: Rest<'_>,
+        component: usize,
+        size: PlaneSize,
+        from: &QuantTable,
+    ) -> Option<Self> {
+        let (1.., Rest::Coefficients(tables)) = (component, rest) else { return Some(Self::Nothing) };
+        if tables.is_none() && from.iter().any(|divisor| !(1..=MAX_QUANT).contains(divisor)) {
+            return None;
+        }
+        let to = tables.and_then(|tables| tables.get(component)).filter(|to| **to != natural(from));
+        let requantizer = to.map(|to| Box::new(Requantizer::new(from, to)));
+        Some(Self::Coefficients(Coefficients::with_room(size)?, requantizer))
+    }
+
+    /// Takes the block at this column and row: in any order for samples, but row by row for coefficients. Values of `block` without a bit
+    /// in `nonzero` are zero, and so is its first one. `None` if the block is a case for libjpeg, or if memory runs out.
+    #[inline(always)]
+    pub(super) fn take(&mut self, place: (usize, usize), dc: i16, nonzero: u64, block: &Block) -> Option<()> {
+        match self {
+            Self::Nothing => {}
+            Self::Samples(samples) => samples.take(place, dc, nonzero, block),
+            Self::Coefficients(all, requantizer) => all.push(dc, nonzero, block, requantizer.as_deref())?,
+        }
+        Some(())
+    }
+
+    /// Returns the coefficients, if they were wanted. `None` if the component is a case for libjpeg.
+    pub(super) fn finish(self) -> Option<Option<Coefficients>> {
+        match self {
+            Self::Nothing => Some(None),
+            Self::Samples(samples) => samples.finish().map(|()| None),
+            Self::Coefficients(all, _) => Some(Some(all)),
+        }
+    }
+}
+
+/// A plane that is decoded from blocks, two at a time.
+pub(super) struct Samples<'a> {
+    plane: Plane<&'a mut [u8]>,
+    divisors: &'a QuantTable,
+    excess: Excess,
+    /// The first block of a pair.
+    waiting: Option<Waiting>,
+}
+
+/// A block that waits for a second one, to be transformed together.
+struct Waiting {
+    place: (usize, usize),
+    dc: i16,
+    block: Block,
+}
+
+impl Samples<'_> {
+    #[inline(always)]
+    fn take(&mut self, place: (usize, usize), dc: i16, nonzero: u64, block: &Block) {
+        if nonzero == 0 {
+            put(&mut self.plane, place, &dct::inverse_flat(dc, self.divisors, &mut self.excess));
+        } else if let Some(first) = &self.waiting {
+            let both = [(first.dc, &first.block), (dc, block)];
+            let samples = dct::inverse(both, self.divisors, &mut self.excess);
+            put(&mut self.plane, first.place, &samples[0]);
+            put(&mut self.plane, place, &samples[1]);
+            self.waiting = None;
+        } else {
+            self.waiting = Some(Waiting { place, dc, block: *block });
+        }
+    }
+
+    /// Transforms a block that is left over. `None` if the component is a case for libjpeg.
+    fn finish(mut self) -> Option<()> {
+        if let Some(Waiting { place, dc, block }) = self.waiting.take() {
+            let [samples, _] = dct::inverse([(dc, &block); 2], self.divisors, &mut self.excess);
+            put(&mut self.plane, place, &samples);
+        }
+        (!self.excess.found()).then_some(())
+    }
+}
+
+/// Copies the samples of a block into a plane, without those that are beyond its edges.
+#[inline(always)]
+fn put(plane: &mut Plane<&mut [u8]>, (x, y): (usize, usize), samples: &[[u8; BLOCK]; BLOCK]) {
+    let (left, width) = (x * BLOCK, plane.width);
+    let Some(band) = plane.data.get_mut(y * BLOCK * width..) else { return };
+    let rows = band.chunks_exact_mut(width).zip(samples);
+    if left + BLOCK <= width {
+        rows.for_each(|(row, samples)| row[left..left + BLOCK].copy_from_slice(samples));
+    } else {
+        for (row, samples) in rows {
+            let inside = &mut row[left..];
+            inside.copy_from_slice(&samples[..inside.len()]);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Writing a picture: its luma from the slot, its chroma from where it was kept, and the metadata of its file.
+
+use std::fs::File;
+use std::io::Write;
+
+use super::coding::{self, Part, Rest};
+use super::libjpeg::{self, Fault, Frame, QuantTable, Space, Tables};
+use super::markers::{APP1, APP2, Density, EXIF, Factors, ICC, Segment, XMP};
+use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
+use crate::cores::Cores;
+use crate::metadata::Metadata;
+use crate::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
+use equalize::{Layout, Pixel};
+
+/// Returns the bytes of heap that encoding pixels takes: those of a file of half their length, which only noise at a high quality exceeds.
+pub(crate) fn encoder_bytes(layout: &Layout) -> u64 {
+    layout.bytes() / 2
+}
+
+/// Writes the picture in `slot`, with the help of idle cores, and returns the bytes written.
+pub(crate) fn encode(
+    decoded: &Decoded,
+    slot: &[u8],
+    quality: JpegQuality,
+    scratch: &mut Vec<u8>,
+    cores: &Cores,
+    out: &mut File,
+) -> Result<u64, CodecError> {
+    let layout = decoded.layout;
+    let native = if let AnyNative::Jpeg(native) = &decoded.native { Some(&**native) } else { None };
+    let owned;
+    let segments = match native {
+        Some(native) => {
+            native.kept.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
+        }
+        None => {
+            owned = new_segments(&decoded.metadata, layout.pixel)?;
+            owned.iter().map(|(marker, content)| Segment { marker: *marker, content }).collect()
+        }
+    };
+    let new_components = new_components(layout.pixel);
+    let frame = Frame {
+        width: layout.width,
+        height: layout.height,
+        space: native
+            .map_or(if layout.pixel == Pixel::Gray { Space::Gray } else { Space::YCbCr }, |n| n.space),
+        components: native.map_or(&new_components, |n| &n.components),
+        tables: match (quality, native) {
+            (JpegQuality::Value(quality), _) => Tables::Quality(quality),
+            (JpegQuality::Keep, Some(native)) => Tables::Own(&native.tables),
+            (JpegQuality::Keep, None) => Tables::Quality(JpegQuality::DEFAULT),
+        },
+        progressive: native.is_some_and(|n| n.progressive),
+        restart_interval: native.map_or(0, |n| n.restart_interval),
+        density: native.map_or_else(|| Some(Density::new(decoded.metadata.resolution)), |n| n.density),
+        segments,
+    };
+    write_slot(scratch, &frame, native.and_then(|native| native.chroma.as_ref()), quality, slot, cores)
+        .map_err(encode_error)?;
+    out.write_all(scratch)?;
+    Ok(scratch.len() as u64)
+}
+
+/// Encodes the pixels in `slot` and the chroma that was kept for them.
+fn write_slot(
+    out: &mut Vec<u8>,
+    frame: &Frame<'_>,
+    chroma: Option<&Chroma>,
+    quality: JpegQuality,
+    slot: &[u8],
+    cores: &Cores,
+) -> Result<(), Fault> {
+    let size = PlaneSize { width: frame.width as usize, rows: frame.height as usize };
+    if chroma.is_none() && frame.space != Space::Gray {
+        let rgb = &slot[..Space::Rgb.components() * size.bytes()];
+        return libjpeg::write(out, frame, (Space::Rgb, rgb));
+    }
+    let (luma, behind) = slot.split_at(size.bytes());
+    let mut parts = vec![Part::Samples(size.plane(luma))];
+    let in_file;
+    match chroma {
+        None => {}
+        Some(Chroma::Coefficients(chroma)) => parts.extend(chroma.iter().map(Part::Coefficients)),
+        Some(Chroma::Samples(size, samples)) => parts.extend(size.planes(samples).map(Part::Samples)),
+        Some(Chroma::InSlot(size, bytes)) => {
+            let (samples, file) = behind.split_at(size.bytes());
+            let tables = new_tables(quality)?;
+            let wanted = Rest::Coefficients(tables.as_deref());
+            in_file = coding::read(&file[..*bytes], &mut [], wanted, &mut []);
+            match &in_file {
+                Some(picture) => parts.extend(picture.rest.iter().map(Part::Coefficients)),
+                None => parts.extend(size.planes(samples).map(Part::Samples)),
+            }
+        }
+    }
+    coding::write(out, frame, &parts, cores)
+}
+
+/// Returns the quantization tables of all components of a picture that is requantized; `None` if it keeps its own.
+pub(super) fn new_tables(quality: JpegQuality) -> Result<Option<Vec<QuantTable>>, Fault> {
+    match quality {
+        JpegQuality::Value(quality) => Tables::Quality(quality).of(Space::YCbCr.components()).map(Some),
+        JpegQuality::Keep => Ok(None),
+    }
+}
+
+/// Writes the picture from the stream that a GPU encoded, and returns the bytes written.
+pub(crate) fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
+    match &decoded.native {
+        AnyNative::Jpeg(native) => compressed::write(native, &decoded.layout, stream, out),
+        _ => Err(encode_malformed("its source is no JPEG")),
+    }
+}
+
+/// Makes segments for the metadata of a picture from another format.
+fn new_segments(metadata: &Metadata, pixel: Pixel) -> Result<Vec<(u8, Vec<u8>)>, CodecError> {
+    let mut segments = Vec::new();
+    for (what, name, content) in [("EXIF", EXIF, &metadata.exif), ("XMP", XMP, &metadata.xmp)] {
+        let Some(content) = content else { continue };
+        if name.len() + content.len() > MAX_SEGMENT {
+            return Err(no_room(format!("{} bytes of {what}", content.len())));
+        }
+        segments.push((APP1, [name, content].concat()));
+    }
+    if let Some(icc) = metadata.icc_in(Format::Jpeg, pixel) {
+        let parts = icc.chunks(MAX_SEGMENT - ICC.len() - 2);
+        let count = u8::try_from(parts.len())
+            .map_err(|_| no_room(format!("an ICC profile of {} bytes", icc.len())))?;
+        segments.extend(
+            parts.zip(1..=count).map(|(part, number)| (APP2, [ICC, &[number, count], part].concat())),
+        );
+    }
+    Ok(segments)
+}
+
+/// Returns the sampling factors for a picture from another format: 4:2:0, libjpeg's default.
+fn new_components(pixel: Pixel) -> Vec<Factors> {
+    match pixel {
+        Pixel::Gray => vec![Factors::FULL],
+        _ => {
+            vec![Factors { horizontal: 2, vertical: 2 }, Factors::FULL, Factors::FULL]
+        }
+    }
+}
+
+fn no_room(what: String) -> CodecError {
+    CodecError::cannot_represent(Format::Jpeg, what, "use --format png or tiff")
+}
+
+fn encode_error(fault: Fault) -> CodecError {
+    if fault.out_of_memory {
+        CodecError::OutOfMemory { bytes: None }
+    } else {
+        CodecError::encoder(Format::Jpeg, fault.message)
+    }
+}
+
+/// Makes the error for an invalid stream from a GPU.
+pub(super) fn encode_malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::encoder(Format::Jpeg, reason)
+}

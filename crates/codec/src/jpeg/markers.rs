@@ -1,0 +1,439 @@
+//! The marker segments of a JPEG (ITU-T T.81, annex B), read without decoding.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::CodecError;
+use crate::metadata::{Metadata, MetadataBytes, Resolution, strip_exif_prefix};
+use crate::xmp;
+
+use super::libjpeg::BLOCK;
+use super::{malformed, mpf};
+
+pub(super) const SOF0: u8 = 0xc0;
+pub(super) const SOF1: u8 = 0xc1;
+pub(super) const SOF2: u8 = 0xc2;
+pub(super) const DHT: u8 = 0xc4;
+pub(super) const SOI: u8 = 0xd8;
+pub(super) const EOI: u8 = 0xd9;
+pub(super) const SOS: u8 = 0xda;
+pub(super) const DQT: u8 = 0xdb;
+pub(super) const DRI: u8 = 0xdd;
+pub(super) const APP0: u8 = 0xe0;
+pub(super) const APP1: u8 = 0xe1;
+pub(super) const APP2: u8 = 0xe2;
+/// Defines the number of lines.
+pub(super) const DNL: u8 = 0xdc;
+const APP11: u8 = 0xeb;
+const APP14: u8 = 0xee;
+pub(super) const APP15: u8 = 0xef;
+/// The frame header of JPEG-LS (ITU-T T.87, C.1.1).
+const SOF55: u8 = 0xf7;
+pub(super) const COM: u8 = 0xfe;
+
+pub(super) const EXIF: &[u8] = b"Exif\0\0";
+pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
+/// Begins the segments of the XMP that does not fit into the one of [`XMP`] (XMP part 3, 1.1.3.1).
+pub(super) const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
+pub(super) const ICC: &[u8] = b"ICC_PROFILE\0";
+
+/// Begins the segment that says that a gain map follows the picture (ISO 21496-1, annex C).
+const GAIN_MAP: &[u8] = b"urn:iso:std:iso:ts:21496:-1\0";
+
+/// Begins the segments of JPEG's boxes (ISO/IEC 18477-3, B.3), which hold data about the pixels: content credentials (C2PA), which would
+/// tell that the picture was tampered with, or what a JPEG XT decoder adds to it.
+const BOXES: &[u8] = b"JP";
+
+/// What to do with a JPEG of an unsupported coding process.
+const REMEDY: &str = "convert it first, as in `djpeg IN > OUT.ppm` (libjpeg-turbo 3)";
+
+/// More scans than any encoder writes. Each of them may touch the whole picture, so without a limit a small file could keep a core busy
+/// for hours.
+const MAX_SCANS: u32 = 300;
+
+/// More segments of application data and comments than any program writes. Their content counts as memory, but not what it takes to know
+/// each of them.
+const MAX_KEPT: usize = 20_000;
+
+/// The most blocks in an MCU (B.2.3).
+pub(super) const MAX_BLOCKS: u32 = 10;
+
+/// A marker and the content of its segment, without the length field.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment<'a> {
+    pub(super) marker: u8,
+    pub(super) content: &'a [u8],
+}
+
+/// What a frame header says.
+#[derive(Debug)]
+pub(super) struct FrameHeader {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) progressive: bool,
+    pub(super) components: Vec<FrameComponent>,
+}
+
+/// A component in a frame header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameComponent {
+    pub(super) id: u8,
+    pub(super) factors: Factors,
+    /// The number of its quantization table.
+    pub(super) table: usize,
+}
+
+/// The sampling factors of a component: how densely it is sampled, compared with other components.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Factors {
+    pub(super) horizontal: u8,
+    pub(super) vertical: u8,
+}
+
+impl FrameHeader {
+    /// Reads a frame header (B.2.2).
+    ///
+    /// # Errors
+    /// If it is damaged, or of a coding process or depth that is not supported.
+    pub(super) fn parse(segment: Segment<'_>) -> Result<Self, CodecError> {
+        let &[precision, h0, h1, w0, w1, count, ref components @ ..] = segment.content else {
+            return Err(malformed("its frame header is cut short"));
+        };
+        match segment.marker {
+            SOF0 | SOF1 | SOF2 => {}
+            0xc3 => return Err(CodecError::unsupported("lossless JPEG", REMEDY)),
+            0xc9..=0xcb | 0xcd..=0xcf => {
+                return Err(CodecError::unsupported(
+                    "arithmetic-coded JPEG",
+                    "code it otherwise first, without loss, as in `jpegtran -copy all IN > OUT.jpg` (libjpeg-turbo)",
+                ));
+            }
+            _ => return Err(CodecError::unsupported("hierarchical JPEG", REMEDY)),
+        }
+        if precision != 8 {
+            return Err(CodecError::unsupported(format!("{precision}-bit JPEG"), REMEDY));
+        }
+        if components.len() != 3 * usize::from(count) || count == 0 {
+            return Err(malformed("its frame header has the wrong length"));
+        }
+        let (width, height) = (u16::from_be_bytes([w0, w1]), u16::from_be_bytes([h0, h1]));
+        if width == 0 || height == 0 {
+            return Err(malformed("its width or height is 0"));
+        }
+        let component = |&[id, factors, table]: &[u8; 3]| FrameComponent {
+            id,
+            factors: Factors { horizontal: factors >> 4, vertical: factors & 15 },
+            table: table.into(),
+        };
+        Ok(Self {
+            width: width.into(),
+            height: height.into(),
+            progressive: segment.marker == SOF2,
+            components: components.as_chunks().0.iter().map(component).collect(),
+        })
+    }
+
+    /// Returns the components' sampling factors.
+    pub(super) fn factors(&self) -> Vec<Factors> {
+        self.components.iter().map(|component| component.factors).collect()
+    }
+
+    /// Returns the number of MCUs across and down in a scan of all components. No factor may be zero.
+    pub(super) fn mcus(&self) -> (usize, usize) {
+        let (horizontal, vertical) = largest_factors(&self.factors());
+        let mcus = |side: u32, factor: u8| (side as usize).div_ceil(BLOCK * usize::from(factor));
+        (mcus(self.width, horizontal), mcus(self.height, vertical))
+    }
+}
+
+impl Factors {
+    /// Factors of 1 each way: one sample per pixel, unless another component has larger factors.
+    pub(super) const FULL: Self = Self { horizontal: 1, vertical: 1 };
+}
+
+pub(super) fn largest_factors(components: &[Factors]) -> (u8, u8) {
+    let largest = |factor: fn(&Factors) -> u8| components.iter().map(factor).max().unwrap_or(1);
+    (largest(|c| c.horizontal), largest(|c| c.vertical))
+}
+
+/// The pixel density in a JFIF segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Density {
+    pub(super) unit: u8,
+    pub(super) x: u16,
+    pub(super) y: u16,
+}
+
+impl Density {
+    /// Returns the density of a picture from another format. If it has no resolution that fits, this only says that pixels are square.
+    pub(super) fn new(resolution: Option<Resolution>) -> Self {
+        const PER_INCH: u8 = 1;
+        let fitting = resolution.map(|resolution| resolution.inches().map(u16::try_from));
+        match fitting {
+            Some([Ok(x @ 1..), Ok(y @ 1..)]) => Self { unit: PER_INCH, x, y },
+            _ => Self { unit: 0, x: 1, y: 1 },
+        }
+    }
+
+    /// Returns the content of a JFIF segment without a thumbnail, version 1.01 like libjpeg's.
+    pub(super) fn jfif(self) -> [u8; 14] {
+        let Self { unit, x, y } = self;
+        let ([x0, x1], [y0, y1]) = (x.to_be_bytes(), y.to_be_bytes());
+        [b'J', b'F', b'I', b'F', 0, 1, 1, unit, x0, x1, y0, y1, 0, 0]
+    }
+
+    pub(super) fn resolution(self) -> Option<Resolution> {
+        let counts = [f64::from(self.x), f64::from(self.y)];
+        match self.unit {
+            1 => Resolution::per_inch(counts),
+            2 => Resolution::per_centimetre(counts),
+            _ => None,
+        }
+    }
+}
+
+/// The contents of a JPEG's marker segments.
+#[derive(Debug)]
+pub(super) struct Markers<'a> {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) components: Vec<Factors>,
+    pub(super) progressive: bool,
+    pub(super) scans: u32,
+    pub(super) restart_interval: u16,
+    pub(super) density: Option<Density>,
+    /// The application data and comments to keep, in their order.
+    pub(super) kept: Vec<Segment<'a>>,
+    /// Whether the file holds more than the picture itself: previews, a gain map, a video.
+    pub(super) has_more: bool,
+}
+
+impl<'a> Markers<'a> {
+    /// Walks the segments from SOI to EOI. A file without EOI is reported as cut short.
+    pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut found = Found::default();
+        let mut rest = &bytes[2..];
+        loop {
+            let (marker, behind) = next_marker(rest)?;
+            rest = behind;
+            match marker {
+                EOI => {
+                    // Many cameras pad their files with zeros.
+                    found.has_more |= rest.iter().any(|&byte| byte != 0);
+                    break;
+                }
+                0x01 | 0xd0..=0xd7 => continue, // TEM and restart markers have no content
+                SOI => return Err(malformed("a second picture begins inside it")),
+                _ => {}
+            }
+            let (segment, behind) = segment(marker, rest)?;
+            rest = behind;
+            if marker == SOS {
+                found.scans += 1;
+            } else {
+                found.take(segment)?;
+            }
+        }
+        found.finish()
+    }
+
+    /// Returns the metadata, assembled from the segments.
+    pub(super) fn metadata(&self) -> Metadata {
+        let first = |marker, name: &'static [u8]| {
+            self.kept
+                .iter()
+                .filter(move |s| s.marker == marker)
+                .find_map(move |s| s.content.strip_prefix(name))
+        };
+        Metadata {
+            icc: self.icc(),
+            exif: first(APP1, EXIF).and_then(strip_exif_prefix).map(<[u8]>::to_vec),
+            // Other formats have no place for its extension.
+            xmp: first(APP1, XMP).and_then(|packet| xmp::corrected(packet, true)).map(Cow::into_owned),
+            resolution: self.density.and_then(Density::resolution),
+        }
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata_bytes(&self) -> MetadataBytes {
+        let bytes = |segment: &Segment<'_>| segment.content.len() as u64;
+        let is_carried = |segment: &&Segment<'_>| {
+            let has = |name: &[u8]| segment.marker == APP1 && segment.content.starts_with(name);
+            has(EXIF) || has(XMP) || icc_part(segment).is_some()
+        };
+        MetadataBytes {
+            native: self.kept.iter().map(bytes).sum(),
+            carried: self.kept.iter().filter(is_carried).map(bytes).sum(),
+        }
+    }
+
+    /// Returns whether the XMP goes on in extended segments, and these tell of what is left out. Their parts are named after a checksum of the
+    /// whole, which would become false; so they go altogether.
+    pub(super) fn has_false_extension(&self) -> bool {
+        self.kept.iter().any(|segment| is_extended_xmp(segment) && xmp::tells_of_more(segment.content))
+    }
+
+    /// Joins the parts of the ICC profile, each of which begins with its number and their count (ICC.1:2022, annex B.4). An incomplete set
+    /// counts as no profile.
+    fn icc(&self) -> Option<Vec<u8>> {
+        let mut parts: Vec<(u8, u8, &[u8])> =
+            self.kept.iter().filter_map(|segment| icc_part(segment)).collect();
+        parts.sort_by_key(|(number, ..)| *number);
+        let whole = !parts.is_empty()
+            && parts.iter().zip(1..).all(|((number, count, _), expected)| {
+                *number == expected && usize::from(*count) == parts.len()
+            });
+        whole.then(|| parts.iter().flat_map(|(.., data)| *data).copied().collect())
+    }
+}
+
+fn is_extended_xmp(segment: &Segment<'_>) -> bool {
+    segment.marker == APP1 && segment.content.starts_with(EXTENDED_XMP)
+}
+
+/// Returns the content of a segment to keep, without what its XMP tells of things that are left out, among them its own extension if that
+/// `is_cut`. `None` if nothing of it can be kept.
+pub(super) fn corrected<'a>(segment: &Segment<'a>, is_cut: bool) -> Option<Cow<'a, [u8]>> {
+    if is_cut && is_extended_xmp(segment) {
+        return None;
+    }
+    match segment.content.strip_prefix(XMP).filter(|_| segment.marker == APP1) {
+        Some(packet) => match xmp::corrected(packet, is_cut)? {
+            Cow::Borrowed(_) => Some(Cow::Borrowed(segment.content)),
+            Cow::Owned(packet) => Some(Cow::Owned([XMP, &packet].concat())),
+        },
+        None => Some(Cow::Borrowed(segment.content)),
+    }
+}
+
+/// Returns the number, count and data of a part of an ICC profile; `None` for other segments.
+pub(super) fn icc_part<'a>(segment: &Segment<'a>) -> Option<(u8, u8, &'a [u8])> {
+    let data = segment.content.strip_prefix(ICC).filter(|_| segment.marker == APP2)?;
+    if let [number, count, data @ ..] = data { Some((*number, *count, data)) } else { None }
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    frame: Option<Segment<'a>>,
+    scans: u32,
+    restart_interval: u16,
+    density: Option<Density>,
+    kept: Vec<Segment<'a>>,
+    has_more: bool,
+}
+
+impl<'a> Found<'a> {
+    fn take(&mut self, segment: Segment<'a>) -> Result<(), CodecError> {
+        match (segment.marker, segment.content) {
+            (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, _) if self.frame.is_some() => {
+                return Err(malformed("it has two frame headers"));
+            }
+            (0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, _) => self.frame = Some(segment),
+            (SOF55, _) => {
+                return Err(CodecError::unsupported("JPEG-LS", "convert it to an 8-bit baseline JPEG first"));
+            }
+            (DRI, &[high, low]) if self.scans == 0 => self.restart_interval = u16::from_be_bytes([high, low]),
+            // Readers, libjpeg among them, take a shorter segment for none; that decides whether a JPEG is RGB.
+            (APP0, &[b'J', b'F', b'I', b'F', 0, _, _, unit, x0, x1, y0, y1, _, _, ..]) => {
+                let (x, y) = (u16::from_be_bytes([x0, x1]), u16::from_be_bytes([y0, y1]));
+                self.density = Some(Density { unit, x, y });
+            }
+            // A JFXX thumbnail shows the old contrast.
+            (APP0, content) => self.has_more |= content.starts_with(b"JFXX\0"),
+            // Adobe's marker says how colours are transformed; libjpeg writes a new one where it is needed.
+            (APP14, _) => {}
+            (APP2, content) if content.starts_with(mpf::NAME) => {
+                mpf::refuse_views(&content[mpf::NAME.len()..])?;
+            }
+            (APP2, content) if content.starts_with(GAIN_MAP) => {}
+            (APP11, content) if content.starts_with(BOXES) => {}
+            (APP1..=APP15 | COM, _) if self.kept.len() == MAX_KEPT => {
+                return Err(malformed(format!("it has more than {MAX_KEPT} segments of application data")));
+            }
+            (APP1..=APP15 | COM, _) => self.kept.push(segment),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Markers<'a>, CodecError> {
+        let frame = FrameHeader::parse(self.frame.ok_or_else(|| malformed("it has no frame header"))?)?;
+        if self.scans == 0 || self.scans > MAX_SCANS {
+            return Err(malformed(format!("it has {} scans", self.scans)));
+        }
+        Ok(Markers {
+            width: frame.width,
+            height: frame.height,
+            components: frame.factors(),
+            progressive: frame.progressive,
+            scans: self.scans,
+            restart_interval: self.restart_interval,
+            density: self.density,
+            kept: self.kept,
+            has_more: self.has_more,
+        })
+    }
+}
+
+/// Returns where the height belongs in the frame header, and the height, if it is 0 there and follows the first scan (T.81, B.2.5). Cameras
+/// that send rows before they know how many there will be write it so, and no decoder at hand reads it.
+pub(super) fn late_height(bytes: &[u8]) -> Option<(Range<usize>, [u8; 2])> {
+    let (mut rest, mut place) = (bytes.get(2..)?, None);
+    loop {
+        let (marker, behind) = next_marker(rest).ok()?;
+        let (segment, behind) = segment(marker, behind).ok()?;
+        rest = behind;
+        // The precision comes before the height.
+        let height = bytes.len() - behind.len() - segment.content.len() + 1;
+        match (marker, segment.content) {
+            (SOF0 | SOF1 | SOF2, [_, 0, 0, ..]) => place = Some(height..height + 2),
+            (SOF0 | SOF1 | SOF2, _) => return None,
+            (SOS, _) => break,
+            _ => {}
+        }
+    }
+    let place = place?;
+    loop {
+        let (marker, behind) = next_marker(rest).ok()?;
+        match marker {
+            0xd0..=0xd7 => rest = behind,
+            DNL => return Some((place, segment(marker, behind).ok()?.0.content.try_into().ok()?)),
+            _ => return None,
+        }
+    }
+}
+
+/// Finds the next marker, and returns it and what follows. Skips entropy-coded data before it, in which each 0xff is followed by 0.
+pub(super) fn next_marker(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
+    let short = || malformed("it is truncated");
+    let mut rest = bytes;
+    loop {
+        let at = memchr::memchr(0xff, rest).ok_or_else(short)?;
+        let fill = rest[at..].iter().take_while(|&&byte| byte == 0xff).count();
+        let (&marker, behind) = rest[at + fill..].split_first().ok_or_else(short)?;
+        if marker != 0 {
+            return Ok((marker, behind));
+        }
+        rest = behind;
+    }
+}
+
+/// Splits the segment after a marker from what follows it.
+pub(super) fn segment(marker: u8, bytes: &[u8]) -> Result<(Segment<'_>, &[u8]), CodecError> {
+    let short = || malformed("it is truncated");
+    let (length, _) = bytes.split_first_chunk::<2>().ok_or_else(short)?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    if length < 2 {
+        return Err(malformed("a segment's length is less than its own"));
+    }
+    let (segment, behind) = bytes.split_at_checked(length).ok_or_else(short)?;
+    Ok((Segment { marker, content: &segment[2..] }, behind))
+}
+
+/// Writes a segment, whose content must be no longer than [`MAX_SEGMENT`](super::MAX_SEGMENT).
+pub(super) fn write_segment(out: &mut Vec<u8>, marker: u8, content: &[u8]) {
+    let length = u16::try_from(content.len() + 2).expect("a segment's content is short enough");
+    out.extend([0xff, marker]);
+    out.extend(length.to_be_bytes());
+    out.extend(content);
+}

@@ -1,0 +1,638 @@
+//! Files to pixels and back: the only place that knows picture formats.
+//!
+//! ```
+//! use std::io::Write;
+//!
+//! use histeqd_codec::{Cores, Format, JpegQuality, Limits, PngLevel, Target, encode, open};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let target = Target {
+//!     format: Some(Format::Png),
+//!     jpeg_quality: JpegQuality::Keep,
+//!     png_level: PngLevel::Balanced,
+//!     eight_bit: false,
+//!     gray: false,
+//!     needs_rgb: false,
+//! };
+//! let limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
+//! let mut input = tempfile::NamedTempFile::new()?;
+//! input.write_all(b"P5 2 1 255 \x10\x20")?;
+//!
+//! let mut bytes = Vec::new();
+//! let mut file = input.reopen()?;
+//! let picture = open(&mut file, &mut bytes, &limits, &target)?;
+//! let mut pixels = vec![0; picture.slot_bytes()];
+//! let workspace = vec![0; picture.workspace().bytes as usize];
+//! let decoded = picture.decode(&mut pixels, workspace, &Cores::none())?;
+//! assert_eq!(pixels, [0x10, 0x20]);
+//!
+//! let mut output = tempfile::tempfile()?;
+//! encode(&decoded, &mut pixels, &target, &mut Vec::new(), &Cores::none(), &mut output)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`open`] reads a file's header and checks it against the limits and the output format, before memory is taken for pixels;
+//! [`Opened::decode`] puts the pixels at the front of a buffer (a slot); [`encode`] writes what is in the slot by then. Anything else a
+//! format has to carry along (a JPEG's chroma) is in [`Decoded`] and is nobody else's business; for a device that encodes,
+//! [`Opened::decode_planes`] puts it behind the pixels. [`Cores`] has idle cores help with one large picture.
+//!
+//! Anything that could not be written back in full is refused here, by name: several pages, animations, float or signed samples, CMYK.
+
+use std::fmt;
+use std::fs::File;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use equalize::colour::to_gray;
+use equalize::{Depth, Layout, Pixel};
+
+mod bmp;
+mod budget;
+mod cores;
+mod deflate;
+mod depth;
+mod error;
+mod foreign;
+mod format;
+mod guard;
+mod ifd;
+mod inflate;
+mod input;
+mod jpeg;
+mod metadata;
+mod output;
+mod png;
+mod pnm;
+mod remark;
+mod samples;
+mod tiff;
+mod webp;
+mod xmp;
+
+pub use budget::{Budget, Unbounded};
+pub use cores::{Core, Cores};
+pub use error::CodecError;
+pub use foreign::{names_foreign, refused_by_name};
+pub use format::Format;
+use guard::guard;
+pub use guard::{panic_message, silence_contained_panics};
+pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
+use metadata::MetadataBytes;
+pub use metadata::{Metadata, Resolution};
+pub use remark::Remark;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Width times height (`--max-pixels`).
+    pub max_pixels: u64,
+    /// Bytes of the file, and bytes of its decoded pixels (`--max-bytes`).
+    pub max_bytes: u64,
+}
+
+/// How JPEG output is quantized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JpegQuality {
+    /// With the source's own quantization tables. If the source is not a JPEG, [`JpegQuality::DEFAULT`] applies.
+    Keep,
+    /// With the standard's example tables, scaled as in libjpeg: 1 to 100.
+    Value(u8),
+}
+
+impl JpegQuality {
+    /// The quality of a JPEG whose source is not one.
+    pub const DEFAULT: u8 = 90;
+}
+
+impl FromStr for JpegQuality {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text.eq_ignore_ascii_case("keep") => Ok(Self::Keep),
+            Ok(quality @ 1..=100) => Ok(Self::Value(quality)),
+            _ => Err(format!("{text:?} is neither keep nor a number from 1 to 100")),
+        }
+    }
+}
+
+impl fmt::Display for JpegQuality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("keep"),
+            Self::Value(quality) => quality.fmt(f),
+        }
+    }
+}
+
+/// How much work goes into making PNGs small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PngLevel {
+    /// Least work.
+    ///
+    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only where hardly anything happens.
+    Fast,
+    /// A filter for each row, and matches where they pay: half again the work; photographs a twentieth smaller, graphics often by a
+    /// half.
+    Balanced,
+    /// Five times the work; photographs a tenth smaller.
+    ///
+    /// A filter for each row, and zlib.
+    Small,
+}
+
+/// What to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The output format; `None` for the source's.
+    pub format: Option<Format>,
+    /// Quality of JPEG output.
+    pub jpeg_quality: JpegQuality,
+    /// Effort of PNG output.
+    pub png_level: PngLevel,
+    /// Whether 16-bit pictures are written with 8 bits.
+    pub eight_bit: bool,
+    /// Whether the picture is reduced to gray, its luma.
+    pub gray: bool,
+    /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
+    pub needs_rgb: bool,
+}
+
+impl Target {
+    fn format_for(&self, source: Format) -> Format {
+        self.format.unwrap_or(source)
+    }
+}
+
+/// Working memory for a decoder, which is faster to get when another picture has used it before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorkspaceNeeds {
+    /// Bytes of the workspace, included in [`Opened::heap_bytes`].
+    pub bytes: u64,
+    /// The most bytes that a decoder with the workspace needs beyond [`Opened::heap_bytes`].
+    pub beside: u64,
+}
+
+/// A picture whose header has been read and accepted.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    format: Format,
+    /// The format of the output.
+    output: Format,
+    /// The layout of the output.
+    written: Layout,
+    gray: bool,
+    source: Source<'a>,
+    /// Bytes of the file in memory.
+    file_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Source<'a> {
+    Png(png::Source<'a>),
+    Jpeg(Box<jpeg::Source<'a>>),
+    Pnm(pnm::Source<'a>),
+    Tiff(tiff::Source<'a>),
+    Bmp(bmp::Source<'a>),
+    WebP(webp::Source<'a>),
+}
+
+impl Source<'_> {
+    /// Returns the layout that the format's decoder delivers.
+    fn layout(&self) -> Layout {
+        match self {
+            Source::Png(png) => png.layout(),
+            Source::Jpeg(jpeg) => jpeg.layout(),
+            Source::Pnm(pnm) => pnm.layout(),
+            Source::Tiff(tiff) => tiff.layout(),
+            Source::Bmp(bmp) => bmp.layout(),
+            Source::WebP(webp) => webp.layout(),
+        }
+    }
+
+    /// Returns the layout of the pixels in the slot, which are `gray` or what the decoder delivers.
+    fn layout_in(&self, gray: bool) -> Layout {
+        let layout = self.layout();
+        match (gray, layout.pixel) {
+            (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
+            (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
+            _ => layout,
+        }
+    }
+}
+
+/// What accompanies a picture outside its slot: the layout of its pixels there, and what its encoder needs besides them.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The layout of the pixels at the front of the slot.
+    pub layout: Layout,
+    /// Whether every pixel is fully transparent, so that none counts.
+    is_invisible: bool,
+    /// The format of the source.
+    pub format: Format,
+    /// The metadata that travels with the pixels.
+    pub metadata: Metadata,
+    native: Native,
+    /// Bytes of the file that were in memory.
+    file_bytes: u64,
+}
+
+impl Decoded {
+    /// Returns the bytes of heap in use until the picture is encoded, the encoder's included, beyond small change: the metadata; a JPEG's
+    /// coefficients, and an output about as long as the input; some rows of a PNG or TIFF, one of which can be as long as the picture.
+    pub fn heap_bytes(&self, target: &Target) -> u64 {
+        let to = target.format_for(self.format);
+        let encoder = match (&self.native, to) {
+            (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
+            (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
+            _ => encoder_bytes(to, &target.layout_for(self.layout)),
+        };
+        encoder + self.metadata_bytes().encoded(to)
+    }
+
+    /// Returns the bytes of heap that the metadata takes until the picture is encoded.
+    pub fn metadata_heap_bytes(&self, target: &Target) -> u64 {
+        self.metadata_bytes().encoded(target.format_for(self.format))
+    }
+
+    fn metadata_bytes(&self) -> MetadataBytes {
+        let native = match &self.native {
+            Native::Png(native) => native.metadata_bytes(),
+            Native::Jpeg(native) => native.metadata_bytes(),
+            Native::Tiff(native) => native.metadata_bytes(),
+            Native::Pnm(_) | Native::Bmp(_) | Native::WebP(_) => 0,
+        };
+        MetadataBytes { native, carried: self.metadata.bytes() }
+    }
+}
+
+/// Returns the bytes of heap that encoding takes, if all that has to be encoded are pixels.
+fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
+    match to {
+        Format::Png => png::heap_bytes(layout),
+        Format::Tiff => tiff::heap_bytes(layout),
+        Format::WebP => webp::encoder_bytes(layout),
+        Format::Jpeg => jpeg::encoder_bytes(layout),
+        Format::Pnm | Format::Bmp => 0,
+    }
+}
+
+/// What only the source's own format knows about a picture.
+#[derive(Debug)]
+enum Native {
+    Png(png::Native),
+    Jpeg(Box<jpeg::Native>),
+    Pnm(pnm::Native),
+    Tiff(Box<tiff::Native>),
+    Bmp(bmp::Native),
+    WebP(webp::Native),
+}
+
+/// What a format's decoder returns besides the pixels.
+#[derive(Debug)]
+struct Payload {
+    layout: Layout,
+    metadata: Metadata,
+    native: Native,
+}
+
+/// Opens a picture as [`open_within`] does, whatever it holds.
+///
+/// # Errors
+/// Any [`CodecError`] except [`CodecError::Encoder`].
+pub fn open<'a>(
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Opened<'a>, CodecError> {
+    open_within(&mut Unbounded, file, buffer, limits, target)
+}
+
+/// Opens a picture: detects its format from its content, reads its header, and checks that it is within the limits and that the target can
+/// represent it. No memory is allocated for pixels, and none for more of the file than `budget` allows. `file` must be at its start;
+/// `buffer` is scratch space worth reusing.
+///
+/// # Errors
+/// Any [`CodecError`] except [`CodecError::Encoder`].
+pub fn open_within<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Opened<'a>, CodecError> {
+    let length = input::read_head(file, buffer)?;
+    let format = format_of(buffer)?;
+    // However long it is, what is not a picture is merely skipped.
+    input::check_length(length, limits)?;
+    let (source, file_bytes) = guard(
+        format,
+        |reason| CodecError::malformed(format, reason),
+        move || match format {
+            Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
+            Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget)?), 0)),
+            _ => {
+                let bytes = input::read_rest(file, buffer, limits, budget)?;
+                match format {
+                    Format::Jpeg => jpeg::complete_frame(bytes),
+                    Format::Bmp => bmp::forget_empty_alpha(bytes),
+                    _ => {}
+                }
+                let bytes = &*bytes;
+                Ok((open_whole(format, bytes, target)?, bytes.len() as u64))
+            }
+        },
+    )?;
+    let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
+    let output = target.format_for(format);
+    let written = target.layout_for(source.layout_in(gray));
+    let opened = Opened { format, output, written, gray, source, file_bytes };
+    opened.check_limits(limits)?;
+    output.check(&written)?;
+    Ok(opened)
+}
+
+/// Opens a picture whose decoder needs the whole file in memory.
+fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<Source<'a>, CodecError> {
+    match format {
+        Format::Png => png::Source::open(bytes).map(Source::Png),
+        Format::Jpeg => jpeg::Source::open(bytes, target).map(|jpeg| Source::Jpeg(Box::new(jpeg))),
+        Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
+        Format::WebP => webp::Source::open(bytes).map(Source::WebP),
+        Format::Pnm | Format::Tiff => unreachable!("read in parts"),
+    }
+}
+
+/// Returns the format of a file that begins with `head`.
+fn format_of(head: &[u8]) -> Result<Format, CodecError> {
+    match (format::disguised(head), Format::sniff(head)) {
+        (None, Some(format)) => Ok(format),
+        (disguised, _) => {
+            Err(match disguised.or_else(|| format::foreign(head)).or_else(|| foreign::by_content(head)) {
+                Some(name) => foreign::refused(name),
+                None if head.is_empty() => CodecError::Empty,
+                None => CodecError::NotAPicture,
+            })
+        }
+    }
+}
+
+impl Opened<'_> {
+    /// Returns the format of the file.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Returns the layout that the pixels will have in the slot.
+    pub fn layout(&self) -> Layout {
+        self.source.layout_in(self.gray)
+    }
+
+    /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file.
+    pub fn slot_bytes(&self) -> usize {
+        usize::try_from(self.stored_bytes()).expect("within the limits, so it has an address")
+    }
+
+    /// Returns the bytes of slot that pixels and chroma take together.
+    pub fn planes_bytes(&self) -> usize {
+        self.slot_bytes() + self.chroma_bytes() as usize
+    }
+
+    /// Returns how far past a multiple of a cache line's 64 bytes the pixels should start: as far as they do in the file, so that whole
+    /// lines can be copied from one to the other.
+    pub fn lead(&self) -> usize {
+        match &self.source {
+            Source::Pnm(pnm) => pnm.lead() % LINE,
+            Source::Tiff(tiff) => tiff.lead(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the bytes of heap that decoding takes beyond small change and what the budget allowed: for metadata, a JPEG's coefficients and
+    /// the like. It is no less than what encoding takes later, because memory is only released in between.
+    pub fn heap_bytes(&self) -> u64 {
+        let decoder = match &self.source {
+            Source::Jpeg(jpeg) => jpeg.heap_bytes(),
+            Source::Tiff(tiff) => tiff.heap_bytes(),
+            Source::WebP(webp) => webp.heap_bytes(),
+            Source::Png(png) => png.heap_bytes(),
+            Source::Pnm(_) | Source::Bmp(_) => 0,
+        };
+        let encoder = match (&self.source, self.output) {
+            // Its coefficients are those that are decoded, and its output is about as long as a scan.
+            (Source::Jpeg(_), Format::Jpeg) => decoder,
+            (Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.written),
+            (_, to) => encoder_bytes(to, &self.written),
+        };
+        let metadata = self.metadata_bytes();
+        (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
+    }
+
+    /// Returns the bytes of heap that the picture's metadata takes until it is encoded.
+    pub fn metadata_heap_bytes(&self) -> u64 {
+        self.metadata_bytes().encoded(self.output)
+    }
+
+    fn metadata_bytes(&self) -> MetadataBytes {
+        match &self.source {
+            Source::Png(png) => png.metadata(),
+            Source::Jpeg(jpeg) => jpeg.metadata(),
+            Source::Tiff(tiff) => tiff.metadata(),
+            Source::Bmp(bmp) => bmp.metadata(),
+            Source::WebP(webp) => webp.metadata(),
+            Source::Pnm(_) => MetadataBytes::default(),
+        }
+    }
+
+    /// Returns the workspace that makes decoding faster.
+    pub fn workspace(&self) -> WorkspaceNeeds {
+        if let Source::Jpeg(jpeg) = &self.source { jpeg.workspace() } else { WorkspaceNeeds::default() }
+    }
+
+    /// Decodes into the front of `slot`, which must have at least [`Opened::slot_bytes`] bytes. Its contents are unspecified after an
+    /// error. `workspace` is the memory that [`Opened::workspace`] asks for, all zero; if it is shorter, the decoder allocates memory of
+    /// its own. It is dropped as soon as it is not needed any more. Idle `cores` may help.
+    ///
+    /// # Errors
+    /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture is never returned.
+    pub fn decode(
+        self,
+        slot: &mut [u8],
+        workspace: impl AsMut<[u8]>,
+        cores: &Cores,
+    ) -> Result<Decoded, CodecError> {
+        let needed = self.slot_bytes();
+        self.decode_as(false, &mut slot[..needed], workspace, cores)
+    }
+
+    /// Like [`Opened::decode`], but for a device that encodes the picture, which must be an [`Opened::compressed`] one: the chroma planes
+    /// follow the pixels, [`Opened::planes_bytes`] in all, and the file itself follows them. `slot` must have room for all of it.
+    ///
+    /// # Errors
+    /// As for [`Opened::decode`].
+    pub fn decode_planes(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
+        let needed = self.planes_bytes() + self.file_bytes as usize;
+        self.decode_as(true, &mut slot[..needed], workspace, &Cores::none())
+    }
+
+    fn decode_as(
+        self,
+        planes: bool,
+        slot: &mut [u8],
+        workspace: impl AsMut<[u8]>,
+        cores: &Cores,
+    ) -> Result<Decoded, CodecError> {
+        let (format, gray, written) = (self.format, self.gray, self.written);
+        let payload = guard(
+            format,
+            |reason| CodecError::malformed(format, reason),
+            || match self.source {
+                Source::Png(png) => png.decode(slot, cores),
+                Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
+                Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
+                Source::Pnm(pnm) => pnm.decode(slot),
+                Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, cores),
+                Source::Bmp(bmp) => bmp.decode(slot),
+                Source::WebP(webp) => webp.decode(slot),
+            },
+        )?;
+        let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
+        let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
+        Ok(Decoded {
+            layout,
+            is_invisible,
+            format,
+            metadata: payload.metadata,
+            native: payload.native,
+            file_bytes: self.file_bytes,
+        })
+    }
+
+    /// Returns what a GPU has to know to decode, equalize and encode the picture alone, if it can and the target allows it.
+    pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
+        if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
+    }
+
+    /// Copies the file unchanged into the front of `slot`, which must have room for it, for a GPU that decodes it. Gives `self` back if the
+    /// picture is not an [`Opened::compressed`] one, or is not worth showing to a GPU: its Huffman codes are invalid, or its entropy-coded
+    /// data has no end.
+    ///
+    /// # Errors
+    /// Returns `self`.
+    pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
+        let Self { format, output, written, gray, source, file_bytes } = self;
+        match source {
+            Source::Jpeg(jpeg) if jpeg.has_scan() => {
+                let Payload { layout, metadata, native } = jpeg.pass_on(slot);
+                Ok(Decoded { layout, is_invisible: false, format, metadata, native, file_bytes })
+            }
+            source => Err(Box::new(Self { format, output, written, gray, source, file_bytes })),
+        }
+    }
+
+    /// Returns the layout that the format's decoder delivers.
+    fn source_layout(&self) -> Layout {
+        self.source.layout()
+    }
+
+    /// Returns the bytes of the pixels as they are in the file.
+    fn stored_bytes(&self) -> u64 {
+        let other = if let Source::Tiff(tiff) = &self.source { tiff.other_bytes() } else { 0 };
+        self.source_layout().bytes().saturating_add(other)
+    }
+
+    fn chroma_bytes(&self) -> u64 {
+        if let Source::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
+    }
+
+    fn check_limits(&self, limits: &Limits) -> Result<(), CodecError> {
+        let layout = self.source_layout();
+        if layout.pixels() > limits.max_pixels {
+            return Err(CodecError::TooLarge {
+                what: format!("{}x{} pixels", layout.width, layout.height),
+                limit: format!("{} pixels", limits.max_pixels),
+                flag: "--max-pixels",
+            });
+        }
+        let bytes = self.stored_bytes().saturating_add(self.chroma_bytes());
+        if bytes > limits.max_bytes || usize::try_from(bytes).is_err() {
+            return Err(CodecError::TooLarge {
+                what: format!("{}x{} pixels in {bytes} bytes", layout.width, layout.height),
+                limit: format!("{} bytes", limits.max_bytes),
+                flag: "--max-bytes",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Encodes the picture in the slot, and writes it to `out` from its current position on. Returns the number of bytes written. The encoder
+/// works in the slot, so its contents are lost. `scratch` is worth reusing. Idle `cores` may help.
+///
+/// # Errors
+/// [`CodecError::Io`], [`CodecError::CannotRepresent`] if the pixels or the metadata do not fit into the format, or
+/// [`CodecError::Encoder`].
+pub fn encode(
+    decoded: &Decoded,
+    slot: &mut [u8],
+    target: &Target,
+    scratch: &mut Vec<u8>,
+    cores: &Cores,
+    out: &mut File,
+) -> Result<u64, CodecError> {
+    let format = target.format_for(decoded.format);
+    format.check(&decoded.layout)?;
+    guard(
+        format,
+        |reason| CodecError::encoder(format, reason),
+        || match format {
+            Format::Png => png::encode(decoded, slot, target.png_level, cores, out),
+            Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, cores, out),
+            Format::Pnm => pnm::encode(decoded, slot, out),
+            Format::Tiff => tiff::encode(decoded, slot, cores, out),
+            Format::Bmp => bmp::encode(decoded, slot, scratch, out),
+            Format::WebP => webp::encode(decoded, slot, scratch, out),
+        },
+    )
+}
+
+/// Writes a JPEG that a GPU encoded, together with the metadata of the picture, to `out` from its current position on. Returns the number
+/// of bytes written.
+///
+/// # Errors
+/// [`CodecError::Io`], or [`CodecError::Encoder`] if the stream is invalid.
+pub fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
+    jpeg::write_encoded(decoded, stream, out)
+}
+
+/// Returns whether every pixel is fully transparent. The first one that is not is mostly the first of all.
+fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
+    let alpha = layout.pixel_bytes() - layout.depth.bytes();
+    layout.pixel.has_alpha()
+        && pixels.chunks_exact(layout.pixel_bytes()).all(|pixel| pixel[alpha..].iter().all(|&byte| byte == 0))
+}
+
+/// Returns the bytes of the pixels at the front of a slot.
+fn pixels_of<'s>(layout: &Layout, slot: &'s mut [u8]) -> &'s mut [u8] {
+    let bytes = usize::try_from(layout.bytes()).expect("pixels in memory have an address");
+    &mut slot[..bytes]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quality_is_keep_or_a_percentage() {
+        assert_eq!("keep".parse(), Ok(JpegQuality::Keep));
+        assert_eq!("92".parse(), Ok(JpegQuality::Value(92)));
+        for text in ["0", "101", "256", "-1", "best", "Keep it"] {
+            assert!(text.parse::<JpegQuality>().is_err(), "{text}");
+        }
+    }
+}

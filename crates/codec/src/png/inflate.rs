@@ -1,0 +1,348 @@
+//! Decodes pictures that are stored row after row, from compressed image data to pixels. Idle cores decompress ahead.
+
+use std::mem;
+use std::slice::ChunksMut;
+
+use super::ahead::{Ahead, Marks, Prospects};
+use super::chunks::ImageData;
+use super::unfilter;
+use crate::cores::Cores;
+use crate::inflate::{Damage, Halt, Inflater, WINDOW, ZLIB_HEADER, check_zlib_header};
+
+/// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a fraction of the second-level cache.
+const STRIP: usize = 64 << 10;
+/// Room for filtered rows; when it is used up, the data still needed is moved to the front.
+const ROOM: usize = 4 * STRIP;
+/// Bytes of compressed data that are decompressed at a time.
+const INPUT: usize = 64 << 10;
+/// Bytes of compressed data that idle cores decompress at a time, and the fewest such pieces of a picture that they help with. What a fuzzer
+/// makes is small.
+const PIECE: usize = if cfg!(fuzzing) { 64 } else { 256 << 10 };
+const MIN_PIECES: usize = 4;
+
+/// Decodes the pixels into `slot`: rows of `bytes` bytes, pixels of `step` bytes.
+///
+/// # Errors
+///
+/// Says what is wrong with the data.
+pub(super) fn decode(
+    data: ImageData<'_>,
+    bytes: usize,
+    step: usize,
+    slot: &mut [u8],
+    cores: &Cores,
+) -> Result<(), String> {
+    decode_by_pieces(PIECE, data, bytes, step, slot, cores)
+}
+
+fn decode_by_pieces(
+    piece: usize,
+    data: ImageData<'_>,
+    bytes: usize,
+    step: usize,
+    slot: &mut [u8],
+    cores: &Cores,
+) -> Result<(), String> {
+    let zeros = vec![0; bytes];
+    let data = Compressed::new(data);
+    let mut stream = Stream::open(&data)?;
+    let mut rows = Rows::new(bytes, step, &zeros, slot);
+    let pieces = data.bytes.div_ceil(piece);
+    if pieces < MIN_PIECES {
+        return stream.decode(&mut rows, usize::MAX);
+    }
+    let prospects = Prospects::default();
+    let work = |ahead: &mut Ahead, number: usize| ahead.decompress(&data, number, piece, &prospects);
+    let take = |ahead: &mut Ahead| {
+        stream.take_over(ahead, &mut rows)?;
+        stream.decode(&mut rows, ahead.until())?;
+        prospects.advance();
+        Ok(())
+    };
+    cores.in_order(0..pieces, Ahead::new, work, take)
+}
+
+/// The compressed data: what the image data's chunks hold, one behind the other.
+pub(super) struct Compressed<'a> {
+    /// The position and the content of each chunk.
+    parts: Vec<(usize, &'a [u8])>,
+    pub(super) bytes: usize,
+}
+
+impl<'a> Compressed<'a> {
+    pub(super) fn new(data: ImageData<'a>) -> Self {
+        let mut bytes = 0;
+        let place = |part: &'a [u8]| {
+            bytes += part.len();
+            (bytes - part.len(), part)
+        };
+        let parts = data.map(place).collect();
+        Self { parts, bytes }
+    }
+
+    /// Replaces the contents of `input` with up to `count` bytes from the position `from` on.
+    pub(super) fn copy(&self, from: usize, count: usize, input: &mut Vec<u8>) {
+        input.clear();
+        let first = self.parts.partition_point(|&(position, part)| position + part.len() <= from);
+        for &(position, part) in &self.parts[first..] {
+            let part = &part[from.saturating_sub(position)..];
+            let missing = count - input.len();
+            input.extend_from_slice(&part[..part.len().min(missing)]);
+            if part.len() >= missing {
+                return;
+            }
+        }
+    }
+}
+
+/// Decompresses from the beginning to the end.
+struct Stream<'a> {
+    data: &'a Compressed<'a>,
+    inflater: Inflater,
+    /// Compressed data from the byte `offset` on.
+    input: Vec<u8>,
+    offset: usize,
+}
+
+impl<'a> Stream<'a> {
+    fn open(data: &'a Compressed<'a>) -> Result<Self, String> {
+        let mut stream = Self { data, inflater: Inflater::new(ZLIB_HEADER), input: Vec::new(), offset: 0 };
+        data.copy(0, INPUT, &mut stream.input);
+        let header = stream.input.first_chunk().ok_or_else(ends_early)?;
+        check_zlib_header(*header).map_err(damaged)?;
+        Ok(stream)
+    }
+
+    /// Decompresses until all rows are there, or up to the first block that begins at the bit `until` or behind it.
+    fn decode(&mut self, rows: &mut Rows<'_>, until: usize) -> Result<(), String> {
+        while !rows.are_complete() {
+            let (out, filled) = rows.room();
+            let data = (self.input.as_slice(), self.offset);
+            let (filled, stop) = self.inflater.run(data, out, filled, until).map_err(damaged)?;
+            rows.advance(filled)?;
+            match stop {
+                Halt::Full => {}
+                Halt::Block => break,
+                Halt::Data if self.refill() => {}
+                _ if rows.are_complete() => {}
+                Halt::Data | Halt::End => return Err(ends_early()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets more input; returns whether there was more.
+    fn refill(&mut self) -> bool {
+        let end = self.offset + self.input.len();
+        self.offset = self.inflater.position() / 8;
+        self.data.copy(self.offset, INPUT, &mut self.input);
+        self.offset + self.input.len() > end
+    }
+
+    /// Takes what was decompressed ahead, and goes on behind it, if it begins where the stream is now.
+    fn take_over(&mut self, ahead: &mut Ahead, rows: &mut Rows<'_>) -> Result<(), String> {
+        let Some(window) = rows.window() else { return Ok(()) };
+        if !self.inflater.is_before_block() || ahead.start() != Some(self.inflater.position()) {
+            return Ok(());
+        }
+        rows.push(ahead.symbols(), &Marks::new(window))?;
+        mem::swap(&mut self.inflater, ahead.inflater());
+        self.refill();
+        Ok(())
+    }
+}
+
+/// The rows of a picture as they come out of a stream, filtered, and on their way into the slot.
+struct Rows<'s> {
+    step: usize,
+    /// The bytes of so many filtered rows as are unfiltered at a time.
+    strip: usize,
+    /// What has been decompressed, as far back as matches may reach, and room for more.
+    window: Vec<u8>,
+    filled: usize,
+    /// How much of it has been unfiltered.
+    unfiltered: usize,
+    /// How much is still to come.
+    left: usize,
+    above: &'s [u8],
+    slot: ChunksMut<'s, u8>,
+}
+
+impl<'s> Rows<'s> {
+    /// `zeros` are the row above the first one.
+    fn new(bytes: usize, step: usize, zeros: &'s [u8], slot: &'s mut [u8]) -> Self {
+        let rows = STRIP.div_ceil(bytes + 1).next_multiple_of(unfilter::GROUP);
+        let strip = rows * (bytes + 1);
+        let window = vec![0; WINDOW + ROOM.max(strip)];
+        let left = slot.len() / bytes * (bytes + 1);
+        let slot = slot.chunks_mut(rows * bytes);
+        Self { step, strip, window, filled: 0, unfiltered: 0, left, above: zeros, slot }
+    }
+
+    fn are_complete(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Returns what matches may refer to, if there is that much.
+    fn window(&self) -> Option<&[u8; WINDOW]> {
+        self.window[..self.filled].last_chunk()
+    }
+
+    /// Returns what has been decompressed, with room for more, and how much it is. There is always room until the rows are complete: what is
+    /// kept is a window or less than a strip, and there is room for both.
+    fn room(&mut self) -> (&mut [u8], usize) {
+        let needed = WINDOW.max(self.filled - self.unfiltered);
+        if self.window.len() - self.filled < STRIP && needed < self.filled {
+            let moved = self.filled - needed;
+            self.window.copy_within(moved..self.filled, 0);
+            self.filled -= moved;
+            self.unfiltered -= moved;
+        }
+        let end = self.window.len().min(self.filled + self.left);
+        (&mut self.window[..end], self.filled)
+    }
+
+    /// Unfilters what can be unfiltered when so much has been decompressed.
+    fn advance(&mut self, filled: usize) -> Result<(), String> {
+        self.left -= filled - self.filled;
+        self.filled = filled;
+        loop {
+            let filtered = &self.window[self.unfiltered..filled];
+            let filtered = &filtered[..filtered.len().min(self.strip)];
+            if filtered.is_empty() || filtered.len() < self.strip && self.left > 0 {
+                return Ok(());
+            }
+            let rows = self.slot.next().expect("no more rows come than there is room for");
+            unfilter::undo(filtered, self.step, self.above, rows)
+                .map_err(|_| "a row has a filter that does not exist".to_owned())?;
+            self.above = &rows[rows.len() - self.above.len()..];
+            self.unfiltered += filtered.len();
+        }
+    }
+
+    /// Appends the bytes of symbols.
+    fn push(&mut self, mut symbols: &[u16], marks: &Marks) -> Result<(), String> {
+        while !symbols.is_empty() && !self.are_complete() {
+            let (out, filled) = self.room();
+            let room = &mut out[filled..];
+            let (now, later) = symbols.split_at(symbols.len().min(room.len()));
+            marks.replace(now, &mut room[..now.len()]);
+            symbols = later;
+            self.advance(filled + now.len())?;
+        }
+        Ok(())
+    }
+}
+
+fn ends_early() -> String {
+    "its image data ends before its last row".into()
+}
+
+fn damaged(damage: Damage) -> String {
+    format!("its compressed data is damaged ({damage})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PngLevel;
+    use crate::cores::Cores;
+    use crate::png::bands;
+    use crate::png::tests::LEVELS;
+    use crate::samples::tests::noise;
+    use equalize::{Depth, Layout, Pixel};
+
+    fn pixels(layout: &Layout) -> Vec<u8> {
+        let noise = noise(layout.bytes() as usize, 1).into_iter();
+        noise.enumerate().map(|(at, byte)| (at / 777) as u8 ^ byte >> 5).collect()
+    }
+
+    fn stream(layout: &Layout, pixels: &[u8], level: PngLevel) -> Vec<u8> {
+        let mut stream = Vec::new();
+        let write = |part: &[u8]| {
+            stream.extend_from_slice(part);
+            Ok::<_, ()>(())
+        };
+        bands::write(layout, pixels, level, &Cores::none(), write).unwrap();
+        stream
+    }
+
+    /// Splits the stream into IDAT chunks of the given sizes, over and over, and puts a chunk of another kind behind them.
+    fn chunks(mut stream: &[u8], sizes: &[usize]) -> Vec<u8> {
+        let mut chunks = Vec::new();
+        let mut push = |kind: &[u8; 4], content: &[u8]| {
+            chunks.extend((content.len() as u32).to_be_bytes());
+            chunks.extend([kind.as_slice(), content, &[0; 4]].concat());
+        };
+        for &size in sizes.iter().cycle() {
+            if stream.is_empty() {
+                break;
+            }
+            let (content, rest) = stream.split_at(size.min(stream.len()));
+            push(b"IDAT", content);
+            stream = rest;
+        }
+        push(b"IEND", &[]);
+        chunks
+    }
+
+    fn decoded(layout: &Layout, chunks: &[u8]) -> Result<Vec<u8>, String> {
+        let step = layout.pixel_bytes();
+        let by_pieces = |piece, cores: &Cores| {
+            let mut slot = vec![0; layout.bytes() as usize];
+            let data = ImageData::new(chunks);
+            decode_by_pieces(piece, data, layout.width as usize * step, step, &mut slot, cores).map(|()| slot)
+        };
+        let alone = by_pieces(PIECE, &Cores::none());
+        for piece in [100, 5000, 40_000] {
+            assert!(by_pieces(piece, &Cores::new(3)) == alone, "{layout:?} in pieces of {piece}");
+        }
+        alone
+    }
+
+    #[test]
+    fn streams_come_back_in_chunks_of_any_size() {
+        for (width, height, pixel, depth) in [
+            (1, 1, Pixel::Gray, Depth::Eight),
+            (3, 40_000, Pixel::Rgb, Depth::Eight),
+            (1000, 701, Pixel::GrayAlpha, Depth::Eight),
+            (301, 402, Pixel::Rgba, Depth::Sixteen),
+            // Rows longer than a strip, and longer than all the room.
+            (40_000, 9, Pixel::Rgb, Depth::Eight),
+            (400_000, 3, Pixel::Gray, Depth::Eight),
+        ] {
+            let layout = Layout { width, height, pixel, depth };
+            let pixels = pixels(&layout);
+            for level in LEVELS {
+                let stream = stream(&layout, &pixels, level);
+                for sizes in [&[usize::MAX][..], &[8192], &[1, 0, 5, 70_000, 0, 0]] {
+                    let back = decoded(&layout, &chunks(&stream, sizes)).unwrap();
+                    assert!(back == pixels, "{layout:?} by {level:?} in {sizes:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn data_that_ends_early_is_told() {
+        let layout = Layout { width: 100, height: 100, pixel: Pixel::Rgb, depth: Depth::Eight };
+        let stream = stream(&layout, &pixels(&layout), PngLevel::Fast);
+        for length in [0, 1, 2, 10, stream.len() / 2, stream.len() - 10] {
+            let error = decoded(&layout, &chunks(&stream[..length], &[1000])).unwrap_err();
+            assert!(error.contains("ends before its last row"), "{length} bytes: {error}");
+        }
+        // The checksum at the end of the stream is not needed.
+        decoded(&layout, &chunks(&stream[..stream.len() - 4], &[1000])).unwrap();
+    }
+
+    #[test]
+    fn rows_that_are_missing_from_a_stream_that_ends_are_told() {
+        let layout = Layout { width: 100, height: 100, pixel: Pixel::Gray, depth: Depth::Eight };
+        let stream = stream(&layout, &pixels(&layout), PngLevel::Small);
+        let higher = Layout { height: 101, ..layout };
+        assert!(decoded(&higher, &chunks(&stream, &[50])).unwrap_err().contains("ends before"));
+        let mut damaged = stream;
+        damaged[2] = 0xff;
+        assert!(decoded(&layout, &chunks(&damaged, &[50])).unwrap_err().contains("damaged"));
+    }
+}

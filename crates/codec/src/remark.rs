@@ -1,0 +1,95 @@
+//! Remarks on pictures that were written: nothing failed, but not everything is as it was.
+
+use serde::Serialize;
+
+use super::tiff::exif_has_resolution;
+use super::{Decoded, Format, Metadata, Native, Target, jpeg};
+
+/// Something worth telling about a picture that was written: nothing failed, but not everything is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Remark {
+    /// A JPEG's previews, gain map or video were left out, as they were made for the old contrast.
+    PictureAlone,
+    /// A JPEG's XMP was longer than one segment, and only the first one went into the other format.
+    PartOfXmp,
+    /// A profile, EXIF, XMP or OME-XML was left out, because the new format has no place for it, or because it is for other pixels: a
+    /// profile for RGB means nothing for gray.
+    WithoutMetadata,
+    /// The resolution was left out, because the new format has no place for it.
+    WithoutResolution,
+    /// A TIFF's layers were left out, as they were made for the old contrast.
+    WithoutLayers,
+    /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
+    Sparse,
+    /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
+    WithoutChannel,
+    /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were equalized.
+    ChannelAsItWas,
+    /// Every pixel is fully transparent, so that none counts.
+    Invisible,
+    /// A lossy WebP was written losslessly, and is larger.
+    NowLossless,
+}
+
+impl Decoded {
+    /// Returns what is worth telling once the picture is written.
+    pub fn remarks(&self, target: &Target) -> Vec<Remark> {
+        let to = target.format_for(self.format);
+        let of_its_kind: [_; 3] = match &self.native {
+            Native::Jpeg(jpeg) => {
+                let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
+                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp), None]
+            }
+            Native::Tiff(tiff) => {
+                let channel = match (&tiff.other, tiff.lost_channel) {
+                    (Some(_), _) => Some(Remark::ChannelAsItWas),
+                    (None, lost) => lost.then_some(Remark::WithoutChannel),
+                };
+                [
+                    tiff.had_layers.then_some(Remark::WithoutLayers),
+                    channel,
+                    tiff.was_sparse.then_some(Remark::Sparse),
+                ]
+            }
+            Native::WebP(webp) => {
+                [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None]
+            }
+            Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 3],
+        };
+        let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
+        let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
+        let invisible = self.is_invisible.then_some(Remark::Invisible);
+        of_its_kind.into_iter().chain([without, nowhere, invisible]).flatten().collect()
+    }
+
+    /// Returns whether the picture has metadata that it does not keep in a format.
+    fn loses_metadata(&self, to: Format) -> bool {
+        let Metadata { icc, exif, xmp, .. } = &self.metadata;
+        let loses_profile = match (&self.native, to) {
+            // A JPEG's segments are passed on as they are.
+            (Native::Jpeg(jpeg), Format::Jpeg) => jpeg.lost_profile,
+            _ => icc.is_some() && self.metadata.icc_in(to, self.layout.pixel).is_none(),
+        };
+        let loses_xmp = matches!(&self.native, Native::Jpeg(jpeg) if jpeg.lost_xmp);
+        let loses_ome = matches!(&self.native, Native::Tiff(tiff) if tiff.lost_ome);
+        loses_profile
+            || loses_xmp
+            || loses_ome
+            || (exif.is_some() || xmp.is_some()) && !to.supports_exif_and_xmp()
+    }
+
+    /// Returns whether the picture has a resolution that a format has no place for, or none for so large a number, and that the EXIF written
+    /// there does not state either.
+    fn loses_resolution(&self, to: Format) -> bool {
+        let Metadata { exif, resolution: Some(resolution), .. } = &self.metadata else { return false };
+        let has_place = match (&self.native, to) {
+            // Its segments are passed on as they are.
+            (Native::Jpeg(_), Format::Jpeg) => true,
+            (_, Format::Jpeg) => jpeg::can_state(*resolution),
+            _ => to.supports_resolution(),
+        };
+        let exif = exif.as_deref().filter(|_| to.supports_exif_and_xmp());
+        !has_place && !exif.is_some_and(exif_has_resolution)
+    }
+}

@@ -1,0 +1,110 @@
+//! Converts a TIFF's samples to the pixels of a layout, in place.
+
+use super::super::ifd::Directory;
+use super::header::{Colours, Extra, Header};
+use super::{CodecError, malformed, tags};
+use equalize::{Depth, Layout};
+
+/// Converts the samples from `start` on, which have been scaled to the full range, to pixels of the header's layout at the front of `slot`.
+pub(super) fn convert(
+    slot: &mut [u8],
+    start: usize,
+    header: &Header,
+    directory: &Directory,
+) -> Result<(), CodecError> {
+    match header.colours {
+        Colours::Direct => {}
+        Colours::WhiteIsZero => invert(slot, &header.layout),
+        Colours::Palette => look_up(slot, start, &palette(directory, header.bits)?, header.bits),
+    }
+    if header.extra == Some(Extra::PremultipliedAlpha) {
+        divide_alpha_out(slot, &header.layout);
+    }
+    Ok(())
+}
+
+/// Inverts gray, but not alpha.
+fn invert(slot: &mut [u8], layout: &Layout) {
+    let colour = layout.depth.bytes();
+    for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
+        pixel[..colour].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// The most levels in a palette: those for 16-bit indices.
+const MAX_LEVELS: usize = 3 << 16;
+
+/// Reads the colours of the tag ColorMap, a third of which are each of red, green and blue. They have 16 bits, but some writers put 8-bit
+/// values there, and some more colours than there are indices.
+fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u8; 3]>, CodecError> {
+    let count = 1 << bits;
+    let map =
+        directory.numbers(tags::COLOUR_MAP).filter(|map| (3 * count..=MAX_LEVELS).contains(&map.count()));
+    let map: Vec<u64> = map
+        .map(|map| map.iter().collect())
+        .ok_or_else(|| malformed("its palette is missing or has the wrong length"))?;
+    let shift = if map.iter().all(|&level| level < 256) { 0 } else { 8 };
+    let level = |at: usize| (map[at] >> shift) as u8;
+    let third = map.len() / 3;
+    Ok((0..count).map(|i| [level(i), level(third + i), level(2 * third + i)]).collect())
+}
+
+/// Replaces the indices from `start` on with colours at the front. A colour never overwrites an index that is still to be read: colours
+/// take three times as many bytes, and the indices lie in the last third of them.
+fn look_up(slot: &mut [u8], start: usize, palette: &[[u8; 3]], bits: u32) {
+    let most = (1usize << bits) - 1;
+    for i in 0..slot.len() - start {
+        // Indices have been scaled to the full range of 8 bits like any sample; this is the exact inverse.
+        let index = (usize::from(slot[start + i]) * most + 127) / 255;
+        slot[3 * i..3 * i + 3].copy_from_slice(&palette[index]);
+    }
+}
+
+/// Undoes the multiplication of colours by alpha, rounding halves up; where alpha is 0 there is no colour to restore.
+fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
+    let restore = |colour: u32, alpha: u32, most: u32| {
+        if alpha == 0 {
+            colour
+        } else {
+            ((u64::from(colour) * u64::from(most) + u64::from(alpha / 2)) / u64::from(alpha))
+                .min(u64::from(most)) as u32
+        }
+    };
+    for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
+        match layout.depth {
+            Depth::Eight => {
+                if let [colours @ .., alpha] = pixel {
+                    colours
+                        .iter_mut()
+                        .for_each(|c| *c = restore(u32::from(*c), u32::from(*alpha), 255) as u8);
+                }
+            }
+            Depth::Sixteen => {
+                if let [colours @ .., alpha] = pixel.as_chunks_mut::<2>().0 {
+                    let alpha = u32::from(u16::from_ne_bytes(*alpha));
+                    for c in colours {
+                        *c = (restore(u32::from(u16::from_ne_bytes(*c)), alpha, 65535) as u16).to_ne_bytes();
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::rescale;
+
+    #[test]
+    fn every_index_of_every_depth_finds_its_colour() {
+        for bits in 1..=8 {
+            let most = (1u32 << bits) - 1;
+            let palette: Vec<[u8; 3]> = (0..=most).map(|index| [index as u8, 7, 9]).collect();
+            let mut slot = vec![0; 2 * palette.len()];
+            slot.extend((0..=most).map(|index| rescale(index, most, 255) as u8));
+            look_up(&mut slot, 2 * palette.len(), &palette, bits);
+            assert_eq!(slot, palette.concat(), "{bits} bits");
+        }
+    }
+}

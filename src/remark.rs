@@ -1,0 +1,119 @@
+//! Remarks on pictures that were written: nothing failed, but not everything is as it was.
+
+use codec::Remark as Codec;
+use serde::Serialize;
+
+/// Something worth telling about a picture that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Remark {
+    /// The file that was read has holes: parts that read as zeros and that its writer may have left for later.
+    WithHoles,
+    /// A 16-bit picture covers so little of the range after CLAHE that it looks black.
+    NarrowRange,
+    /// What its format could not keep, or what was made of it.
+    #[serde(untagged)]
+    Codec(Codec),
+}
+
+impl From<Codec> for Remark {
+    fn from(remark: Codec) -> Self {
+        Self::Codec(remark)
+    }
+}
+
+impl Remark {
+    /// Returns the remark about one picture.
+    pub(crate) const fn of_one(self) -> &'static str {
+        match self {
+            Self::Codec(Codec::PictureAlone) => {
+                "its previews, gain map or video show the old contrast and were left out"
+            }
+            Self::Codec(Codec::PartOfXmp) => {
+                "its XMP beyond the first 64 KB cannot be stored in that format and was left out"
+            }
+            Self::Codec(Codec::WithoutMetadata) => {
+                "its profile, EXIF, XMP or OME-XML has no place in that format, or does not fit its pixels, and was left out"
+            }
+            Self::Codec(Codec::WithoutResolution) => {
+                "its resolution (dpi) cannot be stored in that format and was left out"
+            }
+            Self::Codec(Codec::WithoutLayers) => "its layers show the old contrast and were left out",
+            Self::Codec(Codec::Sparse) => "parts of it were never written; they are 0 or its no-data value",
+            Self::Codec(Codec::WithoutChannel) => {
+                "its channel besides colours and alpha has no place in that format and was left out"
+            }
+            Self::Codec(Codec::ChannelAsItWas) => "its channel besides colours and alpha was kept as it was",
+            Self::Codec(Codec::Invisible) => {
+                "all its pixels are fully transparent, so there is no contrast to be seen"
+            }
+            Self::Codec(Codec::NowLossless) => "a lossy WebP, written losslessly and larger",
+            Self::WithHoles => {
+                "its file has holes (parts that were never written) and was taken with zeros there"
+            }
+            Self::NarrowRange => {
+                "its 16-bit levels cover less than a sixth of the range after CLAHE, so it may look black; leave --clip-limit at auto, raise it, or use --method global"
+            }
+        }
+    }
+
+    /// Returns the remark about a number of pictures.
+    pub(crate) fn of(self, count: u64) -> String {
+        let plural = if count == 1 { "" } else { "s" };
+        match self {
+            Self::Codec(Codec::PictureAlone) => {
+                format!(
+                    "{count} JPEG{plural} without previews, gain maps or videos, which show the old contrast"
+                )
+            }
+            Self::Codec(Codec::PartOfXmp) => {
+                format!(
+                    "{count} JPEG{plural} without XMP beyond the first 64 KB, which the output format cannot store"
+                )
+            }
+            Self::Codec(Codec::WithoutMetadata) => {
+                format!(
+                    "{count} picture{plural} without profile, EXIF, XMP or OME-XML, which do not fit their outputs"
+                )
+            }
+            Self::Codec(Codec::WithoutResolution) => {
+                format!(
+                    "{count} picture{plural} without resolution (dpi), which the output format cannot store"
+                )
+            }
+            Self::Codec(Codec::WithoutLayers) => {
+                format!("{count} TIFF{plural} without layers, which show the old contrast")
+            }
+            Self::Codec(Codec::Sparse) => {
+                format!(
+                    "{count} TIFF{plural} with parts that were never written, which are 0 or the no-data value"
+                )
+            }
+            Self::Codec(Codec::WithoutChannel) => {
+                format!(
+                    "{count} TIFF{plural} without the channel besides colours and alpha, which the output format cannot store"
+                )
+            }
+            Self::Codec(Codec::ChannelAsItWas) => {
+                format!(
+                    "{count} TIFF{plural} with a channel besides colours and alpha, which was kept as it was"
+                )
+            }
+            Self::Codec(Codec::Invisible) => {
+                format!("{count} picture{plural} of nothing but fully transparent pixels, which do not count")
+            }
+            Self::Codec(Codec::NowLossless) => {
+                format!("{count} lossy WebP{plural} written losslessly, and larger")
+            }
+            Self::WithHoles => format!(
+                "{count} picture{plural} from files with holes (parts that were never written), taken with zeros there"
+            ),
+            Self::NarrowRange => {
+                let look = if count == 1 { "covers" } else { "cover" };
+                format!(
+                    "{count} 16-bit picture{plural} {look} less than a sixth of the range after CLAHE and may look black; leave --clip-limit at auto, raise it, or use --method global"
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The codecs, from file to file.
+
+mod corpus;
+mod jpeg;
+mod metadata;
+mod pictures;
+mod roundtrip;
+mod tiff;
+mod xmp;
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+use codec::Cores;
+use codec::{self, CodecError, Decoded, JpegQuality, Limits, PngLevel, Target};
+
+/// The target of most tests: the source's own format.
+pub(crate) const TARGET: Target = Target {
+    format: None,
+    jpeg_quality: JpegQuality::Keep,
+    png_level: PngLevel::Balanced,
+    eight_bit: false,
+    gray: false,
+    needs_rgb: false,
+};
+
+/// Limits that let the test pictures through and still protect the machine.
+pub(crate) const LIMITS: Limits = Limits { max_pixels: 1 << 26, max_bytes: 1 << 28 };
+
+/// Decodes a file into a slot that is exactly as long as the decoder asks for.
+pub(crate) fn decode_file(
+    path: &Path,
+    limits: &Limits,
+    target: &Target,
+) -> Result<(Decoded, Vec<u8>), CodecError> {
+    let mut file = File::open(path)?;
+    let mut buffer = Vec::new();
+    let opened = codec::open(&mut file, &mut buffer, limits, target)?;
+    let layout = opened.layout();
+    let mut slot = vec![0x5a; opened.slot_bytes()];
+    let workspace = vec![0; opened.workspace().bytes as usize];
+    let decoded = opened.decode(&mut slot, workspace, &Cores::new(3))?;
+    assert_eq!(decoded.layout, layout, "the header and the decoder agree");
+    Ok((decoded, slot))
+}
+
+/// Decodes the content of a file.
+pub(crate) fn decode(bytes: &[u8], target: &Target) -> Result<(Decoded, Vec<u8>), CodecError> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    decode_file(file.path(), &LIMITS, target)
+}
+
+/// Encodes a picture, and returns the content of the file.
+pub(crate) fn encode(decoded: &Decoded, mut slot: Vec<u8>, target: &Target) -> Result<Vec<u8>, CodecError> {
+    let mut file = tempfile::tempfile().unwrap();
+    let length = codec::encode(decoded, &mut slot, target, &mut Vec::new(), &Cores::new(0), &mut file)?;
+    file.rewind().unwrap();
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len() as u64, length, "the length that is told is the file's");
+    Ok(bytes)
+}
+
+/// The bytes of the pixels at the front of a slot.
+pub(crate) fn pixels<'s>(decoded: &Decoded, slot: &'s [u8]) -> &'s [u8] {
+    &slot[..decoded.layout.bytes() as usize]
+}

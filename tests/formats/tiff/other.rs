@@ -1,0 +1,97 @@
+//! A channel besides the colours that is not declared as alpha.
+
+use codec::{Format, Remark, Target};
+use equalize::{Layout, Pixel};
+
+use super::{Form, PLAIN, TARGET, Tags, decode, encode, first, pixels};
+
+const EXTRA_SAMPLES: u16 = 338;
+
+fn undeclared(tags: &mut Tags) {
+    tags.retain(|(tag, _)| *tag != EXTRA_SAMPLES);
+}
+
+/// Returns the bytes of the channels before the last one, and those of the last one.
+fn apart(form: Form, samples: &[u8]) -> [Vec<u8>; 2] {
+    let colours = (form.channels - 1) * form.bytes;
+    let split = |pixel: &[u8]| {
+        let (colours, last) = pixel.split_at(colours);
+        [colours.to_vec(), last.to_vec()]
+    };
+    let pixels = || samples.chunks(form.channels * form.bytes).map(split);
+    [0, 1].map(|part| pixels().flat_map(|pixel| pixel[part].clone()).collect())
+}
+
+/// Returns the last channel of a file that is declared as anything, read as if it were alpha.
+fn last_of(form: Form, mut file: Vec<u8>) -> Vec<u8> {
+    let entry =
+        [&EXTRA_SAMPLES.to_le_bytes()[..], &3_u16.to_le_bytes(), &1_u32.to_le_bytes(), &[0; 4]].concat();
+    let at = file.windows(entry.len()).position(|bytes| bytes == entry).expect("it is declared as anything");
+    file[at + 8] = 2;
+    let (decoded, slot) = decode(&file, &TARGET).unwrap();
+    let [_, last] = apart(form, pixels(&decoded, &slot));
+    last
+}
+
+#[test]
+fn it_is_no_part_of_the_pixels_and_is_written_back_as_it_was() {
+    for (channels, bytes, big_endian) in [(2, 1, false), (2, 2, true), (4, 1, true), (4, 2, false)] {
+        let form = Form { channels, bytes, big_endian, rows_a_strip: 20, ..PLAIN };
+        let [colours, last] = apart(form, &form.samples());
+        for file in
+            [form.file(&form.samples(), undeclared), form.file(&form.samples(), first(EXTRA_SAMPLES, |_| 0))]
+        {
+            let (decoded, mut slot) = decode(&file, &TARGET).unwrap();
+            assert_eq!(decoded.layout.pixel, if channels == 2 { Pixel::Gray } else { Pixel::Rgb });
+            assert!(pixels(&decoded, &slot) == colours, "{form:?}");
+            assert_eq!(decoded.remarks(&TARGET), [Remark::ChannelAsItWas]);
+            let pixels_end = decoded.layout.bytes() as usize;
+            slot[..pixels_end].iter_mut().for_each(|byte| *byte = !*byte);
+            let changed = slot[..pixels_end].to_vec();
+            let written = encode(&decoded, slot, &TARGET).unwrap();
+            let (again, slot) = decode(&written, &TARGET).unwrap();
+            assert!(pixels(&again, &slot) == changed, "{form:?}");
+            assert!(last_of(form, written) == last, "{form:?}");
+        }
+    }
+}
+
+#[test]
+fn it_stays_when_colours_become_gray() {
+    let (form, target) = (Form { channels: 4, ..PLAIN }, Target { gray: true, ..TARGET });
+    let file = form.file(&form.samples(), first(EXTRA_SAMPLES, |_| 0));
+    let (decoded, slot) = decode(&file, &target).unwrap();
+    let gray = pixels(&decoded, &slot).to_vec();
+    let written = encode(&decoded, slot, &target).unwrap();
+    let (again, slot) = decode(&written, &TARGET).unwrap();
+    assert!(again.layout.pixel == Pixel::Gray && pixels(&again, &slot) == gray);
+    let [_, last] = apart(form, &form.samples());
+    assert!(last_of(Form { channels: 2, ..PLAIN }, written) == last);
+}
+
+#[test]
+fn a_format_without_a_place_for_it_gets_the_colours_alone_with_a_remark() {
+    let form = Form { channels: 4, ..PLAIN };
+    let file = form.file(&form.samples(), undeclared);
+    for format in [Format::Png, Format::Jpeg, Format::Pnm, Format::Bmp, Format::WebP] {
+        let target = Target { format: Some(format), ..TARGET };
+        let (decoded, slot) = decode(&file, &target).unwrap();
+        assert_eq!(decoded.remarks(&target), [Remark::WithoutChannel], "{format}");
+        let (layout, colours) = (decoded.layout, pixels(&decoded, &slot).to_vec());
+        let as_rgb = Target { needs_rgb: true, ..TARGET };
+        let (again, slot) = decode(&encode(&decoded, slot, &target).unwrap(), &as_rgb).unwrap();
+        assert_eq!(again.layout, Layout { pixel: Pixel::Rgb, ..layout }, "{format}");
+        assert!(format == Format::Jpeg || pixels(&again, &slot) == colours, "{format}");
+    }
+}
+
+#[test]
+fn a_picture_of_which_nothing_can_be_seen_is_remarked() {
+    let form = Form { channels: 4, ..PLAIN };
+    let mut samples = form.samples();
+    samples.iter_mut().skip(3).step_by(4).for_each(|alpha| *alpha = 0);
+    let remarks = |samples: &[u8]| decode(&form.file(samples, |_| ()), &TARGET).unwrap().0.remarks(&TARGET);
+    assert_eq!(remarks(&samples), [Remark::Invisible]);
+    *samples.last_mut().unwrap() = 1;
+    assert_eq!(remarks(&samples), []);
+}
