@@ -2,7 +2,7 @@
 """What the buses carry at best: bare copies between pinned host memory and GPUs, both ways at once, one process a GPU.
 
 usage: bus.py GPUS [--bytes N] [--streams N] [--slots N] [--seconds S]        GPUS: 0 or 0,1,2        needs: CuPy
-Prints GB/s each way, all GPUs together: the ceiling of `histeqd bench lanes` with as many lanes and slots.
+Prints GB/s each way, all GPUs together: the ceiling of `histeqd bench` with as many lanes and slots.
 """
 import argparse, multiprocessing as mp, time
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
 use equalize::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
-use histeqd::worker::{Engine, Unit, open};
+use lanes::{Engine, Unit, open};
 
 fn main() {
     let engine = match open(Unit::Gpu(0), None) {
@@ -89,7 +89,7 @@ fn work(
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 *byte = (state >> 25) as u8;
             }
-            engine.pin(&mut slot).expect("slots can be pinned");
+            engine.pin(slot.bytes_mut()).expect("slots can be pinned");
             lane.equalize(slot.bytes_mut(), &layout, &operation).expect("the GPU works");
             slot
         })
@@ -100,5 +100,5 @@ fn work(
         lane.equalize(slot.bytes_mut(), &layout, &operation).expect("the GPU works");
     }
     ready.wait();
-    slots.iter_mut().for_each(|slot| engine.unpin(slot));
+    slots.iter_mut().for_each(|slot| engine.unpin(slot.bytes_mut()));
 }

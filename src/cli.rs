@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-pub use self::bench::{BenchCommand, BenchPart, LadderCommand, LanesCommand};
+pub use self::bench::BenchCommand;
 pub use self::generated::{CompletionsCommand, ManCommand, completions, write_manual};
 pub use self::histogram::HistogramCommand;
 use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
@@ -51,7 +51,7 @@ Examples:
   histeqd inbox/ --out done/ --dry-run         list what would be done
   histeqd histogram photo.jpg --plot hist.svg  counts of every channel, and a plot
   histeqd devices                              which GPUs can be used, and why others cannot
-  histeqd bench                                how fast this machine is
+  histeqd bench                                what this machine's devices can do
 
 Ctrl-C finishes the pictures in progress; press it again to quit at once.
 Run 'histeqd --help' for all details.";
@@ -228,7 +228,7 @@ pub enum Command {
     Status(StatusCommand),
     /// Have pictures that failed for good tried again
     Retry(RetryCommand),
-    /// Compare ways of equalizing a picture on this machine
+    /// Measure what the buses and devices of this machine can do
     #[command(long_about = bench::LONG_ABOUT, after_help = bench::AFTER)]
     Bench(BenchCommand),
     /// Print the completion script for a shell

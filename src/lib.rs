@@ -28,10 +28,8 @@ pub mod files;
 pub mod histogram;
 pub mod ledger;
 pub mod machine;
-pub mod order;
 pub mod paths;
 pub mod pipeline;
-pub mod plot;
 pub mod progress;
 pub mod publish;
 pub mod record;
@@ -50,12 +48,12 @@ use crate::config::{Naming, Settings};
 use crate::device::Insist;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::order::Order;
 use crate::pipeline::{Encoder, Outlet, Run, StandardOutput, Stop};
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
 use crate::source::{Batches, Job, Plan};
+use lanes::Order;
 
 /// Equalizes the pictures that the settings name, until all are done or `stop` is requested.
 ///

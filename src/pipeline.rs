@@ -24,7 +24,6 @@ use crate::config::{Durability, Settings};
 use crate::device::{self, Insist};
 use crate::error::{Error, PictureError};
 use crate::machine::Machine;
-use crate::order::Order;
 use crate::progress::{Event, Events};
 use crate::publish::{Pending, Publisher, Stream};
 use crate::record::{Digest, Origin};
@@ -35,6 +34,7 @@ use crate::split;
 use crate::timings::{Clock, Meter, Stage};
 use codec::Cores;
 use codec::{self, CodecError, Target};
+use lanes::Order;
 use load::Loaded;
 
 pub use stop::Stop;

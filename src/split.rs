@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Builder};
 
-use crate::order::Order;
 use crate::pipeline::{Content, Finished, Picture, Task};
 use crate::slot::Slot;
 use crate::timings::Stage;
@@ -17,6 +16,7 @@ use equalize::histogram::Tally;
 use equalize::planes::{self, PLANES};
 use equalize::{Depth, Layout};
 use equalize::{Sample, count};
+use lanes::Order;
 
 /// The slots that a split picture takes at once: its own, and one for each plane.
 pub const SLOTS: usize = 1 + PLANES;

@@ -7,7 +7,7 @@ use equalize::count;
 use equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Strength, Tiles, equalize};
 use equalize::{Depth, Layout, Pixel};
 use histeqd::slot::Memory;
-use histeqd::worker::{Engine, LaneError, Unit, open};
+use lanes::{Engine, LaneError, Unit, open};
 
 use crate::harness::gpu_or_skip;
 use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, samples};
@@ -47,7 +47,7 @@ fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], da
     let mut scratch = Scratch::default();
     let largest = layouts.iter().map(Layout::bytes).max().unwrap() as usize;
     let mut memory = Memory::shared(largest + 64).unwrap();
-    engine.pin(&mut memory).unwrap();
+    engine.pin(memory.bytes_mut()).unwrap();
     for layout in layouts {
         let size = layout.bytes() as usize;
         for operation in operations {
@@ -64,7 +64,7 @@ fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], da
             }
         }
     }
-    engine.unpin(&mut memory);
+    engine.unpin(memory.bytes_mut());
 }
 
 /// Counts a picture of each layout on the GPU and on the CPU, and compares the histograms.
@@ -74,14 +74,14 @@ fn compare_counts(engine: &dyn Engine, layouts: &[Layout], seed: u64) {
     let mut scratch = Scratch::default();
     for layout in layouts {
         let mut memory = Memory::shared(layout.bytes() as usize).unwrap();
-        engine.pin(&mut memory).unwrap();
+        engine.pin(memory.bytes_mut()).unwrap();
         fill(&mut memory, layout, Data::Natural, &mut random);
         let mut expected = vec![0; count::length(layout)];
         count::count(memory.bytes(), layout, &mut expected, &mut scratch);
         let mut found = vec![7; expected.len()];
         lane.count(memory.bytes(), layout, &mut found).unwrap();
         assert!(found == expected, "counts differ for {layout:?}");
-        engine.unpin(&mut memory);
+        engine.unpin(memory.bytes_mut());
     }
 }
 
@@ -167,7 +167,7 @@ fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
         (layout(300, 200, Pixel::Rgb, Depth::Eight), layout(2500, 2000, Pixel::Rgb, Depth::Eight));
     let [clahe, _] = adaptively(2.0, Tiles::Grid { x: 8, y: 8 });
     let (mut lane, mut memory) = (gpu.lane().unwrap(), Memory::shared(large.bytes() as usize).unwrap());
-    gpu.pin(&mut memory).unwrap();
+    gpu.pin(memory.bytes_mut()).unwrap();
     for _ in 0..2 {
         fill(&mut memory, &large, Data::Natural, &mut Random(6));
         let before = memory.bytes().to_vec();
@@ -180,7 +180,7 @@ fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
         lane.equalize(pixels, &small, &clahe).unwrap();
         assert!(pixels == expected);
     }
-    gpu.unpin(&mut memory);
+    gpu.unpin(memory.bytes_mut());
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn operations_leave_nothing_behind_for_the_next() {
     let mut lane = gpu.lane().unwrap();
     let mut scratch = Scratch::default();
     let mut memory = Memory::shared(700 * 500 * 8).unwrap();
-    gpu.pin(&mut memory).unwrap();
+    gpu.pin(memory.bytes_mut()).unwrap();
     let grid = Tiles::Grid { x: 4, y: 3 };
     let clahe = [adaptively(3.0, grid), automatically(grid), weakened(automatically(grid), 350)];
     let operations = [globally(), weakened(globally(), 750)].into_iter().chain(clahe).flatten();
@@ -221,7 +221,7 @@ fn operations_leave_nothing_behind_for_the_next() {
         lane.equalize(pixels, &layout, &operation).unwrap();
         assert!(pixels == expected, "bytes differ for {layout:?}, {operation:?}");
     }
-    gpu.unpin(&mut memory);
+    gpu.unpin(memory.bytes_mut());
 }
 
 #[test]

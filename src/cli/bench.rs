@@ -1,88 +1,25 @@
 //! The command line of `histeqd bench`.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
-
-use crate::plot::PlotFormat;
+use clap::Args;
 
 pub(super) const LONG_ABOUT: &str = "\
-Measures the ways of equalizing a picture on this machine, side by side: the ladder.
+Measures what the buses and devices of this machine can do in a batch.
 
-It begins with what the bus and the memory allow at best. Then come, rung by rung, the
-ways that others have published: histograms with and without shared memory, the LUT in
-each kind of GPU memory, the kinds of host memory, streams, CLAHE, several GPUs; and
-histeqd's own. All of them do the same picture, in memory, and each result is compared
-with the CPU's.
-
-The time of the kernels is the GPU's own, with the picture in its memory; the whole
-time is from the picture in host memory to the result in host memory. Both are medians
-of some rounds. Without a GPU the rungs on the CPU are measured alone.";
+Pictures are made once in memory, and sent again and again through real worker
+processes and their lanes, as in a batch, but without files and codecs. Prints one
+JSON object: pictures per second, and bytes per second sent to the devices.";
 
 pub(super) const AFTER: &str = "\
 Examples:
-  histeqd bench                        a table, within seconds
-  histeqd bench --explain              with an explanation of every rung
-  histeqd bench --plot ladder.svg      with a bar chart
-  histeqd bench --only clahe           only the rungs of CLAHE
-  histeqd bench lanes --gpus 0,1       pictures through the devices, as in a batch";
+  histeqd bench --gpus 0,1             two GPUs together
+  histeqd bench --size 512x512         small pictures
+  histeqd bench --cpu-workers 2        without a GPU";
 
-/// The command line of `histeqd bench`.
+/// The arguments of `histeqd bench`.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchCommand {
-    /// The other bench, if it is asked for.
-    #[command(subcommand)]
-    pub part: Option<BenchPart>,
-    /// The ladder.
-    #[command(flatten)]
-    pub ladder: LadderCommand,
-}
-
-/// What `histeqd bench` can measure besides the ladder.
-#[derive(Debug, Subcommand)]
-pub enum BenchPart {
-    /// Send pictures through real worker processes and their lanes, without files and codecs
-    Lanes(LanesCommand),
-}
-
-/// What the ladder measures, and how the results are shown.
-#[derive(Debug, Args)]
-pub struct LadderCommand {
-    /// The GPU to measure, by number; the rung for two takes the next one too
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    pub gpu: u32,
-    /// Width and height of the picture, multiples of 16
-    #[arg(long, value_name = "WxH", default_value = "4096x3072")]
-    pub size: String,
-    /// Run only rungs with this text in their name or section
-    #[arg(long, value_name = "TEXT")]
-    pub only: Option<String>,
-    /// Print one JSON object
-    #[arg(long, conflicts_with = "explain")]
-    pub json: bool,
-    /// Explain each rung below it
-    #[arg(long)]
-    pub explain: bool,
-    /// Also draw the times, as FILE.png or FILE.svg
-    #[arg(long, value_name = "FILE", value_parser = plot_path)]
-    pub plot: Option<PathBuf>,
-    /// Report on standard error what is being measured, and each result
-    #[arg(long, short)]
-    pub verbose: bool,
-}
-
-fn plot_path(name: &str) -> Result<PathBuf, String> {
-    let path = Path::new(name);
-    PlotFormat::of(path)
-        .map(|_| path.to_owned())
-        .ok_or_else(|| "a plot's name must end in .png or .svg".to_owned())
-}
-
-/// What `histeqd bench lanes` measures.
-#[derive(Debug, Args)]
-pub struct LanesCommand {
     /// GPUs to measure together, by number
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "0")]
     pub gpus: Vec<u32>,
@@ -136,7 +73,7 @@ mod tests {
 
     #[test]
     fn lanes_without_anything_to_measure_are_refused() {
-        let takes = |flag, value| Cli::try_parse_from(["histeqd", "bench", "lanes", flag, value]).is_ok();
+        let takes = |flag, value| Cli::try_parse_from(["histeqd", "bench", flag, value]).is_ok();
         assert!(takes("--lanes", "1") && takes("--slots", "1") && takes("--seconds", "0.5"));
         for flag in ["--lanes", "--slots", "--cpu-workers", "--seconds"] {
             assert!(!takes(flag, "0"), "{flag}");

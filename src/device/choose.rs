@@ -1,10 +1,10 @@
 //! The choice of the GPUs that a run uses.
 
-use super::GpuInfo;
 use crate::config::{DeviceName, JpegChoice};
 use crate::error::Error;
 use crate::progress::Events;
-use crate::worker::Unit;
+use lanes::GpuInfo;
+use lanes::Unit;
 
 /// Returns the version of nvJPEG or why it cannot be used, which is the same for all GPUs; `None` if that is unknown.
 pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {

@@ -10,8 +10,8 @@ use crossbeam_channel::{Receiver, Sender};
 use super::{Device, DeviceState};
 use crate::pipeline::Task;
 use crate::timings::{Stage, thread_time};
-use crate::worker::{CpuLane, Lane};
 use codec::Cores;
+use lanes::{CpuLane, Lane};
 
 /// The CPU: its lanes are threads of this process.
 pub struct CpuDevice {

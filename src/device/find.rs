@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::{GpuInfo, GpuList};
 use crate::worker::{LIST_ARGS, PROGRAM};
+use lanes::{GpuInfo, GpuList};
 
 /// How long CUDA may take to answer: several times what it needs on machines with many GPUs.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -11,14 +11,16 @@ use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
 use super::find;
 use super::supervisor::WorkerDevice;
-use super::{Device, GpuInfo, Insist};
+use super::{Device, Insist};
 use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::error::Error;
 use crate::pipeline::{Run, Task};
 use crate::slot::{DeviceId, Kind};
 use crate::split;
 use crate::timings::Meter;
-use crate::worker::{Unit, WorkerArgs};
+use crate::worker::WorkerArgs;
+use lanes::GpuInfo;
+use lanes::Unit;
 
 /// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
 const GPU_LANES: usize = 4;

@@ -24,8 +24,9 @@ use crate::pipeline::{Content, Run, Task};
 use crate::progress::Events;
 use crate::slot::{DeviceId, Kind, SlotId, SlotPool};
 use crate::timings::{Occupancy, time_of_child};
+use crate::worker::WorkerArgs;
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
-use crate::worker::{JPEG_BATCH, WorkerArgs};
+use lanes::JPEG_BATCH;
 use process::{describe, ended_within};
 use worker::{Lent, Worker, readable};
 

@@ -7,8 +7,8 @@ use plotters::style::text_anchor::HPos;
 
 use super::{Channel, Histograms, Scale, Stage};
 use crate::paths::Shown;
-use crate::plot::{self, Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
 use equalize::histogram::rebin;
+use plot::{self, Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
 
 /// Bins of a plot. If a picture has more levels, they are merged.
 const BINS: usize = 256;

@@ -12,13 +12,12 @@ mod waiting;
 
 use std::path::{Path, PathBuf};
 
-pub use crate::plot::PlotFormat;
 pub use collector::Collector;
+pub use plot::PlotFormat;
 pub use table::TableFormat;
 
 use crate::config::Settings;
 use crate::error::Error;
-use crate::order::Order;
 use crate::pipeline::Stop;
 use crate::progress::Summary;
 use crate::publish::Publisher;
@@ -26,6 +25,7 @@ use crate::source;
 use equalize::colour::Plane;
 use equalize::count;
 use equalize::{Layout, Pixel};
+use lanes::Order;
 
 /// Which histograms to produce, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]

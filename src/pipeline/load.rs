@@ -6,7 +6,6 @@ use std::mem;
 use super::{Content, Run, Work};
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
-use crate::order::Order;
 use crate::slot::{Attempts, Held, Needs, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::stamp::Stamp;
@@ -14,6 +13,7 @@ use crate::source::{self, Job};
 use crate::timings::{Clock, Stage};
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
 use equalize::planes;
+use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
 enum Place {

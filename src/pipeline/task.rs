@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use crate::order::Order;
 use crate::remark::Remark;
 use crate::slot::{Attempts, DeviceId, Slot};
 use crate::source::Job;
@@ -14,6 +13,7 @@ use crate::timings::{Clock, Stage};
 use codec::{CompressedJpeg, Decoded};
 use equalize::Layout;
 use equalize::{self, Method, Operation};
+use lanes::Order;
 
 /// A job in the pipeline, with its history so far.
 pub struct Work {

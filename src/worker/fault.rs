@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{EngineError, LaneError};
 use codec::CompressedJpeg;
+use lanes::{EngineError, LaneError};
 
 /// A failure that a test asks for, as `KIND@PICTURE`. `exit@5`, `fail@5` and `trap@5` strike at the fifth picture of the device's first
 /// worker; with `*` appended, of every worker. `refuse@5` is `exit@5`, after which all later workers refuse to work when they start.

@@ -5,13 +5,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 
+use super::fail;
 use super::pixels::{LaneContext, report};
 use super::protocol::{FromWorker, shorten};
-use super::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding, fail};
-use crate::order::Order;
 use crate::slot::{Memory, SlotId};
 use codec::{CompressedJpeg, Sampling};
 use equalize::Operation;
+use lanes::{EngineError, JPEG_BATCH, JpegLane, LaneError, Order, Recoded, Recoding};
 
 /// A JPEG that is lent to the worker.
 pub(super) struct LentJpeg {

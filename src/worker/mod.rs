@@ -4,21 +4,10 @@
 //! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
 //! socket closes, so no worker outlives the main process.
 
-mod check;
-mod cpu;
-pub(crate) mod cuda;
-mod desk;
 pub mod fault;
-mod gpu;
 mod jpeg;
-pub(crate) mod kernels;
-mod lane;
-mod nvjpeg;
-mod nvjpeg_lane;
 mod pixels;
 pub mod protocol;
-mod resident;
-mod scan_check;
 
 use std::collections::HashMap;
 use std::io;
@@ -32,19 +21,12 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::cli::WorkerCommand;
-use crate::device::GpuInfo;
 use crate::error::{Error, Exit};
 use crate::files;
-use crate::order::Order;
 use crate::slot::{Memory, SlotId};
-use check::Checked;
-use codec::CompressedJpeg;
-use cpu::CpuEngine;
-pub(crate) use cpu::CpuLane;
-use equalize::Layout;
-use equalize::Operation;
 use fault::{Fault, Faults};
 use jpeg::{LentJpeg, Waiting};
+use lanes::{Checked, Engine, EngineError, Order, Unit, open};
 use pixels::{LaneContext, Lent};
 use protocol::{Channel, FromWorker, ToWorker, shorten};
 
@@ -53,15 +35,6 @@ pub const PROGRAM: &str = "/proc/self/exe";
 
 /// The arguments with which it lists the GPUs instead of working.
 pub const LIST_ARGS: [&str; 2] = ["worker", "--list"];
-
-/// What a worker computes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// The GPU with this index in CUDA's order.
-    Gpu(u32),
-    /// The CPU; the number tells several such workers apart.
-    Cpu(u32),
-}
 
 /// How a worker is started.
 #[derive(Clone, Debug)]
@@ -116,172 +89,6 @@ impl WorkerArgs {
     }
 }
 
-/// A failure of the device, as the worker sees it.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct EngineError(pub String);
-
-/// Why a lane did not complete a picture.
-#[derive(Debug, thiserror::Error)]
-pub enum LaneError {
-    /// The picture is left to others, for this reason.
-    #[error("{0}")]
-    Decline(String),
-    /// The picture is left to others, because there is not enough memory for it.
-    #[error("it does not fit into the GPU's memory")]
-    Full,
-    /// The device failed; the worker must end.
-    #[error(transparent)]
-    Device(#[from] EngineError),
-}
-
-/// A worker's backend: opened once, then shared by its lanes.
-pub trait Engine: Send + Sync {
-    /// Returns what is known about the GPU; `None` for the CPU.
-    fn info(&self) -> Option<GpuInfo>;
-
-    /// Prepares memory for fast transfers, before any lane sees it. The memory must stay mapped until it is unpinned.
-    ///
-    /// # Errors
-    /// If the device refuses the memory.
-    fn pin(&self, memory: &mut Memory) -> Result<(), EngineError>;
-
-    /// Undoes [`Engine::pin`].
-    fn unpin(&self, memory: &mut Memory);
-
-    /// Creates a lane, to be used on the calling thread only.
-    ///
-    /// # Errors
-    /// If the device has no room for it.
-    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
-
-    /// Creates a JPEG lane, to be used on the calling thread only.
-    ///
-    /// # Errors
-    /// If this backend cannot decode JPEGs, or the device has no room for the lane.
-    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
-}
-
-/// What equalizes pictures on a device, one after the other.
-pub trait Lane {
-    /// Equalizes the pixels in place; returns once they can be read.
-    ///
-    /// # Errors
-    /// [`LaneError`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
-    fn equalize(
-        &mut self,
-        pixels: &mut [u8],
-        layout: &Layout,
-        operation: &Operation,
-    ) -> Result<(), LaneError>;
-
-    /// Counts all planes of the pixels into `counts`, as [`equalize::count::count`] does.
-    ///
-    /// # Errors
-    /// [`LaneError`]; the counts are then undefined.
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError>;
-
-    /// Equalizes the luma of a JPEG and encodes it. The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they
-    /// are encoded the way that file was, and the slot then begins with the result. If only the encoding is declined, luma is equalized and
-    /// nothing else changes.
-    ///
-    /// # Errors
-    /// [`LaneError`]; the slot is then undefined.
-    fn encode(
-        &mut self,
-        slot: &mut [u8],
-        planes: u64,
-        jpeg: &CompressedJpeg,
-        operation: &Operation,
-    ) -> Result<Recoded, LaneError> {
-        debug_assert!(planes >= jpeg.layout.bytes());
-        self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
-        Ok(Recoded::Declined("this worker has no encoder".to_owned()))
-    }
-
-    /// Makes the GPU fail, to test what happens to its pictures.
-    ///
-    /// # Errors
-    /// Always.
-    fn trap(&mut self) -> Result<(), EngineError> {
-        no_trap()
-    }
-
-    /// Carries out an order on the bytes of a slot.
-    ///
-    /// # Errors
-    /// [`LaneError`]; the bytes are then undefined.
-    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), LaneError> {
-        let (pixels, counts) = order.parts(slot, layout);
-        match order {
-            Order::Equalize(operation) => self.equalize(pixels, layout, operation),
-            Order::Count { equalize: None } => self.count(pixels, layout, counts),
-            Order::Count { equalize: Some(operation) } => {
-                let (before, after) = counts.split_at_mut(counts.len() / 2);
-                self.count(pixels, layout, before)?;
-                self.equalize(pixels, layout, operation)?;
-                self.count(pixels, layout, after)
-            }
-        }
-    }
-}
-
-fn no_trap() -> Result<(), EngineError> {
-    Err(EngineError("only a GPU can trap".to_owned()))
-}
-
-/// What recodes JPEGs on a device, a batch after the other.
-pub trait JpegLane {
-    /// Decodes, equalizes and encodes a batch, each picture in its slot; returns once the slots can be read. Pictures that the lane does
-    /// not take are declined.
-    ///
-    /// # Errors
-    /// If the device fails; the slots are then undefined and the worker must end.
-    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError>;
-
-    /// As [`Lane::trap`].
-    ///
-    /// # Errors
-    /// Always.
-    fn trap(&mut self) -> Result<(), EngineError> {
-        no_trap()
-    }
-}
-
-/// The most pictures that a JPEG lane takes at a time.
-pub const JPEG_BATCH: usize = 8;
-
-/// A JPEG that a lane is recoding.
-pub struct Recoding<'m> {
-    /// Its slot: holds the file, and in the end the result.
-    pub slot: &'m mut [u8],
-    /// What is known about the file.
-    pub jpeg: CompressedJpeg,
-    /// How to equalize it.
-    pub operation: Operation,
-    /// What became of it.
-    pub answer: Recoded,
-}
-
-impl Recoding<'_> {
-    fn decline(&mut self, reason: &str) {
-        self.answer = Recoded::Declined(reason.to_owned());
-    }
-
-    /// Returns the bytes of the file; `None` if it claims to be longer than the slot.
-    fn file(&self) -> Option<&[u8]> {
-        self.slot.get(..usize::try_from(self.jpeg.bytes).ok()?)
-    }
-}
-
-/// What became of a JPEG.
-pub enum Recoded {
-    /// The slot begins with the result, which has this many bytes.
-    Encoded(u64),
-    /// It is left to the CPU, for this reason; empty for damaged data, because the CPU reports the damage itself.
-    Declined(String),
-}
-
 /// Runs `histeqd worker`.
 ///
 /// # Errors
@@ -300,7 +107,7 @@ pub fn main(command: &WorkerCommand) -> Result<Exit, Error> {
 }
 
 fn list() -> Result<Exit, Error> {
-    let list = serde_json::to_string(&gpu::list()).expect("a list of GPUs is JSON");
+    let list = serde_json::to_string(&lanes::list()).expect("a list of GPUs is JSON");
     println!("{list}");
     Ok(Exit::Done)
 }
@@ -322,7 +129,7 @@ fn run(unit: Unit, command: &WorkerCommand, fault: Option<Fault>) -> io::Result<
 /// Returns the unit with the index that its GPU has now.
 fn located(unit: Unit, uuid: Option<&str>) -> Result<Unit, EngineError> {
     match (unit, uuid) {
-        (Unit::Gpu(usual), Some(uuid)) => gpu::locate(uuid, usual).map(Unit::Gpu),
+        (Unit::Gpu(usual), Some(uuid)) => lanes::locate(uuid, usual).map(Unit::Gpu),
         _ => Ok(unit),
     }
 }
@@ -330,18 +137,6 @@ fn located(unit: Unit, uuid: Option<&str>) -> Result<Unit, EngineError> {
 /// Leaves signals to the main process, which ends its workers in order: one to the whole process group or service is meant for it.
 fn ignore_signals() -> Result<(), EngineError> {
     ctrlc::set_handler(|| ()).map_err(|error| EngineError(format!("it cannot handle signals: {error}")))
-}
-
-/// Opens a unit for this process, which should then do nothing else: what a failing GPU does to a process cannot be undone. `lane_memory`:
-/// the most bytes of GPU memory that one lane takes for pictures; by default a fair share of what is free.
-///
-/// # Errors
-/// If there is no such unit, or it cannot be used.
-pub fn open(unit: Unit, lane_memory: Option<u64>) -> Result<Box<dyn Engine>, EngineError> {
-    match unit {
-        Unit::Cpu(_) => Ok(Box::new(CpuEngine)),
-        Unit::Gpu(ordinal) => Ok(Box::new(gpu::GpuEngine::open(ordinal, lane_memory)?)),
-    }
 }
 
 /// Has the kernel kill this process when its parent dies. A closed socket ends only a worker that is waiting for messages; this also ends
@@ -414,7 +209,7 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
     let without_memory = || io::Error::other("a slot without memory");
     let let_go = |slots: &mut HashMap<SlotId, Arc<Mutex<Memory>>>, slot| {
         if let Some(memory) = slots.remove(&slot) {
-            engine.unpin(&mut memory.lock().unwrap_or_else(PoisonError::into_inner));
+            engine.unpin(memory.lock().unwrap_or_else(PoisonError::into_inner).bytes_mut());
         }
     };
     while let Some((message, fd)) = channel.receive()? {
@@ -457,7 +252,7 @@ fn map(fd: Option<OwnedFd>, bytes: u64, generation: u64, engine: &dyn Engine) ->
     let fd = fd.ok_or_else(without)?;
     let mut memory = Memory::from_fd(fd, bytes as usize, generation)
         .map_err(|error| EngineError(format!("a slot's memory cannot be mapped: {error}")))?;
-    engine.pin(&mut memory)?;
+    engine.pin(memory.bytes_mut())?;
     Ok(memory)
 }
 

@@ -4,14 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::check::Checked;
+use super::fail;
 use super::fault::Faults;
 use super::protocol::{Channel, FromWorker, shorten};
-use super::{Engine, EngineError, Lane, LaneError, Recoded, fail};
-use crate::order::Order;
 use crate::slot::{Memory, SlotId};
 use codec::CompressedJpeg;
 use equalize::Layout;
+use lanes::{Checked, Engine, EngineError, Lane, LaneError, Order, Recoded};
 
 /// A picture that is lent to the worker.
 pub(super) struct Lent {

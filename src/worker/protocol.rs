@@ -14,12 +14,11 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::device::GpuInfo;
-use crate::order::Order;
 use crate::slot::SlotId;
 use codec::CompressedJpeg;
 use equalize::Layout;
 use equalize::Operation;
+use lanes::{GpuInfo, Order};
 
 /// A message from the main process to a worker.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]

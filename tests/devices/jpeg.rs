@@ -7,7 +7,7 @@ use codec::Cores;
 use codec::{self, BaselineScan, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target};
 use equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
 use histeqd::slot::Memory;
-use histeqd::worker::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};
+use lanes::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -220,11 +220,11 @@ impl Planes {
     /// Has a lane encode the planes; returns the length of the result, or why there is none.
     fn encode_on(&mut self, engine: &dyn Engine) -> Result<u64, String> {
         let operation = Operation::new(Method::Global);
-        engine.pin(&mut self.memory).unwrap();
+        engine.pin(self.memory.bytes_mut()).unwrap();
         let mut lane = engine.lane().unwrap();
         let slot = self.memory.bytes_mut();
         let encoded = lane.encode(slot, self.planes as u64, &self.jpeg, &operation).unwrap();
-        engine.unpin(&mut self.memory);
+        engine.unpin(self.memory.bytes_mut());
         match encoded {
             Recoded::Encoded(length) => Ok(length),
             Recoded::Declined(reason) => Err(reason),
@@ -360,7 +360,7 @@ fn recode(
         .map(|file| {
             let mut slot = Memory::shared(jpeg.slot_bytes() as usize + file.len()).unwrap();
             slot.bytes_mut()[..file.len()].copy_from_slice(file);
-            engine.pin(&mut slot).unwrap();
+            engine.pin(slot.bytes_mut()).unwrap();
             slot
         })
         .collect();
@@ -381,7 +381,7 @@ fn recode(
             Recoded::Declined(reason) => Err(reason),
         }));
     }
-    slots.iter_mut().for_each(|slot| engine.unpin(slot));
+    slots.iter_mut().for_each(|slot| engine.unpin(slot.bytes_mut()));
     said
 }
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::order::Order;
 use crate::pipeline::{Content, Task};
 use crate::slot::SlotId;
 use crate::worker::protocol::{Channel, ToWorker};
+use lanes::Order;
 
 /// A running worker.
 pub(super) struct Worker {

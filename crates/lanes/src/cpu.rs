@@ -1,0 +1,62 @@
+//! The CPU as a worker's backend, and as the lanes of the main process itself.
+
+use crate::gpu_info::GpuInfo;
+use crate::lane::{Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
+use equalize::Layout;
+use equalize::count::count;
+use equalize::{Operation, Scratch, equalize};
+
+/// The CPU as a worker's backend.
+pub(crate) struct CpuEngine;
+
+impl Engine for CpuEngine {
+    fn info(&self) -> Option<GpuInfo> {
+        None
+    }
+
+    fn pin(&self, _memory: &mut [u8]) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn unpin(&self, _memory: &mut [u8]) {}
+
+    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
+        Ok(Box::new(CpuLane::default()))
+    }
+
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        Ok(Box::new(DecliningLane))
+    }
+}
+
+/// A JPEG lane on the CPU, which has no decoder: it declines every picture.
+struct DecliningLane;
+
+impl JpegLane for DecliningLane {
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError> {
+        let reason = || Recoded::Declined("this worker has no decoder".to_owned());
+        batch.iter_mut().for_each(|picture| picture.answer = reason());
+        Ok(())
+    }
+}
+
+/// A lane on the CPU. It never fails and declines nothing.
+#[derive(Default)]
+pub struct CpuLane(Scratch);
+
+impl Lane for CpuLane {
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<(), LaneError> {
+        equalize(pixels, layout, operation, &mut self.0);
+        Ok(())
+    }
+
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError> {
+        count(pixels, layout, counts, &mut self.0);
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! A GPU: the driver's calls, the kernels, and the lanes that run them.
+#![allow(unsafe_code)]
+
+pub mod driver;
+mod engine;
+mod equalizer;
+mod facts;
+mod jpeg_lane;
+mod jpeg_states;
+pub mod kernels;
+mod nvjpeg;
+mod pixel_lane;
+mod scan_check;
+
+pub(crate) use engine::GpuEngine;
+pub use facts::{list, locate};
+use jpeg_lane::NvJpegLane;
+use pixel_lane::GpuLane;
+
+use crate::gpu_info::GpuInfo;
+use crate::lane::{Engine, EngineError, JpegLane, Lane};
+
+impl Engine for GpuEngine {
+    fn info(&self) -> Option<GpuInfo> {
+        Some(self.info.clone())
+    }
+
+    fn pin(&self, memory: &mut [u8]) -> Result<(), EngineError> {
+        self.context.bind()?;
+        // SAFETY: the worker unpins memory before it unmaps it.
+        unsafe { driver::pin(memory)? };
+        Ok(())
+    }
+
+    fn unpin(&self, memory: &mut [u8]) {
+        if self.context.bind().is_ok() {
+            driver::unpin(memory);
+        }
+    }
+
+    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError> {
+        Ok(Box::new(GpuLane::new(self)?))
+    }
+
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError> {
+        self.context.bind()?;
+        Ok(Box::new(NvJpegLane::new(self, self.nvjpeg().map_err(EngineError)?)?))
+    }
+}

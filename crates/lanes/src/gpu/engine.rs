@@ -1,0 +1,50 @@
+//! A GPU that is open in this process.
+
+use std::sync::OnceLock;
+
+use super::driver::{self, Context, Device};
+use super::facts::describe;
+use super::kernels::Kernels;
+use super::nvjpeg::NvJpeg;
+use crate::gpu_info::GpuInfo;
+use crate::lane::EngineError;
+
+/// The number of lanes that a GPU's free memory is divided among.
+const MAX_LANES: u64 = 4;
+
+/// One GPU, shared by its lanes.
+pub(crate) struct GpuEngine {
+    pub(super) context: Context,
+    pub(super) kernels: Kernels,
+    /// Bytes of device memory that one lane may take.
+    pub(super) lane_memory: u64,
+    /// Started on first use.
+    nvjpeg: OnceLock<Result<NvJpeg, String>>,
+    pub(super) info: GpuInfo,
+}
+
+impl GpuEngine {
+    /// Opens the GPU with this index in CUDA's order. A lane takes at most `lane_memory` bytes of its memory, and by default an equal
+    /// share.
+    ///
+    /// # Errors
+    /// If there is no such GPU, or it cannot be used.
+    pub(crate) fn open(ordinal: u32, lane_memory: Option<u64>) -> Result<Self, EngineError> {
+        driver::load().map_err(EngineError)?;
+        let device = Device::get(ordinal)?;
+        let info = describe(device, ordinal)?;
+        if let Some(reason) = info.refused {
+            return Err(EngineError(reason));
+        }
+        let context = Context::new(device)?;
+        let share = driver::free_memory()? / 10 * 9 / MAX_LANES;
+        let lane_memory = lane_memory.map_or(share, |bytes| bytes.min(share));
+        Ok(Self { context, kernels: Kernels::new(device)?, lane_memory, nvjpeg: OnceLock::new(), info })
+    }
+
+    /// Returns nvJPEG, started in the current context, which must be this engine's; or why it is unavailable.
+    pub(super) fn nvjpeg(&self) -> Result<&NvJpeg, String> {
+        let nvjpeg = self.nvjpeg.get_or_init(|| NvJpeg::open(self.info.driver_cuda));
+        nvjpeg.as_ref().map_err(String::clone)
+    }
+}

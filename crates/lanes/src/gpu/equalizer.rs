@@ -1,0 +1,262 @@
+//! Equalization of pixels that are already in device memory: the tables and the memory it takes besides the pixels, allocated once and
+//! reused.
+#![allow(unsafe_code)]
+
+use super::driver::{Address, Buffer, CudaError, Event, Result, Stream};
+use super::engine::GpuEngine;
+use super::kernels::{ClaheMemory, Kind, Span, Tables};
+use crate::lane::LaneError;
+use equalize::clahe::Geometry;
+use equalize::clip::{Clipping, LevelsInUse};
+use equalize::{ClipLimit, Method, Operation, Strength};
+use equalize::{Depth, Layout, Pixel};
+
+/// What a lane equalizes with, always on the same stream.
+pub(super) struct Equalizer<'e> {
+    engine: &'e GpuEngine,
+    tables: Tables,
+    /// Owns the memory of `tables`.
+    _tables: Buffer,
+    memory: Growing,
+    counted: Event,
+}
+
+/// Device memory that grows with the pictures.
+#[derive(Default)]
+struct Growing {
+    plane: Buffer,
+    luts: Buffer,
+    /// Zero between pictures.
+    counts: Buffer,
+}
+
+/// How to equalize a picture, with all the memory that takes already allocated.
+pub(super) struct Plan {
+    layout: Layout,
+    kind: Kind,
+    clahe: Option<ClahePlan>,
+    strength: Strength,
+}
+
+struct ClahePlan {
+    memory: ClaheMemory,
+    clip_limit: ClipLimit,
+    /// Where luma or a channel is extracted to; `None` if the picture is its own plane.
+    plane: Option<Address>,
+    counts: Address,
+    luts: Address,
+}
+
+impl<'e> Equalizer<'e> {
+    pub(super) fn new(engine: &'e GpuEngine, stream: &Stream) -> Result<Self> {
+        let tables = Buffer::new(Tables::BYTES)?;
+        // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
+        unsafe { stream.zero(tables.address(), Tables::BYTES)? };
+        let memory = Growing::default();
+        let counted = Event::new()?;
+        Ok(Self { engine, tables: Tables::new(tables.address()), _tables: tables, memory, counted })
+    }
+
+    /// Returns the tables for the next picture.
+    pub(super) fn tables(&self) -> Tables {
+        self.tables
+    }
+
+    /// Returns room for a plane of `bytes` bytes.
+    pub(super) fn plane(&mut self, bytes: u64) -> std::result::Result<Address, LaneError> {
+        grow(&mut self.memory.plane, bytes)
+    }
+
+    /// Frees all memory that grew.
+    pub(super) fn shrink(&mut self) {
+        self.memory = Growing::default();
+    }
+
+    /// Allocates what equalizing such a picture takes, besides the `taken` bytes that the lane has for pixels.
+    pub(super) fn plan(
+        &mut self,
+        stream: &Stream,
+        layout: &Layout,
+        operation: &Operation,
+        taken: u64,
+    ) -> std::result::Result<Plan, LaneError> {
+        let kind = Kind::new(layout.pixel, operation.per_channel);
+        let clahe = match operation.method {
+            Method::Global => None,
+            Method::Clahe(clahe) => {
+                let geometry = Geometry::new(layout, &clahe);
+                let limits = &self.engine.kernels.limits;
+                let memory = ClaheMemory::new(layout, &geometry, clahe.clip_limit, limits);
+                // New levels are weakened towards the old ones when they are put back.
+                let is_plane = layout.pixel == Pixel::Gray && operation.strength == Strength::FULL;
+                let (plane, counts, luts) = self.room_for_clahe(stream, layout, &memory, taken, is_plane)?;
+                Some(ClahePlan { memory, clip_limit: clahe.clip_limit, plane, counts, luts })
+            }
+        };
+        Ok(Plan { layout: *layout, kind, clahe, strength: operation.strength })
+    }
+
+    /// Returns room for the plane, unless the picture is its own plane, for the counts and for the LUTs.
+    fn room_for_clahe(
+        &mut self,
+        stream: &Stream,
+        layout: &Layout,
+        memory: &ClaheMemory,
+        taken: u64,
+        is_plane: bool,
+    ) -> std::result::Result<(Option<Address>, Address, Address), LaneError> {
+        let plane_bytes = if is_plane { 0 } else { layout.pixels() * layout.depth.bytes() as u64 };
+        if taken + plane_bytes + memory.luts_bytes() + memory.counts_bytes() > self.engine.lane_memory {
+            return Err(LaneError::Full);
+        }
+        let plane = if is_plane { None } else { Some(grow(&mut self.memory.plane, plane_bytes)?) };
+        let luts = grow(&mut self.memory.luts, memory.luts_bytes())?;
+        let counts_before = self.memory.counts.bytes();
+        let counts = grow(&mut self.memory.counts, memory.counts_bytes())?;
+        if self.memory.counts.bytes() != counts_before {
+            // SAFETY: the memory was just allocated; the stream, on which all kernels run, zeroes it first.
+            unsafe { stream.zero(counts, self.memory.counts.bytes())? };
+        }
+        Ok((plane, counts, luts))
+    }
+
+    /// Equalizes the pixels at an address in place.
+    ///
+    /// # Safety
+    /// The plan must be the last one made, or one for a picture of the same size; there must be as many pixels as it says, used by this
+    /// stream alone until it is done.
+    pub(super) unsafe fn equalize(&mut self, stream: &Stream, at: Address, plan: &Plan) -> Result<()> {
+        let Plan { layout, kind, clahe, strength } = plan;
+        let span = Span { at, pixels: layout.pixels() };
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match clahe {
+                None => self.global(stream, layout, *kind, span, *strength),
+                Some(clahe) => self.clahe(stream, plan, span, clahe),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Equalizer::equalize`].
+    unsafe fn global(
+        &mut self,
+        stream: &Stream,
+        layout: &Layout,
+        kind: Kind,
+        span: Span,
+        strength: Strength,
+    ) -> Result<()> {
+        let (kernels, what) = (&self.engine.kernels, (kind, layout.depth));
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            self.begin(stream, what)?;
+            kernels.count_for_luts(stream, what, span, &self.tables, true, strength)?;
+            kernels.apply(stream, what, span, &self.tables, strength)?;
+        }
+        self.end(layout);
+        Ok(())
+    }
+
+    /// Prepares the tables for a picture that is to be counted.
+    ///
+    /// # Safety
+    /// Only this stream may use the tables until it is done.
+    pub(super) unsafe fn begin(&self, stream: &Stream, (kind, depth): (Kind, Depth)) -> Result<()> {
+        match depth {
+            Depth::Eight => Ok(()),
+            // SAFETY: guaranteed by the caller.
+            Depth::Sixteen => unsafe {
+                self.engine.kernels.clear(stream, kind.planes() as usize, depth, &self.tables())
+            },
+        }
+    }
+
+    /// Moves on to the tables for the next picture, once all of a global equalization has been enqueued.
+    pub(super) fn end(&mut self, layout: &Layout) {
+        if layout.depth == Depth::Eight {
+            self.tables = self.tables.next();
+        }
+    }
+
+    /// # Safety
+    /// As [`Equalizer::equalize`].
+    unsafe fn clahe(&self, stream: &Stream, plan: &Plan, span: Span, clahe: &ClahePlan) -> Result<()> {
+        let (kernels, &Plan { ref layout, kind, strength, .. }) = (&self.engine.kernels, plan);
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let Some(plane) = clahe.plane else {
+                return self.clahe_of_plane(stream, layout, span, clahe);
+            };
+            for &channel in channels(kind) {
+                kernels.extract(stream, layout, span, (plane, channel))?;
+                self.clahe_of_plane(stream, layout, Span { at: plane, ..span }, clahe)?;
+                kernels.insert(stream, layout, span, (plane, channel), strength)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Equalizer::equalize`], for the pixels of a plane.
+    unsafe fn clahe_of_plane(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        plane: Span,
+        clahe: &ClahePlan,
+    ) -> Result<()> {
+        let &ClahePlan { memory, clip_limit, counts, luts, .. } = clahe;
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let memory = if clip_limit.needs_levels(layout.depth) {
+                let in_use = self.levels_in_use(stream, layout.depth, plane)?;
+                let Some(clipping) = Clipping::of_levels(in_use, memory.area()) else { return Ok(()) };
+                memory.with(&clipping)
+            } else {
+                memory
+            };
+            self.engine.kernels.clahe(stream, plane.at, &memory, counts, luts)
+        }
+    }
+
+    /// Counts a plane, and waits for the levels that occur in it.
+    ///
+    /// # Safety
+    /// As [`Equalizer::equalize`], for the pixels of a plane.
+    unsafe fn levels_in_use(&self, stream: &Stream, depth: Depth, plane: Span) -> Result<LevelsInUse> {
+        let (kernels, what) = (&self.engine.kernels, (Kind::Gray, depth));
+        let mut counts = vec![0_u32; depth.levels()];
+        let at = self.tables.counts(0, depth);
+        // SAFETY: the counts are waited for; the rest is guaranteed by the caller.
+        unsafe {
+            kernels.clear(stream, 1, depth, &self.tables)?;
+            kernels.count(stream, what, plane, at)?;
+            stream.download(at, bytemuck::cast_slice_mut(&mut counts))?;
+        }
+        self.counted.record(stream)?;
+        self.counted.wait()?;
+        Ok(LevelsInUse::new(counts.iter().map(|&count| count > 0)))
+    }
+}
+
+/// Makes room for `bytes` bytes and returns its address. A buffer that is too small is replaced, without its content, by one of whole MiB.
+pub(super) fn grow(buffer: &mut Buffer, bytes: u64) -> std::result::Result<Address, LaneError> {
+    if buffer.bytes() < bytes {
+        *buffer = Buffer::default();
+        // Nothing has been done to the picture at this point; later, the same error is one of the device.
+        let trouble =
+            |error: CudaError| if error.is_out_of_memory() { LaneError::Full } else { error.into() };
+        *buffer = Buffer::new(bytes.next_multiple_of(1 << 20)).map_err(trouble)?;
+    }
+    Ok(buffer.address())
+}
+
+/// Returns the planes that CLAHE works on: luma (`None`), or channels by number.
+const fn channels(kind: Kind) -> &'static [Option<u32>] {
+    match kind {
+        Kind::Gray | Kind::GrayAlpha => &[Some(0)],
+        Kind::RgbLuma | Kind::RgbaLuma => &[None],
+        Kind::RgbChannels | Kind::RgbaChannels => &[Some(0), Some(1), Some(2)],
+    }
+}

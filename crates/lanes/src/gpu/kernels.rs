@@ -1,0 +1,482 @@
+//! The CUDA kernels: the PTX embedded in this program, and a typed launch for each kernel. For the sources see `kernels/`.
+#![allow(unsafe_code)]
+
+/// Makes an array of pointers to a kernel's arguments.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! kernel_arguments {
+    ($($argument:ident),*) => { &mut [$((&raw const $argument).cast_mut().cast::<std::ffi::c_void>()),*] };
+}
+
+mod clahe;
+mod jpeg_scan;
+mod planes;
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+pub use clahe::{ClaheMemory, Route, Tiling};
+pub use jpeg_scan::{Scan, ScanMemory, Verdict};
+pub use kernel_arguments as arguments;
+
+use super::driver::{Address, Device, Function, Launch, Module, Result, Stream};
+use equalize::Strength;
+use equalize::{Depth, Layout, Pixel};
+
+/// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the most that a kernel takes statically.
+const USUAL_SHARED: u32 = 24 << 10;
+
+/// The size of 65536 16-bit LUT entries or counters, in bytes.
+const LEVELS16_BYTES: u32 = 128 << 10;
+
+/// Pixels per block that holds such a table: enough to make filling it worthwhile.
+const PIXELS_A_TABLE: u64 = 5 << 16;
+
+/// The fewest pixels of a large gray plane: its tiles, handed out one by one, are then enough to keep the GPU busy to the end.
+const LARGE_PLANE: u64 = 24_000_000;
+
+/// The number of pixels above which a 16-bit LUT is copied into shared memory.
+const SHARED_LUT: u64 = 4 * PIXELS_A_TABLE;
+
+/// Returns the fewest pixels that go through the same kernels as a picture of this layout, as far as its size decides.
+pub const fn min_pixels_for_same_kernels(layout: &Layout) -> u64 {
+    match layout.depth {
+        Depth::Eight if matches!(layout.pixel, Pixel::Gray) && layout.pixels() >= LARGE_PLANE => LARGE_PLANE,
+        Depth::Sixteen if layout.pixels() > SHARED_LUT => SHARED_LUT + 1,
+        _ => 1,
+    }
+}
+
+/// How the pixels of a picture are read: as one value each, or as three planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Gray,
+    GrayAlpha,
+    RgbLuma,
+    RgbChannels,
+    RgbaLuma,
+    RgbaChannels,
+}
+
+impl Kind {
+    pub const fn new(pixel: Pixel, per_channel: bool) -> Self {
+        match (pixel, per_channel) {
+            (Pixel::Gray, _) => Self::Gray,
+            (Pixel::GrayAlpha, _) => Self::GrayAlpha,
+            (Pixel::Rgb, false) => Self::RgbLuma,
+            (Pixel::Rgb, true) => Self::RgbChannels,
+            (Pixel::Rgba, false) => Self::RgbaLuma,
+            (Pixel::Rgba, true) => Self::RgbaChannels,
+        }
+    }
+
+    const fn channels(self) -> u64 {
+        match self {
+            Self::Gray => 1,
+            Self::GrayAlpha => 2,
+            Self::RgbLuma | Self::RgbChannels => 3,
+            Self::RgbaLuma | Self::RgbaChannels => 4,
+        }
+    }
+
+    pub const fn planes(self) -> u32 {
+        match self {
+            Self::RgbChannels | Self::RgbaChannels => 3,
+            _ => 1,
+        }
+    }
+
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Gray => "_gray",
+            Self::GrayAlpha => "_gray_alpha",
+            Self::RgbLuma => "_rgb_luma",
+            Self::RgbChannels => "_rgb_channels",
+            Self::RgbaLuma => "_rgba_luma",
+            Self::RgbaChannels => "_rgba_channels",
+        }
+    }
+
+    /// Returns the most threads of a block that works on packs.
+    const fn threads(self) -> u32 {
+        if self.channels() == 3 { 512 } else { 1024 }
+    }
+}
+
+/// A run of pixels in device memory, aligned to 16 bytes.
+#[derive(Clone, Copy)]
+pub struct Span {
+    pub at: Address,
+    pub pixels: u64,
+}
+
+/// A lane's counts and LUTs in device memory.
+#[derive(Clone, Copy)]
+pub struct Tables {
+    /// Three histograms of 256 counts each for this picture, and three that its last count zeroes for the next picture.
+    counts8: [Address; 2],
+    /// Histograms that are zeroed before use: for equalization at depth 16 up to three, for a colour histogram one for each plane.
+    counts: Address,
+    /// Three LUTs of depth 16.
+    luts: Address,
+    /// The number of tiles of a large plane that have been handed out; 0 between kernels.
+    handed_out: Address,
+}
+
+impl Tables {
+    const COUNTS8_BYTES: u64 = 3 * 256 * 4;
+    const COUNTS_BYTES: u64 = 5 * 65536 * 4;
+    const LUTS_BYTES: u64 = 3 * 65536 * 2;
+    const HANDED_OUT_BYTES: u64 = 4;
+
+    /// The size of all tables in bytes; they must begin zeroed.
+    pub const BYTES: u64 =
+        2 * Self::COUNTS8_BYTES + Self::COUNTS_BYTES + Self::LUTS_BYTES + Self::HANDED_OUT_BYTES;
+
+    pub const fn new(at: Address) -> Self {
+        let counts8 = [at, at + Self::COUNTS8_BYTES];
+        let counts = counts8[1] + Self::COUNTS8_BYTES;
+        let luts = counts + Self::COUNTS_BYTES;
+        Self { counts8, counts, luts, handed_out: luts + Self::LUTS_BYTES }
+    }
+
+    /// Returns the tables for the next picture, once this one's last pixels have been counted for equalization at depth 8.
+    pub const fn next(self) -> Self {
+        Self { counts8: [self.counts8[1], self.counts8[0]], ..self }
+    }
+
+    /// Returns the address of a plane's counts in a colour histogram, 32 bits each.
+    pub const fn counts(&self, plane: usize, depth: Depth) -> Address {
+        self.counts + (plane * depth.levels() * 4) as u64
+    }
+}
+
+/// The limits of a GPU.
+pub struct Limits {
+    multiprocessors: u32,
+    shared: u32,
+}
+
+impl Limits {
+    pub fn of(device: Device) -> Result<Self> {
+        Ok(Self { multiprocessors: device.multiprocessors()?, shared: device.shared_memory()? })
+    }
+
+    /// Returns how many levels' 16-bit counters fit into a block's shared memory beside `taken` bytes, rounded down so that equal ranges
+    /// make up all 65536 levels.
+    fn range16(&self, taken: u32) -> u32 {
+        let mut range = 65536;
+        while range * 2 > self.shared - taken {
+            range /= 2;
+        }
+        range
+    }
+}
+
+/// The files of kernels; the driver compiles a file when its first kernel is needed.
+#[derive(Clone, Copy)]
+enum File {
+    Global8,
+    Global16,
+    Planes,
+    Clahe8,
+    Clahe16,
+    JpegScan,
+    Trap,
+}
+
+impl File {
+    const fn ptx(self) -> &'static str {
+        match self {
+            Self::Global8 => histeqd_kernels::GLOBAL8,
+            Self::Global16 => histeqd_kernels::GLOBAL16,
+            Self::Planes => histeqd_kernels::PLANES,
+            Self::Clahe8 => histeqd_kernels::CLAHE8,
+            Self::Clahe16 => histeqd_kernels::CLAHE16,
+            Self::JpegScan => histeqd_kernels::JPEG_SCAN,
+            Self::Trap => histeqd_kernels::TRAP,
+        }
+    }
+}
+
+/// A kernel's name in two parts: what it does, and the kind of pixels if there is a kernel for each.
+type Name = (&'static str, &'static str);
+
+/// The kernels of one GPU.
+pub struct Kernels {
+    pub limits: Limits,
+    modules: [OnceLock<Module>; 7],
+    functions: Mutex<HashMap<Name, Function>>,
+}
+
+impl Kernels {
+    pub fn new(device: Device) -> Result<Self> {
+        Ok(Self { limits: Limits::of(device)?, modules: Default::default(), functions: Mutex::default() })
+    }
+
+    fn module(&self, file: File) -> Result<Module> {
+        let place = &self.modules[file as usize];
+        if let Some(module) = place.get() {
+            return Ok(*module);
+        }
+        let module = Module::from_ptx(file.ptx())?;
+        Ok(*place.get_or_init(|| module))
+    }
+
+    fn function(&self, file: File, name: Name, shared: u32) -> Result<Function> {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = functions.get(&name) {
+            return Ok(*function);
+        }
+        let function = self
+            .module(file)?
+            .function(&[name.0, name.1].concat(), if shared > USUAL_SHARED { shared } else { 0 })?;
+        functions.insert(name, function);
+        Ok(function)
+    }
+
+    /// # Safety
+    /// As [`Function::launch`].
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        (file, name): (File, Name),
+        launch: Launch,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        let function = self.function(file, name, launch.shared)?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { function.launch(stream, launch, arguments) }
+    }
+
+    /// Returns a launch of blocks of `threads` threads that take pack after pack of a span, at most `blocks` blocks per multiprocessor.
+    fn spread(&self, kind: Kind, depth: Depth, span: Span, (threads, blocks): (u32, u32)) -> Launch {
+        let bytes = span.pixels * kind.channels() * depth.bytes() as u64;
+        let pack = if kind.channels() == 3 { 48 } else { 16 };
+        let most = u64::from(blocks * self.limits.multiprocessors);
+        line(bytes.div_ceil(pack * u64::from(threads)).min(most), threads)
+    }
+
+    /// Returns a launch of blocks that each hold a table of 16-bit levels in `shared` bytes.
+    fn few(&self, kind: Kind, span: Span, shared: u32) -> Launch {
+        let blocks = span.pixels.div_ceil(PIXELS_A_TABLE).min(u64::from(self.limits.multiprocessors));
+        Launch { shared, ..line(blocks, kind.threads()) }
+    }
+
+    /// Counts a span for equalization, adding to the counts of earlier spans. After the picture's `last` span, its pixels can go through
+    /// [`Kernels::apply`] of the same strength.
+    ///
+    /// # Safety
+    /// Only this stream may use span and tables until it is done.
+    pub unsafe fn count_for_luts(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        span: Span,
+        tables: &Tables,
+        last: bool,
+        strength: Strength,
+    ) -> Result<()> {
+        let [counts8, next] = tables.counts8;
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match depth {
+                Depth::Eight => {
+                    let next = if last { next } else { 0 };
+                    if is_large(kind, span) {
+                        self.histogram8_large(stream, span, (counts8, next), tables.handed_out)
+                    } else {
+                        self.histogram8(stream, kind, span, (counts8, next))
+                    }
+                }
+                Depth::Sixteen => {
+                    self.histogram16(stream, kind, span, tables.counts)?;
+                    if last { self.lut16(stream, kind, tables, strength) } else { Ok(()) }
+                }
+            }
+        }
+    }
+
+    /// Counts a span, adding to the counts of earlier spans, into one histogram for each plane of the kind.
+    ///
+    /// # Safety
+    /// Only this stream may use span and counts until it is done.
+    pub unsafe fn count(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        span: Span,
+        counts: Address,
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match depth {
+                Depth::Eight => self.histogram8(stream, kind, span, (counts, 0)),
+                Depth::Sixteen => self.histogram16(stream, kind, span, counts),
+            }
+        }
+    }
+
+    /// `next`: the address of counts to zero, or 0 for none.
+    ///
+    /// # Safety
+    /// As [`Kernels::count`].
+    unsafe fn histogram8(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        span: Span,
+        (counts, next): (Address, Address),
+    ) -> Result<()> {
+        // Half of what a multiprocessor can hold, so that other lanes' kernels can run beside it.
+        let blocks = 1024 / kind.threads();
+        let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
+        let (Span { at, pixels }, name) = (span, ("histogram8", kind.suffix()));
+        // SAFETY: the arguments match the parameters of histogram8_*; the rest is guaranteed by the caller.
+        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, next]) }
+    }
+
+    /// # Safety
+    /// As [`Kernels::histogram8`]; `handed_out` must be this stream's alone, and 0.
+    unsafe fn histogram8_large(
+        &self,
+        stream: &Stream,
+        span: Span,
+        (counts, next): (Address, Address),
+        handed_out: Address,
+    ) -> Result<()> {
+        let launch = self.spread(Kind::Gray, Depth::Eight, span, (1024, 2));
+        let (Span { at, pixels }, name) = (span, ("histogram8", "_large"));
+        // SAFETY: the arguments match the parameters of histogram8_large; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch(
+                stream,
+                (File::Global8, name),
+                launch,
+                arguments![at, pixels, counts, next, handed_out],
+            )
+        }
+    }
+
+    /// Sends a span through the LUTs that follow from the counts.
+    ///
+    /// # Safety
+    /// Only this stream may use span and tables until it is done.
+    pub unsafe fn apply(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        span: Span,
+        tables: &Tables,
+        strength: Strength,
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match depth {
+                Depth::Eight => self.apply8(stream, kind, span, tables, strength),
+                Depth::Sixteen => self.apply16(stream, kind, span, tables),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Kernels::apply`].
+    unsafe fn apply8(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        span: Span,
+        tables: &Tables,
+        strength: Strength,
+    ) -> Result<()> {
+        // At least 256 threads per block: each computes one level of the LUT.
+        let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
+        let launch = self.spread(kind, Depth::Eight, span, spread);
+        let (Span { at, pixels }, [counts, _], handed_out) = (span, tables.counts8, tables.handed_out);
+        let strength = strength.in_thousandths();
+        if is_large(kind, span) {
+            let name = ("apply8", "_large");
+            // SAFETY: the arguments match the parameters of apply8_large; the rest is guaranteed by the caller.
+            return unsafe {
+                self.launch(
+                    stream,
+                    (File::Global8, name),
+                    launch,
+                    arguments![at, pixels, counts, strength, handed_out],
+                )
+            };
+        }
+        let name = ("apply8", kind.suffix());
+        // SAFETY: the arguments match the parameters of apply8_*; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, strength])
+        }
+    }
+
+    /// Zeroes the first `planes` histograms of [`Tables::counts`].
+    ///
+    /// # Safety
+    /// Only this stream may use the tables until it is done.
+    pub unsafe fn clear(&self, stream: &Stream, planes: usize, depth: Depth, tables: &Tables) -> Result<()> {
+        // SAFETY: there are five histograms; the rest is guaranteed by the caller.
+        unsafe { stream.zero(tables.counts, (planes * depth.levels() * 4) as u64) }
+    }
+
+    /// # Safety
+    /// As [`Kernels::count`].
+    unsafe fn histogram16(&self, stream: &Stream, kind: Kind, span: Span, counts: Address) -> Result<()> {
+        let taken = if kind.channels() == 3 { 24 << 10 } else { 1 << 10 };
+        let range = self.limits.range16(taken);
+        let few = self.few(kind, span, range * 2);
+        let launch = Launch { grid: (few.grid.0, 65536 / range, kind.planes()), ..few };
+        let Span { at, pixels } = span;
+        let name = ("histogram16", kind.suffix());
+        // SAFETY: the arguments match the parameters of histogram16_*; the rest is guaranteed by the caller.
+        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, counts, range]) }
+    }
+
+    /// # Safety
+    /// Only this stream may use the tables until it is done.
+    unsafe fn lut16(&self, stream: &Stream, kind: Kind, tables: &Tables, strength: Strength) -> Result<()> {
+        let launch = Launch { grid: (64, kind.planes(), 1), ..line(64, 1024) };
+        let (Tables { counts, luts, .. }, strength) = (*tables, strength.in_thousandths());
+        // SAFETY: the arguments match the parameters of lut16; the rest is guaranteed by the caller.
+        unsafe {
+            self.launch(stream, (File::Global16, ("lut16", "")), launch, arguments![counts, strength, luts])
+        }
+    }
+
+    /// # Safety
+    /// As [`Kernels::apply`].
+    unsafe fn apply16(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
+        let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
+        let fits = self.limits.shared >= LEVELS16_BYTES + taken;
+        let (Span { at, pixels }, luts) = (span, tables.luts);
+        let (name, launch) = if fits && kind.planes() == 1 && pixels > SHARED_LUT {
+            ("apply16_shared", self.few(kind, span, LEVELS16_BYTES))
+        } else {
+            ("apply16", self.spread(kind, Depth::Sixteen, span, (kind.threads(), 2048 / kind.threads())))
+        };
+        let name = (name, kind.suffix());
+        // SAFETY: the arguments match the parameters of apply16_*; the rest is guaranteed by the caller.
+        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, luts]) }
+    }
+
+    /// Makes a kernel fail, and the whole context with it.
+    pub fn trap(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: the kernel has no parameters.
+        unsafe { self.launch(stream, (File::Trap, ("trap", "")), line(1, 1), &mut []) }
+    }
+}
+
+/// Returns whether a span at depth 8 goes through the kernels for large planes.
+fn is_large(kind: Kind, span: Span) -> bool {
+    kind == Kind::Gray && span.pixels >= LARGE_PLANE
+}
+
+/// Returns a one-dimensional launch of at least one block.
+fn line(blocks: u64, threads: u32) -> Launch {
+    let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
+    Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0 }
+}

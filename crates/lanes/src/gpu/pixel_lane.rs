@@ -1,0 +1,366 @@
+//! A lane of a GPU: its streams and its device memory, created once, and a picture's way through them.
+//!
+//! A small picture is uploaded, processed and downloaded on one stream; it overlaps only with the pictures of other lanes. A large picture
+//! is split into chunks, so that it overlaps with itself: while one chunk is counted the next is uploaded, and while one goes through the
+//! LUT the previous one is downloaded. A picture that does not fit into the lane's memory is uploaded twice, chunk by chunk through a ring.
+#![allow(unsafe_code)]
+
+use super::driver::{self, Buffer, Event, Stream};
+use super::engine::GpuEngine;
+use super::equalizer::{Equalizer, grow};
+use super::jpeg_states::JpegStates;
+use super::kernels::{Kind, Span};
+use super::nvjpeg::Plane;
+use crate::lane::{EngineError, Lane, LaneError, Recoded};
+use codec::{CHROMA_PADDING, CompressedJpeg};
+use equalize::Layout;
+use equalize::colour;
+use equalize::count::planes;
+use equalize::{Method, Operation};
+
+/// The largest picture that is moved as a whole, in bytes.
+const WHOLE: u64 = 32 << 20;
+
+/// The chunk size of larger pictures, in bytes: long enough for the bus's full speed.
+const CHUNK: u64 = 8 << 20;
+
+/// The number of chunks in device memory when there is no room for the picture.
+const RING: usize = 4;
+
+/// The smallest ring of chunks, in bytes, however small a lane's share of device memory is.
+const LEAST_MEMORY: u64 = 4 << 20;
+
+type Result<T> = std::result::Result<T, LaneError>;
+
+pub(super) struct GpuLane<'e> {
+    engine: &'e GpuEngine,
+    up: Stream,
+    work: Stream,
+    down: Stream,
+    uploaded: Event,
+    worked: Event,
+    done: Event,
+    /// For each place in the ring, recorded when its chunk has been used.
+    used: Vec<Event>,
+    equalizer: Equalizer<'e>,
+    picture: Buffer,
+    /// For encoding JPEGs; created for the first one.
+    state: Option<JpegStates<'e>>,
+}
+
+/// Consecutive pixels from `first` on, moved and processed together.
+#[derive(Clone, Copy)]
+struct Chunk {
+    first: u64,
+    pixels: u64,
+    /// Its byte offset in the device buffer.
+    offset: u64,
+    /// Its place in the ring, if it is in one.
+    place: Option<usize>,
+}
+
+impl Chunk {
+    /// Splits a picture into chunks that lie one after the other, or in a ring of `ring` bytes.
+    fn all(layout: &Layout, ring: Option<u64>) -> Vec<Self> {
+        let bytes = layout.pixel_bytes() as u64;
+        // A multiple of 48 pixels is also a multiple of 16 bytes, whatever the pixel format.
+        let most = ring.map_or(CHUNK, |ring| (ring / RING as u64).min(CHUNK));
+        let size = (most / (48 * bytes) * 48).max(48);
+        let count = layout.pixels().div_ceil(size);
+        (0..count)
+            .map(|i| {
+                let first = i * size;
+                let place = ring.map(|_| i as usize % RING);
+                let offset = place.map_or(first, |place| place as u64 * size) * bytes;
+                Self { first, pixels: size.min(layout.pixels() - first), offset, place }
+            })
+            .collect()
+    }
+
+    fn span(&self, at: u64) -> Span {
+        Span { at: at + self.offset, pixels: self.pixels }
+    }
+
+    /// Its range of bytes in the picture.
+    fn bytes(&self, layout: &Layout) -> std::ops::Range<usize> {
+        let bytes = layout.pixel_bytes() as u64;
+        (self.first * bytes) as usize..((self.first + self.pixels) * bytes) as usize
+    }
+}
+
+impl<'e> GpuLane<'e> {
+    pub(super) fn new(engine: &'e GpuEngine) -> driver::Result<Self> {
+        engine.context.bind()?;
+        let work = Stream::new()?;
+        Ok(Self {
+            equalizer: Equalizer::new(engine, &work)?,
+            engine,
+            up: Stream::new()?,
+            work,
+            down: Stream::new()?,
+            uploaded: Event::new()?,
+            worked: Event::new()?,
+            done: Event::new()?,
+            used: (0..RING).map(|_| Event::new()).collect::<driver::Result<_>>()?,
+            picture: Buffer::default(),
+            state: None,
+        })
+    }
+
+    fn run(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
+        must_be_countable(layout)?;
+        match operation.method {
+            Method::Global if layout.bytes() > WHOLE.min(self.engine.lane_memory) => {
+                self.in_chunks(pixels, layout, operation)
+            }
+            _ => self.whole(pixels, layout, operation),
+        }
+    }
+
+    /// Equalizes a picture as a whole, on one stream.
+    fn whole(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
+        let plan = self.equalizer.plan(&self.work, layout, operation, layout.bytes())?;
+        let at = grow(&mut self.picture, layout.bytes())?;
+        // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
+        unsafe {
+            self.work.upload(pixels, at)?;
+            self.equalizer.equalize(&self.work, at, &plan)?;
+            self.work.download(at, pixels)?;
+        }
+        Ok(self.done.record(&self.work)?)
+    }
+
+    /// Equalizes a large picture globally, chunk by chunk in two passes on three streams.
+    fn in_chunks(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
+        let (kind, strength) = (Kind::new(layout.pixel, operation.per_channel), operation.strength);
+        let fits = layout.bytes() <= self.engine.lane_memory;
+        let room = if fits { layout.bytes() } else { self.ring_bytes() };
+        let at = grow(&mut self.picture, room)?;
+        let chunks = Chunk::all(layout, if fits { None } else { Some(room) });
+        let (tables, kernels, what) = (self.equalizer.tables(), &self.engine.kernels, (kind, layout.depth));
+        // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
+        unsafe {
+            self.equalizer.begin(&self.work, what)?;
+            for (i, chunk) in chunks.iter().enumerate() {
+                self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
+                let last = i + 1 == chunks.len();
+                kernels.count_for_luts(&self.work, what, chunk.span(at), &tables, last, strength)?;
+                self.leave(chunk, &self.work)?;
+            }
+            for chunk in &chunks {
+                if chunk.place.is_some() {
+                    self.bring(&pixels[chunk.bytes(layout)], chunk, at, true)?;
+                }
+                kernels.apply(&self.work, what, chunk.span(at), &tables, strength)?;
+                self.worked.record(&self.work)?;
+                self.down.wait(&self.worked)?;
+                self.down.download(chunk.span(at).at, &mut pixels[chunk.bytes(layout)])?;
+                self.leave(chunk, &self.down)?;
+            }
+        }
+        self.equalizer.end(layout);
+        Ok(self.done.record(&self.down)?)
+    }
+
+    /// Returns the size in bytes of the ring for a picture that is not kept in device memory.
+    fn ring_bytes(&self) -> u64 {
+        self.engine.lane_memory.min(CHUNK * RING as u64).max(LEAST_MEMORY)
+    }
+
+    /// Uploads a chunk and makes the kernels that follow wait for it. If its place in the ring is `taken`, the upload first waits for the
+    /// last use of that place.
+    ///
+    /// # Safety
+    /// As [`Stream::upload`].
+    unsafe fn bring(&self, from: &[u8], chunk: &Chunk, at: u64, taken: bool) -> driver::Result<()> {
+        if let Some(place) = chunk.place.filter(|_| taken) {
+            self.up.wait(&self.used[place])?;
+        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.up.upload(from, chunk.span(at).at)? };
+        self.uploaded.record(&self.up)?;
+        self.work.wait(&self.uploaded)
+    }
+
+    /// Records the end of a chunk's last use, which has just been enqueued in `stream`.
+    fn leave(&self, chunk: &Chunk, stream: &Stream) -> driver::Result<()> {
+        chunk.place.map_or(Ok(()), |place| self.used[place].record(stream))
+    }
+
+    /// Counts all planes into the tables, and downloads the counts to `counts`.
+    fn count_planes(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u32]) -> Result<()> {
+        must_be_countable(layout)?;
+        let room = layout.bytes().min(self.ring_bytes());
+        let at = grow(&mut self.picture, room)?;
+        let chunks = Chunk::all(layout, Some(room));
+        let samples = chunks[0].pixels * layout.depth.bytes() as u64;
+        let plane = if layout.pixel.has_alpha() { self.equalizer.plane(samples)? } else { 0 };
+        let (tables, kernels, depth) = (self.equalizer.tables(), &self.engine.kernels, layout.depth);
+        // SAFETY: `count` waits for `done` before the pixels, the counts or the buffers are used again; the events order the
+        // streams.
+        unsafe {
+            kernels.clear(&self.work, planes(layout.pixel).len(), depth, &tables)?;
+            for (i, chunk) in chunks.iter().enumerate() {
+                self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
+                let span = chunk.span(at);
+                for (number, &counted) in planes(layout.pixel).iter().enumerate() {
+                    let to = tables.counts(number, depth);
+                    match counted {
+                        // The first channel stands for all colours, which are counted together.
+                        colour::Plane::Channel(0) => {
+                            kernels.count(&self.work, (Kind::new(layout.pixel, true), depth), span, to)?;
+                        }
+                        colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
+                            kernels.extract(&self.work, layout, span, (plane, Some(channel as u32)))?;
+                            let alpha = Span { at: plane, ..span };
+                            kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
+                        }
+                        colour::Plane::Channel(_) => {}
+                        colour::Plane::Luma => {
+                            kernels.count(&self.work, (Kind::new(layout.pixel, false), depth), span, to)?;
+                        }
+                    }
+                }
+                self.leave(chunk, &self.work)?;
+            }
+            self.work.download(tables.counts(0, depth), bytemuck::cast_slice_mut(counts))?;
+        }
+        Ok(self.done.record(&self.work)?)
+    }
+
+    /// Uploads `planes` of a JPEG, whose file is at the start of `behind`, then equalizes and encodes them; returns the length of the
+    /// result, which is still on the device.
+    fn encode_there(
+        &mut self,
+        (planes, behind): (&[u8], &[u8]),
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> Result<usize> {
+        let state = match &mut self.state {
+            Some(state) => state,
+            none => {
+                none.insert(JpegStates::new(self.engine.nvjpeg().map_err(LaneError::Decline)?, &self.work)?)
+            }
+        };
+        let (laid_out, end) = state.open(behind.get(..jpeg.bytes as usize), jpeg, 0, CHROMA_PADDING)?;
+        if end > self.engine.lane_memory {
+            return Err(LaneError::Full);
+        }
+        if laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64 {
+            return Err(LaneError::Decline("its planes are not what was expected".to_owned()));
+        }
+        let plan = self.equalizer.plan(&self.work, &jpeg.layout, operation, end)?;
+        let at = grow(&mut self.picture, end)?;
+        let on_device: Vec<Plane> =
+            laid_out.into_iter().map(|plane| Plane { at: at + plane.at, ..plane }).collect();
+        let mut rest = planes;
+        // SAFETY: the planes are as many bytes as were laid out, in this lane's buffer; the slot is lent to this lane, which waits before
+        // either is used again.
+        unsafe {
+            for plane in &on_device {
+                let (samples, others) = rest.split_at(plane.bytes() as usize);
+                self.work.upload(samples, plane.at)?;
+                rest = others;
+            }
+            self.equalizer.equalize(&self.work, on_device[0].at, &plan)?;
+            state.encoder.encode(&on_device, jpeg.sampling, jpeg.quality, &state.header, &self.work)?;
+        }
+        self.done.record(&self.work)?;
+        self.done.wait()?;
+        Ok(state.encoder.length(&self.work)?)
+    }
+
+    /// Downloads the encoded JPEG.
+    fn retrieve(&mut self, to: &mut [u8]) -> std::result::Result<(), EngineError> {
+        let state = self.state.as_mut().expect("something was encoded");
+        // SAFETY: the slot is lent to this lane, which waits before it is used again.
+        unsafe { state.encoder.retrieve(to, &self.work) }.map_err(|error| EngineError(error.to_string()))?;
+        self.done.record(&self.work)?;
+        Ok(self.done.wait()?)
+    }
+
+    /// Frees all memory that grew with the pictures.
+    fn shrink(&mut self) {
+        self.picture = Buffer::default();
+        self.equalizer.shrink();
+        self.state = None;
+    }
+
+    /// Cleans up after a picture that was not completed: waits for everything enqueued and, if the picture was declined, frees memory that
+    /// others may need.
+    fn clear_up<T>(&mut self, result: &Result<T>) {
+        if let Err(trouble) = result {
+            self.drain();
+            if !matches!(trouble, LaneError::Device(_)) {
+                self.shrink();
+            }
+        }
+    }
+
+    /// Waits for everything enqueued, as far as the device still responds.
+    fn drain(&self) {
+        for stream in [&self.up, &self.work, &self.down] {
+            if self.done.record(stream).is_ok() {
+                let _ = self.done.wait();
+            }
+        }
+    }
+}
+
+/// Declines a picture of more pixels than a count on the device can hold, which has 32 bits, or with longer sides than its signed integers
+/// can hold.
+fn must_be_countable(layout: &Layout) -> Result<()> {
+    let longest = layout.width.max(layout.height);
+    if layout.pixels() > u64::from(u32::MAX) || longest > i32::MAX as u32 {
+        return Err(LaneError::Decline("it has more pixels than are counted on a GPU".to_owned()));
+    }
+    Ok(())
+}
+
+impl Lane for GpuLane<'_> {
+    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
+        let result = self.run(pixels, layout, operation).and_then(|()| Ok(self.done.wait()?));
+        // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
+        self.clear_up(&result);
+        result
+    }
+
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<()> {
+        let mut counted = vec![0_u32; counts.len()];
+        let result = self.count_planes(pixels, layout, &mut counted).and_then(|()| Ok(self.done.wait()?));
+        self.clear_up(&result);
+        counts.iter_mut().zip(counted).for_each(|(count, counted)| *count = counted.into());
+        result
+    }
+
+    fn encode(
+        &mut self,
+        slot: &mut [u8],
+        planes: u64,
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> Result<Recoded> {
+        let reason = match self.encode_there(slot.split_at(planes as usize), jpeg, operation) {
+            Ok(length) if length <= slot.len() => {
+                self.retrieve(&mut slot[..length])?;
+                return Ok(Recoded::Encoded(length as u64));
+            }
+            Ok(_) => "it has become too long for its slot".to_owned(),
+            Err(trouble @ LaneError::Device(_)) => {
+                self.drain();
+                return Err(trouble);
+            }
+            Err(declined) => declined.to_string(),
+        };
+        // Nothing has been downloaded, so the planes in the slot are unchanged.
+        self.drain();
+        self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+        Ok(Recoded::Declined(reason))
+    }
+
+    fn trap(&mut self) -> std::result::Result<(), EngineError> {
+        self.engine.kernels.trap(&self.work)?;
+        self.done.record(&self.work)?;
+        Ok(self.done.wait()?)
+    }
+}

@@ -1,0 +1,173 @@
+//! What computes: an engine, opened once a process, and its lanes, one a thread.
+
+use codec::CompressedJpeg;
+use equalize::{Layout, Operation};
+
+use crate::gpu_info::GpuInfo;
+use crate::order::Order;
+
+/// A failure of the device, as the worker sees it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct EngineError(pub String);
+
+/// Why a lane did not complete a picture.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// The picture is left to others, for this reason.
+    #[error("{0}")]
+    Decline(String),
+    /// The picture is left to others, because there is not enough memory for it.
+    #[error("it does not fit into the GPU's memory")]
+    Full,
+    /// The device failed; the worker must end.
+    #[error(transparent)]
+    Device(#[from] EngineError),
+}
+
+/// A worker's backend: opened once, then shared by its lanes.
+pub trait Engine: Send + Sync {
+    /// Returns what is known about the GPU; `None` for the CPU.
+    fn info(&self) -> Option<GpuInfo>;
+
+    /// Prepares memory for fast transfers, before any lane sees it. The memory must stay mapped until it is unpinned.
+    ///
+    /// # Errors
+    /// If the device refuses the memory.
+    fn pin(&self, memory: &mut [u8]) -> Result<(), EngineError>;
+
+    /// Undoes [`Engine::pin`].
+    fn unpin(&self, memory: &mut [u8]);
+
+    /// Creates a lane, to be used on the calling thread only.
+    ///
+    /// # Errors
+    /// If the device has no room for it.
+    fn lane(&self) -> Result<Box<dyn Lane + '_>, EngineError>;
+
+    /// Creates a JPEG lane, to be used on the calling thread only.
+    ///
+    /// # Errors
+    /// If this backend cannot decode JPEGs, or the device has no room for the lane.
+    fn jpeg_lane(&self) -> Result<Box<dyn JpegLane + '_>, EngineError>;
+}
+
+/// What equalizes pictures on a device, one after the other.
+pub trait Lane {
+    /// Equalizes the pixels in place; returns once they can be read.
+    ///
+    /// # Errors
+    /// [`LaneError`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<(), LaneError>;
+
+    /// Counts all planes of the pixels into `counts`, as [`equalize::count::count`] does.
+    ///
+    /// # Errors
+    /// [`LaneError`]; the counts are then undefined.
+    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError>;
+
+    /// Equalizes the luma of a JPEG and encodes it. The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they
+    /// are encoded the way that file was, and the slot then begins with the result. If only the encoding is declined, luma is equalized and
+    /// nothing else changes.
+    ///
+    /// # Errors
+    /// [`LaneError`]; the slot is then undefined.
+    fn encode(
+        &mut self,
+        slot: &mut [u8],
+        planes: u64,
+        jpeg: &CompressedJpeg,
+        operation: &Operation,
+    ) -> Result<Recoded, LaneError> {
+        debug_assert!(planes >= jpeg.layout.bytes());
+        self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+        Ok(Recoded::Declined("this worker has no encoder".to_owned()))
+    }
+
+    /// Makes the GPU fail, to test what happens to its pictures.
+    ///
+    /// # Errors
+    /// Always.
+    fn trap(&mut self) -> Result<(), EngineError> {
+        no_trap()
+    }
+
+    /// Carries out an order on the bytes of a slot.
+    ///
+    /// # Errors
+    /// [`LaneError`]; the bytes are then undefined.
+    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), LaneError> {
+        let (pixels, counts) = order.parts(slot, layout);
+        match order {
+            Order::Equalize(operation) => self.equalize(pixels, layout, operation),
+            Order::Count { equalize: None } => self.count(pixels, layout, counts),
+            Order::Count { equalize: Some(operation) } => {
+                let (before, after) = counts.split_at_mut(counts.len() / 2);
+                self.count(pixels, layout, before)?;
+                self.equalize(pixels, layout, operation)?;
+                self.count(pixels, layout, after)
+            }
+        }
+    }
+}
+
+fn no_trap() -> Result<(), EngineError> {
+    Err(EngineError("only a GPU can trap".to_owned()))
+}
+
+/// What recodes JPEGs on a device, a batch after the other.
+pub trait JpegLane {
+    /// Decodes, equalizes and encodes a batch, each picture in its slot; returns once the slots can be read. Pictures that the lane does
+    /// not take are declined.
+    ///
+    /// # Errors
+    /// If the device fails; the slots are then undefined and the worker must end.
+    fn recode(&mut self, batch: &mut [Recoding<'_>]) -> Result<(), EngineError>;
+
+    /// As [`Lane::trap`].
+    ///
+    /// # Errors
+    /// Always.
+    fn trap(&mut self) -> Result<(), EngineError> {
+        no_trap()
+    }
+}
+
+/// The most pictures that a JPEG lane takes at a time.
+pub const JPEG_BATCH: usize = 8;
+
+/// A JPEG that a lane is recoding.
+pub struct Recoding<'m> {
+    /// Its slot: holds the file, and in the end the result.
+    pub slot: &'m mut [u8],
+    /// What is known about the file.
+    pub jpeg: CompressedJpeg,
+    /// How to equalize it.
+    pub operation: Operation,
+    /// What became of it.
+    pub answer: Recoded,
+}
+
+impl Recoding<'_> {
+    pub(crate) fn decline(&mut self, reason: &str) {
+        self.answer = Recoded::Declined(reason.to_owned());
+    }
+
+    /// Returns the bytes of the file; `None` if it claims to be longer than the slot.
+    pub(crate) fn file(&self) -> Option<&[u8]> {
+        self.slot.get(..usize::try_from(self.jpeg.bytes).ok()?)
+    }
+}
+
+/// What became of a JPEG.
+pub enum Recoded {
+    /// The slot begins with the result, which has this many bytes.
+    Encoded(u64),
+    /// It is left to the CPU, for this reason; empty for damaged data, because the CPU reports the damage itself.
+    Declined(String),
+}

@@ -1,0 +1,245 @@
+//! The self-test of a worker before its first picture of each kind: the device must produce the same bytes as the CPU.
+//!
+//! A bug in the driver's compiler, failing memory, or a kernel launched in the wrong shape produces plausible pixels; nothing later would
+//! notice. Only the kinds that occur are tested, because a driver may need a second to compile the kernels of one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::cpu::CpuLane;
+use crate::gpu::kernels::{self, Route};
+use crate::lane::{EngineError, Lane, LaneError};
+use crate::order::Order;
+use equalize::Layout;
+use equalize::clahe::Geometry;
+use equalize::{Method, Operation};
+
+/// The size of the small test picture: odd, so that the kernels' handling of remainders is tested too.
+const SIZE: (u32, u32) = (331, 177);
+
+/// How often a test picture is doubled in width and height, until CLAHE takes the picture's way through the kernels: up to 3.7 megapixels.
+const MAX_DOUBLINGS: u32 = 3;
+
+/// The kinds of work that a worker's lanes have been seen to do right.
+#[derive(Default)]
+pub struct Checked(Mutex<Vec<(Layout, Order)>>);
+
+impl Checked {
+    /// Carries out the order both on the lane and on the CPU, on a small picture of the layout's kind and on one large enough for the
+    /// layout's kernels, and compares the results. Kinds that a lane of this worker has passed before are skipped.
+    ///
+    /// # Errors
+    /// If the device fails, the bytes differ, or a test picture is declined.
+    pub fn check(&self, lane: &mut dyn Lane, layout: &Layout, order: &Order) -> Result<(), LaneError> {
+        let mut checked = self.lock();
+        // A large picture may be processed in chunks, which go through the kernels for small ones.
+        for small in [Layout { width: SIZE.0, height: SIZE.1, ..*layout }, alike(layout, order)] {
+            if checked.contains(&(small, *order)) {
+                continue;
+            }
+            let (mut expected, mut found) = (noise(&small, order)?, noise(&small, order)?);
+            // The lane goes first: what it declines would be long work for the CPU.
+            lane.carry_out(bytemuck::cast_slice_mut(&mut found), &small, order)?;
+            CpuLane::default().carry_out(bytemuck::cast_slice_mut(&mut expected), &small, order)?;
+            if found != expected {
+                return Err(wrong().into());
+            }
+            checked.push((small, *order));
+        }
+        Ok(())
+    }
+
+    /// Returns whether pictures of this kind have passed the check.
+    pub fn has(&self, layout: &Layout, order: &Order) -> bool {
+        self.lock().contains(&(alike(layout, order), *order))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Layout, Order)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the error for a device whose results cannot be trusted.
+pub(crate) fn wrong() -> EngineError {
+    EngineError(
+        "its results differ from the CPU's: its memory, its driver or histeqd is faulty; please report it"
+            .to_owned(),
+    )
+}
+
+/// Returns a small layout, but no smaller than [`SIZE`], whose pictures go through the same kernels.
+fn alike(layout: &Layout, order: &Order) -> Layout {
+    let height = kernels::min_pixels_for_same_kernels(layout).div_ceil(SIZE.0.into()) as u32;
+    let small = Layout { width: SIZE.0, height: height.max(SIZE.1), ..*layout };
+    let (Order::Equalize(operation) | Order::Count { equalize: Some(operation) }) = order else {
+        return small;
+    };
+    let Operation { method: Method::Clahe(clahe), .. } = operation else { return small };
+    let route = |layout: &Layout| Route::new(&Geometry::new(layout, clahe), layout.depth);
+    let doubled = |times: u32| Layout { width: small.width << times, height: small.height << times, ..small };
+    (0..=MAX_DOUBLINGS).map(doubled).find(|other| route(other).is_like(route(layout))).unwrap_or(small)
+}
+
+/// Makes a slot of noise in which a third of the bytes are 0, and thus many pixels transparent; aligned for counts.
+fn noise(layout: &Layout, order: &Order) -> Result<Vec<u64>, EngineError> {
+    let bytes = order.slot_bytes(layout) as usize;
+    let mut slot = Vec::new();
+    let words = bytes.div_ceil(size_of::<u64>());
+    slot.try_reserve_exact(words).map_err(|error| EngineError(format!("no memory: {error}")))?;
+    slot.resize(words, 0);
+    for (i, byte) in bytemuck::cast_slice_mut::<u64, u8>(&mut slot)[..bytes].iter_mut().enumerate() {
+        // Knuth's multiplicative hash.
+        let hash = (i as u32).wrapping_mul(2_654_435_761) >> 16;
+        *byte = if hash.is_multiple_of(3) { 0 } else { (hash >> 8) as u8 };
+    }
+    Ok(slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equalize::{Clahe, ClipLimit, Strength, Tiles};
+    use equalize::{Depth, Pixel};
+
+    const EQUALIZE: Order = Order::Equalize(Operation::new(Method::Global));
+    const COUNT: Order = Order::Count { equalize: None };
+
+    fn layout(pixel: Pixel, depth: Depth) -> Layout {
+        Layout { width: 4000, height: 3000, pixel, depth }
+    }
+
+    /// A lane that counts its pictures and corrupts the last value in the slot for one pixel format.
+    #[derive(Default)]
+    struct Wrong {
+        lane: CpuLane,
+        pictures: usize,
+        about: Option<Pixel>,
+    }
+
+    impl Lane for Wrong {
+        fn equalize(
+            &mut self,
+            pixels: &mut [u8],
+            layout: &Layout,
+            operation: &Operation,
+        ) -> Result<(), LaneError> {
+            self.pictures += 1;
+            self.lane.equalize(pixels, layout, operation)?;
+            *pixels.last_mut().unwrap() ^= u8::from(self.about == Some(layout.pixel));
+            Ok(())
+        }
+
+        fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError> {
+            self.pictures += 1;
+            self.lane.count(pixels, layout, counts)?;
+            *counts.last_mut().unwrap() ^= u64::from(self.about == Some(layout.pixel));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_kind_is_checked_once() {
+        let (checked, mut lane) = (Checked::default(), Wrong::default());
+        for _ in 0..3 {
+            for order in [EQUALIZE, COUNT] {
+                for depth in [Depth::Eight, Depth::Sixteen] {
+                    checked.check(&mut lane, &layout(Pixel::GrayAlpha, depth), &order).unwrap();
+                }
+            }
+        }
+        // 16-bit gray with alpha has separate kernels for small and large pictures.
+        assert_eq!(lane.pictures, 6);
+    }
+
+    #[test]
+    fn a_size_that_has_kernels_of_its_own_is_a_kind_of_its_own() {
+        let (checked, mut lane) = (Checked::default(), Wrong::default());
+        let large = Layout { width: 6000, height: 4000, ..layout(Pixel::Gray, Depth::Eight) };
+        for layout in [layout(Pixel::Gray, Depth::Eight), large, large] {
+            checked.check(&mut lane, &layout, &EQUALIZE).unwrap();
+        }
+        assert_eq!(lane.pictures, 2);
+    }
+
+    #[test]
+    fn each_way_of_clahe_through_the_kernels_is_a_kind_of_its_own() {
+        let pictures = |depth, tiles, sizes: &[(u32, u32)]| {
+            let (checked, mut lane) = (Checked::default(), Wrong::default());
+            let method = Method::Clahe(Clahe { clip_limit: ClipLimit::Times(2.0), tiles });
+            let order = Order::Equalize(Operation::new(method));
+            for &(width, height) in sizes {
+                let layout = Layout { width, height, ..layout(Pixel::Gray, depth) };
+                checked.check(&mut lane, &layout, &order).unwrap();
+                assert!(checked.has(&layout, &order));
+            }
+            lane.pictures
+        };
+        let grid = Tiles::Grid { x: 8, y: 8 };
+        // Tiles of less than 2048 pixels, of more, and of so many that blocks share them.
+        let sizes = [(300, 300), (400, 400), (500, 400), (4000, 3000), (5000, 4000)];
+        assert_eq!(pictures(Depth::Eight, grid, &sizes), 3);
+        assert_eq!(pictures(Depth::Eight, Tiles::Pixels(32), &sizes), 1);
+        // Up to 400 cells, and more.
+        assert_eq!(pictures(Depth::Sixteen, Tiles::Pixels(32), &[(300, 300), (500, 500)]), 1);
+        assert_eq!(pictures(Depth::Sixteen, Tiles::Pixels(32), &[(700, 700), (1000, 600), (640, 480)]), 2);
+    }
+
+    #[test]
+    fn every_strength_and_clip_limit_is_a_kind_of_its_own() {
+        let (checked, mut lane) = (Checked::default(), Wrong::default());
+        let picture = Layout { width: 300, height: 200, ..layout(Pixel::Gray, Depth::Sixteen) };
+        let tiles = Tiles::Grid { x: 8, y: 8 };
+        for clip_limit in [ClipLimit::Auto, ClipLimit::Times(2.0)] {
+            for strength in [Strength::FULL, Strength::thousandths(500).unwrap()] {
+                let method = Method::Clahe(Clahe { clip_limit, tiles });
+                let order = Order::Equalize(Operation { strength, ..Operation::new(method) });
+                assert!(!checked.has(&picture, &order));
+                checked.check(&mut lane, &picture, &order).unwrap();
+                assert!(checked.has(&picture, &order));
+            }
+        }
+    }
+
+    #[test]
+    fn one_wrong_byte_is_found_each_time() {
+        let checked = Checked::default();
+        let mut lane = Wrong { about: Some(Pixel::Rgb), ..Wrong::default() };
+        for order in [EQUALIZE, COUNT, EQUALIZE] {
+            let reason = checked.check(&mut lane, &layout(Pixel::Rgb, Depth::Eight), &order).unwrap_err();
+            assert!(reason.to_string().starts_with("its results differ from the CPU's"), "{reason}");
+            checked.check(&mut lane, &layout(Pixel::Gray, Depth::Eight), &order).unwrap();
+        }
+    }
+
+    /// A lane for which every picture is too large.
+    struct Full;
+
+    impl Lane for Full {
+        fn equalize(&mut self, _: &mut [u8], _: &Layout, _: &Operation) -> Result<(), LaneError> {
+            Err(LaneError::Decline("it is full".to_owned()))
+        }
+
+        fn count(&mut self, _: &[u8], _: &Layout, _: &mut [u64]) -> Result<(), LaneError> {
+            Err(LaneError::Decline("it is full".to_owned()))
+        }
+    }
+
+    #[test]
+    fn what_is_declined_is_not_wrong_and_not_checked_either() {
+        let checked = Checked::default();
+        let layout = layout(Pixel::Rgb, Depth::Eight);
+        for order in [EQUALIZE, COUNT] {
+            let declined = checked.check(&mut Full, &layout, &order);
+            assert!(matches!(declined, Err(LaneError::Decline(_))), "{declined:?}");
+            assert!(!checked.has(&layout, &order));
+        }
+    }
+
+    #[test]
+    fn the_noise_has_transparent_pixels_and_others() {
+        let layout = Layout { width: SIZE.0, height: SIZE.1, ..layout(Pixel::GrayAlpha, Depth::Eight) };
+        let slot = noise(&layout, &EQUALIZE).unwrap();
+        let pixels = &bytemuck::cast_slice::<u64, u8>(&slot)[..layout.bytes() as usize];
+        let clear = pixels.chunks(2).filter(|pixel| pixel[1] == 0).count() as u64;
+        assert!(clear > layout.pixels() / 5 && clear < layout.pixels() / 2, "{clear}");
+    }
+}

@@ -1,0 +1,231 @@
+//! A GPU of the ladder: the ladder's kernels, histeqd's own, and the picture in device memory.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+
+use super::cuda::{Memory, Place, Timer, finish, rest};
+use super::kernels::{LadderKernels, TABLE_BYTES};
+use super::measure::{self, Result, rounds, wall};
+use super::scene::{CLAHE, Scene};
+use equalize::Strength;
+use equalize::clahe::Geometry;
+use equalize::{Depth, Layout};
+use lanes::GpuInfo;
+use lanes::gpu::driver::{self, Context, Device, Stream};
+use lanes::gpu::kernels::{ClaheMemory, Kernels, Kind, Span, Tables, Tiling};
+use lanes::{Engine, Unit, open};
+
+/// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
+pub(super) const COPIES: usize = 8;
+
+/// One GPU. It is used from a single thread, and only while it is that thread's current GPU ([`Gpu::bind`]).
+pub(super) struct Gpu {
+    context: Context,
+    pub(super) kernels: LadderKernels,
+    pub(super) own: Own,
+    /// The engine that opens histeqd's own lanes.
+    pub(super) engine: Box<dyn Engine>,
+    pub(super) stream: Stream,
+    pub(super) timer: Timer,
+    /// All copies of the gray picture, and room for a result of each.
+    pictures: Memory,
+    results: Memory,
+    /// 256 counts, and 256 LUT entries, each of 32 bits.
+    pub(super) counts: Memory,
+    pub(super) lut: Memory,
+    /// Pinned host memory: the gray picture, a result, and counts.
+    pub(super) host_picture: Memory,
+    pub(super) host_result: Memory,
+    pub(super) host_counts: Memory,
+    bytes: usize,
+}
+
+/// Returns the number of GPUs, or why there is none to open.
+pub(super) fn count() -> std::result::Result<u32, String> {
+    driver::load()?;
+    Device::count().map_err(|error| error.to_string())
+}
+
+impl Gpu {
+    /// Opens the GPU with this CUDA ordinal, copies the picture to it, and makes it the thread's current GPU.
+    pub(super) fn open(ordinal: u32, scene: &Scene) -> Result<Self> {
+        let engine = open(Unit::Gpu(ordinal), None)?;
+        let device = Device::get(ordinal)?;
+        let context = Context::new(device)?;
+        let (stream, bytes) = (Stream::new()?, scene.pixels());
+        let gpu = Self {
+            kernels: LadderKernels::new(device.multiprocessors()?)?,
+            own: Own::new(device, &stream)?,
+            timer: Timer::new()?,
+            pictures: Memory::new(Place::Device, COPIES * bytes)?,
+            results: Memory::new(Place::Device, COPIES * bytes)?,
+            counts: Memory::new(Place::Device, TABLE_BYTES)?,
+            lut: Memory::new(Place::Device, TABLE_BYTES)?,
+            host_picture: Memory::new(Place::Pinned, bytes)?,
+            host_result: Memory::new(Place::Pinned, bytes)?,
+            host_counts: Memory::new(Place::Pinned, TABLE_BYTES)?,
+            context,
+            engine,
+            stream,
+            bytes,
+        };
+        gpu.host_picture.write(&scene.gray, &gpu.stream)?;
+        (0..COPIES).try_for_each(|copy| gpu.host_picture.copy_to(gpu.picture(copy), &gpu.stream))?;
+        gpu.lut.write(bytemuck::cast_slice(&scene.lut), &gpu.stream)?;
+        rest()?;
+        Ok(gpu)
+    }
+
+    /// Makes it this thread's current GPU.
+    pub(super) fn bind(&self) -> Result<()> {
+        Ok(self.context.bind()?)
+    }
+
+    pub(super) fn info(&self) -> Option<GpuInfo> {
+        self.engine.info()
+    }
+
+    /// Returns a copy of the gray picture in device memory.
+    pub(super) fn picture(&self, copy: usize) -> Memory {
+        self.pictures.part(copy * self.bytes, self.bytes)
+    }
+
+    /// Returns the room for the result of a copy.
+    pub(super) fn result(&self, copy: usize) -> Memory {
+        self.results.part(copy * self.bytes, self.bytes)
+    }
+
+    /// Enqueues copying all pictures over the results, for kernels that work in place.
+    pub(super) fn refresh(&self) -> driver::Result<()> {
+        self.pictures.copy_to(self.results, &self.stream)
+    }
+
+    /// Returns the device's seconds per picture for what `launch` starts for each of the copies.
+    pub(super) fn kernel_time(&self, launch: impl Fn(usize) -> driver::Result<()>) -> Result<f64> {
+        let all = || (0..COPIES).try_for_each(&launch);
+        Ok(rounds(|| Ok(self.timer.time(&self.stream, all)?))? / COPIES as f64)
+    }
+
+    /// [`Gpu::kernel_time`] for kernels that work in place on [`Gpu::result`], which is restored before each round.
+    pub(super) fn kernel_time_in_place(&self, launch: impl Fn(usize) -> driver::Result<()>) -> Result<f64> {
+        let all = || (0..COPIES).try_for_each(&launch);
+        let round = || {
+            self.refresh()?;
+            Ok(self.timer.time(&self.stream, all)?)
+        };
+        Ok(rounds(round)? / COPIES as f64)
+    }
+
+    /// Returns the seconds until everything that `start` enqueues in the stream is done.
+    pub(super) fn whole_time(&self, start: impl Fn() -> driver::Result<()>) -> Result<f64> {
+        rounds(|| wall(|| Ok(start().and_then(|()| finish(&self.stream))?)))
+    }
+
+    /// Runs `start` once and waits until everything in the stream is done.
+    pub(super) fn once(&self, start: impl FnOnce() -> driver::Result<()>) -> Result<()> {
+        start()?;
+        Ok(finish(&self.stream)?)
+    }
+
+    /// Checks that the counts are right.
+    pub(super) fn same_counts(&self, counts: Memory, right: &[u32]) -> Result<measure::Measured> {
+        measure::same_counts(&counts.read_words(&self.stream)?, right)
+    }
+
+    /// Checks that the pixels are right.
+    pub(super) fn same_pixels(&self, pixels: Memory, right: &[u8]) -> Result<measure::Measured> {
+        measure::same_pixels(&pixels.read(&self.stream)?, right)
+    }
+}
+
+/// histeqd's own kernels, launched as a lane launches them.
+pub(super) struct Own {
+    kernels: Kernels,
+    tables: Cell<Tables>,
+}
+
+impl Own {
+    fn new(device: Device, stream: &Stream) -> Result<Self> {
+        let memory = Memory::new(Place::Device, Tables::BYTES as usize)?;
+        memory.zero(stream)?;
+        let tables = Cell::new(Tables::new(memory.address()));
+        Ok(Self { kernels: Kernels::new(device)?, tables })
+    }
+
+    /// Adds the histogram of gray pixels, or the histograms of the channels of RGB pixels, to `counts`.
+    pub(super) fn count(
+        &self,
+        stream: &Stream,
+        kind: Kind,
+        pixels: Memory,
+        counts: Memory,
+    ) -> driver::Result<()> {
+        assert_eq!(counts.bytes(), kind.planes() as usize * TABLE_BYTES);
+        let (what, span) = ((kind, Depth::Eight), span(kind, pixels));
+        // SAFETY: pixels and counts live until the process ends, and have the sizes for this kind.
+        unsafe { self.kernels.count(stream, what, span, counts.address()) }
+    }
+
+    /// Counts gray pixels for [`Own::apply`].
+    pub(super) fn count_for_lut(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
+        let what = (Kind::Gray, Depth::Eight);
+        self.tables.set(self.tables.get().next());
+        // SAFETY: pixels and tables live until the process ends.
+        unsafe {
+            let (span, tables) = (span(Kind::Gray, pixels), self.tables.get());
+            self.kernels.count_for_luts(stream, what, span, &tables, true, Strength::FULL)
+        }
+    }
+
+    /// Applies the LUT of the pixels counted last by [`Own::count_for_lut`] to gray pixels, in place.
+    pub(super) fn apply(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
+        let what = (Kind::Gray, Depth::Eight);
+        // SAFETY: pixels and tables live until the process ends.
+        unsafe {
+            let (span, tables) = (span(Kind::Gray, pixels), self.tables.get());
+            self.kernels.apply(stream, what, span, &tables, Strength::FULL)
+        }
+    }
+
+    /// Returns how CLAHE divides a gray picture into tiles, as passed to kernels.
+    pub(super) fn tiling(&self, layout: &Layout, geometry: &Geometry) -> Tiling {
+        ClaheMemory::new(layout, geometry, CLAHE.clip_limit, &self.kernels.limits).tiling
+    }
+
+    /// Allocates what CLAHE needs for gray pictures of one size.
+    pub(super) fn clahe_of(&self, layout: &Layout, geometry: &Geometry) -> Result<OwnClahe<'_>> {
+        let memory = ClaheMemory::new(layout, geometry, CLAHE.clip_limit, &self.kernels.limits);
+        let counts = Memory::new(Place::Device, memory.counts_bytes() as usize)?;
+        let luts = Memory::new(Place::Device, memory.luts_bytes() as usize)?;
+        Ok(OwnClahe { own: self, memory, counts, luts })
+    }
+}
+
+/// histeqd's own CLAHE of gray pictures of one size.
+pub(super) struct OwnClahe<'o> {
+    own: &'o Own,
+    memory: ClaheMemory,
+    counts: Memory,
+    luts: Memory,
+}
+
+impl OwnClahe<'_> {
+    /// Enqueues zeroing the counts, which the kernels expect before the first picture.
+    pub(super) fn prepare(&self, stream: &Stream) -> driver::Result<()> {
+        self.counts.zero(stream)
+    }
+
+    /// Equalizes a picture in place.
+    pub(super) fn run(&self, stream: &Stream, pixels: Memory) -> driver::Result<()> {
+        let tiling = self.memory.tiling;
+        assert_eq!(pixels.bytes(), tiling.width as usize * tiling.height as usize);
+        let (counts, luts) = (self.counts.address(), self.luts.address());
+        // SAFETY: all live until the process ends and are as large as `memory` says; the picture's bytes are a multiple of 16.
+        unsafe { self.own.kernels.clahe(stream, pixels.address(), &self.memory, counts, luts) }
+    }
+}
+
+fn span(kind: Kind, pixels: Memory) -> Span {
+    let bytes = if kind.planes() == 3 { 3 } else { 1 };
+    Span { at: pixels.address(), pixels: pixels.bytes() as u64 / bytes }
+}
