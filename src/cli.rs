@@ -17,6 +17,8 @@ pub use self::histogram::HistogramCommand;
 use crate::config::{self, ConfigError, JpegChoice, Report, Request, RunKind, Settings, Style, Written};
 use crate::error::Error;
 use crate::paths::Shown;
+use crate::worker::WorkerArgs;
+use lanes::Unit;
 use output::Output;
 
 const ABOUT: &str =
@@ -292,6 +294,14 @@ pub struct WorkerCommand {
     /// How many workers the device had before this one
     #[arg(long, default_value_t = 0)]
     pub life: u32,
+}
+
+impl WorkerCommand {
+    /// Returns what the worker is started with.
+    pub fn args(&self) -> WorkerArgs {
+        let unit = self.gpu.map_or(Unit::Cpu(self.cpu.unwrap_or_default()), Unit::Gpu);
+        WorkerArgs { unit, lanes: self.lanes, uuid: self.uuid.clone(), jpeg: self.jpeg.then_some(0) }
+    }
 }
 
 /// What the command line asks for, with all settings resolved.

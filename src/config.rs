@@ -23,7 +23,7 @@ pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OrNone, Service};
 pub use written::{RunKind, Written};
 
-use crate::source::Selection;
+use crate::selection::Selection;
 use codec::{Limits, Target};
 use equalize::{self, Clahe, Method, Operation, Tiles};
 

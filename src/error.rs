@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::config::ConfigError;
 use crate::files::WithRemedy;
-use crate::ledger::{LedgerError, LockError};
+use crate::ledger::{LedgerError, LockError, TakeError};
 use crate::paths::Shown;
 use crate::publish::PublishError;
 use crate::slot::SlotError;
@@ -103,15 +103,21 @@ impl PictureError {
         }
     }
 
+    /// Returns what an encoder's error means for the picture: if writing failed, the output is to blame.
+    pub fn of_encoder(error: CodecError, unwritten: impl FnOnce(io::Error) -> PublishError) -> Self {
+        match error {
+            CodecError::Io(source) => unwritten(source).into(),
+            error => Self::Codec(error),
+        }
+    }
+
     /// Returns whether no output of any other picture could be written either.
     pub fn affects_all_outputs(&self) -> bool {
         matches!(self, Self::Publish(error) if error.affects_all())
     }
 }
 
-/// For errors of decoders: what they could not read is the input. Errors of encoders are converted by [`Unpublished::failed`].
-///
-/// [`Unpublished::failed`]: crate::publish::Unpublished::failed
+/// For errors of decoders: what they could not read is the input. See [`PictureError::of_encoder`] for those of encoders.
 impl From<CodecError> for PictureError {
     fn from(error: CodecError) -> Self {
         match error {
@@ -214,6 +220,15 @@ pub enum Error {
     },
 }
 
+impl From<TakeError> for Error {
+    fn from(error: TakeError) -> Self {
+        match error {
+            TakeError::Lock(error) => Self::Lock(error),
+            TakeError::Ledger(error) => Self::Ledger(error),
+        }
+    }
+}
+
 impl Error {
     /// Converts the error of a thread that could not be started.
     #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
@@ -267,6 +282,8 @@ impl From<Exit> for std::process::ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Durability;
+    use crate::publish::Publisher;
 
     #[test]
     fn exit_codes_are_the_promised_ones() {
@@ -275,6 +292,17 @@ mod tests {
         assert_eq!(Error::Usage(String::new()).exit(), Exit::Usage);
         assert_eq!(Error::CannotRun(String::new()).exit(), Exit::CannotRun);
         assert_eq!(Error::from(LedgerError::NotOurs(PathBuf::new())).exit(), Exit::CannotRun);
+    }
+
+    #[test]
+    fn an_encoder_s_failed_write_is_the_output_s_fault_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let publisher = Publisher::new(Durability::Fast);
+        let output = publisher.begin(folder.path(), &folder.path().join("c.png")).unwrap();
+        let of = |error| PictureError::of_encoder(error, |source| output.unwritten(source));
+        let full = of(CodecError::Io(io::ErrorKind::StorageFull.into()));
+        assert!(matches!(full, PictureError::Publish(_)) && full.affects_all_outputs());
+        assert!(of(CodecError::NotAPicture).is_not_a_picture());
     }
 
     #[test]

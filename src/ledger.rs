@@ -26,7 +26,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 pub use check::Damage;
-pub use error::LedgerError;
+pub use error::{LedgerError, TakeError};
 use error::{is_unusable, unusable};
 pub use interrupted::MOST_STARTS;
 pub use lock::{Lock, LockError};
@@ -36,10 +36,9 @@ use schema::VERSION;
 use state::State;
 
 use crate::beneath::Folder;
-use crate::error::Error;
 use crate::paths::Shown;
-use crate::publish::folder_of;
-use crate::source::stamp::{Stamp, mtime_ns};
+use crate::paths::folder_of;
+use crate::stamp::{Stamp, mtime_ns};
 
 /// The name of histeqd's own folder in the output folder.
 pub const FOLDER: &str = ".histeqd";
@@ -104,7 +103,7 @@ pub struct Outcome<'a> {
 ///
 /// # Errors
 /// As of [`Lock::take`] and [`Ledger::open`].
-pub fn take(out: &Path, state: Option<&Path>) -> Result<(Lock, Ledger, Option<String>), Error> {
+pub fn take(out: &Path, state: Option<&Path>) -> Result<(Lock, Ledger, Option<String>), TakeError> {
     let folder = folder(out, state);
     let lock = Lock::take(out, &folder)?;
     let (mut ledger, mut note) = Ledger::open(&folder)?;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use crate::device::{DeviceState, Devices};
+use crate::device::Devices;
+use crate::device_state::DeviceState;
 use crate::files;
-use crate::pipeline::PUBLISHERS;
 use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use crate::timings::{Load, Meter};
 use codec::Cores;
@@ -37,14 +37,14 @@ impl Machine {
         self.devices.states().into_iter().zip(self.pool.slots())
     }
 
-    /// Returns how busy the machine was since the meter was started, with `threads` threads. To be called once the workers have ended.
-    pub(crate) fn load(&self, meter: &Meter, threads: usize) -> Load {
+    /// Returns how busy the machine was since the meter was started, with `threads` threads and `publishers` more that wait for the disk. To be called once the workers have ended.
+    pub(crate) fn load(&self, meter: &Meter, threads: usize, publishers: usize) -> Load {
         let (seconds, processor) = meter.read();
         let cores = available_parallelism().map_or(threads, NonZero::get).max(threads);
         let states = self.devices.states();
         let workers = states.iter().map(|state| state.processor).sum::<Duration>().as_secs_f64();
         let busy = |state: DeviceState| Some((state.name, state.busy?.as_secs_f64()));
         let devices: BTreeMap<_, _> = states.into_iter().filter_map(busy).collect();
-        Load { seconds, threads, cores, publishers: PUBLISHERS, processor, workers, devices }
+        Load { seconds, threads, cores, publishers, processor, workers, devices }
     }
 }

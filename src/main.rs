@@ -10,10 +10,10 @@ use histeqd::cli::{Cli, Command, HistogramCommand, Invocation};
 use histeqd::config::Settings;
 use histeqd::error::{Error, Exit};
 use histeqd::files::WithRemedy;
-use histeqd::pipeline::Stop;
 use histeqd::progress::{Summary, painted};
 use histeqd::publish::Publisher;
-use histeqd::{bench, cli, daemon, device, histogram, retry, status, worker};
+use histeqd::stop::Stop;
+use histeqd::{bench, cli, device, histogram, retry, service, status, worker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
@@ -42,7 +42,8 @@ fn run() -> Result<Exit, Error> {
         Invocation::Command(Command::Bench(command)) => print(&bench::report(&command)?),
         Invocation::Command(Command::Completions(command)) => print(&cli::completions(&command)),
         Invocation::Command(Command::Man(command)) => cli::write_manual(&command).map(|()| Exit::Done),
-        Invocation::Command(Command::Worker(command)) => worker::main(&command),
+        Invocation::Command(Command::Worker(command)) if command.list => print(&worker::list()),
+        Invocation::Command(Command::Worker(command)) => worker::main(&command.args(), command.life),
     }
 }
 
@@ -86,9 +87,9 @@ fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
 /// Watches the input folders until a signal ends it. Being stopped is how a service ends normally, so the exit code is 0.
 fn watch(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
-    let control = daemon::Control { stop: Stop::default(), reload: Arc::default(), read: Box::new(reread) };
+    let control = service::Control { stop: Stop::default(), reload: Arc::default(), read: Box::new(reread) };
     on_service_signals(&control, &publisher)?;
-    daemon::run(settings, control, &publisher)?;
+    service::run(settings, control, &publisher)?;
     Ok(Exit::Done)
 }
 
@@ -101,7 +102,7 @@ fn reread() -> Result<Settings, Error> {
 }
 
 /// Like [`on_signals`], but SIGHUP has the configuration read again.
-fn on_service_signals(control: &daemon::Control, publisher: &Arc<Publisher>) -> Result<(), Error> {
+fn on_service_signals(control: &service::Control, publisher: &Arc<Publisher>) -> Result<(), Error> {
     let (stop, reload, publisher) =
         (control.stop.clone(), Arc::clone(&control.reload), Arc::clone(publisher));
     listen(&[SIGINT, SIGTERM, SIGHUP], move |signal| match signal {

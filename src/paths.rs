@@ -62,6 +62,14 @@ pub(crate) fn as_json<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Err
     }
 }
 
+/// Returns the folder that a file lies in, never an empty path.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

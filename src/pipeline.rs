@@ -7,8 +7,6 @@
 
 mod inspect;
 mod load;
-mod stop;
-mod task;
 
 use std::any::Any;
 use std::fs::File;
@@ -21,7 +19,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
 use crate::config::{Durability, Settings};
-use crate::device::{self, Insist};
+use crate::device::{self, Context, Insist};
 use crate::error::{Error, PictureError};
 use crate::machine::Machine;
 use crate::progress::{Event, Events};
@@ -30,15 +28,14 @@ use crate::record::{Digest, Origin};
 use crate::remark::Remark;
 use crate::slot::{Attempts, Slots};
 use crate::source::Job;
-use crate::split;
+use crate::task::{self, Content, Finished, Picture, Task, Work};
 use crate::timings::{Clock, Meter, Stage};
 use codec::Cores;
 use codec::{self, CodecError, Target};
 use lanes::Order;
 use load::Loaded;
 
-pub use stop::Stop;
-pub use task::{Content, Finished, Picture, Task, Work};
+use crate::stop::Stop;
 
 /// Lowers the priority of a thread that decodes or encodes, for good, once a device does such work too: the device's threads need a core
 /// briefly but often, and while they wait for one, the device waits for them. Measured with 16 cores and an H100: a seventh more pictures.
@@ -134,7 +131,8 @@ impl Outlet for Encoder<'_> {
         cores: &Cores,
     ) -> Result<Option<Pending<'_>>, PictureError> {
         let mut output = self.publisher.begin(self.out, &finished.picture.work.job.output)?;
-        encode(finished, self.target, scratch, cores, output.file()).map_err(|error| output.failed(error))?;
+        encode(finished, self.target, scratch, cores, output.file())
+            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
         if let Some(input) = finished.picture.work.job.stamp {
             output.record(Origin { input, settings: self.settings });
         }
@@ -160,7 +158,8 @@ impl Outlet for StandardOutput<'_> {
         cores: &Cores,
     ) -> Result<Option<Pending<'_>>, PictureError> {
         let mut output = Stream::begin()?;
-        encode(finished, self.target, scratch, cores, output.file()).map_err(|error| output.failed(error))?;
+        encode(finished, self.target, scratch, cores, output.file())
+            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
         Ok(Some(Pending::Stream(output)))
     }
 }
@@ -250,6 +249,13 @@ impl Intake {
 }
 
 impl Run<'_> {
+    /// Returns what the devices are started with.
+    fn context(&self) -> Context<'_> {
+        let &Self { settings, machine, pictures, ref insist, events, .. } = self;
+        let Machine { pool, cores, devices } = machine;
+        Context { settings, pictures, pool, cores, devices, insist, events }
+    }
+
     /// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
     ///
     /// # Errors
@@ -263,7 +269,7 @@ impl Run<'_> {
         // Unbounded, but never longer than the number of slots: every task in it holds one.
         let (equalized, finished) = crossbeam_channel::unbounded();
         thread::scope(|scope| {
-            let fed = device::start(scope, self, &equalized).and_then(|()| {
+            let fed = device::start(scope, self.context(), &equalized).and_then(|()| {
                 self.start_encoders(scope, &finished)?;
                 let (intake, decoders) = self.start_decoders(scope)?;
                 batches.take_while(|_| !self.stop.asked()).for_each(|batch| intake.give(batch));
@@ -275,7 +281,7 @@ impl Run<'_> {
             // A decoder's panic is resumed only after every waiting thread has been told that no more work will come: the scope joins them.
             fed.map(|panicked| panicked.map_or((), |panic| resume_unwind(panic)))
         })?;
-        self.events.tell(Event::Load(self.machine.load(&meter, self.settings.threads)));
+        self.events.tell(Event::Load(self.machine.load(&meter, self.settings.threads, PUBLISHERS)));
         self.insist.broken().map_or(Ok(()), Err)
     }
 
@@ -354,7 +360,7 @@ impl Run<'_> {
         if planes.is_empty() {
             return self.machine.devices.submit(Task::whole(whole, content, self.order, picture));
         }
-        split::tasks(picture, self.order, whole, planes, self.settings.threads)
+        task::split(picture, self.order, whole, planes, self.settings.threads)
             .for_each(|task| self.machine.devices.submit(task));
     }
 

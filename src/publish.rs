@@ -16,11 +16,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::beneath::Folder;
 use crate::config::Durability;
-use crate::error::PictureError;
 use crate::files;
-use crate::paths::Shown;
+use crate::paths::{Shown, folder_of};
 use crate::record::{Origin, Record};
-use codec::CodecError;
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
@@ -117,14 +115,6 @@ impl Publisher {
     }
 }
 
-/// Returns the folder that a file lies in, never an empty path.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
 /// Removes a file if possible. There is nobody to report an error to, and a leftover is hidden and recognizable as ours.
 fn remove(root: &Path, temporary: &Path) {
     let _ = Folder::of(root, temporary).and_then(|(folder, name)| folder.remove(name));
@@ -158,18 +148,11 @@ impl Unpublished<'_> {
     /// # Errors
     /// When it cannot be written, or has been abandoned by [`Publisher::abandon_all`].
     pub fn publish(self) -> Result<u64, PublishError> {
-        self.finish().map_err(|source| self.explain(source))
+        self.finish().map_err(|source| self.unwritten(source))
     }
 
-    /// Returns what an encoder's error means for the picture: if writing failed, the output is to blame.
-    pub fn failed(&self, error: CodecError) -> PictureError {
-        match error {
-            CodecError::Io(source) => self.explain(source).into(),
-            error => error.into(),
-        }
-    }
-
-    fn explain(&self, source: io::Error) -> PublishError {
+    /// Returns what an error of its file means: the output is to blame.
+    pub fn unwritten(&self, source: io::Error) -> PublishError {
         PublishError::new(&self.output, source)
     }
 
@@ -410,13 +393,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let publisher = Publisher::new(Durability::Fast);
         let unpublished = publisher.begin(folder.path(), &folder.path().join("c.png")).unwrap();
-        let full = CodecError::Io(io::ErrorKind::StorageFull.into());
-        let why = unpublished.failed(full).to_string();
+        let why = unpublished.unwritten(io::ErrorKind::StorageFull.into()).to_string();
         assert!(
             why.starts_with("cannot write ") && why.contains("c.png: no storage space; free some space"),
             "{why}"
         );
-        assert!(unpublished.failed(CodecError::NotAPicture).is_not_a_picture());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
 use siphasher::sip::SipHasher13;
 
-use crate::source::stamp::{Stamp, mtime_ns};
+use crate::stamp::{Stamp, mtime_ns};
 
 /// The name of the attribute.
 pub const NAME: &str = "user.histeqd";

@@ -13,10 +13,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use crate::config::Settings;
 use crate::error::{Error, PictureError, Refusal};
 use crate::ledger::{self, Entry, Ledger, LedgerError, Lock, MOST_STARTS, Outcome, Standing};
-use crate::pipeline::Stop;
 use crate::progress::{Event, Events};
-use crate::source::stamp::Stamp;
 use crate::source::{Batches, Job, Plan, Skip};
+use crate::stamp::Stamp;
+use crate::stop::Stop;
 
 /// Capacity of the queue of events to the ledger.
 const WAITING: usize = 1024;

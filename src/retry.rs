@@ -6,8 +6,8 @@ use crate::cli::RetryCommand;
 use crate::error::Error;
 use crate::ledger::{self, Ledger};
 use crate::paths::Shown;
+use crate::selection::Selection;
 use crate::socket::{self, Answer};
-use crate::source::Selection;
 use crate::status;
 
 /// Which of the failed pictures are meant.

@@ -186,7 +186,7 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::DeviceState;
+    use crate::device_state::DeviceState;
 
     fn failed(input: &str, reason: &str, again_in_seconds: Option<u64>) -> FailedPicture {
         FailedPicture { input: input.into(), reason: reason.into(), seconds_ago: 7, again_in_seconds }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use histeqd::source::settle::{Counts, Doubt, Ending, Ready, Seen, Settle, Verdict};
-use histeqd::source::stamp::Stamp;
-use histeqd::source::writer::Writer;
+use histeqd::service::settle::{Counts, Doubt, Ending, Ready, Seen, Settle, Verdict};
+use histeqd::service::writer::Writer;
+use histeqd::stamp::Stamp;
 use proptest::prelude::*;
 
 const REST: Duration = Duration::from_millis(500);

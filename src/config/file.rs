@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Written, written};
 use crate::paths::Shown;
-use crate::source::Selection;
+use crate::selection::Selection;
 
 /// More bytes than any configuration file has: what is longer is something else, or endless.
 const LONGEST: u64 = 1 << 20;

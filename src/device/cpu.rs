@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::{Device, DeviceState};
-use crate::pipeline::Task;
+use super::Device;
+use crate::device_state::DeviceState;
+use crate::task::Task;
 use crate::timings::{Stage, thread_time};
 use codec::Cores;
 use lanes::{CpuLane, Lane};

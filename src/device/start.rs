@@ -11,14 +11,16 @@ use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
 use super::find;
 use super::supervisor::WorkerDevice;
-use super::{Device, Insist};
+use super::{Device, Devices, Insist};
 use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::error::Error;
-use crate::pipeline::{Run, Task};
-use crate::slot::{DeviceId, Kind};
-use crate::split;
+use crate::progress::Events;
+use crate::slot::{DeviceId, Kind, SlotPool};
+use crate::task;
+use crate::task::Task;
 use crate::timings::Meter;
 use crate::worker::WorkerArgs;
+use codec::Cores;
 use lanes::GpuInfo;
 use lanes::Unit;
 
@@ -46,6 +48,25 @@ const HEAD_START: Duration = Duration::from_millis(300);
 /// fifths.
 const WORTH_A_GPU: f64 = 1.0 / 3.0;
 
+/// What the devices of a run are started with.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The run's settings.
+    pub settings: &'a Settings,
+    /// How many pictures there are at most.
+    pub pictures: usize,
+    /// Where the devices' slots are.
+    pub pool: &'a Arc<SlotPool>,
+    /// The cores that the CPU's lanes keep busy.
+    pub cores: &'a Arc<Cores>,
+    /// Where the devices are added.
+    pub devices: &'a Devices,
+    /// Ends the run early when a device that the user insists on cannot be used.
+    pub insist: &'a Insist,
+    /// Where notes are sent.
+    pub events: &'a Events,
+}
+
 /// Starts the CPU, which can work at once, and the other devices that the user wants, which join when they are ready. What is equalized is
 /// sent to `equalized`.
 ///
@@ -53,10 +74,10 @@ const WORTH_A_GPU: f64 = 1.0 / 3.0;
 /// If the user insists on a GPU that cannot be used, or the system cannot start a thread.
 pub fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    run: &'scope Run<'scope>,
+    context: Context<'scope>,
     equalized: &Sender<Task>,
 ) -> Result<(), Error> {
-    let starter = Starter { scope, run, equalized: equalized.clone() };
+    let starter = Starter { scope, context, equalized: equalized.clone() };
     let cpu = starter.cpu()?;
     starter.chosen(cpu)
 }
@@ -64,35 +85,36 @@ pub fn start<'scope>(
 /// Starts devices for a run.
 struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    run: &'scope Run<'scope>,
+    context: Context<'scope>,
     equalized: Sender<Task>,
 }
 
 impl<'scope> Starter<'scope, '_> {
     /// Starts the CPU.
     fn cpu(&self) -> Result<Arc<CpuDevice>, Error> {
-        let &Run { settings: &Settings { threads, split_channels, .. }, machine, pictures, .. } = self.run;
+        let Context { settings: &Settings { threads, split_channels, .. }, pool, cores, pictures, .. } =
+            self.context;
         let lanes = if split_channels { threads } else { threads.min(pictures) };
         // Per lane, one slot that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more
         // pages.
-        let slots = (2 * lanes).max(if split_channels { split::SLOTS } else { 1 });
-        let id = machine.pool.join(false, slots, Box::new(|_| ()));
+        let slots = (2 * lanes).max(if split_channels { task::SLOTS_OF_SPLIT } else { 1 });
+        let id = pool.join(false, slots, Box::new(|_| ()));
         let small = if split_channels { 0 } else { (SMALL_SLOTS * lanes).min(MAX_SMALL_SLOTS) };
-        machine.pool.add(id, small, Kind::Small);
-        let cpu = CpuDevice::start(self.scope, lanes, slots + small, &machine.cores, &self.equalized);
+        pool.add(id, small, Kind::Small);
+        let cpu = CpuDevice::start(self.scope, lanes, slots + small, cores, &self.equalized);
         let cpu = Arc::new(cpu.map_err(Error::thread)?);
-        machine.devices.add(id, Arc::clone(&cpu) as Arc<dyn Device>);
+        self.context.devices.add(id, Arc::clone(&cpu) as Arc<dyn Device>);
         Ok(cpu)
     }
 
     /// Starts the workers that the user wants.
     fn chosen(self, cpu: Arc<CpuDevice>) -> Result<(), Error> {
-        let Run { settings, machine, insist, events, .. } = self.run;
+        let Context { settings, pool, insist, events, .. } = self.context;
         match &settings.devices {
             DeviceChoice::Cpu => Ok(()),
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
-                machine.pool.wait_for_workers(true);
+                pool.wait_for_workers(true);
                 insist.on();
                 // These workers decline to decode JPEGs, and to encode planes.
                 self.workers(&units, &[], settings.jpeg != JpegChoice::Cpu)?;
@@ -119,12 +141,12 @@ impl<'scope> Starter<'scope, '_> {
     /// Starts every usable GPU once that pays, or once JPEGs have come that it could decode, if there is still work by then. GPUs that
     /// cannot be used are reported, and the CPU does the work.
     fn available(&self, pays: impl Fn() -> bool) {
-        let Run { settings, machine, events, .. } = self.run;
-        if !self.in_time(|| pays() || machine.pool.decoders_wanted(|| true)) {
+        let Context { settings, pool, devices, events, .. } = self.context;
+        if !self.in_time(|| pays() || pool.decoders_wanted(|| true)) {
             return;
         }
         let verbose = settings.report.style == Style::Verbose;
-        let found = match machine.devices.finder.gpus() {
+        let found = match devices.finder.gpus() {
             Ok(found) => found,
             // Most machines have no GPU, and the user did not ask for one.
             Err(_) if !verbose && !find::nvidia_hardware_present(Path::new("/")) => return,
@@ -142,7 +164,7 @@ impl<'scope> Starter<'scope, '_> {
     /// Checks a condition at intervals of [`HEAD_START`] until it is true; `false` if the work is finished before.
     fn in_time(&self, so: impl Fn() -> bool) -> bool {
         loop {
-            if self.run.machine.devices.finder.cancelled_within(HEAD_START) {
+            if self.context.devices.finder.cancelled_within(HEAD_START) {
                 return false;
             }
             if so() {
@@ -153,8 +175,8 @@ impl<'scope> Starter<'scope, '_> {
 
     /// Starts the GPUs that the user insists on; the CPU leaves all first tries to them.
     fn insisted(&self, choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>) -> Result<(), Error> {
-        let Run { settings, machine, insist, .. } = self.run;
-        let found = machine.devices.finder.gpus().map_err(|reason| {
+        let Context { settings, pool, devices, insist, .. } = self.context;
+        let found = devices.finder.gpus().map_err(|reason| {
             let without = "use --devices auto and --jpeg auto (the defaults) to run without a GPU";
             Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
         })?;
@@ -164,15 +186,15 @@ impl<'scope> Starter<'scope, '_> {
                 "no GPU can decode JPEGs, which --jpeg gpu needs: {reason}; use --jpeg auto"
             )));
         }
-        machine.pool.wait_for_workers(true);
+        pool.wait_for_workers(true);
         insist.on();
         self.with_decoders(&chosen, &found)
     }
 
     /// Starts the GPUs' workers and, if that is wanted and nvJPEG can be used, those for JPEGs.
     fn with_decoders(&self, units: &[Unit], found: &[GpuInfo]) -> Result<(), Error> {
-        let jpeg = self.run.settings.jpeg;
-        without_nvjpeg(jpeg, found).into_iter().for_each(|note| self.run.events.note(note, false));
+        let jpeg = self.context.settings.jpeg;
+        without_nvjpeg(jpeg, found).into_iter().for_each(|note| self.context.events.note(note, false));
         let with_jpegs = jpeg != JpegChoice::Cpu && matches!(nvjpeg(found), Some(Ok(_)));
         self.workers(units, found, with_jpegs)?;
         if with_jpegs { self.decoders(units, found) } else { Ok(()) }
@@ -181,8 +203,8 @@ impl<'scope> Starter<'scope, '_> {
     /// Adds the workers that decode and encode JPEGs. Their processes start when the first JPEG comes.
     fn decoders(&self, units: &[Unit], found: &[GpuInfo]) -> Result<(), Error> {
         // Without them the CPU decodes, which is fine unless the user says otherwise.
-        let insisted = self.run.settings.jpeg == JpegChoice::Gpu;
-        let insist = if insisted { self.run.insist.clone() } else { Insist::default() };
+        let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
+        let insist = if insisted { self.context.insist.clone() } else { Insist::default() };
         let each = units.iter().flat_map(|&unit| (0..JPEG_WORKERS).map(move |number| (unit, number)));
         let args = |(unit, number)| {
             let uuid = uuid(unit, found);
@@ -193,22 +215,22 @@ impl<'scope> Starter<'scope, '_> {
 
     /// Adds the workers for pixels; `encode`: whether they may encode what they equalize.
     fn workers(&self, units: &[Unit], found: &[GpuInfo], encode: bool) -> Result<(), Error> {
-        let Run { settings, machine, insist, .. } = self.run;
+        let Context { settings, pool, insist, .. } = self.context;
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(units.len().max(1)) + 1;
         let args = |&unit| WorkerArgs { unit, lanes: GPU_LANES, uuid: uuid(unit, found), jpeg: None };
         units.iter().map(args).try_for_each(|args| {
             let id = self.worker(args, slots, insist.clone())?;
             if encode {
-                machine.pool.encodes(id);
+                pool.encodes(id);
             }
             Ok(())
         })
     }
 
     fn worker(&self, args: WorkerArgs, slots: usize, insist: Insist) -> Result<DeviceId, Error> {
-        let (id, device) = WorkerDevice::new(args, slots, insist, self.run);
-        self.run.machine.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
+        let (id, device) = WorkerDevice::new(args, slots, insist, &self.context);
+        self.context.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
         device.supervise_in(self.scope, self.equalized.clone()).map_err(Error::thread)?;
         Ok(id)
     }

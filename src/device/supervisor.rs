@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
-use super::{Device, DeviceState, Insist};
+use super::{Context, Device, Insist};
 use crate::backoff::Backoff;
+use crate::device_state::DeviceState;
 use crate::files::WithRemedy;
 use crate::paths::Shown;
-use crate::pipeline::{Content, Run, Task};
 use crate::progress::Events;
 use crate::slot::{DeviceId, Kind, SlotId, SlotPool};
+use crate::task::{Content, Task};
 use crate::timings::{Occupancy, time_of_child};
 use crate::worker::WorkerArgs;
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
@@ -141,8 +142,13 @@ impl Link {
 impl WorkerDevice {
     /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `insist`: what becomes of the
     /// run if the worker cannot start.
-    pub fn new(args: WorkerArgs, slots: usize, insist: Insist, run: &Run<'_>) -> (DeviceId, Arc<Self>) {
-        let pool = &run.machine.pool;
+    pub fn new(
+        args: WorkerArgs,
+        slots: usize,
+        insist: Insist,
+        context: &Context<'_>,
+    ) -> (DeviceId, Arc<Self>) {
+        let pool = context.pool;
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
         let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
@@ -153,11 +159,11 @@ impl WorkerDevice {
             name: args.name().into(),
             id,
             args,
-            timeout: run.settings.device_timeout,
-            for_good: !run.settings.watch,
+            timeout: context.settings.device_timeout,
+            for_good: !context.settings.watch,
             pool: Arc::clone(pool),
             link,
-            events: run.events.clone(),
+            events: context.events.clone(),
             insist,
         };
         (id, Arc::new(device))

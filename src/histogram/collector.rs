@@ -9,9 +9,11 @@ use super::waiting::Waiting;
 use super::{Histograms, Request, Scale, chart, destination};
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
-use crate::pipeline::{Finished, Outlet, Stop};
+use crate::pipeline::Outlet;
 use crate::publish::{Pending, PublishError, Publisher, Unpublished};
 use crate::source::Job;
+use crate::stop::Stop;
+use crate::task::Finished;
 use codec::Cores;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
@@ -115,7 +117,7 @@ impl<'a> Collector<'a> {
             }
             begin(&job.output, self.publisher)?
         };
-        output.file().write_all(&picture).map_err(|error| output.failed(error.into()))?;
+        output.file().write_all(&picture).map_err(|error| output.unwritten(error))?;
         Ok(Some(output))
     }
 }

@@ -5,7 +5,19 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use super::lock::LockError;
 use crate::paths::Shown;
+
+/// Why an output folder and its ledger cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// Another process has them, or they cannot be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The ledger cannot be used.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
 
 /// Why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]

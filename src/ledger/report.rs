@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceState;
+use crate::device_state::DeviceState;
 
 use super::state::State;
 use super::{Ledger, LedgerError, now_ns, path};

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::mem;
 
-use super::{Content, Run, Work};
+use super::Run;
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::slot::{Attempts, Held, Needs, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
-use crate::source::stamp::Stamp;
 use crate::source::{self, Job};
+use crate::stamp::Stamp;
+use crate::task::{Content, Work};
 use crate::timings::{Clock, Stage};
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
 use equalize::planes;

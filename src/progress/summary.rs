@@ -14,7 +14,8 @@ use crate::config::{Report, Style};
 use crate::error::Exit;
 use crate::paths::{self, Shown};
 use crate::remark::Remark;
-use crate::source::{Purpose, Reserved, Skip};
+use crate::selection::{Purpose, Reserved};
+use crate::source::Skip;
 use crate::timings::Timings;
 
 /// The most reasons for failures that are listed. `--verbose` and JSON have every failure.

@@ -7,8 +7,6 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::{PublishError, Unpublished};
-use crate::error::PictureError;
-use codec::CodecError;
 
 /// An output that is written, but has not appeared yet.
 #[derive(Debug)]
@@ -54,12 +52,9 @@ impl Stream {
         &mut self.file
     }
 
-    /// Returns what an encoder's error means for the picture: if writing failed, the temporary file is to blame.
-    pub fn failed(&self, error: CodecError) -> PictureError {
-        match error {
-            CodecError::Io(source) => PublishError::new(&env::temp_dir(), source).into(),
-            error => error.into(),
-        }
+    /// Returns what an error of its file means: the folder of temporary files is to blame.
+    pub fn unwritten(&self, source: io::Error) -> PublishError {
+        PublishError::new(&env::temp_dir(), source)
     }
 
     fn publish(mut self) -> Result<u64, PublishError> {

@@ -4,8 +4,8 @@ use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::stamp::{Stamp, ctime_ns, mtime_ns};
 use crate::record::{Digest, Record};
+use crate::stamp::{Stamp, ctime_ns, mtime_ns};
 
 /// An input, as far as it decides whether its output is up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

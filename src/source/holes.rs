@@ -25,7 +25,7 @@ pub(crate) fn has_holes(file: &File) -> bool {
 }
 
 /// Returns whether the file at `path` has holes.
-pub(super) fn are_in(path: &Path) -> bool {
+pub(crate) fn are_in(path: &Path) -> bool {
     open(path).is_ok_and(|file| has_holes(&file))
 }
 

@@ -17,17 +17,17 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::done::{Standing, State};
 use super::filesystem::FileSystem;
-use super::names::{is_hidden, output_below, patterned, promises_a_picture};
-use super::selection::Choice;
-use super::stamp::Stamp;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
-use super::{Purpose, Selection};
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
 use crate::paths::{Identity, Shown};
-use crate::pipeline::Stop;
 use crate::publish::ignores_case;
 use crate::record::Digest;
+use crate::selection::Choice;
+use crate::selection::{Purpose, Selection};
+use crate::selection::{is_hidden, output_below, patterned, promises_a_picture};
+use crate::stamp::Stamp;
+use crate::stop::Stop;
 use codec::Limits;
 
 /// One picture to process.

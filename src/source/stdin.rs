@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
-use crate::pipeline::Stop;
+use crate::stop::Stop;
 use codec::{CodecError, Limits};
 
 /// The input that stands for standard input. A file of that name is `./-`.

@@ -1,6 +1,6 @@
 //! Counting 8-bit samples in plain Rust.
 
-use super::histogram::TABLES_8;
+use super::portable::TABLES_8;
 
 /// The fewest samples for which clearing and summing a table of all pairs of levels pays off.
 const WORTH_PAIRING: usize = 128 << 10;
@@ -11,7 +11,7 @@ const WORD: usize = TABLES_8;
 /// A count for each pair of neighbouring samples. The first sample of a pair is the low byte of its index.
 type Pairs = [u32; 1 << 16];
 
-/// Adds samples to the tables of a [`super::histogram::Tally`].
+/// Adds samples to the tables of a [`crate::histogram::Tally`].
 pub(super) fn count(samples: &[u8], tables: &mut [u32]) {
     let tables: &mut [[u32; 256]; TABLES_8] =
         tables.as_chunks_mut().0.try_into().expect("a tally of 8-bit samples has so many tables");

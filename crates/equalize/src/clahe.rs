@@ -13,6 +13,9 @@ use std::ops::Range;
 use super::clip::{ClipLimit, Clipping, LevelsInUse};
 use super::colour::{self, Plane};
 use super::histogram::Tally;
+use super::level::Level;
+pub use super::portable::Corners;
+use super::portable::quantize;
 use super::sample::Sample;
 use super::strength::Strength;
 use crate::{Layout, Pixel};
@@ -371,84 +374,8 @@ impl<S: Sample> View<'_, S> {
     }
 }
 
-/// The LUTs of the four tiles around some pixels, each pair from left to right.
-pub struct Corners<'a, S> {
-    /// The LUTs of the tiles above.
-    pub top: [&'a [S]; 2],
-    /// The LUTs of the tiles below.
-    pub bottom: [&'a [S]; 2],
-}
-
-/// Values looked up at a time. The lookups are scalar; keeping them apart from the arithmetic lets the compiler vectorize the latter.
-const STEP: usize = 32;
-
-/// [`Sample::blend`] in plain Rust.
-#[inline(always)]
-pub(super) fn blend_portable<S: Sample>(
-    values: &mut [S],
-    corners: &Corners<'_, S>,
-    right_weights: &[f32],
-    bottom_weight: f32,
-) {
-    let luts = [corners.top[0], corners.top[1], corners.bottom[0], corners.bottom[1]];
-    for (values, rights) in values.chunks_mut(STEP).zip(right_weights.chunks(STEP)) {
-        let mut found = [[S::zeroed(); STEP]; 4];
-        for (found, lut) in found.iter_mut().zip(luts) {
-            for (found, value) in found.iter_mut().zip(&*values) {
-                *found = lut[value.level()];
-            }
-        }
-        let mut results = [S::zeroed(); STEP];
-        let mut weights = [0.0; STEP];
-        weights[..rights.len()].copy_from_slice(rights);
-        for (at, (result, right)) in results.iter_mut().zip(weights).enumerate() {
-            *result = interpolate(|number| found[number][at].level() as f32, right, bottom_weight);
-        }
-        values.copy_from_slice(&results[..values.len()]);
-    }
-}
-
-/// The fewest values for which packing four LUTs into one pays off.
-const WORTH_PACKING: usize = 64;
-
-/// [`blend_portable`] for 8-bit values, with the four entries of a level packed into one word, so that one lookup finds them all.
-#[inline(always)]
-pub(super) fn blend_bytes(
-    values: &mut [u8],
-    corners: &Corners<'_, u8>,
-    right_weights: &[f32],
-    bottom_weight: f32,
-) {
-    if values.len() < WORTH_PACKING {
-        return blend_portable(values, corners, right_weights, bottom_weight);
-    }
-    let [top, bottom] = [corners.top, corners.bottom].map(|side| side.map(|lut| &lut[..256]));
-    let mut entries = [0; 256];
-    for (level, entry) in entries.iter_mut().enumerate() {
-        *entry = u32::from_le_bytes([top[0][level], top[1][level], bottom[0][level], bottom[1][level]]);
-    }
-    for (values, rights) in values.chunks_mut(STEP).zip(right_weights.chunks(STEP)) {
-        let (mut found, mut weights) = ([0; STEP], [0.0; STEP]);
-        found.iter_mut().zip(&*values).for_each(|(found, &value)| *found = entries[usize::from(value)]);
-        weights[..rights.len()].copy_from_slice(rights);
-        let mut results = [0; STEP];
-        for ((result, entry), right) in results.iter_mut().zip(found).zip(weights) {
-            *result = interpolate(|number| f32::from((entry >> (8 * number)) as u8), right, bottom_weight);
-        }
-        values.copy_from_slice(&results[..values.len()]);
-    }
-}
-
-/// Interpolates between the corners' entries, numbered top left, top right, bottom left, bottom right.
-#[inline(always)]
-fn interpolate<S: Sample>(corner: impl Fn(usize) -> f32, right: f32, bottom_weight: f32) -> S {
-    let top = corner(0) * (1.0 - right) + corner(1) * right;
-    let bottom = corner(2) * (1.0 - right) + corner(3) * right;
-    quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight)
-}
-
 /// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
-pub fn fill_lut<S: Sample>(counts: &[u64], clipping: &Clipping, scale: f32, lut: &mut [S]) {
+pub fn fill_lut<S: Level>(counts: &[u64], clipping: &Clipping, scale: f32, lut: &mut [S]) {
     let first = u64::from(clipping.spread.start);
     let bins = u64::from(clipping.spread.end) - first;
     let clip = clipping.most.unwrap_or(u64::MAX);
@@ -463,13 +390,4 @@ pub fn fill_lut<S: Sample>(counts: &[u64], clipping: &Clipping, scale: f32, lut:
         running += count.min(clip) + share + u64::from(extras.next_if_eq(&level).is_some());
         *entry = quantize(running as f32 * scale);
     }
-}
-
-/// Rounds to the nearest level, halves to even. `value` must not be negative, and must be less than 2²².
-#[inline(always)]
-fn quantize<S: Sample>(value: f32) -> S {
-    // From 2²³ on a float has no fraction bits, so the addition itself rounds and leaves the integer in the lowest bits.
-    const ROUND: f32 = 8_388_608.0;
-    let rounded = (value + ROUND).to_bits() - ROUND.to_bits();
-    S::from_level(rounded.min(S::LEVELS as u32 - 1))
 }

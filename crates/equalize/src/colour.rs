@@ -1,5 +1,7 @@
 //! Luma, and how a change of luma changes colour.
 
+use super::portable::luma_portable;
+pub use super::portable::{luma, shift_luma};
 use super::sample::Sample;
 use super::simd;
 use crate::{Depth, Layout, Pixel};
@@ -22,49 +24,6 @@ impl Plane {
             (Pixel::Rgb | Pixel::Rgba, false) => &[Self::Luma],
             (Pixel::Rgb | Pixel::Rgba, true) => &[Self::Channel(0), Self::Channel(1), Self::Channel(2)],
         }
-    }
-}
-
-/// Returns the luma of one pixel by the weights of ITU-R BT.601, which JPEG uses too: 0.299, 0.587 and 0.114, in units of 1/65536,
-/// halves rounded up.
-#[inline(always)]
-pub fn luma<S: Sample>(red: S, green: S, blue: S) -> S {
-    // The weights add up to 65536, so even 16-bit white plus the half stays below 2³².
-    let sum = 19595 * red.level() as u32 + 38470 * green.level() as u32 + 7471 * blue.level() as u32;
-    S::from_level((sum + 32768) >> 16)
-}
-
-/// Adds `to - from` to a colour sample, clamped to the levels: changing only a pixel's luma shifts R, G and B by the same amount.
-#[inline(always)]
-pub fn shift_luma<S: Sample>(sample: S, from: S, to: S) -> S {
-    let moved = sample.level() as i32 + to.level() as i32 - from.level() as i32;
-    S::from_level(moved.clamp(0, S::LEVELS as i32 - 1) as u32)
-}
-
-/// [`Sample::shift_luma`] for pixels of `C` channels, in plain Rust.
-#[inline(always)]
-pub(super) fn relight_portable<S: Sample, const C: usize>(pixels: &mut [S], from: &[S], to: &[S]) {
-    // The differences are first repeated for each channel, so that the arithmetic runs over consecutive samples.
-    const STEP: usize = 64;
-    let mut up = [[S::zeroed(); C]; STEP];
-    let mut down = [[S::zeroed(); C]; STEP];
-    for ((pixels, from), to) in pixels.chunks_mut(STEP * C).zip(from.chunks(STEP)).zip(to.chunks(STEP)) {
-        for (((up, down), &from), &to) in up.iter_mut().zip(&mut down).zip(from).zip(to) {
-            up[..3].fill(to.minus(from));
-            down[..3].fill(from.minus(to));
-        }
-        let (up, down) = (up.as_flattened(), down.as_flattened());
-        for ((sample, &up), &down) in pixels.iter_mut().zip(up).zip(down) {
-            *sample = sample.plus(up).minus(down);
-        }
-    }
-}
-
-/// [`luma`] for pixels of `C` channels, in plain Rust.
-#[inline(always)]
-pub(super) fn luma_portable<S: Sample, const C: usize>(pixels: &[S], values: &mut [S]) {
-    for (value, pixel) in values.iter_mut().zip(pixels.as_chunks::<C>().0) {
-        *value = luma(pixel[0], pixel[1], pixel[2]);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Counting samples.
 
 use super::colour::{self, Plane};
+use super::level::Level;
+use super::portable::{TABLES_8, TABLES_16};
 use super::sample::Sample;
 use super::simd;
 use crate::{Depth, Layout, Pixel};
@@ -17,13 +19,6 @@ pub enum Counted {
     /// The samples of visible pixels: those without alpha, or whose alpha is not 0.
     Visible,
 }
-
-/// How many tables take turns when a small number of 8-bit samples is counted, so that a run of equal samples does not wait for its own
-/// last increment to be stored. With eight, noise, ramps and constants cost the same.
-pub(super) const TABLES_8: usize = 8;
-
-/// The same for 16-bit samples, whose tables are 256 KiB each and cost time to clear and to add up.
-pub(super) const TABLES_16: usize = 2;
 
 /// Running counts of samples that arrive in pieces.
 pub struct Tally {
@@ -91,17 +86,6 @@ impl Tally {
         }
         self.room = u32::MAX as usize;
     }
-}
-
-/// Adds 16-bit samples to the tables of a [`Tally`].
-pub(super) fn count_16(samples: &[u16], tables: &mut [u32]) {
-    let tables: &mut [[u32; u16::LEVELS]; TABLES_16] =
-        tables.as_chunks_mut().0.try_into().expect("a tally of 16-bit samples has so many tables");
-    let (groups, rest) = samples.as_chunks::<TABLES_16>();
-    for group in groups {
-        tables.iter_mut().zip(group).for_each(|(table, sample)| table[sample.level()] += 1);
-    }
-    rest.iter().for_each(|sample| tables[0][sample.level()] += 1);
 }
 
 /// Counts one plane of interleaved samples: whole rows of `width` pixels, or any number of pixels if `width` is 0.

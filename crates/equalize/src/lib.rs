@@ -28,8 +28,10 @@ pub mod count;
 mod coverage;
 pub mod histogram;
 mod layout;
+mod level;
 pub mod lut;
 pub mod planes;
+mod portable;
 mod sample;
 #[doc(hidden)]
 pub mod simd;
@@ -41,6 +43,7 @@ use colour::Plane;
 pub use coverage::is_narrow;
 use histogram::{BLOCK, Counted, Tally};
 pub use layout::{Depth, Layout, Pixel};
+pub use level::Level;
 pub use sample::Sample;
 pub use strength::Strength;
 

@@ -1,6 +1,6 @@
 //! The look-up table of global equalization, exact in 64-bit integers.
 
-use super::sample::Sample;
+use super::level::Level;
 
 /// Fills `lut` from `counts`; both have one entry per level.
 ///
@@ -11,7 +11,7 @@ use super::sample::Sample;
 ///
 /// # Panics
 /// If `counts` or `lut` does not have one entry per level.
-pub fn fill<S: Sample>(counts: &[u64], lut: &mut [S]) {
+pub fn fill<S: Level>(counts: &[u64], lut: &mut [S]) {
     assert_eq!(counts.len(), S::LEVELS, "a histogram has one count a level");
     assert_eq!(lut.len(), S::LEVELS, "a LUT has one entry a level");
     let total: u64 = counts.iter().sum();
@@ -35,7 +35,7 @@ pub fn fill<S: Sample>(counts: &[u64], lut: &mut [S]) {
 }
 
 /// Fills the LUT that changes nothing.
-fn fill_identity<S: Sample>(lut: &mut [S]) {
+fn fill_identity<S: Level>(lut: &mut [S]) {
     for (level, entry) in lut.iter_mut().enumerate() {
         *entry = S::from_level(level as u32);
     }

@@ -4,8 +4,8 @@
 
 #![allow(unsafe_code)]
 
-use super::clahe::{self, Corners};
-use super::{bytes, colour, sample};
+use super::bytes;
+use super::portable::{self, Corners};
 
 #[cfg(target_arch = "x86_64")]
 mod bits;
@@ -45,7 +45,7 @@ pub fn run_vectorized<R>(plain: impl FnOnce() -> R) -> R {
     plain()
 }
 
-/// Adds samples to the tables of a [`super::histogram::Tally`]; `width` is as in [`super::histogram::Tally::add_rows`].
+/// Adds samples to the tables of a [`crate::histogram::Tally`]; `width` is as in [`crate::histogram::Tally::add_rows`].
 pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if samples.len() >= COUNTED_BY_BITS && has_vbmi() && has_bit_matrices() {
@@ -68,7 +68,7 @@ const COUNTED_BY_BITS: usize = 16 << 10;
 pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
     // Vectors that straddle cache lines cost twice as much.
     let (unaligned, samples) = samples.split_at_mut(samples.as_ptr().align_offset(64).min(samples.len()));
-    sample::map(unaligned, lut);
+    portable::map(unaligned, lut);
     #[cfg(target_arch = "x86_64")]
     {
         if has_vbmi() {
@@ -84,7 +84,7 @@ pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
             return unsafe { map::map_avx2(samples, lut) };
         }
     }
-    sample::map(samples, lut);
+    portable::map(samples, lut);
 }
 
 /// Shifts the colours of RGB (`C` = 3) or RGBA (`C` = 4) pixels by the difference of two lumas.
@@ -100,7 +100,7 @@ pub(super) fn shift_luma<const C: usize>(pixels: &mut [u8], from: &[u8], to: &[u
             return unsafe { x86::relight_avx2::<C>(pixels, from, to) };
         }
     }
-    colour::relight_portable::<u8, C>(pixels, from, to);
+    portable::relight_portable::<u8, C>(pixels, from, to);
 }
 
 /// Replaces each value with the interpolation of its entries in the LUTs of four corners.
@@ -110,7 +110,7 @@ pub(super) fn blend(values: &mut [u8], corners: &Corners<'_, u8>, right_weights:
         // SAFETY: the processor has the instructions that the function is compiled for.
         return unsafe { x86::blend_vbmi(values, corners, right_weights, bottom_weight) };
     }
-    vectorized!(clahe::blend_bytes(values, corners, right_weights, bottom_weight));
+    vectorized!(portable::blend_bytes(values, corners, right_weights, bottom_weight));
 }
 
 /// Returns whether the processor has the AVX-512 instructions that permute and compare bytes.
@@ -133,8 +133,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::map::{load_lut, look_up};
-    use crate::clahe::Corners;
-    use crate::colour;
+    use crate::portable::{self, Corners};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
     pub(super) fn vectorized_avx512<R>(plain: impl FnOnce() -> R) -> R {
@@ -175,7 +174,7 @@ mod x86 {
                 store512(vector, _mm512_subs_epu8(_mm512_adds_epu8(load512(vector), up), down));
             }
         }
-        colour::relight_portable::<u8, C>(&mut pixels[from_blocks.len() * 64 * C..], from_tail, to_tail);
+        portable::relight_portable::<u8, C>(&mut pixels[from_blocks.len() * 64 * C..], from_tail, to_tail);
     }
 
     /// Relights 16 pixels at a time, as above.
@@ -194,7 +193,7 @@ mod x86 {
                 store128(vector, _mm_subs_epu8(_mm_adds_epu8(load128(vector), up), down));
             }
         }
-        colour::relight_portable::<u8, C>(&mut pixels[from_blocks.len() * 16 * C..], from_tail, to_tail);
+        portable::relight_portable::<u8, C>(&mut pixels[from_blocks.len() * 16 * C..], from_tail, to_tail);
     }
 
     /// Blends 64 values at a time.
@@ -306,7 +305,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::TABLES_8;
+    use crate::portable::TABLES_8;
 
     /// Returns reproducible pseudorandom bytes (xorshift64).
     fn noise(length: usize, seed: u64) -> Vec<u8> {
@@ -396,7 +395,7 @@ mod tests {
         for before in noises.into_iter().chain([(0..=255).collect()]) {
             same_bytes!(
                 format!("{} samples", before.len()),
-                after(&before, |samples| sample::map(samples, &lut)),
+                after(&before, |samples| portable::map(samples, &lut)),
                 after(&before, |samples| map(samples, &lut)),
                 is_x86_feature_detected!("avx2") => after(&before, |samples| map::map_avx2(samples, &lut)),
                 is_x86_feature_detected!("avx512bw") => after(&before, |samples| map::map_bw(samples, &lut)),
@@ -415,12 +414,12 @@ mod tests {
                     format!("{length} pixels of {C} channels"),
                     after(&before, |pixels| {
                         for ((pixel, &from), &to) in pixels.chunks_mut(C).zip(&from).zip(&to) {
-                            pixel[..3].iter_mut().for_each(|sample| *sample = colour::shift_luma(*sample, from, to));
+                            pixel[..3].iter_mut().for_each(|sample| *sample = portable::shift_luma(*sample, from, to));
                         }
                     }),
                     after(&before, |pixels| shift_luma::<C>(pixels, &from, &to)),
                     is_x86_feature_detected!("avx2") => after(&before, |pixels| {
-                        x86::vectorized_avx2(|| colour::relight_portable::<u8, C>(pixels, &from, &to));
+                        x86::vectorized_avx2(|| portable::relight_portable::<u8, C>(pixels, &from, &to));
                     }),
                     is_x86_feature_detected!("avx2") =>
                         after(&before, |pixels| x86::relight_avx2::<C>(pixels, &from, &to)),
@@ -440,8 +439,8 @@ mod tests {
             let before = noise(length, 10);
             let weights: Vec<f32> = (0..length).map(|at| (at * 7 % 512) as f32 / 512.0).collect();
             for bottom in [0.0, 0.5, 0.123, 0.999] {
-                let plain = |values: &mut [u8]| clahe::blend_portable(values, &corners, &weights, bottom);
-                let packed = |values: &mut [u8]| clahe::blend_bytes(values, &corners, &weights, bottom);
+                let plain = |values: &mut [u8]| portable::blend_portable(values, &corners, &weights, bottom);
+                let packed = |values: &mut [u8]| portable::blend_bytes(values, &corners, &weights, bottom);
                 assert_eq!(after(&before, packed), after(&before, plain), "{length} values, weight {bottom}");
                 same_bytes!(
                     format!("{length} values, weight {bottom}"),
@@ -459,7 +458,7 @@ mod tests {
     fn luma_is_the_same_in_every_width() {
         for length in LENGTHS {
             let pixels = noise(3 * length, 11);
-            let plain = |values: &mut [u8]| colour::luma_portable::<u8, 3>(&pixels, values);
+            let plain = |values: &mut [u8]| portable::luma_portable::<u8, 3>(&pixels, values);
             let zeros = vec![0; length];
             same_bytes!(
                 format!("{length} pixels"),

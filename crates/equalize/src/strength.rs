@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::sample::Sample;
+use super::level::Level;
 use super::simd;
 
 /// A share of the way from a picture to its equalized form, in thousandths.
@@ -35,9 +35,9 @@ impl Strength {
     }
 
     /// Replaces each new value by the one at this share of the way from the old value.
-    pub(super) fn weaken<S: Sample>(self, old: &[S], new: &mut [S]) {
+    pub(super) fn weaken<S: Level>(self, old: &[S], new: &mut [S]) {
         #[inline(always)]
-        fn portable<S: Sample>(old: &[S], new: &mut [S], strength: Strength) {
+        fn portable<S: Level>(old: &[S], new: &mut [S], strength: Strength) {
             for (new, old) in new.iter_mut().zip(old) {
                 *new = S::from_level(strength.between(old.level() as u32, new.level() as u32));
             }
@@ -48,7 +48,7 @@ impl Strength {
     }
 
     /// Weakens a LUT, whose entries are new levels.
-    pub(super) fn weaken_lut<S: Sample>(self, lut: &mut [S]) {
+    pub(super) fn weaken_lut<S: Level>(self, lut: &mut [S]) {
         if self != Self::FULL {
             for (old, new) in (0..).zip(lut) {
                 *new = S::from_level(self.between(old, new.level() as u32));

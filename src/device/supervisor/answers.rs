@@ -5,8 +5,8 @@ use crossbeam_channel::Sender;
 use super::worker::Worker;
 use super::{End, MAX_DECLINED, WorkerDevice};
 use crate::paths::Shown;
-use crate::pipeline::{Content, Task};
 use crate::slot::SlotId;
+use crate::task::{Content, Task};
 use crate::timings::Stage;
 
 impl WorkerDevice {

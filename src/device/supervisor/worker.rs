@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::pipeline::{Content, Task};
 use crate::slot::SlotId;
+use crate::task::{Content, Task};
 use crate::worker::protocol::{Channel, ToWorker};
 use lanes::Order;
 

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::x86::{load128, load256, load512, store256, store512};
-use crate::sample;
+use crate::portable;
 
 /// Maps 64 samples at a time.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
@@ -13,7 +13,7 @@ pub(super) fn map_vbmi(samples: &mut [u8], lut: &[u8; 256]) {
     for block in blocks {
         store512(block, look_up(&lut_registers, load512(block)));
     }
-    sample::map(tail, lut);
+    portable::map(tail, lut);
 }
 
 /// Maps 64 samples at a time: permutations of 16-bit words find a pair of entries, from which the lowest bit of a sample selects one.
@@ -29,7 +29,7 @@ pub(super) fn map_bw(samples: &mut [u8], lut: &[u8; 256]) {
         let even = _mm512_and_si512(even, low_byte);
         store512(block, _mm512_or_si512(even, _mm512_slli_epi16::<8>(odd)));
     }
-    sample::map(tail, lut);
+    portable::map(tail, lut);
 }
 
 /// Maps 32 samples at a time. A shuffle looks up the low 4 bits of an index in a row of 16 entries, or yields 0 if the index is negative.
@@ -55,7 +55,7 @@ pub(super) fn map_avx2(samples: &mut [u8], lut: &[u8; 256]) {
         }
         store256(block, _mm256_blendv_epi8(low, high, values));
     }
-    sample::map(tail, lut);
+    portable::map(tail, lut);
 }
 
 /// Loads a LUT into four registers.

@@ -1,0 +1,587 @@
+//! The watching service: `histeqd --watch`.
+//!
+//! A single thread, the main loop, owns everything but pixels: the watched folders, the settle state machine, the ledger. It hands jobs to
+//! the pipeline and hears how they end. It never waits for a picture, nor for an input being copied elsewhere, so it always responds.
+//!
+//! ```text
+//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ away: the input is removed, moved or set aside
+//!              ▲                                                   │
+//!              └──── changed meanwhile, or failed for now ─────────┘
+//! ```
+
+mod account;
+mod answers;
+mod away;
+mod connection;
+mod footing;
+mod handle;
+mod health;
+mod hold;
+mod inputs;
+mod ledger_check;
+mod log;
+mod metrics;
+pub(crate) mod mounts;
+mod notes;
+pub mod notifier;
+mod rebuild;
+mod retried;
+mod server;
+pub mod settle;
+mod status_socket;
+mod suspects;
+pub mod watch;
+pub mod writer;
+
+use std::collections::HashMap;
+use std::iter;
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use tracing::{error, info, warn};
+
+use crate::config::{After, Existing, Service, Settings};
+use crate::device::Insist;
+use crate::error::Error;
+use crate::ledger::{self, LedgerError, LockError, Pruned};
+use crate::machine::Machine;
+use crate::paths::{Shown, are_same};
+use crate::pipeline::{Encoder, Run};
+use crate::progress::{Event, Events};
+use crate::publish::{Publisher, YOUNG, remove_leftovers};
+use crate::retry::Wanted;
+use crate::service::settle::{Ready, Settle};
+use crate::service::watch::{Options, Watch};
+use crate::source::Job;
+use crate::stamp::Stamp;
+use crate::stop::Stop;
+use account::Account;
+use answers::{Answers, Retry};
+use away::Away;
+use footing::{Footing, Ground};
+use health::Health;
+use hold::Hold;
+use lanes::Order;
+use ledger_check::LedgerCheck;
+use metrics::Metrics;
+use notes::Unwritten;
+use rebuild::Failures;
+use retried::Retried;
+use status_socket::StatusSocket;
+
+/// Capacity of the queue of pipeline events.
+const WAITING: usize = 4096;
+/// How often the loop checks what no message announces: a stop request, timers, the watchdog.
+const TICK: Duration = Duration::from_millis(200);
+/// How often the service's state is reported to the ledger, the metrics and the service manager.
+const SAY: Duration = Duration::from_secs(2);
+/// How often the ledger is searched for old rows.
+const PRUNE: Duration = Duration::from_secs(24 * 3600);
+/// The age from which a row is forgotten if its input is gone.
+const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The most rows checked in one turn, so that a slow file system does not hold up the loop.
+const PRUNED_A_TURN: u32 = 1000;
+
+/// The configuration keys that a reload applies to the running service.
+const RELOADED: [&str; 8] = ["include", "exclude", "follow", "settle", "rescan", "poll", "after", "failed"];
+/// The configuration key that has no effect in a service.
+const OVERWRITE: &str = "overwrite";
+
+/// How the rest of the program controls a running service.
+pub struct Control {
+    /// Ask it to stop: pictures in progress are finished, no new ones are begun.
+    pub stop: Stop,
+    /// Set to have the configuration reread.
+    pub reload: Arc<AtomicBool>,
+    /// Reads the configuration.
+    pub read: Box<dyn Fn() -> Result<Settings, Error> + Send>,
+}
+
+/// Watches folders and processes their pictures until asked to stop.
+///
+/// # Errors
+/// When the service cannot start or cannot go on, for example because another process took over its output folder.
+pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
+    log::start(settings.report.style);
+    warn_of_overwrite(settings);
+    settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
+    Folders::of(settings)?;
+    let (footing, anew) = Footing::take(settings, &control.stop)?;
+    let folders = Folders::of(settings)?;
+    let out = folders.out.clone();
+    let health = Arc::new(Health::new(settings.device_timeout));
+    let machine = Arc::new(Machine::new(settings.memory, settings.threads));
+    let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
+    let folder = ledger::folder(&settings.out, settings.service.state.as_deref());
+    let account = Arc::new(Account::new(folder.clone()));
+    anew.into_iter().for_each(|why| account.ledger_is_new(why));
+    let (retries, to_retry) = bounded(1);
+    let answers = Arc::new(Answers {
+        account: Arc::clone(&account),
+        health: Arc::clone(&health),
+        metrics: Arc::clone(&metrics),
+        retries,
+    });
+    let server = settings.service.listen.map(|address| server::start(address, &answers));
+    let server = server.transpose().map_err(Error::CannotRun)?;
+    let socket = StatusSocket::new(folder.clone(), answers);
+    let asked = Asked { account, health: Arc::clone(&health), metrics, to_retry, socket };
+    let check = LedgerCheck::start(folder).map_err(Error::thread)?;
+
+    let (jobs, given) = bounded(settings.threads);
+    let (events, told) = Events::queue(WAITING);
+    let stop = control.stop.clone();
+    let ledger = (footing, check);
+    let watching = Watching::new(settings, control, folders, ledger, jobs, asked)?;
+    let encoder = Encoder::new(settings, &out, publisher);
+    let done = thread::scope(|scope| {
+        let watching = thread::Builder::new()
+            .name("watch".into())
+            .spawn_scoped(scope, move || watching.run(&told))
+            .map_err(Error::thread)?;
+        thread::Builder::new()
+            .name("tidy".into())
+            .spawn_scoped(scope, || tidy(written_to(settings), &stop))
+            .map_err(Error::thread)?;
+        let jobs = starting(given, &health);
+        let run = Run {
+            settings,
+            order: Order::Equalize(settings.operation),
+            outlet: &encoder,
+            machine: &machine,
+            pictures: usize::MAX,
+            stop: &stop,
+            insist: Insist::new(stop.clone()),
+            events: &events,
+        };
+        let done = run.process(jobs);
+        drop(events);
+        // Whatever ended the pipeline, the tidy thread has to end too.
+        stop.ask();
+        let watched = watching.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        done.and(watched.map_err(Error::from))
+    });
+    drop(server);
+    done
+}
+
+/// Returns the folders in which a killed process may have left temporary files.
+fn written_to(settings: &Settings) -> Vec<PathBuf> {
+    let archive = match &settings.service.after {
+        After::Move(folder) => Some(folder),
+        After::Keep | After::Delete => None,
+    };
+    [Some(&settings.out), archive, settings.service.failed.as_ref()].into_iter().flatten().cloned().collect()
+}
+
+/// Removes the temporary files of killed processes below `roots`, the young ones once they are older than [`YOUNG`].
+fn tidy(roots: Vec<PathBuf>, stop: &Stop) {
+    let mut places: Vec<_> = roots.into_iter().map(|root| (root.clone(), root)).collect();
+    while !places.is_empty() {
+        let mut removed = 0;
+        for (root, place) in std::mem::take(&mut places) {
+            let (count, young) = remove_leftovers(&root, &place, || stop.asked());
+            removed += count;
+            places.extend(young.into_iter().map(|file| (root.clone(), file)));
+        }
+        if removed > 0 {
+            info!("removed {removed} temporary files left by a process that was killed");
+        }
+        let until = Instant::now() + YOUNG;
+        while !places.is_empty() && Instant::now() < until {
+            if stop.asked() {
+                return;
+            }
+            thread::sleep(TICK);
+        }
+    }
+}
+
+/// Returns the jobs, and reports the service as ready when the pipeline asks for the first one: by then all of the pipeline is up.
+fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Job>> {
+    let mut ready = false;
+    iter::from_fn(move || {
+        if !std::mem::replace(&mut ready, true) {
+            health.ready();
+        }
+        jobs.recv().ok().map(|job| vec![job])
+    })
+}
+
+/// A picture in the pipeline.
+struct Begun {
+    stamp: Stamp,
+    output: PathBuf,
+    at: Instant,
+    /// Whether nothing else may be in progress: a killed process had it in progress.
+    alone: bool,
+}
+
+/// The watched folders and the output folder, as absolute paths.
+struct Folders {
+    watched: Vec<PathBuf>,
+    out: PathBuf,
+    options: Options,
+}
+
+impl Folders {
+    /// Resolves the folders, and checks that the watched ones are not files and serve no other purpose.
+    ///
+    /// # Errors
+    /// When a folder cannot be used for what the settings say.
+    fn of(settings: &Settings) -> Result<Self, Error> {
+        let out = absolute(&settings.out)?;
+        let mut watched: Vec<PathBuf> = Vec::new();
+        for input in &settings.inputs {
+            let input = absolute(input)?;
+            // Under two names, each picture would have two inputs with the same output.
+            if !watched.iter().any(|other| are_same(other, &input)) {
+                watched.push(input);
+            }
+        }
+        if let Some(file) = watched.iter().find(|folder| folder.is_file()) {
+            return Err(Error::Usage(format!("{} is a file; --watch takes folders", Shown(file))));
+        }
+        if let Some(same) = watched.iter().find(|folder| are_same(folder, &out)) {
+            let same = Shown(same);
+            return Err(Error::Usage(format!(
+                "{same} is both an input and the output folder; choose another --out"
+            )));
+        }
+        Ok(Self { options: options(settings, &out)?, watched, out })
+    }
+}
+
+/// Those who ask the service, and what they are told.
+struct Asked {
+    account: Arc<Account>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    to_retry: Receiver<Retry>,
+    socket: StatusSocket,
+}
+
+/// The main loop's state.
+struct Watching<'a> {
+    settings: &'a Settings,
+    /// The service's settings as of the last reload.
+    service: Service,
+    control: Control,
+    out: PathBuf,
+    footing: Footing,
+    ledger_check: LedgerCheck,
+    unwritten: Unwritten,
+    failures: Failures,
+    account: Arc<Account>,
+    to_retry: Receiver<Retry>,
+    socket: StatusSocket,
+    /// When the service started, in nanoseconds since 1970.
+    began: i64,
+    /// The inputs that a killed process was about to remove and that this one renamed back, with their ctimes since then.
+    put_back: HashMap<PathBuf, i64>,
+    fingerprint: String,
+    watch: Watch,
+    settle: Settle,
+    hold: Hold,
+    away: Away,
+    /// `None` once no more jobs are handed out.
+    jobs: Option<Sender<Job>>,
+    running: HashMap<PathBuf, Begun>,
+    /// A picture that is to be begun next, once nothing is in progress: a killed process had it in progress.
+    suspect: Option<Ready>,
+    retried: Retried,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    next_say: Instant,
+    next_prune: Instant,
+    /// Progress of the search for old rows.
+    pruned: Pruned,
+}
+
+impl<'a> Watching<'a> {
+    fn new(
+        settings: &'a Settings,
+        control: Control,
+        folders: Folders,
+        (footing, ledger_check): (Footing, LedgerCheck),
+        jobs: Sender<Job>,
+        Asked { account, health, metrics, to_retry, mut socket }: Asked,
+    ) -> Result<Self, Error> {
+        socket.keep();
+        let Folders { watched, out, options } = folders;
+        let now = Instant::now();
+        Ok(Self {
+            settings,
+            service: settings.service.clone(),
+            control,
+            out,
+            footing,
+            ledger_check,
+            unwritten: Unwritten::default(),
+            failures: Failures::default(),
+            account,
+            to_retry,
+            socket,
+            began: ledger::now_ns(),
+            put_back: HashMap::new(),
+            fingerprint: settings.fingerprint(),
+            watch: Watch::start(watched, options, now),
+            settle: Settle::new(settings.service.settle),
+            hold: Hold::default(),
+            away: Away::start().map_err(Error::thread)?,
+            jobs: Some(jobs),
+            running: HashMap::new(),
+            suspect: None,
+            retried: Retried::default(),
+            health,
+            metrics,
+            next_say: now,
+            next_prune: now,
+            pruned: Pruned::default(),
+        })
+    }
+
+    /// Runs the loop until the pipeline has ended.
+    ///
+    /// # Errors
+    /// When another process has taken over the output folder or the ledger.
+    fn run(mut self, events: &Receiver<Event>) -> Result<(), LockError> {
+        loop {
+            let signals = self.watch.signals();
+            let mut signal = None;
+            select! {
+                recv(signals) -> told => signal = told.ok(),
+                recv(events) -> told => match told {
+                    Ok(event) => self.hear(event),
+                    Err(_) => break,
+                },
+                recv(self.to_retry) -> asked => asked.into_iter().for_each(|retry| self.retry(retry)),
+                default(self.pause()) => {}
+            }
+            for event in events.try_iter().take(WAITING) {
+                self.hear(event);
+            }
+            if self.jobs.is_some() {
+                self.look(signal);
+                self.feed();
+            }
+            self.tick(Instant::now());
+        }
+        self.away.end();
+        // Jobs that a stop found on their way into the pipeline were never begun.
+        self.running.clear();
+        self.say(Instant::now());
+        self.footing.leave()
+    }
+
+    /// Returns how long there is nothing to do unless a message arrives.
+    fn pause(&self) -> Duration {
+        if self.jobs.is_none() {
+            return TICK;
+        }
+        let now = Instant::now();
+        let due = self.settle.next_due().unwrap_or(now + TICK);
+        due.min(self.watch.next_turn(now)).saturating_duration_since(now).min(TICK)
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if self.control.stop.asked() && self.jobs.take().is_some() {
+            info!("stopping: finishing the pictures in progress");
+            self.health.stopping();
+            self.excuse();
+        }
+        if self.control.reload.swap(false, Ordering::Relaxed) {
+            self.reload(now);
+        }
+        self.health.beat(!self.running.is_empty());
+        if self.next_say <= now {
+            self.say(now);
+        }
+        if self.next_prune <= now {
+            self.prune(now);
+        }
+    }
+
+    /// Continues the search for old rows of the ledger.
+    fn prune(&mut self, now: Instant) {
+        if !self.has_ground() {
+            return;
+        }
+        let so_far = std::mem::take(&mut self.pruned);
+        let mut missing: Vec<&Path> = self.watch.missing().collect();
+        // Where inputs are removed or moved, an empty folder is normal, and no sign of a missing mount.
+        if self.service.after == After::Keep {
+            missing.extend(self.watch.empty());
+        }
+        let inputs_go = self.service.after != After::Keep;
+        match self.footing.ledger().prune(
+            OLD,
+            &missing,
+            inputs_go,
+            &so_far.last.unwrap_or_default(),
+            PRUNED_A_TURN,
+        ) {
+            Ok(Pruned { forgotten, last }) => {
+                let forgotten = so_far.forgotten + forgotten;
+                if last.is_some() {
+                    self.pruned = Pruned { forgotten, last };
+                    return;
+                }
+                if forgotten > 0 {
+                    info!("removed {forgotten} pictures from the ledger whose inputs are long gone");
+                }
+            }
+            Err(why) => self.ledger_failed(why),
+        }
+        self.next_prune = now + PRUNE;
+    }
+
+    /// Reports the service's state to the ledger, the metrics and the service manager.
+    fn say(&mut self, now: Instant) {
+        self.next_say = now + SAY;
+        if self.has_ground() {
+            if let Some(why) = self.footing.keep() {
+                self.go_on_with_new_ledger(why);
+            }
+            if let Some(damage) = self.ledger_check.found()
+                && let Some(why) = self.footing.ledger_is_damaged(damage)
+            {
+                self.go_on_with_new_ledger(why);
+            }
+            if self.jobs.is_some() && self.footing.trouble().is_none() {
+                self.socket.keep();
+            }
+        }
+        let counts = self.settle.counts();
+        let waiting = counts.ready + usize::from(self.suspect.is_some());
+        if waiting + self.running.len() == 0 {
+            self.hold.release();
+        }
+        let service = ledger::ServiceReport {
+            pid: std::process::id(),
+            seconds_ago: 0,
+            stopped: self.jobs.is_none() && self.running.is_empty(),
+            incomplete: counts.incomplete,
+            waiting,
+            running: self.running.len(),
+            pausing: counts.pausing,
+            leaving: self.away.waiting(),
+            staying: self.away.staying(),
+            held: self.footing.trouble().or(self.hold.why()).map(str::to_owned),
+            missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
+            devices: self.metrics.devices(),
+        };
+        self.metrics.gauge(&service);
+        self.health.say(&service);
+        let written = self.write_notes().and_then(|()| self.footing.ledger().say(&service));
+        match written {
+            // What held pictures up may have been the ledger; if not, the next one finds that out.
+            Ok(()) if self.footing.ledger_works() => self.hold.release(),
+            Ok(()) => {}
+            Err(why) => self.ledger_failed(why),
+        }
+        self.account.say(service, self.footing.ledger_trouble());
+    }
+
+    /// Returns whether the output folder's file system is there.
+    fn has_ground(&mut self) -> bool {
+        let ground = self.footing.look();
+        if ground == Ground::New {
+            // What held outputs up concerned the other file system.
+            self.hold.release();
+            self.retried.forget_writes();
+            self.watch.list_all(Instant::now());
+        }
+        ground != Ground::Gone
+    }
+
+    fn ledger_failed(&mut self, why: LedgerError) {
+        if let Some(why) = self.footing.ledger_failed(why) {
+            self.go_on_with_new_ledger(why);
+        }
+    }
+
+    /// Takes failed pictures up again.
+    fn retry(&mut self, Retry { patterns, answer }: Retry) {
+        let wanted = Wanted::new(&patterns);
+        let count = wanted.and_then(|wanted| {
+            let are_meant = |input: &Path| wanted.has(input);
+            self.failures.forget_those(are_meant);
+            self.footing.ledger().forget_failed(are_meant).map_err(|why| why.to_string())
+        });
+        if let Ok(count @ 1..) = count {
+            info!("{count} pictures that had failed are tried again");
+            self.watch.list_all(Instant::now());
+        }
+        // Whoever asked may have given up meanwhile.
+        let _ = answer.send(count);
+    }
+
+    /// Rereads the configuration and applies the keys that a running service can change.
+    fn reload(&mut self, now: Instant) {
+        let new = match (self.control.read)().and_then(|new| Ok((options(&new, &self.out)?, new))) {
+            Ok(new) => new,
+            Err(why) => return error!("the configuration is not reloaded: {why}"),
+        };
+        let (options, new) = new;
+        let fixed = fixed_keys(self.settings, &new);
+        self.settle.set_rest(new.service.settle);
+        // The listing that follows finds these inputs again, and they are put away as the new settings say.
+        self.away.forget();
+        self.watch.reconfigure(options, now);
+        self.service = new.service.clone();
+        info!("the configuration is reloaded");
+        warn_of_overwrite(&new);
+        if !fixed.is_empty() {
+            warn!("a restart is needed for the changes to {}", fixed.join(", "));
+        }
+    }
+}
+
+fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
+    let mut excluded = vec![out.to_owned()];
+    if let After::Move(folder) = &settings.service.after {
+        excluded.push(absolute(folder)?);
+    }
+    for folder in [&settings.service.failed, &settings.service.state].into_iter().flatten() {
+        excluded.push(absolute(folder)?);
+    }
+    for input in &settings.inputs {
+        let input = absolute(input)?;
+        if let Some(same) = excluded[1..].iter().find(|folder| are_same(folder, &input)) {
+            let same = Shown(same);
+            return Err(Error::Usage(format!(
+                "{same} is a watched folder; --after move:DIR, --failed and --state must name other folders"
+            )));
+        }
+    }
+    let Service { rescan, poll, .. } = settings.service;
+    Ok(Options { selection: settings.selection.clone(), excluded, rescan, poll })
+}
+
+/// Returns the keys that differ and that a running service cannot change.
+fn fixed_keys(old: &Settings, new: &Settings) -> Vec<String> {
+    let mut keys = old.written.differing(&new.written);
+    keys.retain(|key| !RELOADED.contains(&key.as_str()) && key != OVERWRITE);
+    keys
+}
+
+/// Warns if `overwrite` is set, which has no effect: the ledger decides what is processed, not the modification times of outputs.
+fn warn_of_overwrite(settings: &Settings) {
+    if settings.existing == Existing::Overwrite {
+        warn!(
+            "{OVERWRITE} = true has no effect in a service; to process everything again, delete its ledger"
+        );
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path)
+        .map_err(|error| Error::CannotRun(format!("{} has no absolute path: {error}", Shown(path))))
+}

@@ -1,0 +1,335 @@
+//! What happens to finished inputs: they stay, are removed, are moved, or are set aside with a reason.
+//!
+//! An input is touched only in the exact state that was processed. If it is replaced at the last moment, the new file is left in its place:
+//! a file is renamed first, checked under its new name, and renamed back if it turns out to be another.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, FileTimes, Metadata};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, RenameFlags};
+use rustix::fs::{linkat, renameat, renameat_with, statat, unlinkat};
+use rustix::io::Errno;
+
+use crate::beneath::Folder;
+use crate::config::After;
+use crate::paths::Identity;
+use crate::publish::Temporary;
+use crate::service::watch::REMOVING;
+use crate::source;
+use crate::stamp::Stamp;
+
+/// The most bytes that file systems allow in a name.
+const MAX_NAME: usize = 255;
+/// What is added to the name of a file for the name of the note beside it.
+const NOTE_SUFFIX: &str = ".reason.txt";
+
+/// The permissions of a note, before the process's umask removes some of them.
+const NOTE: u32 = 0o666;
+
+/// A file: its name in an open folder, or its path.
+#[derive(Clone, Copy)]
+struct At<'a>(BorrowedFd<'a>, &'a Path);
+
+impl<'a> At<'a> {
+    fn folder(folder: &'a Folder, name: &'a Path) -> Self {
+        Self(folder.as_fd(), name)
+    }
+
+    fn path(path: &'a Path) -> Self {
+        Self(CWD, path)
+    }
+}
+
+/// Keeps, removes or moves an input whose output is published, as `after` says. `below` is its path below the watched folder. `pending` is
+/// the output that may not have reached the disk yet, behind the folder that it lies below. Returns whether the input was still the same
+/// file.
+///
+/// # Errors
+/// Any I/O error. The input is then where it was, or beside it under its temporary name, until [`put_back`] renames it back.
+pub(super) fn dispose(
+    after: &After,
+    input: &Path,
+    below: &Path,
+    stamp: Stamp,
+    pending: Option<(&PathBuf, &PathBuf)>,
+) -> io::Result<bool> {
+    if let Some((out, output)) = pending.filter(|_| *after != After::Keep) {
+        make_durable(out, output)?;
+    }
+    match after {
+        After::Keep => Ok(true),
+        After::Delete => remove(input, stamp),
+        After::Move(root) => {
+            let target = root.join(below);
+            let (folder, name) = Folder::create_of(root, &target, false)?;
+            let name = name_for(input, &folder, name, |name| folder.has(name));
+            move_to(input, &folder, &name, stamp)
+        }
+    }
+}
+
+/// Moves an input that cannot be processed to the path `below` in the folder `root`, and writes the reason beside it. Returns whether the input was
+/// still the same file.
+///
+/// # Errors
+/// As of [`dispose`].
+pub(super) fn set_aside(
+    root: &Path,
+    input: &Path,
+    below: &Path,
+    stamp: Stamp,
+    reason: &str,
+) -> io::Result<bool> {
+    let text = format!("{reason}\n");
+    let target = root.join(below);
+    let (folder, name) = Folder::create_of(root, &target, false)?;
+    let is_taken = |name: &Path| {
+        // The name of the note may be taken too: by a picture, or by the note of a file that was taken away since.
+        let note = note_of(name);
+        folder.has(name) || folder.has(&note) && !holds(&folder, &note, &text)
+    };
+    let name = name_for(input, &folder, name, is_taken);
+    let note = note_of(&name);
+    // Written before the file is moved, so that a kill cannot leave the file there without its reason.
+    let is_noted = write_note(&folder, &note, &text)?;
+    let moved = move_to(input, &folder, &name, stamp);
+    if is_noted && !folder.has(&name) {
+        let _ = folder.remove(note);
+    }
+    moved
+}
+
+/// Returns the path of the note beside a file that is set aside, with less of the file's name if there is no room for all of it.
+fn note_of(file: &Path) -> PathBuf {
+    let mut note = start_of(file.file_name().unwrap_or_default(), NOTE_SUFFIX.len());
+    note.push(NOTE_SUFFIX);
+    file.with_file_name(note)
+}
+
+/// Returns as much of a name as leaves room for so many more bytes, but no part of a character.
+fn start_of(name: &OsStr, room: usize) -> OsString {
+    let name = name.as_bytes();
+    let mut length = name.len().min(MAX_NAME.saturating_sub(room));
+    let is_within_character = |at: usize| name.get(at).is_some_and(|byte| byte >> 6 == 0b10);
+    while length > 0 && is_within_character(length) {
+        length -= 1;
+    }
+    OsStr::from_bytes(&name[..length]).to_owned()
+}
+
+/// Writes a note without replacing any file. Returns whether the note is there.
+fn write_note(folder: &Folder, note: &Path, text: &str) -> io::Result<bool> {
+    match folder.create_new(note, NOTE) {
+        Ok(mut file) => {
+            file.write_all(text.as_bytes()).inspect_err(|_| drop(folder.remove(note)))?;
+            Ok(true)
+        }
+        // A killed process may have written it already.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(holds(folder, note, text)),
+        // Some file systems allow shorter names only.
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether a file contains exactly `text`.
+fn holds(folder: &Folder, file: &Path, text: &str) -> bool {
+    let has_its_length = |metadata: Metadata| metadata.is_file() && metadata.len() == text.len() as u64;
+    folder.metadata(file).is_ok_and(has_its_length)
+        && folder.read(file).and_then(io::read_to_string).is_ok_and(|content| content == text)
+}
+
+/// Returns the temporary name of an input while it is being removed; `None` for a name that is not UTF-8, which [`original`] could not
+/// restore after a kill.
+fn aside(input: &Path) -> Option<PathBuf> {
+    let name = input.file_name()?.to_str()?;
+    Some(input.with_file_name(format!("{REMOVING}{name}")))
+}
+
+/// Returns the original name of an input that has the temporary name `path` while it is being removed.
+pub(super) fn original(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?.strip_prefix(REMOVING)?;
+    Some(path.with_file_name(name))
+}
+
+/// Renames an input that a killed process was about to remove back to its original name. Returns whether there was one.
+///
+/// # Errors
+/// Any I/O error.
+pub(super) fn put_back(path: &Path) -> io::Result<bool> {
+    original(path).map_or(Ok(false), |original| give_back(At::path(path), &original))
+}
+
+/// Renames a file back to its original name. If a newer file has that name, the old one has been replaced, and is removed. Returns whether
+/// the file was there.
+fn give_back(file: At<'_>, original: &Path) -> io::Result<bool> {
+    match rename_new(file, At::path(original)) {
+        Err(Errno::EXIST) => unlinkat(file.0, file.1, AtFlags::empty())?,
+        // It has been removed meanwhile.
+        Err(Errno::NOENT) => return Ok(false),
+        other => other?,
+    }
+    Ok(true)
+}
+
+/// Renames a file without replacing one that has the new name.
+fn rename_new(from: At<'_>, to: At<'_>) -> Result<(), Errno> {
+    match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+        // NFS and other file systems do not support the flag.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from, to),
+        done => done,
+    }
+}
+
+/// Does the same as [`rename_new`] in two steps: a process that is killed in between leaves the file with both names.
+fn link_new(from: At<'_>, to: At<'_>) -> Result<(), Errno> {
+    match linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+        Ok(()) => unlinkat(from.0, from.1, AtFlags::empty()),
+        Err(why @ (Errno::EXIST | Errno::XDEV)) => Err(why),
+        Err(_) if statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW).is_ok() => Err(Errno::EXIST),
+        // Hard links are not supported either.
+        Err(_) => renameat(from.0, from.1, to.0, to.1),
+    }
+}
+
+/// Brings an output that this process has published below the folder `out` to the disk. If it is gone already, whoever collects outputs has
+/// taken it.
+fn make_durable(out: &Path, output: &Path) -> io::Result<()> {
+    match Folder::of(out, output).and_then(|(folder, name)| sync(&folder, name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Brings a file and its entry in its folder to the disk.
+fn sync(folder: &Folder, name: &Path) -> io::Result<()> {
+    folder.read(name)?.sync_all().and_then(|()| folder.sync())
+}
+
+fn remove(input: &Path, stamp: Stamp) -> io::Result<bool> {
+    let Some(aside) = aside(input) else { return remove_in_place(input, stamp) };
+    match fs::rename(input, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => return remove_in_place(input, stamp),
+        other => other?,
+    }
+    if !stamp.is_still_of(&aside) {
+        put_back(&aside)?;
+        return Ok(false);
+    }
+    fs::remove_file(aside)?;
+    Ok(true)
+}
+
+/// Removes an input whose name leaves no room for another beside it.
+fn remove_in_place(input: &Path, stamp: Stamp) -> io::Result<bool> {
+    if !stamp.is_still_of(input) {
+        return Ok(false);
+    }
+    fs::remove_file(input).map(|()| true)
+}
+
+/// Moves an input to a name from [`name_for`]. Returns whether it was still the same file.
+fn move_to(input: &Path, folder: &Folder, name: &Path, stamp: Stamp) -> io::Result<bool> {
+    let target = At::folder(folder, name);
+    if is_copy(input, folder, name) {
+        sync(folder, name)?;
+        return remove(input, stamp);
+    }
+    if fs::symlink_metadata(input)?.is_symlink() {
+        // The link itself might lead nowhere from another folder, so its target is copied.
+        return copy_to(input, folder, name, stamp);
+    }
+    match rename_new(At::path(input), target) {
+        Err(Errno::XDEV) => return copy_to(input, folder, name, stamp),
+        other => other?,
+    }
+    if folder.metadata(name).is_ok_and(|metadata| stamp.is_of(&metadata)) {
+        return Ok(true);
+    }
+    // Renamed back from the temporary name, by which the watch can tell a file that is put back from a complete one that is moved in.
+    let aside = aside(input).filter(|aside| renameat(target.0, target.1, CWD, aside).is_ok());
+    give_back(aside.as_deref().map_or(target, At::path), input)?;
+    Ok(false)
+}
+
+/// Moves an input to another file system: first makes a complete and durable copy with the same times, then removes the input.
+fn copy_to(input: &Path, folder: &Folder, name: &Path, stamp: Stamp) -> io::Result<bool> {
+    let mut original = source::open(input)?;
+    let metadata = original.metadata()?;
+    if !stamp.is_of(&metadata) {
+        return Ok(false);
+    }
+    // Removed however this ends: half a copy would only fill up a full disk.
+    let (partial, mut copy) = Temporary::create(folder)?;
+    io::copy(&mut original, &mut copy)?;
+    copy.set_permissions(metadata.permissions())?;
+    copy.sync_all()?;
+    if !stamp.is_still_of(input) {
+        return Ok(false);
+    }
+    // Set only now: a process that tidies leaves temporary files alone that were written recently, and removes those that look old.
+    copy.set_times(FileTimes::new().set_accessed(metadata.accessed()?).set_modified(metadata.modified()?))?;
+    rename_new(At::folder(folder, partial.name()), At::folder(folder, name))?;
+    copy.sync_all()?;
+    folder.sync()?;
+    remove(input, stamp)
+}
+
+/// Returns the name in `folder` to move an input to: `name`, or the same with a number before the extension if another file has that name. A
+/// copy of the input left by a process that was killed before it removed the input does not count as another file.
+fn name_for(input: &Path, folder: &Folder, name: &Path, is_taken: impl Fn(&Path) -> bool) -> PathBuf {
+    if !is_taken(name) || is_copy(input, folder, name) {
+        return name.to_owned();
+    }
+    // A camera may use the same name every time: a binary search finds the last of a million numbers in forty checks.
+    let (mut taken, mut free) = (1, 2);
+    while is_taken(&numbered(name, free)) {
+        (taken, free) = (free, 2 * free);
+    }
+    while free - taken > 1 {
+        let middle = taken.midpoint(free);
+        *(if is_taken(&numbered(name, middle)) { &mut taken } else { &mut free }) = middle;
+    }
+    let last = numbered(name, taken);
+    if taken > 1 && is_copy(input, folder, &last) { last } else { numbered(name, free) }
+}
+
+/// Returns the path with a number before the extension, and less of the name before that if there is no room for both.
+fn numbered(target: &Path, number: u64) -> PathBuf {
+    let mut end = OsString::from(format!(".{number}"));
+    if let Some(extension) = target.extension() {
+        end.push(".");
+        end.push(extension);
+    }
+    let mut name = start_of(target.file_stem().unwrap_or_default(), end.len());
+    name.push(end);
+    target.with_file_name(name)
+}
+
+/// Returns whether a file is a copy as [`copy_to`] makes it: another file with the same modification time and bytes.
+fn is_copy(input: &Path, folder: &Folder, name: &Path) -> bool {
+    let (Ok(of_input), Ok(of_copy)) = (fs::metadata(input), folder.metadata(name)) else { return false };
+    Identity::of(&of_input) != Identity::of(&of_copy)
+        && Stamp::of(&of_input, false) == Stamp::of(&of_copy, false)
+        && has_same_bytes(input, folder, name).unwrap_or(false)
+}
+
+fn has_same_bytes(input: &Path, folder: &Folder, name: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (BufReader::new(source::open(input)?), BufReader::new(folder.read(name)?));
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let count = left.len().min(right.len());
+        if count == 0 || left[..count] != right[..count] {
+            return Ok(left.is_empty() && right.is_empty());
+        }
+        one.consume(count);
+        other.consume(count);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! What a new ledger is told when the old one is lost under the service: what the service remembers.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::Watching;
+use crate::ledger::{Entry, Ledger, LedgerError};
+use crate::stamp::Stamp;
+
+/// The most failed pictures that are remembered. Those beyond are tried again with a new ledger, and fail again.
+const MOST: usize = 1000;
+
+/// The pictures that failed for good since the start.
+#[derive(Default)]
+pub(super) struct Failures(HashMap<PathBuf, Failure>);
+
+struct Failure {
+    stamp: Stamp,
+    output: PathBuf,
+    reason: String,
+    given_up: bool,
+}
+
+impl Failures {
+    pub(super) fn remember(&mut self, entry: &Entry<'_>, reason: &str, given_up: bool) {
+        if self.0.len() < MOST {
+            let failure = Failure {
+                stamp: entry.stamp,
+                output: entry.output.to_owned(),
+                reason: reason.to_owned(),
+                given_up,
+            };
+            self.0.insert(entry.input.to_owned(), failure);
+        }
+    }
+
+    pub(super) fn forget(&mut self, input: &Path) {
+        self.0.remove(input);
+    }
+
+    pub(super) fn forget_those(&mut self, are_meant: impl Fn(&Path) -> bool) {
+        self.0.retain(|input, _| !are_meant(input));
+    }
+}
+
+impl Watching<'_> {
+    /// Goes on with a new ledger, because of what `why` says: tells it what is remembered, and has everything listed. What was done before
+    /// is done again.
+    pub(super) fn go_on_with_new_ledger(&mut self, why: String) {
+        self.account.ledger_is_new(why);
+        self.watch.list_all(Instant::now());
+        if let Err(why) = self.rebuild() {
+            // Then these pictures are only done or tried once more.
+            let _ = self.footing.ledger_failed(why);
+        }
+    }
+
+    fn rebuild(&self) -> Result<(), LedgerError> {
+        let ledger: &Ledger = self.footing.ledger();
+        let entry = |input, stamp, output| Entry { input, stamp, settings: &self.fingerprint, output };
+        for (input, begun) in &self.running {
+            ledger.begin(&entry(input, begun.stamp, &begun.output))?;
+        }
+        for (input, Failure { stamp, output, reason, given_up }) in &self.failures.0 {
+            ledger.begin(&entry(input, *stamp, output))?;
+            if *given_up { ledger.give_up(input, reason) } else { ledger.failed(input, reason, true) }?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! A picture on its way through the pipeline: before it is decoded, while devices have its pixels, and afterwards.
+
+use crossbeam_channel::Sender;
+
+use crate::remark::Remark;
+use crate::slot::{Attempts, DeviceId, Slot};
+use crate::source::Job;
+use crate::timings::Clock;
+use codec::{CompressedJpeg, Decoded};
+use equalize::{Method, Operation};
+use lanes::Order;
+
+/// A job in the pipeline, with its history so far.
+pub struct Work {
+    /// The picture's input and output.
+    pub job: Job,
+    /// What became of the attempts so far, and thus which devices may still take it.
+    pub attempts: Attempts,
+    pub(crate) redo: Sender<Work>,
+}
+
+impl Work {
+    /// Returns whether a device already had the picture.
+    pub(crate) fn was_started(&self) -> bool {
+        self.attempts != Attempts::default()
+    }
+}
+
+/// A picture without its pixels, decoded or to be decoded by a device.
+pub struct Picture {
+    /// What the pixels are, and what the encoder will need.
+    pub decoded: Decoded,
+    /// The job that it belongs to.
+    pub work: Work,
+    /// Size of its input file in bytes.
+    pub bytes_in: u64,
+    /// Whether that file has holes.
+    pub has_holes: bool,
+    /// Time spent in each stage since its decoding was last begun.
+    pub clock: Clock,
+}
+
+impl Picture {
+    /// Sends the job back to be decoded again, for the devices that the changed attempts admit.
+    pub(crate) fn redo(self, change: impl FnOnce(&mut Attempts)) {
+        let mut work = self.work;
+        change(&mut work.attempts);
+        let back = work.redo.clone();
+        // The queue is closed only if the decoders panicked; that panic then ends the run.
+        let _ = back.send(work);
+    }
+}
+
+/// What a task's slot holds at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Pixels, before or after the device's work.
+    Pixels,
+    /// The planes of a JPEG, in this many bytes, and its file behind them, for a device that may encode the picture too.
+    Planes(CompressedJpeg, u64),
+    /// A file that a device decodes, equalizes and encodes.
+    Compressed(CompressedJpeg),
+    /// What a device encoded, in this many bytes.
+    Encoded(u64),
+}
+
+/// A picture that the devices are done with.
+pub struct Finished {
+    /// Its pixels and counts, or what a device encoded.
+    pub slot: Slot,
+    /// Which of these the slot holds.
+    pub content: Content,
+    /// What the devices did.
+    pub order: Order,
+    /// The rest of the picture.
+    pub picture: Box<Picture>,
+    /// The devices that processed it.
+    pub devices: Vec<DeviceId>,
+}
+
+impl Finished {
+    /// Returns what is worth telling about what the device made of the picture, before it is encoded.
+    pub(crate) fn remark(&self) -> Option<Remark> {
+        let Order::Equalize(Operation { method: Method::Clahe(_), .. }) = self.order else { return None };
+        if self.content != Content::Pixels {
+            return None;
+        }
+        let layout = &self.picture.decoded.layout;
+        let pixels = &self.slot.bytes()[..layout.bytes() as usize];
+        equalize::is_narrow(pixels, layout).then_some(Remark::NarrowRange)
+    }
+}
