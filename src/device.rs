@@ -10,12 +10,15 @@ pub mod supervisor;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::config::Settings;
 use crate::device_state::DeviceState;
-use crate::slot::DeviceId;
+use crate::progress::Events;
+use crate::slot::{DeviceId, SlotPool};
 use crate::task::Task;
+use codec::Cores;
 use find::Finder;
 pub use insist::Insist;
-pub use start::{Context, start};
+pub use start::start;
 
 /// A device: takes filled slots and passes them on equalized.
 ///
@@ -33,6 +36,25 @@ pub trait Device: Send + Sync {
 
     /// Lets the device's threads and processes end, because no more tasks will come.
     fn close(&self);
+}
+
+/// What the devices of a run are started with.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The run's settings.
+    pub settings: &'a Settings,
+    /// How many pictures there are at most.
+    pub pictures: usize,
+    /// Where the devices' slots are.
+    pub pool: &'a Arc<SlotPool>,
+    /// The cores that the CPU's lanes keep busy.
+    pub cores: &'a Arc<Cores>,
+    /// Where the devices are added.
+    pub devices: &'a Devices,
+    /// Ends the run early when a device that the user insists on cannot be used.
+    pub insist: &'a Insist,
+    /// Where notes are sent.
+    pub events: &'a Events,
 }
 
 /// The devices of a run, in the order in which they joined.

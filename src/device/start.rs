@@ -11,16 +11,14 @@ use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
 use super::find;
 use super::supervisor::WorkerDevice;
-use super::{Device, Devices, Insist};
+use super::{Context, Device, Insist};
 use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::error::Error;
-use crate::progress::Events;
-use crate::slot::{DeviceId, Kind, SlotPool};
+use crate::slot::{DeviceId, Kind};
 use crate::task;
 use crate::task::Task;
 use crate::timings::Meter;
 use crate::worker::WorkerArgs;
-use codec::Cores;
 use lanes::GpuInfo;
 use lanes::Unit;
 
@@ -47,25 +45,6 @@ const HEAD_START: Duration = Duration::from_millis(300);
 /// much as the work that it takes over. Measured with 16 cores and an H100 on PGMs: it made runs slower at a quarter, and no slower at two
 /// fifths.
 const WORTH_A_GPU: f64 = 1.0 / 3.0;
-
-/// What the devices of a run are started with.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The run's settings.
-    pub settings: &'a Settings,
-    /// How many pictures there are at most.
-    pub pictures: usize,
-    /// Where the devices' slots are.
-    pub pool: &'a Arc<SlotPool>,
-    /// The cores that the CPU's lanes keep busy.
-    pub cores: &'a Arc<Cores>,
-    /// Where the devices are added.
-    pub devices: &'a Devices,
-    /// Ends the run early when a device that the user insists on cannot be used.
-    pub insist: &'a Insist,
-    /// Where notes are sent.
-    pub events: &'a Events,
-}
 
 /// Starts the CPU, which can work at once, and the other devices that the user wants, which join when they are ready. What is equalized is
 /// sent to `equalized`.

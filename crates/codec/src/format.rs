@@ -4,8 +4,6 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-use super::{CodecError, Depth, Layout};
-
 /// A file format, for reading and for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -75,28 +73,6 @@ impl Format {
         }
     }
 
-    /// Checks that the format can hold pixels of this layout.
-    ///
-    /// # Errors
-    /// [`CodecError::CannotRepresent`], which names formats that can.
-    pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
-        let refuse = |what: String, remedy: &str| Err(CodecError::cannot_represent(self, what, remedy));
-        let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP);
-        if eight_bit_only && layout.depth == Depth::Sixteen {
-            return refuse("16-bit samples".into(), "use --depth 8, or --format png, tiff or pnm");
-        }
-        if self == Self::Jpeg && layout.pixel.has_alpha() {
-            return refuse("transparency".into(), "use --format png, tiff, webp or pnm");
-        }
-        if layout.width.max(layout.height) > self.max_side() {
-            return refuse(
-                format!("{}x{} pixels", layout.width, layout.height),
-                "use --format png, tiff or pnm",
-            );
-        }
-        Ok(())
-    }
-
     /// Returns whether the format has a place for XMP and for EXIF.
     pub(super) const fn supports_exif_and_xmp(self) -> bool {
         !matches!(self, Self::Pnm | Self::Bmp)
@@ -105,16 +81,6 @@ impl Format {
     /// Returns whether the format has a place for the resolution besides EXIF.
     pub(super) const fn supports_resolution(self) -> bool {
         !matches!(self, Self::Pnm | Self::WebP)
-    }
-
-    /// Returns the largest width and height, in pixels.
-    const fn max_side(self) -> u32 {
-        match self {
-            Self::Jpeg => 65500, // libjpeg's limit, a little below the standard's
-            Self::WebP => 16383,
-            Self::Png | Self::Bmp => i32::MAX as u32,
-            Self::Tiff | Self::Pnm => u32::MAX,
-        }
     }
 }
 

@@ -32,7 +32,7 @@ pub use compressed::{CompressedJpeg, Sampling};
 pub(super) use embedded::Embedded;
 use encode::new_tables;
 pub(super) use encode::{encode, encoder_bytes, write_encoded};
-use libjpeg::{BLOCK, Fault, Plane, QuantTable, Reader, Space};
+use libjpeg::{Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
 };
@@ -48,6 +48,9 @@ pub(super) fn complete_frame(bytes: &mut [u8]) {
         bytes[place].copy_from_slice(&height);
     }
 }
+
+/// The side of a block of coefficients, in samples.
+const BLOCK: usize = 8;
 
 /// The width and height of chroma planes in a slot are padded to multiples of this many samples.
 pub const CHROMA_PADDING: u32 = BLOCK as u32;
@@ -462,4 +465,9 @@ fn decode_error(fault: Fault) -> CodecError {
 
 fn malformed(reason: impl Into<String>) -> CodecError {
     CodecError::malformed(Format::Jpeg, reason)
+}
+
+/// Makes the error for an invalid stream from a GPU.
+fn encode_malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::encoder(Format::Jpeg, reason)
 }

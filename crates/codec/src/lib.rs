@@ -46,7 +46,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use equalize::colour::to_gray;
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Layout, Pixel};
 
 mod bmp;
 mod budget;
@@ -66,6 +66,7 @@ mod output;
 mod png;
 mod pnm;
 mod remark;
+mod representation;
 mod samples;
 mod tiff;
 mod webp;

@@ -49,7 +49,7 @@ pub(super) use write::{encode, heap_bytes};
 /// What is remembered of a TIFF for writing it back.
 #[derive(Debug)]
 pub(super) struct Native {
-    compression: write::Compression,
+    compression: method::Compression,
     /// The samples of the channel that is neither colour nor alpha, which are not among the pixels.
     pub(super) other: Option<Vec<u8>>,
     big: bool,

@@ -11,6 +11,16 @@ use crate::order::Order;
 #[error("{0}")]
 pub struct EngineError(pub String);
 
+impl EngineError {
+    /// Returns the error for a device whose results cannot be trusted.
+    pub(crate) fn wrong_results() -> Self {
+        Self(
+            "its results differ from the CPU's: its memory, its driver or histeqd is faulty; please report it"
+                .to_owned(),
+        )
+    }
+}
+
 /// Why a lane did not complete a picture.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {

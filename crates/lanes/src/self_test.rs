@@ -41,7 +41,7 @@ impl Checked {
             lane.carry_out(bytemuck::cast_slice_mut(&mut found), &small, order)?;
             CpuLane::default().carry_out(bytemuck::cast_slice_mut(&mut expected), &small, order)?;
             if found != expected {
-                return Err(wrong().into());
+                return Err(EngineError::wrong_results().into());
             }
             checked.push((small, *order));
         }
@@ -56,14 +56,6 @@ impl Checked {
     fn lock(&self) -> MutexGuard<'_, Vec<(Layout, Order)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the error for a device whose results cannot be trusted.
-pub(crate) fn wrong() -> EngineError {
-    EngineError(
-        "its results differ from the CPU's: its memory, its driver or histeqd is faulty; please report it"
-            .to_owned(),
-    )
 }
 
 /// Returns a small layout, but no smaller than [`SIZE`], whose pictures go through the same kernels.

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::ladder::{Figures, LadderReport, Outcome, RungReport};
+use super::report::{Figures, LadderReport, Outcome, RungReport};
 use super::table::time;
 use plot::{Drawing, Drawn, FAINT_INK, GRID, INK, LABEL, Page, SMALL, TITLE};
 

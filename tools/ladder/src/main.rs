@@ -10,6 +10,7 @@ mod gpu;
 mod kernels;
 mod ladder;
 mod measure;
+mod report;
 mod rungs;
 mod scene;
 mod table;
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use plot::PlotFormat;
 
-use ladder::{LadderReport, climb};
+use ladder::climb;
+use report::LadderReport;
 
 const LONG_ABOUT: &str = "\
 Measures the ways of equalizing a picture on this machine, side by side: the ladder.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::ladder::{Figures, LadderReport, Outcome, RungReport};
+use super::report::{Figures, LadderReport, Outcome, RungReport};
 
 /// Renders one line per rung, section by section, with a sentence of explanation below each if `explain` is set.
 pub(super) fn render(climbed: &LadderReport, explain: bool) -> String {
@@ -96,7 +96,7 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::ladder::SectionReport;
+    use crate::report::SectionReport;
     use lanes::GpuInfo;
 
     fn figures(kernels: Option<f64>, whole: Option<f64>) -> Figures {

@@ -16,6 +16,7 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 mod bits;
 mod coefficients;
 mod dct;
+mod header;
 mod huffman;
 mod leaf;
 mod read;
@@ -23,6 +24,7 @@ mod read_sequential;
 mod rows;
 mod sample;
 mod scan;
+mod symbols;
 mod validate;
 mod wanted;
 mod write;
@@ -40,7 +42,8 @@ pub(super) use wanted::Rest;
 pub(super) use write::write;
 
 use super::PlaneSize;
-use super::libjpeg::{BLOCK, QuantTable};
+use super::libjpeg::QuantTable;
+use crate::jpeg::BLOCK;
 
 /// The quantized coefficients of a block, in zigzag order.
 type Block = [i16; 64];

@@ -8,13 +8,12 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::Native;
 use super::coding::BaselineScan;
-use super::encode::encode_malformed;
 use super::markers::{
     APP0, APP15, COM, DHT, DQT, DRI, EOI, Factors, FrameComponent, FrameHeader, SOF0, SOI, SOS, Segment,
     next_marker, segment, write_segment,
 };
+use super::{Native, encode_malformed};
 use crate::{CodecError, JpegQuality};
 use equalize::{Depth, Layout, Pixel};
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use super::coding::{self, Part, Rest};
 use super::libjpeg::{self, Fault, Frame, QuantTable, Space, Tables};
 use super::markers::{APP1, APP2, Density, EXIF, Factors, ICC, Segment, XMP};
-use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed};
+use super::{Chroma, MAX_SEGMENT, PlaneSize, compressed, encode_malformed};
 use crate::cores::Cores;
 use crate::metadata::Metadata;
 use crate::{CodecError, Decoded, Format, JpegQuality, Native as AnyNative};
@@ -153,9 +153,4 @@ fn encode_error(fault: Fault) -> CodecError {
     } else {
         CodecError::encoder(Format::Jpeg, fault.message)
     }
-}
-
-/// Makes the error for an invalid stream from a GPU.
-pub(super) fn encode_malformed(reason: impl Into<String>) -> CodecError {
-    CodecError::encoder(Format::Jpeg, reason)
 }

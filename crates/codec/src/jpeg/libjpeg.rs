@@ -22,9 +22,6 @@ pub(super) use read::Reader;
 pub(super) use write::write_refined;
 pub(super) use write::{Frame, MAX_QUANT, Tables, write};
 
-/// The side of a block of coefficients, in samples.
-pub(super) const BLOCK: usize = 8;
-
 /// The rows of packed pixels per call: the most that libjpeg handles at a time.
 const ROWS: usize = 16;
 

@@ -7,8 +7,8 @@ use crate::CodecError;
 use crate::metadata::{Metadata, MetadataBytes, Resolution, strip_exif_prefix};
 use crate::xmp;
 
-use super::libjpeg::BLOCK;
 use super::{malformed, mpf};
+use crate::jpeg::BLOCK;
 
 pub(super) const SOF0: u8 = 0xc0;
 pub(super) const SOF1: u8 = 0xc1;

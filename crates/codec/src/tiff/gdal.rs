@@ -1,8 +1,6 @@
 //! What GDAL adds to TIFF (<https://gdal.org/en/stable/drivers/raster/gtiff.html>): metadata in XML, with one item for each fact; and the
 //! no-data value, which also stands where a sparse file has nothing.
 
-use super::header::Header;
-
 /// What names a statistic of the samples, or the line from samples to physical values. A new contrast makes both wrong.
 const FALSE: [&str; 3] = ["name=\"STATISTICS_", "role=\"scale\"", "role=\"offset\""];
 
@@ -36,23 +34,6 @@ pub(super) fn no_data(text: &[u8], bits: u32) -> Option<u16> {
     let value: f64 = text.trim().parse().ok()?;
     let most = f64::from((1u32 << bits) - 1);
     (value.fract() == 0.0 && (0.0..=most).contains(&value)).then_some(value as u16)
-}
-
-/// Fills rows of a strip or tile with one sample, as it is stored, except that those of 16 bits are in native order.
-pub(super) fn fill(rows: &mut [u8], sample: u16, header: &Header) {
-    let row = header.part_row_bytes();
-    match header.bits {
-        _ if sample == 0 => rows.fill(0),
-        8 => rows.fill(sample as u8),
-        16 => rows.as_chunks_mut().0.fill(sample.to_ne_bytes()),
-        bits => {
-            let bit = |at: usize| sample >> (bits as usize - 1 - at % bits as usize) & 1;
-            for (at, byte) in rows.iter_mut().enumerate() {
-                let first = at % row * 8;
-                *byte = (first..first + 8).fold(0, |byte, at| byte << 1 | bit(at) as u8);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

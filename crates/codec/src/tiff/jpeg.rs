@@ -3,8 +3,7 @@
 use super::super::CodecError;
 use super::super::ifd::Directory;
 use super::header::Header;
-use super::parts::resize;
-use super::reader::Reader;
+use super::reader::{Reader, resize};
 use super::{io_error, malformed, tags};
 use crate::jpeg::Embedded;
 

@@ -9,8 +9,26 @@ use super::super::CodecError;
 use super::super::foreign::RECOMPRESS;
 use super::super::inflate::{self, Damage as Invalid, Halt, Inflater, ZLIB_HEADER};
 use super::lzw::{self, Damage};
-use super::write::Compression;
 use super::{malformed, unsupported};
+
+/// How strips are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    Stored,
+    Lzw,
+    Deflate,
+}
+
+impl Compression {
+    /// Returns the value of the tag Compression.
+    pub(super) const fn number(self) -> u16 {
+        match self {
+            Self::Stored => 1,
+            Self::Lzw => 5,
+            Self::Deflate => 8,
+        }
+    }
+}
 
 /// The values of the tag Compression that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

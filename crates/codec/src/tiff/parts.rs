@@ -9,7 +9,7 @@ use super::super::{CodecError, Limits};
 use super::header::Header;
 use super::jpeg::Jpegs;
 use super::method::{self, Decompression, Method, PADDING};
-use super::reader::Reader;
+use super::reader::{Reader, resize};
 use super::{gdal, io_error, malformed, predictor, tags};
 use crate::cores::Cores;
 
@@ -163,7 +163,7 @@ impl<'a> Parts<'a> {
     fn fetch(&self, tool: &mut Tool, index: usize, target: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
         let Some((offset, length)) = self.place(index)? else {
-            gdal::fill(target, self.no_data, header);
+            fill(target, self.no_data, header);
             return Ok(());
         };
         match header.method {
@@ -228,6 +228,23 @@ fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Resu
     file.read_at(&mut data[..length], offset).map_err(io_error)
 }
 
+/// Fills rows of a strip or tile with one sample, as it is stored, except that those of 16 bits are in native order.
+fn fill(rows: &mut [u8], sample: u16, header: &Header) {
+    let row = header.part_row_bytes();
+    match header.bits {
+        _ if sample == 0 => rows.fill(0),
+        8 => rows.fill(sample as u8),
+        16 => rows.as_chunks_mut().0.fill(sample.to_ne_bytes()),
+        bits => {
+            let bit = |at: usize| sample >> (bits as usize - 1 - at % bits as usize) & 1;
+            for (at, byte) in rows.iter_mut().enumerate() {
+                let first = at % row * 8;
+                *byte = (first..first + 8).fold(0, |byte, at| byte << 1 | bit(at) as u8);
+            }
+        }
+    }
+}
+
 /// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into the rows of the picture.
 fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
     let row = header.row_bytes(header.layout.width);
@@ -256,11 +273,4 @@ fn turn_bits(bytes: &mut [u8], header: &Header) {
     if header.lsb_first {
         bytes.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
     }
-}
-
-pub(super) fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<(), CodecError> {
-    let further = length.saturating_sub(buffer.len());
-    buffer.try_reserve_exact(further).map_err(|_| CodecError::OutOfMemory { bytes: Some(length as u64) })?;
-    buffer.resize(length, 0);
-    Ok(())
 }

@@ -120,6 +120,13 @@ impl Bytes for Reader<'_> {
     }
 }
 
+pub(super) fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<(), CodecError> {
+    let further = length.saturating_sub(buffer.len());
+    buffer.try_reserve_exact(further).map_err(|_| CodecError::OutOfMemory { bytes: Some(length as u64) })?;
+    buffer.resize(length, 0);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use super::super::ifd::{self, Directory, Value};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
+use super::method::Compression;
 use super::{deflate, lzw, other, predictor, tags};
 use crate::cores::Cores;
 use equalize::{Depth, Layout};
@@ -21,25 +22,6 @@ const MAX_SMALL_LZW: u64 = 0xa000_0000;
 
 /// With strips longer than this, helpers would take memory that is not accounted for.
 const MAX_SHARED: usize = 2 * STRIP;
-
-/// How strips are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compression {
-    Stored,
-    Lzw,
-    Deflate,
-}
-
-impl Compression {
-    /// Returns the value of the tag Compression.
-    const fn number(self) -> u16 {
-        match self {
-            Self::Stored => 1,
-            Self::Lzw => 5,
-            Self::Deflate => 8,
-        }
-    }
-}
 
 /// Returns the bytes of the rows that an encoder holds besides the pixels, where a strip is a row: its differences, and one stream of up to
 /// one and a half rows, in buffers that double. Strips of several rows are small change.

@@ -6,7 +6,6 @@ use super::driver::{Buffer, Stream};
 use super::equalizer::grow;
 use super::kernels::{Kernels, Scan, ScanMemory, Verdict};
 use crate::lane::{EngineError, LaneError};
-use crate::self_test::wrong;
 use codec::BaselineScan;
 
 /// The alignment of each part in device memory, in bytes.
@@ -110,7 +109,7 @@ impl ScanCheck {
                 let short = self.verdict(place.map(|place| place + 1));
                 let agrees = found == if whole { Verdict::Whole } else { Verdict::Damaged };
                 if (found != Verdict::Unclear && !agrees) || (whole && short == Verdict::Whole) {
-                    return Err(wrong());
+                    return Err(EngineError::wrong_results());
                 }
                 proven |= whole && agrees && short == Verdict::Damaged;
             }

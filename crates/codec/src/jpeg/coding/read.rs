@@ -6,7 +6,8 @@ use super::read_sequential::{self, ScanComponent};
 use super::scan::{DcComponent, Selection, read_dc, read_first, read_intervals, read_refinement};
 use super::wanted::{Rest, Wanted};
 use super::{Block, Grid, leaf, natural};
-use crate::jpeg::libjpeg::{BLOCK, Plane, QuantTable};
+use crate::jpeg::BLOCK;
+use crate::jpeg::libjpeg::{Plane, QuantTable};
 use crate::jpeg::markers::{
     DHT, DNL, DQT, DRI, EOI, Factors, FrameHeader, MAX_BLOCKS, SOF0, SOF1, SOF2, SOS, Segment, next_marker,
     segment,

@@ -2,7 +2,8 @@
 
 use super::coefficients::{Blocks, Coefficients, samples_of_blocks};
 use super::dct::{Quantizer, forward};
-use crate::jpeg::libjpeg::{BLOCK, Plane};
+use crate::jpeg::BLOCK;
+use crate::jpeg::libjpeg::Plane;
 
 /// The source of a component to be written.
 #[derive(Clone, Copy, Debug)]

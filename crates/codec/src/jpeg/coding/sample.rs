@@ -6,8 +6,8 @@ use super::dct::Quantizer;
 use super::huffman::{AcEncoder, Encoder};
 use super::leaf;
 use super::rows::{Part, Rows};
-use super::write::{Counter, ScanSymbols, scan};
-use crate::jpeg::libjpeg::BLOCK;
+use super::symbols::{Counter, ScanSymbols, scan};
+use crate::jpeg::BLOCK;
 
 /// At least this many rows of blocks are sampled in a component of the picture's height, or all if there are fewer.
 const ROWS: usize = 8;

@@ -7,12 +7,13 @@ use std::ops::Range;
 use super::bits::{BitCollector, BitWriter, BlockBits};
 use super::coefficients::{Blocks, Coefficients, Quantized};
 use super::dct::Quantizer;
+use super::header::write_header;
 use super::leaf;
 use super::rows::{Part, Rows};
 use super::sample::{Codes, codes};
-use super::write::write_header;
 use crate::cores::Cores;
-use crate::jpeg::libjpeg::{BLOCK, Frame, QuantTable};
+use crate::jpeg::BLOCK;
+use crate::jpeg::libjpeg::{Frame, QuantTable};
 use crate::jpeg::markers::{DHT, Factors, SOS, largest_factors, write_segment};
 
 /// The least number of pixels in a band, which is made of whole MCU rows.

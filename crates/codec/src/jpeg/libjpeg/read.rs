@@ -10,7 +10,8 @@ use mozjpeg_sys::{
     jpeg_read_raw_data, jpeg_read_scanlines, jpeg_start_decompress,
 };
 
-use super::{BLOCK, Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
+use super::super::BLOCK;
+use super::{Fault, Plane, QuantTable, ROWS, Space, catch, error_manager};
 
 /// A JPEG being decoded from memory.
 #[derive(Debug)]

@@ -1,0 +1,38 @@
+//! What the formats can hold.
+
+use super::{CodecError, Format};
+use equalize::{Depth, Layout};
+
+impl Format {
+    /// Checks that the format can hold pixels of this layout.
+    ///
+    /// # Errors
+    /// [`CodecError::CannotRepresent`], which names formats that can.
+    pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
+        let refuse = |what: String, remedy: &str| Err(CodecError::cannot_represent(self, what, remedy));
+        let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP);
+        if eight_bit_only && layout.depth == Depth::Sixteen {
+            return refuse("16-bit samples".into(), "use --depth 8, or --format png, tiff or pnm");
+        }
+        if self == Self::Jpeg && layout.pixel.has_alpha() {
+            return refuse("transparency".into(), "use --format png, tiff, webp or pnm");
+        }
+        if layout.width.max(layout.height) > self.max_side() {
+            return refuse(
+                format!("{}x{} pixels", layout.width, layout.height),
+                "use --format png, tiff or pnm",
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the largest width and height, in pixels.
+    const fn max_side(self) -> u32 {
+        match self {
+            Self::Jpeg => 65500, // libjpeg's limit, a little below the standard's
+            Self::WebP => 16383,
+            Self::Png | Self::Bmp => i32::MAX as u32,
+            Self::Tiff | Self::Pnm => u32::MAX,
+        }
+    }
+}
