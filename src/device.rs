@@ -3,7 +3,7 @@
 mod choose;
 pub mod cpu;
 pub mod find;
-mod insist;
+mod required;
 mod start;
 pub mod supervisor;
 
@@ -13,11 +13,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::config::Settings;
 use crate::device_state::DeviceState;
 use crate::progress::Events;
-use crate::slot::{DeviceId, SlotPool};
+use crate::schedule::DeviceId;
+use crate::slot::SlotPool;
 use crate::task::Task;
 use codec::Cores;
 use find::Finder;
-pub use insist::Insist;
+pub use required::RequiredDevices;
 pub use start::start;
 
 /// A device: takes filled slots and passes them on equalized.
@@ -52,7 +53,7 @@ pub struct Context<'a> {
     /// Where the devices are added.
     pub devices: &'a Devices,
     /// Ends the run early when a device that the user insists on cannot be used.
-    pub insist: &'a Insist,
+    pub required: &'a RequiredDevices,
     /// Where notes are sent.
     pub events: &'a Events,
 }

@@ -36,6 +36,7 @@ pub mod record;
 pub mod remark;
 mod resume;
 pub mod retry;
+pub mod schedule;
 pub mod selection;
 pub mod service;
 pub mod slot;
@@ -49,10 +50,10 @@ pub mod timings;
 pub mod worker;
 
 use crate::config::{Naming, Settings};
-use crate::device::Insist;
+use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::pipeline::{Encoder, Outlet, Run, StandardOutput};
+use crate::pipeline::{Outlet, OutputFolder, Run, StandardOutput};
 use crate::progress::{Event, Events, Reporter, Summary};
 use crate::publish::Publisher;
 use crate::resume::Resume;
@@ -65,7 +66,7 @@ use lanes::Order;
 /// # Errors
 /// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
-    let encoder = Encoder::new(settings, &settings.out, publisher);
+    let encoder = OutputFolder::new(settings, &settings.out, publisher);
     let to_standard_output = settings.naming == Naming::StandardOutput;
     let outlet: &dyn Outlet =
         if to_standard_output { &StandardOutput { target: &settings.target } } else { &encoder };
@@ -101,8 +102,8 @@ fn run_into(
     }
     let machine = Machine::new(settings.memory, settings.threads);
     let pictures = jobs.len();
-    let insist = Insist::new(stop.clone());
-    let run = Run { settings, order, outlet, machine: &machine, pictures, stop, insist, events: &events };
+    let required = RequiredDevices::new(stop.clone());
+    let run = Run { settings, order, outlet, machine: &machine, pictures, stop, required, events: &events };
     let done = match &resume {
         _ if pictures == 0 => Ok(()),
         _ if settings.dry_run => run.inspect(jobs),

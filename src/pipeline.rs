@@ -1,7 +1,7 @@
 //! The stages between the source and the output tree.
 //!
-//! Work flows one way: jobs → decode → device → encode → publish. What travels is a [`Job`], which becomes [`Work`] for the decoders, a [`Task`]
-//! for a device, [`Finished`] when all its devices are done, and `Taken` once the outlet has it. Only a job whose device failed, declined
+//! QueuedJob flows one way: jobs → decode → device → encode → publish. What travels is a [`Job`], which becomes [`QueuedJob`] for the decoders, a [`Task`]
+//! for a device, [`Processed`] when all its devices are done, and `Written` once the outlet has it. Only a job whose device failed, declined
 //! it or encoded it badly goes back, to be decoded again. Every piece of work holds a sender of the queue that leads back, so this queue
 //! closes by itself after the last picture.
 
@@ -19,16 +19,17 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
 use crate::config::{Durability, Settings};
-use crate::device::{self, Context, Insist};
+use crate::device::{self, Context, RequiredDevices};
 use crate::error::{Error, PictureError};
 use crate::machine::Machine;
 use crate::progress::{Event, Events};
 use crate::publish::{Pending, Publisher, Stream};
 use crate::record::{Digest, Origin};
 use crate::remark::Remark;
-use crate::slot::{Attempts, Slots};
+use crate::schedule::Attempts;
+use crate::slot::Slots;
 use crate::source::Job;
-use crate::task::{self, Content, Finished, Picture, Task, Work};
+use crate::task::{self, Content, Picture, Processed, QueuedJob, Task};
 use crate::timings::{Clock, Meter, Stage};
 use codec::Cores;
 use codec::{self, CodecError, Target};
@@ -65,7 +66,7 @@ pub const PUBLISHERS: usize = 4;
 const SCRATCH_KEPT: usize = 4 << 20;
 
 /// A picture that an outlet has taken. Its output, if it has one, is written but not yet synced and renamed.
-struct Taken<'a> {
+struct Written<'a> {
     output: Option<Pending<'a>>,
     job: Job,
     pixels: u64,
@@ -90,7 +91,7 @@ pub trait Outlet: Sync {
     /// If this picture cannot be taken. Others may still be.
     fn take(
         &self,
-        finished: &mut Finished,
+        finished: &mut Processed,
         scratch: &mut Vec<u8>,
         cores: &Cores,
     ) -> Result<Option<Pending<'_>>, PictureError>;
@@ -100,7 +101,7 @@ pub trait Outlet: Sync {
 }
 
 /// An outlet that encodes pictures into the output tree.
-pub struct Encoder<'a> {
+pub struct OutputFolder<'a> {
     /// The root of the output tree.
     out: &'a Path,
     /// The format, quality and channels of the outputs.
@@ -111,7 +112,7 @@ pub struct Encoder<'a> {
     settings: Digest,
 }
 
-impl<'a> Encoder<'a> {
+impl<'a> OutputFolder<'a> {
     /// Creates an outlet for the outputs of a run with these settings, below the folder `out`.
     pub fn new(settings: &'a Settings, out: &'a Path, publisher: &'a Publisher) -> Self {
         let digest = Digest::of(settings.of_outputs().as_bytes());
@@ -119,14 +120,14 @@ impl<'a> Encoder<'a> {
     }
 }
 
-impl Outlet for Encoder<'_> {
+impl Outlet for OutputFolder<'_> {
     fn check(&self) -> Result<(), Error> {
         Ok(self.publisher.check(self.out)?)
     }
 
     fn take(
         &self,
-        finished: &mut Finished,
+        finished: &mut Processed,
         scratch: &mut Vec<u8>,
         cores: &Cores,
     ) -> Result<Option<Pending<'_>>, PictureError> {
@@ -153,7 +154,7 @@ impl Outlet for StandardOutput<'_> {
 
     fn take(
         &self,
-        finished: &mut Finished,
+        finished: &mut Processed,
         scratch: &mut Vec<u8>,
         cores: &Cores,
     ) -> Result<Option<Pending<'_>>, PictureError> {
@@ -166,13 +167,13 @@ impl Outlet for StandardOutput<'_> {
 
 /// Encodes what the devices left in the slot into a file.
 fn encode(
-    finished: &mut Finished,
+    finished: &mut Processed,
     target: &Target,
     scratch: &mut Vec<u8>,
     cores: &Cores,
     file: &mut File,
 ) -> Result<(), CodecError> {
-    let Finished { slot, content, picture, .. } = finished;
+    let Processed { slot, content, picture, .. } = finished;
     let decoded = &mut picture.decoded;
     match *content {
         Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
@@ -199,7 +200,7 @@ pub struct Run<'a> {
     /// Once asked, pictures that were handed over but not started are left.
     pub stop: &'a Stop,
     /// Ends the run early when a device that the user insists on cannot be used.
-    pub insist: Insist,
+    pub required: RequiredDevices,
     /// Where all events are sent.
     pub events: &'a Events,
 }
@@ -214,13 +215,13 @@ fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, Pic
 /// The decoders' two queues.
 #[derive(Clone)]
 struct Queues {
-    fresh: Receiver<Vec<Work>>,
-    redo: Receiver<Work>,
+    fresh: Receiver<Vec<QueuedJob>>,
+    redo: Receiver<QueuedJob>,
 }
 
 impl Queues {
     /// Returns the next work, or `None` when all pictures are done.
-    fn next(&mut self) -> Option<Vec<Work>> {
+    fn next(&mut self) -> Option<Vec<QueuedJob>> {
         loop {
             select! {
                 recv(self.redo) -> work => return work.ok().map(|work| vec![work]),
@@ -235,14 +236,14 @@ impl Queues {
 
 /// The entrance of the pipeline. As long as it exists, the decoders wait for work.
 struct Intake {
-    fresh: Sender<Vec<Work>>,
-    redo: Sender<Work>,
+    fresh: Sender<Vec<QueuedJob>>,
+    redo: Sender<QueuedJob>,
 }
 
 impl Intake {
     /// Queues a batch of jobs for the decoders; blocks while the queue is full.
     fn give(&self, batch: Vec<Job>) {
-        let work = |job| Work { job, attempts: Attempts::default(), redo: self.redo.clone() };
+        let work = |job| QueuedJob { job, attempts: Attempts::default(), redo: self.redo.clone() };
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = self.fresh.send(batch.into_iter().map(work).collect());
     }
@@ -251,9 +252,9 @@ impl Intake {
 impl Run<'_> {
     /// Returns what the devices are started with.
     fn context(&self) -> Context<'_> {
-        let &Self { settings, machine, pictures, ref insist, events, .. } = self;
+        let &Self { settings, machine, pictures, ref required, events, .. } = self;
         let Machine { pool, cores, devices } = machine;
-        Context { settings, pictures, pool, cores, devices, insist, events }
+        Context { settings, pictures, pool, cores, devices, required, events }
     }
 
     /// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
@@ -282,7 +283,7 @@ impl Run<'_> {
             fed.map(|panicked| panicked.map_or((), |panic| resume_unwind(panic)))
         })?;
         self.events.tell(Event::Load(self.machine.load(&meter, self.settings.threads, PUBLISHERS)));
-        self.insist.broken().map_or(Ok(()), Err)
+        self.required.failure().map_or(Ok(()), Err)
     }
 
     /// Starts the decode threads, which end when the intake is dropped and all its work is done.
@@ -364,7 +365,7 @@ impl Run<'_> {
             .for_each(|task| self.machine.devices.submit(task));
     }
 
-    fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Taken<'p>>) {
+    fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Written<'p>>) {
         let (mut scratch, mut courtesy) = (Vec::new(), Niceness::default());
         for mut finished in equalized.iter().filter_map(Task::finish) {
             courtesy.lower_for(finished.content);
@@ -381,7 +382,7 @@ impl Run<'_> {
             if scratch.capacity() > SCRATCH_KEPT {
                 scratch = Vec::new();
             }
-            let Finished { slot, content, picture, devices, .. } = finished;
+            let Processed { slot, content, picture, devices, .. } = finished;
             if let (Content::Encoded(_), Err(PictureError::Codec(CodecError::Encoder { .. }))) =
                 (content, &taken)
             {
@@ -407,7 +408,7 @@ impl Run<'_> {
             match taken {
                 Ok(output) => {
                     let device = self.machine.devices.names(&devices);
-                    let taken = Taken { output, job: work.job, pixels, bytes_in, device, remarks, clock };
+                    let taken = Written { output, job: work.job, pixels, bytes_in, device, remarks, clock };
                     self.pass_on(taken, publishers);
                 }
                 Err(error) => self.fail(work.job, error),
@@ -416,7 +417,7 @@ impl Run<'_> {
     }
 
     /// Leaves waiting for the disk to the publishers; a rename alone is done sooner than handed over.
-    fn pass_on<'p>(&'p self, taken: Taken<'p>, publishers: &Sender<Taken<'p>>) {
+    fn pass_on<'p>(&'p self, taken: Written<'p>, publishers: &Sender<Written<'p>>) {
         match (&taken.output, self.settings.durability) {
             (None, _) | (_, Durability::Fast) => self.publish(taken),
             // The queue is closed only if the publishers panicked; that panic then ends the run.
@@ -424,8 +425,8 @@ impl Run<'_> {
         }
     }
 
-    fn publish(&self, taken: Taken<'_>) {
-        let Taken { output, job, pixels, bytes_in, device, remarks, mut clock } = taken;
+    fn publish(&self, taken: Written<'_>) {
+        let Written { output, job, pixels, bytes_in, device, remarks, mut clock } = taken;
         clock.mark(Stage::Queue);
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);

@@ -46,12 +46,12 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use tracing::{error, info, warn};
 
 use crate::config::{After, Existing, Service, Settings};
-use crate::device::Insist;
+use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::ledger::{self, LedgerError, LockError, Pruned};
 use crate::machine::Machine;
 use crate::paths::{Shown, are_same};
-use crate::pipeline::{Encoder, Run};
+use crate::pipeline::{OutputFolder, Run};
 use crate::progress::{Event, Events};
 use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::retry::Wanted;
@@ -139,7 +139,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let stop = control.stop.clone();
     let ledger = (footing, check);
     let watching = Watching::new(settings, control, folders, ledger, jobs, asked)?;
-    let encoder = Encoder::new(settings, &out, publisher);
+    let encoder = OutputFolder::new(settings, &out, publisher);
     let done = thread::scope(|scope| {
         let watching = thread::Builder::new()
             .name("watch".into())
@@ -157,7 +157,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             machine: &machine,
             pictures: usize::MAX,
             stop: &stop,
-            insist: Insist::new(stop.clone()),
+            required: RequiredDevices::new(stop.clone()),
             events: &events,
         };
         let done = run.process(jobs);

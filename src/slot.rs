@@ -17,6 +17,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::files;
+use crate::schedule::{self, Attempts, DeviceId, Schedule, Standing};
 
 pub use compressed::{Needs, Room};
 pub use heaps::limit_heap_retention;
@@ -25,9 +26,6 @@ use held::Taker;
 pub use memory::Memory;
 pub use split::Slots;
 pub use workspace::Workspace;
-
-/// The index of a device in the pipeline's list of devices.
-pub type DeviceId = usize;
 
 /// The number of a slot among those of its device.
 pub type SlotId = u32;
@@ -124,22 +122,6 @@ impl Drop for Slot {
     }
 }
 
-/// What became of the attempts at a picture so far, and thus which devices may take it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attempts {
-    /// Devices on which it failed, or that declined it.
-    pub failed_on: Vec<DeviceId>,
-    /// Whether a device refused to decode it, so that the CPU has to.
-    pub declined: bool,
-}
-
-impl Attempts {
-    /// Returns whether a worker's device may take the picture: after two failures only the CPU may.
-    fn admit(&self, device: DeviceId) -> bool {
-        self.failed_on.len() < 2 && !self.failed_on.contains(&device)
-    }
-}
-
 /// Why there is no slot for a picture.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
@@ -179,16 +161,6 @@ pub struct SlotUse {
     pub taken: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// Works: its slots are handed out.
-    Up,
-    /// Starting or restarting: may work later.
-    Down,
-    /// May never work again: nobody waits for it.
-    Retired,
-}
-
 /// How large a slot may be, compared to what is requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
@@ -213,11 +185,6 @@ impl Member {
     /// Returns the number of all its slots.
     fn slots(&self) -> usize {
         self.slots.iter().sum()
-    }
-
-    /// Returns whether pixels may go to it instead of the CPU.
-    fn is_worker_for_pixels(&self) -> bool {
-        self.is_worker && self.slots[Kind::Pixels as usize] > 0
     }
 }
 
@@ -350,7 +317,7 @@ impl SlotPool {
         let needed = bytes.max(1);
         let total = needed.saturating_add(aside);
         let buffer = self.in_turn(total, held, |state| {
-            state.try_take(needed, aside, &state.admitted_now(attempts), Fit::Loose)
+            state.try_take(needed, aside, &state.schedule().admitted_now(attempts), Fit::Loose)
         })?;
         Ok(self.slot(buffer, aside))
     }
@@ -477,25 +444,26 @@ impl State {
         Some(taken)
     }
 
-    /// Returns whether the CPU has to wait for a worker that is not up yet.
-    fn workers_may_come(&self) -> bool {
-        let may_come = |m: &Member| m.is_worker_for_pixels() && m.standing == Standing::Down;
-        self.wait_for_workers && self.members.iter().any(may_come)
-    }
-
-    /// Returns, by device, whether its slots may be taken after these attempts.
-    fn admitted(&self, attempts: &Attempts) -> Vec<bool> {
-        let usable = |device: DeviceId, member: &Member| {
-            member.is_worker_for_pixels() && member.standing == Standing::Up && attempts.admit(device)
+    /// Returns what the devices are doing.
+    fn schedule(&self) -> Schedule {
+        let of_member = |member: &Member| schedule::Device {
+            is_worker: member.is_worker,
+            standing: member.standing,
+            encodes: member.encodes,
+            takes_pixels: member.slots[Kind::Pixels as usize] > 0,
+            decodes: member.slots[Kind::Compressed as usize] > 0,
+            has_free_pixels: false,
+            free_compressed: 0,
         };
-        let workers: Vec<bool> = self.members.iter().enumerate().map(|(i, m)| usable(i, m)).collect();
-        let any_up = workers.contains(&true);
-        let cpu = !any_up && (!attempts.failed_on.is_empty() || !self.workers_may_come());
-        self.members
-            .iter()
-            .zip(workers)
-            .map(|(member, usable)| usable || (!member.is_worker && cpu))
-            .collect()
+        let mut devices: Vec<_> = self.members.iter().map(of_member).collect();
+        for buffer in &self.free {
+            let device = &mut devices[buffer.device];
+            match buffer.kind {
+                Kind::Compressed => device.free_compressed += 1,
+                Kind::Pixels | Kind::Small => device.has_free_pixels = true,
+            }
+        }
+        Schedule { devices, wait_for_workers: self.wait_for_workers }
     }
 }
 

@@ -12,14 +12,15 @@ mod planes;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::slot::Attempts;
-use crate::slot::{DeviceId, Slot};
+use crate::schedule::Attempts;
+use crate::schedule::DeviceId;
+use crate::slot::Slot;
 use crate::timings::Stage;
 use equalize::planes::PLANES;
 use equalize::{Layout, count};
 use join::Join;
 use lanes::Order;
-pub use picture::{Content, Finished, Picture, Work};
+pub use picture::{Content, Picture, Processed, QueuedJob};
 use planes::{luma_of, separate};
 
 /// The slots that a split picture takes at once: its own, and one for each plane.
@@ -94,11 +95,11 @@ impl Task {
     }
 
     /// Returns the picture that the device is done with, if all of its parts are.
-    pub(crate) fn finish(self) -> Option<Finished> {
+    pub(crate) fn finish(self) -> Option<Processed> {
         let Self { slot, content, order, part, .. } = self;
         match part {
             Part::Whole(picture) => {
-                Some(Finished { devices: vec![slot.device()], slot, content, order, picture })
+                Some(Processed { devices: vec![slot.device()], slot, content, order, picture })
             }
             Part::Plane { number, join } => join.arrive(number, slot),
         }

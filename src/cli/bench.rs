@@ -13,6 +13,7 @@ JSON object: pictures per second, and bytes per second sent to the devices.";
 
 pub(super) const AFTER: &str = "\
 Examples:
+  histeqd bench                        the first GPU
   histeqd bench --gpus 0,1             two GPUs together
   histeqd bench --size 512x512         small pictures
   histeqd bench --cpu-workers 2        without a GPU";

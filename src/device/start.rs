@@ -11,10 +11,11 @@ use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
 use super::find;
 use super::supervisor::WorkerDevice;
-use super::{Context, Device, Insist};
+use super::{Context, Device, RequiredDevices};
 use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::error::Error;
-use crate::slot::{DeviceId, Kind};
+use crate::schedule::DeviceId;
+use crate::slot::Kind;
 use crate::task;
 use crate::task::Task;
 use crate::timings::Meter;
@@ -88,19 +89,19 @@ impl<'scope> Starter<'scope, '_> {
 
     /// Starts the workers that the user wants.
     fn chosen(self, cpu: Arc<CpuDevice>) -> Result<(), Error> {
-        let Context { settings, pool, insist, events, .. } = self.context;
+        let Context { settings, pool, required, events, .. } = self.context;
         match &settings.devices {
             DeviceChoice::Cpu => Ok(()),
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 pool.wait_for_workers(true);
-                insist.on();
+                required.demand();
                 // These workers decline to decode JPEGs, and to encode planes.
                 self.workers(&units, &[], settings.jpeg != JpegChoice::Cpu)?;
                 if settings.jpeg == JpegChoice::Gpu { self.decoders(&units, &[]) } else { Ok(()) }
             }
             DeviceChoice::Auto if settings.jpeg == JpegChoice::Gpu => {
-                self.insisted(|found| some(usable(found, events)))
+                self.required(|found| some(usable(found, events)))
             }
             DeviceChoice::Auto => {
                 // A service keeps GPUs ready, whatever comes; channels that are to be split over devices need some.
@@ -112,8 +113,8 @@ impl<'scope> Starter<'scope, '_> {
                     .map(drop)
                     .map_err(Error::thread)
             }
-            DeviceChoice::All => self.insisted(|found| choose(found, None)),
-            DeviceChoice::Listed(names) => self.insisted(|found| choose(found, Some(names))),
+            DeviceChoice::All => self.required(|found| choose(found, None)),
+            DeviceChoice::Listed(names) => self.required(|found| choose(found, Some(names))),
         }
     }
 
@@ -153,8 +154,8 @@ impl<'scope> Starter<'scope, '_> {
     }
 
     /// Starts the GPUs that the user insists on; the CPU leaves all first tries to them.
-    fn insisted(&self, choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>) -> Result<(), Error> {
-        let Context { settings, pool, devices, insist, .. } = self.context;
+    fn required(&self, choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>) -> Result<(), Error> {
+        let Context { settings, pool, devices, required, .. } = self.context;
         let found = devices.finder.gpus().map_err(|reason| {
             let without = "use --devices auto and --jpeg auto (the defaults) to run without a GPU";
             Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
@@ -166,7 +167,7 @@ impl<'scope> Starter<'scope, '_> {
             )));
         }
         pool.wait_for_workers(true);
-        insist.on();
+        required.demand();
         self.with_decoders(&chosen, &found)
     }
 
@@ -183,23 +184,23 @@ impl<'scope> Starter<'scope, '_> {
     fn decoders(&self, units: &[Unit], found: &[GpuInfo]) -> Result<(), Error> {
         // Without them the CPU decodes, which is fine unless the user says otherwise.
         let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
-        let insist = if insisted { self.context.insist.clone() } else { Insist::default() };
+        let required = if insisted { self.context.required.clone() } else { RequiredDevices::default() };
         let each = units.iter().flat_map(|&unit| (0..JPEG_WORKERS).map(move |number| (unit, number)));
         let args = |(unit, number)| {
             let uuid = uuid(unit, found);
             WorkerArgs { unit, lanes: JPEG_LANES, uuid, jpeg: Some(number) }
         };
-        each.map(args).try_for_each(|args| self.worker(args, 0, insist.clone()).map(drop))
+        each.map(args).try_for_each(|args| self.worker(args, 0, required.clone()).map(drop))
     }
 
     /// Adds the workers for pixels; `encode`: whether they may encode what they equalize.
     fn workers(&self, units: &[Unit], found: &[GpuInfo], encode: bool) -> Result<(), Error> {
-        let Context { settings, pool, insist, .. } = self.context;
+        let Context { settings, pool, required, .. } = self.context;
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
         let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(units.len().max(1)) + 1;
         let args = |&unit| WorkerArgs { unit, lanes: GPU_LANES, uuid: uuid(unit, found), jpeg: None };
         units.iter().map(args).try_for_each(|args| {
-            let id = self.worker(args, slots, insist.clone())?;
+            let id = self.worker(args, slots, required.clone())?;
             if encode {
                 pool.encodes(id);
             }
@@ -207,8 +208,8 @@ impl<'scope> Starter<'scope, '_> {
         })
     }
 
-    fn worker(&self, args: WorkerArgs, slots: usize, insist: Insist) -> Result<DeviceId, Error> {
-        let (id, device) = WorkerDevice::new(args, slots, insist, &self.context);
+    fn worker(&self, args: WorkerArgs, slots: usize, required: RequiredDevices) -> Result<DeviceId, Error> {
+        let (id, device) = WorkerDevice::new(args, slots, required, &self.context);
         self.context.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
         device.supervise_in(self.scope, self.equalized.clone()).map_err(Error::thread)?;
         Ok(id)

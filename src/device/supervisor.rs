@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
-use super::{Context, Device, Insist};
+use super::{Context, Device, RequiredDevices};
 use crate::backoff::Backoff;
 use crate::device_state::DeviceState;
 use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::progress::Events;
-use crate::slot::{DeviceId, Kind, SlotId, SlotPool};
+use crate::schedule::DeviceId;
+use crate::slot::{Kind, SlotId, SlotPool};
 use crate::task::{Content, Task};
 use crate::timings::{Occupancy, time_of_child};
 use crate::worker::WorkerArgs;
@@ -64,7 +65,7 @@ pub struct WorkerDevice {
     pool: Arc<SlotPool>,
     link: Arc<Link>,
     events: Events,
-    insist: Insist,
+    required: RequiredDevices,
 }
 
 /// What the pipeline's threads and the supervisor share.
@@ -140,12 +141,12 @@ impl Link {
 }
 
 impl WorkerDevice {
-    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `insist`: what becomes of the
+    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `required`: what becomes of the
     /// run if the worker cannot start.
     pub fn new(
         args: WorkerArgs,
         slots: usize,
-        insist: Insist,
+        required: RequiredDevices,
         context: &Context<'_>,
     ) -> (DeviceId, Arc<Self>) {
         let pool = context.pool;
@@ -164,7 +165,7 @@ impl WorkerDevice {
             pool: Arc::clone(pool),
             link,
             events: context.events.clone(),
-            insist,
+            required,
         };
         (id, Arc::new(device))
     }
@@ -193,8 +194,8 @@ impl WorkerDevice {
                 End::Closed => return,
                 End::Lingers(why) => return self.give_up(why),
                 // Only the first worker's refusal is final: a device that could be started once may be able to start again.
-                End::Refused(reason) if life == 0 && (self.for_good || self.insist.is_on()) => {
-                    self.insist.refused(&format!("{} cannot be used: {reason}", self.name));
+                End::Refused(reason) if life == 0 && (self.for_good || self.required.are_demanded()) => {
+                    self.required.unusable(&format!("{} cannot be used: {reason}", self.name));
                     return self.give_up(format!("not used: {reason}"));
                 }
                 End::Refused(reason) | End::Failed(reason) => reason,

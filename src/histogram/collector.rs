@@ -13,7 +13,7 @@ use crate::pipeline::Outlet;
 use crate::publish::{Pending, PublishError, Publisher, Unpublished};
 use crate::source::Job;
 use crate::stop::Stop;
-use crate::task::Finished;
+use crate::task::Processed;
 use codec::Cores;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
@@ -149,7 +149,7 @@ impl Outlet for Collector<'_> {
 
     fn take(
         &self,
-        finished: &mut Finished,
+        finished: &mut Processed,
         _scratch: &mut Vec<u8>,
         _cores: &Cores,
     ) -> Result<Option<Pending<'_>>, PictureError> {

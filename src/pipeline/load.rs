@@ -6,11 +6,12 @@ use std::mem;
 use super::Run;
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
-use crate::slot::{Attempts, Held, Needs, Room, Slot, SlotError, Slots};
+use crate::schedule::Attempts;
+use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::{self, Job};
 use crate::stamp::Stamp;
-use crate::task::{Content, Work};
+use crate::task::{Content, QueuedJob};
 use crate::timings::{Clock, Stage};
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
 use equalize::planes;
@@ -140,7 +141,7 @@ impl Run<'_> {
     /// Decodes a picture into slots, or copies its file there if a device decodes it.
     pub(super) fn load(
         &self,
-        work: &mut Work,
+        work: &mut QueuedJob,
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
@@ -169,7 +170,7 @@ impl Run<'_> {
     fn load_holding(
         &self,
         held: &mut Held,
-        work: &mut Work,
+        work: &mut QueuedJob,
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {

@@ -1,14 +1,13 @@
 //! Slots for JPEGs that stay compressed until they are on a GPU.
 //!
 //! They are separate from those for pixels because they are small, and because some must exist however many decoded pictures wait for an
-//! encoder, so that a GPU that decodes never starves. This choice is the whole scheduler: a GPU's compressed slot while one
-//! is free, because there are just enough to keep its decoders busy; else the CPU decodes, into a slot of a device that encodes if one is
-//! free, or into its own.
+//! encoder, so that a GPU that decodes never starves.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::{Attempts, Buffer, DeviceId, Fit, Kind, STEP, Slot, SlotError, SlotPool, Standing, State};
+use super::{Buffer, Fit, Kind, STEP, Slot, SlotError, SlotPool, State};
+use crate::schedule::{Attempts, DeviceId};
 
 /// The slot of a picture that the CPU or a device could decode.
 pub enum Room {
@@ -73,19 +72,16 @@ impl SlotPool {
             self.wanted.notify_all();
         }
         self.in_turn(total, held, |state| {
-            if let Some(taken) = state.try_take_compressed(compressed, compressed_aside, attempts) {
+            let with_all = pixels.saturating_add(behind);
+            let fits = with_all.saturating_add(aside).saturating_add(held) <= state.memory;
+            let choice = state.schedule().choose(attempts, fits, insist);
+            let decoder = choice.compressed;
+            if let Some(taken) =
+                decoder.and_then(|id| state.try_take_compressed(id, compressed, compressed_aside))
+            {
                 return Some(taken.map(|buffer| Room::Compressed(self.slot(buffer, compressed_aside))));
             }
-            let with_all = pixels.saturating_add(behind);
-            let encode = state.may_encode(attempts)
-                && with_all.saturating_add(aside).saturating_add(held) <= state.memory;
-            let admitted = match (state.may_decode(attempts), insist) {
-                (true, true) => return None,
-                (true, false) if !encode && !state.workers_may_come() => state.cpu_alone(),
-                _ => state.admitted_now(attempts),
-            };
-            let encode =
-                encode && state.members.iter().zip(&admitted).any(|(m, &admitted)| m.encodes && admitted);
+            let (admitted, encode) = (choice.pixels?, choice.encode);
             let bytes = if encode { with_all } else { pixels };
             let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
             Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
@@ -97,18 +93,13 @@ impl SlotPool {
 }
 
 impl State {
-    /// Takes a slot for a compressed picture if one is available now, on the device that has the most.
+    /// Takes a slot for a compressed picture on a device if memory allows it now.
     fn try_take_compressed(
         &mut self,
+        device: DeviceId,
         needed: u64,
         aside: u64,
-        attempts: &Attempts,
     ) -> Option<io::Result<Buffer>> {
-        let is_compressed = |buffer: &&Buffer| buffer.kind == Kind::Compressed;
-        let free = |buffer: &&Buffer| is_compressed(buffer) && self.decodes_now(buffer.device, attempts);
-        let count =
-            |device| self.free.iter().filter(is_compressed).filter(|buffer| buffer.device == device).count();
-        let device = self.free.iter().filter(free).map(|buffer| buffer.device).max_by_key(|&d| count(d))?;
         let of_device = |buffer: &Buffer| buffer.kind == Kind::Compressed && buffer.device == device;
         let large = self.free.iter().rposition(|b| of_device(b) && b.capacity() >= needed);
         let taken = if let Some(at) =
@@ -126,52 +117,5 @@ impl State {
             self.memory_left -= aside;
         }
         Some(taken)
-    }
-
-    fn decodes_now(&self, device: DeviceId, attempts: &Attempts) -> bool {
-        self.members[device].standing == Standing::Up && attempts.decodes_on(device)
-    }
-
-    /// Returns whether a device that encodes is up, so that pixels are worth the trip to it.
-    fn may_encode(&self, attempts: &Attempts) -> bool {
-        !attempts.declined && self.encodes_now()
-    }
-
-    fn encodes_now(&self) -> bool {
-        self.members.iter().any(|member| member.encodes && member.standing == Standing::Up)
-    }
-
-    /// Returns, by device, whether its slots may be taken now after these attempts. A device that encodes may still be starting nvJPEG, or
-    /// pinning its slots one after the other: while all its slots are taken, the CPU equalizes and encodes what it decodes itself.
-    pub(super) fn admitted_now(&self, attempts: &Attempts) -> Vec<bool> {
-        let admitted = self.admitted(attempts);
-        let alone = self.encodes_now() && !self.wait_for_workers && !self.has_free(&admitted);
-        if alone { self.cpu_alone() } else { admitted }
-    }
-
-    /// Returns whether an admitted device has a free slot for pixels, of whatever size.
-    fn has_free(&self, admitted: &[bool]) -> bool {
-        self.free.iter().any(|buffer| buffer.kind != Kind::Compressed && admitted[buffer.device])
-    }
-
-    /// Returns, by device, whether it is the CPU. When it decodes and encodes pictures while a device does so too, it also equalizes
-    /// them: the trip over the bus and back was measured to take longer, and kept both from better work.
-    pub(super) fn cpu_alone(&self) -> Vec<bool> {
-        self.members.iter().map(|member| !member.is_worker).collect()
-    }
-
-    /// Returns whether a device that `attempts` admit decodes JPEGs, or may come to do so.
-    fn may_decode(&self, attempts: &Attempts) -> bool {
-        self.members.iter().enumerate().any(|(device, member)| {
-            member.slots[Kind::Compressed as usize] > 0
-                && member.standing != Standing::Retired
-                && attempts.decodes_on(device)
-        })
-    }
-}
-
-impl Attempts {
-    fn decodes_on(&self, device: DeviceId) -> bool {
-        !self.declined && self.admit(device)
     }
 }

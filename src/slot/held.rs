@@ -115,7 +115,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::slot::{Attempts, STEP};
+    use crate::schedule::Attempts;
+    use crate::slot::STEP;
 
     /// A pool of `steps` steps with two slots.
     fn pool(steps: u64) -> Arc<SlotPool> {

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
-use super::{Attempts, Buffer, DeviceId, Fit, Kind, Member, Slot, SlotError, SlotPool, Standing, State};
+use super::{Buffer, Fit, Kind, Member, Slot, SlotError, SlotPool, State};
+use crate::schedule::{Attempts, DeviceId};
 use equalize::planes::PLANES;
 
 /// The slots of one picture.
@@ -24,7 +25,7 @@ impl From<Slot> for Slots {
 impl SlotPool {
     /// Waits until all slots of a picture that is to be split are available: one on the CPU, which no worker has to map, with room for
     /// `whole` bytes and with `aside` and `held` as in [`SlotPool::take`], and one per plane with room for `plane` bytes, spread over as many as
-    /// possible of the devices that `attempts` admit. Devices that are insisted on are waited for.
+    /// possible of the devices that `attempts` admit. Devices that the user insists on are waited for.
     ///
     /// # Errors
     /// [`SlotError`].
@@ -56,7 +57,7 @@ struct Sizes {
 impl State {
     /// Takes the slots of a split picture if all are available now, the whole picture's first.
     fn try_take_split(&mut self, sizes: Sizes, attempts: &Attempts) -> Option<io::Result<Vec<Buffer>>> {
-        if self.may_still_come(attempts) {
+        if self.schedule().may_still_come(attempts) {
             return None;
         }
         let all: usize = self.members.iter().map(Member::slots).sum();
@@ -93,11 +94,11 @@ impl State {
         fit: Fit,
         taken: &mut Vec<Buffer>,
     ) -> Option<io::Result<()>> {
-        match self.try_take(sizes.whole, sizes.aside, &self.cpu_alone(), fit)? {
+        match self.try_take(sizes.whole, sizes.aside, &self.schedule().cpu_alone(), fit)? {
             Ok(buffer) => taken.push(buffer),
             Err(error) => return Some(Err(error)),
         }
-        let admitted = self.admitted(attempts);
+        let admitted = self.schedule().admitted(attempts);
         for _ in 0..PLANES {
             let takes_pixels = |buffer: &&Buffer| buffer.kind != Kind::Compressed;
             let count = |buffers: &[Buffer], device| {
@@ -115,13 +116,5 @@ impl State {
             }
         }
         Some(Ok(()))
-    }
-
-    /// Returns whether a device that is insisted on, and that `attempts` admit, is not up yet.
-    fn may_still_come(&self, attempts: &Attempts) -> bool {
-        let awaited = |(device, member): (DeviceId, &Member)| {
-            member.is_worker_for_pixels() && member.standing == Standing::Down && attempts.admit(device)
-        };
-        self.wait_for_workers && self.members.iter().enumerate().any(awaited)
     }
 }

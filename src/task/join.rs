@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::picture::{Content, Finished, Picture};
+use super::picture::{Content, Picture, Processed};
 use super::planes::{luma_of, merge};
 use crate::slot::Slot;
 use crate::timings::Stage;
@@ -43,7 +43,7 @@ impl Join {
     }
 
     /// Takes back a finished plane; returns the picture if that was the last one.
-    pub fn arrive(&self, number: usize, slot: Slot) -> Option<Finished> {
+    pub fn arrive(&self, number: usize, slot: Slot) -> Option<Processed> {
         let mut state = self.lock();
         let parts = state.as_mut()?;
         parts.planes[number] = Some(slot);
@@ -66,7 +66,7 @@ impl Join {
 }
 
 impl Parts {
-    fn put_together(self, threads: usize) -> Finished {
+    fn put_together(self, threads: usize) -> Processed {
         let Self { mut picture, order, mut whole, planes } = self;
         picture.clock.mark(Stage::Device);
         let layout = picture.decoded.layout;
@@ -89,7 +89,7 @@ impl Parts {
                 luma_of(after, &layout).copy_from_slice(&luma);
             }
         }
-        Finished { slot: whole, content: Content::Pixels, order, picture, devices }
+        Processed { slot: whole, content: Content::Pixels, order, picture, devices }
     }
 }
 

@@ -3,7 +3,8 @@
 use crossbeam_channel::Sender;
 
 use crate::remark::Remark;
-use crate::slot::{Attempts, DeviceId, Slot};
+use crate::schedule::{Attempts, DeviceId};
+use crate::slot::Slot;
 use crate::source::Job;
 use crate::timings::Clock;
 use codec::{CompressedJpeg, Decoded};
@@ -11,15 +12,15 @@ use equalize::{Method, Operation};
 use lanes::Order;
 
 /// A job in the pipeline, with its history so far.
-pub struct Work {
+pub struct QueuedJob {
     /// The picture's input and output.
     pub job: Job,
     /// What became of the attempts so far, and thus which devices may still take it.
     pub attempts: Attempts,
-    pub(crate) redo: Sender<Work>,
+    pub(crate) redo: Sender<QueuedJob>,
 }
 
-impl Work {
+impl QueuedJob {
     /// Returns whether a device already had the picture.
     pub(crate) fn was_started(&self) -> bool {
         self.attempts != Attempts::default()
@@ -31,7 +32,7 @@ pub struct Picture {
     /// What the pixels are, and what the encoder will need.
     pub decoded: Decoded,
     /// The job that it belongs to.
-    pub work: Work,
+    pub work: QueuedJob,
     /// Size of its input file in bytes.
     pub bytes_in: u64,
     /// Whether that file has holes.
@@ -65,7 +66,7 @@ pub enum Content {
 }
 
 /// A picture that the devices are done with.
-pub struct Finished {
+pub struct Processed {
     /// Its pixels and counts, or what a device encoded.
     pub slot: Slot,
     /// Which of these the slot holds.
@@ -78,7 +79,7 @@ pub struct Finished {
     pub devices: Vec<DeviceId>,
 }
 
-impl Finished {
+impl Processed {
     /// Returns what is worth telling about what the device made of the picture, before it is encoded.
     pub(crate) fn remark(&self) -> Option<Remark> {
         let Order::Equalize(Operation { method: Method::Clahe(_), .. }) = self.order else { return None };

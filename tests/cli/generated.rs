@@ -19,7 +19,7 @@ fn every_command_has_a_manual_page() {
     let place = Place::new();
     place.run("man share/man1").exits(0).is_silent();
     let pages = place.tree("share/man1");
-    for command in ["", "-bench", "-bench-lanes", "-devices", "-histogram", "-retry", "-status"] {
+    for command in ["", "-bench", "-devices", "-histogram", "-retry", "-status"] {
         assert!(pages.contains(&format!("histeqd{command}.1")), "{command}: {pages:?}");
     }
     assert!(!pages.iter().any(|page| page.contains("worker")), "{pages:?}");

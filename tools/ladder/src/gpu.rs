@@ -6,7 +6,7 @@ use std::cell::Cell;
 use super::cuda::{Memory, Place, Timer, finish, rest};
 use super::kernels::{LadderKernels, TABLE_BYTES};
 use super::measure::{self, Result, rounds, wall};
-use super::scene::{CLAHE, Scene};
+use super::picture::{CLAHE, TestPicture};
 use equalize::Strength;
 use equalize::clahe::Geometry;
 use equalize::{Depth, Layout};
@@ -48,11 +48,11 @@ pub(super) fn count() -> std::result::Result<u32, String> {
 
 impl Gpu {
     /// Opens the GPU with this CUDA ordinal, copies the picture to it, and makes it the thread's current GPU.
-    pub(super) fn open(ordinal: u32, scene: &Scene) -> Result<Self> {
+    pub(super) fn open(ordinal: u32, picture: &TestPicture) -> Result<Self> {
         let engine = open(Unit::Gpu(ordinal), None)?;
         let device = Device::get(ordinal)?;
         let context = Context::new(device)?;
-        let (stream, bytes) = (Stream::new()?, scene.pixels());
+        let (stream, bytes) = (Stream::new()?, picture.pixels());
         let gpu = Self {
             kernels: LadderKernels::new(device.multiprocessors()?)?,
             own: Own::new(device, &stream)?,
@@ -69,9 +69,9 @@ impl Gpu {
             stream,
             bytes,
         };
-        gpu.host_picture.write(&scene.gray, &gpu.stream)?;
+        gpu.host_picture.write(&picture.gray, &gpu.stream)?;
         (0..COPIES).try_for_each(|copy| gpu.host_picture.copy_to(gpu.picture(copy), &gpu.stream))?;
-        gpu.lut.write(bytemuck::cast_slice(&scene.lut), &gpu.stream)?;
+        gpu.lut.write(bytemuck::cast_slice(&picture.lut), &gpu.stream)?;
         rest()?;
         Ok(gpu)
     }

@@ -1,9 +1,9 @@
 //! Climbing the ladder: every rung is measured, and one that fails is reported without stopping the others.
 
 use super::gpu::{self, Gpu};
+use super::picture::TestPicture;
 use super::report::{LadderReport, Outcome, RungReport, SectionReport};
 use super::rungs::{LADDER, Run, Rung, Section};
-use super::scene::Scene;
 use super::table;
 use equalize::Layout;
 
@@ -12,7 +12,7 @@ type Found = Result<Gpu, String>;
 
 /// What the rungs run with. The first GPU is opened before the first rung, the second before the first rung that needs two.
 struct Climb {
-    scene: Scene,
+    picture: TestPicture,
     /// The index of the first GPU, in CUDA's order.
     gpu: u32,
     /// Whether to report on standard error what is measured.
@@ -32,10 +32,11 @@ pub(super) fn climb(
     if wanted.iter().all(|(_, rungs)| rungs.is_empty()) {
         return None;
     }
-    let mut climb = Climb { scene: Scene::new(width, height), gpu, verbose, first: None, second: None };
+    let mut climb =
+        Climb { picture: TestPicture::new(width, height), gpu, verbose, first: None, second: None };
     let sections = wanted.into_iter().filter(|(_, rungs)| !rungs.is_empty());
     let sections = sections.map(|(section, rungs)| climb.climb_section(section, &rungs)).collect();
-    let Layout { width, height, .. } = climb.scene.layout;
+    let Layout { width, height, .. } = climb.picture.layout;
     let (gpu, no_gpu) = match climb.first {
         Some(Ok(gpu)) => (gpu.info(), None),
         Some(Err(reason)) => (None, Some(reason)),
@@ -62,18 +63,18 @@ impl Climb {
         }
         let climbed = RungReport { name: rung.name, shows: rung.shows, outcome: self.run(rung.run) };
         if self.verbose {
-            eprintln!("{}", table::row(&climbed, 0, self.scene.pixels() as f64));
+            eprintln!("{}", table::row(&climbed, 0, self.picture.pixels() as f64));
         }
         climbed
     }
 
     fn run(&mut self, run: Run) -> Outcome {
         self.open(matches!(run, Run::TwoGpus(_)));
-        let scene = &self.scene;
+        let picture = &self.picture;
         match (run, &self.first, &self.second) {
-            (Run::Cpu(run), ..) => run(scene).into(),
-            (Run::Gpu(run), Some(Ok(gpu)), _) => run(scene, gpu).into(),
-            (Run::TwoGpus(run), Some(Ok(first)), Some(Ok(second))) => run(scene, first, second).into(),
+            (Run::Cpu(run), ..) => run(picture).into(),
+            (Run::Gpu(run), Some(Ok(gpu)), _) => run(picture, gpu).into(),
+            (Run::TwoGpus(run), Some(Ok(first)), Some(Ok(second))) => run(picture, first, second).into(),
             (_, Some(Err(reason)), _) | (_, _, Some(Err(reason))) => {
                 Outcome::Skipped { reason: reason.clone() }
             }
@@ -85,19 +86,19 @@ impl Climb {
     fn open(&mut self, second: bool) {
         let ordinal = self.gpu;
         if self.first.is_none() {
-            self.first = Some(open(ordinal, &self.scene));
+            self.first = Some(open(ordinal, &self.picture));
         }
         if second && self.second.is_none() {
-            self.second = Some(open(ordinal.saturating_add(1), &self.scene));
+            self.second = Some(open(ordinal.saturating_add(1), &self.picture));
             // The GPU opened last has become the thread's current one. If binding the first fails, the next rung will show it.
             let _ = self.first.as_ref().and_then(|found| found.as_ref().ok()).map(Gpu::bind);
         }
     }
 }
 
-fn open(ordinal: u32, scene: &Scene) -> Found {
+fn open(ordinal: u32, picture: &TestPicture) -> Found {
     match gpu::count()? {
-        count if ordinal < count => Gpu::open(ordinal, scene).map_err(|error| error.to_string()),
+        count if ordinal < count => Gpu::open(ordinal, picture).map_err(|error| error.to_string()),
         1 => Err("there is only one GPU".to_owned()),
         count => Err(format!("there is no GPU {ordinal}, only {count} of them, from 0 on")),
     }

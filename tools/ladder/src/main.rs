@@ -1,6 +1,6 @@
 //! The ladder: published ways of equalizing a picture next to histeqd's own, one rung each, measured on this machine.
 //!
-//! The process does nothing else, so it loads CUDA itself, without worker processes. `rungs` has the list of rungs and runs each; `scene`
+//! The process does nothing else, so it loads CUDA itself, without worker processes. `rungs` has the list of rungs and runs each; `picture`
 //! is the picture with its expected results; `gpu` and `kernels` are a GPU and the kernels of `kernels/ladder.cu`; `ladder` measures all
 //! rungs; `table` and `bars` show the results.
 
@@ -10,9 +10,9 @@ mod gpu;
 mod kernels;
 mod ladder;
 mod measure;
+mod picture;
 mod report;
 mod rungs;
-mod scene;
 mod table;
 
 use std::fs;
@@ -109,8 +109,8 @@ fn main() -> ExitCode {
 /// Measures the rungs and returns what is printed. A rung that fails is reported in its row.
 fn report(arguments: &Arguments) -> Result<String, LadderError> {
     let (width, height) = size(&arguments.size)?;
-    if !width.is_multiple_of(scene::GRAIN) || !height.is_multiple_of(scene::GRAIN) {
-        let (size, grain) = (&arguments.size, scene::GRAIN);
+    if !width.is_multiple_of(picture::GRAIN) || !height.is_multiple_of(picture::GRAIN) {
+        let (size, grain) = (&arguments.size, picture::GRAIN);
         return Err(LadderError::Usage(format!("--size {size}: both have to be multiples of {grain}")));
     }
     let only = arguments.only.as_deref().unwrap_or_default();

@@ -11,7 +11,7 @@ mod transfer;
 
 use super::gpu::Gpu;
 use super::measure::{Measured, Result};
-use super::scene::Scene;
+use super::picture::TestPicture;
 
 /// A section of the ladder: rungs that compute the same thing.
 pub(super) struct Section {
@@ -32,9 +32,9 @@ pub(super) struct Rung {
 /// What a rung runs on, and the function that measures it.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
-    Cpu(fn(&Scene) -> Result<Measured>),
-    Gpu(fn(&Scene, &Gpu) -> Result<Measured>),
-    TwoGpus(fn(&Scene, &Gpu, &Gpu) -> Result<Measured>),
+    Cpu(fn(&TestPicture) -> Result<Measured>),
+    Gpu(fn(&TestPicture, &Gpu) -> Result<Measured>),
+    TwoGpus(fn(&TestPicture, &Gpu, &Gpu) -> Result<Measured>),
 }
 
 const fn rung(name: &'static str, run: Run, shows: &'static str) -> Rung {

@@ -15,10 +15,10 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 
 mod bits;
 mod coefficients;
+mod component;
 mod dct;
 mod header;
 mod huffman;
-mod leaf;
 mod read;
 mod read_sequential;
 mod rows;
@@ -26,7 +26,7 @@ mod sample;
 mod scan;
 mod symbols;
 mod validate;
-mod wanted;
+mod vectorized;
 mod write;
 mod write_sequential;
 
@@ -34,11 +34,11 @@ mod write_sequential;
 mod tests;
 
 pub(super) use coefficients::Coefficients;
+pub(super) use component::Rest;
 pub use huffman::CanonicalCode;
 pub(super) use read::{Picture, read};
 pub(super) use rows::Part;
 pub use validate::BaselineScan;
-pub(super) use wanted::Rest;
 pub(super) use write::write;
 
 use super::PlaneSize;

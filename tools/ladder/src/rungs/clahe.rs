@@ -4,7 +4,7 @@ use crate::cuda::{Layers, Memory, Place, Texel, Texture, finish};
 use crate::gpu::Gpu;
 use crate::kernels::{TABLE_BYTES, TileLutsIn};
 use crate::measure::{Measured, Result, near_pixels};
-use crate::scene::{CLAHE, Scene};
+use crate::picture::{CLAHE, TestPicture};
 use equalize::clahe::fill_lut;
 use equalize::clip::Clipping;
 use lanes::gpu::driver;
@@ -18,10 +18,10 @@ fn tiles(tiling: &Tiling) -> usize {
 }
 
 /// A kernel counts the tiles; the host clips the counts and makes the LUTs.
-pub(super) fn host_luts(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    let (geometry, stream) = (scene.geometry(), &gpu.stream);
-    let clipping = Clipping::new(CLAHE.clip_limit, geometry.area(), scene.layout.depth);
-    let tiling = gpu.own.tiling(&scene.layout, &geometry);
+pub(super) fn host_luts(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    let (geometry, stream) = (picture.geometry(), &gpu.stream);
+    let clipping = Clipping::new(CLAHE.clip_limit, geometry.area(), picture.layout.depth);
+    let tiling = gpu.own.tiling(&picture.layout, &geometry);
     let counts = Memory::new(Place::Device, tiles(&tiling) * TABLE_BYTES)?;
     let host_counts = Memory::new(Place::Pinned, counts.bytes())?;
     let luts = Memory::new(Place::Device, tiles(&tiling) * LUT_BYTES)?;
@@ -48,27 +48,27 @@ pub(super) fn host_luts(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
         gpu.result(0).copy_to(gpu.host_result, stream)
     };
     gpu.once(whole)?;
-    let right = gpu.same_pixels(gpu.host_result, &scene.clahe)?;
+    let right = gpu.same_pixels(gpu.host_result, &picture.clahe)?;
     let kernels = gpu.kernel_time(|i| count(i).and_then(|()| interpolate(i)))?;
     Ok(right.kernels(kernels).whole(gpu.whole_time(whole)?))
 }
 
 /// One kernel makes the LUTs, which the interpolation reads through a texture.
-pub(super) fn texture(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    let luts = Luts::new(scene, gpu)?;
+pub(super) fn texture(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    let luts = Luts::new(picture, gpu)?;
     let texture = TileLutsIn::Texture(Texture::line(luts.by_tile, Texel::Byte)?);
     let clahe = |i| {
         luts.make(gpu, i)?;
         gpu.kernels.interpolate(&gpu.stream, luts.tiling, texture, (gpu.picture(i), gpu.result(i)))
     };
     gpu.once(|| whole(gpu, clahe))?;
-    let right = gpu.same_pixels(gpu.host_result, &scene.clahe)?;
+    let right = gpu.same_pixels(gpu.host_result, &picture.clahe)?;
     Ok(right.kernels(gpu.kernel_time(clahe)?).whole(gpu.whole_time(|| whole(gpu, clahe))?))
 }
 
 /// The texture unit interpolates, with 9-bit weights, so the result is close but not identical.
-pub(super) fn filtered(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    let luts = Luts::new(scene, gpu)?;
+pub(super) fn filtered(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    let luts = Luts::new(picture, gpu)?;
     let grid = (luts.tiling.tiles_x as usize, luts.tiling.tiles_y as usize);
     let layers = Layers::new((grid.0, grid.1, LUT_BYTES))?;
     let texture = TileLutsIn::Layers(layers.texture);
@@ -78,13 +78,13 @@ pub(super) fn filtered(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
         gpu.kernels.interpolate(&gpu.stream, luts.tiling, texture, (gpu.picture(i), gpu.result(i)))
     };
     gpu.once(|| whole(gpu, clahe))?;
-    let near = near_pixels(&gpu.host_result.read(&gpu.stream)?, &scene.clahe)?;
+    let near = near_pixels(&gpu.host_result.read(&gpu.stream)?, &picture.clahe)?;
     Ok(near.kernels(gpu.kernel_time(clahe)?).whole(gpu.whole_time(|| whole(gpu, clahe))?))
 }
 
 /// With the kernels that a lane uses, in place.
-pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    let own = gpu.own.clahe_of(&scene.layout, &scene.geometry())?;
+pub(super) fn own(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    let own = gpu.own.clahe_of(&picture.layout, &picture.geometry())?;
     own.prepare(&gpu.stream)?;
     let start = || {
         gpu.host_picture.copy_to(gpu.result(0), &gpu.stream)?;
@@ -92,7 +92,7 @@ pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
         gpu.result(0).copy_to(gpu.host_result, &gpu.stream)
     };
     gpu.once(start)?;
-    let right = gpu.same_pixels(gpu.host_result, &scene.clahe)?;
+    let right = gpu.same_pixels(gpu.host_result, &picture.clahe)?;
     let kernels = gpu.kernel_time_in_place(|i| own.run(&gpu.stream, gpu.result(i)))?;
     Ok(right.kernels(kernels).whole(gpu.whole_time(start)?))
 }
@@ -105,8 +105,8 @@ struct Luts {
 }
 
 impl Luts {
-    fn new(scene: &Scene, gpu: &Gpu) -> Result<Self> {
-        let tiling = gpu.own.tiling(&scene.layout, &scene.geometry());
+    fn new(picture: &TestPicture, gpu: &Gpu) -> Result<Self> {
+        let tiling = gpu.own.tiling(&picture.layout, &picture.geometry());
         let memory = || Memory::new(Place::Device, tiles(&tiling) * LUT_BYTES);
         Ok(Self { tiling, by_tile: memory()?, by_level: memory()? })
     }

@@ -3,36 +3,36 @@
 use crate::gpu::Gpu;
 use crate::kernels::Counting;
 use crate::measure::{Measured, Result};
-use crate::scene::Scene;
+use crate::picture::TestPicture;
 use lanes::gpu::driver;
 use lanes::gpu::kernels::Kind;
 
-pub(super) fn global(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    ladder(scene, gpu, Counting::Global)
+pub(super) fn global(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    ladder(picture, gpu, Counting::Global)
 }
 
-pub(super) fn shared(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    ladder(scene, gpu, Counting::Shared)
+pub(super) fn shared(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    ladder(picture, gpu, Counting::Shared)
 }
 
-pub(super) fn strided(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    ladder(scene, gpu, Counting::Strided)
+pub(super) fn strided(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    ladder(picture, gpu, Counting::Strided)
 }
 
-pub(super) fn replicated(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    ladder(scene, gpu, Counting::Replicated)
+pub(super) fn replicated(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    ladder(picture, gpu, Counting::Replicated)
 }
 
-pub(super) fn own(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    run(scene, gpu, |i| gpu.own.count(&gpu.stream, Kind::Gray, gpu.picture(i), gpu.counts))
+pub(super) fn own(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    run(picture, gpu, |i| gpu.own.count(&gpu.stream, Kind::Gray, gpu.picture(i), gpu.counts))
 }
 
-fn ladder(scene: &Scene, gpu: &Gpu, counting: Counting) -> Result<Measured> {
-    run(scene, gpu, |i| gpu.kernels.count(&gpu.stream, counting, gpu.picture(i), gpu.counts))
+fn ladder(picture: &TestPicture, gpu: &Gpu, counting: Counting) -> Result<Measured> {
+    run(picture, gpu, |i| gpu.kernels.count(&gpu.stream, counting, gpu.picture(i), gpu.counts))
 }
 
 /// Measures a kernel that adds the histogram of a copy of the picture to the counts.
-fn run(scene: &Scene, gpu: &Gpu, count: impl Fn(usize) -> driver::Result<()>) -> Result<Measured> {
+fn run(picture: &TestPicture, gpu: &Gpu, count: impl Fn(usize) -> driver::Result<()>) -> Result<Measured> {
     let whole = || {
         gpu.host_picture.copy_to(gpu.picture(0), &gpu.stream)?;
         gpu.counts.zero(&gpu.stream)?;
@@ -40,7 +40,7 @@ fn run(scene: &Scene, gpu: &Gpu, count: impl Fn(usize) -> driver::Result<()>) ->
         gpu.counts.copy_to(gpu.host_counts, &gpu.stream)
     };
     gpu.once(whole)?;
-    let right = gpu.same_counts(gpu.host_counts, &scene.counts)?;
+    let right = gpu.same_counts(gpu.host_counts, &picture.counts)?;
     // The counts are not zeroed in between: they may overflow, but nobody reads them.
     Ok(right.kernels(gpu.kernel_time(&count)?).whole(gpu.whole_time(whole)?))
 }

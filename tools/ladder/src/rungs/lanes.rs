@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::gpu::Gpu;
 use crate::measure::{Measured, Result, rounds, same_pixels, wall};
-use crate::scene::Scene;
+use crate::picture::TestPicture;
 use equalize::{Method, Operation};
 use lanes::{Engine, Lane};
 use memmap2::MmapMut;
@@ -37,14 +37,14 @@ impl Drop for PinnedSlot<'_> {
 }
 
 /// One lane, one picture after the other. The time of the kernels is that of the kernels which a lane starts.
-pub(super) fn one(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+pub(super) fn one(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let mut lane = gpu.engine.lane()?;
-    let mut slot = PinnedSlot::new(gpu.engine.as_ref(), scene.pixels())?;
+    let mut slot = PinnedSlot::new(gpu.engine.as_ref(), picture.pixels())?;
     let whole = rounds(|| {
-        slot.memory.copy_from_slice(&scene.gray);
-        wall(|| Ok(lane.equalize(&mut slot.memory, &scene.layout, &GLOBAL)?))
+        slot.memory.copy_from_slice(&picture.gray);
+        wall(|| Ok(lane.equalize(&mut slot.memory, &picture.layout, &GLOBAL)?))
     })?;
-    let right = same_pixels(&slot.memory, &scene.equalized)?;
+    let right = same_pixels(&slot.memory, &picture.equalized)?;
     let kernels = gpu.kernel_time_in_place(|i| {
         gpu.own.count_for_lut(&gpu.stream, gpu.result(i))?;
         gpu.own.apply(&gpu.stream, gpu.result(i))
@@ -53,12 +53,12 @@ pub(super) fn one(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
 }
 
 /// Four lanes at once, as in a batch. The time is the total divided by the number of pictures.
-pub(super) fn four(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+pub(super) fn four(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     const LANES: usize = 4;
     let gate = Barrier::new(LANES + 1);
     let engine = gpu.engine.as_ref();
     let (measured, seconds) = thread::scope(|scope| {
-        let start = || scope.spawn(|| work(scene, engine, &gate));
+        let start = || scope.spawn(|| work(picture, engine, &gate));
         let lanes: Vec<_> = (0..LANES).map(|_| start()).collect();
         gate.wait();
         let begin = Instant::now();
@@ -72,11 +72,12 @@ pub(super) fn four(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
 }
 
 /// Runs one of several lanes: checks its result first, then processes pictures between the two times that the gate opens.
-fn work(scene: &Scene, engine: &dyn Engine, gate: &Barrier) -> Result<()> {
-    let mut begun = begin(scene, engine);
+fn work(picture: &TestPicture, engine: &dyn Engine, gate: &Barrier) -> Result<()> {
+    let mut begun = begin(picture, engine);
     gate.wait();
     let done = begun.as_mut().map_or(Ok(()), |(lane, slot)| {
-        (0..PICTURES_A_LANE).try_for_each(|_| Ok(lane.equalize(&mut slot.memory, &scene.layout, &GLOBAL)?))
+        (0..PICTURES_A_LANE)
+            .try_for_each(|_| Ok(lane.equalize(&mut slot.memory, &picture.layout, &GLOBAL)?))
     });
     gate.wait();
     begun.and(done)
@@ -84,11 +85,11 @@ fn work(scene: &Scene, engine: &dyn Engine, gate: &Barrier) -> Result<()> {
 
 type Begun<'e> = (Box<dyn Lane + 'e>, PinnedSlot<'e>);
 
-fn begin<'e>(scene: &Scene, engine: &'e dyn Engine) -> Result<Begun<'e>> {
+fn begin<'e>(picture: &TestPicture, engine: &'e dyn Engine) -> Result<Begun<'e>> {
     let mut lane = engine.lane()?;
-    let mut slot = PinnedSlot::new(engine, scene.pixels())?;
-    slot.memory.copy_from_slice(&scene.gray);
-    lane.equalize(&mut slot.memory, &scene.layout, &GLOBAL)?;
-    same_pixels(&slot.memory, &scene.equalized)?;
+    let mut slot = PinnedSlot::new(engine, picture.pixels())?;
+    slot.memory.copy_from_slice(&picture.gray);
+    lane.equalize(&mut slot.memory, &picture.layout, &GLOBAL)?;
+    same_pixels(&slot.memory, &picture.equalized)?;
     Ok((lane, slot))
 }

@@ -7,7 +7,7 @@ use crate::cuda::{Memory, Place, finish};
 use crate::gpu::Gpu;
 use crate::kernels::{Counting, LutIn};
 use crate::measure::{Measured, Result, rounds, same_pixels, wall};
-use crate::scene::{Scene, lut_of};
+use crate::picture::{TestPicture, lut_of};
 use lanes::gpu::driver::{self, Event, Stream};
 
 /// Counts, makes the LUT and applies it, wherever the pixels are.
@@ -24,7 +24,7 @@ fn kernel_time(gpu: &Gpu) -> Result<f64> {
 }
 
 /// The host waits for the counts, makes the LUT and sends it.
-pub(super) fn host_lut(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+pub(super) fn host_lut(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let host_lut = Memory::new(Place::Pinned, gpu.lut.bytes())?;
     let count = |i| {
         gpu.counts.zero(&gpu.stream)?;
@@ -43,54 +43,54 @@ pub(super) fn host_lut(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
         gpu.result(0).copy_to(gpu.host_result, &gpu.stream)
     };
     gpu.once(whole)?;
-    let right = gpu.same_pixels(gpu.host_result, &scene.equalized)?;
+    let right = gpu.same_pixels(gpu.host_result, &test.equalized)?;
     let kernels = gpu.kernel_time(|i| count(i).and_then(|()| apply(i)))?;
     Ok(right.kernels(kernels).whole(gpu.whole_time(whole)?))
 }
 
-pub(super) fn pageable(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    let out = RefCell::new(vec![0; scene.pixels()]);
+pub(super) fn pageable(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    let out = RefCell::new(vec![0; test.pixels()]);
     let whole = || {
-        gpu.picture(0).upload(&scene.gray, &gpu.stream)?;
+        gpu.picture(0).upload(&test.gray, &gpu.stream)?;
         equalize(gpu, gpu.picture(0), gpu.result(0))?;
         gpu.result(0).download(&mut out.borrow_mut(), &gpu.stream)
     };
     gpu.once(whole)?;
-    let right = same_pixels(&out.borrow(), &scene.equalized)?;
+    let right = same_pixels(&out.borrow(), &test.equalized)?;
     Ok(right.kernels(kernel_time(gpu)?).whole(gpu.whole_time(whole)?))
 }
 
-pub(super) fn pinned(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+pub(super) fn pinned(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let whole = || {
         gpu.host_picture.copy_to(gpu.picture(0), &gpu.stream)?;
         equalize(gpu, gpu.picture(0), gpu.result(0))?;
         gpu.result(0).copy_to(gpu.host_result, &gpu.stream)
     };
     gpu.once(whole)?;
-    let right = gpu.same_pixels(gpu.host_result, &scene.equalized)?;
+    let right = gpu.same_pixels(gpu.host_result, &test.equalized)?;
     Ok(right.kernels(kernel_time(gpu)?).whole(gpu.whole_time(whole)?))
 }
 
 /// The kernels read and write host memory directly, so the picture is read over the bus twice.
-pub(super) fn mapped(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    let picture = Memory::new(Place::Mapped, scene.pixels())?;
-    let out = Memory::new(Place::Mapped, scene.pixels())?;
-    picture.write(&scene.gray, &gpu.stream)?;
+pub(super) fn mapped(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    let picture = Memory::new(Place::Mapped, test.pixels())?;
+    let out = Memory::new(Place::Mapped, test.pixels())?;
+    picture.write(&test.gray, &gpu.stream)?;
     let whole = || equalize(gpu, picture, out);
     gpu.once(whole)?;
-    let right = gpu.same_pixels(out, &scene.equalized)?;
+    let right = gpu.same_pixels(out, &test.equalized)?;
     Ok(right.kernels(gpu.kernel_time(|_| whole())?).whole(gpu.whole_time(whole)?))
 }
 
 /// Each round starts with the picture on the host. The whole time ends when the host has touched every page of the result.
-pub(super) fn managed(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
-    let picture = Memory::new(Place::Managed, scene.pixels())?;
-    let out = Memory::new(Place::Managed, scene.pixels())?;
+pub(super) fn managed(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
+    let picture = Memory::new(Place::Managed, test.pixels())?;
+    let out = Memory::new(Place::Managed, test.pixels())?;
     let start = || equalize(gpu, picture, out);
-    let bring_home = || picture.write(&scene.gray, &gpu.stream).and_then(|()| out.touch());
+    let bring_home = || picture.write(&test.gray, &gpu.stream).and_then(|()| out.touch());
     bring_home()?;
     gpu.once(start)?;
-    let right = gpu.same_pixels(out, &scene.equalized)?;
+    let right = gpu.same_pixels(out, &test.equalized)?;
     let kernels = rounds(|| {
         bring_home()?;
         Ok(gpu.timer.time(&gpu.stream, start)?)
@@ -103,11 +103,11 @@ pub(super) fn managed(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
 }
 
 /// Each stream has half of the picture; the LUT needs the counts of both halves.
-pub(super) fn two_streams(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
+pub(super) fn two_streams(test: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let second = Stream::new()?;
     let (zeroed, counted, made) = (Event::new()?, Event::new()?, Event::new()?);
     let streams = [&gpu.stream, &second];
-    let half = scene.pixels() / 2;
+    let half = test.pixels() / 2;
     let halves = |memory: Memory| [memory.part(0, half), memory.part(half, half)];
     let (picture, result) = (gpu.picture(0), gpu.result(0));
     let start = || -> driver::Result<()> {
@@ -131,6 +131,6 @@ pub(super) fn two_streams(scene: &Scene, gpu: &Gpu) -> Result<Measured> {
         streams.into_iter().try_for_each(finish)
     };
     start()?;
-    let right = gpu.same_pixels(gpu.host_result, &scene.equalized)?;
+    let right = gpu.same_pixels(gpu.host_result, &test.equalized)?;
     Ok(right.whole(rounds(|| wall(|| Ok(start()?)))?))
 }

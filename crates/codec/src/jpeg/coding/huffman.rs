@@ -323,11 +323,12 @@ fn lengths(mut weights: Vec<u64>) -> [u32; DEEPEST] {
     let leaves = weights.len();
     // The two nodes of least weight get a parent, again and again. It is appended, so that parents are in ascending order as well.
     let mut parents = vec![0; leaves];
-    let (mut leaf, mut parent) = (0, leaves);
+    let (mut vectorized, mut parent) = (0, leaves);
     for new in leaves..2 * leaves - 1 {
         let mut least = || {
-            let from_leaves = leaf < leaves && (parent == new || weights[leaf] <= weights[parent]);
-            let next = if from_leaves { &mut leaf } else { &mut parent };
+            let from_leaves =
+                vectorized < leaves && (parent == new || weights[vectorized] <= weights[parent]);
+            let next = if from_leaves { &mut vectorized } else { &mut parent };
             *next += 1;
             *next - 1
         };

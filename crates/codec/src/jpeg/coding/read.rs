@@ -1,11 +1,11 @@
 //! Reading a file, from its first segment to its last. Throughout, `None` leaves it to libjpeg.
 
 use super::coefficients::Coefficients;
+use super::component::{ComponentOutput, Rest};
 use super::huffman::{Codes, Decoder};
 use super::read_sequential::{self, ScanComponent};
 use super::scan::{DcComponent, Selection, read_dc, read_first, read_intervals, read_refinement};
-use super::wanted::{Rest, Wanted};
-use super::{Block, Grid, leaf, natural};
+use super::{Block, Grid, natural, vectorized};
 use crate::jpeg::BLOCK;
 use crate::jpeg::libjpeg::{Plane, QuantTable};
 use crate::jpeg::markers::{
@@ -159,7 +159,7 @@ impl<'w> Reader<'w> {
         let wanted = self.wanted(&divisors, planes, rest)?;
         for ((component, &[id, codes]), wanted) in self.components.iter().zip(selectors).zip(wanted) {
             let row_by_row = alone || component.factors.vertical == 1;
-            if id != component.id || (matches!(wanted, Wanted::Coefficients(..)) && !row_by_row) {
+            if id != component.id || (matches!(wanted, ComponentOutput::Coefficients(..)) && !row_by_row) {
                 return None;
             }
             parts.push(ScanComponent {
@@ -188,12 +188,12 @@ impl<'w> Reader<'w> {
         divisors: &'p [QuantTable],
         planes: &'p mut [Plane<&mut [u8]>],
         rest: Rest<'_>,
-    ) -> Option<Vec<Wanted<'p>>> {
+    ) -> Option<Vec<ComponentOutput<'p>>> {
         let mut planes = planes.iter_mut();
         let components = self.components.iter().zip(divisors).enumerate();
         let wanted = components.map(|(i, (component, divisors))| match planes.next() {
-            Some(plane) => Some(Wanted::samples(plane, component.size, divisors)),
-            None => Wanted::of_rest(rest, i, component.size, divisors),
+            Some(plane) => Some(ComponentOutput::samples(plane, component.size, divisors)),
+            None => ComponentOutput::of_rest(rest, i, component.size, divisors),
         });
         wanted.collect()
     }
@@ -280,7 +280,7 @@ impl<'w> Reader<'w> {
         let wanted = self.wanted(&divisors, planes, rest)?;
         for (component, mut wanted) in self.components.into_iter().zip(wanted) {
             let grid = component.grid?;
-            leaf::run(
+            vectorized::run(
                 #[inline(always)]
                 || hand_on(&grid, &mut wanted),
             )?;
@@ -324,7 +324,7 @@ fn scan_others<'b>(
     let (blocks, nonzero) = (grid.ac.blocks_mut(), &mut grid.nonzero);
     read_intervals(data, interval, blocks.len(), |bits, range| {
         let (blocks, nonzero) = (&mut blocks[range.clone()], &mut nonzero[range]);
-        leaf::run(
+        vectorized::run(
             #[inline(always)]
             || match selection.known {
                 0 => read_first(bits, selection, decoder, blocks, nonzero),
@@ -336,7 +336,7 @@ fn scan_others<'b>(
 
 /// Passes on the blocks of a component.
 #[inline(always)]
-fn hand_on(grid: &Grid<'_>, wanted: &mut Wanted<'_>) -> Option<()> {
+fn hand_on(grid: &Grid<'_>, wanted: &mut ComponentOutput<'_>) -> Option<()> {
     let blocks = grid.ac.blocks().iter().zip(&grid.nonzero).zip(&grid.dc);
     for (i, ((block, nonzero), dc)) in blocks.enumerate() {
         wanted.take((i % grid.across, i / grid.across), *dc, *nonzero, block)?;

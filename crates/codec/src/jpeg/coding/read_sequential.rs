@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::bits::BitReader;
+use super::component::ComponentOutput;
 use super::huffman::{Decoder, Valued};
 use super::scan::{read_difference, read_intervals, read_value};
-use super::wanted::Wanted;
-use super::{Block, leaf};
+use super::{Block, vectorized};
 
 /// A component in the scan.
 pub(super) struct ScanComponent<'a> {
@@ -16,7 +16,7 @@ pub(super) struct ScanComponent<'a> {
     pub(super) size: (usize, usize),
     pub(super) dc: &'a Decoder,
     pub(super) ac: &'a Decoder,
-    pub(super) wanted: Wanted<'a>,
+    pub(super) wanted: ComponentOutput<'a>,
 }
 
 /// Reads the scan, which has `across` by `down` MCUs. Returns the rest of the file, from the marker after the scan on.
@@ -27,7 +27,7 @@ pub(super) fn read<'b>(
     components: &mut [ScanComponent<'_>],
 ) -> Option<&'b [u8]> {
     read_intervals(data, interval, across * down, |bits, mcus| {
-        leaf::run(
+        vectorized::run(
             #[inline(always)]
             || read_mcus(bits, across, mcus, components),
         )

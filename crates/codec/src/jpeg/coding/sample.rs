@@ -4,9 +4,9 @@
 use super::coefficients::Coefficients;
 use super::dct::Quantizer;
 use super::huffman::{AcEncoder, Encoder};
-use super::leaf;
 use super::rows::{Part, Rows};
 use super::symbols::{Counter, ScanSymbols, scan};
+use super::vectorized;
 use crate::jpeg::BLOCK;
 
 /// At least this many rows of blocks are sampled in a component of the picture's height, or all if there are fewer.
@@ -30,7 +30,7 @@ pub(super) fn codes(height: u32, quantizers: &[Quantizer], parts: &[Part<'_>]) -
     let step = (height as usize / BLOCK / ROWS).clamp(1, MAX_STEP);
     for (component, (part, quantizer)) in parts.iter().zip(quantizers).enumerate() {
         let rows = Rows::new(part, quantizer);
-        leaf::run(
+        vectorized::run(
             #[inline(always)]
             || count(rows, step, &mut counters[component.min(1)]),
         )?;

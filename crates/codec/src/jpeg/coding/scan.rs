@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::bits::{BitReader, RST0, end_of_data, unstuff};
 use super::huffman::{Decoder, extended};
-use super::{Block, Grid, band, leaf};
+use super::{Block, Grid, band, vectorized};
 
 /// The coefficients in a scan, from `first` to `last` (T.81's Ss and Se), and which of their bits.
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +195,7 @@ pub(super) fn read_refinement<'d>(
                 return None;
             }
             // The symbol skips `zeros` zero coefficients, and is about the next one.
-            let at = leaf::deposit(1 << zeros, rest & !known);
+            let at = vectorized::deposit(1 << zeros, rest & !known);
             if at == 0 {
                 return None;
             }
@@ -245,8 +245,8 @@ impl Change {
     #[inline(always)]
     fn apply(&self, unit: i16, known: u64, block: &mut Block) {
         let next = self.next.reverse_bits().checked_shr(64 - self.count).unwrap_or(0);
-        let further = leaf::deposit(next, known);
-        leaf::refine(block, unit, further | self.new, self.negative);
+        let further = vectorized::deposit(next, known);
+        vectorized::refine(block, unit, further | self.new, self.negative);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::bits::{BitReader, end_of_data, unstuff};
 use super::huffman::{CanonicalCode, Codes, Decoder, SHORT};
-use super::leaf;
+use super::vectorized;
 use crate::jpeg::markers::EOI;
 
 /// The most bits of a difference between two DC coefficients in 8-bit baseline pictures (table F.1).
@@ -103,7 +103,7 @@ impl<'a> BaselineScan<'a> {
 
 /// Walks past this many MCUs of these blocks. `None` if there are fewer or more, or if a code is invalid.
 fn walk(unstuffed: &[u8], blocks: &[BlockCodes<'_>], mcus: u64) -> Option<()> {
-    leaf::run(
+    vectorized::run(
         #[inline(always)]
         || {
             let mut bits = BitReader::new(unstuffed);

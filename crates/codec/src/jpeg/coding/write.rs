@@ -8,7 +8,7 @@ use super::header::write_header;
 use super::huffman::Encoder;
 use super::rows::Part;
 use super::symbols::{Counter, Scan, ScanSymbols, Sink, scan};
-use super::{leaf, write_sequential};
+use super::{vectorized, write_sequential};
 use crate::cores::Cores;
 use crate::jpeg::BLOCK;
 use crate::jpeg::PlaneSize;
@@ -66,7 +66,7 @@ fn write_progressive(
             .filter(|(scan, _)| scan.component == component)
             .map(|(scan, counter)| (ScanSymbols::new(*scan, interval), counter))
             .collect();
-        transformed.push(leaf::run(
+        transformed.push(vectorized::run(
             #[inline(always)]
             || count(part, table, &mut counts),
         )?);
@@ -119,7 +119,7 @@ fn write_scan(out: &mut Vec<u8>, scan: Scan, code: &Encoder, blocks: Blocks<'_>,
     let class = if scan.first == 0 { 0 } else { 0x10 };
     write_segment(out, DHT, &code.definition(class));
     write_segment(out, SOS, &[1, scan.component as u8 + 1, 0, scan.first as u8, scan.last as u8, 0]);
-    leaf::run(
+    vectorized::run(
         #[inline(always)]
         || {
             let mut emitter = Emitter { bits: BitWriter::new(out), code };

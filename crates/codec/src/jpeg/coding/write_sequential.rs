@@ -8,9 +8,9 @@ use super::bits::{BitCollector, BitWriter, BlockBits};
 use super::coefficients::{Blocks, Coefficients, Quantized};
 use super::dct::Quantizer;
 use super::header::write_header;
-use super::leaf;
 use super::rows::{Part, Rows};
 use super::sample::{Codes, codes};
+use super::vectorized;
 use crate::cores::Cores;
 use crate::jpeg::BLOCK;
 use crate::jpeg::libjpeg::{Frame, QuantTable};
@@ -163,7 +163,7 @@ impl Coder {
     /// Codes a band.
     fn code(&mut self, mut band: Band<'_>) {
         self.bits.clear();
-        self.coded = leaf::run(
+        self.coded = vectorized::run(
             #[inline(always)]
             || band.code(&mut self.spaces, &mut self.bits),
         );
@@ -177,7 +177,7 @@ impl Band<'_> {
         let Mcus { across, interval, .. } = self.mcus;
         for row in self.rows.clone() {
             let mut components = Vec::new();
-            // No `collect`: a closure inside an iterator would not be compiled for the features that `leaf::run` enables.
+            // No `collect`: a closure inside an iterator would not be compiled for the features that `vectorized::run` enables.
             for (component, space) in self.components.iter_mut().zip(&mut *spaces) {
                 components.push(component.next_row(space)?);
             }

@@ -16,13 +16,13 @@ pub(in crate::jpeg) enum Rest<'t> {
 }
 
 /// What is wanted of one component.
-pub(super) enum Wanted<'a> {
+pub(super) enum ComponentOutput<'a> {
     Nothing,
     Samples(Box<Samples<'a>>),
     Coefficients(Coefficients, Option<Box<Requantizer>>),
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ComponentOutput<'a> {
     /// Wants samples, in `plane`, of a component of `size`, which may be larger. `divisors` are in zigzag order.
     pub(super) fn samples(
         plane: &'a mut Plane<&mut [u8]>,

@@ -14,7 +14,7 @@ pub(super) const CLAHE: Clahe =
 pub(super) const GRAIN: u32 = 16;
 
 /// The picture and its expected results.
-pub(super) struct Scene {
+pub(super) struct TestPicture {
     pub(super) layout: Layout,
     pub(super) gray: Vec<u8>,
     /// 256 counts.
@@ -29,7 +29,7 @@ pub(super) struct Scene {
     pub(super) colour_counts: Vec<u32>,
 }
 
-impl Scene {
+impl TestPicture {
     /// Makes a picture whose width and height are multiples of [`GRAIN`], and computes its results.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Eight };

@@ -7,46 +7,46 @@ use crate::stop::Stop;
 
 /// Whether the run must fail if a device cannot be used, and the reason once that has happened.
 #[derive(Clone, Default)]
-pub struct Insist(Arc<Mutex<Insistence>>);
+pub struct RequiredDevices(Arc<Mutex<Requirement>>);
 
 #[derive(Default)]
-struct Insistence {
+struct Requirement {
     on: bool,
     stop: Stop,
-    broken: Option<String>,
+    failure: Option<String>,
 }
 
-impl Insist {
+impl RequiredDevices {
     /// Begins without insisting: a device that cannot be used is only noted. Once the user insists, such a device stops the run by `stop`.
     pub fn new(stop: Stop) -> Self {
-        Self(Arc::new(Mutex::new(Insistence { stop, ..Insistence::default() })))
+        Self(Arc::new(Mutex::new(Requirement { stop, ..Requirement::default() })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Insistence> {
+    fn lock(&self) -> MutexGuard<'_, Requirement> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the run insist on its devices.
-    pub(super) fn on(&self) {
+    pub(super) fn demand(&self) {
         self.lock().on = true;
     }
 
     /// Returns whether the run insists on its devices.
-    pub(super) fn is_on(&self) -> bool {
+    pub(super) fn are_demanded(&self) -> bool {
         self.lock().on
     }
 
     /// Reports that a device cannot be used.
-    pub(super) fn refused(&self, reason: &str) {
-        let mut insistence = self.lock();
-        if insistence.on {
-            insistence.stop.abort();
-            insistence.broken.get_or_insert_with(|| reason.to_owned());
+    pub(super) fn unusable(&self, reason: &str) {
+        let mut requirement = self.lock();
+        if requirement.on {
+            requirement.stop.abort();
+            requirement.failure.get_or_insert_with(|| reason.to_owned());
         }
     }
 
     /// Returns why the run was ended, if it was.
-    pub fn broken(&self) -> Option<Error> {
-        self.lock().broken.clone().map(Error::CannotRun)
+    pub fn failure(&self) -> Option<Error> {
+        self.lock().failure.clone().map(Error::CannotRun)
     }
 }

@@ -1,0 +1,252 @@
+//! Which device gets which picture: a pure function of what the devices are doing.
+//!
+//! A JPEG stays compressed for a GPU that decodes while that has a free slot for it, because there are just enough of those to keep its
+//! decoders busy. Otherwise the CPU decodes, into a slot of a device that encodes if one is free, or into its own.
+
+/// The index of a device in the order in which devices join a run.
+pub type DeviceId = usize;
+
+/// Whether a device works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Works: its slots are handed out.
+    Up,
+    /// Starting or restarting: may work later.
+    Down,
+    /// May never work again: nobody waits for it.
+    Retired,
+}
+
+/// What is known of a device when a picture looks for one.
+#[derive(Clone, Copy, Debug)]
+pub struct Device {
+    /// Whether it is a worker process, not the CPU.
+    pub is_worker: bool,
+    /// Whether it works.
+    pub standing: Standing,
+    /// Whether it can encode the pixels that it gets.
+    pub encodes: bool,
+    /// Whether it has slots for pixels at all.
+    pub takes_pixels: bool,
+    /// Whether it has slots for compressed pictures at all.
+    pub decodes: bool,
+    /// Whether a slot for pixels is free, of whatever size.
+    pub has_free_pixels: bool,
+    /// How many slots for compressed pictures are free.
+    pub free_compressed: usize,
+}
+
+impl Device {
+    /// Returns whether pixels may go to it instead of the CPU.
+    fn is_worker_for_pixels(&self) -> bool {
+        self.is_worker && self.takes_pixels
+    }
+
+    fn is_up(&self) -> bool {
+        self.standing == Standing::Up
+    }
+}
+
+/// What became of the attempts at a picture so far, and thus which devices may take it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// Devices on which it failed, or that declined it.
+    pub failed_on: Vec<DeviceId>,
+    /// Whether a device refused to decode it, so that the CPU has to.
+    pub declined: bool,
+}
+
+impl Attempts {
+    /// Returns whether a worker's device may take the picture: after two failures only the CPU may.
+    fn admit(&self, device: DeviceId) -> bool {
+        self.failed_on.len() < 2 && !self.failed_on.contains(&device)
+    }
+
+    fn admit_decoding(&self, device: DeviceId) -> bool {
+        !self.declined && self.admit(device)
+    }
+}
+
+/// Where a JPEG may go that a device could decode or encode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The device that decodes it, if one has a slot for it.
+    pub compressed: Option<DeviceId>,
+    /// Where its pixels may go otherwise, by device; `None` if it waits for a device that decodes.
+    pub pixels: Option<Vec<bool>>,
+    /// Whether devices among those encode the pixels that they get.
+    pub encode: bool,
+}
+
+/// What the devices are doing.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// All devices, in the order in which they joined.
+    pub devices: Vec<Device>,
+    /// Whether the CPU leaves the first attempt at every picture to workers while one is up or may still come up.
+    pub wait_for_workers: bool,
+}
+
+impl Schedule {
+    /// Returns where a JPEG goes after these attempts. `fits_with_planes`: whether memory allows its planes and its file in one slot.
+    /// `insist`: whether it waits for a device that decodes, as long as there is or may come one.
+    pub fn choose(&self, attempts: &Attempts, fits_with_planes: bool, insist: bool) -> Choice {
+        let may_encode = fits_with_planes && !attempts.declined && self.encodes();
+        let pixels = match (self.may_decode(attempts), insist) {
+            (true, true) => None,
+            (true, false) if !may_encode && !self.workers_may_come() => Some(self.cpu_alone()),
+            _ => Some(self.admitted_now(attempts)),
+        };
+        let encodes_among = |admitted: &Vec<bool>| {
+            self.devices.iter().zip(admitted).any(|(device, &is)| device.encodes && is)
+        };
+        let encode = may_encode && pixels.as_ref().is_some_and(encodes_among);
+        Choice { compressed: self.decoder(attempts), pixels, encode }
+    }
+
+    /// Returns, by device, whether pixels may go there now after these attempts. A device that encodes may still be starting nvJPEG, or
+    /// pinning its slots one after the other: while all its slots are taken, the CPU equalizes and encodes what it decodes itself.
+    pub fn admitted_now(&self, attempts: &Attempts) -> Vec<bool> {
+        let admitted = self.admitted(attempts);
+        let has_free = self.devices.iter().zip(&admitted).any(|(device, &is)| is && device.has_free_pixels);
+        let alone = self.encodes() && !self.wait_for_workers && !has_free;
+        if alone { self.cpu_alone() } else { admitted }
+    }
+
+    /// Returns, by device, whether pixels may go there after these attempts.
+    pub fn admitted(&self, attempts: &Attempts) -> Vec<bool> {
+        let is_usable = |(id, device): (DeviceId, &Device)| {
+            device.is_worker_for_pixels() && device.is_up() && attempts.admit(id)
+        };
+        let workers: Vec<bool> = self.devices.iter().enumerate().map(is_usable).collect();
+        let is_cpu_free =
+            !workers.contains(&true) && (!attempts.failed_on.is_empty() || !self.workers_may_come());
+        let devices = self.devices.iter().zip(workers);
+        devices.map(|(device, is_usable)| is_usable || !device.is_worker && is_cpu_free).collect()
+    }
+
+    /// Returns, by device, whether it is the CPU. When it decodes and encodes pictures while a device does so too, it also equalizes
+    /// them: the trip over the bus and back was measured to take longer, and kept both from better work.
+    pub fn cpu_alone(&self) -> Vec<bool> {
+        self.devices.iter().map(|device| !device.is_worker).collect()
+    }
+
+    /// Returns whether a device that the run waits for, and that `attempts` admit, is not up yet.
+    pub fn may_still_come(&self, attempts: &Attempts) -> bool {
+        let is_awaited = |(id, device): (DeviceId, &Device)| {
+            device.is_worker_for_pixels() && device.standing == Standing::Down && attempts.admit(id)
+        };
+        self.wait_for_workers && self.devices.iter().enumerate().any(is_awaited)
+    }
+
+    /// Returns whether the CPU has to wait for a worker that is not up yet.
+    fn workers_may_come(&self) -> bool {
+        self.may_still_come(&Attempts::default())
+    }
+
+    /// Returns whether a device that encodes is up, so that pixels are worth the trip to it.
+    fn encodes(&self) -> bool {
+        self.devices.iter().any(|device| device.encodes && device.is_up())
+    }
+
+    /// Returns the device with the most free slots for compressed pictures, of those that decode now.
+    fn decoder(&self, attempts: &Attempts) -> Option<DeviceId> {
+        let is_ready = |(id, device): &(DeviceId, &Device)| {
+            device.free_compressed > 0 && device.is_up() && attempts.admit_decoding(*id)
+        };
+        let ready = self.devices.iter().enumerate().filter(is_ready);
+        ready.max_by_key(|(_, device)| device.free_compressed).map(|(id, _)| id)
+    }
+
+    /// Returns whether a device that `attempts` admit decodes, or may come to do so.
+    fn may_decode(&self, attempts: &Attempts) -> bool {
+        let may = |(id, device): (DeviceId, &Device)| {
+            device.decodes && device.standing != Standing::Retired && attempts.admit_decoding(id)
+        };
+        self.devices.iter().enumerate().any(may)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CPU: Device = Device {
+        is_worker: false,
+        standing: Standing::Up,
+        encodes: false,
+        takes_pixels: true,
+        decodes: false,
+        has_free_pixels: true,
+        free_compressed: 0,
+    };
+    const PIXELS: Device = Device { is_worker: true, ..CPU };
+    const JPEGS: Device =
+        Device { takes_pixels: false, has_free_pixels: false, decodes: true, free_compressed: 3, ..PIXELS };
+
+    fn schedule(devices: &[Device]) -> Schedule {
+        Schedule { devices: devices.to_vec(), wait_for_workers: false }
+    }
+
+    fn failed_on(devices: &[DeviceId]) -> Attempts {
+        Attempts { failed_on: devices.to_vec(), declined: false }
+    }
+
+    #[test]
+    fn pixels_go_to_workers_that_are_up_and_to_the_cpu_where_there_are_none() {
+        let down = Device { standing: Standing::Down, ..PIXELS };
+        let any = Attempts::default();
+        assert_eq!(schedule(&[CPU, PIXELS, PIXELS]).admitted_now(&any), [false, true, true]);
+        assert_eq!(schedule(&[CPU, down]).admitted_now(&any), [true, false]);
+        let awaited = Schedule { wait_for_workers: true, ..schedule(&[CPU, down]) };
+        assert_eq!(awaited.admitted_now(&any), [false, false]);
+        assert_eq!(awaited.admitted_now(&failed_on(&[1])), [true, false]);
+        let retired = Device { standing: Standing::Retired, ..PIXELS };
+        let given_up = Schedule { wait_for_workers: true, ..schedule(&[CPU, retired]) };
+        assert_eq!(given_up.admitted_now(&any), [true, false]);
+    }
+
+    #[test]
+    fn after_two_failures_only_the_cpu_is_left() {
+        let three = schedule(&[CPU, PIXELS, PIXELS, PIXELS]);
+        assert_eq!(three.admitted(&failed_on(&[2])), [false, true, false, true]);
+        assert_eq!(three.admitted(&failed_on(&[2, 3])), [true, false, false, false]);
+    }
+
+    #[test]
+    fn a_jpeg_goes_to_the_decoder_with_the_most_room() {
+        let busy = Device { free_compressed: 1, ..JPEGS };
+        let full = Device { free_compressed: 0, ..JPEGS };
+        let choose =
+            |devices: &[Device], attempts: &Attempts| schedule(devices).choose(attempts, true, false);
+        assert_eq!(choose(&[CPU, busy, JPEGS, full], &Attempts::default()).compressed, Some(2));
+        assert_eq!(choose(&[CPU, busy, JPEGS, full], &failed_on(&[2])).compressed, Some(1));
+        let declined = Attempts { declined: true, ..Attempts::default() };
+        assert_eq!(choose(&[CPU, busy, JPEGS, full], &declined).compressed, None);
+    }
+
+    #[test]
+    fn what_no_decoder_has_room_for_the_cpu_does_unless_the_user_insists() {
+        let full = Device { free_compressed: 0, ..JPEGS };
+        let with_insistence =
+            |devices: &[Device], insist| schedule(devices).choose(&Attempts::default(), true, insist).pixels;
+        assert_eq!(with_insistence(&[CPU, PIXELS, full], false), Some(vec![true, false, false]));
+        assert_eq!(with_insistence(&[CPU, PIXELS, full], true), None);
+        let retired = Device { standing: Standing::Retired, ..full };
+        assert_eq!(with_insistence(&[CPU, PIXELS, retired], true), Some(vec![false, true, false]));
+    }
+
+    #[test]
+    fn planes_go_to_a_device_that_encodes_while_it_has_a_free_slot() {
+        let full = Device { free_compressed: 0, ..JPEGS };
+        let encoder = Device { encodes: true, ..PIXELS };
+        let taken = Device { has_free_pixels: false, ..encoder };
+        let choose = |device, fits| schedule(&[CPU, device, full]).choose(&Attempts::default(), fits, false);
+        let Choice { pixels, encode, .. } = choose(encoder, true);
+        assert_eq!((pixels.unwrap(), encode), (vec![false, true, false], true));
+        let Choice { pixels, encode, .. } = choose(taken, true);
+        assert_eq!((pixels.unwrap(), encode), (vec![true, false, false], false));
+        let Choice { pixels, encode, .. } = choose(encoder, false);
+        assert_eq!((pixels.unwrap(), encode), (vec![true, false, false], false), "its planes do not fit");
+    }
+}
