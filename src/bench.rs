@@ -46,7 +46,7 @@ pub struct Rate {
 /// Runs `histeqd bench` and returns what it prints.
 ///
 /// # Errors
-/// When the command is invalid, and those of [`lanes`].
+/// When the command is invalid, and those of [`throughput`].
 pub fn report(command: &BenchCommand) -> Result<String, Error> {
     let (layout, lanes_each) = (layout(command)?, command.lanes);
     let units: Vec<Unit> = match command.cpu_workers {
@@ -63,7 +63,8 @@ pub fn report(command: &BenchCommand) -> Result<String, Error> {
             Order::Equalize(Operation { per_channel: command.per_channel, ..Operation::new(Method::Global) })
         }
     };
-    let rate = lanes(&workers, &Workload { layout, order, slots: command.slots, time: command.seconds })?;
+    let rate =
+        throughput(&workers, &Workload { layout, order, slots: command.slots, time: command.seconds })?;
     let json = serde_json::to_string(&rate).expect("two numbers are JSON");
     Ok(json + "\n")
 }
@@ -79,7 +80,7 @@ fn layout(command: &BenchCommand) -> Result<Layout, Error> {
 ///
 /// # Errors
 /// When a worker cannot be started or fails.
-pub fn lanes(workers: &[WorkerArgs], work: &Workload) -> Result<Rate, Error> {
+pub fn throughput(workers: &[WorkerArgs], work: &Workload) -> Result<Rate, Error> {
     let start = &Barrier::new(workers.len());
     let one = move |args: &WorkerArgs| {
         measure(args, work, start).map_err(|error| Error::CannotRun(format!("{}: {error}", args.name())))

@@ -12,9 +12,14 @@
 //! JPEGs may also stay compressed in their slots: a GPU's worker then decodes, equalizes and encodes them itself, and its output is
 //! published. JPEGs that the CPU decodes may still be encoded by a GPU's lane.
 //!
-//! [`run`] drives this pipeline. [`source`] finds the pictures, [`codec`] decodes and encodes them, [`slot`] holds or counts all
-//! large memory, [`device`] has the lanes (those of a GPU are in a [`worker`] process of their own), [`equalize`] is the arithmetic,
-//! [`codec::Cores`] has idle cores help with one large picture, [`publish`] writes the outputs, and [`progress`] reports to the user.
+//! A picture has one name for each stage: [`source`] finds a [`source::Job`]; [`pipeline`] queues and decodes it ([`task::Picture`], whose
+//! pixels are in a [`slot`]); a [`task::Task`] is its slot on the way through a [`device`], which [`schedule`] chooses; when all its devices
+//! are done it is [`task::Processed`]; [`publish`] has it appear, and [`progress`] reports it. The lanes of the CPU are threads of this
+//! process; those of a GPU are in a [`worker`] process of their own. [`run`] is a run over folders, [`service`] is all of `--watch`, and
+//! [`ledger`] remembers what was done.
+//!
+//! This is the program's own library, for its `main.rs` and its tests. What other programs may want are the crates below it:
+//! [`equalize`], the arithmetic; [`codec`], the formats; [`lanes`], what computes.
 
 mod backoff;
 pub mod bench;

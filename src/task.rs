@@ -2,7 +2,7 @@
 //!
 //! With `--split-channels`, a colour picture is decoded into a slot of the main process, as usual. Several threads then split it into
 //! planes, each in a slot of its own on a device of its own, so that every device sees only its planes, over its own bus. Whichever comes
-//! back last completes the [`Join`], and the results are merged into the picture's own slot. Luma, which needs all channels, is counted
+//! back last completes the `Join`, and the results are merged into the picture's own slot. Luma, which needs all channels, is counted
 //! here along the way.
 
 mod join;

@@ -58,7 +58,6 @@ mod foreign;
 mod format;
 mod guard;
 mod ifd;
-mod inflate;
 mod input;
 mod jpeg;
 mod metadata;
@@ -493,7 +492,7 @@ impl Opened<'_> {
             format,
             |reason| CodecError::malformed(format, reason),
             || match self.source {
-                Source::Png(png) => png.decode(slot, cores),
+                Source::Png(png) => png.decode(slot),
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::Pnm(pnm) => pnm.decode(slot),

@@ -17,12 +17,11 @@ use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel,
 use crate::cores::Cores;
 use equalize::{Depth, Layout, Pixel};
 
-mod ahead;
 mod bands;
 mod chunks;
 mod filter;
-mod inflate;
 mod metadata;
+mod rows;
 mod unfilter;
 mod zlib;
 
@@ -86,8 +85,8 @@ impl<'a> Source<'a> {
         self.chunks.layout
     }
 
-    /// Decodes into `slot`, which is as long as the pixels, with the help of idle cores.
-    pub(super) fn decode(self, slot: &mut [u8], cores: &Cores) -> Result<Payload, CodecError> {
+    /// Decodes into `slot`, which is as long as the pixels.
+    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
         let layout = self.chunks.layout;
         let mut decoder = Decoder::new(Cursor::new(self.bytes));
         // A few rows, what the decoder needs for chunks that are not used here, and its buffer for EXIF, which doubles.
@@ -108,7 +107,7 @@ impl<'a> Source<'a> {
                 // Reads on to the end of the file, and verifies the checksums of all critical chunks.
                 reader.finish().map_err(decode_error)?;
                 let step = layout.pixel_bytes();
-                inflate::decode(data, layout.width as usize * step, step, slot, cores).map_err(malformed)?;
+                rows::decode(data, layout.width as usize * step, step, slot).map_err(malformed)?;
             }
             _ => {
                 reader.next_frame(slot).map_err(decode_error)?;

@@ -12,7 +12,7 @@ pub trait Sample: Level {
     #[doc(hidden)]
     fn count(samples: &[Self], width: usize, tables: &mut [u32]);
 
-    /// Replaces each sample with its entry in `lut`, which has [`Self::LEVELS`] entries.
+    /// Replaces each sample with its entry in `lut`, which has [`Level::LEVELS`] entries.
     fn map(samples: &mut [Self], lut: &[Self]) {
         portable::map(samples, lut);
     }

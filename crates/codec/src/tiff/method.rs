@@ -3,11 +3,10 @@
 use std::convert::Infallible;
 
 use fax::decoder::{DecodeStatus, Group4Decoder};
-use simd_adler32::adler32;
+use flate2::{Decompress, FlushDecompress};
 
 use super::super::CodecError;
 use super::super::foreign::RECOMPRESS;
-use super::super::inflate::{self, Damage as Invalid, Halt, Inflater, ZLIB_HEADER};
 use super::lzw::{self, Damage};
 use super::{malformed, unsupported};
 
@@ -93,7 +92,7 @@ pub(super) fn heap_bytes(method: Method) -> u64 {
 #[derive(Default)]
 pub(super) struct Decompression {
     lzw: Option<lzw::Decoder>,
-    inflater: Option<Inflater>,
+    inflate: Option<Decompress>,
 }
 
 impl Decompression {
@@ -118,8 +117,8 @@ impl Decompression {
                 })
             }
             Method::Deflate => {
-                let inflater = self.inflater.get_or_insert_with(|| Inflater::new(ZLIB_HEADER));
-                inflate(inflater, bare, target)
+                let decompress = self.inflate.get_or_insert_with(|| Decompress::new(true));
+                inflate(decompress, bare, target)
             }
             Method::Group4 => group_4(bare, width, row, target),
             Method::Stored | Method::Jpeg => unreachable!("read otherwise"),
@@ -167,24 +166,14 @@ fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
     Ok(())
 }
 
-/// Decompresses a zlib stream (RFC 1950), and verifies its checksum if it ends where the target is full.
-fn inflate(inflater: &mut Inflater, data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
-    let ends_early = || short("deflate");
-    let damaged = |damage: Invalid| malformed(format!("its deflate data are damaged ({damage})"));
-    inflate::check_zlib_header(*data.first_chunk().ok_or_else(ends_early)?).map_err(damaged)?;
-    inflater.restart(ZLIB_HEADER);
-    let (filled, stop) = inflater.run((data, 0), target, 0, usize::MAX).map_err(damaged)?;
-    if filled < target.len() {
-        return Err(ends_early());
-    }
-    if stop == Halt::End {
-        let behind = &data[inflater.position().div_ceil(8)..];
-        let checksum = u32::from_be_bytes(*behind.first_chunk().ok_or_else(ends_early)?);
-        if checksum != adler32(&&*target) {
-            return Err(malformed("its deflate data are damaged (the checksum does not match)"));
-        }
-    }
-    Ok(())
+/// Decompresses a zlib stream (RFC 1950). Its checksum is verified if it ends where the target is full.
+fn inflate(decompress: &mut Decompress, data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+    decompress.reset(true);
+    decompress.decompress(data, target, FlushDecompress::Finish).map_err(|error| {
+        let what = error.message().unwrap_or("its stream is invalid");
+        malformed(format!("its deflate data are damaged ({what})"))
+    })?;
+    if decompress.total_out() < target.len() as u64 { Err(short("deflate")) } else { Ok(()) }
 }
 
 /// Decodes rows of bits, black ones set.

@@ -1,155 +1,52 @@
-//! Decodes pictures that are stored row after row, from compressed image data to pixels. Idle cores decompress ahead.
+//! Decodes pictures that are stored row after row, from compressed image data to pixels.
 
-use std::mem;
 use std::slice::ChunksMut;
 
-use super::ahead::{Ahead, Marks, Prospects};
+use fdeflate::Decompressor;
+
 use super::chunks::ImageData;
 use super::unfilter;
-use crate::cores::Cores;
-use crate::inflate::{Damage, Halt, Inflater, WINDOW, ZLIB_HEADER, check_zlib_header};
 
+/// How far back a match may reach (RFC 1951).
+const WINDOW: usize = 32 << 10;
 /// Bytes of filtered rows that are unfiltered at a time, unless the rows are too long for that: a fraction of the second-level cache.
 const STRIP: usize = 64 << 10;
 /// Room for filtered rows; when it is used up, the data still needed is moved to the front.
 const ROOM: usize = 4 * STRIP;
-/// Bytes of compressed data that are decompressed at a time.
-const INPUT: usize = 64 << 10;
-/// Bytes of compressed data that idle cores decompress at a time, and the fewest such pieces of a picture that they help with. What a fuzzer
-/// makes is small.
-const PIECE: usize = if cfg!(fuzzing) { 64 } else { 256 << 10 };
-const MIN_PIECES: usize = 4;
 
 /// Decodes the pixels into `slot`: rows of `bytes` bytes, pixels of `step` bytes.
 ///
 /// # Errors
 ///
 /// Says what is wrong with the data.
-pub(super) fn decode(
-    data: ImageData<'_>,
-    bytes: usize,
-    step: usize,
-    slot: &mut [u8],
-    cores: &Cores,
-) -> Result<(), String> {
-    decode_by_pieces(PIECE, data, bytes, step, slot, cores)
-}
-
-fn decode_by_pieces(
-    piece: usize,
-    data: ImageData<'_>,
-    bytes: usize,
-    step: usize,
-    slot: &mut [u8],
-    cores: &Cores,
-) -> Result<(), String> {
+pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut [u8]) -> Result<(), String> {
     let zeros = vec![0; bytes];
-    let data = Compressed::new(data);
-    let mut stream = Stream::open(&data)?;
     let mut rows = Rows::new(bytes, step, &zeros, slot);
-    let pieces = data.bytes.div_ceil(piece);
-    if pieces < MIN_PIECES {
-        return stream.decode(&mut rows, usize::MAX);
-    }
-    let prospects = Prospects::default();
-    let work = |ahead: &mut Ahead, number: usize| ahead.decompress(&data, number, piece, &prospects);
-    let take = |ahead: &mut Ahead| {
-        stream.take_over(ahead, &mut rows)?;
-        stream.decode(&mut rows, ahead.until())?;
-        prospects.advance();
-        Ok(())
-    };
-    cores.in_order(0..pieces, Ahead::new, work, take)
-}
-
-/// The compressed data: what the image data's chunks hold, one behind the other.
-pub(super) struct Compressed<'a> {
-    /// The position and the content of each chunk.
-    parts: Vec<(usize, &'a [u8])>,
-    pub(super) bytes: usize,
-}
-
-impl<'a> Compressed<'a> {
-    pub(super) fn new(data: ImageData<'a>) -> Self {
-        let mut bytes = 0;
-        let place = |part: &'a [u8]| {
-            bytes += part.len();
-            (bytes - part.len(), part)
-        };
-        let parts = data.map(place).collect();
-        Self { parts, bytes }
-    }
-
-    /// Replaces the contents of `input` with up to `count` bytes from the position `from` on.
-    pub(super) fn copy(&self, from: usize, count: usize, input: &mut Vec<u8>) {
-        input.clear();
-        let first = self.parts.partition_point(|&(position, part)| position + part.len() <= from);
-        for &(position, part) in &self.parts[first..] {
-            let part = &part[from.saturating_sub(position)..];
-            let missing = count - input.len();
-            input.extend_from_slice(&part[..part.len().min(missing)]);
-            if part.len() >= missing {
-                return;
-            }
-        }
-    }
-}
-
-/// Decompresses from the beginning to the end.
-struct Stream<'a> {
-    data: &'a Compressed<'a>,
-    inflater: Inflater,
-    /// Compressed data from the byte `offset` on.
-    input: Vec<u8>,
-    offset: usize,
-}
-
-impl<'a> Stream<'a> {
-    fn open(data: &'a Compressed<'a>) -> Result<Self, String> {
-        let mut stream = Self { data, inflater: Inflater::new(ZLIB_HEADER), input: Vec::new(), offset: 0 };
-        data.copy(0, INPUT, &mut stream.input);
-        let header = stream.input.first_chunk().ok_or_else(ends_early)?;
-        check_zlib_header(*header).map_err(damaged)?;
-        Ok(stream)
-    }
-
-    /// Decompresses until all rows are there, or up to the first block that begins at the bit `until` or behind it.
-    fn decode(&mut self, rows: &mut Rows<'_>, until: usize) -> Result<(), String> {
-        while !rows.are_complete() {
+    let mut decompressor = Decompressor::new();
+    // The checksums of the chunks are verified, and the rows may be complete before the end of the stream.
+    decompressor.ignore_adler32();
+    for mut part in data {
+        while !part.is_empty() && !rows.are_complete() && !decompressor.is_done() {
             let (out, filled) = rows.room();
-            let data = (self.input.as_slice(), self.offset);
-            let (filled, stop) = self.inflater.run(data, out, filled, until).map_err(damaged)?;
-            rows.advance(filled)?;
-            match stop {
-                Halt::Full => {}
-                Halt::Block => break,
-                Halt::Data if self.refill() => {}
-                _ if rows.are_complete() => {}
-                Halt::Data | Halt::End => return Err(ends_early()),
-            }
+            let (read, written) = decompressor.read(part, out, filled, false).map_err(|_| damaged())?;
+            part = &part[read..];
+            rows.advance(filled + written)?;
         }
-        Ok(())
     }
-
-    /// Gets more input; returns whether there was more.
-    fn refill(&mut self) -> bool {
-        let end = self.offset + self.input.len();
-        self.offset = self.inflater.position() / 8;
-        self.data.copy(self.offset, INPUT, &mut self.input);
-        self.offset + self.input.len() > end
-    }
-
-    /// Takes what was decompressed ahead, and goes on behind it, if it begins where the stream is now.
-    fn take_over(&mut self, ahead: &mut Ahead, rows: &mut Rows<'_>) -> Result<(), String> {
-        let Some(window) = rows.window() else { return Ok(()) };
-        if !self.inflater.is_before_block() || ahead.start() != Some(self.inflater.position()) {
-            return Ok(());
+    // The decompressor may still hold what it has read.
+    while !rows.are_complete() && !decompressor.is_done() {
+        let (out, filled) = rows.room();
+        let (_, written) = decompressor.read(&[], out, filled, false).map_err(|_| damaged())?;
+        if written == 0 {
+            break;
         }
-        rows.push(ahead.symbols(), &Marks::new(window))?;
-        mem::swap(&mut self.inflater, ahead.inflater());
-        self.refill();
-        Ok(())
+        rows.advance(filled + written)?;
     }
+    if rows.are_complete() { Ok(()) } else { Err("its image data ends before its last row".into()) }
+}
+
+fn damaged() -> String {
+    "its compressed data is damaged".into()
 }
 
 /// The rows of a picture as they come out of a stream, filtered, and on their way into the slot.
@@ -183,11 +80,6 @@ impl<'s> Rows<'s> {
         self.left == 0
     }
 
-    /// Returns what matches may refer to, if there is that much.
-    fn window(&self) -> Option<&[u8; WINDOW]> {
-        self.window[..self.filled].last_chunk()
-    }
-
     /// Returns what has been decompressed, with room for more, and how much it is. There is always room until the rows are complete: what is
     /// kept is a window or less than a strip, and there is room for both.
     fn room(&mut self) -> (&mut [u8], usize) {
@@ -219,27 +111,6 @@ impl<'s> Rows<'s> {
             self.unfiltered += filtered.len();
         }
     }
-
-    /// Appends the bytes of symbols.
-    fn push(&mut self, mut symbols: &[u16], marks: &Marks) -> Result<(), String> {
-        while !symbols.is_empty() && !self.are_complete() {
-            let (out, filled) = self.room();
-            let room = &mut out[filled..];
-            let (now, later) = symbols.split_at(symbols.len().min(room.len()));
-            marks.replace(now, &mut room[..now.len()]);
-            symbols = later;
-            self.advance(filled + now.len())?;
-        }
-        Ok(())
-    }
-}
-
-fn ends_early() -> String {
-    "its image data ends before its last row".into()
-}
-
-fn damaged(damage: Damage) -> String {
-    format!("its compressed data is damaged ({damage})")
 }
 
 #[cfg(test)]
@@ -288,16 +159,8 @@ mod tests {
 
     fn decoded(layout: &Layout, chunks: &[u8]) -> Result<Vec<u8>, String> {
         let step = layout.pixel_bytes();
-        let by_pieces = |piece, cores: &Cores| {
-            let mut slot = vec![0; layout.bytes() as usize];
-            let data = ImageData::new(chunks);
-            decode_by_pieces(piece, data, layout.width as usize * step, step, &mut slot, cores).map(|()| slot)
-        };
-        let alone = by_pieces(PIECE, &Cores::none());
-        for piece in [100, 5000, 40_000] {
-            assert!(by_pieces(piece, &Cores::new(3)) == alone, "{layout:?} in pieces of {piece}");
-        }
-        alone
+        let mut slot = vec![0; layout.bytes() as usize];
+        decode(ImageData::new(chunks), layout.width as usize * step, step, &mut slot).map(|()| slot)
     }
 
     #[test]
