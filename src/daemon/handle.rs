@@ -360,7 +360,8 @@ impl Watching<'_> {
         let ending = match error {
             _ if affects_all => Ending::Held,
             error if error.is_transient() => Ending::Passing,
-            _ => Ending::Broken,
+            error if error.may_be_incomplete() => Ending::Broken,
+            _ => Ending::Refused,
         };
         match self.finish(input, ending) {
             Verdict::Settled => {
@@ -373,7 +374,7 @@ impl Watching<'_> {
             }
             Verdict::Retry(pause) => {
                 let pause = if affects_all { self.hold.left(Instant::now()) } else { pause };
-                if ending == Ending::Broken {
+                if matches!(ending, Ending::Broken | Ending::Refused) {
                     debug!("not complete yet: {}: {reason}", Shown(input));
                 } else {
                     self.metrics.retried();
