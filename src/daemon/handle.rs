@@ -45,18 +45,9 @@ impl Watching<'_> {
         };
         watch.turn(signal, settle, &mut known, now);
         self.forget_gone();
+        self.look_for_failed();
         self.log_notes();
         self.put_leftovers_back();
-    }
-
-    fn forget_gone(&mut self) {
-        let gone = self.settle.take_gone();
-        if !gone.is_empty() {
-            gone.iter().for_each(|path| self.retried.forget(path));
-            if let Err(why) = self.footing.ledger().not_retried(&gone) {
-                self.ledger_failed(why);
-            }
-        }
     }
 
     fn log_notes(&mut self) {

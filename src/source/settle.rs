@@ -222,11 +222,12 @@ impl Settle {
                 self.forget(path);
                 self.gone.push(path.to_owned());
             }
-            None => {}
+            // It may have been finished before.
+            None => self.gone.push(path.to_owned()),
         }
     }
 
-    /// Returns the files that disappeared while they waited, since the last call.
+    /// Returns the paths that disappeared and were not in progress, since the last call. They need not have been files, or known.
     pub fn take_gone(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.gone)
     }
