@@ -77,6 +77,21 @@ impl PictureError {
         }
     }
 
+    /// Returns whether the rest of a file that is still being written could mend this.
+    pub fn may_be_incomplete(&self) -> bool {
+        match self {
+            Self::Codec(error) => error.may_be_incomplete(),
+            // The end is missing, or a decoder was not prepared for that.
+            Self::Read(_) | Self::Bug(_) => true,
+            Self::Changed
+            | Self::Slot(_)
+            | Self::Publish(_)
+            | Self::TooManyBins { .. }
+            | Self::Plot(_)
+            | Self::Refused(_) => false,
+        }
+    }
+
     /// Returns the message for a service, which tries again by itself.
     pub fn in_service(&self) -> String {
         match self {

@@ -429,14 +429,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets those of `inputs` that were to be tried again: they are gone.
+    /// Forgets those of `inputs` that failed, for good or for now: they are gone.
     ///
     /// # Errors
     /// When a call of the database fails.
-    pub fn not_retried(&self, inputs: &[PathBuf]) -> Result<(), LedgerError> {
+    pub fn forget_gone(&self, inputs: &[PathBuf]) -> Result<(), LedgerError> {
         let transaction = self.db.unchecked_transaction()?;
-        let mut delete =
-            self.db.prepare_cached("DELETE FROM picture WHERE input = ?1 AND state = 'retry'")?;
+        let mut delete = self
+            .db
+            .prepare_cached("DELETE FROM picture WHERE input = ?1 AND state IN ('retry', 'failed')")?;
         for input in inputs {
             delete.execute([bytes(input)])?;
         }
@@ -458,14 +459,21 @@ impl Ledger {
     /// When a call of the database fails.
     pub fn forget_failed(&self, are_meant: impl Fn(&Path) -> bool) -> Result<usize, LedgerError> {
         let transaction = self.db.unchecked_transaction()?;
-        let mut query = self.db.prepare_cached("SELECT input FROM picture WHERE state = 'failed'")?;
-        let failed = query.query_map([], |row| row.get(0).map(path))?.collect::<Result<Vec<_>, _>>()?;
-        let meant: Vec<_> = failed.into_iter().filter(|input| are_meant(input)).collect();
+        let meant: Vec<_> = self.all_failed()?.into_iter().filter(|input| are_meant(input)).collect();
         for input in &meant {
             self.forget(input)?;
         }
         transaction.commit()?;
         Ok(meant.len())
+    }
+
+    /// Returns the inputs of all pictures that failed for good.
+    ///
+    /// # Errors
+    /// When a call of the database fails.
+    pub fn all_failed(&self) -> Result<Vec<PathBuf>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT input FROM picture WHERE state = 'failed'")?;
+        Ok(query.query_map([], |row| row.get(0).map(path))?.collect::<Result<_, _>>()?)
     }
 
     /// Sets how long a call waits while another process has the database locked.

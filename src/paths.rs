@@ -1,7 +1,9 @@
-//! How paths are shown to people and programs, without losing or misrepresenting any name; and whether two lead to the same place.
+//! How paths are shown to people and programs, without losing or misrepresenting any name; whether two lead to the same place, and whether
+//! anything is there.
 
 use std::fmt;
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -48,6 +50,11 @@ pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
     let absolute = |path| std::path::absolute(path).ok();
     absolute(one).is_some_and(|one| absolute(other) == Some(one))
         || Identity::at(one).is_some_and(|one| Identity::at(other) == Some(one))
+}
+
+/// Returns whether a file does not exist, as opposed to being inaccessible.
+pub(crate) fn is_gone(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Serializes a path for programs: a string if it is UTF-8, otherwise an object with its bytes as numbers, `{"bytes": [99, 97, 102, 233]}`.

@@ -14,6 +14,7 @@ mod answers;
 mod away;
 mod connection;
 mod footing;
+mod gone;
 mod handle;
 mod health;
 mod hold;
@@ -296,6 +297,8 @@ struct Watching<'a> {
     /// A picture that is to be begun next, once nothing is in progress: a killed process had it in progress.
     suspect: Option<Ready>,
     retried: Retried,
+    /// The inputs of failed pictures that are still to be looked for.
+    looked_for: Vec<PathBuf>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     next_say: Instant,
@@ -339,6 +342,7 @@ impl<'a> Watching<'a> {
             running: HashMap::new(),
             suspect: None,
             retried: Retried::default(),
+            looked_for: Vec::new(),
             health,
             metrics,
             next_say: now,
@@ -414,11 +418,7 @@ impl<'a> Watching<'a> {
             return;
         }
         let so_far = std::mem::take(&mut self.pruned);
-        let mut missing: Vec<&Path> = self.watch.missing().collect();
-        // Where inputs are removed or moved, an empty folder is normal, and no sign of a missing mount.
-        if self.service.after == After::Keep {
-            missing.extend(self.watch.empty());
-        }
+        let missing = self.may_be_unmounted();
         let inputs_go = self.service.after != After::Keep;
         match self.footing.ledger().prune(
             OLD,

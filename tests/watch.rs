@@ -3,6 +3,7 @@
 mod account;
 mod arrivals;
 mod crowds;
+mod failures;
 mod following;
 mod gpu;
 mod kills;

@@ -1,13 +1,12 @@
 //! Forgets pictures whose inputs are long gone, so that the ledger does not grow forever.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::params;
 
 use super::{Ledger, LedgerError, bytes, now_ns, path};
+use crate::paths::is_gone;
 
 /// The result of a call of [`Ledger::prune`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,9 +68,4 @@ impl Ledger {
         let is_end = rows.len() < most as usize;
         Ok(Pruned { forgotten, last: rows.into_iter().next_back().map(|row| row.input).filter(|_| !is_end) })
     }
-}
-
-/// Returns whether a file does not exist, as opposed to being inaccessible.
-fn is_gone(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

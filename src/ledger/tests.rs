@@ -382,15 +382,19 @@ fn what_cannot_be_looked_at_is_not_forgotten() {
 #[test]
 fn what_never_ended_is_forgotten_when_its_input_is_gone() {
     let case = Case::new();
-    let [retried, running, done] = ["retried.png", "running.png", "done.png"].map(|name| case.at(name));
-    for input in [&retried, &running, &done] {
+    let [retried, failed, running, done] =
+        ["retried.png", "failed.png", "running.png", "done.png"].map(|name| case.at(name));
+    for input in [&retried, &failed, &running, &done] {
         case.ledger.begin(&entry(input, input)).unwrap();
     }
     case.ledger.failed(&retried, "no room", false).unwrap();
+    case.ledger.failed(&failed, "broken", true).unwrap();
     case.ledger.done(&done, &OUTCOME).unwrap();
-    case.ledger.not_retried(std::slice::from_ref(&done)).unwrap();
-    case.ledger.not_retried(std::slice::from_ref(&retried)).unwrap();
-    assert_eq!(case.ledger.report().unwrap().retrying, 0);
+    case.ledger.forget_gone(std::slice::from_ref(&done)).unwrap();
+    assert_eq!(case.ledger.all_failed().unwrap(), [failed.as_path()]);
+    case.ledger.forget_gone(&[retried.clone(), failed]).unwrap();
+    let report = case.ledger.report().unwrap();
+    assert_eq!((report.done, report.retrying, report.failed), (1, 0, 0));
     case.ledger.refuse(&entry(&retried, &retried)).unwrap();
     case.ledger.prune(Duration::from_secs(60), &[], true, Path::new(""), 10).unwrap();
     let report = case.ledger.report().unwrap();
@@ -469,8 +473,8 @@ fn the_sums_follow_every_change() {
     case.ledger.failed(&first, "broken", true).unwrap();
     case.ledger.retried(&second, "no room", Duration::ZERO).unwrap();
     check("failed");
-    case.ledger.not_retried(&[second]).unwrap();
-    check("not to be tried again");
+    case.ledger.forget_gone(&[second]).unwrap();
+    check("gone");
     case.ledger.forget(&first).unwrap();
     check("forgotten");
     assert!(rows(&case.ledger.db, kept).is_empty());

@@ -76,6 +76,13 @@ impl Account {
         own.failures.truncate(NAMED);
     }
 
+    /// Takes back that a picture failed that was counted: its input is gone.
+    pub(super) fn forget_failed(&self, input: &Path) {
+        let own = &mut self.lock().own;
+        own.failed = own.failed.saturating_sub(1);
+        own.failures.retain(|(_, failed, _)| failed != input);
+    }
+
     /// Returns the report for those who ask.
     pub(super) fn report(&self) -> Report {
         let read = Ledger::read(&self.folder).and_then(|ledger| ledger.map(|own| own.report()).transpose());
@@ -159,6 +166,16 @@ mod tests {
         assert_eq!(report.failures[0].reason, "damaged");
         assert_eq!(report.service.unwrap().held.as_deref(), Some("no room"));
         assert!(report.incomplete.unwrap().starts_with("the ledger is gone; only what this service did"));
+    }
+
+    #[test]
+    fn a_failure_whose_input_is_gone_is_told_no_longer() {
+        let account = account();
+        account.failed(Path::new("in/b.png"), "damaged");
+        account.forget_failed(Path::new("in/a.png"));
+        let report = account.report();
+        assert_eq!((report.failed, report.failures.len()), (1, 1));
+        assert_eq!(report.failures[0].input, Path::new("in/b.png"));
     }
 
     #[test]

@@ -46,18 +46,9 @@ impl Watching<'_> {
         };
         watch.turn(signal, settle, &mut known, now);
         self.forget_gone();
+        self.look_for_failed();
         self.log_notes();
         self.put_leftovers_back();
-    }
-
-    fn forget_gone(&mut self) {
-        let gone = self.settle.take_gone();
-        if !gone.is_empty() {
-            gone.iter().for_each(|path| self.retried.forget(path));
-            if let Err(why) = self.footing.ledger().not_retried(&gone) {
-                self.ledger_failed(why);
-            }
-        }
     }
 
     fn log_notes(&mut self) {
@@ -361,7 +352,8 @@ impl Watching<'_> {
         let ending = match error {
             _ if affects_all => Ending::Held,
             error if error.is_transient() => Ending::Passing,
-            _ => Ending::Broken,
+            error if error.may_be_incomplete() => Ending::Broken,
+            _ => Ending::Refused,
         };
         match self.finish(input, ending) {
             Verdict::Settled => {
@@ -374,7 +366,7 @@ impl Watching<'_> {
             }
             Verdict::Retry(pause) => {
                 let pause = if affects_all { self.hold.left(Instant::now()) } else { pause };
-                if ending == Ending::Broken {
+                if matches!(ending, Ending::Broken | Ending::Refused) {
                     debug!("not complete yet: {}: {reason}", Shown(input));
                 } else {
                     self.metrics.retried();

@@ -35,8 +35,9 @@ impl Failures {
         }
     }
 
-    pub(super) fn forget(&mut self, input: &Path) {
-        self.0.remove(input);
+    /// Forgets a picture. Returns whether it was remembered.
+    pub(super) fn forget(&mut self, input: &Path) -> bool {
+        self.0.remove(input).is_some()
     }
 
     pub(super) fn forget_those(&mut self, are_meant: impl Fn(&Path) -> bool) {

@@ -51,8 +51,10 @@ pub enum Ending {
     Passing,
     /// With a failure that every file would have had. The file is ready again at once; it is for the caller to hold all of them back.
     Held,
-    /// With a failure whose cause lies in the file.
+    /// With a failure whose cause lies in the file, and that the rest of the file could mend.
     Broken,
+    /// With a failure that no further bytes can mend: a format that is not read, several pages, too many pixels.
+    Refused,
 }
 
 /// What follows from the end of a job.
@@ -220,11 +222,12 @@ impl Settle {
                 self.forget(path);
                 self.gone.push(path.to_owned());
             }
-            None => {}
+            // It may have been finished before.
+            None => self.gone.push(path.to_owned()),
         }
     }
 
-    /// Returns the files that disappeared while they waited, since the last call.
+    /// Returns the paths that disappeared and were not in progress, since the last call. They need not have been files, or known.
     pub fn take_gone(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.gone)
     }
@@ -360,9 +363,14 @@ impl Settle {
             return Verdict::Changed;
         }
         let writes = file.open && now.duration_since(file.since) < LONGEST_SILENCE;
-        let final_failure = !writes && (file.certain || seen.older_than(CERTAIN_AGE));
-        let is_good = matches!(ending, Ending::Good | Ending::Leaving);
-        if is_good || ending == Ending::Broken && final_failure {
+        let is_final = match ending {
+            Ending::Good | Ending::Leaving => true,
+            Ending::Broken => !writes && (file.certain || seen.older_than(CERTAIN_AGE)),
+            // Who has it open may still write over what it was refused for.
+            Ending::Refused => !writes,
+            Ending::Passing | Ending::Held => false,
+        };
+        if is_final {
             self.forget(path);
             return Verdict::Settled;
         }

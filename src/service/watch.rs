@@ -89,6 +89,8 @@ pub struct Watch {
     next_lost_note: Instant,
     leftovers: Vec<PathBuf>,
     left_out: LeftOut,
+    /// Whether a listing of all of a watched folder has ended.
+    listed: bool,
 }
 
 impl Watch {
@@ -113,6 +115,7 @@ impl Watch {
             next_lost_note: now,
             leftovers: Vec::new(),
             left_out: LeftOut::default(),
+            listed: false,
         }
     }
 
@@ -134,6 +137,11 @@ impl Watch {
     /// Returns the files found with the prefix [`REMOVING`], since the last call.
     pub fn take_leftovers(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.leftovers)
+    }
+
+    /// Returns whether a listing of all of a watched folder has ended since the last call.
+    pub fn take_listed(&mut self) -> bool {
+        std::mem::take(&mut self.listed)
     }
 
     /// Continues with other options. Whether there are messages at all stays as it was.
@@ -433,6 +441,7 @@ impl Watch {
     fn walked(&mut self, walk: &Walk) {
         let root = &mut self.roots[walk.root];
         if walk.folder == root.path {
+            self.listed = true;
             if root.end() {
                 let note = format!("all folders in {} are watched again", Shown(&root.path));
                 self.notes.push(Note::Info(note));

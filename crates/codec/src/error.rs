@@ -75,6 +75,21 @@ pub enum CodecError {
 }
 
 impl CodecError {
+    /// Returns whether the rest of a file that is still being written could mend this: the file is damaged, or cut short, or does not say
+    /// yet what it is. What a file is, what it holds and how large it is do not change by more bytes.
+    pub fn may_be_incomplete(&self) -> bool {
+        match self {
+            Self::NotAPicture | Self::Empty | Self::Malformed { .. } => true,
+            Self::Unsupported { .. }
+            | Self::TooLarge { .. }
+            | Self::LargerThanMemory { .. }
+            | Self::CannotRepresent { .. }
+            | Self::Io(_)
+            | Self::OutOfMemory { .. }
+            | Self::Encoder { .. } => false,
+        }
+    }
+
     /// Returns the reason without what differs from picture to picture.
     pub fn kind(&self) -> String {
         match self {

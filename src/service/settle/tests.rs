@@ -211,6 +211,19 @@ fn a_picture_that_is_broken_and_certainly_complete_fails_at_once() {
 }
 
 #[test]
+fn what_no_further_bytes_can_mend_fails_at_once_unless_somebody_has_it_open() {
+    let mut case = Case::new();
+    case.settle.complete(a(), stamp(1), Doubt::None, case.now);
+    assert_eq!(case.taken(), Some(1));
+    let open = Seen { writer: Writer::Present, ..young(1) };
+    assert!(matches!(case.finish(Ending::Refused, Some(open)), Verdict::Retry(_)));
+    case.pass(3 * SECOND, Some(young(1)));
+    assert_eq!(case.taken(), Some(1));
+    assert_eq!(case.finish(Ending::Refused, Some(young(1))), Verdict::Settled);
+    assert!(case.is_empty());
+}
+
+#[test]
 fn a_broken_picture_that_nobody_completes_fails_within_a_few_minutes_and_tries() {
     let mut case = Case::new();
     let start = case.now;

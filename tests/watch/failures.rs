@@ -1,0 +1,137 @@
+//! Pictures that fail for good: when that is known, and how long it is told.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use super::service::{Service, drop_in};
+use crate::harness::{DULL, Place, wait};
+
+/// The start of a GIF, which says what it is.
+const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\0\0;";
+
+/// A TIFF of two gray pictures, of one pixel each.
+fn two_pages() -> Vec<u8> {
+    const ENTRIES: [(u16, u32); 8] =
+        [(256, 1), (257, 1), (258, 8), (259, 1), (262, 1), (273, 8), (278, 1), (279, 1)];
+    let second = 12 + 2 + 12 * ENTRIES.len() + 4;
+    let mut file = b"II*\0\x0c\0\0\0\x07\0\0\0".to_vec();
+    for next in [second, 0] {
+        file.extend((ENTRIES.len() as u16).to_le_bytes());
+        for (tag, value) in ENTRIES {
+            // One number of 32 bits.
+            file.extend([tag.to_le_bytes(), 4u16.to_le_bytes()].concat());
+            file.extend([1u32.to_le_bytes(), value.to_le_bytes()].concat());
+        }
+        file.extend((next as u32).to_le_bytes());
+    }
+    file
+}
+
+#[test]
+fn what_no_further_bytes_can_mend_fails_at_once_and_what_may_be_incomplete_does_not() {
+    let place = Place::new();
+    let service = Service::start(&place, "--max-pixels 1000");
+    let hopeless = [
+        ("animation.gif", GIF.to_vec(), "a GIF is not supported"),
+        ("pages.tif", two_pages(), "a TIFF of 2 pages is not supported"),
+        ("scan.dcm", [&[0; 128][..], b"DICM\x02\0\0\0"].concat(), "a DICOM file is not supported"),
+        ("photo.raf", b"FUJIFILMCCD-RAW 0201".to_vec(), "a Fujifilm raw file is not supported"),
+        // Only its name says what it is.
+        ("brain.nii", vec![7; 400], "a NIfTI volume is not supported"),
+        ("large.pgm", b"P5\n100 100\n255\n".to_vec(), "too large: 100x100 pixels"),
+    ];
+    let incomplete = [
+        ("short.pgm", b"P5\n4 1\n255\n\x64".to_vec()),
+        ("unknown.png", vec![0; 64]),
+        ("empty.png", Vec::new()),
+    ];
+    for (name, content, _) in &hopeless {
+        drop_in(&place, name, content);
+    }
+    for (name, content) in &incomplete {
+        drop_in(&place, name, content);
+    }
+    for (name, _, why) in &hopeless {
+        let told = format!("/in/{name}: {why}");
+        wait(name, || service.log().contains(&told));
+        let log = service.log();
+        let line = log.lines().find(|line| line.contains(&told)).unwrap();
+        assert!(line.contains(" WARN failed: "), "{line}");
+    }
+    for (name, _) in &incomplete {
+        let pending = || {
+            service
+                .log()
+                .lines()
+                .any(|line| line.contains("not complete yet: ") && line.contains(&format!("/in/{name}: ")))
+        };
+        wait(name, pending);
+    }
+    assert_eq!(service.log().matches(" WARN failed: ").count(), hopeless.len(), "{}", service.log());
+    assert_eq!(service.stop(), Some(0));
+}
+
+/// Returns how many pictures `histeqd status` says have failed for good.
+fn failed(place: &Place) -> u64 {
+    place.run("status out --json").exits(0).json()["failed"].as_u64().unwrap()
+}
+
+#[test]
+fn a_failure_leaves_the_status_with_its_input() {
+    let place = Place::new();
+    let service = Service::start(&place, "");
+    for name in ["deleted.gif", "renamed.gif", "offline.gif", "sub/moved.gif", "sub/b/moved.gif", "stays.gif"]
+    {
+        drop_in(&place, name, GIF);
+    }
+    wait("all to fail", || failed(&place) == 6);
+    fs::remove_file(place.path("in/deleted.gif")).unwrap();
+    wait("the deleted one to leave", || failed(&place) == 5);
+    fs::rename(place.path("in/renamed.gif"), place.path("renamed.gif")).unwrap();
+    wait("the renamed one to leave", || failed(&place) == 4);
+    service.stop();
+    fs::remove_file(place.path("in/offline.gif")).unwrap();
+    let service = Service::start(&place, "--rescan 1s");
+    wait("the one removed meanwhile to leave", || failed(&place) == 3);
+    fs::rename(place.path("in/sub"), place.path("sub")).unwrap();
+    wait("those in the folder to leave", || failed(&place) == 1);
+    place.run("status out").exits(0).prints("in/stays.gif: a GIF is not supported");
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn a_failure_stays_in_the_status_while_its_whole_inbox_is_away() {
+    let place = Place::new();
+    let service = Service::start(&place, "--rescan 1s");
+    drop_in(&place, "a.gif", GIF);
+    wait("it to fail", || failed(&place) == 1);
+    fs::rename(place.path("in"), place.path("away")).unwrap();
+    wait("the loss to be noticed", || service.log().contains("is gone"));
+    // An empty folder in its place is like the mount point of a file system that is not mounted.
+    fs::create_dir(place.path("in")).unwrap();
+    wait("the other folder to be watched", || service.log().matches("INFO watching ").count() == 2);
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(failed(&place), 1);
+    fs::remove_dir(place.path("in")).unwrap();
+    fs::rename(place.path("away"), place.path("in")).unwrap();
+    wait("the inbox to be back", || service.log().matches("INFO watching ").count() == 3);
+    drop_in(&place, "b.pgm", DULL);
+    wait("the others to go on", || place.path("out/b.pgm").exists());
+    assert_eq!(service.log().matches(" WARN failed: ").count(), 1, "it is not tried again");
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
+fn a_failure_that_is_set_aside_leaves_the_status_and_is_tried_again_when_it_is_moved_back() {
+    let place = Place::new();
+    let service = Service::start(&place, "--failed bad");
+    let times_failed = || service.log().matches(" WARN failed: ").count();
+    drop_in(&place, "a.gif", GIF);
+    wait("it to be set aside", || place.path("bad/a.gif").exists());
+    wait("it to leave the status", || failed(&place) == 0);
+    assert_eq!(times_failed(), 1);
+    fs::rename(place.path("bad/a.gif"), place.path("in/a.gif")).unwrap();
+    wait("it to be tried again", || times_failed() == 2);
+    assert_eq!(service.stop(), Some(0));
+}
