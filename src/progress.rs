@@ -348,6 +348,7 @@ mod tests {
             lasting_inodes: false,
             stamp: None,
             remakes: false,
+            replaces: true,
             spooled: None,
         }
     }
