@@ -349,6 +349,10 @@ impl Cli {
             written.jpeg = Some(JpegChoice::Cpu);
         }
         self.written.check_effects(&written, kind).map_err(Error::Usage)?;
+        let are_all_files = self.inputs.iter().all(|input| input.is_file());
+        if self.written.prefix_folder == Some(true) && kind == RunKind::Batch && are_all_files {
+            return Err(Error::Usage("--prefix-folder has no effect without an input folder".to_owned()));
+        }
         let notes = file.without_effect(&written);
         if self.timings && self.quiet && !self.json {
             return Err(Error::Usage(

@@ -20,7 +20,7 @@ pub use choice::{
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
-pub use service::{After, Folder, Listen, OrNone, Service};
+pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
 pub use written::{RunKind, Written};
 
 use crate::selection::Selection;
@@ -36,6 +36,8 @@ pub struct Settings {
     pub out: PathBuf,
     /// How outputs are named.
     pub naming: Naming,
+    /// Whether the outputs of each input folder lie in a folder of their own.
+    pub prefix_folder: bool,
     /// What the devices do with the samples.
     pub operation: Operation,
     /// What outputs contain: their format, quality and channels.
@@ -226,6 +228,7 @@ impl Settings {
             inputs: request.inputs,
             out: request.out,
             naming: request.naming,
+            prefix_folder: key(written.prefix_folder),
             split_channels: request.split_channels,
             dry_run: request.dry_run,
             report: request.report,
@@ -268,6 +271,7 @@ fn service(resolved: &Written) -> Service {
         rescan: key(resolved.rescan).0,
         poll: fixed(key(resolved.poll)),
         after: key(resolved.after.clone()),
+        on_collision: key(resolved.on_collision),
         failed: Option::from(key(resolved.failed.clone())).map(|Folder(path)| path),
         state: match key(resolved.state.clone()) {
             OrAuto::Auto => None,
@@ -347,10 +351,10 @@ mod tests {
     #[test]
     fn what_is_printed_is_read_back_the_same() {
         let text = "method = 'clahe'\nstrength = 0.75\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
-                    overwrite = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
+                    overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
-                    settle = '1s'\nrescan = '1min'\npoll = '2s'\nafter = 'move:/kept'\nfailed = '/failed'\nstate = '/s'\n\
+                    settle = '1s'\nrescan = '1min'\npoll = '2s'\nafter = 'move:/kept'\non-collision = 'wait'\nfailed = '/failed'\nstate = '/s'\n\
                     listen = '[::1]:9464'";
         let written = parse(text).resolved();
         assert_eq!(parse(&written.to_toml()), written);

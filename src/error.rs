@@ -105,8 +105,8 @@ impl PictureError {
         match self {
             Self::Codec(error) => error.kind(),
             Self::Publish(error) => error.kind(),
-            Self::Refused(Refusal::SharedOutput { .. }) => {
-                "another input would have the same output; rename one, or use different output folders".into()
+            Self::Refused(Refusal::SharedOutput { separable, .. }) => {
+                format!("another input would have the same output; {}", remedy_for_sharers(*separable))
             }
             Self::Refused(Refusal::ReplacesInput { .. }) => {
                 "its output would replace an input; choose another --out".into()
@@ -146,14 +146,21 @@ impl From<CodecError> for PictureError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Another input has the same output.
-    #[error(
-        "{} would have the same output, {}; rename one, or use different output folders",
-        Shown(other),
-        Shown(output)
-    )]
+    #[error("{} would have the same output, {}; {}", Shown(other), Shown(output), remedy_for_sharers(*separable))]
     SharedOutput {
         /// The other input, or the first of several.
         other: PathBuf,
+        /// The output.
+        output: PathBuf,
+        /// Whether `--prefix-folder` would give them outputs of their own.
+        separable: bool,
+    },
+    /// There is an output of an earlier input, which is not to be replaced.
+    #[error(
+        "there is {} already, from an earlier input; take it away, or use --on-collision number to keep both",
+        Shown(output)
+    )]
+    FormerOutput {
         /// The output.
         output: PathBuf,
     },
@@ -202,6 +209,14 @@ pub enum Refusal {
         /// How often it was begun.
         starts: u32,
     },
+}
+
+fn remedy_for_sharers(separable: bool) -> &'static str {
+    if separable {
+        "use --prefix-folder, which gives each input folder a folder of its own there, or rename one"
+    } else {
+        "rename one, or use different output folders"
+    }
 }
 
 /// Why a run or a command could not start, or not go on.

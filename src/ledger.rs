@@ -3,6 +3,7 @@
 //! The ledger makes a restart cheap and exact, but is never essential: a picture that it does not know is done again. So it can be deleted
 //! at any time, and an unreadable ledger is set aside and replaced by an empty one.
 
+mod assigned;
 mod check;
 mod error;
 mod interrupted;
@@ -25,6 +26,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, named_p
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+pub use assigned::Assigned;
 pub use check::Damage;
 pub use error::{LedgerError, TakeError};
 use error::{is_unusable, unusable};
@@ -38,6 +40,7 @@ use state::State;
 use crate::beneath::Folder;
 use crate::paths::Shown;
 use crate::paths::folder_of;
+use crate::record::Record;
 use crate::stamp::{Stamp, mtime_ns};
 
 /// The name of histeqd's own folder in the output folder.
@@ -272,7 +275,8 @@ impl Ledger {
     }
 
     /// Returns what is known about an input. A picture that was in progress when its process was killed counts as done if its output has
-    /// appeared since it was begun: outputs appear complete, and it is assumed that nobody else wrote it.
+    /// appeared since it was begun: outputs appear complete, and unless its record says otherwise, it is assumed that nobody else wrote
+    /// it.
     ///
     /// # Errors
     /// When a call of the database fails.
@@ -296,7 +300,7 @@ impl Ledger {
             Some(State::Done) => Standing::Done,
             Some(State::Skipped) => Standing::Skipped,
             Some(State::Failed) => Standing::Failed { reason, given_up: starts > 0 },
-            Some(State::Running) if appeared(entry.output, before) => {
+            Some(State::Running) if appeared(entry.output, before) && !is_anothers(entry) => {
                 self.adopt(entry)?;
                 Standing::Done
             }
@@ -563,6 +567,11 @@ fn version(path: &Path) -> Option<Version> {
 /// to since, and another mtime, because some file systems make up inodes at every mount.
 fn appeared(output: &Path, before: Option<Version>) -> bool {
     version(output).is_some_and(|now| before.is_none_or(|before| now.0 != before.0 && now.1 != before.1))
+}
+
+/// Returns whether the record of an output says that it is from another input.
+fn is_anothers(entry: &Entry<'_>) -> bool {
+    Record::of(entry.output).is_some_and(|record| !record.is_from(&entry.stamp))
 }
 
 fn before(row: &Row<'_>) -> rusqlite::Result<Option<Version>> {

@@ -39,6 +39,7 @@ pub mod progress;
 pub mod publish;
 pub mod record;
 pub mod remark;
+mod rename;
 mod resume;
 pub mod retry;
 pub mod schedule;
@@ -76,7 +77,9 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     let outlet: &dyn Outlet =
         if to_standard_output { &StandardOutput { target: &settings.target } } else { &encoder };
     let work = || {
-        let plan = source::scan(settings, stop)?;
+        let mut plan = source::scan(settings, stop)?;
+        let folders = settings.inputs.iter().filter(|input| input.is_dir());
+        plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
         run_into(outlet, Order::Equalize(settings.operation), plan, settings, stop)
     };
     if settings.dry_run || to_standard_output {
@@ -97,7 +100,7 @@ fn run_into(
 ) -> Result<Summary, Error> {
     let reporter = Reporter::start(settings.report, settings.told_out(), stop).map_err(Error::thread)?;
     let events = reporter.events();
-    settings.notes.iter().for_each(|note| events.note(note.clone(), true));
+    settings.notes.iter().chain(&plan.notes).for_each(|note| events.note(note.clone(), true));
     let resume = settings.resume.then(|| Resume::open(settings, &events)).transpose()?;
     resume.as_ref().map_or(Ok(()), |resume| resume.leave_out_done(&mut plan, stop, &events))?;
     // A plan that is not complete is no plan.

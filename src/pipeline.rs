@@ -137,6 +137,9 @@ impl Outlet for OutputFolder<'_> {
         if let Some(input) = finished.picture.work.job.stamp {
             output.record(Origin { input, settings: self.settings });
         }
+        if !finished.picture.work.job.replaces {
+            output.replace_nothing();
+        }
         Ok(Some(Pending::File(output)))
     }
 }

@@ -349,6 +349,7 @@ mod tests {
             lasting_inodes: false,
             stamp: None,
             remakes: false,
+            replaces: true,
             spooled: None,
         }
     }

@@ -14,11 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
+use rustix::io::Errno;
+
 use crate::beneath::Folder;
 use crate::config::Durability;
 use crate::files;
 use crate::paths::{Shown, folder_of};
 use crate::record::{Origin, Record};
+use crate::rename::{At, rename_new};
 
 use leftovers::affixes;
 pub use leftovers::{YOUNG, remove_leftovers, with_leftovers_removed};
@@ -107,7 +110,7 @@ impl Publisher {
         let temporary = output.with_file_name(name);
         self.live().insert(temporary.clone(), root.to_owned());
         let (root, output) = (root.to_owned(), output.to_owned());
-        Ok(Unpublished { publisher: self, file, root, temporary, output, origin: None })
+        Ok(Unpublished { publisher: self, file, root, temporary, output, origin: None, replaces: true })
     }
 
     fn live(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
@@ -130,6 +133,8 @@ pub struct Unpublished<'a> {
     temporary: PathBuf,
     output: PathBuf,
     origin: Option<Origin>,
+    /// Whether it may take the place of a file.
+    replaces: bool,
 }
 
 impl Unpublished<'_> {
@@ -143,7 +148,13 @@ impl Unpublished<'_> {
         self.origin = Some(origin);
     }
 
-    /// Makes the output appear under its name, replacing a file that was there. Returns its length in bytes.
+    /// Has the output replace no file: it then cannot be published once there is one of its name.
+    pub fn replace_nothing(&mut self) {
+        self.replaces = false;
+    }
+
+    /// Makes the output appear under its name, replacing a file that was there, unless it is to replace none. Returns its length in
+    /// bytes.
     ///
     /// # Errors
     /// When it cannot be written, or has been abandoned by [`Publisher::abandon_all`].
@@ -165,7 +176,17 @@ impl Unpublished<'_> {
             self.file.sync_all()?;
         }
         let (folder, name) = Folder::of(&self.root, &self.output)?;
-        folder.rename(self.temporary.file_name().unwrap_or_default(), name)?;
+        let temporary = Path::new(self.temporary.file_name().unwrap_or_default());
+        if self.replaces {
+            folder.rename(temporary, name)?;
+        } else {
+            rename_new(At::folder(&folder, temporary), At::folder(&folder, name)).map_err(
+                |why| match why {
+                    Errno::EXIST => io::Error::other("there is another file of that name since"),
+                    why => why.into(),
+                },
+            )?;
+        }
         self.publisher.live().remove(&self.temporary);
         if self.publisher.durability == Durability::Full {
             folder.sync()?;
@@ -304,6 +325,25 @@ mod tests {
         publisher.begin(folder.path(), &output).unwrap().file().write_all(b"half").unwrap();
         assert_eq!(names(folder.path()), ["c.png"]);
         assert_eq!(fs::read(&output).unwrap(), b"old");
+    }
+
+    #[test]
+    fn an_output_that_replaces_nothing_appears_only_where_nothing_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let publisher = Publisher::new(Durability::Fast);
+        let publish = || {
+            let mut unpublished = publisher.begin(folder.path(), &folder.path().join("c.png")).unwrap();
+            unpublished.file().write_all(b"new").unwrap();
+            unpublished.replace_nothing();
+            unpublished.publish()
+        };
+        assert_eq!(publish().unwrap(), 3);
+        fs::write(folder.path().join("c.png"), "another's").unwrap();
+        let why = publish().unwrap_err();
+        assert!(why.to_string().ends_with("c.png: there is another file of that name since"), "{why}");
+        assert!(why.is_transient() && !why.affects_all());
+        assert_eq!(fs::read(folder.path().join("c.png")).unwrap(), b"another's");
+        assert_eq!(names(folder.path()), ["c.png"]);
     }
 
     #[test]

@@ -25,6 +25,8 @@ mod metrics;
 pub(crate) mod mounts;
 mod notes;
 pub mod notifier;
+mod numbered;
+mod place;
 mod rebuild;
 mod retried;
 mod server;
@@ -58,7 +60,7 @@ use crate::publish::{Publisher, YOUNG, remove_leftovers};
 use crate::retry::Wanted;
 use crate::service::settle::{Ready, Settle};
 use crate::service::watch::{Options, Watch};
-use crate::source::Job;
+use crate::source::{Job, Prefixes, signs_of_outputs};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
 use account::Account;
@@ -89,7 +91,8 @@ const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
 const PRUNED_A_TURN: u32 = 1000;
 
 /// The configuration keys that a reload applies to the running service.
-const RELOADED: [&str; 8] = ["include", "exclude", "follow", "settle", "rescan", "poll", "after", "failed"];
+const RELOADED: [&str; 9] =
+    ["include", "exclude", "follow", "settle", "rescan", "poll", "after", "on-collision", "failed"];
 /// The configuration key that has no effect in a service.
 const OVERWRITE: &str = "overwrite";
 
@@ -116,6 +119,11 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (footing, anew) = Footing::take(settings, &control.stop)?;
     let folders = Folders::of(settings)?;
     let out = folders.out.clone();
+    folders
+        .watched
+        .iter()
+        .filter_map(|folder| signs_of_outputs(folder, &out))
+        .for_each(|note| warn!("{note}"));
     let health = Arc::new(Health::new(settings.device_timeout));
     let machine = Arc::new(Machine::new(settings.memory, settings.threads));
     let metrics = Arc::new(Metrics::new(Arc::clone(&machine)));
@@ -219,6 +227,8 @@ fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Jo
 struct Begun {
     stamp: Stamp,
     output: PathBuf,
+    /// What the log says of its output once that is there.
+    told: Option<String>,
     at: Instant,
     /// Whether nothing else may be in progress: a killed process had it in progress.
     alone: bool,
@@ -228,6 +238,7 @@ struct Begun {
 struct Folders {
     watched: Vec<PathBuf>,
     out: PathBuf,
+    prefixes: Prefixes,
     options: Options,
 }
 
@@ -255,7 +266,8 @@ impl Folders {
                 "{same} is both an input and the output folder; choose another --out"
             )));
         }
-        Ok(Self { options: options(settings, &out)?, watched, out })
+        let prefixes = if settings.prefix_folder { Prefixes::of(&watched)? } else { Prefixes::default() };
+        Ok(Self { options: options(settings, &out)?, watched, out, prefixes })
     }
 }
 
@@ -275,6 +287,7 @@ struct Watching<'a> {
     service: Service,
     control: Control,
     out: PathBuf,
+    prefixes: Prefixes,
     footing: Footing,
     ledger_check: LedgerCheck,
     unwritten: Unwritten,
@@ -317,13 +330,14 @@ impl<'a> Watching<'a> {
         Asked { account, health, metrics, to_retry, mut socket }: Asked,
     ) -> Result<Self, Error> {
         socket.keep();
-        let Folders { watched, out, options } = folders;
+        let Folders { watched, out, prefixes, options } = folders;
         let now = Instant::now();
         Ok(Self {
             settings,
             service: settings.service.clone(),
             control,
             out,
+            prefixes,
             footing,
             ledger_check,
             unwritten: Unwritten::default(),

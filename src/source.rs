@@ -1,12 +1,16 @@
 //! Where pictures come from: a scan of the inputs, or standard input.
 
 mod done;
+mod earlier;
 pub mod filesystem;
 pub(crate) mod holes;
 mod input;
+mod prefix;
 pub mod scan;
 pub mod stdin;
 
+pub use earlier::signs_of_outputs;
 pub(crate) use input::open;
+pub use prefix::Prefixes;
 pub use scan::{Batches, Job, Plan, Skip, balance_tail, scan};
 pub use stdin::STANDARD_INPUT;

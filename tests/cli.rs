@@ -3,11 +3,13 @@
 mod bench;
 mod configuration;
 mod dry_run;
+mod earlier;
 mod generated;
 mod inputs;
 mod levels;
 mod memory;
 mod outputs;
+mod prefix;
 mod record;
 mod report;
 mod signals;

@@ -2,6 +2,7 @@
 
 mod account;
 mod arrivals;
+mod collisions;
 mod crowds;
 mod failures;
 mod following;

@@ -8,7 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use clap::{Arg, Command};
+use clap::{Arg, Command, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::paths::{self, Shown};
 
@@ -23,6 +24,8 @@ pub struct Service {
     pub poll: Option<Duration>,
     /// What happens to an input once its output is durable.
     pub after: After,
+    /// What happens if an output's name is taken and inputs do not stay.
+    pub on_collision: OnCollision,
     /// The folder for inputs that cannot be processed; `None` leaves them where they are.
     pub failed: Option<PathBuf>,
     /// The folder of the ledger; `None` for the default one in the output folder.
@@ -75,6 +78,18 @@ impl FromStr for After {
             _ => Err(format!("{text:?} is none of keep, delete and move:DIR")),
         }
     }
+}
+
+/// What happens if an output's name is taken by that of an earlier input, or any other file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnCollision {
+    /// The new output gets a number.
+    Number,
+    /// The new output replaces the file.
+    Replace,
+    /// The input waits until the file is taken away.
+    Wait,
 }
 
 /// Reads an [`After`], and tells shells the words that it may begin with.

@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
-use super::service::{After, AfterParser, Folder, Listen, OrNone};
+use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName,
     PngLevelName, TileSize, machine,
@@ -140,6 +140,15 @@ pub struct Written {
           default_missing_value = "true", hide_possible_values = true)]
     pub overwrite: Option<bool>,
 
+    /// Give the outputs of each input folder a folder of their own in the output folder
+    ///
+    /// It has the input folder's name: "scans/a/ scans/b/ --out done/" writes done/a/x.png and done/b/x.png. In a service, so
+    /// do the inputs below the folders of --after move:DIR and --failed. Files that are given by name go directly into the
+    /// output folder. Two input folders of the same name are refused. "--prefix-folder=false" overrides the configuration file.
+    #[arg(long, help_heading = "Output", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub prefix_folder: Option<bool>,
+
     /// When an output counts as done: full, fast [default: full]
     ///
     /// "full": once the output and its folder's entry are on the disk, so that not even a power failure leaves a partial
@@ -271,6 +280,22 @@ pub struct Written {
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub after: Option<After>,
 
+    /// With --after delete or move: what if an output's name is taken: number, replace, wait [default: number]
+    ///
+    /// As when a name comes again whose first input is done and gone. "number" keeps both, and gives the new output a number:
+    /// cat.2.png. "replace" replaces the output that is there. "wait" tries the input again until somebody takes that output
+    /// away. With --after keep, an input that changes has its own output made again.
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "HOW",
+        help_heading = "Watching",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub on_collision: Option<OnCollision>,
+
     /// Move inputs that cannot be processed to this folder, each with the reason in a text file next to it [default: none]
     ///
     /// Only for faults of the picture itself. Transient errors are retried, with growing pauses.
@@ -339,6 +364,7 @@ impl Written {
             quality: self.quality.or(below.quality),
             png_level: self.png_level.or(below.png_level),
             overwrite: self.overwrite.or(below.overwrite),
+            prefix_folder: self.prefix_folder.or(below.prefix_folder),
             durability: self.durability.or(below.durability),
             include: self.include.or(below.include),
             exclude: self.exclude.or(below.exclude),
@@ -354,6 +380,7 @@ impl Written {
             rescan: self.rescan.or(below.rescan),
             poll: self.poll.or(below.poll),
             after: self.after.or(below.after),
+            on_collision: self.on_collision.or(below.on_collision),
             failed: self.failed.or(below.failed),
             state: self.state.or(below.state),
             listen: self.listen.or(below.listen),
@@ -374,6 +401,7 @@ impl Written {
             quality: Some(JpegQuality::Keep),
             png_level: Some(PngLevelName::Fast),
             overwrite: Some(false),
+            prefix_folder: Some(false),
             durability: Some(Durability::Full),
             include: Some(Vec::new()),
             exclude: Some(Vec::new()),
@@ -389,6 +417,7 @@ impl Written {
             rescan: Some(Wait(Duration::from_secs(600))),
             poll: Some(OrAuto::Auto),
             after: Some(After::Keep),
+            on_collision: Some(OnCollision::Number),
             failed: Some(OrNone::None),
             state: Some(OrAuto::Auto),
             listen: Some(OrNone::None),
@@ -464,6 +493,8 @@ impl Written {
         let png = (writes(FormatName::Png), "--format keep or png");
         let watching = (run == RunKind::Watch, "--watch");
         let ledger = (run != RunKind::Batch, "--watch or --resume");
+        let inputs_go = used.after.as_ref().is_some_and(|after| *after != After::Keep);
+        let going = (run == RunKind::Watch && inputs_go, "--watch and --after delete or move:DIR");
         let rules = [
             ("clip-limit", self.clip_limit.is_some(), clahe),
             ("tiles", self.tiles.is_some(), clahe),
@@ -474,6 +505,7 @@ impl Written {
             ("rescan", self.rescan.is_some(), watching),
             ("poll", self.poll.is_some(), watching),
             ("after", self.after.is_some(), watching),
+            ("on-collision", self.on_collision.is_some(), going),
             ("failed", self.failed.is_some(), watching),
             ("listen", self.listen.is_some(), watching),
             ("state", self.state.is_some(), ledger),
@@ -522,8 +554,8 @@ mod tests {
 
     #[test]
     fn of_every_key_it_is_known_whether_it_changes_outputs() {
-        let changes_none = "overwrite durability include exclude follow max-pixels max-bytes threads memory devices \
-                            device-timeout settle rescan poll after failed state listen";
+        let changes_none = "overwrite prefix-folder durability include exclude follow max-pixels max-bytes threads memory devices \
+                            device-timeout settle rescan poll after on-collision failed state listen";
         let mut known: Vec<_> = changes_none.split(' ').chain(OF_OUTPUTS).collect();
         let mut all = keys();
         known.sort_unstable();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::record::{Digest, Origin};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -102,6 +103,25 @@ fn what_was_under_way_is_done_exactly_if_its_output_appeared_since() {
     fs::rename(&temporary, &output).unwrap();
     assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Done);
     assert_eq!(case.ledger.report().unwrap().bytes_out, 3);
+}
+
+#[test]
+fn what_another_input_made_is_not_taken_for_that_of_a_picture_under_way() {
+    let case = Case::new();
+    let (input, output) = (case.at("a.png"), case.at("out.png"));
+    let entry = entry(&input, &output);
+    case.ledger.begin(&entry).unwrap();
+    let file = File::create(&output).unwrap();
+    let made_from = |input| {
+        let origin = Origin { input, settings: Digest::of(b"") };
+        Record::new(&origin, &file.metadata().unwrap()).put_on(&file);
+    };
+    made_from(Stamp { mtime_ns: 1, ..STAMP });
+    if Record::of(&output).is_some() {
+        assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Interrupted { starts: 1 });
+    }
+    made_from(STAMP);
+    assert_eq!(case.ledger.standing(&entry).unwrap(), Standing::Done);
 }
 
 #[test]

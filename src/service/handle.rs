@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
 use super::away::{Fate, FinishedInput};
 use super::notes::End;
+use super::place::{Place, known_output};
 use super::{Begun, Watching, inputs};
 use crate::config::{After, Durability};
 use crate::error::{PictureError, Refusal};
@@ -28,15 +29,16 @@ impl Watching<'_> {
     /// Handles what the watched folders report.
     pub(super) fn look(&mut self, signal: Option<Signal>) {
         let now = Instant::now();
-        let Self { watch, settle, footing, settings, service, out, fingerprint, away, .. } = self;
+        let Self { watch, settle, footing, settings, service, out, prefixes, fingerprint, away, .. } = self;
         let ledger = footing.ledger();
         let mut known = |path: &Path, below: &Path, stamp: Stamp| {
             if away.has_in_state(path, stamp) {
                 return true;
             }
-            let output = out.join(output_below(below, settings.target.format));
-            let standing =
-                ledger.standing(&Entry { input: path, stamp, settings: fingerprint, output: &output });
+            let usual = out.join(output_below(&prefixes.placed(path, below), settings.target.format));
+            let standing = known_output(ledger, path, stamp, usual, &service.after).and_then(|output| {
+                ledger.standing(&Entry { input: path, stamp, settings: fingerprint, output: &output })
+            });
             match standing {
                 Ok(Standing::Done) => service.after == After::Keep,
                 Ok(Standing::Skipped) => true,
@@ -107,12 +109,14 @@ impl Watching<'_> {
             return self.not_begun(&path, why);
         }
         // It may have been excluded while it waited.
-        let below = self.watch.below(&path).filter(|_| self.watch.takes(&path));
-        let Some(below) = below.map(Path::to_owned) else {
+        let Some(usual) = self.usual_output(&path).filter(|_| self.watch.takes(&path)) else {
             self.finish(&path, Ending::Good);
             return false;
         };
-        let output = self.out.join(output_below(&below, self.settings.target.format));
+        let output = match known_output(self.footing.ledger(), &path, stamp, usual, &self.service.after) {
+            Ok(output) => output,
+            Err(why) => return self.not_begun(&path, why),
+        };
         let fingerprint = self.fingerprint.clone();
         let entry = Entry { input: &path, stamp, settings: &fingerprint, output: &output };
         match self.standing(&entry) {
@@ -172,21 +176,25 @@ impl Watching<'_> {
 
     /// Gives a picture into the pipeline, unless it is refused: `alone` if nothing else may be in progress until it ends.
     pub(super) fn give(&mut self, entry: &Entry<'_>, alone: bool) -> bool {
-        let (input, output) = (entry.input.to_owned(), entry.output.to_owned());
-        let refusal = self.refusal(entry).and_then(|refusal| {
+        let input = entry.input.to_owned();
+        let place = self.place(entry).and_then(|place| {
             // A refused picture is never recorded as running: after a kill, another input's output would be taken for its own.
             let ledger = self.footing.ledger();
-            if refusal.is_some() { ledger.refuse(entry) } else { ledger.begin(entry) }.map(|()| refusal)
+            match &place {
+                Ok(Place { output, .. }) => ledger.begin(&Entry { output, ..*entry })?,
+                Err(_) => ledger.refuse(entry)?,
+            }
+            Ok(place)
         });
-        match refusal {
-            Ok(None) => {}
-            Ok(Some(refusal)) => {
+        let Place { output, replaces, told } = match place {
+            Ok(Ok(place)) => place,
+            Ok(Err(refusal)) => {
                 self.failed(entry, &refusal.into());
                 return false;
             }
             Err(why) => return self.not_begun(&input, why),
-        }
-        let begun = Begun { stamp: entry.stamp, output: output.clone(), at: Instant::now(), alone };
+        };
+        let begun = Begun { stamp: entry.stamp, output: output.clone(), told, at: Instant::now(), alone };
         self.running.insert(input.clone(), begun);
         let stamp = entry.stamp;
         let job = Job {
@@ -198,36 +206,33 @@ impl Watching<'_> {
             lasting_inodes: stamp.inode != 0,
             stamp: Some(stamp),
             remakes: false,
+            replaces,
             spooled: None,
         };
         // Fails only if the pipeline has ended, and the user is told the reason for that.
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
 
-    fn refusal(&self, entry: &Entry<'_>) -> Result<Option<Refusal>, LedgerError> {
-        let output = entry.output.to_owned();
-        if let Some(refusal) = self.misplaced(entry.input, &output) {
-            return Ok(Some(refusal));
-        }
-        let inputs_go = self.service.after != After::Keep;
-        // An input that waits to be put away is finished: only its output can be in the way.
-        let rivals = self.footing.ledger().rivals(entry, inputs_go)?;
-        // Nor is this input its own rival under a path by which it was watched before.
-        let is_former = |other: &Path| self.watch.below(other).is_none() && are_same(other, entry.input);
-        let in_the_way =
-            rivals.into_iter().find(|other| (output.exists() || !self.away.has(other)) && !is_former(other));
-        // A ledger that was begun anew does not know the pictures in progress.
-        let under_way = || {
-            let mut others = self.running.iter().filter(|(other, _)| *other != entry.input);
-            others.find(|(_, begun)| begun.output == output).map(|(other, _)| other.clone())
-        };
-        let rival = in_the_way.or_else(under_way);
-        Ok(rival.map(|other| Refusal::SharedOutput { other, output }))
+    /// Returns the output of an input where no other is in the way; `None` if the input is not in a watched folder.
+    pub(super) fn usual_output(&self, input: &Path) -> Option<PathBuf> {
+        Some(self.out.join(output_below(&self.placed(input)?, self.settings.target.format)))
+    }
+
+    /// Returns the path that an input has below the folders that it or its output goes to.
+    fn placed(&self, input: &Path) -> Option<PathBuf> {
+        let below = self.watch.below(input)?;
+        Some(self.prefixes.placed(input, below).into_owned())
+    }
+
+    /// Returns whether two inputs with the same output would have outputs of their own with `--prefix-folder`.
+    pub(super) fn are_separable(&self, one: &Path, other: &Path) -> bool {
+        let root = |input| self.watch.root_of(input);
+        self.prefixes.is_empty() && root(one).zip(root(other)).is_some_and(|(one, other)| one != other)
     }
 
     /// Refuses an output that would lie in a watched folder, by whatever mounts, or in a folder for something else. The output folder itself
     /// may lie in a watched folder, which leaves it out.
-    fn misplaced(&self, input: &Path, output: &Path) -> Option<Refusal> {
+    pub(super) fn misplaced(&self, input: &Path, output: &Path) -> Option<Refusal> {
         let folders: Vec<&Path> =
             output.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.out)).collect();
         // A mount may lead into the middle of a watched folder, and its outputs to where their inputs are.
@@ -316,13 +321,20 @@ impl Watching<'_> {
         match self.finish(input, self.done_with()) {
             Verdict::Settled => {
                 self.note(input, end);
+                if let Some(told) = &begun.told {
+                    info!("{told}");
+                }
                 let durable = self.settings.durability == Durability::Full;
                 self.dispose(input, begun.stamp, &begun.output, durable);
             }
             Verdict::Gone => self.note(input, end),
             Verdict::Changed | Verdict::Retry(_) => {
                 debug!("{} changed meanwhile and is processed again", Shown(input));
-                self.note(input, End::Forgotten);
+                // Not forgotten: the output that is there is its own.
+                self.note(
+                    input,
+                    End::Retried { reason: PictureError::Changed.to_string(), pause: Duration::ZERO },
+                );
             }
         }
     }
@@ -421,7 +433,7 @@ impl Watching<'_> {
     }
 
     fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
-        let Some(below) = self.watch.below(input).filter(|_| self.watch.takes(input)) else { return };
-        self.away.put(FinishedInput { input: input.to_owned(), below: below.to_owned(), stamp, fate });
+        let Some(below) = self.placed(input).filter(|_| self.watch.takes(input)) else { return };
+        self.away.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
     }
 }

@@ -3,46 +3,28 @@
 //! An input is touched only in the exact state that was processed. If it is replaced at the last moment, the new file is left in its place:
 //! a file is renamed first, checked under its new name, and renamed back if it turns out to be another.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileTimes, Metadata};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, RenameFlags};
-use rustix::fs::{linkat, renameat, renameat_with, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, renameat, unlinkat};
 use rustix::io::Errno;
 
+use super::numbered::{last_taken, numbered, start_of};
 use crate::beneath::Folder;
 use crate::config::After;
 use crate::paths::Identity;
 use crate::publish::Temporary;
+use crate::rename::{At, rename_new};
 use crate::service::watch::REMOVING;
 use crate::source;
 use crate::stamp::Stamp;
 
-/// The most bytes that file systems allow in a name.
-const MAX_NAME: usize = 255;
 /// What is added to the name of a file for the name of the note beside it.
 const NOTE_SUFFIX: &str = ".reason.txt";
 
 /// The permissions of a note, before the process's umask removes some of them.
 const NOTE: u32 = 0o666;
-
-/// A file: its name in an open folder, or its path.
-#[derive(Clone, Copy)]
-struct At<'a>(BorrowedFd<'a>, &'a Path);
-
-impl<'a> At<'a> {
-    fn folder(folder: &'a Folder, name: &'a Path) -> Self {
-        Self(folder.as_fd(), name)
-    }
-
-    fn path(path: &'a Path) -> Self {
-        Self(CWD, path)
-    }
-}
 
 /// Keeps, removes or moves an input whose output is published, as `after` says. `below` is its path below the watched folder. `pending` is
 /// the output that may not have reached the disk yet, behind the folder that it lies below. Returns whether the input was still the same
@@ -110,17 +92,6 @@ fn note_of(file: &Path) -> PathBuf {
     file.with_file_name(note)
 }
 
-/// Returns as much of a name as leaves room for so many more bytes, but no part of a character.
-fn start_of(name: &OsStr, room: usize) -> OsString {
-    let name = name.as_bytes();
-    let mut length = name.len().min(MAX_NAME.saturating_sub(room));
-    let is_within_character = |at: usize| name.get(at).is_some_and(|byte| byte >> 6 == 0b10);
-    while length > 0 && is_within_character(length) {
-        length -= 1;
-    }
-    OsStr::from_bytes(&name[..length]).to_owned()
-}
-
 /// Writes a note without replacing any file. Returns whether the note is there.
 fn write_note(folder: &Folder, note: &Path, text: &str) -> io::Result<bool> {
     match folder.create_new(note, NOTE) {
@@ -174,26 +145,6 @@ fn give_back(file: At<'_>, original: &Path) -> io::Result<bool> {
         other => other?,
     }
     Ok(true)
-}
-
-/// Renames a file without replacing one that has the new name.
-fn rename_new(from: At<'_>, to: At<'_>) -> Result<(), Errno> {
-    match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
-        // NFS and other file systems do not support the flag.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from, to),
-        done => done,
-    }
-}
-
-/// Does the same as [`rename_new`] in two steps: a process that is killed in between leaves the file with both names.
-fn link_new(from: At<'_>, to: At<'_>) -> Result<(), Errno> {
-    match linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
-        Ok(()) => unlinkat(from.0, from.1, AtFlags::empty()),
-        Err(why @ (Errno::EXIST | Errno::XDEV)) => Err(why),
-        Err(_) if statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW).is_ok() => Err(Errno::EXIST),
-        // Hard links are not supported either.
-        Err(_) => renameat(from.0, from.1, to.0, to.1),
-    }
 }
 
 /// Brings an output that this process has published below the folder `out` to the disk. If it is gone already, whoever collects outputs has
@@ -285,29 +236,9 @@ fn name_for(input: &Path, folder: &Folder, name: &Path, is_taken: impl Fn(&Path)
     if !is_taken(name) || is_copy(input, folder, name) {
         return name.to_owned();
     }
-    // A camera may use the same name every time: a binary search finds the last of a million numbers in forty checks.
-    let (mut taken, mut free) = (1, 2);
-    while is_taken(&numbered(name, free)) {
-        (taken, free) = (free, 2 * free);
-    }
-    while free - taken > 1 {
-        let middle = taken.midpoint(free);
-        *(if is_taken(&numbered(name, middle)) { &mut taken } else { &mut free }) = middle;
-    }
+    let taken = last_taken(name, is_taken);
     let last = numbered(name, taken);
-    if taken > 1 && is_copy(input, folder, &last) { last } else { numbered(name, free) }
-}
-
-/// Returns the path with a number before the extension, and less of the name before that if there is no room for both.
-fn numbered(target: &Path, number: u64) -> PathBuf {
-    let mut end = OsString::from(format!(".{number}"));
-    if let Some(extension) = target.extension() {
-        end.push(".");
-        end.push(extension);
-    }
-    let mut name = start_of(target.file_stem().unwrap_or_default(), end.len());
-    name.push(end);
-    target.with_file_name(name)
+    if taken > 1 && is_copy(input, folder, &last) { last } else { numbered(name, taken + 1) }
 }
 
 /// Returns whether a file is a copy as [`copy_to`] makes it: another file with the same modification time and bytes.

@@ -174,6 +174,11 @@ impl Watch {
         self.roots.iter().find_map(|root| path.strip_prefix(&root.path).ok())
     }
 
+    /// Returns the watched folder that a file lies in.
+    pub fn root_of(&self, path: &Path) -> Option<&Path> {
+        self.roots.iter().map(|root| root.path.as_path()).find(|root| path.starts_with(root))
+    }
+
     /// Returns whether a folder is a watched one, by whatever path, or will be once it is there.
     pub fn is_watched(&self, folder: &Path) -> bool {
         self.roots.iter().any(|root| are_same(&root.path, folder))

@@ -17,6 +17,7 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::done::{Standing, State};
 use super::filesystem::FileSystem;
+use super::prefix::Prefixes;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
 use crate::config::{Existing, Naming, Settings};
 use crate::error::{Error, PictureError, Refusal};
@@ -49,6 +50,8 @@ pub struct Job {
     pub stamp: Option<Stamp>,
     /// Whether its output is there already, and was made with other settings.
     pub remakes: bool,
+    /// Whether its output may take the place of a file.
+    pub replaces: bool,
     /// The input's content, if it came from standard input.
     pub spooled: Option<Spooled>,
 }
@@ -94,6 +97,8 @@ pub struct Plan {
     pub skipped: Vec<(PathBuf, Skip)>,
     /// The files and folders that cannot be processed, and why.
     pub failed: Vec<(PathBuf, PictureError)>,
+    /// What the user should know about the inputs, as sentences.
+    pub notes: Vec<String>,
 }
 
 /// How many jobs per thread are sorted by size at the end of a list: enough that the last ones are small.
@@ -159,7 +164,8 @@ impl Iterator for Batches {
 ///
 /// - Folders are searched recursively, except for hidden files and folders (a leading dot); the output folder is never entered, and names
 ///   that systems and programs keep for themselves are left out unless `--include` spells them.
-/// - The tree below an input folder is mirrored below the output folder; a file given by name goes directly into it.
+/// - The tree below an input folder is mirrored below the output folder, or with `--prefix-folder` below the folder there that has the
+///   input folder's name; a file given by name goes directly into it.
 /// - An input whose output was made from it with these settings is skipped, unless all outputs are to be overwritten.
 /// - Inputs that would share an output, or whose output would replace an input, are refused, each with the other's name.
 ///
@@ -183,9 +189,18 @@ pub fn scan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         search.input(input)?;
     }
     let Search { found, mut plan, .. } = search;
-    let candidates = found.into_iter().map(|found| found.with_output(settings)).collect();
+    let prefixes = prefixes(settings)?;
+    let candidates = found.into_iter().map(|found| found.with_output(settings, &prefixes)).collect();
     plan_candidates(candidates, settings, stop, &mut plan);
     Ok(plan)
+}
+
+fn prefixes(settings: &Settings) -> Result<Prefixes, Error> {
+    if !settings.prefix_folder {
+        return Ok(Prefixes::default());
+    }
+    let folders = settings.inputs.iter().filter(|input| input.is_dir());
+    Prefixes::of(&folders.cloned().collect::<Vec<_>>())
 }
 
 fn identity_of_output(out: &Path) -> Result<Option<Identity>, Error> {
@@ -209,15 +224,23 @@ struct Found {
 }
 
 impl Found {
-    fn with_output(self, settings: &Settings) -> Candidate {
+    fn with_output(self, settings: &Settings, prefixes: &Prefixes) -> Candidate {
         let output = match &settings.naming {
-            Naming::Mirror => settings.out.join(output_below(&self.below, settings.target.format)),
+            Naming::Mirror => {
+                let below = prefixes.placed(&self.input, &self.below);
+                settings.out.join(output_below(&below, settings.target.format))
+            }
             Naming::Pattern(pattern) => patterned(pattern, &self.below),
             Naming::File(file) => file.clone(),
             Naming::StandardOutput => "-".into(),
             Naming::Nothing => PathBuf::new(),
         };
         Candidate { output, found: self }
+    }
+
+    /// Returns the input folder; that of a file given by name is the folder it lies in.
+    fn root(&self) -> Option<&Path> {
+        self.input.ancestors().nth(self.below.components().count())
     }
 }
 
@@ -422,8 +445,8 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
     let digest = Digest::of(settings.of_outputs().as_bytes());
     for (candidate, other) in candidates.into_iter().zip(shared).take_while(|_| !stop.asked()) {
         let Candidate { found, output } = candidate;
-        if let Some(other) = other {
-            plan.failed.push((found.input, Refusal::SharedOutput { other, output }.into()));
+        if let Some(Sharer { other, separable }) = other {
+            plan.failed.push((found.input, Refusal::SharedOutput { other, output, separable }.into()));
         } else if replaces_one_of(&inputs, &output, &settings.naming) {
             plan.failed.push((found.input, Refusal::ReplacesInput { output }.into()));
         } else if let Some(folder) = around(&output) {
@@ -447,6 +470,7 @@ fn plan_candidates(candidates: Vec<Candidate>, settings: &Settings, stop: &Stop,
                 lasting_inodes: stamp.inode != 0,
                 stamp: None,
                 remakes: standing == Standing::OtherSettings,
+                replaces: true,
                 spooled: found.spooled,
             });
         }
@@ -482,9 +506,29 @@ fn inputs_inside_output(settings: &Settings) -> Vec<(PathBuf, PathBuf)> {
     settings.inputs.iter().filter_map(inside).collect()
 }
 
+/// Another input with the same output.
+struct Sharer {
+    other: PathBuf,
+    /// Whether `--prefix-folder` would separate them.
+    separable: bool,
+}
+
 /// Returns for each candidate another input that has the same output, if there is one. Where the output's file system ignores case, names
 /// that differ in nothing else are the same; whether it does is not asked in a dry run, because a file has to be created for that.
-fn shared_outputs(candidates: &[Candidate], settings: &Settings) -> Vec<Option<PathBuf>> {
+fn shared_outputs(candidates: &[Candidate], settings: &Settings) -> Vec<Option<Sharer>> {
+    let mirrors = settings.naming == Naming::Mirror && !settings.prefix_folder;
+    let are_separable =
+        |one: &Found, other: &Found| mirrors && !(one.named && other.named) && one.root() != other.root();
+    let numbers = numbers_of_sharers(candidates, settings).into_iter();
+    let sharer = |(one, other): (&Candidate, Option<usize>)| {
+        let other = &candidates[other?].found;
+        Some(Sharer { other: other.input.clone(), separable: are_separable(&one.found, other) })
+    };
+    candidates.iter().zip(numbers).map(sharer).collect()
+}
+
+/// As [`shared_outputs`], but returns the numbers of the others.
+fn numbers_of_sharers(candidates: &[Candidate], settings: &Settings) -> Vec<Option<usize>> {
     let shared = sharing(candidates, |output| Cow::Borrowed(output.as_os_str()));
     if settings.dry_run {
         return shared;
@@ -498,11 +542,8 @@ fn shared_outputs(candidates: &[Candidate], settings: &Settings) -> Vec<Option<P
     }
 }
 
-/// Returns for each candidate another input whose output has the same key, if there is one.
-fn sharing<'c>(
-    candidates: &'c [Candidate],
-    key: impl Fn(&'c Path) -> Cow<'c, OsStr>,
-) -> Vec<Option<PathBuf>> {
+/// Returns for each candidate the number of another whose output has the same key, if there is one.
+fn sharing<'c>(candidates: &'c [Candidate], key: impl Fn(&'c Path) -> Cow<'c, OsStr>) -> Vec<Option<usize>> {
     let mut by_key: HashMap<Cow<'c, OsStr>, Vec<usize>> = HashMap::with_capacity(candidates.len());
     let with_output = candidates.iter().enumerate().filter(|(_, one)| !one.output.as_os_str().is_empty());
     for (number, candidate) in with_output {
@@ -511,8 +552,7 @@ fn sharing<'c>(
     let mut shared = vec![None; candidates.len()];
     for sharers in by_key.values().filter(|sharers| sharers.len() > 1) {
         for (place, &number) in sharers.iter().enumerate() {
-            let other = sharers[usize::from(place == 0)];
-            shared[number] = Some(candidates[other].found.input.clone());
+            shared[number] = Some(sharers[usize::from(place == 0)]);
         }
     }
     shared

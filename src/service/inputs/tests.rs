@@ -1,9 +1,12 @@
+use std::ffi::OsStr;
 use std::fs::File;
 use std::iter;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use super::*;
 use crate::service::notifier::{Notifier, Signal};
+use crate::service::numbered::MAX_NAME;
 use std::os::unix::fs::MetadataExt;
 
 struct Case {
@@ -157,21 +160,6 @@ fn what_changed_while_it_was_copied_is_not_put_away() {
     assert!(!case.dispose(&After::Move(case.at("old"))).unwrap());
     assert_eq!(fs::read_dir(case.at("old/sub")).unwrap().count(), 0);
     assert_eq!(fs::read(case.at("a.png")).unwrap(), b"another input");
-}
-
-#[test]
-fn without_the_flag_a_rename_replaces_nothing_either() {
-    let case = Case::new();
-    let link_new = |from: &str, to: &str| link_new(At::path(&case.at(from)), At::path(&case.at(to)));
-    assert_eq!(link_new("a.png", "out.png"), Err(Errno::EXIST));
-    assert_eq!(fs::read(case.at("out.png")).unwrap(), b"output");
-    link_new("a.png", "b.png").unwrap();
-    assert_eq!(fs::read(case.at("b.png")).unwrap(), b"input");
-    // Folders cannot be hard-linked.
-    fs::create_dir(case.at("c")).unwrap();
-    assert_eq!(link_new("c", "b.png"), Err(Errno::EXIST));
-    link_new("c", "d").unwrap();
-    assert_eq!(case.names(), ["b.png", "d", "out.png"]);
 }
 
 #[test]

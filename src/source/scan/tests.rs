@@ -360,6 +360,7 @@ fn small_files_are_handed_over_together_and_large_ones_alone() {
         lasting_inodes: false,
         stamp: None,
         remakes: false,
+        replaces: true,
         spooled: None,
     };
     let batches = |sizes: &[u64], threads| -> Vec<Vec<usize>> {

@@ -1,0 +1,38 @@
+//! Notices that an input folder has outputs in it, which would be enhanced once more.
+
+use std::path::Path;
+
+use walkdir::WalkDir;
+
+use crate::ledger;
+use crate::paths::{Shown, are_same};
+use crate::record::Record;
+
+/// The most files and folders that are looked at in an input folder.
+const LOOKED_AT: usize = 64;
+
+/// Returns a note if an input folder is, lies in or contains the output folder of an earlier run, as far as the folders above it and a look
+/// at its first files tell. The run's own output folder, `out`, does not count.
+pub fn signs_of_outputs(folder: &Path, out: &Path) -> Option<String> {
+    let absolute = std::path::absolute(folder).ok()?;
+    let has_state = |folder: &Path| folder.join(ledger::FOLDER).is_dir();
+    if let Some(above) = absolute.ancestors().find(|above| has_state(above) && !are_same(above, out)) {
+        let what = if above == absolute {
+            "is the output folder".into()
+        } else {
+            format!("lies in {}, the output folder", Shown(above))
+        };
+        return Some(note(folder, &what));
+    }
+    let is_out = |path: &Path| are_same(path, out);
+    let entries = WalkDir::new(folder).into_iter();
+    let mut entries = entries.filter_entry(|entry| !entry.file_type().is_dir() || !is_out(entry.path()));
+    let sign = entries.by_ref().take(LOOKED_AT).flatten().find(|entry| {
+        if entry.file_type().is_dir() { has_state(entry.path()) } else { Record::of(entry.path()).is_some() }
+    })?;
+    Some(note(folder, &format!("contains outputs ({})", Shown(sign.path()))))
+}
+
+fn note(folder: &Path, what: &str) -> String {
+    format!("{} {what} of an earlier run; outputs are enhanced again like any other picture", Shown(folder))
+}
