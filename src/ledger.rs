@@ -35,7 +35,7 @@ pub use lock::{Lock, LockError};
 pub use prune::Pruned;
 pub use report::{FailedPicture, Report, ServiceReport, folder};
 use schema::VERSION;
-use state::State;
+use state::PictureState;
 
 use crate::beneath::Folder;
 use crate::paths::Shown;
@@ -297,15 +297,17 @@ impl Ledger {
         );
         let Some((state, reason, before, starts)) = row.optional()? else { return Ok(Standing::Unknown) };
         Ok(match state {
-            Some(State::Done) => Standing::Done,
-            Some(State::Skipped) => Standing::Skipped,
-            Some(State::Failed) => Standing::Failed { reason, given_up: starts > 0 },
-            Some(State::Running) if appeared(entry.output, before) && !is_anothers(entry) => {
+            Some(PictureState::Done) => Standing::Done,
+            Some(PictureState::Skipped) => Standing::Skipped,
+            Some(PictureState::Failed) => Standing::Failed { reason, given_up: starts > 0 },
+            Some(PictureState::Running) if appeared(entry.output, before) && !is_anothers(entry) => {
                 self.adopt(entry)?;
                 Standing::Done
             }
-            Some(State::Running | State::Retry) if starts > 0 => Standing::Interrupted { starts },
-            Some(State::Running | State::Retry) | None => Standing::Unknown,
+            Some(PictureState::Running | PictureState::Retry) if starts > 0 => {
+                Standing::Interrupted { starts }
+            }
+            Some(PictureState::Running | PictureState::Retry) | None => Standing::Unknown,
         })
     }
 
@@ -331,7 +333,7 @@ impl Ledger {
     /// # Errors
     /// When a call of the database fails.
     pub fn begin(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
-        self.insert(entry, State::Running)
+        self.insert(entry, PictureState::Running)
     }
 
     /// Records that a picture is not begun for now.
@@ -339,12 +341,12 @@ impl Ledger {
     /// # Errors
     /// When a call of the database fails.
     pub fn refuse(&self, entry: &Entry<'_>) -> Result<(), LedgerError> {
-        self.insert(entry, State::Retry)
+        self.insert(entry, PictureState::Retry)
     }
 
-    fn insert(&self, entry: &Entry<'_>, state: State) -> Result<(), LedgerError> {
+    fn insert(&self, entry: &Entry<'_>, state: PictureState) -> Result<(), LedgerError> {
         let before = version(entry.output);
-        let begun = u32::from(state == State::Running);
+        let begun = u32::from(state == PictureState::Running);
         let mut settings = self.db.prepare_cached("INSERT OR IGNORE INTO settings (text) VALUES (?1)")?;
         settings.execute([entry.settings])?;
         let mut insert = self.db.prepare_cached(
@@ -399,7 +401,7 @@ impl Ledger {
     /// # Errors
     /// When a call of the database fails.
     pub fn skipped(&self, input: &Path) -> Result<(), LedgerError> {
-        self.end(input, State::Skipped, None, None)
+        self.end(input, PictureState::Skipped, None, None)
     }
 
     /// Records that a picture that was begun failed, for good or for a cause that can pass.
@@ -407,7 +409,7 @@ impl Ledger {
     /// # Errors
     /// When a call of the database fails.
     pub fn failed(&self, input: &Path, reason: &str, for_good: bool) -> Result<(), LedgerError> {
-        self.end(input, if for_good { State::Failed } else { State::Retry }, Some(reason), None)
+        self.end(input, if for_good { PictureState::Failed } else { PictureState::Retry }, Some(reason), None)
     }
 
     /// Records that a picture that was begun failed, and is tried again after `pause`.
@@ -416,13 +418,13 @@ impl Ledger {
     /// When a call of the database fails.
     pub fn retried(&self, input: &Path, reason: &str, pause: Duration) -> Result<(), LedgerError> {
         let again = now_ns().saturating_add(i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX));
-        self.end(input, State::Retry, Some(reason), Some(again))
+        self.end(input, PictureState::Retry, Some(reason), Some(again))
     }
 
     fn end(
         &self,
         input: &Path,
-        state: State,
+        state: PictureState,
         reason: Option<&str>,
         again: Option<i64>,
     ) -> Result<(), LedgerError> {

@@ -4,20 +4,19 @@
 //! the pipeline and hears how they end. It never waits for a picture, nor for an input being copied elsewhere, so it always responds.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ away: the input is removed, moved or set aside
+//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ finished_inputs: the input is removed, moved or set aside
 //!              ▲                                                   │
 //!              └──── changed meanwhile, or failed for now ─────────┘
 //! ```
 
 mod account;
 mod answers;
-mod away;
 mod connection;
-mod footing;
+mod finished_inputs;
+mod gate;
 mod gone;
 mod handle;
 mod health;
-mod hold;
 mod inputs;
 mod ledger_check;
 mod log;
@@ -26,6 +25,7 @@ pub(crate) mod mounts;
 mod notes;
 pub mod notifier;
 mod numbered;
+mod output_access;
 mod place;
 mod rebuild;
 mod retried;
@@ -65,14 +65,14 @@ use crate::stamp::Stamp;
 use crate::stop::Stop;
 use account::Account;
 use answers::{Answers, Retry};
-use away::Away;
-use footing::{Footing, Ground};
+use finished_inputs::FinishedInputs;
+use gate::Gate;
 use health::Health;
-use hold::Hold;
 use lanes::Order;
 use ledger_check::LedgerCheck;
 use metrics::Metrics;
 use notes::Unwritten;
+use output_access::{OutputAccess, OutputMount};
 use rebuild::Failures;
 use retried::Retried;
 use status_socket::StatusSocket;
@@ -116,7 +116,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
     // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.
     Folders::of(settings)?;
-    let (footing, anew) = Footing::take(settings, &control.stop)?;
+    let (output_access, anew) = OutputAccess::take(settings, &control.stop)?;
     let folders = Folders::of(settings)?;
     let out = folders.out.clone();
     folders
@@ -146,7 +146,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     let (jobs, given) = bounded(settings.threads);
     let (events, told) = Events::queue(WAITING);
     let stop = control.stop.clone();
-    let ledger = (footing, check);
+    let ledger = (output_access, check);
     let watching = Watching::new(settings, control, folders, ledger, jobs, asked)?;
     let encoder = OutputFolder::new(settings, &out, publisher);
     let done = thread::scope(|scope| {
@@ -288,7 +288,7 @@ struct Watching<'a> {
     control: Control,
     out: PathBuf,
     prefixes: Prefixes,
-    footing: Footing,
+    output_access: OutputAccess,
     ledger_check: LedgerCheck,
     unwritten: Unwritten,
     failures: Failures,
@@ -302,8 +302,8 @@ struct Watching<'a> {
     fingerprint: String,
     watch: Watch,
     settle: Settle,
-    hold: Hold,
-    away: Away,
+    gate: Gate,
+    finished_inputs: FinishedInputs,
     /// `None` once no more jobs are handed out.
     jobs: Option<Sender<Job>>,
     running: HashMap<PathBuf, Begun>,
@@ -325,7 +325,7 @@ impl<'a> Watching<'a> {
         settings: &'a Settings,
         control: Control,
         folders: Folders,
-        (footing, ledger_check): (Footing, LedgerCheck),
+        (output_access, ledger_check): (OutputAccess, LedgerCheck),
         jobs: Sender<Job>,
         Asked { account, health, metrics, to_retry, mut socket }: Asked,
     ) -> Result<Self, Error> {
@@ -338,7 +338,7 @@ impl<'a> Watching<'a> {
             control,
             out,
             prefixes,
-            footing,
+            output_access,
             ledger_check,
             unwritten: Unwritten::default(),
             failures: Failures::default(),
@@ -350,8 +350,8 @@ impl<'a> Watching<'a> {
             fingerprint: settings.fingerprint(),
             watch: Watch::start(watched, options, now),
             settle: Settle::new(settings.service.settle),
-            hold: Hold::default(),
-            away: Away::start().map_err(Error::thread)?,
+            gate: Gate::default(),
+            finished_inputs: FinishedInputs::start().map_err(Error::thread)?,
             jobs: Some(jobs),
             running: HashMap::new(),
             suspect: None,
@@ -391,11 +391,11 @@ impl<'a> Watching<'a> {
             }
             self.tick(Instant::now());
         }
-        self.away.end();
+        self.finished_inputs.end();
         // Jobs that a stop found on their way into the pipeline were never begun.
         self.running.clear();
         self.say(Instant::now());
-        self.footing.leave()
+        self.output_access.leave()
     }
 
     /// Returns how long there is nothing to do unless a message arrives.
@@ -434,7 +434,7 @@ impl<'a> Watching<'a> {
         let so_far = std::mem::take(&mut self.pruned);
         let missing = self.may_be_unmounted();
         let inputs_go = self.service.after != After::Keep;
-        match self.footing.ledger().prune(
+        match self.output_access.ledger().prune(
             OLD,
             &missing,
             inputs_go,
@@ -460,22 +460,22 @@ impl<'a> Watching<'a> {
     fn say(&mut self, now: Instant) {
         self.next_say = now + SAY;
         if self.has_ground() {
-            if let Some(why) = self.footing.keep() {
+            if let Some(why) = self.output_access.keep() {
                 self.go_on_with_new_ledger(why);
             }
             if let Some(damage) = self.ledger_check.found()
-                && let Some(why) = self.footing.ledger_is_damaged(damage)
+                && let Some(why) = self.output_access.ledger_is_damaged(damage)
             {
                 self.go_on_with_new_ledger(why);
             }
-            if self.jobs.is_some() && self.footing.trouble().is_none() {
+            if self.jobs.is_some() && self.output_access.trouble().is_none() {
                 self.socket.keep();
             }
         }
         let counts = self.settle.counts();
         let waiting = counts.ready + usize::from(self.suspect.is_some());
         if waiting + self.running.len() == 0 {
-            self.hold.release();
+            self.gate.release();
         }
         let service = ledger::ServiceReport {
             pid: std::process::id(),
@@ -485,38 +485,38 @@ impl<'a> Watching<'a> {
             waiting,
             running: self.running.len(),
             pausing: counts.pausing,
-            leaving: self.away.waiting(),
-            staying: self.away.staying(),
-            held: self.footing.trouble().or(self.hold.why()).map(str::to_owned),
+            leaving: self.finished_inputs.waiting(),
+            staying: self.finished_inputs.staying(),
+            held: self.output_access.trouble().or(self.gate.why()).map(str::to_owned),
             missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
             devices: self.metrics.devices(),
         };
         self.metrics.gauge(&service);
         self.health.say(&service);
-        let written = self.write_notes().and_then(|()| self.footing.ledger().say(&service));
+        let written = self.write_notes().and_then(|()| self.output_access.ledger().say(&service));
         match written {
             // What held pictures up may have been the ledger; if not, the next one finds that out.
-            Ok(()) if self.footing.ledger_works() => self.hold.release(),
+            Ok(()) if self.output_access.ledger_works() => self.gate.release(),
             Ok(()) => {}
             Err(why) => self.ledger_failed(why),
         }
-        self.account.say(service, self.footing.ledger_trouble());
+        self.account.say(service, self.output_access.ledger_trouble());
     }
 
     /// Returns whether the output folder's file system is there.
     fn has_ground(&mut self) -> bool {
-        let ground = self.footing.look();
-        if ground == Ground::New {
+        let ground = self.output_access.look();
+        if ground == OutputMount::New {
             // What held outputs up concerned the other file system.
-            self.hold.release();
+            self.gate.release();
             self.retried.forget_writes();
             self.watch.list_all(Instant::now());
         }
-        ground != Ground::Gone
+        ground != OutputMount::Gone
     }
 
     fn ledger_failed(&mut self, why: LedgerError) {
-        if let Some(why) = self.footing.ledger_failed(why) {
+        if let Some(why) = self.output_access.ledger_failed(why) {
             self.go_on_with_new_ledger(why);
         }
     }
@@ -527,7 +527,7 @@ impl<'a> Watching<'a> {
         let count = wanted.and_then(|wanted| {
             let are_meant = |input: &Path| wanted.has(input);
             self.failures.forget_those(are_meant);
-            self.footing.ledger().forget_failed(are_meant).map_err(|why| why.to_string())
+            self.output_access.ledger().forget_failed(are_meant).map_err(|why| why.to_string())
         });
         if let Ok(count @ 1..) = count {
             info!("{count} pictures that had failed are tried again");
@@ -547,7 +547,7 @@ impl<'a> Watching<'a> {
         let fixed = fixed_keys(self.settings, &new);
         self.settle.set_rest(new.service.settle);
         // The listing that follows finds these inputs again, and they are put away as the new settings say.
-        self.away.forget();
+        self.finished_inputs.forget();
         self.watch.reconfigure(options, now);
         self.service = new.service.clone();
         info!("the configuration is reloaded");

@@ -188,7 +188,7 @@ impl Member {
     }
 }
 
-struct State {
+struct PoolState {
     memory: u64,
     memory_left: u64,
     /// Whether a picture has come that could stay compressed.
@@ -211,7 +211,7 @@ struct State {
 
 /// The free slots of all devices, within one bound on memory.
 pub struct SlotPool {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Signalled when decoders become wanted, and by [`SlotPool::look_again`].
     wanted: Condvar,
 }
@@ -227,7 +227,7 @@ const HUGE_STEP: u64 = 2 * 1024 * 1024;
 impl SlotPool {
     /// Creates a pool that never holds more than `memory` bytes.
     pub fn new(memory: u64) -> Self {
-        let state = State {
+        let state = PoolState {
             memory,
             memory_left: memory,
             decoders_wanted: false,
@@ -341,7 +341,7 @@ impl SlotPool {
         &self,
         total: u64,
         held: u64,
-        mut take: impl FnMut(&mut State) -> Option<io::Result<T>>,
+        mut take: impl FnMut(&mut PoolState) -> Option<io::Result<T>>,
     ) -> Result<T, SlotError> {
         self.admits(total.saturating_add(held))?;
         let mut state = self.lock();
@@ -379,20 +379,20 @@ impl SlotPool {
     }
 
     /// Changes the state, and wakes the first waiting taker to try again.
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut PoolState) -> T) -> T {
         let mut state = self.lock();
         let value = change(&mut state);
         wake_first(state);
         value
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Wakes the first waiting taker, after unlocking the state, which the taker needs.
-fn wake_first(state: MutexGuard<'_, State>) {
+fn wake_first(state: MutexGuard<'_, PoolState>) {
     let first = state.takers.front().map(|taker| Arc::clone(&taker.turn));
     drop(state);
     if let Some(first) = first {
@@ -400,7 +400,7 @@ fn wake_first(state: MutexGuard<'_, State>) {
     }
 }
 
-impl State {
+impl PoolState {
     fn add(&mut self, device: DeviceId, slots: usize, kind: Kind) {
         let member = &mut self.members[device];
         let first = member.slots();

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 /// The socket's name in the folder.
 const FILE: &str = "socket";
 /// How long a service may take to answer.
-const PATIENCE: Duration = Duration::from_secs(15);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: u64 = 16 << 20;
 
@@ -83,8 +83,8 @@ pub(crate) struct Answer {
 /// When there is one that may not be asked, or that does not answer.
 pub(crate) fn ask(folder: &Path, method: &str, url: &str, body: &str) -> io::Result<Option<Answer>> {
     let Some(mut stream) = connect(folder)? else { return Ok(None) };
-    let until = Instant::now() + PATIENCE;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let until = Instant::now() + ANSWER_TIMEOUT;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     let length = body.len();
     write!(stream, "{method} {url} HTTP/1.1\r\nHost: histeqd\r\nContent-Length: {length}\r\n\r\n{body}")?;
     let mut answer = Vec::new();

@@ -88,17 +88,17 @@ fn jpeg_line(nvjpeg: &Result<String, String>) -> String {
 /// A query for the GPUs that can be called off while it is running.
 #[derive(Default)]
 pub struct Finder {
-    state: Mutex<State>,
+    state: Mutex<Query>,
     cancelled: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Query {
     cancelled: bool,
     asked: Option<Child>,
 }
 
-impl State {
+impl Query {
     fn kill(&mut self) {
         if let Some(child) = &mut self.asked {
             // This can only fail if the child has already ended.
@@ -117,7 +117,7 @@ impl Finder {
         if self.lock().cancelled { Ok(Vec::new()) } else { found }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Query> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -52,7 +52,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// A turn of the supervisor's loop that takes longer than this was interrupted: this process was stopped, and could not read any answer.
 const STOPPED: Duration = Duration::from_secs(1);
 /// How long sending to a worker waits for room. Whoever waits holds up the other devices and the main loop.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A device whose lanes are threads of a worker process, which is started again when it fails. A GPU that recodes JPEGs has several.
 pub struct WorkerDevice {
@@ -71,12 +71,12 @@ pub struct WorkerDevice {
 /// What the pipeline's threads and the supervisor share.
 #[derive(Default)]
 struct Link {
-    state: Mutex<State>,
+    state: Mutex<Lives>,
     closed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Lives {
     closing: bool,
     worker: Option<Worker>,
     health: Health,
@@ -135,7 +135,7 @@ enum End {
 }
 
 impl Link {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Lives> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -269,7 +269,7 @@ impl WorkerDevice {
         let worker_end = channel.try_clone().map_err(|error| End::Failed(error.to_string()))?;
         // Sending waits for room under a lock that the supervisor needs, so it must not wait forever.
         worker_end
-            .wait_at_most(self.timeout.min(PATIENCE))
+            .wait_at_most(self.timeout.min(SEND_TIMEOUT))
             .map_err(|error| End::Failed(error.to_string()))?;
         let mut state = self.link.lock();
         if state.closing {

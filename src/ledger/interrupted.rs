@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::state::State;
+use super::state::PictureState;
 use super::{Ledger, LedgerError, bytes, now_ns};
 
 /// How often a picture is begun in a row without an end before it is given up.
@@ -32,7 +32,7 @@ impl Ledger {
         let mut update = self
             .db
             .prepare_cached("UPDATE picture SET state = ?2, finished = ?3, reason = ?4 WHERE input = ?1")?;
-        update.execute(rusqlite::params![bytes(input), State::Failed, now_ns(), reason])?;
+        update.execute(rusqlite::params![bytes(input), PictureState::Failed, now_ns(), reason])?;
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device_state::DeviceState;
 
-use super::state::State;
+use super::state::PictureState;
 use super::{Ledger, LedgerError, now_ns, path};
 
 /// The most failures of each kind that a report lists.
@@ -110,8 +110,10 @@ impl Ledger {
     }
 
     fn collect(&self) -> Result<Report, LedgerError> {
-        let (failures, retries) =
-            (self.named(State::Failed, "finished DESC")?, self.named(State::Retry, "again IS NULL, again")?);
+        let (failures, retries) = (
+            self.named(PictureState::Failed, "finished DESC")?,
+            self.named(PictureState::Retry, "again IS NULL, again")?,
+        );
         let mut report = Report { failures, retries, service: self.service()?, ..Report::default() };
         let mut totals = self.db.prepare("SELECT state, pictures, bytes_out FROM total")?;
         let totals = totals
@@ -119,14 +121,14 @@ impl Ledger {
         for total in totals {
             let (state, count, bytes) = total?;
             *match state {
-                Some(State::Done) => {
+                Some(PictureState::Done) => {
                     report.bytes_out = bytes.unsigned_abs();
                     &mut report.done
                 }
-                Some(State::Failed) => &mut report.failed,
-                Some(State::Skipped) => &mut report.skipped,
-                Some(State::Retry) => &mut report.retrying,
-                Some(State::Running) | None => &mut report.running,
+                Some(PictureState::Failed) => &mut report.failed,
+                Some(PictureState::Skipped) => &mut report.skipped,
+                Some(PictureState::Retry) => &mut report.retrying,
+                Some(PictureState::Running) | None => &mut report.running,
             } = count.unsigned_abs();
         }
         report.last_minute = self.done_since(Duration::from_secs(60))?.0;
@@ -169,7 +171,7 @@ impl Ledger {
     }
 
     /// Returns the first pictures in a state, in an order given in SQL.
-    fn named(&self, state: State, order: &str) -> Result<Vec<FailedPicture>, LedgerError> {
+    fn named(&self, state: PictureState, order: &str) -> Result<Vec<FailedPicture>, LedgerError> {
         let mut query = self.db.prepare(&format!(
             "SELECT input, coalesce(reason, ''), coalesce(finished, started), again FROM picture
              WHERE state = ?1 ORDER BY {order} LIMIT ?2",

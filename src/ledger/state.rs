@@ -5,7 +5,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRe
 
 /// The state of a picture, in the column `state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum PictureState {
     /// In progress, or its process was killed meanwhile.
     Running,
     Done,
@@ -17,7 +17,7 @@ pub(super) enum State {
     Retry,
 }
 
-impl State {
+impl PictureState {
     const ALL: [Self; 5] = [Self::Running, Self::Done, Self::Skipped, Self::Failed, Self::Retry];
 
     /// Returns its name in the database.
@@ -32,13 +32,13 @@ impl State {
     }
 }
 
-impl ToSql for State {
+impl ToSql for PictureState {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
 }
 
-impl FromSql for State {
+impl FromSql for PictureState {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let name = value.as_str()?;
         Self::ALL.into_iter().find(|state| state.as_str() == name).ok_or(FromSqlError::InvalidType)

@@ -14,11 +14,11 @@ const NAMED: usize = 10;
 pub(super) struct Account {
     /// The ledger's.
     folder: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<Counts>,
 }
 
 #[derive(Default)]
-struct State {
+struct Counts {
     service: ServiceReport,
     said: Option<Instant>,
     /// What happened since the start.
@@ -107,12 +107,12 @@ impl Account {
         Report { incomplete, answered: true, ..report }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Counts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Counts {
     /// Returns what the ledger's sums lack, although it can be read.
     fn what_is_missing(&self) -> Option<String> {
         let not_written =

@@ -25,7 +25,7 @@ const NOT_ALLOWED: &str = "405 Method Not Allowed";
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
 /// How long the loop may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Answers {
         let (answer, answered) = bounded(1);
         // Fails only if the service is ending.
         let _ = self.retries.send(Retry { patterns, answer });
-        match answered.recv_timeout(PATIENCE) {
+        match answered.recv_timeout(LOOP_TIMEOUT) {
             Ok(Ok(count)) => (OK, TEXT, count.to_string()),
             Ok(Err(why)) => (UNAVAILABLE, TEXT, why),
             Err(_) => (UNAVAILABLE, TEXT, "the service is busy or stopping; try again".into()),

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};
 
 /// How long a client may take to send its request, and how long to read the answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest request that is read, in bytes.
 const LONGEST_QUESTION: u64 = 16 << 10;
 
@@ -36,7 +36,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(socket: Arc<OwnedFd>) -> Self {
-        Self { socket, until: Instant::now() + PATIENCE }
+        Self { socket, until: Instant::now() + CLIENT_TIMEOUT }
     }
 
     /// Reads a request. `None` if it is no HTTP.
@@ -77,7 +77,7 @@ impl Connection {
 
     /// Sends an answer, without its body if only the `head` was asked for. One that took long to prepare is sent all the same.
     pub(super) fn answer(&mut self, (status, kind, body): &Answer, head: bool) -> io::Result<()> {
-        self.until = Instant::now() + PATIENCE;
+        self.until = Instant::now() + CLIENT_TIMEOUT;
         let length = body.len();
         let mut answer = format!(
             "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"

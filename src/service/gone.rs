@@ -17,7 +17,7 @@ impl Watching<'_> {
     /// that is moved away, nor those that went away while nobody watched. One turn looks for a part of them.
     pub(super) fn look_for_failed(&mut self) {
         if self.looked_for.is_empty() && self.watch.take_listed() {
-            match self.footing.ledger().all_failed() {
+            match self.output_access.ledger().all_failed() {
                 Ok(failed) => self.looked_for = failed,
                 Err(why) => return self.ledger_failed(why),
             }
@@ -52,7 +52,7 @@ impl Watching<'_> {
                 self.account.forget_failed(input);
             }
         }
-        if let Err(why) = self.footing.ledger().forget_gone(gone) {
+        if let Err(why) = self.output_access.ledger().forget_gone(gone) {
             self.ledger_failed(why);
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use super::away::{Fate, FinishedInput};
+use super::finished_inputs::{Fate, FinishedInput};
 use super::notes::End;
 use super::place::{Place, known_output};
 use super::{Begun, Watching, inputs};
@@ -29,10 +29,21 @@ impl Watching<'_> {
     /// Handles what the watched folders report.
     pub(super) fn look(&mut self, signal: Option<Signal>) {
         let now = Instant::now();
-        let Self { watch, settle, footing, settings, service, out, prefixes, fingerprint, away, .. } = self;
-        let ledger = footing.ledger();
+        let Self {
+            watch,
+            settle,
+            output_access,
+            settings,
+            service,
+            out,
+            prefixes,
+            fingerprint,
+            finished_inputs,
+            ..
+        } = self;
+        let ledger = output_access.ledger();
         let mut known = |path: &Path, below: &Path, stamp: Stamp| {
-            if away.has_in_state(path, stamp) {
+            if finished_inputs.has_in_state(path, stamp) {
                 return true;
             }
             let usual = out.join(output_below(&prefixes.placed(path, below), settings.target.format));
@@ -67,7 +78,7 @@ impl Watching<'_> {
         for path in self.watch.take_leftovers() {
             let Some(original) = inputs::original(&path) else { continue };
             // An input that is being removed right now is not a leftover.
-            if self.away.has(&original) {
+            if self.finished_inputs.has(&original) {
                 continue;
             }
             match inputs::put_back(&path) {
@@ -89,14 +100,16 @@ impl Watching<'_> {
             && (self.suspect.is_some() || self.settle.has_ready())
             && !self.is_isolating()
         {
-            if !self.has_ground() || self.footing.trouble().is_some() || !self.hold.may_start(Instant::now())
+            if !self.has_ground()
+                || self.output_access.trouble().is_some()
+                || !self.gate.may_start(Instant::now())
             {
                 return;
             }
             let next = self.suspect.take().or_else(|| self.settle.take());
             let begun = next.is_some_and(|ready| self.begin(ready));
             if !begun {
-                self.hold.allow_another_try();
+                self.gate.allow_another_try();
             }
         }
     }
@@ -113,7 +126,8 @@ impl Watching<'_> {
             self.finish(&path, Ending::Good);
             return false;
         };
-        let output = match known_output(self.footing.ledger(), &path, stamp, usual, &self.service.after) {
+        let output = match known_output(self.output_access.ledger(), &path, stamp, usual, &self.service.after)
+        {
             Ok(output) => output,
             Err(why) => return self.not_begun(&path, why),
         };
@@ -147,7 +161,7 @@ impl Watching<'_> {
 
     /// Returns what the ledger knows about an input that is ready. A done input that needs another output is unknown.
     fn standing(&self, entry: &Entry<'_>) -> Result<Standing, LedgerError> {
-        let ledger = self.footing.ledger();
+        let ledger = self.output_access.ledger();
         let standing = ledger.standing(entry)?;
         if standing == Standing::Done
             && self.service.after != After::Keep
@@ -179,7 +193,7 @@ impl Watching<'_> {
         let input = entry.input.to_owned();
         let place = self.place(entry).and_then(|place| {
             // A refused picture is never recorded as running: after a kill, another input's output would be taken for its own.
-            let ledger = self.footing.ledger();
+            let ledger = self.output_access.ledger();
             match &place {
                 Ok(Place { output, .. }) => ledger.begin(&Entry { output, ..*entry })?,
                 Err(_) => ledger.refuse(entry)?,
@@ -251,7 +265,7 @@ impl Watching<'_> {
     }
 
     fn not_begun(&mut self, path: &Path, why: LedgerError) -> bool {
-        self.hold.close(why.to_string(), Instant::now());
+        self.gate.close(why.to_string(), Instant::now());
         self.ledger_failed(why);
         self.finish(path, Ending::Held);
         false
@@ -278,7 +292,7 @@ impl Watching<'_> {
                     self.failed(&Entry { input: &input, stamp: *stamp, settings: &settings, output }, &error);
                 }
             }
-            // With --after, the file goes away.
+            // With --after, the file goes finished_inputs.
             Event::Remarked { input, remark: remark @ Remark::WithHoles } => {
                 warn!("note: {}: {}", Shown(&input), remark.of_one());
             }
@@ -303,9 +317,9 @@ impl Watching<'_> {
     }
 
     fn done(&mut self, input: &Path, begun: &Begun, outcome: &Outcome<'_>, bytes_in: u64, times: &Times) {
-        if !self.has_ground() || self.footing.has_moved_since(begun.at) {
+        if !self.has_ground() || self.output_access.has_moved_since(begun.at) {
             // Its output may be in the bare mount point.
-            self.hold.allow_another_try();
+            self.gate.allow_another_try();
             self.finish(input, Ending::Held);
             return self.note(input, End::Forgotten);
         }
@@ -314,7 +328,7 @@ impl Watching<'_> {
         self.account.done(outcome.bytes_out);
         let Outcome { device, pixels, bytes_out } = *outcome;
         let end = End::Done { device: device.to_owned(), pixels, bytes_out };
-        if self.hold.open() {
+        if self.gate.open() {
             info!("outputs can be written again");
         }
         debug!("done: {} -> {} ({}, {seconds:.3} s)", Shown(input), Shown(&begun.output), outcome.device);
@@ -340,7 +354,7 @@ impl Watching<'_> {
     }
 
     fn skipped(&mut self, input: &Path) {
-        self.hold.allow_another_try();
+        self.gate.allow_another_try();
         self.metrics.skipped();
         self.account.skipped();
         if self.finish(input, Ending::Good) == Verdict::Settled {
@@ -351,15 +365,15 @@ impl Watching<'_> {
     fn failed(&mut self, entry: &Entry<'_>, error: &PictureError) {
         let input = entry.input;
         let affects_all =
-            error.affects_all_outputs() && self.retried.concerns_all(input, self.hold.openings());
+            error.affects_all_outputs() && self.retried.concerns_all(input, self.gate.openings());
         let reason = error.in_service();
         if affects_all {
-            if self.hold.why().is_none() {
+            if self.gate.why().is_none() {
                 warn!("nothing more is started until this is resolved: {reason}");
             }
-            self.hold.close(reason.clone(), Instant::now());
+            self.gate.close(reason.clone(), Instant::now());
         } else {
-            self.hold.allow_another_try();
+            self.gate.allow_another_try();
         }
         let ending = match error {
             _ if affects_all => Ending::Held,
@@ -377,7 +391,7 @@ impl Watching<'_> {
                 self.set_aside(input, entry.stamp, &reason);
             }
             Verdict::Retry(pause) => {
-                let pause = if affects_all { self.hold.left(Instant::now()) } else { pause };
+                let pause = if affects_all { self.gate.left(Instant::now()) } else { pause };
                 if matches!(ending, Ending::Broken | Ending::Refused) {
                     debug!("not complete yet: {}: {reason}", Shown(input));
                 } else {
@@ -434,6 +448,6 @@ impl Watching<'_> {
 
     fn put_away(&self, input: &Path, stamp: Stamp, fate: Fate) {
         let Some(below) = self.placed(input).filter(|_| self.watch.takes(input)) else { return };
-        self.away.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
+        self.finished_inputs.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
     }
 }

@@ -12,7 +12,7 @@ const HANGS: Duration = Duration::from_secs(30);
 /// The pipeline finishes a picture, successfully or not, within this many times the device timeout.
 const PICTURES: u32 = 10;
 /// The least time that the pipeline is given for a picture: it may be a huge one on a small machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+const LEAST_PICTURE_TIME: Duration = Duration::from_secs(600);
 
 /// The least interval between two signs of life to the watchdog: the loop comes round with every picture.
 const SIGN: Duration = Duration::from_millis(200);
@@ -21,11 +21,11 @@ const SIGN: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Health {
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<Beats>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Beats {
     beat: Instant,
     /// When a picture last ended, or none was in progress.
     moved: Instant,
@@ -41,8 +41,8 @@ impl Health {
     pub(super) fn new(device_timeout: Duration) -> Self {
         let now = Instant::now();
         let state =
-            State { beat: now, moved: now, next_sign: now, ready: false, stopping: false, trouble: None };
-        Self { patience: (device_timeout * PICTURES).max(PATIENCE), state: Mutex::new(state) }
+            Beats { beat: now, moved: now, next_sign: now, ready: false, stopping: false, trouble: None };
+        Self { patience: (device_timeout * PICTURES).max(LEAST_PICTURE_TIME), state: Mutex::new(state) }
     }
 
     /// Reports that all of the pipeline is up.
@@ -117,7 +117,7 @@ impl Health {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Beats> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_pipeline_that_ends_nothing_is_not_alive_unless_it_has_nothing() {
         let health = Health::new(Duration::from_secs(1));
-        let Some(long_ago) = Instant::now().checked_sub(PATIENCE * 2) else { return };
+        let Some(long_ago) = Instant::now().checked_sub(LEAST_PICTURE_TIME * 2) else { return };
         health.lock().moved = long_ago;
         health.beat(true);
         assert!(health.alive().is_err());

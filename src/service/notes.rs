@@ -63,7 +63,7 @@ impl Watching<'_> {
     /// Writes the notes that could not be written so far.
     pub(super) fn write_notes(&mut self) -> Result<(), LedgerError> {
         while let Some((input, end)) = self.unwritten.0.front() {
-            match end.write(self.footing.ledger(), input) {
+            match end.write(self.output_access.ledger(), input) {
                 Err(why) if why.may_pass() => return Err(why),
                 // Another try would fail the same way: this picture is done again after a restart.
                 written => {

@@ -110,7 +110,7 @@ impl Watching<'_> {
             return Ok(false);
         }
         let assigned =
-            self.footing.ledger().assigned(entry.input)?.filter(|assigned| assigned.output == output);
+            self.output_access.ledger().assigned(entry.input)?.filter(|assigned| assigned.output == output);
         Ok(is_from(Record::of(output), entry.stamp, assigned.as_ref()))
     }
 
@@ -122,11 +122,12 @@ impl Watching<'_> {
         inputs_go: bool,
     ) -> Result<Option<PathBuf>, LedgerError> {
         // An input that waits to be put away is finished: only its output can be in the way.
-        let rivals = self.footing.ledger().rivals(&Entry { output, ..*entry }, inputs_go)?;
+        let rivals = self.output_access.ledger().rivals(&Entry { output, ..*entry }, inputs_go)?;
         // Nor is this input its own rival under a path by which it was watched before.
         let is_former = |other: &Path| self.watch.below(other).is_none() && are_same(other, entry.input);
-        let in_the_way =
-            rivals.into_iter().find(|other| (output.exists() || !self.away.has(other)) && !is_former(other));
+        let in_the_way = rivals
+            .into_iter()
+            .find(|other| (output.exists() || !self.finished_inputs.has(other)) && !is_former(other));
         // A ledger that was begun anew does not know the pictures in progress.
         let under_way = || {
             let mut others = self.running.iter().filter(|(other, _)| *other != entry.input);

@@ -53,12 +53,12 @@ impl Watching<'_> {
         self.watch.list_all(Instant::now());
         if let Err(why) = self.rebuild() {
             // Then these pictures are only done or tried once more.
-            let _ = self.footing.ledger_failed(why);
+            let _ = self.output_access.ledger_failed(why);
         }
     }
 
     fn rebuild(&self) -> Result<(), LedgerError> {
-        let ledger: &Ledger = self.footing.ledger();
+        let ledger: &Ledger = self.output_access.ledger();
         let entry = |input, stamp, output| Entry { input, stamp, settings: &self.fingerprint, output };
         for (input, begun) in &self.running {
             ledger.begin(&entry(input, begun.stamp, &begun.output))?;

@@ -11,7 +11,7 @@ pub(super) struct Retried(HashMap<PathBuf, Past>);
 struct Past {
     /// The reason that was logged last.
     told: Option<String>,
-    /// The [openings](super::hold::Hold::openings) when it could not be written for the first time.
+    /// The [openings](super::gate::Gate::openings) when it could not be written for the first time.
     unwritten_at: Option<u64>,
 }
 

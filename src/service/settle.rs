@@ -29,7 +29,7 @@ pub use seen::{Doubt, Seen};
 
 /// How long to wait for a file that a writer has open but does not write to, before it is tried as it is: a process that lives long may never
 /// close it. Some changes come without an open file, too, such as truncate(2).
-const PATIENCE: Duration = Duration::from_secs(300);
+const LONGEST_OPEN: Duration = Duration::from_secs(300);
 /// How long a broken picture may still become whole while a writer has it open and does not write to it.
 const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3600);
 /// A file that has not changed for this long is complete, unless a writer was noticed: a picture that is broken then stays broken.
@@ -177,7 +177,7 @@ impl Settle {
             Phase::Running(meanwhile) => *meanwhile = Meanwhile::Open,
             _ => {
                 file.phase = Phase::Open;
-                self.look_at(path, now + PATIENCE);
+                self.look_at(path, now + LONGEST_OPEN);
             }
         }
     }
@@ -290,7 +290,7 @@ impl Settle {
         file.hear_of(seen.writer);
         let same = file.stamp == Some(seen.stamp);
         let needed = match (file.phase, seen.writer) {
-            (Phase::Open, Writer::Present | Writer::Unknown) => PATIENCE,
+            (Phase::Open, Writer::Present | Writer::Unknown) => LONGEST_OPEN,
             (Phase::Pausing, _) if same => return self.make_ready(path),
             (Phase::Open | Phase::Resting | Phase::Pausing, _) => seen.rest(rest),
             (Phase::Ready | Phase::Running(_), _) => return,
@@ -347,7 +347,7 @@ impl Settle {
             file.certain = false;
             file.phase = if meanwhile == Meanwhile::Open { Phase::Open } else { Phase::Resting };
             match meanwhile {
-                Meanwhile::Open => self.look_at(path, now + PATIENCE),
+                Meanwhile::Open => self.look_at(path, now + LONGEST_OPEN),
                 Meanwhile::Complete => self.make_ready(path),
                 Meanwhile::Nothing | Meanwhile::Other => self.look_at(path, now + rest),
             }
@@ -411,7 +411,7 @@ impl Settle {
     fn wait_for_writer(&mut self, path: &Path, now: Instant) {
         let Some(file) = self.files.get_mut(path) else { return };
         (file.phase, file.certain) = (Phase::Open, false);
-        let again = (now + ASK_AGAIN).min(file.since + PATIENCE);
+        let again = (now + ASK_AGAIN).min(file.since + LONGEST_OPEN);
         self.look_at(path, again);
     }
 
@@ -483,8 +483,8 @@ impl File {
 
     /// Returns whether to wait for a writer that has it open: not forever, if it does not write.
     fn is_written(&self, seen: Seen, now: Instant) -> bool {
-        let is_silent =
-            seen.older_than(PATIENCE) || self.stamp == Some(seen.stamp) && now >= self.since + PATIENCE;
+        let is_silent = seen.older_than(LONGEST_OPEN)
+            || self.stamp == Some(seen.stamp) && now >= self.since + LONGEST_OPEN;
         seen.writer == Writer::Present && !is_silent
     }
 

@@ -47,7 +47,7 @@ impl Watching<'_> {
 
     /// Takes the blame from the pictures in progress, as soon as a stop is requested: whoever requested it may end the process at any moment.
     pub(super) fn excuse(&mut self) {
-        if let Err(why) = self.footing.ledger().excuse(self.running.keys()) {
+        if let Err(why) = self.output_access.ledger().excuse(self.running.keys()) {
             self.ledger_failed(why);
         }
     }

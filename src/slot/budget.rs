@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Buffer, HUGE_STEP, Kind, Memory, STEP, SlotPool, State};
+use super::{Buffer, HUGE_STEP, Kind, Memory, PoolState, STEP, SlotPool};
 use equalize::planes::PLANES;
 
 impl SlotPool {
@@ -13,7 +13,7 @@ impl SlotPool {
     }
 }
 
-impl State {
+impl PoolState {
     /// Returns the step of the free slot at `at`, should it grow to `needed` bytes.
     pub(super) fn step(&self, at: usize, needed: u64) -> u64 {
         let private = !self.members[self.free[at].device].is_worker;

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::{Buffer, Fit, Kind, STEP, Slot, SlotError, SlotPool, State};
+use super::{Buffer, Fit, Kind, PoolState, STEP, Slot, SlotError, SlotPool};
 use crate::schedule::{Attempts, DeviceId};
 
 /// The slot of a picture that the CPU or a device could decode.
@@ -43,7 +43,7 @@ impl SlotPool {
     /// Waits until a picture has come that could stay compressed, or until `given_up` is true; returns whether one has come. Whoever makes
     /// `given_up` true calls [`SlotPool::look_again`].
     pub fn decoders_wanted(&self, given_up: impl Fn() -> bool) -> bool {
-        let waits = |state: &mut State| !state.decoders_wanted && !given_up();
+        let waits = |state: &mut PoolState| !state.decoders_wanted && !given_up();
         let state = self.wanted.wait_while(self.lock(), waits);
         state.unwrap_or_else(PoisonError::into_inner).decoders_wanted
     }
@@ -92,7 +92,7 @@ impl SlotPool {
     }
 }
 
-impl State {
+impl PoolState {
     /// Takes a slot for a compressed picture on a device if memory allows it now.
     fn try_take_compressed(
         &mut self,

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Condvar};
 
-use super::{SlotError, SlotPool, State};
+use super::{PoolState, SlotError, SlotPool};
 
 /// Bytes of capacity of a file's buffer that is kept for another file: enough for a camera's JPEG.
 const BUFFER_KEPT: usize = 16 << 20;
@@ -79,7 +79,7 @@ pub(super) struct Taker {
     pub(super) gives_up: bool,
 }
 
-impl State {
+impl PoolState {
     /// Counts `bytes` bytes as held if they are left now. This may overtake those that wait, because a file can be read meanwhile, but not
     /// those for whom others give up what they hold.
     fn hold_at_once(&mut self, bytes: u64) -> bool {

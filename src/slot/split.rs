@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
-use super::{Buffer, Fit, Kind, Member, Slot, SlotError, SlotPool, State};
+use super::{Buffer, Fit, Kind, Member, PoolState, Slot, SlotError, SlotPool};
 use crate::schedule::{Attempts, DeviceId};
 use equalize::planes::PLANES;
 
@@ -54,7 +54,7 @@ struct Sizes {
     plane: u64,
 }
 
-impl State {
+impl PoolState {
     /// Takes the slots of a split picture if all are available now, the whole picture's first.
     fn try_take_split(&mut self, sizes: Sizes, attempts: &Attempts) -> Option<io::Result<Vec<Buffer>>> {
         if self.schedule().may_still_come(attempts) {

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Memory, Slot, SlotPool, State};
+use super::{Memory, PoolState, Slot, SlotPool};
 use codec::WorkspaceNeeds;
 
 /// Memory to work in, all zero at first. When dropped, it goes back to the pool, which keeps it until its room is needed.
@@ -50,7 +50,7 @@ fn cleared(mut used: Memory, bytes: usize) -> io::Result<Memory> {
     if length < bytes { used.resized(bytes) } else { Ok(used) }
 }
 
-impl State {
+impl PoolState {
     /// Takes the workspace that came back last. From then on, `bytes` of it no longer count separately.
     fn take_workspace(&mut self, bytes: u64) -> Option<Memory> {
         let memory = self.workspaces.pop()?;

@@ -9,13 +9,13 @@ use crate::stamp::{Stamp, ctime_ns, mtime_ns};
 
 /// An input, as far as it decides whether its output is up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct InputState {
     pub(super) stamp: Stamp,
     /// When it was last replaced or changed, in nanoseconds since 1970.
     changed_ns: i64,
 }
 
-impl State {
+impl InputState {
     /// Returns the state of an input; `lasting_inodes` says whether its file system keeps inode numbers.
     pub(super) fn of(metadata: &Metadata, lasting_inodes: bool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) enum Standing {
 
 impl Standing {
     /// Returns what `output` is to an input in this state, with these settings.
-    pub(super) fn of(output: &Path, input: &State, settings: Digest) -> Self {
+    pub(super) fn of(output: &Path, input: &InputState, settings: Digest) -> Self {
         match fs::metadata(output) {
             Ok(metadata) if metadata.is_file() => Self::judge(Record::of(output), &metadata, input, settings),
             _ => Self::ToDo,
@@ -53,7 +53,7 @@ impl Standing {
 
     /// An output that somebody else has written to since it was made is theirs, whatever the settings. An output without a record goes by
     /// age.
-    fn judge(record: Option<Record>, output: &Metadata, input: &State, settings: Digest) -> Self {
+    fn judge(record: Option<Record>, output: &Metadata, input: &InputState, settings: Digest) -> Self {
         match record {
             None if mtime_ns(output) >= input.changed_ns => Self::Done,
             None => Self::ToDo,
@@ -93,7 +93,7 @@ mod tests {
         let (same, from_another) = (made(input, now), made(replaced, now));
         let (with_others, neither) = (made(input, other), made(replaced, other));
         let judge = |record, changed_ns| {
-            Standing::judge(record, &metadata(), &State { stamp: input, changed_ns }, now)
+            Standing::judge(record, &metadata(), &InputState { stamp: input, changed_ns }, now)
         };
         assert_eq!(
             [0, -1, 1].map(|seconds| judge(None, age(seconds))),

@@ -15,7 +15,7 @@ use std::vec;
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
-use super::done::{Standing, State};
+use super::done::{InputState, Standing};
 use super::filesystem::FileSystem;
 use super::prefix::Prefixes;
 use super::stdin::{STANDARD_INPUT, Spooled, standard_input};
@@ -219,7 +219,7 @@ struct Found {
     below: PathBuf,
     named: bool,
     identity: Identity,
-    state: State,
+    state: InputState,
     spooled: Option<Spooled>,
 }
 
@@ -375,7 +375,7 @@ impl Search<'_> {
             below: below.to_owned(),
             named,
             identity: Identity::of(metadata),
-            state: State::of(metadata, lasting_inodes),
+            state: InputState::of(metadata, lasting_inodes),
             spooled: None,
         });
     }

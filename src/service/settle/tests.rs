@@ -97,9 +97,9 @@ fn a_listed_file_waits_for_a_writer_that_opened_it_before_but_not_forever() {
     let written = |seen| Seen { writer: Writer::Present, ..seen };
     let mut case = Case::new();
     case.settle.listed(a(), written(young(5)), case.now);
-    case.pass(PATIENCE - SECOND, Some(written(young(5))));
+    case.pass(LONGEST_OPEN - SECOND, Some(written(young(5))));
     case.settle.listed(a(), written(young(6)), case.now);
-    case.pass(PATIENCE - SECOND, Some(written(young(6))));
+    case.pass(LONGEST_OPEN - SECOND, Some(written(young(6))));
     assert_eq!(case.taken(), None);
     case.pass(SECOND + ASK_AGAIN, Some(written(young(6))));
     assert_eq!(case.taken(), Some(6), "nothing more was written");
@@ -169,7 +169,7 @@ fn a_file_that_a_writer_has_open_waits_for_its_close_however_slow_it_is() {
 fn patience_with_a_writer_that_does_nothing_has_an_end() {
     let mut case = Case::new();
     case.settle.touched(a(), case.now);
-    case.pass(PATIENCE * 2, Some(young(5)));
+    case.pass(LONGEST_OPEN * 2, Some(young(5)));
     assert_eq!(case.taken(), Some(5));
 }
 
@@ -359,7 +359,7 @@ fn a_broken_picture_is_not_given_up_while_its_silent_writer_may_go_on() {
     let open = Seen { writer: Writer::Present, ..old(1) };
     let mut case = Case::new();
     case.settle.touched(a(), case.now);
-    case.pass(PATIENCE - SECOND, Some(open));
+    case.pass(LONGEST_OPEN - SECOND, Some(open));
     assert_eq!(case.taken(), None);
     case.pass(SECOND, Some(open));
     assert_eq!(case.taken(), Some(1), "tried as it is");
@@ -374,7 +374,7 @@ fn a_broken_picture_is_not_given_up_while_its_silent_writer_may_go_on() {
     hours(&mut case, 23);
     case.settle.touched(a(), case.now);
     assert_eq!(case.finish(Ending::Broken, Some(open)), Verdict::Changed);
-    case.pass(PATIENCE, Some(open));
+    case.pass(LONGEST_OPEN, Some(open));
     assert_eq!(case.taken(), Some(1));
     hours(&mut case, 23);
     case.settle.complete(a(), stamp(2), Doubt::None, case.now);
@@ -407,7 +407,7 @@ fn what_would_have_failed_for_any_file_is_ready_again() {
 fn a_close_that_was_lost_with_other_messages_is_not_waited_for() {
     let mut case = Case::new();
     case.settle.touched(a(), case.now);
-    case.pass(PATIENCE, Some(old(1)));
+    case.pass(LONGEST_OPEN, Some(old(1)));
     assert_eq!(case.taken(), Some(1));
     case.settle.lost_sight(case.now);
     assert_eq!(case.finish(Ending::Broken, Some(old(1))), Verdict::Settled);

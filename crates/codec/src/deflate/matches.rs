@@ -13,7 +13,7 @@ const PLACES: u32 = 13;
 const KEY: Range<u64> = 4..9;
 /// After 2 to this power bytes without a match, only every second place is looked at, after twice as many every third, and so on: noise has
 /// no matches.
-const PATIENCE: u32 = 4;
+const MISSES: u32 = 4;
 /// Places inside matches up to this length can be found later; inside longer matches only the last few.
 const SHORT: usize = 16;
 
@@ -153,7 +153,7 @@ impl<'d, 'f> Search<'d, 'f> {
             {
                 continue;
             }
-            self.at += 1 + ((self.at - self.from) >> PATIENCE);
+            self.at += 1 + ((self.at - self.from) >> MISSES);
         }
     }
 

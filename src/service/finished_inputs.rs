@@ -163,7 +163,7 @@ impl Waiting {
 }
 
 /// The thread that puts inputs away, one after another.
-pub(super) struct Away {
+pub(super) struct FinishedInputs {
     /// `None` once the thread is to end.
     turns: Option<Sender<PathBuf>>,
     waiting: Arc<Waiting>,
@@ -171,7 +171,7 @@ pub(super) struct Away {
     ended: Receiver<()>,
 }
 
-impl Away {
+impl FinishedInputs {
     /// Starts the thread.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Away {
         let waiting = Arc::new(Waiting::default());
         let shared = Arc::clone(&waiting);
         // Never joined: a file system that hangs may block it forever.
-        thread::Builder::new().name("put-away".into()).spawn(move || {
+        thread::Builder::new().name("finished-inputs".into()).spawn(move || {
             let _alive: Sender<()> = alive;
             shared.put_all_away(&to_put, put);
         })?;
@@ -209,7 +209,7 @@ impl Away {
         self.waiting.lock().leaving.contains_key(input)
     }
 
-    /// Returns the same as [`Away::has`], but only for the input in the state `stamp`.
+    /// Returns the same as [`FinishedInputs::has`], but only for the input in the state `stamp`.
     pub(super) fn has_in_state(&self, input: &Path, stamp: Stamp) -> bool {
         self.waiting.lock().leaving.get(input).is_some_and(|one| one.stamp == stamp)
     }
@@ -252,7 +252,7 @@ mod tests {
     /// A thread and inputs. Putting the input `first` away blocks until it is released, and fails.
     struct Case {
         folder: tempfile::TempDir,
-        away: Away,
+        finished: FinishedInputs,
         gate: Sender<()>,
     }
 
@@ -263,7 +263,11 @@ mod tests {
                 true => Err(blocked.recv().map_or_else(io::Error::other, |()| io::Error::other("no answer"))),
                 false => one.put_away(),
             };
-            Self { folder: tempfile::tempdir().unwrap(), away: Away::start_with(put).unwrap(), gate }
+            Self {
+                folder: tempfile::tempdir().unwrap(),
+                finished: FinishedInputs::start_with(put).unwrap(),
+                gate,
+            }
         }
 
         /// Releases the first input. Returns whether the thread was at it.
@@ -279,7 +283,7 @@ mod tests {
 
         fn put(&self, input: &Path, fate: Fate) {
             let (below, stamp) = (input.file_name().unwrap().into(), stamp(input));
-            self.away.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
+            self.finished.put(FinishedInput { input: input.to_owned(), below, stamp, fate });
         }
 
         /// Queues the removal of an input.
@@ -309,14 +313,14 @@ mod tests {
         case.remove(&first);
         case.remove(&second);
         case.remove(&second);
-        let queued = || case.away.turns.as_ref().map(Sender::len);
+        let queued = || case.finished.turns.as_ref().map(Sender::len);
         wait_until(|| queued() == Some(1), "the second waits once");
-        assert!(case.away.has(&first) && case.away.has(&second) && second.exists());
+        assert!(case.finished.has(&first) && case.finished.has(&second) && second.exists());
         wait_until(|| case.release(), "the first is looked at");
-        wait_until(|| case.away.waiting() == 1, "the second is through");
+        wait_until(|| case.finished.waiting() == 1, "the second is through");
         assert!(!second.exists());
         assert!(first.exists(), "it could not be put away, so it stays");
-        case.away.end();
+        case.finished.end();
     }
 
     #[test]
@@ -328,7 +332,7 @@ mod tests {
         fs::write(&replaced, "another").unwrap();
         let inode = fs::metadata(&replaced).unwrap().ino();
         wait_until(|| case.release(), "the first is looked at");
-        wait_until(|| case.away.waiting() == 1, "the second is through");
+        wait_until(|| case.finished.waiting() == 1, "the second is through");
         assert_eq!(fs::read(&replaced).unwrap(), b"another");
         assert_eq!(fs::metadata(&replaced).unwrap().ino(), inode);
     }
@@ -339,14 +343,14 @@ mod tests {
         let [first, kept] = ["first", "kept"].map(|name| case.input(name));
         case.remove(&first);
         case.remove(&kept);
-        assert!(case.away.has_in_state(&kept, stamp(&kept)));
-        case.away.forget();
+        assert!(case.finished.has_in_state(&kept, stamp(&kept)));
+        case.finished.forget();
         let folder = case.folder.path().join("archive");
         case.put(&kept, Fate::Failed { folder: folder.clone(), reason: "none".into() });
         // The first input may have been forgotten before the thread came to it; then there is nothing to release.
         let is_through = || {
             case.release();
-            case.away.waiting() == 0
+            case.finished.waiting() == 0
         };
         wait_until(is_through, "it is through");
         assert!(!kept.exists() && folder.join("kept").exists());
@@ -403,7 +407,7 @@ mod tests {
         let mut case = Case::new();
         let inputs: Vec<PathBuf> = (0..50).map(|number| case.input(&number.to_string())).collect();
         inputs.iter().for_each(|input| case.remove(input));
-        case.away.end();
+        case.finished.end();
         assert!(!inputs.iter().any(|input| input.exists()));
     }
 }

@@ -8,7 +8,7 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Durat
 
 /// A gate for new pictures: open, or closed for a pause, after which one picture is let through to try.
 #[derive(Debug, Default)]
-pub(super) struct Hold {
+pub(super) struct Gate {
     closed: Option<Closed>,
     /// How often a picture that was written has opened it.
     openings: u64,
@@ -23,7 +23,7 @@ struct Closed {
     trying: bool,
 }
 
-impl Hold {
+impl Gate {
     /// Closes the gate: a picture could not be written for a cause that concerns all of them.
     pub(super) fn close(&mut self, why: String, now: Instant) {
         // Pictures in progress when it was closed fail the same way; only a failed try lengthens the pause.
@@ -89,32 +89,32 @@ mod tests {
 
     #[test]
     fn one_picture_tries_after_growing_pauses() {
-        let mut hold = Hold::default();
+        let mut gate = Gate::default();
         let mut now = Instant::now();
-        assert!(hold.may_start(now) && hold.may_start(now));
-        hold.close("full".into(), now);
-        hold.close("full".into(), now);
+        assert!(gate.may_start(now) && gate.may_start(now));
+        gate.close("full".into(), now);
+        gate.close("full".into(), now);
         for pause in [1, 2, 4, 8, 16, 30, 30] {
-            assert!(!hold.may_start(now + Duration::from_millis(pause * 1000 - 1)));
+            assert!(!gate.may_start(now + Duration::from_millis(pause * 1000 - 1)));
             now += Duration::from_secs(pause);
-            assert!(hold.may_start(now));
-            assert!(!hold.may_start(now), "one at a time");
-            hold.close("full".into(), now);
+            assert!(gate.may_start(now));
+            assert!(!gate.may_start(now), "one at a time");
+            gate.close("full".into(), now);
         }
-        assert_eq!(hold.why(), Some("full"));
-        assert!(hold.open());
-        assert!(!hold.open());
-        assert_eq!(hold.openings(), 1);
-        assert!(hold.may_start(now));
+        assert_eq!(gate.why(), Some("full"));
+        assert!(gate.open());
+        assert!(!gate.open());
+        assert_eq!(gate.openings(), 1);
+        assert!(gate.may_start(now));
     }
 
     #[test]
     fn a_try_that_says_nothing_makes_room_for_another() {
-        let mut hold = Hold::default();
+        let mut gate = Gate::default();
         let now = Instant::now();
-        hold.close("full".into(), now);
-        assert!(hold.may_start(now + BACKOFF.first));
-        hold.allow_another_try();
-        assert!(hold.may_start(now + BACKOFF.first));
+        gate.close("full".into(), now);
+        assert!(gate.may_start(now + BACKOFF.first));
+        gate.allow_another_try();
+        assert!(gate.may_start(now + BACKOFF.first));
     }
 }

@@ -13,7 +13,7 @@ use crate::service::mounts::{Home, Mounted};
 use crate::stop::Stop;
 
 /// The file system of the output folder, and the right to it and to its ledger.
-pub(super) struct Footing {
+pub(super) struct OutputAccess {
     home: Home,
     /// Why nothing can be written while [`Self::home`] is gone.
     unmounted: Option<String>,
@@ -34,11 +34,11 @@ pub(super) struct Footing {
 }
 
 /// How long a call of the ledger may wait for another process, which the loop does too.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LEDGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is there of the output folder's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ground {
+pub(super) enum OutputMount {
     /// It is there, as at the last look.
     Same,
     /// Another one has taken its place since the last look.
@@ -47,7 +47,7 @@ pub(super) enum Ground {
     Gone,
 }
 
-impl Footing {
+impl OutputAccess {
     /// Takes the locks, creating the output folder if necessary, and opens the ledger. `stop` is asked if another process takes over.
     /// Returns also why the ledger is a new one, if it is in the place of another.
     ///
@@ -56,8 +56,8 @@ impl Footing {
     pub(super) fn take(settings: &Settings, stop: &Stop) -> Result<(Self, Option<String>), Error> {
         let (lock, ledger, note) = ledger::take(&settings.out, settings.service.state.as_deref())?;
         note.iter().for_each(|note| warn!("{note}"));
-        ledger.set_patience(PATIENCE);
-        let footing = Self {
+        ledger.set_patience(LEDGER_TIMEOUT);
+        let access = Self {
             home: Home::of(&settings.out),
             unmounted: None,
             moved_in: None,
@@ -69,7 +69,7 @@ impl Footing {
             complaints: HashSet::new(),
             ledger_trouble: None,
         };
-        Ok((footing, note))
+        Ok((access, note))
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -96,7 +96,7 @@ impl Footing {
 
     /// Looks at the output folder's file system. Continues in another one that is mounted now in its place, if its lock and ledger can be
     /// had.
-    pub(super) fn look(&mut self) -> Ground {
+    pub(super) fn look(&mut self) -> OutputMount {
         match self.home.look() {
             Mounted::Nothing if self.unmounted.is_none() => {
                 let why = format!("{}, where the output folder is, is not mounted", Shown(self.home.place()));
@@ -106,10 +106,10 @@ impl Footing {
             Mounted::Other => return self.move_in(),
             Mounted::Same | Mounted::Nothing => {}
         }
-        if self.unmounted.is_some() { Ground::Gone } else { Ground::Same }
+        if self.unmounted.is_some() { OutputMount::Gone } else { OutputMount::Same }
     }
 
-    fn move_in(&mut self) -> Ground {
+    fn move_in(&mut self) -> OutputMount {
         let ready = self.retake_lock().map_err(|why| why.to_string());
         match ready.and_then(|()| self.reopen_ledger().map_err(|why| why.to_string())) {
             Ok(note) => note.into_iter().for_each(|note| warn!("{note}")),
@@ -118,13 +118,13 @@ impl Footing {
                     warn!("{why}");
                     self.unmounted = Some(why);
                 }
-                return Ground::Gone;
+                return OutputMount::Gone;
             }
         }
         info!("{} is mounted again", Shown(self.home.place()));
         self.home.accept();
         (self.unmounted, self.moved_in) = (None, Some(Instant::now()));
-        Ground::New
+        OutputMount::New
     }
 
     fn reopen_ledger(&mut self) -> Result<Option<String>, LedgerError> {
@@ -159,7 +159,7 @@ impl Footing {
         };
         if let Some(note) = &note {
             warn!("{note}; everything in the watched folders is processed again");
-            self.ledger.set_patience(PATIENCE);
+            self.ledger.set_patience(LEDGER_TIMEOUT);
         }
         if self.lost.take().is_some() {
             info!("outputs can be written again");
@@ -186,7 +186,7 @@ impl Footing {
         self.mended(mended)
     }
 
-    /// As [`Footing::ledger_failed`], for damage that no call came upon.
+    /// As [`OutputAccess::ledger_failed`], for damage that no call came upon.
     pub(super) fn ledger_is_damaged(&mut self, damage: Damage) -> Option<String> {
         let mended = self.ledger.mend_found(damage)?;
         self.mended(mended)
@@ -196,7 +196,7 @@ impl Footing {
         match mended {
             Ok(note) => {
                 warn!("{note}");
-                self.ledger.set_patience(PATIENCE);
+                self.ledger.set_patience(LEDGER_TIMEOUT);
                 Some(note)
             }
             Err(why) => {
@@ -217,7 +217,7 @@ impl Footing {
     pub(super) fn ledger_works(&mut self) -> bool {
         let works_again = self.ledger_trouble.take().is_some();
         if works_again {
-            self.ledger.set_patience(PATIENCE);
+            self.ledger.set_patience(LEDGER_TIMEOUT);
         }
         if !std::mem::take(&mut self.complaints).is_empty() {
             info!("the ledger can be written again");
