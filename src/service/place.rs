@@ -3,11 +3,11 @@
 //! Which input an output is from is known from the record on the output and from the ledger. An input's own output is made again in its
 //! place, so a kill at any moment leaves no second one.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Watching;
 use super::numbered::{is_numbered, last_taken, numbered};
+use crate::beneath::Folder;
 use crate::config::{After, OnCollision};
 use crate::error::Refusal;
 use crate::ledger::{Assigned, Entry, Ledger, LedgerError};
@@ -60,7 +60,7 @@ impl Watching<'_> {
             let separable = self.are_separable(entry.input, &other);
             return Ok(Err(Refusal::SharedOutput { other, output: output.to_owned(), separable }));
         }
-        let is_former = inputs_go && is_there(output) && !self.is_own(entry, output)?;
+        let is_former = inputs_go && self.is_there(output) && !self.is_own(entry, output)?;
         if is_former && policy == OnCollision::Wait {
             return Ok(Err(Refusal::FormerOutput { output: output.to_owned() }));
         }
@@ -101,17 +101,22 @@ impl Watching<'_> {
 
     /// Returns whether a name belongs to a file, or to another input whose output is to have it.
     fn is_taken(&self, entry: &Entry<'_>, output: &Path) -> Result<bool, LedgerError> {
-        Ok(is_there(output) || self.rival(entry, output, true)?.is_some())
+        Ok(self.is_there(output) || self.rival(entry, output, true)?.is_some())
     }
 
     /// Returns whether there is an output of this name, and it was made from this input.
     fn is_own(&self, entry: &Entry<'_>, output: &Path) -> Result<bool, LedgerError> {
-        if !is_there(output) {
+        if !self.is_there(output) {
             return Ok(false);
         }
         let assigned =
             self.output_access.ledger().assigned(entry.input)?.filter(|assigned| assigned.output == output);
         Ok(is_from(Record::of(output), entry.stamp, assigned.as_ref()))
+    }
+
+    /// Returns whether anything has this name. Behind a link below the output folder nothing does: no output gets there.
+    fn is_there(&self, output: &Path) -> bool {
+        Folder::of(&self.out, output).is_ok_and(|(folder, name)| folder.has(name))
     }
 
     /// Returns another input that has this output or is about to; `inputs_go` as for [`Ledger::rivals`].
@@ -151,13 +156,10 @@ fn is_from(record: Option<Record>, stamp: Stamp, assigned: Option<&Assigned>) ->
     }
 }
 
-/// Returns whether anything has this name.
-fn is_there(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::record::{Digest, Origin};
 

@@ -26,8 +26,8 @@ pub fn signs_of_outputs(folder: &Path, out: &Path) -> Option<String> {
     }
     let is_out = |path: &Path| are_same(path, out);
     let entries = WalkDir::new(folder).into_iter();
-    let mut entries = entries.filter_entry(|entry| !entry.file_type().is_dir() || !is_out(entry.path()));
-    let sign = entries.by_ref().take(LOOKED_AT).flatten().find(|entry| {
+    let entries = entries.filter_entry(|entry| !entry.file_type().is_dir() || !is_out(entry.path()));
+    let sign = entries.take(LOOKED_AT).flatten().find(|entry| {
         if entry.file_type().is_dir() { has_state(entry.path()) } else { Record::of(entry.path()).is_some() }
     })?;
     Some(note(folder, &format!("contains outputs ({})", Shown(sign.path()))))
