@@ -4,7 +4,11 @@
 //! A worker is histeqd itself, started again with a hidden subcommand and with its end of the socket as standard input. It ends when the
 //! socket closes, so no worker outlives the main process.
 
-pub mod fault;
+#[cfg(feature = "faults")]
+mod fault;
+#[cfg(not(feature = "faults"))]
+#[path = "worker/no_fault.rs"]
+mod fault;
 mod jpeg;
 mod pixels;
 pub mod protocol;
@@ -23,7 +27,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::error::{Error, Exit};
 use crate::files;
 use crate::slot::{Memory, SlotId};
-use fault::{Fault, Faults};
+use fault::Faults;
 use jpeg::{LentJpeg, Waiting};
 use lanes::{Checked, Engine, EngineError, Order, Unit, open};
 use pixels::{LaneContext, Lent};
@@ -94,8 +98,8 @@ impl WorkerArgs {
 /// If the requested fault is malformed, or standard input is not the socket of a main process.
 pub fn main(args: &WorkerArgs, life: u32) -> Result<Exit, Error> {
     rename();
-    let fault = Fault::from_environment(life).map_err(Error::Usage)?;
-    run(args, life, fault).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
+    let faults = Faults::from_environment(life).map_err(Error::Usage)?;
+    run(args, life, &faults).map_err(|error| Error::CannotRun(format!("worker: {error}")))?;
     Ok(Exit::Done)
 }
 
@@ -111,15 +115,15 @@ fn rename() {
 }
 
 /// Runs a worker until its main process closes the socket, which is this process's standard input.
-fn run(args: &WorkerArgs, life: u32, fault: Option<Fault>) -> io::Result<()> {
+fn run(args: &WorkerArgs, life: u32, faults: &Faults) -> io::Result<()> {
     end_with_parent()?;
     let channel = Channel::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let opened = match fault {
-        Some(fault) if fault.refuses(life) => Err(EngineError("a test asked for this".to_owned())),
-        _ => ignore_signals().and_then(|()| open(located(args.unit, args.uuid.as_deref())?, None)),
-    };
+    let opened = faults
+        .refuse(life)
+        .and_then(|()| ignore_signals())
+        .and_then(|()| open(located(args.unit, args.uuid.as_deref())?, None));
     match opened {
-        Ok(engine) => work(&channel, engine.as_ref(), args, fault),
+        Ok(engine) => work(&channel, engine.as_ref(), args, faults),
         Err(error) => channel.send(&FromWorker::Refused(shorten(error.to_string())), None),
     }
 }
@@ -144,16 +148,16 @@ fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, fault: Option<Fault>) -> io::Result<()> {
+fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &Faults) -> io::Result<()> {
     let (lanes, jpeg) = (args.lanes, args.jpeg.is_some());
     let (sender, receiver) = crossbeam_channel::unbounded();
     let jpegs = Waiting::default();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
-    let (faults, checked) = (Faults::new(fault), Checked::default());
+    let checked = Checked::default();
     std::thread::scope(|scope| {
         for number in 0..lanes {
             let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
-            let context = LaneContext { engine, channel, faults: &faults, checked: &checked };
+            let context = LaneContext { engine, channel, faults, checked: &checked };
             let run = move || match jpeg {
                 false => context.run_lane(&receiver, &made),
                 true => context.run_jpeg_lane(jpegs, &made),

@@ -1,6 +1,6 @@
 //! Black-box tests of the binary and the library, in a single test program, so that it is linked only once.
 //!
-//! `HISTEQD_BIN` overrides the binary under test. Tests that need a GPU report that they are skipped where there is none, or fail
+//! `HISTEQD_BIN` overrides the binary under test, which needs the feature `faults`. Tests that need a GPU report that they are skipped where there is none, or fail
 //! there with `HISTEQD_REQUIRE_CUDA=1`.
 
 #![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]

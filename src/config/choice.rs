@@ -257,6 +257,7 @@ pub enum DeviceChoice {
     /// Every GPU; one that cannot be used is an error.
     All,
     /// This many worker processes that compute on the processor (`cpu-workers:2`), for tests of the worker protocol.
+    #[cfg(feature = "faults")]
     CpuWorkers(u32),
     /// These GPUs, at least one; one that cannot be used is an error.
     Listed(Vec<DeviceName>),
@@ -280,6 +281,7 @@ impl FromStr for DeviceChoice {
             "all" => return Ok(Self::All),
             _ => {}
         }
+        #[cfg(feature = "faults")]
         if let Some(number) = text.strip_prefix("cpu-workers:") {
             return number
                 .parse()
@@ -312,6 +314,7 @@ impl fmt::Display for DeviceChoice {
             Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
             Self::All => f.write_str("all"),
+            #[cfg(feature = "faults")]
             Self::CpuWorkers(number) => write!(f, "cpu-workers:{number}"),
             Self::Listed(names) => {
                 let names: Vec<_> = names.iter().map(ToString::to_string).collect();
@@ -359,6 +362,7 @@ mod tests {
             ("auto", DeviceChoice::Auto),
             ("CPU", DeviceChoice::Cpu),
             ("all", DeviceChoice::All),
+            #[cfg(feature = "faults")]
             ("cpu-workers:2", DeviceChoice::CpuWorkers(2)),
             ("0", DeviceChoice::Listed(vec![DeviceName::Index(0)])),
             ("2, GPU-6a1b", DeviceChoice::Listed(vec![DeviceName::Index(2), uuid])),

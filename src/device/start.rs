@@ -89,13 +89,14 @@ impl<'scope> Starter<'scope, '_> {
 
     /// Starts the workers that the user wants.
     fn chosen(self, cpu: Arc<CpuDevice>) -> Result<(), Error> {
-        let Context { settings, pool, required, events, .. } = self.context;
+        let Context { settings, events, .. } = self.context;
         match &settings.devices {
             DeviceChoice::Cpu => Ok(()),
+            #[cfg(feature = "faults")]
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
-                pool.wait_for_workers(true);
-                required.demand();
+                self.context.pool.wait_for_workers(true);
+                self.context.required.demand();
                 // These workers decline to decode JPEGs, and to encode planes.
                 self.workers(&units, &[], settings.jpeg != JpegChoice::Cpu)?;
                 if settings.jpeg == JpegChoice::Gpu { self.decoders(&units, &[]) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Failures on request, so that tests can show what happens to the pictures.
+//! Failures on request, so that tests can show what happens to the pictures: in builds with the feature `faults`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use lanes::{EngineError, LaneError};
 /// `decline@5` declines the fifth picture and all that follow, and `hang@5` never returns them. With `echo@5`, `garble@5` and `overlong@5`,
 /// the worker misreports what it encoded from the fifth picture on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+struct Fault {
     kind: FaultKind,
     picture: u64,
     every_life: bool,
@@ -67,19 +67,9 @@ impl Fault {
         matches!(self.kind, FaultKind::Echo | FaultKind::Garble | FaultKind::Overlong)
     }
 
-    /// Reads the fault that the environment variable `HISTEQD_FAULT` requests for this life of the worker.
-    ///
-    /// # Errors
-    /// If the variable's text is not a fault.
-    pub fn from_environment(life: u32) -> Result<Option<Self>, String> {
-        let Ok(text) = std::env::var("HISTEQD_FAULT") else { return Ok(None) };
-        let fault: Self = text.parse()?;
-        Ok(Some(fault).filter(|fault| fault.every_life || life == 0 || fault.kind == FaultKind::Refuse))
-    }
-
-    /// Returns whether a worker in this life refuses to work.
-    pub fn refuses(self, life: u32) -> bool {
-        self.kind == FaultKind::Refuse && life > 0
+    /// Returns whether it is meant for a worker in this life.
+    fn is_for(self, life: u32) -> bool {
+        self.every_life || life == 0 || self.kind == FaultKind::Refuse
     }
 }
 
@@ -90,8 +80,26 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub(super) fn new(fault: Option<Fault>) -> Self {
-        Self { fault, pictures: AtomicU64::new(0) }
+    /// Reads the fault that the environment variable `HISTEQD_FAULT` requests for this life of the worker.
+    ///
+    /// # Errors
+    /// If the variable's text is not a fault.
+    pub(super) fn from_environment(life: u32) -> Result<Self, String> {
+        let fault = match std::env::var("HISTEQD_FAULT") {
+            Ok(text) => Some(text.parse()?).filter(|fault: &Fault| fault.is_for(life)),
+            Err(_) => None,
+        };
+        Ok(Self { fault, pictures: AtomicU64::new(0) })
+    }
+
+    /// Refuses to work, if that is asked of a worker in this life.
+    pub(super) fn refuse(&self, life: u32) -> Result<(), EngineError> {
+        match self.fault {
+            Some(Fault { kind: FaultKind::Refuse, .. }) if life > 0 => {
+                Err(EngineError("a test asked for this".to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Carries out the fault if this is the picture it is meant for, after overwriting half of the bytes, as a real failure may.

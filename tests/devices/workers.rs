@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::batch::{Batch, alive, by, notes, signal, under_way};
 use super::jpeg::{data, planes, segments};
-use crate::harness::{histeqd, wait};
+use crate::harness::{binary, histeqd, wait};
 
 const PICTURES: usize = 60;
 
@@ -45,6 +45,13 @@ fn run(batch: &Batch, fault: &str, workers: u32) -> Value {
 /// Returns a short device timeout for workers that hang, and a long one for all others: they may only be slow.
 fn timeout(fault: &str) -> [&'static str; 2] {
     ["--device-timeout", if fault.starts_with("hang") { "1s" } else { "60s" }]
+}
+
+#[test]
+fn the_binary_can_be_made_to_fail() {
+    let binary = fs::read(binary()).unwrap();
+    let has_faults = memchr::memmem::find(&binary, b"HISTEQD_FAULT").is_some();
+    assert!(has_faults, "it was built without the feature `faults`, which most tests of workers need");
 }
 
 #[test]

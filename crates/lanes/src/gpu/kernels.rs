@@ -183,6 +183,7 @@ enum File {
     Clahe8,
     Clahe16,
     JpegScan,
+    #[cfg(feature = "faults")]
     Trap,
 }
 
@@ -195,6 +196,7 @@ impl File {
             Self::Clahe8 => histeqd_kernels::CLAHE8,
             Self::Clahe16 => histeqd_kernels::CLAHE16,
             Self::JpegScan => histeqd_kernels::JPEG_SCAN,
+            #[cfg(feature = "faults")]
             Self::Trap => histeqd_kernels::TRAP,
         }
     }
@@ -464,6 +466,7 @@ impl Kernels {
     }
 
     /// Makes a kernel fail, and the whole context with it.
+    #[cfg(feature = "faults")]
     pub fn trap(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the kernel has no parameters.
         unsafe { self.launch(stream, (File::Trap, ("trap", "")), line(1, 1), &mut []) }
