@@ -341,7 +341,8 @@ impl Cli {
             return Err(Error::Usage(why));
         }
         let output = Output::of(&self).map_err(Error::Usage)?;
-        let file = configuration(self.config, self.no_config)?;
+        let config_file = configuration_file(self.config, self.no_config);
+        let file = configuration(config_file.as_deref())?;
         let mut written = self.written.clone().over(file.clone());
         // The name of an output is a flag's value too.
         written.format = output.format.or(written.format);
@@ -370,6 +371,7 @@ impl Cli {
             report,
             watch: self.watch,
             resume: self.resume,
+            config_file,
             notes,
         };
         let settings = Settings::resolve(written.clone(), request).map_err(Error::Usage)?;
@@ -449,9 +451,13 @@ fn meant(word: &OsStr) -> Option<String> {
     ))
 }
 
-fn configuration(named: Option<PathBuf>, none: bool) -> Result<Written, ConfigError> {
-    let usual = || if none { None } else { config::default_path() };
-    named.or_else(usual).map_or(Ok(Written::default()), |path| config::read(&path))
+/// Returns the configuration file that is read: the one that is `named`, or the usual one unless there is to be `none`.
+fn configuration_file(named: Option<PathBuf>, none: bool) -> Option<PathBuf> {
+    named.or_else(|| if none { None } else { config::default_path() })
+}
+
+fn configuration(file: Option<&Path>) -> Result<Written, ConfigError> {
+    file.map_or(Ok(Written::default()), config::read)
 }
 
 #[cfg(test)]

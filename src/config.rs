@@ -72,6 +72,8 @@ pub struct Settings {
     pub resume: bool,
     /// How the folders are watched, and where the ledger is.
     pub service: Service,
+    /// The configuration file that was read, if any.
+    pub config_file: Option<PathBuf>,
     /// What the user should know about them, as sentences.
     pub notes: Vec<String>,
     /// The keys that the settings were resolved from, to tell which of them changed when they are read again.
@@ -182,6 +184,8 @@ pub struct Request {
     pub watch: bool,
     /// Whether a batch run goes by the ledger of what was done.
     pub resume: bool,
+    /// The configuration file that was read, if any.
+    pub config_file: Option<PathBuf>,
     /// What the user should know about the settings, as sentences.
     pub notes: Vec<String>,
 }
@@ -235,6 +239,7 @@ impl Settings {
             watch: request.watch,
             resume: request.resume,
             service,
+            config_file: request.config_file,
             notes: request.notes,
             written: as_written,
         })
@@ -246,6 +251,11 @@ impl Settings {
             Naming::File(file) => file,
             _ => &self.out,
         }
+    }
+
+    /// Returns what matters most of what decides what outputs look like, in a few words for people.
+    pub fn in_brief(&self) -> String {
+        self.written.in_brief()
     }
 
     /// Returns a text of all that decides what an output looks like and which pictures have one, to compare. A version that spells it
@@ -418,6 +428,20 @@ mod tests {
         assert_eq!(
             of("quality = 92\njpeg = 'cpu'\ntiles = '4x2'\nclip-limit = 3\nmethod = 'clahe'"),
             "method = \"clahe\"\nclip-limit = 3\ntiles = \"4x2\"\nquality = 92\njpeg = \"cpu\"\n"
+        );
+    }
+
+    #[test]
+    fn the_brief_names_the_method_and_what_has_an_effect() {
+        let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().in_brief();
+        assert_eq!(of("tiles = '4x2'"), "method global, color luma, format keep, depth keep");
+        assert_eq!(
+            of("method = 'clahe'\nclip-limit = 3\nstrength = 0.5\nquality = 92\nthreads = 3"),
+            "method clahe, strength 0.5, clip-limit 3, tiles 8x8, color luma, format keep, depth keep, quality 92"
+        );
+        assert_eq!(
+            of("method = 'clahe'\ntile-size = 32\ncolor = 'gray'\nformat = 'png'\ndepth = '8'"),
+            "method clahe, clip-limit auto, tile-size 32, color gray, format png, depth 8"
         );
     }
 

@@ -112,6 +112,7 @@ pub struct Control {
 /// When the service cannot start or cannot go on, for example because another process took over its output folder.
 pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Result<(), Error> {
     log::start(settings.report.style);
+    info!("{}", log::first_line(settings));
     warn_of_overwrite(settings);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
     // Checked before anything is created, and again once the output folder exists: only then are other paths to it recognized.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
 
-use super::configuration;
+use super::{configuration, configuration_file};
 use crate::config::{
     Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, Memory, MethodName, Naming, OrAuto,
     Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
@@ -210,7 +210,8 @@ impl HistogramCommand {
     pub fn resolve(self) -> Result<(Settings, Request), Error> {
         self.check_plot()?;
         let flags = self.written();
-        let written = flags.clone().over(configuration(self.config, self.no_config)?);
+        let config_file = configuration_file(self.config, self.no_config);
+        let written = flags.clone().over(configuration(config_file.as_deref())?);
         flags.check_effects(&written, RunKind::Batch).map_err(Error::Usage)?;
         let scale = if self.log { Scale::Logarithmic } else { Scale::Linear };
         let request = Request {

@@ -336,6 +336,9 @@ const OF_OUTPUTS: [&str; 11] = [
 /// Those of them that have no effect without `--method clahe`.
 const OF_CLAHE: [&str; 3] = ["clip-limit", "tiles", "tile-size"];
 
+/// Those of them that are always told to people, as far as they have an effect.
+const ALWAYS_TOLD: [&str; 6] = ["method", "clip-limit", "tiles", "color", "format", "depth"];
+
 /// The kind of run that flags are meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunKind {
@@ -456,12 +459,34 @@ impl Written {
     /// Returns the keys that decide what outputs look like and have another value than their defaults, as a configuration file.
     pub(super) fn of_outputs(&self) -> String {
         let (written, defaults) = (table(&self.clone().over(Self::defaults())), table(&Self::defaults()));
-        let idle = |key: &str| self.method != Some(MethodName::Clahe) && OF_CLAHE.contains(&key);
         let line = |key: &str| {
-            let value = written.get(key).filter(|value| defaults.get(key) != Some(value) && !idle(key))?;
+            let differs = |value: &&toml::Value| defaults.get(key) != Some(value);
+            let value = written.get(key).filter(differs).filter(|_| !self.lacks_clahe(key))?;
             Some(format!("{key} = {value}\n"))
         };
         OF_OUTPUTS.iter().filter_map(|key| line(key)).collect()
+    }
+
+    /// Returns the keys that decide what outputs look like, as words for people: the most important ones, and those that have another value
+    /// than their defaults.
+    pub(super) fn in_brief(&self) -> String {
+        let (written, defaults) = (table(&self.clone().over(Self::defaults())), table(&Self::defaults()));
+        let has_effect = |key: &str| match key {
+            "tiles" if matches!(self.tile_size, Some(TileSize::Pixels(_))) => false,
+            key => !self.lacks_clahe(key),
+        };
+        let words = |key: &&str| {
+            let value = written.get(*key).filter(|_| has_effect(key))?;
+            let is_told = ALWAYS_TOLD.contains(key) || defaults.get(*key) != Some(value);
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            is_told.then(|| format!("{key} {value}"))
+        };
+        OF_OUTPUTS.iter().filter_map(words).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns whether a key has no effect because the method is not CLAHE.
+    fn lacks_clahe(&self, key: &str) -> bool {
+        self.method != Some(MethodName::Clahe) && OF_CLAHE.contains(&key)
     }
 
     /// Checks that every flag that was typed, in `self`, has an effect, given all keys that are `used` and the kind of run.

@@ -1,6 +1,7 @@
 //! The service's log: lines on standard error, with the journal's levels if the journal reads them.
 
 use std::fmt;
+use std::path::{Path, absolute};
 
 use rustix::fs::fstat;
 use tracing::{Event, Level, Subscriber};
@@ -10,7 +11,8 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::config::Style;
+use crate::config::{Settings, Style};
+use crate::paths::Shown;
 
 /// Starts logging at the level of `style`; the environment variable `HISTEQD_LOG` overrides it.
 pub(super) fn start(style: Style) {
@@ -30,6 +32,20 @@ pub(super) fn start(style: Style) {
         .event_format(lines);
     // A second service in the same process, as in tests, uses the first one's log.
     let _ = subscriber.try_init();
+}
+
+/// Returns the log's first line: which version runs, with which settings, and on which devices.
+pub(super) fn first_line(settings: &Settings) -> String {
+    let shown = |path: &Path| Shown(&absolute(path).unwrap_or_else(|_| path.to_owned())).to_string();
+    format!(
+        "histeqd {}: {}; output {}; devices {}, {} threads; configuration file {}",
+        env!("CARGO_PKG_VERSION"),
+        settings.in_brief(),
+        shown(&settings.out),
+        settings.devices,
+        settings.threads,
+        settings.config_file.as_deref().map_or_else(|| "none".to_owned(), shown),
+    )
 }
 
 struct Lines {

@@ -35,6 +35,23 @@ fn a_ledger_that_is_cut_off_in_place_is_noticed_and_said_within_a_minute() {
 }
 
 #[test]
+fn the_logs_first_line_says_which_version_runs_and_how() {
+    let place = Place::with(&["in/a.pgm"]);
+    place.file("histeqd.toml", "method = 'clahe'\nclip-limit = 3\nthreads = 2\n");
+    let service = Service::start(&place, "--config histeqd.toml --format png --devices cpu");
+    let told = format!(
+        " INFO histeqd {}: method clahe, clip-limit 3, tiles 8x8, color luma, format png, depth keep; output {}; devices cpu, 2 threads; \
+         configuration file {}",
+        env!("CARGO_PKG_VERSION"),
+        place.path("out").display(),
+        place.path("histeqd.toml").display()
+    );
+    let log = service.log();
+    assert!(log.lines().next().unwrap().ends_with(&told), "{log}");
+    assert_eq!(service.stop(), Some(0));
+}
+
+#[test]
 fn the_socket_is_made_anew_where_it_is_stale_or_lost_and_no_link_is_followed() {
     let place = Place::with(&["in/a.pgm"]);
     let answers = || {
