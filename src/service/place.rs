@@ -81,6 +81,9 @@ impl Watching<'_> {
             return Ok(free(entry.output.to_owned(), None));
         }
         let usual = self.usual_output(entry.input).unwrap_or_else(|| entry.output.to_owned());
+        if usual != entry.output && !self.is_taken(entry, &usual)? {
+            return Ok(free(usual, None));
+        }
         // An error of the ledger is told by the call for the name that is chosen.
         let last = last_taken(&usual, |name| self.is_taken(entry, name).unwrap_or(false));
         for number in (2..=last).rev().take(SEARCHED as usize) {

@@ -11,18 +11,14 @@ use crate::record::Record;
 /// The most files and folders that are looked at in an input folder.
 const LOOKED_AT: usize = 64;
 
-/// Returns a note if an input folder is, lies in or contains the output folder of an earlier run, as far as the folders above it and a look
-/// at its first files tell. The run's own output folder, `out`, does not count.
+/// Returns a note if an input folder is, lies in or contains the output folder of an earlier run, as far as a look at its first files and the
+/// folders above them tell: an inbox may lie in an output folder, too. The run's own output folder, `out`, does not count.
 pub fn signs_of_outputs(folder: &Path, out: &Path) -> Option<String> {
     let absolute = std::path::absolute(folder).ok()?;
     let has_state = |folder: &Path| folder.join(ledger::FOLDER).is_dir();
-    if let Some(above) = absolute.ancestors().find(|above| has_state(above) && !are_same(above, out)) {
-        let what = if above == absolute {
-            "is the output folder".into()
-        } else {
-            format!("lies in {}, the output folder", Shown(above))
-        };
-        return Some(note(folder, &what));
+    let root = absolute.ancestors().find(|above| has_state(above) && !are_same(above, out));
+    if root == Some(&absolute) {
+        return Some(note(folder, "is the output folder"));
     }
     let is_out = |path: &Path| are_same(path, out);
     let entries = WalkDir::new(folder).into_iter();
@@ -30,7 +26,10 @@ pub fn signs_of_outputs(folder: &Path, out: &Path) -> Option<String> {
     let sign = entries.take(LOOKED_AT).flatten().find(|entry| {
         if entry.file_type().is_dir() { has_state(entry.path()) } else { Record::of(entry.path()).is_some() }
     })?;
-    Some(note(folder, &format!("contains outputs ({})", Shown(sign.path()))))
+    Some(match root {
+        Some(root) => note(folder, &format!("lies in {}, the output folder", Shown(root))),
+        None => note(folder, &format!("contains outputs ({})", Shown(sign.path()))),
+    })
 }
 
 fn note(folder: &Path, what: &str) -> String {

@@ -45,6 +45,8 @@ fn an_inbox_in_the_output_folder_holds_no_outputs() {
     let place = Place::with(&["out/in/a.pgm"]);
     let run = place.run("out/in --out out --resume");
     assert!(!run.stderr().contains(AGAIN), "{run}");
-    let run = place.run("out/in --out out --resume");
-    assert!(!run.stderr().contains(AGAIN), "{run}");
+    for out in ["out --resume", "elsewhere"] {
+        let run = place.run(&format!("out/in --out {out}"));
+        assert!(!run.stderr().contains(AGAIN), "{run}");
+    }
 }
