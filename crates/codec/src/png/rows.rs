@@ -2,7 +2,7 @@
 
 use std::slice::ChunksMut;
 
-use fdeflate::Decompressor;
+use fdeflate::{DecompressionError, Decompressor};
 
 use super::chunks::ImageData;
 use super::unfilter;
@@ -28,7 +28,8 @@ pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut 
     for mut part in data {
         while !part.is_empty() && !rows.are_complete() && !decompressor.is_done() {
             let (out, filled) = rows.room();
-            let (read, written) = decompressor.read(part, out, filled, false).map_err(|_| damaged())?;
+            let (read, written) =
+                decompressor.read(part, out, filled, false).map_err(|error| damaged(&error))?;
             part = &part[read..];
             rows.advance(filled + written)?;
         }
@@ -36,7 +37,7 @@ pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut 
     // The decompressor may still hold what it has read.
     while !rows.are_complete() && !decompressor.is_done() {
         let (out, filled) = rows.room();
-        let (_, written) = decompressor.read(&[], out, filled, false).map_err(|_| damaged())?;
+        let (_, written) = decompressor.read(&[], out, filled, false).map_err(|error| damaged(&error))?;
         if written == 0 {
             break;
         }
@@ -45,8 +46,24 @@ pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut 
     if rows.are_complete() { Ok(()) } else { Err("its image data ends before its last row".into()) }
 }
 
-fn damaged() -> String {
-    "its compressed data is damaged".into()
+fn damaged(error: &DecompressionError) -> String {
+    use DecompressionError as E;
+    let what = match error {
+        E::BadZlibHeader => "invalid zlib header",
+        E::InsufficientInput => "it ends early",
+        E::InvalidBlockType => "invalid kind of block",
+        E::InvalidUncompressedBlockLength => "invalid length of stored data",
+        E::InvalidHlit | E::InvalidHdist => "too many codes",
+        E::InvalidCodeLengthRepeat
+        | E::BadCodeLengthHuffmanTree
+        | E::BadLiteralLengthHuffmanTree
+        | E::BadDistanceHuffmanTree => "invalid codes",
+        E::InvalidLiteralLengthCode | E::InvalidDistanceCode => "a code that was not declared",
+        E::InputStartsWithRun | E::DistanceTooFarBack => "a match reaches too far back",
+        E::WrongChecksum => "the checksum does not match",
+        E::ExtraInput => "it goes on behind its end",
+    };
+    format!("its compressed data is damaged ({what})")
 }
 
 /// The rows of a picture as they come out of a stream, filtered, and on their way into the slot.
@@ -206,6 +223,8 @@ mod tests {
         assert!(decoded(&higher, &chunks(&stream, &[50])).unwrap_err().contains("ends before"));
         let mut damaged = stream;
         damaged[2] = 0xff;
-        assert!(decoded(&layout, &chunks(&damaged, &[50])).unwrap_err().contains("damaged"));
+        let error = decoded(&layout, &chunks(&damaged, &[50])).unwrap_err();
+        assert!(error.starts_with("its compressed data is damaged (") && error.ends_with(')'), "{error}");
+        assert!(decoded(&layout, &chunks(&[0; 50], &[50])).unwrap_err().contains("invalid zlib header"));
     }
 }
