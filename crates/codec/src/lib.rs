@@ -58,6 +58,7 @@ mod foreign;
 mod format;
 mod guard;
 mod ifd;
+mod inflate;
 mod input;
 mod jpeg;
 mod metadata;

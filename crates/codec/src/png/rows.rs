@@ -6,6 +6,7 @@ use fdeflate::{DecompressionError, Decompressor};
 
 use super::chunks::ImageData;
 use super::unfilter;
+use crate::inflate::damage;
 
 /// How far back a match may reach (RFC 1951).
 const WINDOW: usize = 32 << 10;
@@ -47,23 +48,7 @@ pub(super) fn decode(data: ImageData<'_>, bytes: usize, step: usize, slot: &mut 
 }
 
 fn damaged(error: &DecompressionError) -> String {
-    use DecompressionError as E;
-    let what = match error {
-        E::BadZlibHeader => "invalid zlib header",
-        E::InsufficientInput => "it ends early",
-        E::InvalidBlockType => "invalid kind of block",
-        E::InvalidUncompressedBlockLength => "invalid length of stored data",
-        E::InvalidHlit | E::InvalidHdist => "too many codes",
-        E::InvalidCodeLengthRepeat
-        | E::BadCodeLengthHuffmanTree
-        | E::BadLiteralLengthHuffmanTree
-        | E::BadDistanceHuffmanTree => "invalid codes",
-        E::InvalidLiteralLengthCode | E::InvalidDistanceCode => "a code that was not declared",
-        E::InputStartsWithRun | E::DistanceTooFarBack => "a match reaches too far back",
-        E::WrongChecksum => "the checksum does not match",
-        E::ExtraInput => "it goes on behind its end",
-    };
-    format!("its compressed data is damaged ({what})")
+    format!("its compressed data is damaged ({})", damage(error))
 }
 
 /// The rows of a picture as they come out of a stream, filtered, and on their way into the slot.

@@ -3,12 +3,13 @@
 use std::convert::Infallible;
 
 use fax::decoder::{DecodeStatus, Group4Decoder};
-use flate2::{Decompress, FlushDecompress};
+use fdeflate::{DecompressionError, Decompressor};
 
 use super::super::CodecError;
 use super::super::foreign::RECOMPRESS;
 use super::lzw::{self, Damage};
 use super::{malformed, unsupported};
+use crate::inflate::damage;
 
 /// How strips are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +89,10 @@ pub(super) fn heap_bytes(method: Method) -> u64 {
     if method == Method::Lzw { lzw::DECODER_BYTES } else { 0 }
 }
 
-/// The decompressors that are worth reusing.
+/// The decompressor that is worth reusing.
 #[derive(Default)]
 pub(super) struct Decompression {
     lzw: Option<lzw::Decoder>,
-    inflate: Option<Decompress>,
 }
 
 impl Decompression {
@@ -116,10 +116,7 @@ impl Decompression {
                     Damage::Code => malformed("its LZW data are damaged"),
                 })
             }
-            Method::Deflate => {
-                let decompress = self.inflate.get_or_insert_with(|| Decompress::new(true));
-                inflate(decompress, bare, target)
-            }
+            Method::Deflate => inflate(bare, target),
             Method::Group4 => group_4(bare, width, row, target),
             Method::Stored | Method::Jpeg => unreachable!("read otherwise"),
         }
@@ -167,13 +164,20 @@ fn pack_bits(mut data: &[u8], target: &mut [u8]) -> Result<(), Short> {
 }
 
 /// Decompresses a zlib stream (RFC 1950). Its checksum is verified if it ends where the target is full.
-fn inflate(decompress: &mut Decompress, data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
-    decompress.reset(true);
-    decompress.decompress(data, target, FlushDecompress::Finish).map_err(|error| {
-        let what = error.message().unwrap_or("its stream is invalid");
-        malformed(format!("its deflate data are damaged ({what})"))
-    })?;
-    if decompress.total_out() < target.len() as u64 { Err(short("deflate")) } else { Ok(()) }
+fn inflate(mut data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+    let (mut decompressor, mut filled) = (Decompressor::new(), 0);
+    while !decompressor.is_done() {
+        let (read, written) = decompressor.read(data, target, filled, true).map_err(|error| match error {
+            DecompressionError::InsufficientInput => short("deflate"),
+            error => malformed(format!("its deflate data are damaged ({})", damage(&error))),
+        })?;
+        data = &data[read..];
+        filled += written;
+        if read + written == 0 {
+            break;
+        }
+    }
+    if filled < target.len() { Err(short("deflate")) } else { Ok(()) }
 }
 
 /// Decodes rows of bits, black ones set.
