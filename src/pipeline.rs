@@ -1,62 +1,42 @@
-//! The stages between the source and the output tree.
+//! The stages between the source and the output tree, in the order of a picture's way: decode, equalize on a device, encode, publish.
 //!
-//! QueuedJob flows one way: jobs → decode → device → encode → publish. What travels is a [`Job`], which becomes [`QueuedJob`] for the decoders, a [`Task`]
-//! for a device, [`Processed`] when all its devices are done, and `Written` once the outlet has it. Only a job whose device failed, declined
-//! it or encoded it badly goes back, to be decoded again. Every piece of work holds a sender of the queue that leads back, so this queue
-//! closes by itself after the last picture.
+//! A [`Job`] is queued for the decoders; decoded, it is a [`Picture`] whose pixels are in slots; each slot is a [`Task`] for a device; when all
+//! its devices are done, the picture is [`Processed`]; once the outlet has encoded it, it is `Written`, and is published. Only a job whose
+//! device failed, declined it or encoded it badly goes back, to be decoded again. Every queued job holds a sender of the queue that leads back,
+//! so this queue closes by itself after the last picture.
 
 mod inspect;
 mod load;
+mod niceness;
+mod outlet;
+mod queue;
 
 use std::any::Any;
-use std::fs::File;
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
-use crossbeam_channel::{Receiver, Sender, bounded, never, select};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::{Durability, Settings};
 use crate::device::{self, Context, RequiredDevices};
 use crate::error::{Error, PictureError};
 use crate::machine::Machine;
 use crate::progress::{Event, Events};
-use crate::publish::{Pending, Publisher, Stream};
-use crate::record::{Digest, Origin};
+use crate::publish::Pending;
 use crate::remark::Remark;
-use crate::schedule::Attempts;
 use crate::slot::Slots;
 use crate::source::Job;
-use crate::task::{self, Content, Picture, Processed, QueuedJob, Task};
+use crate::stop::Stop;
+use crate::task::{self, Content, Picture, Processed, Task};
 use crate::timings::{Clock, Meter, Stage};
-use codec::Cores;
-use codec::{self, CodecError, Target};
+use codec::{self, CodecError};
 use lanes::Order;
 use load::Loaded;
-
-use crate::stop::Stop;
-
-/// Lowers the priority of a thread that decodes or encodes, for good, once a device does such work too: the device's threads need a core
-/// briefly but often, and while they wait for one, the device waits for them. Measured with 16 cores and an H100: a seventh more pictures.
-#[derive(Default)]
-struct Niceness {
-    shown: bool,
-}
-
-impl Niceness {
-    /// What is added to the niceness of the process, which may itself have been started with `nice`.
-    const STEP: i32 = 10;
-
-    fn lower_for(&mut self, content: Content) {
-        if content != Content::Pixels && !self.shown {
-            self.shown = true;
-            // On Linux every thread has a niceness of its own. If the call is refused, only the courtesy is lost.
-            let _ = rustix::process::nice(Self::STEP);
-        }
-    }
-}
+use niceness::Niceness;
+pub use outlet::{Outlet, OutputFolder, StandardOutput};
+use queue::{Intake, Queues};
 
 /// Threads that wait for the disk, so that encoders need not. More gained nothing on a fast disk; a slow one commits what several of them
 /// wait for at once.
@@ -74,118 +54,6 @@ struct Written<'a> {
     device: Arc<str>,
     remarks: Vec<Remark>,
     clock: Clock,
-}
-
-/// The destination of the pictures that the devices are done with, shared by all encode threads.
-pub trait Outlet: Sync {
-    /// Checks, before anything is decoded, that there is a place for the outputs.
-    ///
-    /// # Errors
-    /// If there is none.
-    fn check(&self) -> Result<(), Error>;
-
-    /// Takes what the devices left in the slot, and returns the output to publish, if there is one. `scratch` is reused from picture to
-    /// picture. Idle `cores` may help.
-    ///
-    /// # Errors
-    /// If this picture cannot be taken. Others may still be.
-    fn take(
-        &self,
-        finished: &mut Processed,
-        scratch: &mut Vec<u8>,
-        cores: &Cores,
-    ) -> Result<Option<Pending<'_>>, PictureError>;
-
-    /// Notes that the picture of this job will not come: it failed, or the run is stopping.
-    fn miss(&self, _job: &Job) {}
-}
-
-/// An outlet that encodes pictures into the output tree.
-pub struct OutputFolder<'a> {
-    /// The root of the output tree.
-    out: &'a Path,
-    /// The format, quality and channels of the outputs.
-    target: &'a Target,
-    /// Writes the outputs.
-    publisher: &'a Publisher,
-    /// What the record of an output says of the settings.
-    settings: Digest,
-}
-
-impl<'a> OutputFolder<'a> {
-    /// Creates an outlet for the outputs of a run with these settings, below the folder `out`.
-    pub fn new(settings: &'a Settings, out: &'a Path, publisher: &'a Publisher) -> Self {
-        let digest = Digest::of(settings.of_outputs().as_bytes());
-        Self { out, target: &settings.target, publisher, settings: digest }
-    }
-}
-
-impl Outlet for OutputFolder<'_> {
-    fn check(&self) -> Result<(), Error> {
-        Ok(self.publisher.check(self.out)?)
-    }
-
-    fn take(
-        &self,
-        finished: &mut Processed,
-        scratch: &mut Vec<u8>,
-        cores: &Cores,
-    ) -> Result<Option<Pending<'_>>, PictureError> {
-        let mut output = self.publisher.begin(self.out, &finished.picture.work.job.output)?;
-        encode(finished, self.target, scratch, cores, output.file())
-            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-        if let Some(input) = finished.picture.work.job.stamp {
-            output.record(Origin { input, settings: self.settings });
-        }
-        if !finished.picture.work.job.replaces {
-            output.replace_nothing();
-        }
-        Ok(Some(Pending::File(output)))
-    }
-}
-
-/// An outlet that encodes the only picture of a run to standard output.
-pub struct StandardOutput<'a> {
-    /// The format, quality and channels of the output.
-    pub target: &'a Target,
-}
-
-impl Outlet for StandardOutput<'_> {
-    fn check(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn take(
-        &self,
-        finished: &mut Processed,
-        scratch: &mut Vec<u8>,
-        cores: &Cores,
-    ) -> Result<Option<Pending<'_>>, PictureError> {
-        let mut output = Stream::begin()?;
-        encode(finished, self.target, scratch, cores, output.file())
-            .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-        Ok(Some(Pending::Stream(output)))
-    }
-}
-
-/// Encodes what the devices left in the slot into a file.
-fn encode(
-    finished: &mut Processed,
-    target: &Target,
-    scratch: &mut Vec<u8>,
-    cores: &Cores,
-    file: &mut File,
-) -> Result<(), CodecError> {
-    let Processed { slot, content, picture, .. } = finished;
-    let decoded = &mut picture.decoded;
-    match *content {
-        Content::Encoded(bytes) => codec::write_encoded(decoded, &slot.bytes()[..bytes as usize], file),
-        _ => {
-            decoded.reduce_depth(slot.bytes_mut(), target);
-            codec::encode(decoded, slot.bytes_mut(), target, scratch, cores, file)
-        }
-    }?;
-    Ok(())
 }
 
 /// What all parts of a run share.
@@ -213,43 +81,6 @@ pub struct Run<'a> {
 fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
     let text = |panic: Box<dyn Any + Send>| PictureError::Bug(codec::panic_message(&*panic).to_owned());
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text(panic)))
-}
-
-/// The decoders' two queues.
-#[derive(Clone)]
-struct Queues {
-    fresh: Receiver<Vec<QueuedJob>>,
-    redo: Receiver<QueuedJob>,
-}
-
-impl Queues {
-    /// Returns the next work, or `None` when all pictures are done.
-    fn next(&mut self) -> Option<Vec<QueuedJob>> {
-        loop {
-            select! {
-                recv(self.redo) -> work => return work.ok().map(|work| vec![work]),
-                recv(self.fresh) -> batch => match batch {
-                    Ok(batch) => return Some(batch),
-                    Err(_) => self.fresh = never(),
-                },
-            }
-        }
-    }
-}
-
-/// The entrance of the pipeline. As long as it exists, the decoders wait for work.
-struct Intake {
-    fresh: Sender<Vec<QueuedJob>>,
-    redo: Sender<QueuedJob>,
-}
-
-impl Intake {
-    /// Queues a batch of jobs for the decoders; blocks while the queue is full.
-    fn give(&self, batch: Vec<Job>) {
-        let work = |job| QueuedJob { job, attempts: Attempts::default(), redo: self.redo.clone() };
-        // The queue is closed only if the decoders panicked; that panic then ends the run.
-        let _ = self.fresh.send(batch.into_iter().map(work).collect());
-    }
 }
 
 impl Run<'_> {
@@ -311,30 +142,6 @@ impl Run<'_> {
         Ok((Intake { fresh, redo }, handles))
     }
 
-    /// Starts the encode and publish threads, which end after the devices.
-    fn start_encoders<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        equalized: &Receiver<Task>,
-    ) -> Result<(), Error> {
-        let (publishers, to_publish) = bounded(PUBLISHERS);
-        for number in 0..self.settings.threads.min(self.pictures) {
-            let (equalized, publishers) = (equalized.clone(), publishers.clone());
-            Builder::new()
-                .name(format!("encode-{number}"))
-                .spawn_scoped(scope, move || self.encode_all(&equalized, &publishers))
-                .map_err(Error::thread)?;
-        }
-        for number in 0..PUBLISHERS.min(self.pictures) {
-            let to_publish = to_publish.clone();
-            Builder::new()
-                .name(format!("publish-{number}"))
-                .spawn_scoped(scope, move || to_publish.iter().for_each(|taken| self.publish(taken)))
-                .map_err(Error::thread)?;
-        }
-        Ok(())
-    }
-
     fn decode_all(&self, mut queues: Queues) {
         let (mut buffer, mut courtesy) = (Vec::new(), Niceness::default());
         for mut work in iter::from_fn(|| queues.next()).flatten() {
@@ -366,6 +173,30 @@ impl Run<'_> {
         }
         task::split(picture, self.order, whole, planes, self.settings.threads)
             .for_each(|task| self.machine.devices.submit(task));
+    }
+
+    /// Starts the encode and publish threads, which end after the devices.
+    fn start_encoders<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        equalized: &Receiver<Task>,
+    ) -> Result<(), Error> {
+        let (publishers, to_publish) = bounded(PUBLISHERS);
+        for number in 0..self.settings.threads.min(self.pictures) {
+            let (equalized, publishers) = (equalized.clone(), publishers.clone());
+            Builder::new()
+                .name(format!("encode-{number}"))
+                .spawn_scoped(scope, move || self.encode_all(&equalized, &publishers))
+                .map_err(Error::thread)?;
+        }
+        for number in 0..PUBLISHERS.min(self.pictures) {
+            let to_publish = to_publish.clone();
+            Builder::new()
+                .name(format!("publish-{number}"))
+                .spawn_scoped(scope, move || to_publish.iter().for_each(|taken| self.publish(taken)))
+                .map_err(Error::thread)?;
+        }
+        Ok(())
     }
 
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Written<'p>>) {

@@ -13,6 +13,7 @@ mod account;
 mod answers;
 mod connection;
 mod finished_inputs;
+mod folders;
 mod gate;
 mod gone;
 mod handle;
@@ -27,12 +28,16 @@ pub mod notifier;
 mod numbered;
 mod output_access;
 mod place;
+mod prune;
 mod rebuild;
+mod reload;
+mod report;
 mod retried;
 mod server;
 pub mod settle;
 mod status_socket;
 mod suspects;
+mod tidy;
 pub mod watch;
 pub mod writer;
 
@@ -46,26 +51,26 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
-use crate::config::{After, Existing, Service, Settings};
+use crate::config::{Service, Settings};
 use crate::device::RequiredDevices;
 use crate::error::Error;
 use crate::ledger::{self, LedgerError, LockError, Pruned};
 use crate::machine::Machine;
-use crate::paths::{Shown, are_same};
 use crate::pipeline::{OutputFolder, Run};
 use crate::progress::{Event, Events};
-use crate::publish::{Publisher, YOUNG, remove_leftovers};
+use crate::publish::Publisher;
 use crate::retry::Wanted;
 use crate::service::settle::{Ready, Settle};
-use crate::service::watch::{Options, Watch};
+use crate::service::watch::Watch;
 use crate::source::{Job, Prefixes, signs_of_outputs};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
 use account::Account;
 use answers::{Answers, Retry};
 use finished_inputs::FinishedInputs;
+use folders::Folders;
 use gate::Gate;
 use health::Health;
 use lanes::Order;
@@ -74,8 +79,10 @@ use metrics::Metrics;
 use notes::Unwritten;
 use output_access::{OutputAccess, OutputMount};
 use rebuild::Failures;
+use reload::warn_of_overwrite;
 use retried::Retried;
 use status_socket::StatusSocket;
+use tidy::{tidy, written_to};
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;
@@ -83,19 +90,6 @@ const WAITING: usize = 4096;
 const TICK: Duration = Duration::from_millis(200);
 /// How often the service's state is reported to the ledger, the metrics and the service manager.
 const SAY: Duration = Duration::from_secs(2);
-/// How often the ledger is searched for old rows.
-const PRUNE: Duration = Duration::from_secs(24 * 3600);
-/// The age from which a row is forgotten if its input is gone.
-const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The most rows checked in one turn, so that a slow file system does not hold up the loop.
-const PRUNED_A_TURN: u32 = 1000;
-
-/// The configuration keys that a reload applies to the running service.
-const RELOADED: [&str; 9] =
-    ["include", "exclude", "follow", "settle", "rescan", "poll", "after", "on-collision", "failed"];
-/// The configuration key that has no effect in a service.
-const OVERWRITE: &str = "overwrite";
-
 /// How the rest of the program controls a running service.
 pub struct Control {
     /// Ask it to stop: pictures in progress are finished, no new ones are begun.
@@ -181,38 +175,6 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
     done
 }
 
-/// Returns the folders in which a killed process may have left temporary files.
-fn written_to(settings: &Settings) -> Vec<PathBuf> {
-    let archive = match &settings.service.after {
-        After::Move(folder) => Some(folder),
-        After::Keep | After::Delete => None,
-    };
-    [Some(&settings.out), archive, settings.service.failed.as_ref()].into_iter().flatten().cloned().collect()
-}
-
-/// Removes the temporary files of killed processes below `roots`, the young ones once they are older than [`YOUNG`].
-fn tidy(roots: Vec<PathBuf>, stop: &Stop) {
-    let mut places: Vec<_> = roots.into_iter().map(|root| (root.clone(), root)).collect();
-    while !places.is_empty() {
-        let mut removed = 0;
-        for (root, place) in std::mem::take(&mut places) {
-            let (count, young) = remove_leftovers(&root, &place, || stop.asked());
-            removed += count;
-            places.extend(young.into_iter().map(|file| (root.clone(), file)));
-        }
-        if removed > 0 {
-            info!("removed {removed} temporary files left by a process that was killed");
-        }
-        let until = Instant::now() + YOUNG;
-        while !places.is_empty() && Instant::now() < until {
-            if stop.asked() {
-                return;
-            }
-            thread::sleep(TICK);
-        }
-    }
-}
-
 /// Returns the jobs, and reports the service as ready when the pipeline asks for the first one: by then all of the pipeline is up.
 fn starting(jobs: Receiver<Job>, health: &Health) -> impl Iterator<Item = Vec<Job>> {
     let mut ready = false;
@@ -233,43 +195,6 @@ struct Begun {
     at: Instant,
     /// Whether nothing else may be in progress: a killed process had it in progress.
     alone: bool,
-}
-
-/// The watched folders and the output folder, as absolute paths.
-struct Folders {
-    watched: Vec<PathBuf>,
-    out: PathBuf,
-    prefixes: Prefixes,
-    options: Options,
-}
-
-impl Folders {
-    /// Resolves the folders, and checks that the watched ones are not files and serve no other purpose.
-    ///
-    /// # Errors
-    /// When a folder cannot be used for what the settings say.
-    fn of(settings: &Settings) -> Result<Self, Error> {
-        let out = absolute(&settings.out)?;
-        let mut watched: Vec<PathBuf> = Vec::new();
-        for input in &settings.inputs {
-            let input = absolute(input)?;
-            // Under two names, each picture would have two inputs with the same output.
-            if !watched.iter().any(|other| are_same(other, &input)) {
-                watched.push(input);
-            }
-        }
-        if let Some(file) = watched.iter().find(|folder| folder.is_file()) {
-            return Err(Error::Usage(format!("{} is a file; --watch takes folders", Shown(file))));
-        }
-        if let Some(same) = watched.iter().find(|folder| are_same(folder, &out)) {
-            let same = Shown(same);
-            return Err(Error::Usage(format!(
-                "{same} is both an input and the output folder; choose another --out"
-            )));
-        }
-        let prefixes = if settings.prefix_folder { Prefixes::of(&watched)? } else { Prefixes::default() };
-        Ok(Self { options: options(settings, &out)?, watched, out, prefixes })
-    }
 }
 
 /// Those who ask the service, and what they are told.
@@ -427,83 +352,6 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Continues the search for old rows of the ledger.
-    fn prune(&mut self, now: Instant) {
-        if !self.has_ground() {
-            return;
-        }
-        let so_far = std::mem::take(&mut self.pruned);
-        let missing = self.may_be_unmounted();
-        let inputs_go = self.service.after != After::Keep;
-        match self.output_access.ledger().prune(
-            OLD,
-            &missing,
-            inputs_go,
-            &so_far.last.unwrap_or_default(),
-            PRUNED_A_TURN,
-        ) {
-            Ok(Pruned { forgotten, last }) => {
-                let forgotten = so_far.forgotten + forgotten;
-                if last.is_some() {
-                    self.pruned = Pruned { forgotten, last };
-                    return;
-                }
-                if forgotten > 0 {
-                    info!("removed {forgotten} pictures from the ledger whose inputs are long gone");
-                }
-            }
-            Err(why) => self.ledger_failed(why),
-        }
-        self.next_prune = now + PRUNE;
-    }
-
-    /// Reports the service's state to the ledger, the metrics and the service manager.
-    fn say(&mut self, now: Instant) {
-        self.next_say = now + SAY;
-        if self.has_ground() {
-            if let Some(why) = self.output_access.keep() {
-                self.go_on_with_new_ledger(why);
-            }
-            if let Some(damage) = self.ledger_check.found()
-                && let Some(why) = self.output_access.ledger_is_damaged(damage)
-            {
-                self.go_on_with_new_ledger(why);
-            }
-            if self.jobs.is_some() && self.output_access.trouble().is_none() {
-                self.socket.keep();
-            }
-        }
-        let counts = self.settle.counts();
-        let waiting = counts.ready + usize::from(self.suspect.is_some());
-        if waiting + self.running.len() == 0 {
-            self.gate.release();
-        }
-        let service = ledger::ServiceReport {
-            pid: std::process::id(),
-            seconds_ago: 0,
-            stopped: self.jobs.is_none() && self.running.is_empty(),
-            incomplete: counts.incomplete,
-            waiting,
-            running: self.running.len(),
-            pausing: counts.pausing,
-            leaving: self.finished_inputs.waiting(),
-            staying: self.finished_inputs.staying(),
-            held: self.output_access.trouble().or(self.gate.why()).map(str::to_owned),
-            missing: self.watch.missing().map(|folder| Shown(folder).to_string()).collect(),
-            devices: self.metrics.devices(),
-        };
-        self.metrics.gauge(&service);
-        self.health.say(&service);
-        let written = self.write_notes().and_then(|()| self.output_access.ledger().say(&service));
-        match written {
-            // What held pictures up may have been the ledger; if not, the next one finds that out.
-            Ok(()) if self.output_access.ledger_works() => self.gate.release(),
-            Ok(()) => {}
-            Err(why) => self.ledger_failed(why),
-        }
-        self.account.say(service, self.output_access.ledger_trouble());
-    }
-
     /// Returns whether the output folder's file system is there.
     fn has_ground(&mut self) -> bool {
         let ground = self.output_access.look();
@@ -537,66 +385,4 @@ impl<'a> Watching<'a> {
         // Whoever asked may have given up meanwhile.
         let _ = answer.send(count);
     }
-
-    /// Rereads the configuration and applies the keys that a running service can change.
-    fn reload(&mut self, now: Instant) {
-        let new = match (self.control.read)().and_then(|new| Ok((options(&new, &self.out)?, new))) {
-            Ok(new) => new,
-            Err(why) => return error!("the configuration is not reloaded: {why}"),
-        };
-        let (options, new) = new;
-        let fixed = fixed_keys(self.settings, &new);
-        self.settle.set_rest(new.service.settle);
-        // The listing that follows finds these inputs again, and they are put away as the new settings say.
-        self.finished_inputs.forget();
-        self.watch.reconfigure(options, now);
-        self.service = new.service.clone();
-        info!("the configuration is reloaded");
-        warn_of_overwrite(&new);
-        if !fixed.is_empty() {
-            warn!("a restart is needed for the changes to {}", fixed.join(", "));
-        }
-    }
-}
-
-fn options(settings: &Settings, out: &Path) -> Result<Options, Error> {
-    let mut excluded = vec![out.to_owned()];
-    if let After::Move(folder) = &settings.service.after {
-        excluded.push(absolute(folder)?);
-    }
-    for folder in [&settings.service.failed, &settings.service.state].into_iter().flatten() {
-        excluded.push(absolute(folder)?);
-    }
-    for input in &settings.inputs {
-        let input = absolute(input)?;
-        if let Some(same) = excluded[1..].iter().find(|folder| are_same(folder, &input)) {
-            let same = Shown(same);
-            return Err(Error::Usage(format!(
-                "{same} is a watched folder; --after move:DIR, --failed and --state must name other folders"
-            )));
-        }
-    }
-    let Service { rescan, poll, .. } = settings.service;
-    Ok(Options { selection: settings.selection.clone(), excluded, rescan, poll })
-}
-
-/// Returns the keys that differ and that a running service cannot change.
-fn fixed_keys(old: &Settings, new: &Settings) -> Vec<String> {
-    let mut keys = old.written.differing(&new.written);
-    keys.retain(|key| !RELOADED.contains(&key.as_str()) && key != OVERWRITE);
-    keys
-}
-
-/// Warns if `overwrite` is set, which has no effect: the ledger decides what is processed, not the modification times of outputs.
-fn warn_of_overwrite(settings: &Settings) {
-    if settings.existing == Existing::Overwrite {
-        warn!(
-            "{OVERWRITE} = true has no effect in a service; to process everything again, delete its ledger"
-        );
-    }
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    std::path::absolute(path)
-        .map_err(|error| Error::CannotRun(format!("{} has no absolute path: {error}", Shown(path))))
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{PRUNED_A_TURN, Watching};
+use super::Watching;
+use super::prune::PRUNED_A_TURN;
 use crate::config::After;
 use crate::paths::is_gone;
 

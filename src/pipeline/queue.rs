@@ -1,0 +1,44 @@
+//! The decoders' queues: jobs that are new, and jobs that come back from a device to be decoded again.
+
+use crossbeam_channel::{Receiver, Sender, never, select};
+
+use crate::schedule::Attempts;
+use crate::source::Job;
+use crate::task::QueuedJob;
+
+/// The decoders' two queues.
+#[derive(Clone)]
+pub(super) struct Queues {
+    pub(super) fresh: Receiver<Vec<QueuedJob>>,
+    pub(super) redo: Receiver<QueuedJob>,
+}
+
+impl Queues {
+    /// Returns the next work, or `None` when all pictures are done.
+    pub(super) fn next(&mut self) -> Option<Vec<QueuedJob>> {
+        loop {
+            select! {
+                recv(self.redo) -> work => return work.ok().map(|work| vec![work]),
+                recv(self.fresh) -> batch => match batch {
+                    Ok(batch) => return Some(batch),
+                    Err(_) => self.fresh = never(),
+                },
+            }
+        }
+    }
+}
+
+/// The entrance of the pipeline. As long as it exists, the decoders wait for work.
+pub(super) struct Intake {
+    pub(super) fresh: Sender<Vec<QueuedJob>>,
+    pub(super) redo: Sender<QueuedJob>,
+}
+
+impl Intake {
+    /// Queues a batch of jobs for the decoders; blocks while the queue is full.
+    pub(super) fn give(&self, batch: Vec<Job>) {
+        let work = |job| QueuedJob { job, attempts: Attempts::default(), redo: self.redo.clone() };
+        // The queue is closed only if the decoders panicked; that panic then ends the run.
+        let _ = self.fresh.send(batch.into_iter().map(work).collect());
+    }
+}
