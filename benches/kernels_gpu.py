@@ -3,7 +3,7 @@
 a device-to-device copy and a bare read of the same data in the same run.
 
 Needs numpy and cupy (for memory and streams; launches go straight to the driver). Run it from the project's folder. What a launch
-looks like here (grid, block, shared memory) is what src/worker/kernels.rs does.
+looks like here (grid, block, shared memory) is what crates/lanes/src/gpu/kernels.rs does.
 """
 import argparse
 import ctypes

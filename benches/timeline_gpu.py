@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws what four lanes do over time: `timeline_gpu.py OUT.png`. Needs a GPU, numpy, cupy and matplotlib; run it from the project's folder.
 
-The launches and copies are those of src/worker/lane.rs for gray pictures of 4096x3072, from pinned memory to pinned memory. Each step
+The launches and copies are those of crates/lanes/src/gpu/pixel_lane.rs for gray pictures of 4096x3072, from pinned memory to pinned memory. Each step
 is timed by CUDA events before and after it.
 """
 import sys

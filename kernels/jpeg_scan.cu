@@ -1,5 +1,5 @@
 // Checks whether the entropy-coded data of baseline JPEGs without restart markers are intact: every code is one of its table's, there are
-// as many blocks as the frame requires, and nothing is left after them. `src/codec/jpeg/coding/validate.rs` checks the same on the CPU,
+// as many blocks as the frame requires, and nothing is left after them. `validate.rs` of the codec checks the same on the CPU,
 // one picture after the other.
 //
 // After A. Weißenberger and B. Schmidt, Accelerating JPEG Decompression on GPUs (HiPC 2021): the data are cut into pieces, and a thread
@@ -8,7 +8,7 @@
 
 #include "common.cuh"
 
-// Bytes of a piece, including stuffing. `PIECE` in `src/worker/kernels/jpeg_scan.rs`.
+// Bytes of a piece, including stuffing. `PIECE` in `jpeg_scan.rs` of the lanes.
 constexpr u32 PIECE = 256;
 
 // Threads per block. `THREADS` there.
@@ -22,7 +22,7 @@ constexpr u32 LONGEST = 16;
 // Three components with two codes each (DC and AC). `MAX_CODES` there.
 constexpr u32 MAX_CODES = 6;
 
-// A Huffman code (T.81, annex C). Mirrored by `Code` in `src/worker/kernels/jpeg_scan.rs`.
+// A Huffman code (T.81, annex C). Mirrored by `Code` in `jpeg_scan.rs` of the lanes.
 struct Code {
     // By length: the exclusive upper bound, left-aligned in 16 bits, of the codes that are no longer.
     u32 end[LONGEST + 1];
@@ -31,7 +31,7 @@ struct Code {
     u8 symbols[256];
 };
 
-// A picture's scan. Mirrored by `Scan` in `src/worker/kernels/jpeg_scan.rs`.
+// A picture's scan. Mirrored by `Scan` in `jpeg_scan.rs` of the lanes.
 struct Scan {
     const u8* data;
     // The numbers of the codes of a period's blocks, four bits each, the first block's lowest.
@@ -198,7 +198,7 @@ jpeg_scan_round(const Scan* scans, u64* starts, u64* ends, u32* counts, u32 roun
     counts[at] = blocks | (wrong ? WRONG : 0);
 }
 
-// The verdict on a picture. UNCLEAR: there were too few rounds. Mirrored by `Verdict` in `src/worker/kernels/jpeg_scan.rs`.
+// The verdict on a picture. UNCLEAR: there were too few rounds. Mirrored by `Verdict` in `jpeg_scan.rs` of the lanes.
 enum Verdict : u32 { WHOLE = 1, DAMAGED = 2, UNCLEAR = 3 };
 
 // Turns what the rounds have shown of picture `blockIdx.x` into a verdict. The piece with its last data byte, in which padding may look
