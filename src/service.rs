@@ -4,7 +4,7 @@
 //! the pipeline and hears how they end. It never waits for a picture, nor for an input being copied elsewhere, so it always responds.
 //!
 //! ```text
-//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ finished_inputs: the input is removed, moved or set aside
+//!  watch ──▶ settle ──ready──▶ ledger.begin ──job──▶ pipeline ──event──▶ ledger.done ──▶ the input is removed, moved or set aside
 //!              ▲                                                   │
 //!              └──── changed meanwhile, or failed for now ─────────┘
 //! ```

@@ -292,7 +292,7 @@ impl Watching<'_> {
                     self.failed(&Entry { input: &input, stamp: *stamp, settings: &settings, output }, &error);
                 }
             }
-            // With --after, the file goes finished_inputs.
+            // With --after, the file goes away.
             Event::Remarked { input, remark: remark @ Remark::WithHoles } => {
                 warn!("note: {}: {}", Shown(&input), remark.of_one());
             }
