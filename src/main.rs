@@ -1,21 +1,20 @@
 //! The histeqd command: arguments, signals, exit code.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use histeqd::cli::{Cli, Command, HistogramCommand, Invocation};
 use histeqd::config::Settings;
 use histeqd::error::{Error, Exit};
-use histeqd::files::WithRemedy;
 use histeqd::progress::{Summary, painted};
 use histeqd::publish::Publisher;
 use histeqd::stop::Stop;
 use histeqd::{bench, cli, device, histogram, retry, service, status, worker};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use signal_hook::iterator::Signals;
+use nix::sys::signal::{SigSet, Signal};
 
 fn main() -> ExitCode {
     codec::silence_contained_panics();
@@ -59,7 +58,7 @@ fn print(text: &str) -> Result<Exit, Error> {
 fn run_pictures(settings: &Settings) -> Result<Exit, Error> {
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
-    on_signals(&stop, &publisher)?;
+    on_signals(&stop, &publisher, None)?;
     let summary = histeqd::run(settings, &stop, &publisher)?;
     tell(&summary, settings)
 }
@@ -69,7 +68,7 @@ fn count_pictures(command: HistogramCommand) -> Result<Exit, Error> {
     let (settings, request) = command.resolve()?;
     let stop = Stop::default();
     let publisher = Arc::new(Publisher::new(settings.durability));
-    on_signals(&stop, &publisher)?;
+    on_signals(&stop, &publisher, None)?;
     let summary = histogram::run(&settings, &request, &stop, &publisher)?;
     tell(&summary, &settings)
 }
@@ -88,7 +87,7 @@ fn tell(summary: &Summary, settings: &Settings) -> Result<Exit, Error> {
 fn watch(settings: &Settings) -> Result<Exit, Error> {
     let publisher = Arc::new(Publisher::new(settings.durability));
     let control = service::Control { stop: Stop::default(), reload: Arc::default(), read: Box::new(reread) };
-    on_service_signals(&control, &publisher)?;
+    on_signals(&control.stop, &publisher, Some(&control.reload))?;
     service::run(settings, control, &publisher)?;
     Ok(Exit::Done)
 }
@@ -101,46 +100,53 @@ fn reread() -> Result<Settings, Error> {
     }
 }
 
-/// Like [`on_signals`], but SIGHUP has the configuration read again.
-fn on_service_signals(control: &service::Control, publisher: &Arc<Publisher>) -> Result<(), Error> {
-    let (stop, reload, publisher) =
-        (control.stop.clone(), Arc::clone(&control.reload), Arc::clone(publisher));
-    listen(&[SIGINT, SIGTERM, SIGHUP], move |signal| match signal {
-        SIGHUP => reload.store(true, Ordering::Relaxed),
-        _ if stop.asked() => leave(&publisher),
-        _ => stop.ask(),
+/// Has the first signal drain the pipeline and the second one leave at once; neither leaves a partial file. SIGHUP is such a signal too,
+/// unless it was ignored from the start or is there to set `reload`.
+fn on_signals(
+    stop: &Stop,
+    publisher: &Arc<Publisher>,
+    reload: Option<&Arc<AtomicBool>>,
+) -> Result<(), Error> {
+    // With it blocked, a write beyond the limit on file sizes (`ulimit -f`) fails, and with it one picture, instead of ending the process.
+    let mut blocked = SigSet::from(Signal::SIGXFSZ);
+    if reload.is_some() || is_ignored(Signal::SIGHUP) {
+        blocked.add(Signal::SIGHUP);
+    }
+    let unhandled = |why: &dyn Display| Error::CannotRun(format!("signals cannot be handled: {why}"));
+    // The threads that are started from now on inherit it.
+    blocked.thread_block().map_err(|errno| unhandled(&errno))?;
+    if let Some(reload) = reload {
+        reload_on_hangup(Arc::clone(reload))?;
+    }
+    let (stop, publisher) = (stop.clone(), Arc::clone(publisher));
+    let handler = move || if stop.asked() { leave(&publisher) } else { stop.ask() };
+    ctrlc::set_handler(handler).map_err(|error| match error {
+        ctrlc::Error::System(error) => Error::thread(error),
+        other => unhandled(&other),
     })
 }
 
-/// Has a thread of its own call `hear` for each of these signals. Also keeps the limit on file sizes (`ulimit -f`) from ending the process:
-/// with its signal handled, the write that exceeds it fails instead, and with it one picture.
-fn listen(signals: &[i32], hear: impl Fn(i32) + Send + 'static) -> Result<(), Error> {
-    let mut signals = Signals::new(signals.iter().chain(&[SIGXFSZ]))
-        .map_err(|error| Error::CannotRun(format!("signals cannot be handled: {}", WithRemedy(&error))))?;
-    let listen = move || signals.forever().filter(|signal| *signal != SIGXFSZ).for_each(hear);
-    std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(Error::thread)?;
+/// Has a thread of its own wait for SIGHUP, which must be blocked, and set `reload` each time.
+fn reload_on_hangup(reload: Arc<AtomicBool>) -> Result<(), Error> {
+    let hangup = SigSet::from(Signal::SIGHUP);
+    let wait = move || {
+        while hangup.wait().is_ok() {
+            reload.store(true, Ordering::Relaxed);
+        }
+    };
+    std::thread::Builder::new().name("hangup".into()).spawn(wait).map_err(Error::thread)?;
     Ok(())
 }
 
 /// Whether this process was started with the signal ignored, as `nohup` does with SIGHUP (proc_pid_status(5), SigIgn).
-fn is_ignored(signal: i32) -> bool {
+fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    mask.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
 }
 
 fn leave(publisher: &Publisher) -> ! {
     publisher.abandon_all();
     std::process::exit(Exit::Stopped as i32)
-}
-
-/// Installs the signal handler: the first signal drains the pipeline, the second exits at once; neither leaves a partial file.
-fn on_signals(stop: &Stop, publisher: &Arc<Publisher>) -> Result<(), Error> {
-    let (stop, publisher) = (stop.clone(), Arc::clone(publisher));
-    let mut signals = vec![SIGINT, SIGTERM];
-    if !is_ignored(SIGHUP) {
-        signals.push(SIGHUP);
-    }
-    listen(&signals, move |_| if stop.asked() { leave(&publisher) } else { stop.ask() })
 }

@@ -158,3 +158,16 @@ fn the_second_signal_leaves_at_once_without_a_trace() {
     assert!(!ran.stderr().contains("Done:"), "it waited for the pictures under way: {ran}");
     assert!(assert_whole(&place) < PICTURES);
 }
+
+#[test]
+fn a_limit_on_file_sizes_fails_the_pictures_beyond_it_and_not_the_run() {
+    let place = Place::with(&["in/small.pgm"]);
+    let mut large = format!("P5\n{SIDE} {SIDE}\n255\n").into_bytes();
+    large.extend((0..SIDE * SIDE).map(|n| (n % 200) as u8));
+    place.file("in/large.pgm", large);
+    // In blocks of 512 bytes.
+    let run = format!("ulimit -f 100; exec '{}' in --out done --devices cpu --threads 1", binary());
+    let ran = Ran::from(place.command("sh", ["-c", &run]));
+    ran.exits(1).says("in/large.pgm: ");
+    assert_eq!(place.tree("done"), ["small.pgm"]);
+}
