@@ -8,8 +8,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::{Seek, Write};
 
-use codec::Cores;
-use codec::{self, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use codec::{self, Cores, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const WIDTH: usize = 2048;

@@ -8,8 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
 use equalize::histogram::Tally;
-use equalize::{Clahe, ClipLimit, Method, Operation, Sample, Scratch, Tiles, equalize};
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Tiles, equalize};
 
 const WIDTH: u32 = 8192;
 const HEIGHT: u32 = 6144;

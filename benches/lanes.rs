@@ -7,8 +7,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
 use histeqd::slot::Memory;
 use lanes::{Engine, Unit, open};
 

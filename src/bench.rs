@@ -16,10 +16,8 @@ use crate::error::Error;
 use crate::slot::{Memory, SlotId};
 use crate::worker::WorkerArgs;
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
-use equalize::{Depth, Layout, Pixel};
-use equalize::{Method, Operation};
-use lanes::Order;
-use lanes::Unit;
+use equalize::{Depth, Layout, Method, Operation, Pixel};
+use lanes::{Order, Unit};
 
 /// The work that is sent through the workers.
 #[derive(Clone, Copy, Debug)]

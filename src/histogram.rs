@@ -23,8 +23,7 @@ use crate::publish::Publisher;
 use crate::source;
 use crate::stop::Stop;
 use equalize::colour::Plane;
-use equalize::count;
-use equalize::{Layout, Pixel};
+use equalize::{Layout, Pixel, count};
 use lanes::Order;
 
 /// Which histograms to produce, and how.

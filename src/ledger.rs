@@ -38,8 +38,7 @@ use schema::VERSION;
 use state::PictureState;
 
 use crate::beneath::Folder;
-use crate::paths::Shown;
-use crate::paths::folder_of;
+use crate::paths::{Shown, folder_of};
 use crate::record::Record;
 use crate::stamp::{Stamp, mtime_ns};
 

@@ -12,8 +12,7 @@ mod planes;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::schedule::Attempts;
-use crate::schedule::DeviceId;
+use crate::schedule::{Attempts, DeviceId};
 use crate::slot::Slot;
 use crate::timings::Stage;
 use equalize::planes::PLANES;

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Strength, Tiles, equalize, equalize_gray8};
-use equalize::{Depth, Layout, Pixel};
+use equalize::{
+    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Strength, Tiles, equalize,
+    equalize_gray8,
+};
 
 /// Returns the folder of the golden files: the committed one, or the one that HISTEQD_GOLDEN names (from `make.py SOURCES OUT`).
 fn golden() -> PathBuf {

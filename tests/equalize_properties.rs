@@ -4,9 +4,9 @@ use equalize::clahe::Geometry;
 use equalize::colour::{Plane, to_gray};
 use equalize::histogram::{Counted, of_plane};
 use equalize::{
-    Clahe, ClipLimit, Method, Operation, Sample, Scratch, Strength, Tiles, equalize, equalize_gray8, lut,
+    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Strength, Tiles, equalize,
+    equalize_gray8, lut,
 };
-use equalize::{Depth, Layout, Pixel};
 use proptest::prelude::*;
 
 const GLOBAL: Operation = Operation::new(Method::Global);

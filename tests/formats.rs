@@ -12,8 +12,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use codec::Cores;
-use codec::{self, CodecError, Decoded, JpegQuality, Limits, PngLevel, Target};
+use codec::{self, CodecError, Cores, Decoded, JpegQuality, Limits, PngLevel, Target};
 
 /// The target of most tests: the source's own format.
 pub(crate) const TARGET: Target = Target {

@@ -3,9 +3,9 @@
 
 use std::sync::Mutex;
 
-use equalize::count;
-use equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Strength, Tiles, equalize};
-use equalize::{Depth, Layout, Pixel};
+use equalize::{
+    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Strength, Tiles, count, equalize,
+};
 use histeqd::slot::Memory;
 use lanes::{Engine, LaneError, Unit, open};
 

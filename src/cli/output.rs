@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Cli;
 use crate::config::{FormatName, Naming};
-use crate::paths::Shown;
-use crate::paths::folder_of;
+use crate::paths::{Shown, folder_of};
 use crate::source::STANDARD_INPUT;
 use codec::{Format, names_foreign};
 

@@ -3,8 +3,7 @@
 use crate::config::{DeviceName, JpegChoice};
 use crate::error::Error;
 use crate::progress::Events;
-use lanes::GpuInfo;
-use lanes::Unit;
+use lanes::{GpuInfo, Unit};
 
 /// Returns the version of nvJPEG or why it cannot be used, which is the same for all GPUs; `None` if that is unknown.
 pub(super) fn nvjpeg(found: &[GpuInfo]) -> Option<&Result<String, String>> {

@@ -20,8 +20,7 @@ use crate::task;
 use crate::task::Task;
 use crate::timings::Meter;
 use crate::worker::WorkerArgs;
-use lanes::GpuInfo;
-use lanes::Unit;
+use lanes::{GpuInfo, Unit};
 
 /// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
 const GPU_LANES: usize = 4;

@@ -10,8 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::rooted;
 use crate::beneath::Folder;
-use crate::paths::folder_of;
-use crate::paths::{Identity, Shown};
+use crate::paths::{Identity, Shown, folder_of};
 
 /// The lock's file name, in histeqd's own folder and in the ledger's.
 const FILE: &str = "lock";

@@ -24,9 +24,7 @@ use super::notifier::{NotWatched, Notifier, Signal};
 use super::settle::{Doubt, Seen, Settle};
 use super::writer::Writer;
 use crate::paths::{Identity, Shown, are_same};
-use crate::selection::Choice;
-use crate::selection::Selection;
-use crate::selection::{is_hidden, promises_a_picture};
+use crate::selection::{Choice, Selection, is_hidden, promises_a_picture};
 use crate::source::holes;
 use crate::stamp::Stamp;
 

@@ -16,8 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::slot::SlotId;
 use codec::CompressedJpeg;
-use equalize::Layout;
-use equalize::Operation;
+use equalize::{Layout, Operation};
 use lanes::{GpuInfo, Order};
 
 /// A message from the main process to a worker.

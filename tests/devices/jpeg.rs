@@ -3,8 +3,9 @@
 use std::fs;
 use std::process::Output;
 
-use codec::Cores;
-use codec::{self, BaselineScan, CompressedJpeg, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target};
+use codec::{
+    self, BaselineScan, CompressedJpeg, Cores, Decoded, JpegQuality, Limits, PngLevel, Sampling, Target,
+};
 use equalize::{Clahe, ClipLimit, Method, Operation, Tiles};
 use histeqd::slot::Memory;
 use lanes::{Engine, JPEG_BATCH, Recoded, Recoding, Unit, open};

@@ -11,8 +11,7 @@ mod raw;
 use std::fs::File;
 use std::io::{Seek, Write};
 
-use codec::Cores;
-use codec::{self, CodecError, Limits, Remark};
+use codec::{self, CodecError, Cores, Limits, Remark};
 
 use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
 

@@ -1,8 +1,7 @@
 //! 16-bit pictures that are written with 8 bits.
 
 use super::{Decoded, Native, Target, pixels_of};
-use equalize::simd;
-use equalize::{Depth, Layout};
+use equalize::{Depth, Layout, simd};
 
 impl Target {
     /// Returns the layout in which pixels of this one are written.

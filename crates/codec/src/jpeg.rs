@@ -24,8 +24,7 @@ mod libjpeg;
 mod markers;
 mod mpf;
 
-pub use coding::BaselineScan;
-pub use coding::CanonicalCode;
+pub use coding::{BaselineScan, CanonicalCode};
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};

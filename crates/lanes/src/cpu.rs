@@ -2,9 +2,8 @@
 
 use crate::gpu_info::GpuInfo;
 use crate::lane::{Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
-use equalize::Layout;
 use equalize::count::count;
-use equalize::{Operation, Scratch, equalize};
+use equalize::{Layout, Operation, Scratch, equalize};
 
 /// The CPU as a worker's backend.
 pub(crate) struct CpuEngine;

@@ -9,9 +9,8 @@ use crate::cpu::CpuLane;
 use crate::gpu::kernels::{self, Route};
 use crate::lane::{EngineError, Lane, LaneError};
 use crate::order::Order;
-use equalize::Layout;
 use equalize::clahe::Geometry;
-use equalize::{Method, Operation};
+use equalize::{Layout, Method, Operation};
 
 /// The size of the small test picture: odd, so that the kernels' handling of remainders is tested too.
 const SIZE: (u32, u32) = (331, 177);
@@ -89,8 +88,7 @@ fn noise(layout: &Layout, order: &Order) -> Result<Vec<u64>, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use equalize::{Clahe, ClipLimit, Strength, Tiles};
-    use equalize::{Depth, Pixel};
+    use equalize::{Clahe, ClipLimit, Depth, Pixel, Strength, Tiles};
 
     const EQUALIZE: Order = Order::Equalize(Operation::new(Method::Global));
     const COUNT: Order = Order::Count { equalize: None };

@@ -7,13 +7,11 @@ use super::cuda::{Memory, Place, Timer, finish, rest};
 use super::kernels::{LadderKernels, TABLE_BYTES};
 use super::measure::{self, Result, rounds, wall};
 use super::picture::{CLAHE, TestPicture};
-use equalize::Strength;
 use equalize::clahe::Geometry;
-use equalize::{Depth, Layout};
-use lanes::GpuInfo;
+use equalize::{Depth, Layout, Strength};
 use lanes::gpu::driver::{self, Context, Device, Stream};
 use lanes::gpu::kernels::{ClaheMemory, Kernels, Kind, Span, Tables, Tiling};
-use lanes::{Engine, Unit, open};
+use lanes::{Engine, GpuInfo, Unit, open};
 
 /// Copies of the picture that kernels cycle through, so that it is read from device memory and not from the cache.
 pub(super) const COPIES: usize = 8;

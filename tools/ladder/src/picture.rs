@@ -3,8 +3,7 @@
 use equalize::clahe::Geometry;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, of_plane};
-use equalize::{Clahe, ClipLimit, Method, Operation, Scratch, Tiles, equalize, lut};
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize, lut};
 
 /// The settings of CLAHE: OpenCV's defaults, except for a more usual clip limit.
 pub(super) const CLAHE: Clahe =

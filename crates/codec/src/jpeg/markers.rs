@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::CodecError;
 use crate::metadata::{Metadata, MetadataBytes, Resolution, strip_exif_prefix};
-use crate::xmp;
+use crate::{CodecError, xmp};
 
 use super::{malformed, mpf};
 use crate::jpeg::BLOCK;

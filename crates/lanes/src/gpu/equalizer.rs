@@ -8,8 +8,7 @@ use super::kernels::{ClaheMemory, Kind, Span, Tables};
 use crate::lane::LaneError;
 use equalize::clahe::Geometry;
 use equalize::clip::{Clipping, LevelsInUse};
-use equalize::{ClipLimit, Method, Operation, Strength};
-use equalize::{Depth, Layout, Pixel};
+use equalize::{ClipLimit, Depth, Layout, Method, Operation, Pixel, Strength};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Equalizer<'e> {

@@ -21,8 +21,7 @@ pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 pub use kernel_arguments as arguments;
 
 use super::driver::{Address, Device, Function, Launch, Module, Result, Stream};
-use equalize::Strength;
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel, Strength};
 
 /// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the most that a kernel takes statically.
 const USUAL_SHARED: u32 = 24 << 10;

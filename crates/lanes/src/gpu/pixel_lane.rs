@@ -13,10 +13,8 @@ use super::kernels::{Kind, Span};
 use super::nvjpeg::Plane;
 use crate::lane::{EngineError, Lane, LaneError, Recoded};
 use codec::{CHROMA_PADDING, CompressedJpeg};
-use equalize::Layout;
-use equalize::colour;
 use equalize::count::planes;
-use equalize::{Method, Operation};
+use equalize::{Layout, Method, Operation, colour};
 
 /// The largest picture that is moved as a whole, in bytes.
 const WHOLE: u64 = 32 << 20;

@@ -4,9 +4,8 @@ use std::ops::RangeInclusive;
 
 use super::Block;
 use super::dct::{Quantizer, forward, requantized};
-use crate::jpeg::BLOCK;
-use crate::jpeg::PlaneSize;
 use crate::jpeg::libjpeg::QuantTable;
+use crate::jpeg::{BLOCK, PlaneSize};
 
 /// The largest AC coefficient that baseline codes can express (T.81, table F.2).
 const MAX_AC: i16 = 1023;

@@ -3,9 +3,8 @@
 use super::coefficients::{Coefficients, Requantizer};
 use super::dct::{self, Excess};
 use super::{Block, natural};
-use crate::jpeg::BLOCK;
-use crate::jpeg::PlaneSize;
 use crate::jpeg::libjpeg::{MAX_QUANT, Plane, QuantTable};
+use crate::jpeg::{BLOCK, PlaneSize};
 
 /// What is wanted of chroma components without planes to decode into.
 #[derive(Clone, Copy, Debug)]

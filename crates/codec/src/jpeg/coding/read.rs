@@ -6,13 +6,12 @@ use super::huffman::{Codes, Decoder};
 use super::read_sequential::{self, ScanComponent};
 use super::scan::{DcComponent, Selection, read_dc, read_first, read_intervals, read_refinement};
 use super::{Block, Grid, natural, vectorized};
-use crate::jpeg::BLOCK;
 use crate::jpeg::libjpeg::{Plane, QuantTable};
 use crate::jpeg::markers::{
     DHT, DNL, DQT, DRI, EOI, Factors, FrameHeader, MAX_BLOCKS, SOF0, SOF1, SOF2, SOS, Segment, next_marker,
     segment,
 };
-use crate::jpeg::{PlaneSize, plane_size};
+use crate::jpeg::{BLOCK, PlaneSize, plane_size};
 
 /// In place of a coefficient's lowest known bit: no scan has had the coefficient yet.
 const UNKNOWN: u32 = u32::MAX;

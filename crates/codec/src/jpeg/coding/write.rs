@@ -10,10 +10,9 @@ use super::rows::Part;
 use super::symbols::{Counter, Scan, ScanSymbols, Sink, scan};
 use super::{vectorized, write_sequential};
 use crate::cores::Cores;
-use crate::jpeg::BLOCK;
-use crate::jpeg::PlaneSize;
 use crate::jpeg::libjpeg::{Fault, Frame, QuantTable};
 use crate::jpeg::markers::{DHT, EOI, SOS, write_segment};
+use crate::jpeg::{BLOCK, PlaneSize};
 
 /// The DC coefficients, the coarse luma detail, the chroma, and the fine luma detail in two scans: the last one is mostly empty, which
 /// end-of-band runs say in a few bits.

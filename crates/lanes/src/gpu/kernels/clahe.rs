@@ -2,10 +2,9 @@
 
 use super::{File, Kernels, Launch, Limits, arguments, line};
 use crate::gpu::driver::{Address, Result, Stream};
-use equalize::ClipLimit;
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
-use equalize::{Depth, Layout};
+use equalize::{ClipLimit, Depth, Layout};
 
 /// At depth 8, tiles of fewer pixels are interpolated directly from their LUTs.
 const LEAST_CELL: usize = 2048;

@@ -4,8 +4,7 @@ use std::ffi::c_void;
 
 use super::{File, Kernels, Span, arguments, line};
 use crate::gpu::driver::{Address, Result, Stream};
-use equalize::Strength;
-use equalize::{Depth, Layout, Pixel};
+use equalize::{Depth, Layout, Pixel, Strength};
 
 impl Kernels {
     /// Copies luma (`None`) or a channel into a plane of its own.
