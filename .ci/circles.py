@@ -10,8 +10,7 @@ import re
 import sys
 
 TESTS = re.compile(r"#\[cfg\(test\)\]\s*(pub(\([a-z]+\))? )?mod \w+ \{.*", re.S)
-COMMENT = re.compile(r"//.*|/\*.*?\*/", re.S)
-COMMENT_LINE = re.compile(r"//[^\n]*")
+COMMENT = re.compile(r"//[^\n]*")
 PATH = re.compile(r"\b(?:crate|super|self)(?:::\w+)+(?:::\{)?|\b(?:crate|super|self)::\{")
 
 
@@ -62,7 +61,7 @@ def grouped(text, at):
 
 def names(text):
     """Returns all paths in a source text, each as a list of names."""
-    text = TESTS.sub("", COMMENT_LINE.sub("", text))
+    text = TESTS.sub("", COMMENT.sub("", text))
     for match in PATH.finditer(text):
         path = match.group().rstrip("{").strip(":").split("::")
         if match.group().endswith("{"):
@@ -74,7 +73,7 @@ def names(text):
 def passed_on(module, text, known):
     """Returns the modules that a module's file passes names on from, by name."""
     found = {}
-    text = COMMENT_LINE.sub("", text)
+    text = COMMENT.sub("", text)
     for match in re.finditer(r"\bpub(?:\([a-z]+\))? use (\w+(?:::\w+)*)(?:::(\{)|;)", text):
         start = match.group(1).split("::")
         if match.group(2):

@@ -486,35 +486,6 @@ impl Ledger {
         // Fails only if the database is closed.
         let _ = self.db.busy_timeout(patience);
     }
-
-    /// Returns the other inputs that have the same output or are about to: those that still exist and, if inputs are removed or moved when
-    /// they are done (`inputs_go`), the done ones as long as the output exists.
-    ///
-    /// # Errors
-    /// When a call of the database fails.
-    pub fn rivals(&self, entry: &Entry<'_>, inputs_go: bool) -> Result<Vec<PathBuf>, LedgerError> {
-        let mut query = self.db.prepare_cached(
-            "SELECT input, state = 'done' FROM picture
-             WHERE output = ?1 AND input <> ?2 AND state IN ('running', 'done')",
-        )?;
-        let rows = query.query_map([bytes(entry.output), bytes(entry.input)], |row| {
-            Ok((path(row.get(0)?), row.get::<_, bool>(1)?))
-        })?;
-        let rows: Vec<(PathBuf, bool)> = rows.collect::<Result<_, _>>()?;
-        let stands = inputs_go && entry.output.exists();
-        let is_rival = |(input, is_done): &(PathBuf, bool)| *is_done && stands || input.exists();
-        Ok(rows.into_iter().filter(is_rival).map(|(input, _)| input).collect())
-    }
-
-    fn own_output(&self, input: &Path) -> Result<(), LedgerError> {
-        // The plus rules out the index by state, which would search all pictures done instead of the few that have this output.
-        let mut delete = self.db.prepare_cached(
-            "DELETE FROM picture WHERE +state = 'done' AND input <> ?1
-                 AND output = (SELECT output FROM picture WHERE input = ?1)",
-        )?;
-        delete.execute([bytes(input)])?;
-        Ok(())
-    }
 }
 
 /// Returns the root of a ledger's folder, and its path below that: a folder named [`FOLDER`] lies in an output folder, where no link is

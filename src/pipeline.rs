@@ -1,7 +1,7 @@
 //! The stages between the source and the output tree, in the order of a picture's way: decode, equalize on a device, encode, publish.
 //!
 //! A [`Job`] is queued for the decoders; decoded, it is a [`Picture`] whose pixels are in slots; each slot is a [`Task`] for a device; when all
-//! its devices are done, the picture is [`Processed`]; once the outlet has encoded it, it is `Written`, and is published. Only a job whose
+//! its devices are done, the picture is [`Processed`]; once the outlet has encoded it, it is `EncodedPicture`, and is published. Only a job whose
 //! device failed, declined it or encoded it badly goes back, to be decoded again. Every queued job holds a sender of the queue that leads back,
 //! so this queue closes by itself after the last picture.
 
@@ -46,7 +46,7 @@ pub const PUBLISHERS: usize = 4;
 const SCRATCH_KEPT: usize = 4 << 20;
 
 /// A picture that an outlet has taken. Its output, if it has one, is written but not yet synced and renamed.
-struct Written<'a> {
+struct EncodedPicture<'a> {
     output: Option<Pending<'a>>,
     job: Job,
     pixels: u64,
@@ -199,7 +199,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<Written<'p>>) {
+    fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<EncodedPicture<'p>>) {
         let (mut scratch, mut courtesy) = (Vec::new(), Niceness::default());
         for mut finished in equalized.iter().filter_map(Task::finish) {
             courtesy.lower_for(finished.content);
@@ -242,7 +242,8 @@ impl Run<'_> {
             match taken {
                 Ok(output) => {
                     let device = self.machine.devices.names(&devices);
-                    let taken = Written { output, job: work.job, pixels, bytes_in, device, remarks, clock };
+                    let taken =
+                        EncodedPicture { output, job: work.job, pixels, bytes_in, device, remarks, clock };
                     self.pass_on(taken, publishers);
                 }
                 Err(error) => self.fail(work.job, error),
@@ -251,7 +252,7 @@ impl Run<'_> {
     }
 
     /// Leaves waiting for the disk to the publishers; a rename alone is done sooner than handed over.
-    fn pass_on<'p>(&'p self, taken: Written<'p>, publishers: &Sender<Written<'p>>) {
+    fn pass_on<'p>(&'p self, taken: EncodedPicture<'p>, publishers: &Sender<EncodedPicture<'p>>) {
         match (&taken.output, self.settings.durability) {
             (None, _) | (_, Durability::Fast) => self.publish(taken),
             // The queue is closed only if the publishers panicked; that panic then ends the run.
@@ -259,8 +260,8 @@ impl Run<'_> {
         }
     }
 
-    fn publish(&self, taken: Written<'_>) {
-        let Written { output, job, pixels, bytes_in, device, remarks, mut clock } = taken;
+    fn publish(&self, taken: EncodedPicture<'_>) {
+        let EncodedPicture { output, job, pixels, bytes_in, device, remarks, mut clock } = taken;
         clock.mark(Stage::Queue);
         if !job.is_unchanged() {
             return self.fail(job, PictureError::Changed);

@@ -69,7 +69,7 @@ impl Attempts {
 
 /// Where a JPEG may go that a device could decode or encode.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct Destinations {
     /// The device that decodes it, if one has a slot for it.
     pub compressed: Option<DeviceId>,
     /// Where its pixels may go otherwise, by device; `None` if it waits for a device that decodes.
@@ -90,7 +90,7 @@ pub struct Schedule {
 impl Schedule {
     /// Returns where a JPEG goes after these attempts. `fits_with_planes`: whether memory allows its planes and its file in one slot.
     /// `insist`: whether it waits for a device that decodes, as long as there is or may come one.
-    pub fn choose(&self, attempts: &Attempts, fits_with_planes: bool, insist: bool) -> Choice {
+    pub fn choose(&self, attempts: &Attempts, fits_with_planes: bool, insist: bool) -> Destinations {
         let may_encode = fits_with_planes && !attempts.declined && self.encodes();
         let pixels = match (self.may_decode(attempts), insist) {
             (true, true) => None,
@@ -101,7 +101,7 @@ impl Schedule {
             self.devices.iter().zip(admitted).any(|(device, &is)| device.encodes && is)
         };
         let encode = may_encode && pixels.as_ref().is_some_and(encodes_among);
-        Choice { compressed: self.decoder(attempts), pixels, encode }
+        Destinations { compressed: self.decoder(attempts), pixels, encode }
     }
 
     /// Returns, by device, whether pixels may go there now after these attempts. A device that encodes may still be starting nvJPEG, or
@@ -242,11 +242,11 @@ mod tests {
         let encoder = Device { encodes: true, ..PIXELS };
         let taken = Device { has_free_pixels: false, ..encoder };
         let choose = |device, fits| schedule(&[CPU, device, full]).choose(&Attempts::default(), fits, false);
-        let Choice { pixels, encode, .. } = choose(encoder, true);
+        let Destinations { pixels, encode, .. } = choose(encoder, true);
         assert_eq!((pixels.unwrap(), encode), (vec![false, true, false], true));
-        let Choice { pixels, encode, .. } = choose(taken, true);
+        let Destinations { pixels, encode, .. } = choose(taken, true);
         assert_eq!((pixels.unwrap(), encode), (vec![true, false, false], false));
-        let Choice { pixels, encode, .. } = choose(encoder, false);
+        let Destinations { pixels, encode, .. } = choose(encoder, false);
         assert_eq!((pixels.unwrap(), encode), (vec![true, false, false], false), "its planes do not fit");
     }
 }

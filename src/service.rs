@@ -62,8 +62,6 @@ use crate::pipeline::{OutputFolder, Run};
 use crate::progress::{Event, Events};
 use crate::publish::Publisher;
 use crate::retry::Wanted;
-use crate::service::settle::{Ready, Settle};
-use crate::service::watch::Watch;
 use crate::source::{Job, Prefixes, signs_of_outputs};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
@@ -81,8 +79,10 @@ use output_access::{OutputAccess, OutputMount};
 use rebuild::Failures;
 use reload::warn_of_overwrite;
 use retried::Retried;
+use settle::{Ready, Settle};
 use status_socket::StatusSocket;
 use tidy::{tidy, written_to};
+use watch::Watch;
 
 /// Capacity of the queue of pipeline events.
 const WAITING: usize = 4096;

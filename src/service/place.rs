@@ -154,7 +154,7 @@ fn is_from(record: Option<Record>, stamp: Stamp, assigned: Option<&Assigned>) ->
         (Some(record), Some(of)) => {
             !of.is_done && stamp.inode != 0 && of.stamp.inode == stamp.inode && record.is_from(&of.stamp)
         }
-        (None, Some(of)) => of.is_done && of.stamp == stamp,
+        (None, Some(of)) => of.is_written && of.stamp == stamp,
         (_, None) => false,
     }
 }
@@ -172,8 +172,11 @@ mod tests {
         let metadata = fs::metadata(file.path()).unwrap();
         let settings = Digest::of(b"");
         let record = |input| Some(Record::new(&Origin { input, settings }, &metadata));
-        let assigned = |stamp, is_done| Some(Assigned { output: PathBuf::new(), stamp, is_done });
+        let assigned =
+            |stamp, is_done| Some(Assigned { output: PathBuf::new(), stamp, is_done, is_written: is_done });
         let now = Stamp { size: 5, mtime_ns: 6, inode: 7 };
+        let interrupted =
+            Some(Assigned { output: PathBuf::new(), stamp: now, is_done: false, is_written: true });
         let before = Stamp { mtime_ns: 5, ..now };
         let another = Stamp { inode: 8, ..before };
         let cases = [
@@ -182,6 +185,7 @@ mod tests {
             ("the ledger says so, and there is no record", None, assigned(now, true), true),
             ("nobody says so", None, None, false),
             ("it was never done", None, assigned(now, false), false),
+            ("it appeared before a kill, and there is no record", None, interrupted, true),
             ("it is another's of the name", record(before), assigned(before, true), false),
             ("the name is another's, and the ledger lost", record(before), None, false),
             ("the file was written to while it was read", record(before), assigned(before, false), true),

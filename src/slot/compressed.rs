@@ -74,14 +74,14 @@ impl SlotPool {
         self.in_turn(total, held, |state| {
             let with_all = pixels.saturating_add(behind);
             let fits = with_all.saturating_add(aside).saturating_add(held) <= state.memory;
-            let choice = state.schedule().choose(attempts, fits, insist);
-            let decoder = choice.compressed;
+            let destinations = state.schedule().choose(attempts, fits, insist);
+            let decoder = destinations.compressed;
             if let Some(taken) =
                 decoder.and_then(|id| state.try_take_compressed(id, compressed, compressed_aside))
             {
                 return Some(taken.map(|buffer| Room::Compressed(self.slot(buffer, compressed_aside))));
             }
-            let (admitted, encode) = (choice.pixels?, choice.encode);
+            let (admitted, encode) = (destinations.pixels?, destinations.encode);
             let bytes = if encode { with_all } else { pixels };
             let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
             Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
