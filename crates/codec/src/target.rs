@@ -1,0 +1,105 @@
+//! What is read at most, and what is written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::Format;
+
+/// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Width times height (`--max-pixels`).
+    pub max_pixels: u64,
+    /// Bytes of the file, and bytes of its decoded pixels (`--max-bytes`).
+    pub max_bytes: u64,
+}
+
+/// How JPEG output is quantized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JpegQuality {
+    /// With the source's own quantization tables. If the source is not a JPEG, [`JpegQuality::DEFAULT`] applies.
+    Keep,
+    /// With the standard's example tables, scaled as in libjpeg: 1 to 100.
+    Value(u8),
+}
+
+impl JpegQuality {
+    /// The quality of a JPEG whose source is not one.
+    pub const DEFAULT: u8 = 90;
+}
+
+impl FromStr for JpegQuality {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text.eq_ignore_ascii_case("keep") => Ok(Self::Keep),
+            Ok(quality @ 1..=100) => Ok(Self::Value(quality)),
+            _ => Err(format!("{text:?} is neither keep nor a number from 1 to 100")),
+        }
+    }
+}
+
+impl fmt::Display for JpegQuality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("keep"),
+            Self::Value(quality) => quality.fmt(f),
+        }
+    }
+}
+
+/// How much work goes into making PNGs small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PngLevel {
+    /// Least work.
+    ///
+    /// The Paeth filter for every row, Huffman codes made for every strip, and matches only where hardly anything happens.
+    Fast,
+    /// A filter for each row, and matches where they pay: half again the work; photographs a twentieth smaller, graphics often by a
+    /// half.
+    Balanced,
+    /// Five times the work; photographs a tenth smaller.
+    ///
+    /// A filter for each row, and zlib.
+    Small,
+}
+
+/// What to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The output format; `None` for the source's.
+    pub format: Option<Format>,
+    /// Quality of JPEG output.
+    pub jpeg_quality: JpegQuality,
+    /// Effort of PNG output.
+    pub png_level: PngLevel,
+    /// Whether 16-bit pictures are written with 8 bits.
+    pub eight_bit: bool,
+    /// Whether the picture is reduced to gray, its luma.
+    pub gray: bool,
+    /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
+    pub needs_rgb: bool,
+}
+
+impl Target {
+    /// Returns the format of the output of a source in this format.
+    pub(crate) fn format_for(&self, source: Format) -> Format {
+        self.format.unwrap_or(source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quality_is_keep_or_a_percentage() {
+        assert_eq!("keep".parse(), Ok(JpegQuality::Keep));
+        assert_eq!("92".parse(), Ok(JpegQuality::Value(92)));
+        for text in ["0", "101", "256", "-1", "best", "Keep it"] {
+            assert!(text.parse::<JpegQuality>().is_err(), "{text}");
+        }
+    }
+}
