@@ -36,7 +36,7 @@ class Picture:
         natural = (90 + 50 * np.sin(x / 97) * np.cos(y / 61)).astype(np.uint8) + noise
         (self.source, _), (self.result, self.out) = pinned(natural), pinned(natural)
         self.plane = cupy.zeros(self.size, np.uint8)
-        self.lane = kernels.Lane(kernels.Module(kernels.PTX))
+        self.lane = kernels.Lane(kernels.Module(kernels.PREBUILT))
         self.upload = cupy.cuda.Stream(non_blocking=True)
         self.tiling = kernels.tiling(width, height, TILES, TILES, 2.0, 8)
         self.lane.clahe(self.plane.data.ptr, self.tiling, 8)  # allocates the lane's buffers

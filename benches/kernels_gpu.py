@@ -7,6 +7,7 @@ looks like here (grid, block, shared memory) is what crates/lanes/src/gpu/kernel
 """
 import argparse
 import ctypes
+import gzip
 import itertools
 import pathlib
 import re
@@ -16,7 +17,7 @@ import time
 import cupy
 import numpy as np
 
-PTX = "kernels/prebuilt"
+PREBUILT = "kernels/prebuilt"
 LUMA = 0xFFFFFFFF
 u32, u64, f32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_float
 FULL_STRENGTH = u32(1000)  # in thousandths
@@ -39,23 +40,37 @@ class Tiling(ctypes.Structure):
     _fields_ += [(n, f32) for n in "lut_scale inverse_width inverse_height".split()]
 
 
+def cubins(folder):
+    """The folder of cubins that histeqd takes for this GPU, or None where it leaves compiling to the driver."""
+    major, minor = divmod(int(cupy.cuda.Device().compute_capability), 10)
+    fit = [n for n in range(minor + 1) if (folder / f"sm_{major}{n}").is_dir()]
+    return folder / f"sm_{major}{max(fit)}" if fit else None
+
+
 class Module:
-    """A folder of PTX files, each loaded by the driver when one of its kernels is first used."""
+    """A folder of kernels, each file loaded by the driver when one of its kernels is first used: the cubin for this GPU if there is one
+    (as histeqd does) and `only_ptx` is not set, else the PTX."""
     FILES = (("clahe_.*16", "clahe16"), ("clahe_.*8", "clahe8"), ("extract|insert", "planes"), (".*16_|lut16", "global16"),
              (".*8_", "global8"))
 
-    def __init__(self, folder):
+    def __init__(self, folder, only_ptx=False):
         cupy.zeros(1)  # creates the context
         self.folder, self.modules, self.functions, self.load_seconds = pathlib.Path(folder), {}, {}, {}
+        self.cubins = None if only_ptx else cubins(self.folder)
 
     def module(self, kernel):
         name = next(file for pattern, file in self.FILES if re.match(pattern, kernel))
         if name not in self.modules:
             self.modules[name] = ctypes.c_void_p()
             begin = time.perf_counter()
-            call("cuModuleLoadData", ctypes.byref(self.modules[name]), (self.folder / f"{name}.ptx").read_bytes() + b"\0")
+            call("cuModuleLoadData", ctypes.byref(self.modules[name]), self.code(name))
             self.load_seconds[name] = time.perf_counter() - begin
         return self.modules[name]
+
+    def code(self, name):
+        if self.cubins:
+            return gzip.decompress((self.cubins / f"{name}.cubin.gz").read_bytes())
+        return (self.folder / f"{name}.ptx").read_bytes() + b"\0"
 
     def launch(self, name, grid, block, arguments, stream, shared=0):
         key = (name, shared > 48 << 10)
@@ -358,7 +373,7 @@ class Guarded:
 
 def check(options):
     rng = np.random.default_rng(options.seed)
-    module = Module(options.ptx)
+    module = Module(options.kernels, options.ptx)
     lane = Lane(module)
     sizes = [(1, 1), (1, 7), (5, 1), (1, 16), (3, 17), (33, 65), (255, 257)]
     if not options.small:
@@ -527,7 +542,7 @@ def timer_of(height, width, channels, data, dtype, count):
 
 
 def show_times(options):
-    module = Module(options.ptx)
+    module = Module(options.kernels, options.ptx)
     lane = lambda **values: lambda: Lane(module, tuned(**values))
     print("histogram alone, 32768x32768 gray, share of the read floor:")
     for data in ("random", "natural", "constant"):
@@ -582,7 +597,8 @@ def show_bus(size=64 << 20, count=16):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["check", "time"])
-    parser.add_argument("--ptx", default=PTX)
+    parser.add_argument("--kernels", default=PREBUILT, metavar="FOLDER")
+    parser.add_argument("--ptx", action="store_true", help="have the driver compile the PTX, although there are cubins")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--small", action="store_true", help="only small pictures, as for compute-sanitizer")
     options = parser.parse_args()

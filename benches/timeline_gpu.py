@@ -10,7 +10,7 @@ import cupy
 import matplotlib
 import numpy as np
 
-from kernels_gpu import PIXELS, PTX, Lane, Module, picture, runtime
+from kernels_gpu import PIXELS, PREBUILT, Lane, Module, picture, runtime
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ STEPS = {"upload": "#4477aa", "histogram and LUT": "#ddaa33", "apply": "#bb5566"
 
 
 def main():
-    module = Module(PTX)
+    module = Module(PREBUILT)
     lanes = [Lane(module) for _ in range(LANES)]
     pinned = [cupy.cuda.alloc_pinned_memory(PIXELS) for _ in lanes]
     devices = [cupy.zeros(PIXELS, np.uint8) for _ in lanes]

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Rebuilds kernels/prebuilt/*.ptx, one for each .cu file. Needs no GPU and no CUDA toolkit, only python3 with pip and venv.
+# Rebuilds kernels/prebuilt: a PTX file for each .cu file, and cubins of those that the program loads, one for each architecture, in
+# gzip. Needs no GPU and no CUDA toolkit, only python3 with pip and venv.
 #
 #   build.sh           compile and write the files
-#   build.sh --check   compile, compare with the committed files, and assemble them for an old, a middle and a new GPU
+#   build.sh --check   compile, compare with what the committed files hold, and assemble them for an old, a middle and a new GPU
 #
 # NVRTC 11.8 is the last that compiles for compute capability 3.7. The PTX it writes declares version 7.8 of the language but
 # uses nothing newer than 6.0: with 6.0 in the header, all drivers from 384 on (the last for those GPUs is 470) accept it.
-# There are several files so that a GPU's driver compiles only what a run needs.
+# There are several files so that a GPU's driver loads only what a run needs.
 set -eu
 cd "$(dirname "$0")"
 tools="${HISTEQD_KERNEL_TOOLS:-../target/kernel-tools}"
@@ -23,26 +24,54 @@ install() {
 }
 
 install cuda11 nvidia-cuda-nvrtc-cu11==11.8.89 nvidia-cuda-nvcc-cu11==11.8.89
-if [ "${1:-}" != --check ]; then
-    mkdir -p prebuilt
-    exec "$tools/cuda11/bin/python3" nvrtc.py prebuilt
-fi
-
+install cuda12 nvidia-cuda-nvcc-cu12==12.8.93
 install cuda13 nvidia-cuda-nvcc==13.5.37
-made=$(mktemp -d)
-trap 'rm -rf "$made"' EXIT
-"$tools/cuda11/bin/python3" nvrtc.py "$made"
-diff -rq "$made" prebuilt || { echo "prebuilt/ is not what build.sh makes of the sources" >&2; exit 1; }
+ptxas11=$(echo "$tools"/cuda11/lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas)
+ptxas12=$(echo "$tools"/cuda12/lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas)
+ptxas13=$(echo "$tools"/cuda13/lib/python3*/site-packages/nvidia/cu13/bin/ptxas)
+
+# assemble PTXAS ARCHITECTURE PTX CUBIN
 assemble() {
-    echo "$2, $("$1" --version | grep -o 'release [0-9.]*')"
-    for ptx in prebuilt/*.ptx; do
-        "$1" --gpu-name "$2" --output-file "$made/cubin" "$ptx" 2>"$made/said" || { cat "$made/said" >&2; exit 1; }
-        # ptxas warns where .minnctapersm asks for more blocks than this GPU can hold; such values are meant for newer GPUs.
-        if grep -v minnctapersm "$made/said" | grep . >&2; then exit 1; fi
+    "$1" --gpu-name "$2" --output-file "$4" "$3" 2>"$4.said" || { cat "$4.said" >&2; exit 1; }
+    # ptxas warns where .minnctapersm asks for more blocks than this GPU can hold; such values are meant for newer GPUs.
+    if grep -v minnctapersm "$4.said" | grep . >&2; then exit 1; fi
+    rm "$4.said"
+}
+
+# cubins FOLDER PTXAS ARCHITECTURE…: assembles the folder's PTX. An architecture is for the oldest of these ptxas that knows it, so that
+# drivers as old accept what it makes. lib.rs lists the same architectures.
+cubins() {
+    folder=$1 ptxas=$2
+    shift 2
+    for architecture in "$@"; do
+        mkdir "$folder/$architecture"
+        for name in global8 global16 planes clahe8 clahe16 jpeg_scan; do
+            assemble "$ptxas" "$architecture" "$folder/$name.ptx" "$folder/$architecture/$name.cubin"
+        done
     done
 }
-ptxas11=$(echo "$tools"/cuda11/lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas)
-ptxas13=$(echo "$tools"/cuda13/lib/python3*/site-packages/nvidia/cu13/bin/ptxas)
-assemble "$ptxas11" sm_37
-assemble "$ptxas13" sm_75
-assemble "$ptxas13" sm_90
+
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+mkdir "$made/new"
+"$tools/cuda11/bin/python3" nvrtc.py "$made/new"
+cubins "$made/new" "$ptxas11" sm_70 sm_80 sm_90
+cubins "$made/new" "$ptxas12" sm_100 sm_120
+cubins "$made/new" "$ptxas13" sm_110
+
+if [ "${1:-}" != --check ]; then
+    # Without names and times, so that equal cubins are equal files.
+    gzip --recursive --best --no-name --suffix .gz "$made"/new/sm_*
+    rm -rf prebuilt
+    cp -r "$made/new" prebuilt
+    exit
+fi
+
+cp -r prebuilt "$made/committed"
+gzip --recursive --decompress "$made"/committed/sm_*
+diff -rq "$made/new" "$made/committed" || { echo "prebuilt/ is not what build.sh makes of the sources" >&2; exit 1; }
+for ptx in prebuilt/*.ptx; do
+    assemble "$ptxas11" sm_37 "$ptx" "$made/cubin"
+    assemble "$ptxas13" sm_75 "$ptx" "$made/cubin"
+    assemble "$ptxas13" sm_90 "$ptx" "$made/cubin"
+done

@@ -11,7 +11,7 @@ use super::cuda::{Memory, Texture, variable};
 use lanes::gpu::driver::{Function, Launch, Module, Result, Stream};
 use lanes::gpu::kernels::{Tiling, arguments};
 
-const PTX: &str = histeqd_kernels::LADDER;
+const PTX: &str = histeqd_kernels::LADDER.ptx;
 
 /// Bytes of 256 counts or LUT entries.
 pub(super) const TABLE_BYTES: usize = 256 * 4;

@@ -47,4 +47,19 @@ impl GpuEngine {
         let nvjpeg = self.nvjpeg.get_or_init(|| NvJpeg::open(self.info.driver_cuda));
         nvjpeg.as_ref().map_err(String::clone)
     }
+
+    /// Opens the first GPU for a test, or reports that it is skipped.
+    #[cfg(test)]
+    pub(super) fn open_or_skip() -> Option<Self> {
+        use std::io::Write;
+
+        let opened = Self::open(0, None);
+        if let Err(error) = &opened {
+            let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
+            assert!(!required, "HISTEQD_REQUIRE_CUDA=1, but {error}");
+            // Written directly, because libtest captures what passing tests print.
+            let _ = writeln!(std::io::stderr(), "SKIPPED, not tested on a GPU: {error}");
+        }
+        opened.ok()
+    }
 }

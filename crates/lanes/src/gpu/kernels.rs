@@ -1,4 +1,4 @@
-//! The CUDA kernels: the PTX embedded in this program, and a typed launch for each kernel. For the sources see `kernels/`.
+//! The CUDA kernels: the modules embedded in this program, and a typed launch for each kernel. For the sources see `kernels/`.
 #![allow(unsafe_code)]
 
 /// Makes an array of pointers to a kernel's arguments.
@@ -173,7 +173,7 @@ impl Limits {
     }
 }
 
-/// The files of kernels; the driver compiles a file when its first kernel is needed.
+/// The files of kernels; a file is loaded when its first kernel is needed.
 #[derive(Clone, Copy)]
 enum File {
     Global8,
@@ -187,7 +187,7 @@ enum File {
 }
 
 impl File {
-    const fn ptx(self) -> &'static str {
+    const fn module(self) -> histeqd_kernels::Module {
         match self {
             Self::Global8 => histeqd_kernels::GLOBAL8,
             Self::Global16 => histeqd_kernels::GLOBAL16,
@@ -207,13 +207,20 @@ type Name = (&'static str, &'static str);
 /// The kernels of one GPU.
 pub struct Kernels {
     pub limits: Limits,
+    /// The GPU's compute capability.
+    capability: (u32, u32),
     modules: [OnceLock<Module>; 7],
     functions: Mutex<HashMap<Name, Function>>,
 }
 
 impl Kernels {
     pub fn new(device: Device) -> Result<Self> {
-        Ok(Self { limits: Limits::of(device)?, modules: Default::default(), functions: Mutex::default() })
+        Ok(Self {
+            limits: Limits::of(device)?,
+            capability: device.compute_capability()?,
+            modules: Default::default(),
+            functions: Mutex::default(),
+        })
     }
 
     fn module(&self, file: File) -> Result<Module> {
@@ -221,7 +228,7 @@ impl Kernels {
         if let Some(module) = place.get() {
             return Ok(*module);
         }
-        let module = Module::from_ptx(file.ptx())?;
+        let module = Module::load(&file.module(), self.capability)?;
         Ok(*place.get_or_init(|| module))
     }
 
@@ -481,4 +488,22 @@ fn is_large(kind: Kind, span: Span) -> bool {
 fn line(blocks: u64, threads: u32) -> Launch {
     let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
     Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::GpuEngine;
+
+    #[test]
+    fn the_driver_takes_what_is_compiled_for_its_gpu() {
+        let Some(engine) = GpuEngine::open_or_skip() else { return };
+        let refused = std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value == "1");
+        for file in [File::Global8, File::Global16, File::Planes, File::Clahe8, File::Clahe16, File::JpegScan]
+        {
+            let Some(cubin) = file.module().cubin(engine.kernels.capability) else { continue };
+            assert_eq!(Module::from_cubin(&cubin).is_err(), refused);
+            Module::load(&file.module(), engine.kernels.capability).unwrap();
+        }
+    }
 }

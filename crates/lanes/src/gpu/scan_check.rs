@@ -123,7 +123,6 @@ impl ScanCheck {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
 
     use super::super::driver::Event;
     use super::super::engine::GpuEngine;
@@ -196,16 +195,7 @@ mod tests {
 
     #[test]
     fn the_gpu_says_of_any_data_what_the_processor_says() {
-        let engine = match GpuEngine::open(0, None) {
-            Ok(engine) => engine,
-            Err(error) => {
-                let required = std::env::var_os("HISTEQD_REQUIRE_CUDA").is_some_and(|value| value == "1");
-                assert!(!required, "HISTEQD_REQUIRE_CUDA=1, but {error}");
-                // Written directly, because libtest captures what passing tests print.
-                let _ = writeln!(std::io::stderr(), "SKIPPED, not tested on a GPU: {error}");
-                return;
-            }
-        };
+        let Some(engine) = GpuEngine::open_or_skip() else { return };
         let (stream, mut check, mut random) = (Stream::new().unwrap(), ScanCheck::default(), Random(1));
         let (mut whole, mut damaged) = (0, 0);
         for round in 0..40 {
