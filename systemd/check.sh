@@ -28,11 +28,14 @@ grep -q '^histeqd:' "$folder/etc/passwd"
 for unit in histeqd.service histeqd@a.service; do
     exposure=$(systemd-analyze security --offline=true --threshold=20 --no-pager "$units/$unit")
     echo "$exposure" | tail -n 1
+    # Kernels that the driver compiles are kept in the folder that systemd makes.
+    grep -qx "Environment=CUDA_CACHE_PATH=%C/$(sed -n 's/^CacheDirectory=//p' "$units/$unit")" "$units/$unit"
 done
 # Uninstalling leaves nothing but the configuration, and what was made here.
 rm "$units/histeqd@a.service"
-mkdir -p "$folder/var/lib/histeqd/done"
+mkdir -p "$folder/var/lib/histeqd/done" "$folder/var/cache/histeqd"
 DESTDIR=$folder ./install.sh --uninstall --prefix /opt/histeqd | grep -q '^kept: '
 left=$(find "$folder/opt" "$folder/etc" -type f -path '*histeqd*' | sed "s#^$folder##" | sort)
 [ "$left" = /etc/histeqd/config.toml ] || { echo "left after uninstalling: $left" >&2 && exit 1; }
 test -d "$folder/var/lib/histeqd/done"
+! test -e "$folder/var/cache/histeqd" || { echo 'the cache is left after uninstalling' >&2 && exit 1; }

@@ -33,7 +33,7 @@ if [ -n "$uninstall" ]; then
     fi
     rm -f "$histeqd" "$manual"/histeqd.1 "$manual"/histeqd-*.1 "$bash" "$zsh" "$fish"
     rm -f "$units/histeqd.service" "$units/histeqd@.service" "$units"/multi-user.target.wants/histeqd@*.service "$users"
-    rm -rf "$documents"
+    rm -rf "$documents" "$to/var/cache/histeqd"
     [ -n "$to" ] || systemctl daemon-reload
     echo "removed: $histeqd, its manual, completions, documents and units"
     echo "kept: $settings, $to/var/lib/histeqd (pictures and what was done with them) and the user histeqd; to remove them too:"
