@@ -14,8 +14,8 @@ use serde::Serialize;
 use crate::cli::BenchCommand;
 use crate::error::Error;
 use crate::slot::{Memory, SlotId};
-use crate::worker::WorkerArgs;
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
+use crate::worker::{Process, WorkerArgs};
 use equalize::{Depth, Layout, Method, Operation, Pixel};
 use lanes::{Order, Unit};
 
@@ -112,7 +112,7 @@ struct Worker {
 
 impl Worker {
     fn start(args: &WorkerArgs, work: &Workload) -> io::Result<Self> {
-        let (child, channel) = args.spawn(0)?;
+        let Process { child, channel, .. } = args.spawn(0)?;
         match answer(&channel)? {
             FromWorker::Ready(_) => {}
             other => return Err(unexpected(other)),

@@ -2,6 +2,7 @@
 
 mod choose;
 pub mod cpu;
+mod early;
 pub mod find;
 mod required;
 mod start;
@@ -13,6 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::config::Settings;
 use crate::device_state::DeviceState;
 use crate::progress::Events;
+use crate::rates::Rates;
 use crate::schedule::DeviceId;
 use crate::slot::SlotPool;
 use crate::task::Task;
@@ -50,6 +52,8 @@ pub struct Context<'a> {
     pub pool: &'a Arc<SlotPool>,
     /// The cores that the CPU's lanes keep busy.
     pub cores: &'a Arc<Cores>,
+    /// What its pictures cost so far.
+    pub rates: &'a Rates,
     /// Where the devices are added.
     pub devices: &'a Devices,
     /// Ends the run early when a device that the user insists on cannot be used.

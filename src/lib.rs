@@ -37,6 +37,7 @@ pub mod paths;
 pub mod pipeline;
 pub mod progress;
 pub mod publish;
+pub mod rates;
 pub mod record;
 pub mod remark;
 mod rename;

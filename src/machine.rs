@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::device::Devices;
 use crate::device_state::DeviceState;
 use crate::files;
+use crate::rates::Rates;
 use crate::slot::{SlotPool, SlotUse, limit_heap_retention};
 use crate::timings::{Load, Meter};
 use codec::Cores;
@@ -19,6 +20,8 @@ pub struct Machine {
     pub pool: Arc<SlotPool>,
     /// The cores that its threads may keep busy.
     pub cores: Arc<Cores>,
+    /// What its pictures cost.
+    pub rates: Rates,
     /// The devices.
     pub devices: Devices,
 }
@@ -29,7 +32,7 @@ impl Machine {
         limit_heap_retention(memory, threads);
         let (pool, cores) = (Arc::new(SlotPool::new(memory)), Arc::new(Cores::new(threads).within(memory)));
         pool.bound_files(files::FileLimit::allowed().slots());
-        Self { pool, cores, devices: Devices::default() }
+        Self { pool, cores, rates: Rates::default(), devices: Devices::default() }
     }
 
     /// Returns the state of each device with the use of its slots.

@@ -30,7 +30,7 @@ use crate::slot::Slots;
 use crate::source::Job;
 use crate::stop::Stop;
 use crate::task::{self, Content, Picture, Processed, Task};
-use crate::timings::{Clock, Meter, Stage};
+use crate::timings::{Clock, Meter, Stage, thread_time};
 use codec::{self, CodecError};
 use lanes::Order;
 use load::Loaded;
@@ -87,8 +87,8 @@ impl Run<'_> {
     /// Returns what the devices are started with.
     fn context(&self) -> Context<'_> {
         let &Self { settings, machine, pictures, ref required, events, .. } = self;
-        let Machine { pool, cores, devices } = machine;
-        Context { settings, pictures, pool, cores, devices, required, events }
+        let Machine { pool, cores, rates, devices } = machine;
+        Context { settings, pictures, pool, cores, rates, devices, required, events }
     }
 
     /// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
@@ -149,16 +149,19 @@ impl Run<'_> {
                 self.outlet.miss(&work.job);
                 continue;
             }
-            let mut clock = Clock::start();
+            let (mut clock, before) = (Clock::start(), thread_time());
             let loaded = contained(|| self.load(&mut work, &mut buffer, &mut clock));
             if buffer.capacity() > load::OWN_BUFFER {
                 // A panic left it, and what was held for it no longer counts.
                 buffer = Vec::new();
             }
             match loaded {
-                Ok(Loaded { slots, content, decoded, bytes_in, has_holes }) => {
+                Ok(loaded) => {
+                    let way = loaded.way();
+                    let Loaded { slots, content, class, decoded, bytes_in, has_holes } = loaded;
                     courtesy.lower_for(content);
-                    let picture = Picture { decoded, work, bytes_in, has_holes, clock };
+                    clock.took(thread_time() - before);
+                    let picture = Picture { decoded, work, bytes_in, has_holes, class, way, clock };
                     self.submit(slots, content, Box::new(picture));
                 }
                 Err(error) => self.fail(work.job, error),
@@ -209,6 +212,7 @@ impl Run<'_> {
                 continue;
             }
             let working = self.machine.cores.work();
+            let before = thread_time();
             let remark = finished.remark();
             let taken = contained(|| self.outlet.take(&mut finished, &mut scratch, &self.machine.cores));
             drop(working);
@@ -225,8 +229,9 @@ impl Run<'_> {
                 picture.redo(|attempts| attempts.declined = true);
                 continue;
             }
-            let Picture { decoded, work, bytes_in, has_holes, mut clock } = *picture;
+            let Picture { decoded, work, bytes_in, has_holes, class, way, mut clock } = *picture;
             clock.mark(Stage::Encode);
+            clock.took(thread_time() - before);
             let remarks = match &taken {
                 Ok(Some(_)) => {
                     let of_format = decoded.remarks(&self.settings.target).into_iter().map(Remark::Codec);
@@ -236,6 +241,7 @@ impl Run<'_> {
                 _ => Vec::new(),
             };
             let pixels = decoded.layout.pixels();
+            self.machine.rates.add(class, way, pixels, clock.processor());
             // Its metadata count as long as the slot is taken.
             drop(decoded);
             drop(slot);

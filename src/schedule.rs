@@ -1,7 +1,13 @@
-//! Which device gets which picture: a pure function of what the devices are doing.
+//! Which device gets which picture: a pure function of what the devices are doing, and of what pictures were measured to cost.
 //!
-//! A JPEG stays compressed for a GPU that decodes while that has a free slot for it, because there are just enough of those to keep its
-//! decoders busy. Otherwise the CPU decodes, into a slot of a device that encodes if one is free, or into its own.
+//! A picture can go three ways: the CPU does it all; the CPU decodes it, and a worker equalizes it (and encodes a JPEG's planes); or a
+//! worker does it all. Cores are what every picture needs, so a picture goes the way that takes the least of them, as long as the worker
+//! on that way has not got enough to do already:
+//!
+//! - A JPEG stays compressed for a GPU that decodes while that has a free slot for it, because there are just enough of those to keep its
+//!   decoders busy.
+//! - Otherwise the CPU decodes. A worker gets the pixels unless it has more than its lanes can begin, or the trip there and back was
+//!   measured to take more processor time than it saves. The CPU keeps all others, so that no core waits for a device.
 
 /// The index of a device in the order in which devices join a run.
 pub type DeviceId = usize;
@@ -30,11 +36,16 @@ pub struct Device {
     pub takes_pixels: bool,
     /// Whether it has slots for compressed pictures at all.
     pub decodes: bool,
-    /// Whether a slot for pixels is free, of whatever size.
-    pub has_free_pixels: bool,
     /// How many slots for compressed pictures are free.
     pub free_compressed: usize,
+    /// How many pictures it works on at a time.
+    pub lanes: usize,
+    /// How many pictures it has and is not done with.
+    pub lent: usize,
 }
+
+/// As many pictures for each lane, one that it works on and one behind that, keep a device busy.
+const ENOUGH_EACH: usize = 2;
 
 impl Device {
     /// Returns whether pixels may go to it instead of the CPU.
@@ -44,6 +55,11 @@ impl Device {
 
     fn is_up(&self) -> bool {
         self.standing == Standing::Up
+    }
+
+    /// Returns whether another picture would only wait there.
+    fn has_enough(&self) -> bool {
+        self.lent >= ENOUGH_EACH * self.lanes
     }
 }
 
@@ -64,6 +80,22 @@ impl Attempts {
 
     fn admit_decoding(&self, device: DeviceId) -> bool {
         !self.declined && self.admit(device)
+    }
+}
+
+/// A picture that looks for a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What became of the attempts at it so far.
+    pub attempts: &'a Attempts,
+    /// Whether handing such pictures to a worker and taking them back was measured to take at least as much processor time as equalizing
+    /// them.
+    pub cpu_is_cheaper: bool,
+}
+
+impl<'a> From<&'a Attempts> for Request<'a> {
+    fn from(attempts: &'a Attempts) -> Self {
+        Self { attempts, cpu_is_cheaper: false }
     }
 }
 
@@ -88,14 +120,15 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns where a JPEG goes after these attempts. `fits_with_planes`: whether memory allows its planes and its file in one slot.
-    /// `insist`: whether it waits for a device that decodes, as long as there is or may come one.
-    pub fn choose(&self, attempts: &Attempts, fits_with_planes: bool, insist: bool) -> Destinations {
+    /// Returns where a JPEG goes now. `fits_with_planes`: whether memory allows its planes and its file in one slot. `insist`: whether it
+    /// waits for a device that decodes, as long as there is or may come one.
+    pub fn choose(&self, request: Request<'_>, fits_with_planes: bool, insist: bool) -> Destinations {
+        let attempts = request.attempts;
         let may_encode = fits_with_planes && !attempts.declined && self.encodes();
         let pixels = match (self.may_decode(attempts), insist) {
             (true, true) => None,
             (true, false) if !may_encode && !self.workers_may_come() => Some(self.cpu_alone()),
-            _ => Some(self.admitted_now(attempts)),
+            _ => Some(self.admitted_now(request)),
         };
         let encodes_among = |admitted: &Vec<bool>| {
             self.devices.iter().zip(admitted).any(|(device, &is)| device.encodes && is)
@@ -104,13 +137,17 @@ impl Schedule {
         Destinations { compressed: self.decoder(attempts), pixels, encode }
     }
 
-    /// Returns, by device, whether pixels may go there now after these attempts. A device that encodes may still be starting nvJPEG, or
-    /// pinning its slots one after the other: while all its slots are taken, the CPU equalizes and encodes what it decodes itself.
-    pub fn admitted_now(&self, attempts: &Attempts) -> Vec<bool> {
-        let admitted = self.admitted(attempts);
-        let has_free = self.devices.iter().zip(&admitted).any(|(device, &is)| is && device.has_free_pixels);
-        let alone = self.encodes() && !self.wait_for_workers && !has_free;
-        if alone { self.cpu_alone() } else { admitted }
+    /// Returns, by device, whether pixels may go there now. A worker may have enough to do because it is slow, or because it has just begun:
+    /// it pins its slots one after the other.
+    pub fn admitted_now(&self, request: Request<'_>) -> Vec<bool> {
+        let mut admitted = self.admitted(request.attempts);
+        if self.wait_for_workers {
+            return admitted;
+        }
+        for (is_admitted, device) in admitted.iter_mut().zip(&self.devices) {
+            *is_admitted &= !device.is_worker || !(request.cpu_is_cheaper || device.has_enough());
+        }
+        if admitted.contains(&true) { admitted } else { self.cpu_alone() }
     }
 
     /// Returns, by device, whether pixels may go there after these attempts.
@@ -177,12 +214,12 @@ mod tests {
         encodes: false,
         takes_pixels: true,
         decodes: false,
-        has_free_pixels: true,
         free_compressed: 0,
+        lanes: 4,
+        lent: 0,
     };
     const PIXELS: Device = Device { is_worker: true, ..CPU };
-    const JPEGS: Device =
-        Device { takes_pixels: false, has_free_pixels: false, decodes: true, free_compressed: 3, ..PIXELS };
+    const JPEGS: Device = Device { takes_pixels: false, decodes: true, free_compressed: 3, ..PIXELS };
 
     fn schedule(devices: &[Device]) -> Schedule {
         Schedule { devices: devices.to_vec(), wait_for_workers: false }
@@ -196,14 +233,14 @@ mod tests {
     fn pixels_go_to_workers_that_are_up_and_to_the_cpu_where_there_are_none() {
         let down = Device { standing: Standing::Down, ..PIXELS };
         let any = Attempts::default();
-        assert_eq!(schedule(&[CPU, PIXELS, PIXELS]).admitted_now(&any), [false, true, true]);
-        assert_eq!(schedule(&[CPU, down]).admitted_now(&any), [true, false]);
+        assert_eq!(schedule(&[CPU, PIXELS, PIXELS]).admitted_now((&any).into()), [false, true, true]);
+        assert_eq!(schedule(&[CPU, down]).admitted_now((&any).into()), [true, false]);
         let awaited = Schedule { wait_for_workers: true, ..schedule(&[CPU, down]) };
-        assert_eq!(awaited.admitted_now(&any), [false, false]);
-        assert_eq!(awaited.admitted_now(&failed_on(&[1])), [true, false]);
+        assert_eq!(awaited.admitted_now((&any).into()), [false, false]);
+        assert_eq!(awaited.admitted_now((&failed_on(&[1])).into()), [true, false]);
         let retired = Device { standing: Standing::Retired, ..PIXELS };
         let given_up = Schedule { wait_for_workers: true, ..schedule(&[CPU, retired]) };
-        assert_eq!(given_up.admitted_now(&any), [true, false]);
+        assert_eq!(given_up.admitted_now((&any).into()), [true, false]);
     }
 
     #[test]
@@ -218,7 +255,7 @@ mod tests {
         let busy = Device { free_compressed: 1, ..JPEGS };
         let full = Device { free_compressed: 0, ..JPEGS };
         let choose =
-            |devices: &[Device], attempts: &Attempts| schedule(devices).choose(attempts, true, false);
+            |devices: &[Device], attempts: &Attempts| schedule(devices).choose(attempts.into(), true, false);
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &Attempts::default()).compressed, Some(2));
         assert_eq!(choose(&[CPU, busy, JPEGS, full], &failed_on(&[2])).compressed, Some(1));
         let declined = Attempts { declined: true, ..Attempts::default() };
@@ -228,8 +265,9 @@ mod tests {
     #[test]
     fn what_no_decoder_has_room_for_the_cpu_does_unless_the_user_insists() {
         let full = Device { free_compressed: 0, ..JPEGS };
-        let with_insistence =
-            |devices: &[Device], insist| schedule(devices).choose(&Attempts::default(), true, insist).pixels;
+        let with_insistence = |devices: &[Device], insist| {
+            schedule(devices).choose((&Attempts::default()).into(), true, insist).pixels
+        };
         assert_eq!(with_insistence(&[CPU, PIXELS, full], false), Some(vec![true, false, false]));
         assert_eq!(with_insistence(&[CPU, PIXELS, full], true), None);
         let retired = Device { standing: Standing::Retired, ..full };
@@ -237,16 +275,36 @@ mod tests {
     }
 
     #[test]
-    fn planes_go_to_a_device_that_encodes_while_it_has_a_free_slot() {
+    fn planes_go_to_a_device_that_encodes_unless_it_has_enough_to_do() {
         let full = Device { free_compressed: 0, ..JPEGS };
         let encoder = Device { encodes: true, ..PIXELS };
-        let taken = Device { has_free_pixels: false, ..encoder };
-        let choose = |device, fits| schedule(&[CPU, device, full]).choose(&Attempts::default(), fits, false);
+        let busy = Device { lent: 8, ..encoder };
+        let choose =
+            |device, fits| schedule(&[CPU, device, full]).choose((&Attempts::default()).into(), fits, false);
         let Destinations { pixels, encode, .. } = choose(encoder, true);
         assert_eq!((pixels.unwrap(), encode), (vec![false, true, false], true));
-        let Destinations { pixels, encode, .. } = choose(taken, true);
+        let Destinations { pixels, encode, .. } = choose(busy, true);
         assert_eq!((pixels.unwrap(), encode), (vec![true, false, false], false));
         let Destinations { pixels, encode, .. } = choose(encoder, false);
         assert_eq!((pixels.unwrap(), encode), (vec![true, false, false], false), "its planes do not fit");
+    }
+
+    #[test]
+    fn pixels_go_to_workers_until_they_have_enough_and_to_the_cpu_then() {
+        let busy = Device { lent: 8, ..PIXELS };
+        let now = |devices: &[Device]| schedule(devices).admitted_now((&Attempts::default()).into());
+        assert_eq!(now(&[CPU, busy, PIXELS]), [false, false, true]);
+        assert_eq!(now(&[CPU, busy, busy]), [true, false, false]);
+        let insisted = Schedule { wait_for_workers: true, ..schedule(&[CPU, busy]) };
+        assert_eq!(insisted.admitted_now((&Attempts::default()).into()), [false, true]);
+    }
+
+    #[test]
+    fn pictures_that_cost_less_on_the_cpu_stay_there_unless_the_user_insists() {
+        let attempts = Attempts::default();
+        let request = Request { attempts: &attempts, cpu_is_cheaper: true };
+        assert_eq!(schedule(&[CPU, PIXELS]).admitted_now(request), [true, false]);
+        let insisted = Schedule { wait_for_workers: true, ..schedule(&[CPU, PIXELS]) };
+        assert_eq!(insisted.admitted_now(request), [false, true]);
     }
 }

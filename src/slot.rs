@@ -10,6 +10,7 @@ mod heaps;
 mod held;
 mod memory;
 mod split;
+mod start;
 mod workspace;
 
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::files;
-use crate::schedule::{self, Attempts, DeviceId, Schedule, Standing};
+use crate::schedule::{self, DeviceId, Request, Schedule, Standing};
 
 pub use compressed::{Needs, Room};
 pub use heaps::limit_heap_retention;
@@ -25,6 +26,8 @@ pub use held::Held;
 use held::Taker;
 pub use memory::Memory;
 pub use split::Slots;
+use start::Arrivals;
+pub use start::Start;
 pub use workspace::Workspace;
 
 /// The number of a slot among those of its device.
@@ -178,6 +181,10 @@ struct Member {
     /// Whether it can encode the pixels that it gets.
     encodes: bool,
     standing: Standing,
+    /// How many pictures it works on at a time.
+    lanes: usize,
+    /// How many pictures it has and is not done with.
+    lent: usize,
     release: Release,
 }
 
@@ -191,8 +198,7 @@ impl Member {
 struct PoolState {
     memory: u64,
     memory_left: u64,
-    /// Whether a picture has come that could stay compressed.
-    decoders_wanted: bool,
+    arrivals: Arrivals,
     largest: u64,
     free: Vec<Buffer>,
     /// How many more slots may get memory that workers map, each of which takes an open file.
@@ -212,8 +218,8 @@ struct PoolState {
 /// The free slots of all devices, within one bound on memory.
 pub struct SlotPool {
     state: Mutex<PoolState>,
-    /// Signalled when decoders become wanted, and by [`SlotPool::look_again`].
-    wanted: Condvar,
+    /// Signalled when what [`SlotPool::wait_for`] waits for may have come, and by [`SlotPool::look_again`].
+    changed: Condvar,
 }
 
 /// The step in which slots grow, in bytes, so that slots stop growing after the first of many similar pictures.
@@ -230,7 +236,7 @@ impl SlotPool {
         let state = PoolState {
             memory,
             memory_left: memory,
-            decoders_wanted: false,
+            arrivals: Arrivals::default(),
             largest: 0,
             free: Vec::new(),
             files_left: u64::MAX,
@@ -241,18 +247,41 @@ impl SlotPool {
             takers: VecDeque::new(),
             first_lacks: false,
         };
-        Self { state: Mutex::new(state), wanted: Condvar::new() }
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Adds a device with this many slots for pixels. The CPU's are handed out at once, a worker's from [`SlotPool::up`] on.
-    pub fn join(&self, is_worker: bool, slots: usize, release: Release) -> DeviceId {
-        let standing = if is_worker { Standing::Down } else { Standing::Up };
+    /// Adds the CPU, with this many slots for pixels, which are handed out at once.
+    pub fn join_cpu(&self, slots: usize) -> DeviceId {
+        let (is_worker, standing, release) = (false, Standing::Up, Box::new(|_| ()));
+        let cpu = Member { is_worker, slots: [0; 3], encodes: false, standing, lanes: 0, lent: 0, release };
+        self.join(cpu, slots)
+    }
+
+    /// Adds a worker that works on `lanes` pictures at a time, with this many slots for pixels, which are handed out from [`SlotPool::up`]
+    /// on.
+    pub fn join_worker(&self, lanes: usize, slots: usize, release: Release) -> DeviceId {
+        let (is_worker, standing) = (true, Standing::Down);
+        let worker = Member { is_worker, slots: [0; 3], encodes: false, standing, lanes, lent: 0, release };
+        self.join(worker, slots)
+    }
+
+    fn join(&self, member: Member, slots: usize) -> DeviceId {
         self.change(|state| {
             let device = state.members.len();
-            state.members.push(Member { is_worker, slots: [0; 3], encodes: false, standing, release });
+            state.members.push(member);
             state.add(device, slots, Kind::Pixels);
             device
         })
+    }
+
+    /// Notes that a worker has a picture more.
+    pub fn lend(&self, device: DeviceId) {
+        self.change(|state| state.members[device].lent += 1);
+    }
+
+    /// Notes that a worker is done with so many pictures, or gone.
+    pub fn take_back(&self, device: DeviceId, pictures: usize) {
+        self.change(|state| state.members[device].lent -= pictures);
     }
 
     /// Gives a device this many more slots.
@@ -299,25 +328,28 @@ impl SlotPool {
 
     fn stand(&self, device: DeviceId, standing: Standing) {
         self.change(|state| state.members[device].standing = standing);
+        self.changed.notify_all();
     }
 
-    /// Waits for a slot with room for `bytes` bytes on a device that `attempts` admit, and for `aside` more bytes that its taker uses
+    /// Waits for a slot with room for `bytes` bytes on a device for this request, and for `aside` more bytes that its taker uses
     /// elsewhere until [`Slot::keep_aside`], while it goes on to hold `held` bytes. Takers are served in order, so small pictures cannot
     /// overtake a large one forever.
     ///
     /// # Errors
     /// [`SlotError`].
-    pub fn take(
+    pub fn take<'a>(
         self: &Arc<Self>,
         bytes: u64,
         aside: u64,
         held: u64,
-        attempts: &Attempts,
+        request: impl Into<Request<'a>>,
     ) -> Result<Slot, SlotError> {
+        let request = request.into();
+        self.note_arrival(|arrivals| &mut arrivals.pixels);
         let needed = bytes.max(1);
         let total = needed.saturating_add(aside);
         let buffer = self.in_turn(total, held, |state| {
-            state.try_take(needed, aside, &state.schedule().admitted_now(attempts), Fit::Loose)
+            state.try_take(needed, aside, &state.schedule().admitted_now(request), Fit::Loose)
         })?;
         Ok(self.slot(buffer, aside))
     }
@@ -452,16 +484,13 @@ impl PoolState {
             encodes: member.encodes,
             takes_pixels: member.slots[Kind::Pixels as usize] > 0,
             decodes: member.slots[Kind::Compressed as usize] > 0,
-            has_free_pixels: false,
             free_compressed: 0,
+            lanes: member.lanes,
+            lent: member.lent,
         };
         let mut devices: Vec<_> = self.members.iter().map(of_member).collect();
-        for buffer in &self.free {
-            let device = &mut devices[buffer.device];
-            match buffer.kind {
-                Kind::Compressed => device.free_compressed += 1,
-                Kind::Pixels | Kind::Small => device.has_free_pixels = true,
-            }
+        for buffer in self.free.iter().filter(|buffer| buffer.kind == Kind::Compressed) {
+            devices[buffer.device].free_compressed += 1;
         }
         Schedule { devices, wait_for_workers: self.wait_for_workers }
     }

@@ -11,6 +11,7 @@ mod planes;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::schedule::{Attempts, DeviceId};
 use crate::slot::Slot;
@@ -69,6 +70,13 @@ impl Task {
     pub fn mark(&mut self, stage: Stage) {
         if let Part::Whole(picture) = &mut self.part {
             picture.clock.mark(stage);
+        }
+    }
+
+    /// Adds processor time that the picture took of a core; as little as [`Task::mark`] for planes.
+    pub fn took(&mut self, processor: Duration) {
+        if let Part::Whole(picture) = &mut self.part {
+            picture.clock.took(processor);
         }
     }
 

@@ -85,12 +85,13 @@ impl Serialize for Times {
 pub struct Clock {
     times: Times,
     last: Instant,
+    processor: Duration,
 }
 
 impl Clock {
     /// Starts the clock.
     pub fn start() -> Self {
-        Self { times: Times::default(), last: Instant::now() }
+        Self { times: Times::default(), last: Instant::now(), processor: Duration::ZERO }
     }
 
     /// Adds the time since the last mark to this stage.
@@ -100,9 +101,19 @@ impl Clock {
         self.last = now;
     }
 
+    /// Adds processor time that the picture took of a core.
+    pub fn took(&mut self, processor: Duration) {
+        self.processor += processor;
+    }
+
     /// Returns the times of all stages so far.
     pub const fn times(&self) -> Times {
         self.times
+    }
+
+    /// Returns the processor time that it took of the cores so far.
+    pub const fn processor(&self) -> Duration {
+        self.processor
     }
 }
 

@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use crossbeam_channel::Sender;
 use rustix::io::Errno;
@@ -52,6 +53,16 @@ pub struct WorkerArgs {
     pub jpeg: Option<u32>,
 }
 
+/// A worker process as the main process sees it.
+pub struct Process {
+    /// The process.
+    pub child: Child,
+    /// The main process's end of the channel.
+    pub channel: Channel,
+    /// When it was started.
+    pub started: Instant,
+}
+
 impl WorkerArgs {
     /// Returns the device's name for messages.
     pub fn name(&self) -> String {
@@ -62,13 +73,13 @@ impl WorkerArgs {
         self.jpeg.map_or(unit.clone(), |number| format!("{unit}-jpeg{number}"))
     }
 
-    /// Starts the worker process and returns it with the main process's end of the channel; `life` is the number of workers that the device
-    /// has had before.
+    /// Starts the worker process; `life` is the number of workers that the device has had before.
     ///
     /// # Errors
     /// If the system cannot create the socket or the process.
-    pub fn spawn(&self, life: u32) -> io::Result<(Child, Channel)> {
-        let (ours, theirs) = Channel::pair()?;
+    pub fn spawn(&self, life: u32) -> io::Result<Process> {
+        let (channel, theirs) = Channel::pair()?;
+        let started = Instant::now();
         let child = Command::new(PROGRAM)
             .arg0(format!("histeqd-{}", self.name()))
             .args(self.to_command_line(life))
@@ -76,7 +87,7 @@ impl WorkerArgs {
             .stdout(Stdio::null())
             .process_group(0)
             .spawn()?;
-        Ok((child, ours))
+        Ok(Process { child, channel, started })
     }
 
     fn to_command_line(&self, life: u32) -> Vec<String> {

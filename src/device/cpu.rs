@@ -60,7 +60,9 @@ fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized:
         let (layout, order) = (task.layout, task.order);
         let before = thread_time();
         lane.carry_out(task.slot.bytes_mut(), &layout, &order).expect("the CPU does not fail");
-        taken.fetch_add((thread_time() - before).as_nanos() as u64, Ordering::Relaxed);
+        let time = thread_time() - before;
+        taken.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        task.took(time);
         drop(working);
         task.mark(Stage::Device);
         if equalized.send(task).is_err() {

@@ -1,5 +1,6 @@
 //! Finding the GPUs. CUDA is asked by a short-lived worker process, so that the main process never loads it.
 
+use std::env;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
+use crate::config::{DeviceChoice, DeviceName};
 use crate::worker::{LIST_ARGS, PROGRAM};
 use lanes::{GpuInfo, GpuList};
 
@@ -19,6 +21,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const END_DEADLINE: Duration = Duration::from_secs(5);
 /// NVIDIA's PCI vendor ID.
 const NVIDIA: &str = "0x10de";
+/// PCI's class of display controllers.
+const DISPLAY: &str = "0x03";
 /// How often to check whether the query was called off.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -41,6 +45,39 @@ pub fn describe() -> String {
 /// Returns whether there seems to be an NVIDIA GPU, whatever CUDA says, judging by the files below `root`.
 pub fn nvidia_hardware_present(root: &Path) -> bool {
     is_on_the_bus(root) || is_behind_windows(root) || is_on_the_chip(root)
+}
+
+/// Returns the indexes of the GPUs that a run with this choice will probably use, as far as that is known without asking CUDA.
+pub(super) fn expected(choice: &DeviceChoice) -> Vec<u32> {
+    match choice {
+        DeviceChoice::Listed(names) => {
+            let index = |name: &DeviceName| match name {
+                DeviceName::Index(index) => Some(*index),
+                DeviceName::Uuid(_) => None,
+            };
+            names.iter().filter_map(index).collect()
+        }
+        _ => {
+            (0..shown(on_the_bus(Path::new("/")), env::var("CUDA_VISIBLE_DEVICES").ok().as_deref())).collect()
+        }
+    }
+}
+
+/// Returns how many of so many GPUs CUDA shows with this value of `CUDA_VISIBLE_DEVICES`.
+fn shown(gpus: u32, visible: Option<&str>) -> u32 {
+    let listed = |list: &str| list.split(',').filter(|name| !name.trim().is_empty()).count() as u32;
+    visible.map_or(gpus, |list| gpus.min(listed(list)))
+}
+
+/// Counts the GPUs on the PCI bus below `root`: NVIDIA's display controllers. NVIDIA makes other devices too.
+fn on_the_bus(root: &Path) -> u32 {
+    let devices = fs::read_dir(root.join("sys/bus/pci/devices")).into_iter().flatten().flatten();
+    let is = |path: &Path, name, start: &str| {
+        fs::read_to_string(path.join(name)).is_ok_and(|text| text.starts_with(start))
+    };
+    devices
+        .filter(|device| is(&device.path(), "vendor", NVIDIA) && is(&device.path(), "class", DISPLAY))
+        .count() as u32
 }
 
 /// Looks at the PCI bus, on which the kernel shows a folder for each device.
@@ -224,6 +261,22 @@ mod tests {
         assert!(!nvidia_hardware_present(root.path()));
         put(&root, "sys/bus/pci/devices/0000:00:02.0/vendor", b"0x10de\n");
         assert!(nvidia_hardware_present(root.path()));
+    }
+
+    #[test]
+    fn gpus_on_the_bus_are_counted_without_nvidia_s_other_devices() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(on_the_bus(root.path()), 0);
+        for (number, (vendor, class)) in
+            [("0x10de", "0x030200"), ("0x10de", "0x068000"), ("0x10de", "0x030000"), ("0x8086", "0x030000")]
+                .iter()
+                .enumerate()
+        {
+            put(&root, &format!("sys/bus/pci/devices/{number}/vendor"), vendor.as_bytes());
+            put(&root, &format!("sys/bus/pci/devices/{number}/class"), class.as_bytes());
+        }
+        assert_eq!(on_the_bus(root.path()), 2);
+        assert_eq!([None, Some("1"), Some("0,1,2"), Some("")].map(|visible| shown(2, visible)), [2, 1, 2, 0]);
     }
 
     #[test]

@@ -1,4 +1,8 @@
 //! The start of a run's devices: the CPU at once, the workers of GPUs when they are wanted.
+//!
+//! CUDA takes a third of a second to start in each process, and the driver lets few processes start at a time. So the first worker of each
+//! GPU that is expected starts while another process still asks which GPUs there are; of the workers for JPEGs, a GPU's second starts when
+//! its first works; and none starts before there is something for it to do.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +13,14 @@ use crossbeam_channel::Sender;
 
 use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
+use super::early::EarlyWorkers;
 use super::find;
 use super::supervisor::WorkerDevice;
 use super::{Context, Device, RequiredDevices};
 use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
 use crate::error::Error;
 use crate::schedule::DeviceId;
-use crate::slot::Kind;
+use crate::slot::{Kind, Start};
 use crate::task;
 use crate::task::Task;
 use crate::timings::Meter;
@@ -40,6 +45,9 @@ const MAX_SMALL_SLOTS: usize = 256;
 /// How long the CPU works alone before GPUs are looked for. CUDA takes a second to start and takes cores away from the first pictures, so a
 /// batch that is finished by then is better off without it. This is also the interval of checks whether GPUs pay.
 const HEAD_START: Duration = Duration::from_millis(300);
+
+/// How long the rest of the work has to last for GPUs to be started: by then they have worked for as long as they took to start.
+const WORTH_A_START: Duration = Duration::from_millis(1500);
 
 /// A GPU pays if equalizing takes at least this share of the processor time; otherwise handing pictures to it and taking them back costs as
 /// much as the work that it takes over. Measured with 16 cores and an H100 on PGMs: it made runs slower at a quarter, and no slower at two
@@ -77,7 +85,7 @@ impl<'scope> Starter<'scope, '_> {
         // Per lane, one slot that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more
         // pages.
         let slots = (2 * lanes).max(if split_channels { task::SLOTS_OF_SPLIT } else { 1 });
-        let id = pool.join(false, slots, Box::new(|_| ()));
+        let id = pool.join_cpu(slots);
         let small = if split_channels { 0 } else { (SMALL_SLOTS * lanes).min(MAX_SMALL_SLOTS) };
         pool.add(id, small, Kind::Small);
         let cpu = CpuDevice::start(self.scope, lanes, slots + small, cores, &self.equalized);
@@ -97,46 +105,54 @@ impl<'scope> Starter<'scope, '_> {
                 self.context.pool.wait_for_workers(true);
                 self.context.required.demand();
                 // These workers decline to decode JPEGs, and to encode planes.
-                self.workers(&units, &[], settings.jpeg != JpegChoice::Cpu)?;
-                if settings.jpeg == JpegChoice::Gpu { self.decoders(&units, &[]) } else { Ok(()) }
+                let (encode, decode) = (settings.jpeg != JpegChoice::Cpu, settings.jpeg == JpegChoice::Gpu);
+                let mut units =
+                    Units { all: &units, found: &[], early: EarlyWorkers::default(), encode, decode };
+                self.workers(&mut units)
             }
             DeviceChoice::Auto if settings.jpeg == JpegChoice::Gpu => {
-                self.required(|found| some(usable(found, events)))
+                self.required(true, |found| some(usable(found, events)))
             }
             DeviceChoice::Auto => {
                 // A service keeps GPUs ready, whatever comes; channels that are to be split over devices need some.
                 let (always, meter) = (settings.watch || settings.split_channels, Meter::start());
-                let pays = move || always || lanes_take_much(cpu.time(), meter.read().1);
+                let Context { pool, pictures, rates, .. } = self.context;
+                let pays = move |decodes: bool| {
+                    let (seconds, processor) = meter.read();
+                    let lasts = rest_lasts(rates.pictures(), pictures, seconds);
+                    let is_for_decoders = decodes && pool.has_come(Start::WithCompressed);
+                    always || lasts && (is_for_decoders || lanes_take_much(cpu.time(), processor))
+                };
                 Builder::new()
                     .name("find-gpus".to_owned())
                     .spawn_scoped(self.scope, move || self.available(pays))
                     .map(drop)
                     .map_err(Error::thread)
             }
-            DeviceChoice::All => self.required(|found| choose(found, None)),
-            DeviceChoice::Listed(names) => self.required(|found| choose(found, Some(names))),
+            DeviceChoice::All => self.required(false, |found| choose(found, None)),
+            DeviceChoice::Listed(names) => self.required(true, |found| choose(found, Some(names))),
         }
     }
 
-    /// Starts every usable GPU once that pays, or once JPEGs have come that it could decode, if there is still work by then. GPUs that
-    /// cannot be used are reported, and the CPU does the work.
-    fn available(&self, pays: impl Fn() -> bool) {
-        let Context { settings, pool, devices, events, .. } = self.context;
-        if !self.in_time(|| pays() || pool.decoders_wanted(|| true)) {
+    /// Starts every usable GPU once `pays` says so, which gets to know whether GPUs decode JPEGs, as far as that is known. GPUs that cannot
+    /// be used are reported, and the CPU does the work.
+    fn available(&self, pays: impl Fn(bool) -> bool) {
+        let Context { settings, devices, events, .. } = self.context;
+        if !self.in_time(|| pays(true)) {
             return;
         }
         let verbose = settings.report.style == Style::Verbose;
+        let early = self.early();
         let found = match devices.finder.gpus() {
             Ok(found) => found,
             // Most machines have no GPU, and the user did not ask for one.
             Err(_) if !verbose && !find::nvidia_hardware_present(Path::new("/")) => return,
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
-        let decodes = matches!(nvjpeg(&found), Some(Ok(_)));
-        if !decodes && !pays() && !self.in_time(&pays) {
+        if !matches!(nvjpeg(&found), Some(Ok(_))) && !pays(false) && !self.in_time(|| pays(false)) {
             return;
         }
-        if let Err(error) = self.with_decoders(&usable(&found, events), &found) {
+        if let Err(error) = self.with_decoders(&usable(&found, events), &found, early) {
             events.note(error.to_string(), false);
         }
     }
@@ -153,9 +169,14 @@ impl<'scope> Starter<'scope, '_> {
         }
     }
 
-    /// Starts the GPUs that the user insists on; the CPU leaves all first tries to them.
-    fn required(&self, choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>) -> Result<(), Error> {
+    /// Starts the GPUs that the user insists on. `alone`: the CPU leaves all first attempts to them.
+    fn required(
+        &self,
+        alone: bool,
+        choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>,
+    ) -> Result<(), Error> {
         let Context { settings, pool, devices, required, .. } = self.context;
+        let early = self.early();
         let found = devices.finder.gpus().map_err(|reason| {
             let without = "use --devices auto and --jpeg auto (the defaults) to run without a GPU";
             Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
@@ -166,54 +187,99 @@ impl<'scope> Starter<'scope, '_> {
                 "no GPU can decode JPEGs, which --jpeg gpu needs: {reason}; use --jpeg auto"
             )));
         }
-        pool.wait_for_workers(true);
+        pool.wait_for_workers(alone);
         required.demand();
-        self.with_decoders(&chosen, &found)
+        self.with_decoders(&chosen, &found, early)
+    }
+
+    /// Starts the first worker of each GPU that is likely to be used.
+    fn early(&self) -> EarlyWorkers {
+        let Context { settings, pool, .. } = self.context;
+        let jpegs = settings.jpeg != JpegChoice::Cpu
+            && (settings.jpeg == JpegChoice::Gpu || pool.has_come(Start::WithCompressed));
+        let expected = find::expected(&settings.devices);
+        let units = expected.into_iter().map(Unit::Gpu);
+        EarlyWorkers::start(units.map(|unit| if jpegs { for_jpegs(unit, 0) } else { for_pixels(unit) }))
     }
 
     /// Starts the GPUs' workers and, if that is wanted and nvJPEG can be used, those for JPEGs.
-    fn with_decoders(&self, units: &[Unit], found: &[GpuInfo]) -> Result<(), Error> {
+    fn with_decoders(&self, units: &[Unit], found: &[GpuInfo], early: EarlyWorkers) -> Result<(), Error> {
         let jpeg = self.context.settings.jpeg;
         without_nvjpeg(jpeg, found).into_iter().for_each(|note| self.context.events.note(note, false));
         let with_jpegs = jpeg != JpegChoice::Cpu && matches!(nvjpeg(found), Some(Ok(_)));
-        self.workers(units, found, with_jpegs)?;
-        if with_jpegs { self.decoders(units, found) } else { Ok(()) }
+        self.workers(&mut Units { all: units, found, early, encode: with_jpegs, decode: with_jpegs })
     }
 
-    /// Adds the workers that decode and encode JPEGs. Their processes start when the first JPEG comes.
-    fn decoders(&self, units: &[Unit], found: &[GpuInfo]) -> Result<(), Error> {
-        // Without them the CPU decodes, which is fine unless the user says otherwise.
-        let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
-        let required = if insisted { self.context.required.clone() } else { RequiredDevices::default() };
-        let each = units.iter().flat_map(|&unit| (0..JPEG_WORKERS).map(move |number| (unit, number)));
-        let args = |(unit, number)| {
-            let uuid = uuid(unit, found);
-            WorkerArgs { unit, lanes: JPEG_LANES, uuid, jpeg: Some(number) }
-        };
-        each.map(args).try_for_each(|args| self.worker(args, 0, required.clone()).map(drop))
-    }
-
-    /// Adds the workers for pixels; `encode`: whether they may encode what they equalize.
-    fn workers(&self, units: &[Unit], found: &[GpuInfo], encode: bool) -> Result<(), Error> {
-        let Context { settings, pool, required, .. } = self.context;
+    /// Adds the workers of these units.
+    fn workers(&self, units: &mut Units<'_>) -> Result<(), Error> {
+        let Context { settings, pool, .. } = self.context;
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
-        let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(units.len().max(1)) + 1;
-        let args = |&unit| WorkerArgs { unit, lanes: GPU_LANES, uuid: uuid(unit, found), jpeg: None };
-        units.iter().map(args).try_for_each(|args| {
-            let id = self.worker(args, slots, required.clone())?;
-            if encode {
+        let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(units.all.len().max(1)) + 1;
+        for &unit in units.all {
+            let first = if units.decode { Some(self.decoders(unit, units)?) } else { None };
+            // A service keeps GPUs ready, whatever comes.
+            let start = match first {
+                Some(first) if !settings.watch => Start::WithPixelsOrAfter(first),
+                _ => Start::Now,
+            };
+            let id = self.worker(for_pixels(unit), slots, start, units, self.context.required.clone())?;
+            if units.encode {
                 pool.encodes(id);
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
-    fn worker(&self, args: WorkerArgs, slots: usize, required: RequiredDevices) -> Result<DeviceId, Error> {
-        let (id, device) = WorkerDevice::new(args, slots, required, &self.context);
+    /// Adds the workers that decode and encode JPEGs on a unit; returns the first of them.
+    fn decoders(&self, unit: Unit, units: &mut Units<'_>) -> Result<DeviceId, Error> {
+        // Without them the CPU decodes, which is fine unless the user says otherwise.
+        let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
+        let required = || if insisted { self.context.required.clone() } else { RequiredDevices::default() };
+        let first = self.worker(for_jpegs(unit, 0), 0, Start::WithCompressed, units, required())?;
+        for number in 1..JPEG_WORKERS {
+            self.worker(for_jpegs(unit, number), 0, Start::After(first), units, required())?;
+        }
+        Ok(first)
+    }
+
+    fn worker(
+        &self,
+        args: WorkerArgs,
+        slots: usize,
+        start: Start,
+        units: &mut Units<'_>,
+        required: RequiredDevices,
+    ) -> Result<DeviceId, Error> {
+        let early = units.early.take(&args);
+        let start = if early.is_some() { Start::Now } else { start };
+        let args = WorkerArgs { uuid: uuid(args.unit, units.found), ..args };
+        let (id, device) = WorkerDevice::new(args, slots, (start, early), required, &self.context);
         self.context.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
         device.supervise_in(self.scope, self.equalized.clone()).map_err(Error::thread)?;
         Ok(id)
     }
+}
+
+/// The units of a run, and what their workers do.
+struct Units<'u> {
+    all: &'u [Unit],
+    /// The GPUs that there are.
+    found: &'u [GpuInfo],
+    early: EarlyWorkers,
+    /// Whether the workers for pixels may encode what they equalize.
+    encode: bool,
+    /// Whether there are workers for JPEGs.
+    decode: bool,
+}
+
+/// Returns how the worker for pixels of a unit is started.
+fn for_pixels(unit: Unit) -> WorkerArgs {
+    WorkerArgs { unit, lanes: GPU_LANES, uuid: None, jpeg: None }
+}
+
+/// Returns how the worker for JPEGs with this number of a unit is started.
+fn for_jpegs(unit: Unit, number: u32) -> WorkerArgs {
+    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(number) }
 }
 
 /// Returns the UUID of a unit, if it is a GPU that was found.
@@ -227,9 +293,24 @@ fn lanes_take_much(lanes: Duration, all: f64) -> bool {
     lanes.as_secs_f64() >= WORTH_A_GPU * all
 }
 
+/// Returns whether the rest of the pictures is likely to take longer than GPUs take to start, when `done` of `all` took this many seconds.
+fn rest_lasts(done: usize, all: usize, seconds: f64) -> bool {
+    let rest = all.saturating_sub(done) as f64;
+    done == 0 || rest * seconds / done as f64 > WORTH_A_START.as_secs_f64()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gpus_are_started_for_as_much_work_as_outlasts_their_start() {
+        assert!(rest_lasts(0, 5, 0.3), "nothing is known");
+        assert!(rest_lasts(100, 10_000, 0.3));
+        assert!(!rest_lasts(100, 400, 0.3));
+        assert!(!rest_lasts(100, 100, 5.0));
+        assert!(rest_lasts(100, usize::MAX, 0.3));
+    }
 
     #[test]
     fn a_gpu_pays_where_equalizing_is_a_good_part_of_the_work() {

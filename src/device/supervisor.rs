@@ -23,11 +23,11 @@ use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::progress::Events;
 use crate::schedule::DeviceId;
-use crate::slot::{Kind, SlotId, SlotPool};
+use crate::slot::{Kind, SlotId, SlotPool, Start};
 use crate::task::{Content, Task};
 use crate::timings::{Occupancy, time_of_child};
-use crate::worker::WorkerArgs;
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
+use crate::worker::{Process, WorkerArgs};
 use lanes::JPEG_BATCH;
 use process::{describe, ended_within};
 use worker::{Lent, Worker, readable};
@@ -62,6 +62,10 @@ pub struct WorkerDevice {
     timeout: Duration,
     /// Whether a device that keeps failing is given up for good, instead of being tried again after long pauses.
     for_good: bool,
+    /// When its worker starts.
+    start: Start,
+    /// Its first worker, if that was started before the device was known to be used.
+    early: Mutex<Option<Process>>,
     pool: Arc<SlotPool>,
     link: Arc<Link>,
     events: Events,
@@ -141,18 +145,19 @@ impl Link {
 }
 
 impl WorkerDevice {
-    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `required`: what becomes of the
-    /// run if the worker cannot start.
+    /// Adds the device to the pool; its slots are handed out once it is supervised and its worker is ready. `early`: its worker, if that
+    /// runs already. `required`: what becomes of the run if the worker cannot start.
     pub fn new(
         args: WorkerArgs,
         slots: usize,
+        (start, early): (Start, Option<Process>),
         required: RequiredDevices,
         context: &Context<'_>,
     ) -> (DeviceId, Arc<Self>) {
         let pool = context.pool;
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
-        let id = pool.join(true, slots, Box::new(move |slot| unmapper.unmap(slot)));
+        let id = pool.join_worker(args.lanes, slots, Box::new(move |slot| unmapper.unmap(slot)));
         if args.jpeg.is_some() {
             pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
         }
@@ -162,6 +167,8 @@ impl WorkerDevice {
             args,
             timeout: context.settings.device_timeout,
             for_good: !context.settings.watch,
+            start,
+            early: Mutex::new(early),
             pool: Arc::clone(pool),
             link,
             events: context.events.clone(),
@@ -184,7 +191,7 @@ impl WorkerDevice {
     }
 
     fn supervise(&self, equalized: &Sender<Task>) {
-        if self.args.jpeg.is_some() && !self.is_wanted() {
+        if !self.is_wanted() {
             return;
         }
         for life in 0.. {
@@ -220,10 +227,13 @@ impl WorkerDevice {
         state.failures_in_a_row
     }
 
-    /// Waits until there is something to decode; returns `false` if the pipeline ends first.
+    /// Waits until the worker is to start; returns `false` if the pipeline ends first.
     fn is_wanted(&self) -> bool {
+        if self.pool.has_come(self.start) {
+            return true;
+        }
         self.link.lock().health = Health::Asleep;
-        self.pool.decoders_wanted(|| self.link.lock().closing)
+        self.pool.wait_for(self.start, || self.link.lock().closing)
     }
 
     fn give_up(&self, why: String) {
@@ -238,15 +248,16 @@ impl WorkerDevice {
 
     /// Runs one worker from start to end, whichever way it ends.
     fn live(&self, life: u32, equalized: &Sender<Task>) -> End {
-        let (mut child, channel) = match self.args.spawn(life) {
-            Ok(started) => started,
+        let early = self.early.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Process { mut child, channel, started } = match early.map_or_else(|| self.args.spawn(life), Ok) {
+            Ok(process) => process,
             Err(error) => {
                 let error = WithRemedy(&error);
                 return End::Refused(format!("its worker process cannot be started: {error}"));
             }
         };
         let end = match self.begin(&channel) {
-            Ok(()) => self.serve(&channel, equalized),
+            Ok(()) => self.serve(&channel, started, equalized),
             Err(end) => end,
         };
         self.leave_alone();
@@ -281,9 +292,8 @@ impl WorkerDevice {
     }
 
     /// Handles the worker's messages until it ends or must be ended.
-    fn serve(&self, channel: &Channel, equalized: &Sender<Task>) -> End {
-        let mut start = Instant::now();
-        let (mut declined, mut turn) = (0, start);
+    fn serve(&self, channel: &Channel, mut start: Instant, equalized: &Sender<Task>) -> End {
+        let (mut declined, mut turn) = (0, Instant::now());
         loop {
             let took = std::mem::replace(&mut turn, Instant::now()).elapsed();
             if took > STOPPED {
@@ -391,6 +401,7 @@ impl WorkerDevice {
         state.busy.set(false);
         let Some(worker) = state.worker.take() else { return };
         drop(state);
+        self.pool.take_back(self.id, worker.lent.len());
         for lent in worker.lent.into_values() {
             lent.task.redo(self.id);
         }
@@ -455,7 +466,10 @@ impl Device for WorkerDevice {
     }
 
     fn submit(&self, task: Task) {
+        // First, because the worker may be done with it at once.
+        self.pool.lend(self.id);
         if let Some(task) = self.lend(task) {
+            self.pool.take_back(self.id, 1);
             task.redo(self.id);
         }
     }

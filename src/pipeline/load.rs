@@ -6,7 +6,8 @@ use std::mem;
 use super::Run;
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
-use crate::schedule::Attempts;
+use crate::rates::{Class, Way};
+use crate::schedule::{Attempts, Request};
 use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::{self, Job};
@@ -31,9 +32,18 @@ enum Place {
 pub(super) struct Loaded {
     pub(super) slots: Slots,
     pub(super) content: Content,
+    pub(super) class: Class,
     pub(super) decoded: Decoded,
     pub(super) bytes_in: u64,
     pub(super) has_holes: bool,
+}
+
+impl Loaded {
+    /// Returns who equalizes the picture, if the CPU decoded it and one device gets all of it.
+    pub(super) fn way(&self) -> Option<Way> {
+        let is_compared = self.slots.planes.is_empty() && !matches!(self.content, Content::Compressed(_));
+        is_compared.then(|| if self.slots.whole.memory().is_private() { Way::Cpu } else { Way::Worker })
+    }
 }
 
 /// What [`Loaded`] is made of.
@@ -85,6 +95,7 @@ impl Run<'_> {
         let Some(jpeg) = self.compressed(opened) else {
             return self.take_slots(opened, held, attempts).map(Place::Pixels);
         };
+        let request = self.request(opened, attempts);
         let needs = Needs {
             pixels: self.bytes_of_pixels(opened),
             behind: (opened.planes_bytes() - opened.slot_bytes()) as u64 + jpeg.bytes,
@@ -94,11 +105,17 @@ impl Run<'_> {
             compressed_aside: opened.metadata_heap_bytes(),
         };
         let insist = self.settings.jpeg == JpegChoice::Gpu;
-        Ok(match self.machine.pool.take_either(needs, held.bytes(), attempts, insist)? {
+        Ok(match self.machine.pool.take_either(needs, held.bytes(), request, insist)? {
             Room::Pixels(slot) => Place::Pixels(slot.into()),
             Room::Planes(slot) => Place::Planes(slot, jpeg),
             Room::Compressed(slot) => Place::Compressed(slot, jpeg),
         })
+    }
+
+    /// Returns what decides on the picture's device.
+    fn request<'r>(&self, opened: &Opened<'_>, attempts: &'r Attempts) -> Request<'r> {
+        let class = Class::new(opened.format(), &opened.layout());
+        Request { attempts, cpu_is_cheaper: self.machine.rates.cpu_is_cheaper(class) }
     }
 
     /// Waits for slots for the pixels of a picture.
@@ -108,7 +125,10 @@ impl Run<'_> {
             Some(plane) => {
                 self.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), held, attempts)
             }
-            None => self.machine.pool.take(bytes, aside, held, attempts).map(Slots::from),
+            None => {
+                let request = self.request(opened, attempts);
+                self.machine.pool.take(bytes, aside, held, request).map(Slots::from)
+            }
         }
     }
 
@@ -181,6 +201,7 @@ impl Run<'_> {
         let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
         clock.mark(Stage::Decode);
         drop(working);
+        let class = Class::new(opened.format(), &opened.layout());
         let place = self.take_place(&opened, held, &work.attempts)?;
         let _working = self.machine.cores.work();
         clock.mark(Stage::Slot);
@@ -193,7 +214,7 @@ impl Run<'_> {
             Place::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
         };
         clock.mark(Stage::Decode);
-        Ok(Loaded { slots, content, decoded, bytes_in, has_holes })
+        Ok(Loaded { slots, content, class, decoded, bytes_in, has_holes })
     }
 
     /// Copies the file into the slot, for a device that decodes it; decodes it here if it turns out not to be for such a device.

@@ -4,10 +4,10 @@
 //! encoder, so that a GPU that decodes never starves.
 
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::{Buffer, Fit, Kind, PoolState, STEP, Slot, SlotError, SlotPool};
-use crate::schedule::{Attempts, DeviceId};
+use crate::schedule::{DeviceId, Request};
 
 /// The slot of a picture that the CPU or a device could decode.
 pub enum Room {
@@ -40,41 +40,26 @@ impl SlotPool {
         self.change(|state| state.members[device].encodes = true);
     }
 
-    /// Waits until a picture has come that could stay compressed, or until `given_up` is true; returns whether one has come. Whoever makes
-    /// `given_up` true calls [`SlotPool::look_again`].
-    pub fn decoders_wanted(&self, given_up: impl Fn() -> bool) -> bool {
-        let waits = |state: &mut PoolState| !state.decoders_wanted && !given_up();
-        let state = self.wanted.wait_while(self.lock(), waits);
-        state.unwrap_or_else(PoisonError::into_inner).decoders_wanted
-    }
-
-    /// Has the threads that wait in [`SlotPool::decoders_wanted`] look again.
-    pub fn look_again(&self) {
-        drop(self.lock());
-        self.wanted.notify_all();
-    }
-
-    /// Waits for whichever slot is available first, with `held` as in [`SlotPool::take`], and prefers one for the compressed picture. With `insist`, takes only such a slot, as
-    /// long as some device that `attempts` admit has or may come to have one.
+    /// Waits for whichever slot is available first, with `held` as in [`SlotPool::take`], and prefers one for the compressed picture. With
+    /// `insist`, takes only such a slot, as long as some device that the request admits has or may come to have one.
     ///
     /// # Errors
     /// [`SlotError`].
-    pub fn take_either(
+    pub fn take_either<'a>(
         self: &Arc<Self>,
         needs: Needs,
         held: u64,
-        attempts: &Attempts,
+        request: impl Into<Request<'a>>,
         insist: bool,
     ) -> Result<Room, SlotError> {
+        let request = request.into();
         let Needs { pixels, behind, aside, compressed, compressed_aside } = needs;
         let total = pixels.saturating_add(aside).max(compressed.saturating_add(compressed_aside));
-        if !std::mem::replace(&mut self.lock().decoders_wanted, true) {
-            self.wanted.notify_all();
-        }
+        self.note_arrival(|arrivals| &mut arrivals.compressed);
         self.in_turn(total, held, |state| {
             let with_all = pixels.saturating_add(behind);
             let fits = with_all.saturating_add(aside).saturating_add(held) <= state.memory;
-            let destinations = state.schedule().choose(attempts, fits, insist);
+            let destinations = state.schedule().choose(request, fits, insist);
             let decoder = destinations.compressed;
             if let Some(taken) =
                 decoder.and_then(|id| state.try_take_compressed(id, compressed, compressed_aside))

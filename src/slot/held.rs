@@ -121,7 +121,7 @@ mod tests {
     /// A pool of `steps` steps with two slots.
     fn pool(steps: u64) -> Arc<SlotPool> {
         let pool = Arc::new(SlotPool::new(steps * STEP));
-        pool.join(false, 2, Box::new(|_| ()));
+        pool.join_cpu(2);
         pool
     }
 

@@ -37,6 +37,7 @@ impl SlotPool {
         held: u64,
         attempts: &Attempts,
     ) -> Result<Slots, SlotError> {
+        self.note_arrival(|arrivals| &mut arrivals.pixels);
         let total = (PLANES as u64).saturating_mul(plane).saturating_add(whole).saturating_add(aside);
         let sizes = Sizes { whole: whole.max(1), aside, plane };
         let taken = self.in_turn(total, held, |state| state.try_take_split(sizes, attempts))?;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::schedule::Attempts;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ fn private_memory_keeps_its_bytes_when_its_size_changes() {
 #[test]
 fn a_slot_that_grows_is_accounted_for_once() {
     let pool = Arc::new(SlotPool::new(8 * STEP));
-    pool.join(false, 1, nothing());
+    pool.join_cpu(1);
     drop(pool.take(STEP / 2, 0, 0, &Attempts::default()).unwrap());
     let slot = pool.take(2 * STEP, 0, 0, &Attempts::default()).unwrap();
     assert_eq!(pool.memory(), (slot.bytes().len() as u64, 8 * STEP));
@@ -45,7 +46,7 @@ fn a_slot_that_grows_is_accounted_for_once() {
 #[test]
 fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
     let pool = Arc::new(SlotPool::new(1 << 30));
-    let cpu = pool.join(false, 2, nothing());
+    let cpu = pool.join_cpu(2);
     pool.add(cpu, 3, Kind::Small);
     let attempts = Attempts::default();
     let large = pool.take(SMALL + 1, 0, 0, &attempts).unwrap();
@@ -70,8 +71,8 @@ fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
 #[test]
 fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
     let pool = Arc::new(SlotPool::new(1 << 30));
-    let cpu = pool.join(false, 1, nothing());
-    let gpu = pool.join(true, 1, nothing());
+    let cpu = pool.join_cpu(1);
+    let gpu = pool.join_worker(4, 1, nothing());
     let address_of = |device| {
         let mut slot = pool.take(1000, 0, 0, &Attempts::default()).unwrap();
         assert_eq!(slot.device(), device);
@@ -86,7 +87,7 @@ fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
 #[test]
 fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
     let pool = Arc::new(SlotPool::new(1000));
-    pool.join(false, 1, nothing());
+    pool.join_cpu(1);
     let error = pool.take(1001, 0, 0, &Attempts::default()).err().unwrap().to_string();
     assert!(error.contains("--memory"), "{error}");
 }
@@ -94,7 +95,7 @@ fn a_picture_larger_than_the_bound_is_refused_with_the_flag() {
 #[test]
 fn idle_slots_give_up_memory_for_a_large_picture() {
     let pool = Arc::new(SlotPool::new(4 * STEP));
-    pool.join(false, 4, nothing());
+    pool.join_cpu(4);
     let slots: Vec<Slot> = (0..4).map(|_| pool.take(STEP / 2, 0, 0, &Attempts::default()).unwrap()).collect();
     drop(slots);
     let slot = pool.take(4 * STEP, 0, 0, &Attempts::default()).unwrap();
@@ -104,7 +105,7 @@ fn idle_slots_give_up_memory_for_a_large_picture() {
 #[test]
 fn memory_taken_aside_counts_until_it_is_released() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
-    pool.join(false, 2, nothing());
+    pool.join_cpu(2);
     assert!(pool.take(STEP, 2 * STEP, 0, &Attempts::default()).is_err());
     let mut first = pool.take(STEP / 2, STEP, 0, &Attempts::default()).unwrap();
     let other = Arc::clone(&pool);
@@ -118,7 +119,7 @@ fn memory_taken_aside_counts_until_it_is_released() {
 #[test]
 fn a_taker_waits_until_the_bound_allows_it() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
-    pool.join(false, 2, nothing());
+    pool.join_cpu(2);
     let first = pool.take(2 * STEP, 0, 0, &Attempts::default()).unwrap();
     let other = Arc::clone(&pool);
     let waiting =
@@ -132,7 +133,7 @@ fn a_taker_waits_until_the_bound_allows_it() {
 #[test]
 fn takers_are_served_in_the_order_in_which_they_came() {
     let pool = Arc::new(SlotPool::new(1 << 30));
-    pool.join(false, 2, nothing());
+    pool.join_cpu(2);
     let held = [(); 2].map(|()| pool.take(1, 0, 0, &Attempts::default()).unwrap());
     let (tell, told) = crossbeam_channel::unbounded();
     let takers: Vec<_> = (0..8)
@@ -159,7 +160,7 @@ fn takers_are_served_in_the_order_in_which_they_came() {
 #[test]
 fn a_large_picture_that_waits_is_not_overtaken_by_small_ones() {
     let pool = Arc::new(SlotPool::new(4 * STEP));
-    pool.join(false, 3, nothing());
+    pool.join_cpu(3);
     let held = pool.take(STEP, 0, 0, &Attempts::default()).unwrap();
     let taker = |bytes: u64| {
         let other = Arc::clone(&pool);
@@ -183,8 +184,8 @@ fn a_large_picture_that_waits_is_not_overtaken_by_small_ones() {
 #[test]
 fn the_cpu_leaves_pictures_to_a_worker_that_is_up() {
     let pool = Arc::new(SlotPool::new(1 << 30));
-    let cpu = pool.join(false, 1, nothing());
-    let gpu = pool.join(true, 1, nothing());
+    let cpu = pool.join_cpu(1);
+    let gpu = pool.join_worker(4, 1, nothing());
     let take = |attempts: &Attempts| pool.take(1, 0, 0, attempts).unwrap().device();
     assert_eq!(take(&Attempts::default()), cpu);
     pool.up(gpu);
@@ -197,8 +198,8 @@ fn the_cpu_leaves_pictures_to_a_worker_that_is_up() {
 #[test]
 fn two_failures_leave_the_cpu() {
     let pool = Arc::new(SlotPool::new(1 << 30));
-    let cpu = pool.join(false, 1, nothing());
-    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 1, nothing())).collect();
+    let cpu = pool.join_cpu(1);
+    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join_worker(4, 1, nothing())).collect();
     gpus.iter().for_each(|&gpu| pool.up(gpu));
     let slot = pool.take(1, 0, 0, &Attempts { failed_on: vec![gpus[0]], ..Attempts::default() }).unwrap();
     assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
@@ -214,9 +215,9 @@ fn two_failures_leave_the_cpu() {
 fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     pool.bound_files(3);
-    pool.join(false, 1, nothing());
+    pool.join_cpu(1);
     let (tell, given_up) = crossbeam_channel::unbounded();
-    let gpu = pool.join(true, 4, Box::new(move |slot| tell.send(slot).unwrap()));
+    let gpu = pool.join_worker(4, 4, Box::new(move |slot| tell.send(slot).unwrap()));
     pool.add(gpu, 1, Kind::Compressed);
     pool.up(gpu);
     let mut held = [(); 3].map(|()| Some(pool.take(1, 0, 0, &Attempts::default()).unwrap()));
@@ -244,8 +245,8 @@ fn devices(slots: &Slots) -> Vec<DeviceId> {
 #[test]
 fn planes_are_spread_over_the_workers_and_the_whole_stays_on_the_cpu() {
     let pool = Arc::new(SlotPool::new(1 << 30));
-    let cpu = pool.join(false, 8, nothing());
-    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join(true, 4, nothing())).collect();
+    let cpu = pool.join_cpu(8);
+    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join_worker(4, 4, nothing())).collect();
     let take = |attempts: &Attempts| pool.take_split(300, 0, 100, 0, attempts).unwrap();
     assert_eq!(devices(&take(&Attempts::default())), [cpu; 3]);
     gpus.iter().for_each(|&gpu| pool.up(gpu));
@@ -260,7 +261,7 @@ fn planes_are_spread_over_the_workers_and_the_whole_stays_on_the_cpu() {
 #[test]
 fn a_split_picture_takes_all_its_slots_or_none() {
     let pool = Arc::new(SlotPool::new(10 * STEP));
-    pool.join(false, 5, nothing());
+    pool.join_cpu(5);
     let held: Vec<Slot> = (0..2).map(|_| pool.take(1, 0, 0, &Attempts::default()).unwrap()).collect();
     let other = Arc::clone(&pool);
     let waiting =
@@ -281,7 +282,7 @@ fn a_split_picture_takes_all_its_slots_or_none() {
 fn a_split_picture_that_fills_the_bound_gets_its_slots() {
     // Rounded up, or in slots larger than requested, the parts would exceed the bound.
     let pool = Arc::new(SlotPool::new(10 * STEP));
-    pool.join(false, 4, nothing());
+    pool.join_cpu(4);
     drop(pool.take(8 * STEP, 0, 0, &Attempts::default()).unwrap());
     let (done, taken) = crossbeam_channel::bounded(1);
     let other = Arc::clone(&pool);
@@ -298,8 +299,8 @@ fn a_split_picture_that_fills_the_bound_gets_its_slots() {
 #[test]
 fn workers_that_are_insisted_on_are_waited_for() {
     let pool = Arc::new(SlotPool::new(1 << 30));
-    pool.join(false, 4, nothing());
-    let gpus: Vec<DeviceId> = (0..2).map(|_| pool.join(true, 4, nothing())).collect();
+    pool.join_cpu(4);
+    let gpus: Vec<DeviceId> = (0..2).map(|_| pool.join_worker(4, 4, nothing())).collect();
     pool.wait_for_workers(true);
     pool.up(gpus[0]);
     let other = Arc::clone(&pool);
@@ -324,9 +325,9 @@ fn either(pool: &Arc<SlotPool>, attempts: &Attempts, insist: bool) -> Room {
 #[test]
 fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
-    let cpu = pool.join(false, 8, nothing());
-    let gpu = pool.join(true, 2, nothing());
-    let decoder = pool.join(true, 0, nothing());
+    let cpu = pool.join_cpu(8);
+    let gpu = pool.join_worker(4, 2, nothing());
+    let decoder = pool.join_worker(4, 0, nothing());
     pool.add(decoder, 2, Kind::Compressed);
     let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == decoder);
     let on = |room: Room| match room {
@@ -349,9 +350,9 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
 #[test]
 fn pictures_that_the_cpu_decodes_go_to_a_device_that_encodes() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
-    let cpu = pool.join(false, 4, nothing());
-    let gpu = pool.join(true, 2, nothing());
-    let decoder = pool.join(true, 0, nothing());
+    let cpu = pool.join_cpu(4);
+    let gpu = pool.join_worker(4, 2, nothing());
+    let decoder = pool.join_worker(4, 0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
     let is_pixels = |room: &Room| matches!(room, Room::Pixels(slot) if slot.device() == cpu);
@@ -367,10 +368,10 @@ fn pictures_that_the_cpu_decodes_go_to_a_device_that_encodes() {
 }
 
 #[test]
-fn what_finds_no_slot_of_a_device_that_encodes_the_cpu_does_alone_unless_that_is_insisted_on() {
+fn what_a_worker_has_no_time_for_the_cpu_does_alone_unless_workers_are_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
-    let cpu = pool.join(false, 1, nothing());
-    let gpu = pool.join(true, 1, nothing());
+    let cpu = pool.join_cpu(1);
+    let gpu = pool.join_worker(4, 1, nothing());
     pool.encodes(gpu);
     pool.up(gpu);
     let begin = |take: fn(&Arc<SlotPool>) -> Room| {
@@ -384,13 +385,20 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_cpu_does_alone_unless_that_is
     let long = Duration::from_secs(10);
     let planes = take().recv_timeout(long).unwrap();
     assert!(matches!(&planes, Room::Planes(slot) if slot.device() == gpu));
+    (0..8).for_each(|_| pool.lend(gpu));
     let alone = take().recv_timeout(long).expect("the CPU has a slot");
     assert!(matches!(&alone, Room::Pixels(slot) if slot.device() == cpu));
     drop(alone);
     let pixels = take_pixels().recv_timeout(long).expect("what no device encodes does not wait either");
     assert!(matches!(&pixels, Room::Pixels(slot) if slot.device() == cpu));
     drop(pixels);
+    pool.take_back(gpu, 8);
+    let waits_for_slot = take();
+    assert!(waits_for_slot.recv_timeout(Duration::from_millis(30)).is_err(), "the worker has time");
+    drop(planes);
+    let planes = waits_for_slot.recv_timeout(long).unwrap();
     pool.wait_for_workers(true);
+    (0..8).for_each(|_| pool.lend(gpu));
     let waiting = take();
     assert!(waiting.recv_timeout(Duration::from_millis(30)).is_err());
     drop(planes);
@@ -400,9 +408,9 @@ fn what_finds_no_slot_of_a_device_that_encodes_the_cpu_does_alone_unless_that_is
 #[test]
 fn compressed_pictures_too_wait_for_workers_that_are_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
-    pool.join(false, 4, nothing());
-    let gpu = pool.join(true, 2, nothing());
-    let decoder = pool.join(true, 0, nothing());
+    pool.join_cpu(4);
+    let gpu = pool.join_worker(4, 2, nothing());
+    let decoder = pool.join_worker(4, 0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
     pool.wait_for_workers(true);
@@ -418,7 +426,7 @@ fn compressed_pictures_too_wait_for_workers_that_are_insisted_on() {
 #[test]
 fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
-    let decoder = pool.join(true, 0, nothing());
+    let decoder = pool.join_worker(4, 0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     pool.up(decoder);
     let needs = Needs { pixels: 1, behind: 1, aside: 0, compressed: 1, compressed_aside: 7 };
@@ -436,8 +444,8 @@ fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
 #[test]
 fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_cpu() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
-    pool.join(false, 1, nothing());
-    let gpu = pool.join(true, 1, nothing());
+    pool.join_cpu(1);
+    let gpu = pool.join_worker(4, 1, nothing());
     pool.encodes(gpu);
     pool.up(gpu);
     let needs = Needs { pixels: 2 * STEP, behind: 1, aside: 0, compressed: 1, compressed_aside: 0 };
@@ -447,8 +455,8 @@ fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_cpu() {
 #[test]
 fn who_insists_on_a_decoder_waits_while_one_may_come() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
-    pool.join(false, 1, nothing());
-    let decoder = pool.join(true, 0, nothing());
+    pool.join_cpu(1);
+    let decoder = pool.join_worker(4, 0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     let waits = || {
         let other = Arc::clone(&pool);
@@ -466,17 +474,4 @@ fn who_insists_on_a_decoder_waits_while_one_may_come() {
     let second = waits();
     pool.retire(decoder);
     assert!(!second.join().unwrap(), "none comes any more");
-}
-
-#[test]
-fn decoders_are_wanted_from_the_first_picture_on() {
-    let pool = Arc::new(SlotPool::new(100 * STEP));
-    pool.join(false, 1, nothing());
-    assert!(!pool.decoders_wanted(|| true), "given up");
-    let other = Arc::clone(&pool);
-    let waiting = std::thread::spawn(move || other.decoders_wanted(|| false));
-    std::thread::sleep(Duration::from_millis(30));
-    assert!(!waiting.is_finished());
-    drop(either(&pool, &Attempts::default(), false));
-    assert!(waiting.join().unwrap());
 }

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_workspace_is_kept_for_the_next_picture_and_is_zero_again() {
         let pool = Arc::new(SlotPool::new(64 * STEP));
-        pool.join(false, 1, Box::new(|_| ()));
+        pool.join_cpu(1);
         let use_workspace = |bytes: u64| {
             let mut slot = pool.take(STEP, bytes, 0, &Attempts::default()).unwrap();
             let mut workspace = slot.workspace(WorkspaceNeeds { bytes, beside: 0 });
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_workspace_is_kept_only_while_nobody_needs_its_room() {
         let pool = Arc::new(SlotPool::new(4 * STEP));
-        pool.join(false, 2, Box::new(|_| ()));
+        pool.join_cpu(2);
         let mut slot = pool.take(2 * STEP, 2 * STEP, 0, &Attempts::default()).unwrap();
         let none = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: 1 }).as_mut().len();
         assert_eq!(none, 0, "there is no room for what it needs besides");
@@ -138,7 +138,7 @@ mod tests {
         assert!(pool.lock().workspaces.is_empty(), "there is no room to count it for itself");
 
         let pool = Arc::new(SlotPool::new(6 * STEP));
-        pool.join(false, 1, Box::new(|_| ()));
+        pool.join_cpu(1);
         let mut slot = pool.take(STEP, STEP, 0, &Attempts::default()).unwrap();
         let workspace = slot.workspace(WorkspaceNeeds { bytes: STEP, beside: STEP });
         let bytes_of_slot = slot.bytes().len() as u64;

@@ -2,6 +2,7 @@
 
 use crossbeam_channel::Sender;
 
+use crate::rates::{Class, Way};
 use crate::remark::Remark;
 use crate::schedule::{Attempts, DeviceId};
 use crate::slot::Slot;
@@ -37,6 +38,10 @@ pub struct Picture {
     pub bytes_in: u64,
     /// Whether that file has holes.
     pub has_holes: bool,
+    /// The pictures that it is compared with.
+    pub class: Class,
+    /// Who equalizes it, if the CPU decodes it as a whole.
+    pub way: Option<Way>,
     /// Time spent in each stage since its decoding was last begun.
     pub clock: Clock,
 }

@@ -75,6 +75,8 @@ impl WorkerDevice {
         let returned = worker.lent.remove(&slot);
         let has_more = !worker.lent.is_empty();
         state.busy.set(has_more);
+        drop(state);
+        self.pool.take_back(self.id, usize::from(returned.is_some()));
         returned.map(|lent| lent.task)
     }
 }
