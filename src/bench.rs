@@ -120,6 +120,7 @@ impl Worker {
         let mut slots = HashMap::new();
         for slot in 0..work.slots {
             let mut memory = Memory::shared(work.order.slot_bytes(&work.layout) as usize)?;
+            memory.take_pages()?;
             fill(memory.bytes_mut(), slot);
             let (bytes, generation) = (memory.bytes().len() as u64, memory.generation);
             channel.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;

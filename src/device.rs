@@ -9,6 +9,7 @@ mod start;
 pub mod supervisor;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::config::Settings;
@@ -67,6 +68,7 @@ pub struct Context<'a> {
 pub struct Devices {
     members: RwLock<Members>,
     finder: Finder,
+    have_workers: AtomicBool,
 }
 
 #[derive(Default)]
@@ -84,6 +86,11 @@ impl Devices {
             device.close();
         }
         members.devices.push(device);
+    }
+
+    /// Returns whether worker processes run, or start.
+    pub fn have_workers(&self) -> bool {
+        self.have_workers.load(Ordering::Relaxed)
     }
 
     fn get(&self, id: DeviceId) -> Arc<dyn Device> {

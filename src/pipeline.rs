@@ -159,7 +159,7 @@ impl Run<'_> {
                 Ok(loaded) => {
                     let way = loaded.way();
                     let Loaded { slots, content, class, decoded, bytes_in, has_holes } = loaded;
-                    courtesy.lower_for(content);
+                    courtesy.lower_for(content, self.machine.devices.have_workers());
                     clock.took(thread_time() - before);
                     let picture = Picture { decoded, work, bytes_in, has_holes, class, way, clock };
                     self.submit(slots, content, Box::new(picture));
@@ -205,7 +205,7 @@ impl Run<'_> {
     fn encode_all<'p>(&'p self, equalized: &Receiver<Task>, publishers: &Sender<EncodedPicture<'p>>) {
         let (mut scratch, mut courtesy) = (Vec::new(), Niceness::default());
         for mut finished in equalized.iter().filter_map(Task::finish) {
-            courtesy.lower_for(finished.content);
+            courtesy.lower_for(finished.content, self.machine.devices.have_workers());
             finished.picture.clock.mark(Stage::Queue);
             if self.stop.aborted() && !self.settings.watch {
                 self.outlet.miss(&finished.picture.work.job);
@@ -241,7 +241,7 @@ impl Run<'_> {
                 _ => Vec::new(),
             };
             let pixels = decoded.layout.pixels();
-            self.machine.rates.add(class, way, pixels, clock.processor());
+            self.machine.rates.add(class, way, decoded.layout.bytes(), clock.processor());
             // Its metadata count as long as the slot is taken.
             drop(decoded);
             drop(slot);

@@ -32,7 +32,7 @@ impl Class {
     }
 }
 
-/// Processor time per pixel, averaged over the latest pictures.
+/// Processor time per byte of pixels, averaged over the latest pictures.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
     nanoseconds: f64,
@@ -62,23 +62,24 @@ impl Average {
 struct Costs {
     cpu: Average,
     worker: Average,
-    /// How many pictures were kept from workers.
-    kept: u32,
+    /// How many pictures have asked for the worth of this class.
+    asked: u32,
+    /// The number of the last picture of this class.
+    last: usize,
 }
 
 impl Costs {
-    /// Of the pictures that are cheaper on the CPU, one in so many is given to a worker all the same, to see whether that is still so.
-    const RETRIED: u32 = 64;
-
-    fn keep_from_workers(&mut self) -> bool {
-        let is_cheaper =
-            matches!((self.cpu.get(), self.worker.get()), (Some(cpu), Some(worker)) if cpu <= worker);
-        if is_cheaper {
-            self.kept = self.kept.wrapping_add(1);
-        }
-        is_cheaper && !self.kept.is_multiple_of(Self::RETRIED)
+    /// Returns what a worker saves, in nanoseconds per byte; `None` as long as that is unknown.
+    fn saved(&self) -> Option<f64> {
+        Some(self.cpu.get()? - self.worker.get()?)
     }
 }
+
+/// One picture in so many goes the other way than it should, to see whether the costs are still the same.
+const RETRIED: u32 = 128;
+
+/// A class counts for the worth of others until so many pictures have come after its last.
+const RECENT: usize = 256;
 
 /// What was measured so far.
 #[derive(Debug, Default)]
@@ -90,29 +91,57 @@ struct Measured {
     pictures: usize,
 }
 
+impl Measured {
+    /// Returns the most that a worker saves with the pictures that come at present.
+    fn most_saved(&self) -> f64 {
+        let recent = self.classes.values().filter(|costs| costs.last + RECENT > self.pictures);
+        recent.filter_map(Costs::saved).fold(0.0, f64::max)
+    }
+
+    fn worth(&mut self, class: Class) -> f64 {
+        let most = self.most_saved();
+        let Some(costs) = self.classes.get_mut(&class) else { return 1.0 };
+        costs.asked = costs.asked.wrapping_add(1);
+        let worth = match (costs.saved(), costs.worker.get()) {
+            (Some(saved), _) if saved > 0.0 => saved / most.max(saved),
+            (Some(_), _) => 0.0,
+            // Only the CPU's costs are not known yet.
+            (None, Some(_)) => return 0.0,
+            (None, None) => return 1.0,
+        };
+        match costs.asked.is_multiple_of(RETRIED) {
+            true if worth > 0.0 => 0.0,
+            true => 1.0,
+            false => worth,
+        }
+    }
+}
+
 impl Rates {
     fn lock(&self) -> MutexGuard<'_, Measured> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a picture of so many pixels, which took this much time of the cores. `way` is `None` where that is not to be compared: a
-    /// device decoded it, or several had parts of it.
-    pub fn add(&self, class: Class, way: Option<Way>, pixels: u64, time: Duration) {
+    /// Adds a picture of so many bytes, which took this much time of the cores. `way` is `None` where that is not to be compared: a device
+    /// decoded it, or several had parts of it.
+    pub fn add(&self, class: Class, way: Option<Way>, bytes: u64, time: Duration) {
         let mut measured = self.lock();
         measured.pictures += 1;
         let Some(way) = way else { return };
+        let pictures = measured.pictures;
         let costs = measured.classes.entry(class).or_default();
+        costs.last = pictures;
         let average = match way {
             Way::Cpu => &mut costs.cpu,
             Way::Worker => &mut costs.worker,
         };
-        average.add(time.as_nanos() as f64 / pixels.max(1) as f64);
+        average.add(time.as_nanos() as f64 / bytes.max(1) as f64);
     }
 
-    /// Returns whether the next picture of a class should be kept from workers, because handing such pictures over and taking them back was
-    /// measured to take the cores as long as all of the work.
-    pub fn cpu_is_cheaper(&self, class: Class) -> bool {
-        self.lock().classes.get_mut(&class).is_some_and(Costs::keep_from_workers)
+    /// Returns what a worker saves with the next picture of a class: see [`Request::worth`](crate::schedule::Request::worth). Handing it over
+    /// and taking it back may take the cores as long as all of the work.
+    pub fn worth(&self, class: Class) -> f64 {
+        self.lock().worth(class)
     }
 
     /// Returns how many pictures were measured.
@@ -139,14 +168,30 @@ mod tests {
     #[test]
     fn pictures_are_kept_from_workers_that_save_nothing_but_for_a_few() {
         let rates = Rates::default();
-        assert!(!rates.cpu_is_cheaper(class(100)), "nothing is known");
-        add(&rates, Way::Cpu, 5, 16);
+        assert_eq!(rates.worth(class(100)), 1.0, "nothing is known");
         add(&rates, Way::Worker, 7, 15);
-        assert!(!rates.cpu_is_cheaper(class(100)), "too little is known");
+        assert_eq!(rates.worth(class(100)), 1.0, "too little is known");
         add(&rates, Way::Worker, 7, 1);
-        assert_eq!((0..128).filter(|_| !rates.cpu_is_cheaper(class(100))).count(), 2);
-        assert!(!rates.cpu_is_cheaper(class(1000)), "other pictures");
+        assert_eq!(rates.worth(class(100)), 0.0, "the other way is not known");
+        add(&rates, Way::Cpu, 5, 16);
+        assert_eq!((0..256).filter(|_| rates.worth(class(100)) > 0.0).count(), 2);
+        assert_eq!(rates.worth(class(1000)), 1.0, "other pictures");
         assert_eq!(rates.pictures(), 32);
+    }
+
+    #[test]
+    fn worth_is_relative_to_the_pictures_of_which_there_are_some() {
+        let rates = Rates::default();
+        let add_to = |side, way, nanoseconds: u64| {
+            let time = Duration::from_nanos(10 * nanoseconds);
+            (0..20).for_each(|_| rates.add(class(side), Some(way), 10, time));
+        };
+        [(100, Way::Cpu, 9), (100, Way::Worker, 1), (1000, Way::Cpu, 5), (1000, Way::Worker, 3)]
+            .into_iter()
+            .for_each(|(side, way, nanoseconds)| add_to(side, way, nanoseconds));
+        assert_eq!([rates.worth(class(100)), rates.worth(class(1000))], [1.0, 0.25]);
+        (0..20).for_each(|_| add_to(1000, Way::Cpu, 5));
+        assert_eq!(rates.worth(class(1000)), 1.0);
     }
 
     #[test]
@@ -154,8 +199,8 @@ mod tests {
         let rates = Rates::default();
         add(&rates, Way::Cpu, 5, 100);
         add(&rates, Way::Worker, 20, 40);
-        assert!(rates.cpu_is_cheaper(class(100)));
+        assert_eq!(rates.worth(class(100)), 0.0);
         add(&rates, Way::Worker, 4, 60);
-        assert!(!rates.cpu_is_cheaper(class(100)));
+        assert_eq!(rates.worth(class(100)), 1.0);
     }
 }

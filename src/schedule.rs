@@ -38,14 +38,11 @@ pub struct Device {
     pub decodes: bool,
     /// How many slots for compressed pictures are free.
     pub free_compressed: usize,
-    /// How many pictures it works on at a time.
-    pub lanes: usize,
+    /// How many slots it has for pixels.
+    pub slots: usize,
     /// How many pictures it has and is not done with.
     pub lent: usize,
 }
-
-/// As many pictures for each lane, one that it works on and one behind that, keep a device busy.
-const ENOUGH_EACH: usize = 2;
 
 impl Device {
     /// Returns whether pixels may go to it instead of the CPU.
@@ -57,9 +54,11 @@ impl Device {
         self.standing == Standing::Up
     }
 
-    /// Returns whether another picture would only wait there.
-    fn has_enough(&self) -> bool {
-        self.lent >= ENOUGH_EACH * self.lanes
+    /// Returns whether another picture of this worth would only wait there: half of its slots hold pictures that it is not done with.
+    /// Decoders that end together make that many wait for a moment, but they do not last until the next if the device is the faster one.
+    /// Pictures of less worth leave room sooner for those of more.
+    fn has_enough(&self, worth: f64) -> bool {
+        2.0 * self.lent as f64 >= self.slots as f64 * worth
     }
 }
 
@@ -88,14 +87,14 @@ impl Attempts {
 pub struct Request<'a> {
     /// What became of the attempts at it so far.
     pub attempts: &'a Attempts,
-    /// Whether handing such pictures to a worker and taking them back was measured to take at least as much processor time as equalizing
-    /// them.
-    pub cpu_is_cheaper: bool,
+    /// How much processor time a worker saves with it, a byte, as a share of the most that it saves with any pictures of this run: 0 if it
+    /// saves nothing, 1 if nothing is known.
+    pub worth: f64,
 }
 
 impl<'a> From<&'a Attempts> for Request<'a> {
     fn from(attempts: &'a Attempts) -> Self {
-        Self { attempts, cpu_is_cheaper: false }
+        Self { attempts, worth: 1.0 }
     }
 }
 
@@ -145,7 +144,7 @@ impl Schedule {
             return admitted;
         }
         for (is_admitted, device) in admitted.iter_mut().zip(&self.devices) {
-            *is_admitted &= !device.is_worker || !(request.cpu_is_cheaper || device.has_enough());
+            *is_admitted &= !device.is_worker || !device.has_enough(request.worth);
         }
         if admitted.contains(&true) { admitted } else { self.cpu_alone() }
     }
@@ -205,6 +204,9 @@ impl Schedule {
 }
 
 #[cfg(test)]
+mod simulation;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -215,7 +217,7 @@ mod tests {
         takes_pixels: true,
         decodes: false,
         free_compressed: 0,
-        lanes: 4,
+        slots: 16,
         lent: 0,
     };
     const PIXELS: Device = Device { is_worker: true, ..CPU };
@@ -300,9 +302,16 @@ mod tests {
     }
 
     #[test]
+    fn pictures_of_less_worth_leave_a_busy_worker_to_others() {
+        let (attempts, busy) = (Attempts::default(), Device { lent: 4, ..PIXELS });
+        let now = |worth| schedule(&[CPU, busy]).admitted_now(Request { attempts: &attempts, worth });
+        assert_eq!([1.0, 0.5].map(now), [[false, true], [true, false]]);
+    }
+
+    #[test]
     fn pictures_that_cost_less_on_the_cpu_stay_there_unless_the_user_insists() {
         let attempts = Attempts::default();
-        let request = Request { attempts: &attempts, cpu_is_cheaper: true };
+        let request = Request { attempts: &attempts, worth: 0.0 };
         assert_eq!(schedule(&[CPU, PIXELS]).admitted_now(request), [true, false]);
         let insisted = Schedule { wait_for_workers: true, ..schedule(&[CPU, PIXELS]) };
         assert_eq!(insisted.admitted_now(request), [false, true]);

@@ -181,8 +181,6 @@ struct Member {
     /// Whether it can encode the pixels that it gets.
     encodes: bool,
     standing: Standing,
-    /// How many pictures it works on at a time.
-    lanes: usize,
     /// How many pictures it has and is not done with.
     lent: usize,
     release: Release,
@@ -253,15 +251,14 @@ impl SlotPool {
     /// Adds the CPU, with this many slots for pixels, which are handed out at once.
     pub fn join_cpu(&self, slots: usize) -> DeviceId {
         let (is_worker, standing, release) = (false, Standing::Up, Box::new(|_| ()));
-        let cpu = Member { is_worker, slots: [0; 3], encodes: false, standing, lanes: 0, lent: 0, release };
+        let cpu = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, release };
         self.join(cpu, slots)
     }
 
-    /// Adds a worker that works on `lanes` pictures at a time, with this many slots for pixels, which are handed out from [`SlotPool::up`]
-    /// on.
-    pub fn join_worker(&self, lanes: usize, slots: usize, release: Release) -> DeviceId {
+    /// Adds a worker with this many slots for pixels, which are handed out from [`SlotPool::up`] on.
+    pub fn join_worker(&self, slots: usize, release: Release) -> DeviceId {
         let (is_worker, standing) = (true, Standing::Down);
-        let worker = Member { is_worker, slots: [0; 3], encodes: false, standing, lanes, lent: 0, release };
+        let worker = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, release };
         self.join(worker, slots)
     }
 
@@ -351,12 +348,21 @@ impl SlotPool {
         let buffer = self.in_turn(total, held, |state| {
             state.try_take(needed, aside, &state.schedule().admitted_now(request), Fit::Loose)
         })?;
-        Ok(self.slot(buffer, aside))
+        self.slot(buffer, aside)
     }
 
-    /// Returns a taken buffer as a slot that gives itself back.
-    fn slot(self: &Arc<Self>, buffer: Buffer, aside: u64) -> Slot {
-        Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) }
+    /// Returns a taken buffer as a slot that gives itself back. Its pages are taken here, where others need not wait for that.
+    fn slot(self: &Arc<Self>, mut buffer: Buffer, aside: u64) -> Result<Slot, SlotError> {
+        if let Some(Err(source)) = buffer.memory.as_mut().map(Memory::take_pages) {
+            let needed = buffer.capacity();
+            self.change(|state| {
+                state.memory_left += aside;
+                state.free.push(buffer);
+                state.give_up(state.free.len() - 1);
+            });
+            return Err(SlotError::System { needed, source });
+        }
+        Ok(Slot { buffer: Some(buffer), lead: 0, aside, pool: Arc::clone(self) })
     }
 
     /// Checks that a picture that needs this many bytes in all is within the bound on memory.
@@ -485,7 +491,7 @@ impl PoolState {
             takes_pixels: member.slots[Kind::Pixels as usize] > 0,
             decodes: member.slots[Kind::Compressed as usize] > 0,
             free_compressed: 0,
-            lanes: member.lanes,
+            slots: member.slots[Kind::Pixels as usize],
             lent: member.lent,
         };
         let mut devices: Vec<_> = self.members.iter().map(of_member).collect();

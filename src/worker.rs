@@ -164,11 +164,11 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &Faul
     let (sender, receiver) = crossbeam_channel::unbounded();
     let jpegs = Waiting::default();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
-    let checked = Checked::default();
+    let (checked, making) = (Checked::default(), Mutex::default());
     std::thread::scope(|scope| {
         for number in 0..lanes {
             let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
-            let context = LaneContext { engine, channel, faults, checked: &checked };
+            let context = LaneContext { engine, channel, faults, checked: &checked, making: &making };
             let run = move || match jpeg {
                 false => context.run_lane(&receiver, &made),
                 true => context.run_jpeg_lane(jpegs, &made),
@@ -178,7 +178,7 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &Faul
                 refuse(channel, &format!("a thread cannot be started: {error}"));
             }
         }
-        // The driver creates nvJPEG decoders one after the other, and the first one is enough to begin with.
+        // The first lane for JPEGs is enough to begin with.
         let awaited = if jpeg { 1 } else { lanes };
         for result in lanes_made.iter().take(awaited) {
             if let Err(error) = result {

@@ -1,11 +1,12 @@
 //! The start of a run's devices: the CPU at once, the workers of GPUs when they are wanted.
 //!
-//! CUDA takes a third of a second to start in each process, and the driver lets few processes start at a time. So the first worker of each
-//! GPU that is expected starts while another process still asks which GPUs there are; of the workers for JPEGs, a GPU's second starts when
-//! its first works; and none starts before there is something for it to do.
+//! CUDA takes a third of a second to start in each process, and the driver lets few processes start at a time. So the first workers of each
+//! GPU that is expected start while another process still asks which GPUs there are; those for JPEGs start before those for pixels, if
+//! there are JPEGs; and none starts before there is something for it to do.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
@@ -155,6 +156,8 @@ impl<'scope> Starter<'scope, '_> {
         if let Err(error) = self.with_decoders(&usable(&found, events), &found, early) {
             events.note(error.to_string(), false);
         }
+        // The kernel kills the early workers when the thread ends that started them.
+        while !devices.finder.cancelled_within(Duration::from_secs(3600)) {}
     }
 
     /// Checks a condition at intervals of [`HEAD_START`] until it is true; `false` if the work is finished before.
@@ -192,14 +195,20 @@ impl<'scope> Starter<'scope, '_> {
         self.with_decoders(&chosen, &found, early)
     }
 
-    /// Starts the first worker of each GPU that is likely to be used.
+    /// Starts the first workers of each GPU that is likely to be used.
     fn early(&self) -> EarlyWorkers {
         let Context { settings, pool, .. } = self.context;
         let jpegs = settings.jpeg != JpegChoice::Cpu
             && (settings.jpeg == JpegChoice::Gpu || pool.has_come(Start::WithCompressed));
         let expected = find::expected(&settings.devices);
+        self.context.devices.have_workers.store(!expected.is_empty(), Ordering::Relaxed);
         let units = expected.into_iter().map(Unit::Gpu);
-        EarlyWorkers::start(units.map(|unit| if jpegs { for_jpegs(unit, 0) } else { for_pixels(unit) }))
+        match jpegs {
+            true => EarlyWorkers::start(
+                (0..JPEG_WORKERS).flat_map(|n| units.clone().map(move |unit| for_jpegs(unit, n))),
+            ),
+            false => EarlyWorkers::start(units.map(for_pixels)),
+        }
     }
 
     /// Starts the GPUs' workers and, if that is wanted and nvJPEG can be used, those for JPEGs.
@@ -222,7 +231,7 @@ impl<'scope> Starter<'scope, '_> {
                 Some(first) if !settings.watch => Start::WithPixelsOrAfter(first),
                 _ => Start::Now,
             };
-            let id = self.worker(for_pixels(unit), slots, start, units, self.context.required.clone())?;
+            let id = self.worker(&for_pixels(unit), slots, start, units, self.context.required.clone())?;
             if units.encode {
                 pool.encodes(id);
             }
@@ -235,24 +244,24 @@ impl<'scope> Starter<'scope, '_> {
         // Without them the CPU decodes, which is fine unless the user says otherwise.
         let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
         let required = || if insisted { self.context.required.clone() } else { RequiredDevices::default() };
-        let first = self.worker(for_jpegs(unit, 0), 0, Start::WithCompressed, units, required())?;
-        for number in 1..JPEG_WORKERS {
-            self.worker(for_jpegs(unit, number), 0, Start::After(first), units, required())?;
-        }
-        Ok(first)
+        let ids: Vec<DeviceId> = (0..JPEG_WORKERS)
+            .map(|number| self.worker(&for_jpegs(unit, number), 0, Start::WithCompressed, units, required()))
+            .collect::<Result<_, _>>()?;
+        Ok(ids[0])
     }
 
     fn worker(
         &self,
-        args: WorkerArgs,
+        args: &WorkerArgs,
         slots: usize,
         start: Start,
         units: &mut Units<'_>,
         required: RequiredDevices,
     ) -> Result<DeviceId, Error> {
-        let early = units.early.take(&args);
+        self.context.devices.have_workers.store(true, Ordering::Relaxed);
+        let early = units.early.take(args);
         let start = if early.is_some() { Start::Now } else { start };
-        let args = WorkerArgs { uuid: uuid(args.unit, units.found), ..args };
+        let args = WorkerArgs { uuid: uuid(args.unit, units.found), ..args.clone() };
         let (id, device) = WorkerDevice::new(args, slots, (start, early), required, &self.context);
         self.context.devices.add(id, Arc::clone(&device) as Arc<dyn Device>);
         device.supervise_in(self.scope, self.equalized.clone()).map_err(Error::thread)?;

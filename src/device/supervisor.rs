@@ -157,7 +157,7 @@ impl WorkerDevice {
         let pool = context.pool;
         let link = Arc::new(Link::default());
         let unmapper = Arc::clone(&link);
-        let id = pool.join_worker(args.lanes, slots, Box::new(move |slot| unmapper.unmap(slot)));
+        let id = pool.join_worker(slots, Box::new(move |slot| unmapper.unmap(slot)));
         if args.jpeg.is_some() {
             pool.add(id, args.lanes * COMPRESSED_EACH, Kind::Compressed);
         }

@@ -115,7 +115,7 @@ impl Run<'_> {
     /// Returns what decides on the picture's device.
     fn request<'r>(&self, opened: &Opened<'_>, attempts: &'r Attempts) -> Request<'r> {
         let class = Class::new(opened.format(), &opened.layout());
-        Request { attempts, cpu_is_cheaper: self.machine.rates.cpu_is_cheaper(class) }
+        Request { attempts, worth: self.machine.rates.worth(class) }
     }
 
     /// Waits for slots for the pixels of a picture.

@@ -56,7 +56,7 @@ impl SlotPool {
         let Needs { pixels, behind, aside, compressed, compressed_aside } = needs;
         let total = pixels.saturating_add(aside).max(compressed.saturating_add(compressed_aside));
         self.note_arrival(|arrivals| &mut arrivals.compressed);
-        self.in_turn(total, held, |state| {
+        let (buffer, aside, room) = self.in_turn(total, held, |state| {
             let with_all = pixels.saturating_add(behind);
             let fits = with_all.saturating_add(aside).saturating_add(held) <= state.memory;
             let destinations = state.schedule().choose(request, fits, insist);
@@ -64,16 +64,18 @@ impl SlotPool {
             if let Some(taken) =
                 decoder.and_then(|id| state.try_take_compressed(id, compressed, compressed_aside))
             {
-                return Some(taken.map(|buffer| Room::Compressed(self.slot(buffer, compressed_aside))));
+                let room: fn(Slot) -> Room = Room::Compressed;
+                return Some(taken.map(|buffer| (buffer, compressed_aside, room)));
             }
             let (admitted, encode) = (destinations.pixels?, destinations.encode);
             let bytes = if encode { with_all } else { pixels };
             let taken = state.try_take(bytes.max(1), aside, &admitted, Fit::Loose)?;
-            Some(taken.map(|buffer| match encode && state.members[buffer.device].encodes {
-                true => Room::Planes(self.slot(buffer, aside)),
-                false => Room::Pixels(self.slot(buffer, aside)),
+            Some(taken.map(|buffer| {
+                let with_planes = encode && state.members[buffer.device].encodes;
+                (buffer, aside, if with_planes { Room::Planes } else { Room::Pixels })
             }))
-        })
+        })?;
+        self.slot(buffer, aside).map(room)
     }
 }
 

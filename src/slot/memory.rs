@@ -17,6 +17,8 @@ pub struct Memory {
     map: MmapMut,
     /// The memfd through which the memory is shared, if it is.
     file: Option<File>,
+    /// Whether no touch can find the system without a page.
+    has_pages: bool,
 }
 
 impl Memory {
@@ -28,7 +30,7 @@ impl Memory {
         let map = MmapOptions::new().len(bytes).map_anon()?;
         // Without huge pages it is slower, nothing worse.
         let _ = map.advise(Advice::HugePage);
-        Ok(Self { generation: next_generation(), map, file: None })
+        Ok(Self { generation: next_generation(), map, file: None, has_pages: true })
     }
 
     /// Resizes private memory; the bytes at its front are kept.
@@ -50,21 +52,31 @@ impl Memory {
         self.file.is_none()
     }
 
-    /// Allocates zeroed memory that another process can map. All pages are taken at once: a touch that the system has no page for would end
-    /// the process.
+    /// Allocates zeroed memory that another process can map. It must not be touched before [`Memory::take_pages`].
     ///
     /// # Errors
-    /// The system's error, if it has no memory or no file descriptor left.
+    /// The system's error, if it has no file descriptor or address space left.
     pub fn shared(bytes: usize) -> io::Result<Self> {
         let fd = rustix::fs::memfd_create("histeqd-slot", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        // A signal interrupts it, and a file system without room is a machine without memory.
-        let taken = retry_on_intr(|| fallocate(&fd, FallocateFlags::empty(), 0, bytes as u64));
-        taken.map_err(|errno| if errno == Errno::NOSPC { Errno::NOMEM } else { errno })?;
+        rustix::fs::ftruncate(&fd, bytes as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Self::map(fd, bytes, next_generation())
+        Ok(Self { has_pages: false, ..Self::map(fd, bytes, next_generation())? })
     }
 
-    /// Maps memory that another process made with [`Memory::shared`].
+    /// Takes all pages of shared memory, which takes milliseconds: a touch that the system has no page for would end the process.
+    ///
+    /// # Errors
+    /// The system's error, if it has no memory left.
+    pub fn take_pages(&mut self) -> io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| !self.has_pages) else { return Ok(()) };
+        // A signal interrupts it, and a file system without room is a machine without memory.
+        let taken = retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, self.map.len() as u64));
+        taken.map_err(|errno| if errno == Errno::NOSPC { Errno::NOMEM } else { errno })?;
+        self.has_pages = true;
+        Ok(())
+    }
+
+    /// Maps memory that another process made with [`Memory::shared`], and whose pages it has taken.
     ///
     /// # Errors
     /// `InvalidData` if the descriptor is not sealed memory of that size, otherwise the system's error.
@@ -78,11 +90,11 @@ impl Memory {
 
     fn map(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
         let file = File::from(fd);
-        // SAFETY: the file is an anonymous memfd whose size is sealed and whose pages have all been taken, so no access can fault. The only
-        // other mapping is a worker's, which touches the bytes only between the message that lends it the slot and its answer (or its
-        // death); the supervisor gives the slot to nobody else for that time.
+        // SAFETY: the file is an anonymous memfd whose size is sealed, and whose pages have all been taken before a slot hands it out, so no
+        // access can fault. The only other mapping is a worker's, which touches the bytes only between the message that lends it the slot and
+        // its answer (or its death); the supervisor gives the slot to nobody else for that time.
         let map = unsafe { MmapOptions::new().len(bytes).map_mut(&file)? };
-        Ok(Self { generation, map, file: Some(file) })
+        Ok(Self { generation, map, file: Some(file), has_pages: true })
     }
 
     /// Returns the bytes.

@@ -42,8 +42,11 @@ impl SlotPool {
         let sizes = Sizes { whole: whole.max(1), aside, plane };
         let taken = self.in_turn(total, held, |state| state.try_take_split(sizes, attempts))?;
         let mut taken = taken.into_iter();
-        let whole = self.slot(taken.next().expect("the first is the whole picture's"), aside);
-        Ok(Slots { whole, planes: taken.map(|buffer| self.slot(buffer, 0)).collect() })
+        let whole = taken.next().expect("the first is the whole picture's");
+        // All of them become slots, which give themselves back should one fail.
+        let planes: Vec<_> = taken.map(|buffer| self.slot(buffer, 0)).collect();
+        let whole = self.slot(whole, aside)?;
+        Ok(Slots { whole, planes: planes.into_iter().collect::<Result<_, _>>()? })
     }
 }
 

@@ -22,8 +22,6 @@ pub enum Start {
     Now,
     /// When the first picture has come that could stay compressed.
     WithCompressed,
-    /// When this device works or is given up.
-    After(DeviceId),
     /// When the first picture has come that could not stay compressed, or this device works or is given up.
     WithPixelsOrAfter(DeviceId),
 }
@@ -62,7 +60,6 @@ impl PoolState {
         match start {
             Start::Now => true,
             Start::WithCompressed => self.arrivals.compressed,
-            Start::After(device) => is_settled(device),
             Start::WithPixelsOrAfter(device) => self.arrivals.pixels || is_settled(device),
         }
     }
@@ -78,21 +75,28 @@ mod tests {
     fn workers_start_with_the_pictures_that_they_are_for_or_one_after_the_other() {
         let pool = Arc::new(SlotPool::new(1 << 20));
         pool.join_cpu(2);
-        let decoder = pool.join_worker(1, 0, Box::new(|_| ()));
-        let starts = [Start::WithCompressed, Start::After(decoder), Start::WithPixelsOrAfter(decoder)];
-        let come = || starts.map(|start| pool.has_come(start));
+        let decoder = pool.join_worker(0, Box::new(|_| ()));
+        let behind = Start::WithPixelsOrAfter(decoder);
         assert!(pool.has_come(Start::Now));
         assert!(!pool.wait_for(Start::WithCompressed, || true), "given up");
+        let settled = |change: &dyn Fn()| {
+            change();
+            pool.has_come(behind)
+        };
+        assert_eq!(
+            [
+                settled(&|| ()),
+                settled(&|| pool.up(decoder)),
+                settled(&|| pool.down(decoder)),
+                settled(&|| pool.retire(decoder))
+            ],
+            [false, true, false, true]
+        );
+        pool.down(decoder);
         let other = Arc::clone(&pool);
-        let waiting = std::thread::spawn(move || other.wait_for(Start::WithPixelsOrAfter(decoder), || false));
+        let waiting = std::thread::spawn(move || other.wait_for(behind, || false));
         drop(pool.take(1, 0, 0, &Attempts::default()).unwrap());
         assert!(waiting.join().unwrap());
-        assert_eq!(come(), [false, false, true]);
-        pool.up(decoder);
-        assert_eq!(come(), [false, true, true]);
-        pool.down(decoder);
-        assert_eq!(come(), [false, false, true]);
-        pool.retire(decoder);
-        assert_eq!(come(), [false, true, true]);
+        assert!(!pool.has_come(Start::WithCompressed), "it could not stay compressed");
     }
 }

@@ -10,6 +10,7 @@ fn nothing() -> Release {
 #[test]
 fn memory_is_shared_through_its_descriptor() {
     let mut ours = Memory::shared(5000).unwrap();
+    ours.take_pages().unwrap();
     let fd = ours.as_fd().try_clone_to_owned().unwrap();
     let theirs = Memory::from_fd(fd, 5000, ours.generation).unwrap();
     ours.bytes_mut()[4999] = 7;
@@ -72,7 +73,7 @@ fn many_small_pictures_are_under_way_at_a_time_and_few_large_ones() {
 fn only_bytes_that_no_worker_looks_for_begin_elsewhere() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join_cpu(1);
-    let gpu = pool.join_worker(4, 1, nothing());
+    let gpu = pool.join_worker(1, nothing());
     let address_of = |device| {
         let mut slot = pool.take(1000, 0, 0, &Attempts::default()).unwrap();
         assert_eq!(slot.device(), device);
@@ -185,7 +186,7 @@ fn a_large_picture_that_waits_is_not_overtaken_by_small_ones() {
 fn the_cpu_leaves_pictures_to_a_worker_that_is_up() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join_cpu(1);
-    let gpu = pool.join_worker(4, 1, nothing());
+    let gpu = pool.join_worker(1, nothing());
     let take = |attempts: &Attempts| pool.take(1, 0, 0, attempts).unwrap().device();
     assert_eq!(take(&Attempts::default()), cpu);
     pool.up(gpu);
@@ -199,7 +200,7 @@ fn the_cpu_leaves_pictures_to_a_worker_that_is_up() {
 fn two_failures_leave_the_cpu() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join_cpu(1);
-    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join_worker(4, 1, nothing())).collect();
+    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join_worker(1, nothing())).collect();
     gpus.iter().for_each(|&gpu| pool.up(gpu));
     let slot = pool.take(1, 0, 0, &Attempts { failed_on: vec![gpus[0]], ..Attempts::default() }).unwrap();
     assert!(slot.device() == gpus[1] || slot.device() == gpus[2]);
@@ -217,7 +218,7 @@ fn slots_for_which_no_more_files_can_be_opened_are_waited_for() {
     pool.bound_files(3);
     pool.join_cpu(1);
     let (tell, given_up) = crossbeam_channel::unbounded();
-    let gpu = pool.join_worker(4, 4, Box::new(move |slot| tell.send(slot).unwrap()));
+    let gpu = pool.join_worker(4, Box::new(move |slot| tell.send(slot).unwrap()));
     pool.add(gpu, 1, Kind::Compressed);
     pool.up(gpu);
     let mut held = [(); 3].map(|()| Some(pool.take(1, 0, 0, &Attempts::default()).unwrap()));
@@ -246,7 +247,7 @@ fn devices(slots: &Slots) -> Vec<DeviceId> {
 fn planes_are_spread_over_the_workers_and_the_whole_stays_on_the_cpu() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     let cpu = pool.join_cpu(8);
-    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join_worker(4, 4, nothing())).collect();
+    let gpus: Vec<DeviceId> = (0..3).map(|_| pool.join_worker(4, nothing())).collect();
     let take = |attempts: &Attempts| pool.take_split(300, 0, 100, 0, attempts).unwrap();
     assert_eq!(devices(&take(&Attempts::default())), [cpu; 3]);
     gpus.iter().for_each(|&gpu| pool.up(gpu));
@@ -300,7 +301,7 @@ fn a_split_picture_that_fills_the_bound_gets_its_slots() {
 fn workers_that_are_insisted_on_are_waited_for() {
     let pool = Arc::new(SlotPool::new(1 << 30));
     pool.join_cpu(4);
-    let gpus: Vec<DeviceId> = (0..2).map(|_| pool.join_worker(4, 4, nothing())).collect();
+    let gpus: Vec<DeviceId> = (0..2).map(|_| pool.join_worker(4, nothing())).collect();
     pool.wait_for_workers(true);
     pool.up(gpus[0]);
     let other = Arc::clone(&pool);
@@ -326,8 +327,8 @@ fn either(pool: &Arc<SlotPool>, attempts: &Attempts, insist: bool) -> Room {
 fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join_cpu(8);
-    let gpu = pool.join_worker(4, 2, nothing());
-    let decoder = pool.join_worker(4, 0, nothing());
+    let gpu = pool.join_worker(2, nothing());
+    let decoder = pool.join_worker(0, nothing());
     pool.add(decoder, 2, Kind::Compressed);
     let is_compressed = |room: &Room| matches!(room, Room::Compressed(slot) if slot.device() == decoder);
     let on = |room: Room| match room {
@@ -351,8 +352,8 @@ fn compressed_pictures_go_to_a_device_that_decodes_until_it_has_enough() {
 fn pictures_that_the_cpu_decodes_go_to_a_device_that_encodes() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join_cpu(4);
-    let gpu = pool.join_worker(4, 2, nothing());
-    let decoder = pool.join_worker(4, 0, nothing());
+    let gpu = pool.join_worker(2, nothing());
+    let decoder = pool.join_worker(0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
     let is_pixels = |room: &Room| matches!(room, Room::Pixels(slot) if slot.device() == cpu);
@@ -371,7 +372,7 @@ fn pictures_that_the_cpu_decodes_go_to_a_device_that_encodes() {
 fn what_a_worker_has_no_time_for_the_cpu_does_alone_unless_workers_are_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     let cpu = pool.join_cpu(1);
-    let gpu = pool.join_worker(4, 1, nothing());
+    let gpu = pool.join_worker(1, nothing());
     pool.encodes(gpu);
     pool.up(gpu);
     let begin = |take: fn(&Arc<SlotPool>) -> Room| {
@@ -409,8 +410,8 @@ fn what_a_worker_has_no_time_for_the_cpu_does_alone_unless_workers_are_insisted_
 fn compressed_pictures_too_wait_for_workers_that_are_insisted_on() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     pool.join_cpu(4);
-    let gpu = pool.join_worker(4, 2, nothing());
-    let decoder = pool.join_worker(4, 0, nothing());
+    let gpu = pool.join_worker(2, nothing());
+    let decoder = pool.join_worker(0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     pool.encodes(gpu);
     pool.wait_for_workers(true);
@@ -426,7 +427,7 @@ fn compressed_pictures_too_wait_for_workers_that_are_insisted_on() {
 #[test]
 fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
-    let decoder = pool.join_worker(4, 0, nothing());
+    let decoder = pool.join_worker(0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     pool.up(decoder);
     let needs = Needs { pixels: 1, behind: 1, aside: 0, compressed: 1, compressed_aside: 7 };
@@ -445,7 +446,7 @@ fn what_a_compressed_picture_takes_aside_counts_and_comes_back() {
 fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_cpu() {
     let pool = Arc::new(SlotPool::new(2 * STEP));
     pool.join_cpu(1);
-    let gpu = pool.join_worker(4, 1, nothing());
+    let gpu = pool.join_worker(1, nothing());
     pool.encodes(gpu);
     pool.up(gpu);
     let needs = Needs { pixels: 2 * STEP, behind: 1, aside: 0, compressed: 1, compressed_aside: 0 };
@@ -456,7 +457,7 @@ fn a_file_that_no_longer_fits_behind_its_pixels_is_encoded_by_the_cpu() {
 fn who_insists_on_a_decoder_waits_while_one_may_come() {
     let pool = Arc::new(SlotPool::new(100 * STEP));
     pool.join_cpu(1);
-    let decoder = pool.join_worker(4, 0, nothing());
+    let decoder = pool.join_worker(0, nothing());
     pool.add(decoder, 1, Kind::Compressed);
     let waits = || {
         let other = Arc::clone(&pool);

@@ -76,7 +76,11 @@ fn take_batch<T>(
 impl LaneContext<'_> {
     /// Runs a JPEG lane: reports whether it could be created, then recodes batches of whatever is waiting, until the process ends.
     pub(super) fn run_jpeg_lane(&self, waiting: &Waiting, made: &Sender<Result<(), EngineError>>) {
-        let Some(mut lane) = report(made, self.engine.jpeg_lane()) else { return };
+        let made_lane = {
+            let _only = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+            self.engine.jpeg_lane()
+        };
+        let Some(mut lane) = report(made, made_lane) else { return };
         let mut places = Vec::with_capacity(JPEG_BATCH);
         loop {
             let lent = waiting.take(&mut places);

@@ -29,6 +29,9 @@ pub(super) struct LaneContext<'w> {
     pub(super) channel: &'w Channel,
     pub(super) faults: &'w Faults,
     pub(super) checked: &'w Checked,
+    /// Held while a lane for JPEGs is made. The driver makes nvJPEG's decoders for all processes one after the other, so a lane is made sooner
+    /// if no other of its process is made meanwhile.
+    pub(super) making: &'w Mutex<()>,
 }
 
 /// Reports whether a lane could be created, and returns it if so.
