@@ -21,6 +21,7 @@ PREBUILT = "kernels/prebuilt"
 LUMA = 0xFFFFFFFF
 u32, u64, f32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_float
 FULL_STRENGTH = u32(1000)  # in thousandths
+NATIVE, SWAPPED = 0x3210, 0x2301  # orders of the bytes of 16-bit samples
 cuda = ctypes.CDLL("libcuda.so.1")
 runtime = cupy.cuda.runtime
 
@@ -45,6 +46,10 @@ def cubins(folder):
     major, minor = divmod(int(cupy.cuda.Device().compute_capability), 10)
     fit = [n for n in range(minor + 1) if (folder / f"sm_{major}{n}").is_dir()]
     return folder / f"sm_{major}{max(fit)}" if fit else None
+
+
+class ByteOrders(ctypes.Structure):
+    _fields_ = [("read", u32), ("written", u32)]
 
 
 class Module:
@@ -108,6 +113,7 @@ def tuned(**values):
 
 class Lane:
     """One stream with its device buffers, and the launches for one picture."""
+    order = NATIVE
 
     def __init__(self, module, tuning=Tuning):
         self.module, self.tuning = module, tuning
@@ -121,6 +127,10 @@ class Lane:
         self.tile_luts = cupy.zeros(0, np.uint8)
         self.tables = cupy.zeros(0, np.uint8)
         self.plane = cupy.zeros(0, np.uint8)
+
+    @property
+    def orders(self):
+        return ByteOrders(self.order, self.order)
 
     def launch(self, name, grid, block, *arguments, **options):
         self.module.launch(name, grid, block, arguments, self.stream.ptr, **options)
@@ -156,13 +166,13 @@ class Lane:
         size = 65536 // ranges
         grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
         self.launch(f"histogram16_{kind}", (grid, ranges, planes), (512 if "rgb_" in kind else 1024,), u64(at), u64(pixels),
-                    u64(self.counts.data.ptr), u32(size), shared=size * 2)
+                    u32(self.order), u64(self.counts.data.ptr), u32(size), shared=size * 2)
 
     def lut16(self, planes):
         self.launch("lut16", (64, planes), (1024,), u64(self.counts.data.ptr), FULL_STRENGTH, u64(self.luts.data.ptr))
 
     def apply16(self, kind, at, pixels, channels):
-        arguments = u64(at), u64(pixels), u64(self.luts.data.ptr)
+        arguments = u64(at), u64(pixels), self.orders, u64(self.luts.data.ptr)
         if pixels >= self.tuning.shared_lut16 and not kind.endswith("channels"):
             grid = max(1, min(-(-pixels // self.tuning.pixels16), self.sms))
             self.launch(f"apply16_shared_{kind}", (grid,), (512 if "rgb_" in kind else 1024,), *arguments, shared=128 << 10)
@@ -208,8 +218,8 @@ class Lane:
             blocks = min(tiles, self.sms)
             if steps != "cells":
                 spill = self.room("tile_counts", blocks * 65536, np.uint32)
-                self.launch("clahe_tiles16", (blocks,), (1024,), u64(at), t, u32(0), u32(65536), u32(capacity), u64(spill),
-                            u64(luts), shared=capacity * 2)
+                self.launch("clahe_tiles16", (blocks,), (1024,), u64(at), t, u32(self.order), u32(0), u32(65536), u32(capacity),
+                            u64(spill), u64(luts), shared=capacity * 2)
         if steps == "tiles":
             return
         if depth == 8 and not direct and t.tile_width * t.tile_height >= self.tuning.cell_pixels:
@@ -222,7 +232,9 @@ class Lane:
             if depth == 16 and not direct and cells <= self.tuning.cell_tables:
                 kind, tables = "cells", self.room("tables", cells * 65536 * 8, np.uint8)
                 self.launch("clahe_tables16", (32, t.tiles_x + 1, t.tiles_y + 1), (1024,), t, u64(luts), u64(tables))
-            self.launch(f"clahe_{kind}{depth}", (-(-t.width // 32), min(-(-t.height // 128), 65535)), (32, 8), u64(at), t, u64(tables))
+            orders = [self.orders] if depth == 16 else []
+            grid = -(-t.width // 32), min(-(-t.height // 128), 65535)
+            self.launch(f"clahe_{kind}{depth}", grid, (32, 8), u64(at), t, *orders, u64(tables))
 
     def clahe_colour(self, name, at, pixels, channel, tiling, depth, **options):
         """Equalizes one channel, or luma, through a separate plane: extract, CLAHE, insert."""
@@ -232,7 +244,8 @@ class Lane:
             if step == "insert":
                 self.clahe(plane, tiling, depth, **options)
             strength = [FULL_STRENGTH] if step == "insert" else []
-            self.launch(f"{step}{depth}_{name}", grid, (512,), u64(at), u64(pixels), u64(plane), u32(channel), *strength)
+            self.launch(f"{step}{depth}_{name}", grid, (512,), u64(at), u64(pixels), ByteOrders(NATIVE, NATIVE),
+                        u64(plane), u32(channel), *strength)
 
 
 def tiling(width, height, tiles_x, tiles_y, clip_limit, depth):
@@ -601,7 +614,10 @@ def main():
     parser.add_argument("--ptx", action="store_true", help="have the driver compile the PTX, although there are cubins")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--small", action="store_true", help="only small pictures, as for compute-sanitizer")
+    parser.add_argument("--swapped", action="store_true", help="time 16-bit samples of the other byte order")
     options = parser.parse_args()
+    if options.swapped:
+        Lane.order = SWAPPED
     if options.what == "check":
         sys.exit(0 if check(options) else 1)
     show_times(options)

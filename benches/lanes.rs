@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
+use equalize::{ByteOrders, Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Tiles};
 use histeqd::slot::Memory;
 use lanes::{Engine, Unit, open};
 
@@ -89,14 +89,14 @@ fn work(
                 *byte = (state >> 25) as u8;
             }
             engine.pin(slot.bytes_mut()).expect("slots can be pinned");
-            lane.equalize(slot.bytes_mut(), &layout, &operation).expect("the GPU works");
+            lane.equalize(slot.bytes_mut(), &layout, ByteOrders::NATIVE, &operation).expect("the GPU works");
             slot
         })
         .collect();
     ready.wait();
     for picture in 0..pictures {
         let slot = &mut slots[picture % 2];
-        lane.equalize(slot.bytes_mut(), &layout, &operation).expect("the GPU works");
+        lane.equalize(slot.bytes_mut(), &layout, ByteOrders::NATIVE, &operation).expect("the GPU works");
     }
     ready.wait();
     slots.iter_mut().for_each(|slot| engine.unpin(slot.bytes_mut()));

@@ -44,9 +44,10 @@ __device__ __forceinline__ u32 tile_level(u32 running, float scale, u32 top) {
 }
 
 // Calls `count(sample)` for all samples in rows `from` to `to` of a tile, by the whole block. Rows are read in aligned 16-byte words whose
-// ends may belong to neighbours: the plane's memory must be readable in whole words.
+// ends may belong to neighbours: the plane's memory must be readable in whole words. `order`: that of the bytes there.
 template <typename S, typename Count>
-__device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 tile, u32 from, u32 to, Count count) {
+__device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 tile, u32 from, u32 to, Count count,
+                                           u32 order = NATIVE) {
     typedef Pack<S, 1> P;
     constexpr int AT_ONCE = 4;
     const u32 left = tile % t.tiles_x * t.tile_width;
@@ -75,6 +76,7 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
+            here[k].in_order(nullptr, order);
             if (low[k] <= 0 && high[k] >= P::PIXELS) {
 #pragma unroll
                 for (int p = 0; p < P::PIXELS; ++p) count(here[k].get(p));
@@ -90,7 +92,7 @@ __device__ __forceinline__ void visit_tile(const S* plane, const Tiling& t, u32 
     for (u32 i = threadIdx.x; i < outside * (to - from); i += blockDim.x) {
         const u32 y = reflected(top + from + i / outside, t.height);
         const u32 x = reflected(left + inside + i % outside, t.width);
-        count(plane[u64(y) * t.width + x]);
+        count(converted<S>(plane[u64(y) * t.width + x], order));
     }
 }
 
@@ -145,7 +147,8 @@ template <typename S> struct TileLuts {
 // Block: x = 32, y = rows. Grid: x, y.
 constexpr u32 ROWS_A_BLOCK = 128;
 
-template <typename S, typename Luts> __device__ __forceinline__ void interpolate(S* plane, const Tiling& t, const Luts& luts) {
+template <typename S, typename Luts>
+__device__ __forceinline__ void interpolate(S* plane, const Tiling& t, const Luts& luts, ByteOrders orders = {}) {
     constexpr int ROWS = 4;
     const u32 column = blockIdx.x * WARP + threadIdx.x;
     if (column >= t.width) return;
@@ -161,11 +164,11 @@ template <typename S, typename Luts> __device__ __forceinline__ void interpolate
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
                 const Between y(min(row + r * blockDim.y, bottom - 1), t.inverse_height, t.tiles_y);
-                level[r] = luts.level(t, x, y, level[r]);
+                level[r] = luts.level(t, x, y, converted<S>(level[r], orders.from));
             }
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
-                if (row + r * blockDim.y < bottom) at[r * step] = S(level[r]);
+                if (row + r * blockDim.y < bottom) at[r * step] = S(converted<S>(level[r], orders.to));
             }
         }
     }

@@ -6,7 +6,7 @@
 // does not fit there is added to this block's own 65536 counts in `spill`, which are zero before and after. What is clipped is spread over
 // `spread` levels from `spread_from` on.
 extern "C" __global__ void __launch_bounds__(1024)
-    clahe_tiles16(const u16* plane, Tiling t, u32 spread_from, u32 spread, u32 capacity, u32* spill, u16* luts) {
+    clahe_tiles16(const u16* plane, Tiling t, u32 order, u32 spread_from, u32 spread, u32 capacity, u32* spill, u16* luts) {
     constexpr u32 BINS_A_WARP = 65536 / WARP;
     extern __shared__ u32 tile_words[];
     __shared__ u32 scratch[WARP];
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(1024)
                     atomicAdd(more + level, 1);
                     spilled = true;
                 }
-            });
+            }, order);
             spilled |= counters.settle();
         }
         __threadfence_block();
@@ -102,9 +102,9 @@ extern "C" __global__ void __launch_bounds__(1024) clahe_tables16(Tiling t, cons
         make_uint4(__byte_perm(l00, l01, 0x5410), __byte_perm(l10, l11, 0x5410), __byte_perm(l00, l01, 0x7632), __byte_perm(l10, l11, 0x7632));
 }
 
-extern "C" __global__ void __launch_bounds__(256) clahe_direct16(u16* plane, Tiling t, const u16* luts) {
-    interpolate(plane, t, TileLuts<u16>{luts});
+extern "C" __global__ void __launch_bounds__(256, 8) clahe_direct16(u16* plane, Tiling t, ByteOrders orders, const u16* luts) {
+    interpolate(plane, t, TileLuts<u16>{luts}, orders);
 }
-extern "C" __global__ void __launch_bounds__(256) clahe_cells16(u16* plane, Tiling t, const uint2* tables) {
-    interpolate(plane, t, CellTables16{tables});
+extern "C" __global__ void __launch_bounds__(256) clahe_cells16(u16* plane, Tiling t, ByteOrders orders, const uint2* tables) {
+    interpolate(plane, t, CellTables16{tables}, orders);
 }

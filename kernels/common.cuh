@@ -19,6 +19,19 @@ template <typename S> __device__ constexpr u32 levels() { return 1u << (8 * size
 template <int CHANNELS> __device__ constexpr int colours() { return CHANNELS < 3 ? 1 : 3; }
 template <int CHANNELS> __device__ constexpr bool has_alpha() { return CHANNELS == 2 || CHANNELS == 4; }
 
+// The order of the two bytes of 16-bit samples in memory, as a selector for `__byte_perm`: this one is the machine's own.
+enum : u32 { NATIVE = 0x3210 };
+
+// The orders in which pixels are read, and in which they are written back.
+struct ByteOrders {
+    u32 from = NATIVE, to = NATIVE;
+};
+
+// Converts a sample, or a word of samples, from this order to the machine's, or back.
+template <typename S> __device__ __forceinline__ u32 converted(u32 samples, u32 order) {
+    return sizeof(S) == 1 ? samples : __byte_perm(samples, 0, order);
+}
+
 // Y of BT.601 in 16-bit fixed point. The weights add up to 2^16, so that even 16-bit white stays below 2^32.
 __device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) { return (19595u * r + 38470u * g + 7471u * b + 32768u) >> 16; }
 
@@ -26,7 +39,7 @@ __device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) { return (19595u * r + 
 //
 // If each lane accessed its own 48-byte pack, a warp would touch memory at a stride of 48 bytes, a third of each memory line at a time.
 // Instead, a warp moves its packs as whole lines, "raw": the words that a lane holds are then not those of its own pixels, until `in_order`
-// exchanges them through shared memory. For 16-byte packs both are the same.
+// exchanges them through shared memory. For 16-byte packs both are the same. Raw samples also have the bytes in the order of the memory.
 template <typename S, int CHANNELS> struct Pack {
     static constexpr int VECTORS = CHANNELS == 3 ? 3 : 1;
     static constexpr int BYTES = 16 * VECTORS;
@@ -77,12 +90,22 @@ template <typename S, int CHANNELS> struct Pack {
             }
         }
     }
-    // Reorders from raw to pixel order. `stage`: `VECTORS * 32` vectors for each warp of the block.
-    __device__ __forceinline__ void in_order(uint4* stage) { exchange(stage, WARP, 1, 1, VECTORS); }
-    // Reorders from pixel order back to raw.
-    __device__ __forceinline__ void in_lines(uint4* stage) { exchange(stage, 1, VECTORS, WARP, 1); }
+    // Reorders from raw to pixel order, and bytes from `from`. `stage`: `VECTORS * 32` vectors for each warp of the block.
+    __device__ __forceinline__ void in_order(uint4* stage, u32 from = NATIVE) {
+        convert(from);
+        exchange(stage, WARP, 1, 1, VECTORS);
+    }
+    // Reorders from pixel order back to raw, and bytes to `to`.
+    __device__ __forceinline__ void in_lines(uint4* stage, u32 to = NATIVE) {
+        convert(to);
+        exchange(stage, 1, VECTORS, WARP, 1);
+    }
 
 private:
+    __device__ __forceinline__ void convert(u32 order) {
+#pragma unroll
+        for (int i = 0; sizeof(S) > 1 && i < 4 * VECTORS; ++i) word(i) = converted<S>(word(i), order);
+    }
     __device__ __forceinline__ static u64 place(u64 index, int v) {
         return VECTORS == 1 ? index : index * VECTORS - threadIdx.x % WARP * (VECTORS - 1) + v * WARP;
     }

@@ -12,10 +12,12 @@ __device__ __forceinline__ u32 key(const Pack<S, CHANNELS>& pack, int p, int pla
     return plane == 0 ? pack.get(at) : plane == 1 ? pack.get(at + 1) : pack.get(at + 2);
 }
 
-template <int CHANNELS, bool BY_CHANNEL, typename S> __device__ __forceinline__ u32 key(const S* pixel, int plane) {
-    if (colours<CHANNELS>() == 1) return pixel[0];
-    if (!BY_CHANNEL) return luma(pixel[0], pixel[1], pixel[2]);
-    return pixel[plane];
+template <int CHANNELS, bool BY_CHANNEL, typename S>
+__device__ __forceinline__ u32 key(const S* pixel, int plane, u32 from = NATIVE) {
+    auto sample = [=](int c) { return converted<S>(pixel[c], from); };
+    if (colours<CHANNELS>() == 1) return sample(0);
+    if (!BY_CHANNEL) return luma(sample(0), sample(1), sample(2));
+    return sample(plane);
 }
 
 // Depth 8: a block's counters in shared memory, in several copies interleaved by lane. With 32 copies, no two lanes of a warp ever access

@@ -6,7 +6,7 @@
 // Adds to the counts in `histograms`. Grid: x = blocks that share the pixels; y = ranges of `range` levels (a multiple of 8, as many as
 // shared memory holds); z = planes.
 template <int CHANNELS, bool BY_CHANNEL>
-__device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* histograms, u32 range) {
+__device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32 from, u32* histograms, u32 range) {
     typedef Pack<u16, CHANNELS> P;
     constexpr u32 AHEAD = CHANNELS == 3 ? 1 : 4;
     // Rounds of the loop between two calls of `settle`.
@@ -34,7 +34,7 @@ __device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* h
         if (rounds++ == ROUNDS) counters.settle(), rounds = 1;
 #pragma unroll
         for (u32 k = 0; k < AHEAD; ++k) {
-            here[k].in_order(stage);
+            here[k].in_order(stage, from);
             if (i + k * stride < packs) counters.add_pack<CHANNELS, BY_CHANNEL>(here[k], plane);
         }
     }
@@ -43,7 +43,7 @@ __device__ __forceinline__ void histogram16(const u16* pixels, u64 count, u32* h
         const u64 i = first + thread_of_grid();
         const u16* pixel = pixels + i * CHANNELS;
         if (i >= count || (has_alpha<CHANNELS>() && pixel[CHANNELS - 1] == 0)) continue;
-        counters.add(key<CHANNELS, BY_CHANNEL>(pixel, plane), 1);
+        counters.add(key<CHANNELS, BY_CHANNEL>(pixel, plane, from), 1);
     }
     counters.move_all();
 }
@@ -81,21 +81,21 @@ extern "C" __global__ void __launch_bounds__(LUT16_BLOCK) lut16(const u32* histo
 // `apply16_shared` holds the only LUT in 128 KiB of shared memory, for many pixels per block on GPUs that have as much.
 #define GLOBAL16(NAME, CHANNELS, BY_CHANNEL)                                                                                 \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
-        histogram16_##NAME(const u16* pixels, u64 count, u32* histograms, u32 range) {                                       \
-        histogram16<CHANNELS, BY_CHANNEL>(pixels, count, histograms, range);                                                 \
+        histogram16_##NAME(const u16* pixels, u64 count, u32 from, u32* histograms, u32 range) {                             \
+        histogram16<CHANNELS, BY_CHANNEL>(pixels, count, from, histograms, range);                                           \
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
-        apply16_##NAME(u16* pixels, u64 count, const u16* __restrict__ luts) {                                               \
+        apply16_##NAME(u16* pixels, u64 count, ByteOrders orders, const u16* __restrict__ luts) {                            \
         __shared__ uint4 stage[stage_vectors<CHANNELS>()];                                                                   \
-        apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, luts, stage);                                                          \
+        apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, luts, stage, orders);                                                  \
     }
 #define GLOBAL16_SHARED(NAME, CHANNELS)                                                                                      \
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>())                                                  \
-        apply16_shared_##NAME(u16* pixels, u64 count, const u16* luts) {                                                   \
+        apply16_shared_##NAME(u16* pixels, u64 count, ByteOrders orders, const u16* luts) {                                  \
         extern __shared__ uint4 lut[];                                                                                       \
         __shared__ uint4 stage[stage_vectors<CHANNELS>()];                                                                   \
         share(luts, lut, 65536 * sizeof(u16) / sizeof(uint4));                                                               \
-        apply<CHANNELS, false, CHANNELS == 3 ? 2 : 4>(pixels, count, reinterpret_cast<const u16*>(lut), stage);              \
+        apply<CHANNELS, false, CHANNELS == 3 ? 2 : 4>(pixels, count, reinterpret_cast<const u16*>(lut), stage, orders);      \
     }
 GLOBAL16(gray, 1, false)
 GLOBAL16(gray_alpha, 2, false)

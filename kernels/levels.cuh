@@ -59,9 +59,10 @@ __device__ __forceinline__ void equalized_pixel(const u32 (&in)[CHANNELS], u32 (
 
 // Sends a raw pack through the LUTs; returns it raw.
 template <int CHANNELS, bool BY_CHANNEL, typename S>
-__device__ __forceinline__ Pack<S, CHANNELS> equalized_pack(Pack<S, CHANNELS> from, const S* lut, uint4* stage) {
+__device__ __forceinline__ Pack<S, CHANNELS> equalized_pack(Pack<S, CHANNELS> from, const S* lut, uint4* stage,
+                                                            ByteOrders orders = {}) {
     typedef Pack<S, CHANNELS> P;
-    from.in_order(stage);
+    from.in_order(stage, orders.from);
     P to;
 #pragma unroll
     for (int p = 0; p < P::PIXELS; ++p) {
@@ -72,32 +73,32 @@ __device__ __forceinline__ Pack<S, CHANNELS> equalized_pack(Pack<S, CHANNELS> fr
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) to.put(p * CHANNELS + c, out[c]);
     }
-    to.in_lines(stage);
+    to.in_lines(stage, orders.to);
     return to;
 }
 
 // Sends the pixels from `from` on, which are not in packs, through the LUTs, over the whole grid.
 template <int CHANNELS, bool BY_CHANNEL, typename S>
-__device__ __forceinline__ void apply_singles(S* pixels, u64 from, u64 count, const S* lut) {
+__device__ __forceinline__ void apply_singles(S* pixels, u64 from, u64 count, const S* lut, ByteOrders orders = {}) {
     for (u64 i = from + thread_of_grid(); i < count; i += threads_of_grid()) {
         S* pixel = pixels + i * CHANNELS;
         u32 in[CHANNELS], out[CHANNELS];
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) in[c] = pixel[c];
+        for (int c = 0; c < CHANNELS; ++c) in[c] = converted<S>(pixel[c], orders.from);
         equalized_pixel<CHANNELS, BY_CHANNEL>(in, out, lut);
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) pixel[c] = S(out[c]);
+        for (int c = 0; c < CHANNELS; ++c) pixel[c] = S(converted<S>(out[c], orders.to));
     }
 }
 
 // Sends pixels through the LUTs in place, from the end to the beginning: the histogram has read the end last, so that is what the L2 cache
 // still holds. Covers the packs of the grid's first `rounds` and the pixels that are not in packs. `AT_ONCE`: loads in flight at a time.
 template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S>
-__device__ __forceinline__ void apply(S* pixels, u64 count, u64 rounds, const S* lut, uint4* stage) {
+__device__ __forceinline__ void apply(S* pixels, u64 count, u64 rounds, const S* lut, uint4* stage, ByteOrders orders = {}) {
     typedef Pack<S, CHANNELS> P;
     const u64 packs = whole_packs<S, CHANNELS>(pixels, count);
     const u64 stride = threads_of_grid();
-    apply_singles<CHANNELS, BY_CHANNEL>(pixels, packs * P::PIXELS, count, lut);
+    apply_singles<CHANNELS, BY_CHANNEL>(pixels, packs * P::PIXELS, count, lut, orders);
     for (u64 round = rounds; round > 0;) {
         P here[AT_ONCE];
         const u64 now = min(round, u64(AT_ONCE));
@@ -109,14 +110,15 @@ __device__ __forceinline__ void apply(S* pixels, u64 count, u64 rounds, const S*
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; ++k) {
-            if (k < now) equalized_pack<CHANNELS, BY_CHANNEL>(here[k], lut, stage).store(pixels, first + k * stride, packs);
+            if (k < now) equalized_pack<CHANNELS, BY_CHANNEL>(here[k], lut, stage, orders).store(pixels, first + k * stride, packs);
         }
     }
 }
 
 template <int CHANNELS, bool BY_CHANNEL, int AT_ONCE, typename S>
-__device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut, uint4* stage) {
-    apply<CHANNELS, BY_CHANNEL, AT_ONCE>(pixels, count, rounds_of_grid(whole_packs<S, CHANNELS>(pixels, count)), lut, stage);
+__device__ __forceinline__ void apply(S* pixels, u64 count, const S* lut, uint4* stage, ByteOrders orders = {}) {
+    const u64 rounds = rounds_of_grid(whole_packs<S, CHANNELS>(pixels, count));
+    apply<CHANNELS, BY_CHANNEL, AT_ONCE>(pixels, count, rounds, lut, stage, orders);
 }
 
 // Copies `words` 16-byte words from global to shared memory, by the whole block.

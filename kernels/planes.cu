@@ -36,9 +36,10 @@ __device__ __forceinline__ void with_value(u32 (&pixel)[CHANNELS], u32 channel, 
     }
 }
 
-// Copies luma or a channel into a plane, or (`BACK`) writes such a plane's new values back into the picture.
+// Copies luma or a channel into a plane, or (`BACK`) writes such a plane's new values back into the picture. `orders`: those of the
+// picture; the plane has the machine's.
 template <typename S, int CHANNELS, bool BACK>
-__device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 channel, u32 strength) {
+__device__ __forceinline__ void exchange(S* pixels, u64 count, ByteOrders orders, S* plane, u32 channel, u32 strength) {
     typedef Pack<S, CHANNELS> P;
     typedef typename Few<P::PIXELS * sizeof(S)>::Type Samples;
     union Line {
@@ -53,7 +54,7 @@ __device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 cha
     for (u64 i = thread_of_grid(); i < end; i += stride) {
         P from, to;
         from.load(pixels, i, packs);
-        from.in_order(stage);
+        from.in_order(stage, orders.from);
         Line line;
         if (BACK && i < packs) line.all = reinterpret_cast<const Samples*>(plane)[i];
 #pragma unroll
@@ -72,7 +73,7 @@ __device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 cha
             }
         }
         if (BACK) {
-            to.in_lines(stage);
+            to.in_lines(stage, orders.to);
             to.store(pixels, i, packs);
         } else if (i < packs) {
             reinterpret_cast<Samples*>(plane)[i] = line.all;
@@ -81,11 +82,11 @@ __device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 cha
     for (u64 i = packs * P::PIXELS + thread_of_grid(); i < count; i += stride) {
         u32 pixel[CHANNELS];
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) pixel[c] = pixels[i * CHANNELS + c];
+        for (int c = 0; c < CHANNELS; ++c) pixel[c] = converted<S>(pixels[i * CHANNELS + c], orders.from);
         if (BACK) {
             with_value<S, CHANNELS>(pixel, channel, plane[i], strength);
 #pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) pixels[i * CHANNELS + c] = S(pixel[c]);
+            for (int c = 0; c < CHANNELS; ++c) pixels[i * CHANNELS + c] = S(converted<S>(pixel[c], orders.to));
         } else {
             plane[i] = S(value_of<CHANNELS>(pixel, channel));
         }
@@ -93,13 +94,13 @@ __device__ __forceinline__ void exchange(S* pixels, u64 count, S* plane, u32 cha
 }
 
 #define PLANES(NAME, BITS, CHANNELS)                                                                                         \
-    extern "C" __global__ void __launch_bounds__(512)                                                                   \
-        extract##BITS##_##NAME(u##BITS* pixels, u64 count, u##BITS* plane, u32 channel) {                                 \
-        exchange<u##BITS, CHANNELS, false>(pixels, count, plane, channel, FULL_STRENGTH);                                    \
+    extern "C" __global__ void __launch_bounds__(512)                                                                        \
+        extract##BITS##_##NAME(u##BITS* pixels, u64 count, ByteOrders orders, u##BITS* plane, u32 channel) {                 \
+        exchange<u##BITS, CHANNELS, false>(pixels, count, orders, plane, channel, FULL_STRENGTH);                            \
     }                                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(512)                                                                   \
-        insert##BITS##_##NAME(u##BITS* pixels, u64 count, u##BITS* plane, u32 channel, u32 strength) {                    \
-        exchange<u##BITS, CHANNELS, true>(pixels, count, plane, channel, strength);                                          \
+    extern "C" __global__ void __launch_bounds__(512)                                                                        \
+        insert##BITS##_##NAME(u##BITS* pixels, u64 count, ByteOrders orders, u##BITS* plane, u32 channel, u32 strength) {    \
+        exchange<u##BITS, CHANNELS, true>(pixels, count, orders, plane, channel, strength);                                  \
     }
 PLANES(gray, 8, 1)
 PLANES(gray, 16, 1)

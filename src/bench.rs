@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::slot::{Memory, SlotId};
 use crate::worker::protocol::{Channel, FromWorker, ToWorker};
 use crate::worker::{Process, WorkerArgs};
-use equalize::{Depth, Layout, Method, Operation, Pixel};
+use equalize::{ByteOrders, Depth, Layout, Method, Operation, Pixel};
 use lanes::{Order, Unit};
 
 /// The work that is sent through the workers.
@@ -149,7 +149,8 @@ impl Worker {
 
     fn give(&self, slot: SlotId, work: &Workload) -> io::Result<()> {
         let (layout, order) = (work.layout, work.order);
-        self.channel.send(&ToWorker::Work { slot, layout, order }, None)
+        let byte_orders = ByteOrders::NATIVE;
+        self.channel.send(&ToWorker::Work { slot, layout, byte_orders, order }, None)
     }
 
     fn take(&self) -> io::Result<SlotId> {

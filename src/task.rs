@@ -16,8 +16,9 @@ use std::time::Duration;
 use crate::schedule::{Attempts, DeviceId};
 use crate::slot::Slot;
 use crate::timings::Stage;
+use codec::Decoded;
 use equalize::planes::PLANES;
-use equalize::{Layout, count};
+use equalize::{ByteOrders, Layout, count};
 use join::Join;
 use lanes::Order;
 pub use picture::{Content, Picture, Processed, QueuedJob};
@@ -34,6 +35,8 @@ pub struct Task {
     pub content: Content,
     /// The layout of the pixels, even while they are compressed.
     pub layout: Layout,
+    /// The byte orders of the pixels before and after the device's work.
+    pub byte_orders: ByteOrders,
     /// What a device does with the pixels.
     pub order: Order,
     part: Part,
@@ -49,12 +52,14 @@ enum Part {
 
 impl Task {
     pub(crate) fn whole(slot: Slot, content: Content, order: Order, picture: Box<Picture>) -> Self {
-        Self { slot, content, layout: picture.decoded.layout, order, part: Part::Whole(picture) }
+        let Decoded { layout, byte_orders, .. } = picture.decoded;
+        Self { slot, content, layout, byte_orders, order, part: Part::Whole(picture) }
     }
 
     /// Creates the task for plane `number` of a picture that `join` puts back together.
     pub fn plane(slot: Slot, layout: Layout, order: Order, number: usize, join: Arc<Join>) -> Self {
-        Self { slot, content: Content::Pixels, layout, order, part: Part::Plane { number, join } }
+        let (byte_orders, part) = (ByteOrders::NATIVE, Part::Plane { number, join });
+        Self { slot, content: Content::Pixels, layout, byte_orders, order, part }
     }
 
     /// Returns the path of the picture's input.

@@ -28,6 +28,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::error::{Error, Exit};
 use crate::files;
 use crate::slot::{Memory, SlotId};
+use equalize::ByteOrders;
 use fault::Faults;
 use jpeg::{LentJpeg, Waiting};
 use lanes::{Checked, Engine, EngineError, Order, Unit, open};
@@ -231,15 +232,16 @@ fn listen(channel: &Channel, engine: &dyn Engine, lanes: &Sender<Lent>, jpegs: &
                 };
             }
             ToWorker::Unmap { slot } => let_go(&mut slots, slot),
-            ToWorker::Work { slot, layout, order } => {
+            ToWorker::Work { slot, layout, byte_orders, order } => {
                 let memory = slots.get(&slot).ok_or_else(without_memory)?;
-                let lent = Lent { slot, memory: Arc::clone(memory), layout, order, encode: None };
+                let memory = Arc::clone(memory);
+                let lent = Lent { slot, memory, layout, byte_orders, order, encode: None };
                 lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
             }
             ToWorker::Encode { slot, planes, jpeg, operation } => {
                 let memory = Arc::clone(slots.get(&slot).ok_or_else(without_memory)?);
                 let (layout, order, encode) = (jpeg.layout, Order::Equalize(operation), Some((jpeg, planes)));
-                let lent = Lent { slot, memory, layout, order, encode };
+                let lent = Lent { slot, memory, layout, byte_orders: ByteOrders::NATIVE, order, encode };
                 lanes.send(lent).map_err(|_| io::Error::other("the lanes are gone"))?;
             }
             ToWorker::Recode { slot, jpeg, operation } => {

@@ -4,13 +4,16 @@
 use std::sync::Mutex;
 
 use equalize::{
-    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Strength, Tiles, count, equalize,
+    ByteOrder, ByteOrders, Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Strength,
+    Tiles, count, equalize,
 };
 use histeqd::slot::Memory;
 use lanes::{Engine, LaneError, Unit, open};
 
 use crate::harness::gpu_or_skip;
 use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, samples};
+
+const NATIVE: ByteOrders = ByteOrders::NATIVE;
 
 /// Held by each test, so that they use the GPU one at a time.
 static GPU: Mutex<()> = Mutex::new(());
@@ -42,6 +45,18 @@ fn fill(memory: &mut Memory, layout: &Layout, data: Data, random: &mut Random) {
 /// Equalizes each layout by each operation and with each kind of data on the GPU and on the CPU, and compares the bytes. What
 /// lies behind the picture in memory must stay as it is.
 fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], data: &[Data], seed: u64) {
+    compare_in(&[NATIVE], engine, layouts, operations, data, seed);
+}
+
+/// As [`compare`], in each of these byte orders.
+fn compare_in(
+    byte_orders: &[ByteOrders],
+    engine: &dyn Engine,
+    layouts: &[Layout],
+    operations: &[Operation],
+    data: &[Data],
+    seed: u64,
+) {
     let mut random = Random(seed);
     let mut lane = engine.lane().unwrap();
     let mut scratch = Scratch::default();
@@ -52,23 +67,28 @@ fn compare(engine: &dyn Engine, layouts: &[Layout], operations: &[Operation], da
         let size = layout.bytes() as usize;
         for operation in operations {
             for &data in data {
-                memory.bytes_mut()[size..].fill(0xA5);
-                fill(&mut memory, layout, data, &mut random);
-                let mut expected = memory.bytes()[..size].to_vec();
-                equalize(&mut expected, layout, operation, &mut scratch);
-                lane.equalize(&mut memory.bytes_mut()[..size], layout, operation).unwrap();
-                let found = &memory.bytes()[..size];
-                let differ = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
-                assert_eq!(differ, 0, "bytes differ for {layout:?}, {operation:?}, {data:?}");
-                assert!(memory.bytes()[size..].iter().all(|byte| *byte == 0xA5), "written beyond {layout:?}");
+                for &orders in byte_orders {
+                    memory.bytes_mut()[size..].fill(0xA5);
+                    fill(&mut memory, layout, data, &mut random);
+                    let mut expected = memory.bytes()[..size].to_vec();
+                    equalize(&mut expected, layout, operation, &mut scratch);
+                    orders.to.convert(&mut expected);
+                    let pixels = &mut memory.bytes_mut()[..size];
+                    orders.from.convert(pixels);
+                    lane.equalize(pixels, layout, orders, operation).unwrap();
+                    let differ = pixels.iter().zip(&expected).filter(|(a, b)| a != b).count();
+                    assert_eq!(differ, 0, "bytes differ for {layout:?}, {operation:?}, {data:?}, {orders:?}");
+                    let behind = &memory.bytes()[size..];
+                    assert!(behind.iter().all(|byte| *byte == 0xA5), "written beyond {layout:?}");
+                }
             }
         }
     }
     engine.unpin(memory.bytes_mut());
 }
 
-/// Counts a picture of each layout on the GPU and on the CPU, and compares the histograms.
-fn compare_counts(engine: &dyn Engine, layouts: &[Layout], seed: u64) {
+/// Counts a picture of each layout, in this byte order, on the GPU and on the CPU, and compares the histograms.
+fn compare_counts(engine: &dyn Engine, layouts: &[Layout], order: ByteOrder, seed: u64) {
     let mut random = Random(seed);
     let mut lane = engine.lane().unwrap();
     let mut scratch = Scratch::default();
@@ -78,11 +98,28 @@ fn compare_counts(engine: &dyn Engine, layouts: &[Layout], seed: u64) {
         fill(&mut memory, layout, Data::Natural, &mut random);
         let mut expected = vec![0; count::length(layout)];
         count::count(memory.bytes(), layout, &mut expected, &mut scratch);
+        order.convert(memory.bytes_mut());
         let mut found = vec![7; expected.len()];
-        lane.count(memory.bytes(), layout, &mut found).unwrap();
-        assert!(found == expected, "counts differ for {layout:?}");
+        lane.count(memory.bytes(), layout, order, &mut found).unwrap();
+        assert!(found == expected, "counts differ for {layout:?}, {order:?}");
         engine.unpin(memory.bytes_mut());
     }
+}
+
+/// The byte orders that need a conversion.
+fn not_native() -> [ByteOrders; 3] {
+    let swapped = ByteOrder::Swapped;
+    [
+        ByteOrders { from: swapped, ..NATIVE },
+        ByteOrders { to: swapped, ..NATIVE },
+        ByteOrders { from: swapped, to: swapped },
+    ]
+}
+
+/// Layouts of 16 bits in these sizes, with every kind of pixel.
+fn of_16_bits(sizes: &[(u32, u32)]) -> Vec<Layout> {
+    let layouts = sizes.iter().flat_map(|&(width, height)| every_layout(width, height));
+    layouts.filter(|layout| layout.depth == Depth::Sixteen).collect()
 }
 
 fn globally() -> [Operation; 2] {
@@ -171,13 +208,13 @@ fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
     for _ in 0..2 {
         fill(&mut memory, &large, Data::Natural, &mut Random(6));
         let before = memory.bytes().to_vec();
-        let declined = lane.equalize(memory.bytes_mut(), &large, &clahe);
+        let declined = lane.equalize(memory.bytes_mut(), &large, NATIVE, &clahe);
         assert!(matches!(declined, Err(LaneError::Full)), "{declined:?}");
         assert!(memory.bytes() == before);
         let pixels = &mut memory.bytes_mut()[..small.bytes() as usize];
         let mut expected = pixels.to_vec();
         equalize(&mut expected, &small, &clahe, &mut Scratch::default());
-        lane.equalize(pixels, &small, &clahe).unwrap();
+        lane.equalize(pixels, &small, NATIVE, &clahe).unwrap();
         assert!(pixels == expected);
     }
     gpu.unpin(memory.bytes_mut());
@@ -189,7 +226,7 @@ fn colour_histograms() {
     let Some(gpu) = gpu() else { return };
     let sizes = [(1, 1), (7, 7), (10, 15), (257, 255), (4001, 2777)];
     let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
-    compare_counts(gpu.as_ref(), &layouts, 21);
+    compare_counts(gpu.as_ref(), &layouts, ByteOrder::Native, 21);
 }
 
 #[test]
@@ -212,13 +249,13 @@ fn operations_leave_nothing_behind_for_the_next() {
         fill(&mut memory, &layout, random.pick(&DATA), &mut random);
         let pixels = &mut memory.bytes_mut()[..layout.bytes() as usize];
         let mut counts = vec![0; count::length(&layout)];
-        lane.count(pixels, &layout, &mut counts).unwrap();
+        lane.count(pixels, &layout, ByteOrder::Native, &mut counts).unwrap();
         let mut expected_counts = vec![0; counts.len()];
         count::count(pixels, &layout, &mut expected_counts, &mut scratch);
         assert!(counts == expected_counts, "counts differ for {layout:?}");
         let mut expected = pixels.to_vec();
         equalize(&mut expected, &layout, &operation, &mut scratch);
-        lane.equalize(pixels, &layout, &operation).unwrap();
+        lane.equalize(pixels, &layout, NATIVE, &operation).unwrap();
         assert!(pixels == expected, "bytes differ for {layout:?}, {operation:?}");
     }
     gpu.unpin(memory.bytes_mut());
@@ -282,4 +319,46 @@ fn the_automatic_clip_limit() {
         compare(gpu.as_ref(), &layouts, &operations, &DATA, 50 + seed as u64);
         compare(gpu.as_ref(), &layouts, &weakened(operations, 500), &[Data::Natural], 60 + seed as u64);
     }
+}
+
+#[test]
+fn byte_orders_are_converted() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let layouts = of_16_bits(&[(1, 1), (7, 5), (64, 33), (257, 255), (833, 599)]);
+    let grid = Tiles::Grid { x: 8, y: 8 };
+    let of_every_kind = [
+        globally(),
+        weakened(globally(), 600),
+        adaptively(2.0, grid),
+        // So many tiles that each pixel looks for its own four.
+        adaptively(2.0, Tiles::Pixels(16)),
+        weakened(adaptively(2.0, grid), 600),
+        automatically(grid),
+        weakened(automatically(grid), 600),
+    ]
+    .concat();
+    let data = [Data::Natural, Data::Constant];
+    compare_in(&not_native(), gpu.as_ref(), &layouts, &of_every_kind, &data, 70);
+    // The LUT is in shared memory, and the largest goes in chunks.
+    let large = of_16_bits(&[(2003, 1501), (4999, 4003)]);
+    compare_in(&not_native(), gpu.as_ref(), &large, &globally(), &[Data::Natural], 71);
+    let clahe = adaptively(2.0, grid);
+    compare_in(&not_native(), gpu.as_ref(), &large[..1], &clahe, &[Data::Natural], 72);
+}
+
+#[test]
+fn byte_orders_are_converted_in_a_ring() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu_with(Some(6_000_000)) else { return };
+    let layouts = of_16_bits(&[(4001, 1777)]);
+    compare_in(&not_native(), gpu.as_ref(), &layouts, &globally(), &[Data::Natural], 73);
+}
+
+#[test]
+fn pictures_of_the_other_byte_order_are_counted() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let layouts = of_16_bits(&[(1, 1), (7, 7), (257, 255), (4001, 2777)]);
+    compare_counts(gpu.as_ref(), &layouts, ByteOrder::Swapped, 74);
 }

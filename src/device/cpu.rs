@@ -57,9 +57,10 @@ fn run_lane(tasks: &Receiver<Task>, cores: &Cores, taken: &AtomicU64, equalized:
     for mut task in tasks {
         task.mark(Stage::Queue);
         let working = cores.work();
-        let (layout, order) = (task.layout, task.order);
+        let (layout, byte_orders, order) = (task.layout, task.byte_orders, task.order);
         let before = thread_time();
-        lane.carry_out(task.slot.bytes_mut(), &layout, &order).expect("the CPU does not fail");
+        let slot = task.slot.bytes_mut();
+        lane.carry_out(slot, &layout, byte_orders, &order).expect("the CPU does not fail");
         let time = thread_time() - before;
         taken.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
         task.took(time);

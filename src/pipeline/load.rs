@@ -241,6 +241,9 @@ impl Run<'_> {
 
     /// Decodes a picture into its slots, as this content.
     fn decode(&self, opened: Opened<'_>, mut slots: Slots, content: Content) -> Result<Filled, PictureError> {
+        // The CPU's lanes would convert byte orders no faster than the codecs do.
+        let is_for_worker = !slots.whole.memory().is_private();
+        let opened = if is_for_worker { opened.keep_byte_orders() } else { opened };
         let workspace = slots.whole.workspace(opened.workspace());
         slots.whole.begin_at(self.lead(&opened));
         let slot = slots.whole.bytes_mut();

@@ -91,8 +91,8 @@ impl Processed {
         if self.content != Content::Pixels {
             return None;
         }
-        let layout = &self.picture.decoded.layout;
+        let Decoded { layout, byte_orders, .. } = &self.picture.decoded;
         let pixels = &self.slot.bytes()[..layout.bytes() as usize];
-        equalize::is_narrow(pixels, layout).then_some(Remark::NarrowRange)
+        equalize::is_narrow(pixels, layout, byte_orders.to).then_some(Remark::NarrowRange)
     }
 }

@@ -10,7 +10,7 @@ use super::pixels::{LaneContext, report};
 use super::protocol::{FromWorker, shorten};
 use crate::slot::{Memory, SlotId};
 use codec::{CompressedJpeg, Sampling};
-use equalize::Operation;
+use equalize::{ByteOrders, Operation};
 use lanes::{EngineError, JPEG_BATCH, JpegLane, LaneError, Order, Recoded, Recoding};
 
 /// A JPEG that is lent to the worker.
@@ -101,10 +101,10 @@ impl LaneContext<'_> {
     /// Tests the kernels, which the driver compiles for each process separately.
     fn check(&self, lent: &LentJpeg) -> Result<(), LaneError> {
         let (luma, order) = (lent.jpeg.layout, Order::Equalize(lent.operation));
-        if self.checked.has(&luma, &order) {
+        if self.checked.has(&luma, ByteOrders::NATIVE, &order) {
             return Ok(());
         }
-        self.checked.check(self.engine.lane()?.as_mut(), &luma, &order)
+        self.checked.check(self.engine.lane()?.as_mut(), &luma, ByteOrders::NATIVE, &order)
     }
 
     fn recode(&self, lane: &mut dyn JpegLane, lent: &[LentJpeg]) -> Result<Vec<Recoded>, LaneError> {

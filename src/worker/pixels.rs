@@ -9,7 +9,7 @@ use super::fault::Faults;
 use super::protocol::{Channel, FromWorker, shorten};
 use crate::slot::{Memory, SlotId};
 use codec::CompressedJpeg;
-use equalize::Layout;
+use equalize::{ByteOrders, Layout};
 use lanes::{Checked, Engine, EngineError, Lane, LaneError, Order, Recoded};
 
 /// A picture that is lent to the worker.
@@ -17,6 +17,7 @@ pub(super) struct Lent {
     pub(super) slot: SlotId,
     pub(super) memory: Arc<Mutex<Memory>>,
     pub(super) layout: Layout,
+    pub(super) byte_orders: ByteOrders,
     pub(super) order: Order,
     /// The JPEG to encode it as, and the size of its planes in bytes; `None` to leave pixels.
     pub(super) encode: Option<(CompressedJpeg, u64)>,
@@ -71,14 +72,14 @@ impl LaneContext<'_> {
 impl Lent {
     /// Carries out the order; returns the answer to send.
     fn carry_out(&self, lane: &mut dyn Lane, context: &LaneContext<'_>) -> Result<FromWorker, LaneError> {
-        let &Self { slot: id, ref layout, ref order, .. } = self;
+        let &Self { slot: id, ref layout, byte_orders, ref order, .. } = self;
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = memory.bytes_mut();
         let bytes = order.slot_bytes(layout) as usize;
         context.faults.strike(&mut slot[..bytes], || lane.trap())?;
-        context.checked.check(lane, layout, order)?;
+        context.checked.check(lane, layout, byte_orders, order)?;
         let (Some((jpeg, planes)), Order::Equalize(operation)) = (&self.encode, order) else {
-            lane.carry_out(&mut slot[..bytes], layout, order)?;
+            lane.carry_out(&mut slot[..bytes], layout, byte_orders, order)?;
             return Ok(FromWorker::Done { slot: id, encoded: None });
         };
         let pretended = context.faults.pretend(slot, *planes, jpeg).map(Recoded::Encoded);

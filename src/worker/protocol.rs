@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::slot::SlotId;
 use codec::CompressedJpeg;
-use equalize::{Layout, Operation};
+use equalize::{ByteOrders, Layout, Operation};
 use lanes::{GpuInfo, Order};
 
 /// A message from the main process to a worker.
@@ -42,6 +42,8 @@ pub enum ToWorker {
         slot: SlotId,
         /// The picture in it.
         layout: Layout,
+        /// The byte orders of its pixels, as they are and as they are to be left.
+        byte_orders: ByteOrders,
         /// The work to do.
         order: Order,
     },

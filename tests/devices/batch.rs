@@ -67,6 +67,12 @@ impl Batch {
         summary
     }
 
+    /// Returns the name and the content of each file in a folder.
+    pub(crate) fn contents(&self, folder: &str) -> Vec<(String, Vec<u8>)> {
+        let files = self.files(folder);
+        names(&files).into_iter().zip(files.iter().map(|file| fs::read(file).unwrap())).collect()
+    }
+
     fn files(&self, out: &str) -> Vec<PathBuf> {
         let mut files: Vec<_> =
             fs::read_dir(self.out(out)).unwrap().map(|entry| entry.unwrap().path()).collect();

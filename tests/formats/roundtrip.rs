@@ -2,8 +2,8 @@
 
 use std::io::{Seek, Write};
 
-use codec::{self, Format, Remark, Target};
-use equalize::{Depth, Layout, Pixel};
+use codec::{self, Cores, Decoded, Format, Remark, Target};
+use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
 
 use super::{LIMITS, TARGET, decode, encode, pixels};
 use crate::samples::{Data, Random, every_layout, pam, samples};
@@ -51,6 +51,60 @@ fn lossless_formats_keep_every_pixel() {
             let (again, slot) = decode(&written, &TARGET).unwrap();
             assert_eq!((again.format, again.layout), (format, layout));
             assert!(pixels(&again, &slot) == native, "{format} changed {layout:?}");
+        }
+    }
+}
+
+/// Decodes a file into a slot that keeps byte orders where that saves work.
+fn decode_keeping(bytes: &[u8], target: &Target) -> (Decoded, Vec<u8>) {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    let mut buffer = Vec::new();
+    let opened = codec::open(&mut file, &mut buffer, &LIMITS, target).unwrap().keep_byte_orders();
+    let mut slot = vec![0; opened.slot_bytes()];
+    let decoded = opened.decode(&mut slot, Vec::new(), &Cores::none()).unwrap();
+    (decoded, slot)
+}
+
+#[test]
+fn samples_keep_the_byte_orders_of_files_if_they_are_to() {
+    const BIG_ENDIAN: [Format; 2] = [Format::Pnm, Format::Png];
+    for layout in layouts() {
+        let (pam, native) = noise(&layout);
+        for from in [Format::Pnm, Format::Png, Format::Tiff] {
+            let target = Target { format: Some(from), ..TARGET };
+            let (decoded, slot) = decode(&pam, &target).unwrap();
+            let file = encode(&decoded, slot, &target).unwrap();
+            for (to, gray, eight_bit) in [
+                (Format::Pnm, false, false),
+                (Format::Png, false, false),
+                (Format::Tiff, false, false),
+                (Format::Pnm, true, false),
+                (Format::Pnm, false, true),
+            ] {
+                let target = Target { format: Some(to), gray, eight_bit, ..TARGET };
+                let (mut decoded, mut slot) = decode_keeping(&file, &target);
+                let what = format!("{layout:?} from {from} to {to}, gray {gray}, 8 bits {eight_bit}");
+                let order = |is_big_endian| {
+                    let has_order = layout.depth == Depth::Sixteen && is_big_endian;
+                    if has_order { ByteOrder::BIG_ENDIAN } else { ByteOrder::Native }
+                };
+                let is_made_gray = gray && layout.pixel.colour_channels() > 1;
+                let expected = ByteOrders {
+                    from: order(BIG_ENDIAN.contains(&from) && !is_made_gray),
+                    to: order(BIG_ENDIAN.contains(&to) && !eight_bit),
+                };
+                assert_eq!(decoded.byte_orders, expected, "{what}");
+                expected.from.convert(&mut slot);
+                assert!(is_made_gray || slot == native, "{what}");
+                expected.to.convert(&mut slot);
+                decoded.reduce_depth(&mut slot, &target);
+                let (mut plain, mut plain_slot) = decode(&file, &target).unwrap();
+                plain.reduce_depth(&mut plain_slot, &target);
+                let written = encode(&decoded, slot, &target).unwrap();
+                assert!(written == encode(&plain, plain_slot, &target).unwrap(), "{what}");
+            }
         }
     }
 }

@@ -42,7 +42,7 @@
 use std::fs::File;
 
 use equalize::colour::to_gray;
-use equalize::{Layout, Pixel};
+use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
 
 mod bmp;
 mod budget;
@@ -103,6 +103,8 @@ pub struct Opened<'a> {
     /// The layout of the output.
     written: Layout,
     gray: bool,
+    /// Whether samples stay in the byte orders of the files.
+    keeps_byte_orders: bool,
     source: Source<'a>,
     /// Bytes of the file in memory.
     file_bytes: u64,
@@ -147,6 +149,8 @@ impl Source<'_> {
 pub struct Decoded {
     /// The layout of the pixels at the front of the slot.
     pub layout: Layout,
+    /// The byte order of the pixels as they were decoded, and the one in which they are to be encoded.
+    pub byte_orders: ByteOrders,
     /// Whether every pixel is fully transparent, so that none counts.
     is_invisible: bool,
     /// The format of the source.
@@ -268,7 +272,7 @@ pub fn open_within<'a>(
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
     let output = target.format_for(format);
     let written = target.layout_for(source.layout_in(gray));
-    let opened = Opened { format, output, written, gray, source, file_bytes };
+    let opened = Opened { format, output, written, gray, keeps_byte_orders: false, source, file_bytes };
     opened.check_limits(limits)?;
     output.check(&written)?;
     Ok(opened)
@@ -371,6 +375,31 @@ impl Opened<'_> {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.workspace() } else { WorkspaceNeeds::default() }
     }
 
+    /// Has [`Opened::decode`] leave 16-bit samples in the byte order of the file, and [`encode`] expect them in that of the output, where
+    /// that saves work. [`Decoded::byte_orders`] says which these are, and that whoever changes the pixels in between has to convert them.
+    #[must_use]
+    pub fn keep_byte_orders(self) -> Self {
+        Self { keeps_byte_orders: true, ..self }
+    }
+
+    fn byte_orders(&self) -> ByteOrders {
+        if !self.keeps_byte_orders {
+            return ByteOrders::NATIVE;
+        }
+        // Colours are made gray in the machine's order.
+        let is_stored = self.layout() == self.source_layout();
+        let from = match &self.source {
+            Source::Pnm(pnm) if is_stored => pnm.byte_order(),
+            Source::Png(_) if is_stored => big_endian(&self.source_layout()),
+            _ => ByteOrder::Native,
+        };
+        let to = match self.output {
+            Format::Pnm | Format::Png => big_endian(&self.written),
+            _ => ByteOrder::Native,
+        };
+        ByteOrders { from, to }
+    }
+
     /// Decodes into the front of `slot`, which must have at least [`Opened::slot_bytes`] bytes. Its contents are unspecified after an
     /// error. `workspace` is the memory that [`Opened::workspace`] asks for, all zero; if it is shorter, the decoder allocates memory of
     /// its own. It is dropped as soon as it is not needed any more. Idle `cores` may help.
@@ -405,14 +434,15 @@ impl Opened<'_> {
         cores: &Cores,
     ) -> Result<Decoded, CodecError> {
         let (format, gray, written) = (self.format, self.gray, self.written);
+        let byte_orders = self.byte_orders();
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
             || match self.source {
-                Source::Png(png) => png.decode(slot),
+                Source::Png(png) => png.decode(slot, byte_orders.from),
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
-                Source::Pnm(pnm) => pnm.decode(slot),
+                Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
                 Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, cores),
                 Source::Bmp(bmp) => bmp.decode(slot),
                 Source::WebP(webp) => webp.decode(slot),
@@ -422,6 +452,7 @@ impl Opened<'_> {
         let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
         Ok(Decoded {
             layout,
+            byte_orders,
             is_invisible,
             format,
             metadata: payload.metadata,
@@ -442,13 +473,14 @@ impl Opened<'_> {
     /// # Errors
     /// Returns `self`.
     pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
-        let Self { format, output, written, gray, source, file_bytes } = self;
+        let Self { format, file_bytes, source, .. } = self;
         match source {
             Source::Jpeg(jpeg) if jpeg.has_scan() => {
                 let Payload { layout, metadata, native } = jpeg.pass_on(slot);
-                Ok(Decoded { layout, is_invisible: false, format, metadata, native, file_bytes })
+                let byte_orders = ByteOrders::NATIVE;
+                Ok(Decoded { layout, byte_orders, is_invisible: false, format, metadata, native, file_bytes })
             }
-            source => Err(Box::new(Self { format, output, written, gray, source, file_bytes })),
+            source => Err(Box::new(Self { source, ..self })),
         }
     }
 
@@ -532,6 +564,14 @@ fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
     let alpha = layout.pixel_bytes() - layout.depth.bytes();
     layout.pixel.has_alpha()
         && pixels.chunks_exact(layout.pixel_bytes()).all(|pixel| pixel[alpha..].iter().all(|&byte| byte == 0))
+}
+
+/// Returns the byte order of a file whose 16-bit samples have the high byte first.
+const fn big_endian(layout: &Layout) -> ByteOrder {
+    match layout.depth {
+        Depth::Eight => ByteOrder::Native,
+        Depth::Sixteen => ByteOrder::BIG_ENDIAN,
+    }
 }
 
 /// Returns the bytes of the pixels at the front of a slot.

@@ -15,7 +15,7 @@ use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
 use crate::cores::Cores;
-use equalize::{Depth, Layout, Pixel};
+use equalize::{ByteOrder, Depth, Layout, Pixel};
 
 mod bands;
 mod chunks;
@@ -85,8 +85,8 @@ impl<'a> Source<'a> {
         self.chunks.layout
     }
 
-    /// Decodes into `slot`, which is as long as the pixels.
-    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+    /// Decodes into `slot`, which is as long as the pixels. 16-bit samples get this byte order.
+    pub(super) fn decode(self, slot: &mut [u8], order: ByteOrder) -> Result<Payload, CodecError> {
         let layout = self.chunks.layout;
         let mut decoder = Decoder::new(Cursor::new(self.bytes));
         // A few rows, what the decoder needs for chunks that are not used here, and its buffer for EXIF, which doubles.
@@ -115,7 +115,7 @@ impl<'a> Source<'a> {
             }
         }
         if layout.depth == Depth::Sixteen {
-            swap_big_endian(slot);
+            swap_big_endian(slot, order);
         }
         Ok(Payload {
             layout,
@@ -143,7 +143,7 @@ pub(super) fn encode(
     let layout = decoded.layout;
     let pixels = pixels_of(&layout, slot);
     if layout.depth == Depth::Sixteen {
-        swap_big_endian(pixels);
+        swap_big_endian(pixels, decoded.byte_orders.to);
     }
     let start = out.stream_position()?;
     let mut buffered = BufWriter::new(&mut *out);

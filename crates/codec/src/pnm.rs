@@ -11,7 +11,7 @@ use super::budget::Budget;
 use super::input::{HEAD, read_full, read_rest};
 use super::samples::{rescale, swap_big_endian, unpack};
 use super::{CodecError, Decoded, Format, Limits, Metadata, Native as AnyNative, Payload, pixels_of};
-use equalize::{Depth, Layout, Pixel};
+use equalize::{ByteOrder, Depth, Layout, Pixel};
 
 mod header;
 
@@ -73,15 +73,24 @@ impl<'a> Source<'a> {
         if straight { self.start } else { 0 }
     }
 
-    /// Decodes into `slot`, which is as long as the pixels.
-    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+    /// Returns the byte order that decoding costs least in.
+    pub(super) fn byte_order(&self) -> ByteOrder {
+        match self.header.raster {
+            Raster::Binary if self.header.maxval == u16::MAX => ByteOrder::BIG_ENDIAN,
+            _ => ByteOrder::Native,
+        }
+    }
+
+    /// Decodes into `slot`, which is as long as the pixels. 16-bit samples get this byte order, which is the machine's or that of
+    /// [`Source::byte_order`].
+    pub(super) fn decode(self, slot: &mut [u8], order: ByteOrder) -> Result<Payload, CodecError> {
         let Header { layout, raster, maxval, pam, .. } = self.header;
         match raster {
             Raster::Text => check_text_end(read_numbers(self.body, layout.depth, maxval, slot)?)?,
             Raster::TextBits => check_text_end(read_digits(self.body, slot)?)?,
             Raster::Binary => {
                 self.read_binary(slot)?;
-                to_full_range(slot, layout.depth, maxval)?;
+                to_full_range(slot, layout.depth, maxval, order)?;
             }
             Raster::Bits => {
                 // The packed rows go to the end of the slot and are unpacked from there to its front.
@@ -118,7 +127,7 @@ pub(super) fn encode(decoded: &Decoded, slot: &mut [u8], out: &mut File) -> Resu
     let layout = decoded.layout;
     let pixels = pixels_of(&layout, slot);
     if layout.depth == Depth::Sixteen {
-        swap_big_endian(pixels);
+        swap_big_endian(pixels, decoded.byte_orders.to);
     }
     let pam = matches!(decoded.native, AnyNative::Pnm(Native { pam: true }));
     let header = header_for(&layout, pam);
@@ -162,8 +171,9 @@ fn check_text_end(rest: &[u8]) -> Result<(), CodecError> {
     check_end(&rest[blank(rest)..])
 }
 
-/// Scales samples of `0..=maxval` to the full range of the depth, and converts 16-bit ones from big-endian to native byte order.
-fn to_full_range(samples: &mut [u8], depth: Depth, maxval: u16) -> Result<(), CodecError> {
+/// Scales samples of `0..=maxval` to the full range of the depth, and converts 16-bit ones from big-endian to this byte order. What is
+/// scaled has to be in the machine's.
+fn to_full_range(samples: &mut [u8], depth: Depth, maxval: u16, order: ByteOrder) -> Result<(), CodecError> {
     let mut highest = 0;
     match depth {
         Depth::Eight if maxval == 255 => {}
@@ -174,7 +184,7 @@ fn to_full_range(samples: &mut [u8], depth: Depth, maxval: u16) -> Result<(), Co
             }
         }
         Depth::Sixteen => {
-            swap_big_endian(samples);
+            swap_big_endian(samples, order);
             if maxval < u16::MAX {
                 for bytes in samples.as_chunks_mut::<2>().0 {
                     let sample = u16::from_ne_bytes(*bytes);

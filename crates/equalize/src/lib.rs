@@ -42,7 +42,7 @@ pub use clip::ClipLimit;
 use colour::Plane;
 pub use coverage::is_narrow;
 use histogram::{BLOCK, Counted, Tally};
-pub use layout::{Depth, Layout, Pixel};
+pub use layout::{ByteOrder, ByteOrders, Depth, Layout, Pixel, swap_bytes};
 pub use level::Level;
 pub use sample::Sample;
 pub use strength::Strength;

@@ -3,7 +3,7 @@
 use crate::gpu_info::GpuInfo;
 use crate::lane::{Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
 use equalize::count::count;
-use equalize::{Layout, Operation, Scratch, equalize};
+use equalize::{ByteOrder, ByteOrders, Layout, Operation, Scratch, equalize, swap_bytes};
 
 /// The CPU as a worker's backend.
 pub(crate) struct CpuEngine;
@@ -39,7 +39,7 @@ impl JpegLane for DecliningLane {
     }
 }
 
-/// A lane on the CPU. It never fails and declines nothing.
+/// A lane on the CPU. It never fails and declines nothing. To have it convert byte orders saves nothing.
 #[derive(Default)]
 pub struct CpuLane(Scratch);
 
@@ -48,13 +48,31 @@ impl Lane for CpuLane {
         &mut self,
         pixels: &mut [u8],
         layout: &Layout,
+        byte_orders: ByteOrders,
         operation: &Operation,
     ) -> Result<(), LaneError> {
+        byte_orders.from.convert(pixels);
         equalize(pixels, layout, operation, &mut self.0);
+        byte_orders.to.convert(pixels);
         Ok(())
     }
 
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError> {
+    fn count(
+        &mut self,
+        pixels: &[u8],
+        layout: &Layout,
+        byte_order: ByteOrder,
+        counts: &mut [u64],
+    ) -> Result<(), LaneError> {
+        let mut converted = Vec::new();
+        let pixels = match byte_order {
+            ByteOrder::Native => pixels,
+            ByteOrder::Swapped => {
+                converted.extend_from_slice(pixels);
+                swap_bytes(&mut converted);
+                &converted
+            }
+        };
         count(pixels, layout, counts, &mut self.0);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What computes: an engine, opened once a process, and its lanes, one a thread.
 
 use codec::CompressedJpeg;
-use equalize::{Layout, Operation};
+use equalize::{ByteOrder, ByteOrders, Layout, Operation};
 
 use crate::gpu_info::GpuInfo;
 use crate::order::Order;
@@ -64,7 +64,7 @@ pub trait Engine: Send + Sync {
 
 /// What equalizes pictures on a device, one after the other.
 pub trait Lane {
-    /// Equalizes the pixels in place; returns once they can be read.
+    /// Equalizes the pixels in place, and converts them from one byte order to the other; returns once they can be read.
     ///
     /// # Errors
     /// [`LaneError`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
@@ -72,14 +72,21 @@ pub trait Lane {
         &mut self,
         pixels: &mut [u8],
         layout: &Layout,
+        byte_orders: ByteOrders,
         operation: &Operation,
     ) -> Result<(), LaneError>;
 
-    /// Counts all planes of the pixels into `counts`, as [`equalize::count::count`] does.
+    /// Counts all planes of the pixels, which have this byte order, into `counts`, as [`equalize::count::count`] does.
     ///
     /// # Errors
     /// [`LaneError`]; the counts are then undefined.
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError>;
+    fn count(
+        &mut self,
+        pixels: &[u8],
+        layout: &Layout,
+        byte_order: ByteOrder,
+        counts: &mut [u64],
+    ) -> Result<(), LaneError>;
 
     /// Equalizes the luma of a JPEG and encodes it. The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they
     /// are encoded the way that file was, and the slot then begins with the result. If only the encoding is declined, luma is equalized and
@@ -95,7 +102,8 @@ pub trait Lane {
         operation: &Operation,
     ) -> Result<Recoded, LaneError> {
         debug_assert!(planes >= jpeg.layout.bytes());
-        self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+        let luma = &mut slot[..jpeg.layout.bytes() as usize];
+        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation)?;
         Ok(Recoded::Declined("this worker has no encoder".to_owned()))
     }
 
@@ -107,20 +115,27 @@ pub trait Lane {
         no_trap()
     }
 
-    /// Carries out an order on the bytes of a slot.
+    /// Carries out an order on the bytes of a slot. What it equalizes is converted from one byte order to the other.
     ///
     /// # Errors
     /// [`LaneError`]; the bytes are then undefined.
-    fn carry_out(&mut self, slot: &mut [u8], layout: &Layout, order: &Order) -> Result<(), LaneError> {
+    fn carry_out(
+        &mut self,
+        slot: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        order: &Order,
+    ) -> Result<(), LaneError> {
         let (pixels, counts) = order.parts(slot, layout);
+        let ByteOrders { from, to } = byte_orders;
         match order {
-            Order::Equalize(operation) => self.equalize(pixels, layout, operation),
-            Order::Count { equalize: None } => self.count(pixels, layout, counts),
+            Order::Equalize(operation) => self.equalize(pixels, layout, byte_orders, operation),
+            Order::Count { equalize: None } => self.count(pixels, layout, from, counts),
             Order::Count { equalize: Some(operation) } => {
                 let (before, after) = counts.split_at_mut(counts.len() / 2);
-                self.count(pixels, layout, before)?;
-                self.equalize(pixels, layout, operation)?;
-                self.count(pixels, layout, after)
+                self.count(pixels, layout, from, before)?;
+                self.equalize(pixels, layout, byte_orders, operation)?;
+                self.count(pixels, layout, to, after)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Lanes: what equalizes pictures, on the CPU or on a GPU, with the same bytes.
 //!
 //! ```
-//! use equalize::{Depth, Layout, Method, Operation, Pixel};
+//! use equalize::{ByteOrders, Depth, Layout, Method, Operation, Pixel};
 //! use histeqd_lanes::{Unit, open};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,7 +10,7 @@
 //! let mut lane = engine.lane()?;
 //! let layout = Layout { width: 4, height: 1, pixel: Pixel::Gray, depth: Depth::Eight };
 //! let mut pixels = [100, 101, 102, 103];
-//! lane.equalize(&mut pixels, &layout, &Operation::new(Method::Global))?;
+//! lane.equalize(&mut pixels, &layout, ByteOrders::NATIVE, &Operation::new(Method::Global))?;
 //! assert_eq!(pixels, [0, 85, 170, 255]);
 //! # Ok(())
 //! # }

@@ -10,7 +10,7 @@ use crate::gpu::kernels::{self, Route};
 use crate::lane::{EngineError, Lane, LaneError};
 use crate::order::Order;
 use equalize::clahe::Geometry;
-use equalize::{Layout, Method, Operation};
+use equalize::{ByteOrders, Layout, Method, Operation};
 
 /// The size of the small test picture: odd, so that the kernels' handling of remainders is tested too.
 const SIZE: (u32, u32) = (331, 177);
@@ -20,7 +20,10 @@ const MAX_DOUBLINGS: u32 = 3;
 
 /// The kinds of work that a worker's lanes have been seen to do right.
 #[derive(Default)]
-pub struct Checked(Mutex<Vec<(Layout, Order)>>);
+pub struct Checked(Mutex<Vec<Kind>>);
+
+/// What is tested once.
+type Kind = (Layout, ByteOrders, Order);
 
 impl Checked {
     /// Carries out the order both on the lane and on the CPU, on a small picture of the layout's kind and on one large enough for the
@@ -28,31 +31,38 @@ impl Checked {
     ///
     /// # Errors
     /// If the device fails, the bytes differ, or a test picture is declined.
-    pub fn check(&self, lane: &mut dyn Lane, layout: &Layout, order: &Order) -> Result<(), LaneError> {
+    pub fn check(
+        &self,
+        lane: &mut dyn Lane,
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        order: &Order,
+    ) -> Result<(), LaneError> {
         let mut checked = self.lock();
         // A large picture may be processed in chunks, which go through the kernels for small ones.
         for small in [Layout { width: SIZE.0, height: SIZE.1, ..*layout }, alike(layout, order)] {
-            if checked.contains(&(small, *order)) {
+            if checked.contains(&(small, byte_orders, *order)) {
                 continue;
             }
             let (mut expected, mut found) = (noise(&small, order)?, noise(&small, order)?);
             // The lane goes first: what it declines would be long work for the CPU.
-            lane.carry_out(bytemuck::cast_slice_mut(&mut found), &small, order)?;
-            CpuLane::default().carry_out(bytemuck::cast_slice_mut(&mut expected), &small, order)?;
+            lane.carry_out(bytemuck::cast_slice_mut(&mut found), &small, byte_orders, order)?;
+            let expected_bytes = bytemuck::cast_slice_mut(&mut expected);
+            CpuLane::default().carry_out(expected_bytes, &small, byte_orders, order)?;
             if found != expected {
                 return Err(EngineError::wrong_results().into());
             }
-            checked.push((small, *order));
+            checked.push((small, byte_orders, *order));
         }
         Ok(())
     }
 
     /// Returns whether pictures of this kind have passed the check.
-    pub fn has(&self, layout: &Layout, order: &Order) -> bool {
-        self.lock().contains(&(alike(layout, order), *order))
+    pub fn has(&self, layout: &Layout, byte_orders: ByteOrders, order: &Order) -> bool {
+        self.lock().contains(&(alike(layout, order), byte_orders, *order))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Layout, Order)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Kind>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,7 +98,9 @@ fn noise(layout: &Layout, order: &Order) -> Result<Vec<u64>, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use equalize::{Clahe, ClipLimit, Depth, Pixel, Strength, Tiles};
+    use equalize::{ByteOrder, Clahe, ClipLimit, Depth, Pixel, Strength, Tiles};
+
+    const NATIVE: ByteOrders = ByteOrders::NATIVE;
 
     const EQUALIZE: Order = Order::Equalize(Operation::new(Method::Global));
     const COUNT: Order = Order::Count { equalize: None };
@@ -110,17 +122,24 @@ mod tests {
             &mut self,
             pixels: &mut [u8],
             layout: &Layout,
+            byte_orders: ByteOrders,
             operation: &Operation,
         ) -> Result<(), LaneError> {
             self.pictures += 1;
-            self.lane.equalize(pixels, layout, operation)?;
+            self.lane.equalize(pixels, layout, byte_orders, operation)?;
             *pixels.last_mut().unwrap() ^= u8::from(self.about == Some(layout.pixel));
             Ok(())
         }
 
-        fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<(), LaneError> {
+        fn count(
+            &mut self,
+            pixels: &[u8],
+            layout: &Layout,
+            byte_order: ByteOrder,
+            counts: &mut [u64],
+        ) -> Result<(), LaneError> {
             self.pictures += 1;
-            self.lane.count(pixels, layout, counts)?;
+            self.lane.count(pixels, layout, byte_order, counts)?;
             *counts.last_mut().unwrap() ^= u64::from(self.about == Some(layout.pixel));
             Ok(())
         }
@@ -132,7 +151,7 @@ mod tests {
         for _ in 0..3 {
             for order in [EQUALIZE, COUNT] {
                 for depth in [Depth::Eight, Depth::Sixteen] {
-                    checked.check(&mut lane, &layout(Pixel::GrayAlpha, depth), &order).unwrap();
+                    checked.check(&mut lane, &layout(Pixel::GrayAlpha, depth), NATIVE, &order).unwrap();
                 }
             }
         }
@@ -145,7 +164,7 @@ mod tests {
         let (checked, mut lane) = (Checked::default(), Wrong::default());
         let large = Layout { width: 6000, height: 4000, ..layout(Pixel::Gray, Depth::Eight) };
         for layout in [layout(Pixel::Gray, Depth::Eight), large, large] {
-            checked.check(&mut lane, &layout, &EQUALIZE).unwrap();
+            checked.check(&mut lane, &layout, NATIVE, &EQUALIZE).unwrap();
         }
         assert_eq!(lane.pictures, 2);
     }
@@ -158,8 +177,8 @@ mod tests {
             let order = Order::Equalize(Operation::new(method));
             for &(width, height) in sizes {
                 let layout = Layout { width, height, ..layout(Pixel::Gray, depth) };
-                checked.check(&mut lane, &layout, &order).unwrap();
-                assert!(checked.has(&layout, &order));
+                checked.check(&mut lane, &layout, NATIVE, &order).unwrap();
+                assert!(checked.has(&layout, NATIVE, &order));
             }
             lane.pictures
         };
@@ -182,10 +201,66 @@ mod tests {
             for strength in [Strength::FULL, Strength::thousandths(500).unwrap()] {
                 let method = Method::Clahe(Clahe { clip_limit, tiles });
                 let order = Order::Equalize(Operation { strength, ..Operation::new(method) });
-                assert!(!checked.has(&picture, &order));
-                checked.check(&mut lane, &picture, &order).unwrap();
-                assert!(checked.has(&picture, &order));
+                assert!(!checked.has(&picture, NATIVE, &order));
+                checked.check(&mut lane, &picture, NATIVE, &order).unwrap();
+                assert!(checked.has(&picture, NATIVE, &order));
             }
+        }
+    }
+
+    #[test]
+    fn every_byte_order_is_a_kind_of_its_own() {
+        let (checked, mut lane) = (Checked::default(), Wrong::default());
+        let picture = Layout { width: 300, height: 200, ..layout(Pixel::Rgb, Depth::Sixteen) };
+        for from in [ByteOrder::Native, ByteOrder::Swapped] {
+            for to in [ByteOrder::Native, ByteOrder::Swapped] {
+                let byte_orders = ByteOrders { from, to };
+                assert!(!checked.has(&picture, byte_orders, &EQUALIZE));
+                checked.check(&mut lane, &picture, byte_orders, &EQUALIZE).unwrap();
+                assert!(checked.has(&picture, byte_orders, &EQUALIZE));
+            }
+        }
+    }
+
+    /// A lane that takes no notice of byte orders.
+    struct Unaware(CpuLane);
+
+    impl Lane for Unaware {
+        fn equalize(
+            &mut self,
+            pixels: &mut [u8],
+            layout: &Layout,
+            _: ByteOrders,
+            operation: &Operation,
+        ) -> Result<(), LaneError> {
+            self.0.equalize(pixels, layout, NATIVE, operation)
+        }
+
+        fn count(
+            &mut self,
+            pixels: &[u8],
+            layout: &Layout,
+            _: ByteOrder,
+            counts: &mut [u64],
+        ) -> Result<(), LaneError> {
+            self.0.count(pixels, layout, ByteOrder::Native, counts)
+        }
+    }
+
+    #[test]
+    fn a_byte_order_that_is_not_converted_is_found() {
+        let swapped = ByteOrder::Swapped;
+        let picture = layout(Pixel::Gray, Depth::Sixteen);
+        for byte_orders in [
+            ByteOrders { from: swapped, ..NATIVE },
+            ByteOrders { to: swapped, ..NATIVE },
+            ByteOrders { from: swapped, to: swapped },
+        ] {
+            let check = |order| {
+                Checked::default().check(&mut Unaware(CpuLane::default()), &picture, byte_orders, &order)
+            };
+            assert!(check(EQUALIZE).is_err(), "{byte_orders:?}");
+            assert_eq!(check(COUNT).is_err(), byte_orders.from == swapped, "{byte_orders:?}");
         }
     }
 
@@ -194,9 +269,10 @@ mod tests {
         let checked = Checked::default();
         let mut lane = Wrong { about: Some(Pixel::Rgb), ..Wrong::default() };
         for order in [EQUALIZE, COUNT, EQUALIZE] {
-            let reason = checked.check(&mut lane, &layout(Pixel::Rgb, Depth::Eight), &order).unwrap_err();
+            let reason =
+                checked.check(&mut lane, &layout(Pixel::Rgb, Depth::Eight), NATIVE, &order).unwrap_err();
             assert!(reason.to_string().starts_with("its results differ from the CPU's"), "{reason}");
-            checked.check(&mut lane, &layout(Pixel::Gray, Depth::Eight), &order).unwrap();
+            checked.check(&mut lane, &layout(Pixel::Gray, Depth::Eight), NATIVE, &order).unwrap();
         }
     }
 
@@ -204,11 +280,17 @@ mod tests {
     struct Full;
 
     impl Lane for Full {
-        fn equalize(&mut self, _: &mut [u8], _: &Layout, _: &Operation) -> Result<(), LaneError> {
+        fn equalize(
+            &mut self,
+            _: &mut [u8],
+            _: &Layout,
+            _: ByteOrders,
+            _: &Operation,
+        ) -> Result<(), LaneError> {
             Err(LaneError::Decline("it is full".to_owned()))
         }
 
-        fn count(&mut self, _: &[u8], _: &Layout, _: &mut [u64]) -> Result<(), LaneError> {
+        fn count(&mut self, _: &[u8], _: &Layout, _: ByteOrder, _: &mut [u64]) -> Result<(), LaneError> {
             Err(LaneError::Decline("it is full".to_owned()))
         }
     }
@@ -218,9 +300,9 @@ mod tests {
         let checked = Checked::default();
         let layout = layout(Pixel::Rgb, Depth::Eight);
         for order in [EQUALIZE, COUNT] {
-            let declined = checked.check(&mut Full, &layout, &order);
+            let declined = checked.check(&mut Full, &layout, NATIVE, &order);
             assert!(matches!(declined, Err(LaneError::Decline(_))), "{declined:?}");
-            assert!(!checked.has(&layout, &order));
+            assert!(!checked.has(&layout, NATIVE, &order));
         }
     }
 

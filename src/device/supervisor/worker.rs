@@ -58,7 +58,7 @@ impl Worker {
             self.send(&ToWorker::Map { slot, bytes, generation }, Some(memory.as_fd()))?;
             self.mapped.insert(slot, generation);
         }
-        let (layout, order) = (task.layout, task.order);
+        let (layout, byte_orders, order) = (task.layout, task.byte_orders, task.order);
         let message = match (task.content, order) {
             (Content::Compressed(jpeg), Order::Equalize(operation)) => {
                 ToWorker::Recode { slot, jpeg, operation }
@@ -66,7 +66,7 @@ impl Worker {
             (Content::Planes(jpeg, planes), Order::Equalize(operation)) => {
                 ToWorker::Encode { slot, planes, jpeg, operation }
             }
-            _ => ToWorker::Work { slot, layout, order },
+            _ => ToWorker::Work { slot, layout, byte_orders, order },
         };
         self.send(&message, None)
     }

@@ -8,7 +8,7 @@ use super::kernels::{LadderKernels, TABLE_BYTES};
 use super::measure::{self, Result, rounds, wall};
 use super::picture::{CLAHE, TestPicture};
 use equalize::clahe::Geometry;
-use equalize::{Depth, Layout, Strength};
+use equalize::{ByteOrders, Depth, Layout, Strength};
 use lanes::gpu::driver::{self, Context, Device, Stream};
 use lanes::gpu::kernels::{ClaheMemory, Kernels, Kind, Span, Tables, Tiling};
 use lanes::{Engine, GpuInfo, Unit, open};
@@ -219,11 +219,11 @@ impl OwnClahe<'_> {
         assert_eq!(pixels.bytes(), tiling.width as usize * tiling.height as usize);
         let (counts, luts) = (self.counts.address(), self.luts.address());
         // SAFETY: all live until the process ends and are as large as `memory` says; the picture's bytes are a multiple of 16.
-        unsafe { self.own.kernels.clahe(stream, pixels.address(), &self.memory, counts, luts) }
+        unsafe { self.own.kernels.clahe(stream, span(Kind::Gray, pixels), &self.memory, counts, luts) }
     }
 }
 
 fn span(kind: Kind, pixels: Memory) -> Span {
     let bytes = if kind.planes() == 3 { 3 } else { 1 };
-    Span { at: pixels.address(), pixels: pixels.bytes() as u64 / bytes }
+    Span { at: pixels.address(), pixels: pixels.bytes() as u64 / bytes, byte_orders: ByteOrders::NATIVE }
 }

@@ -8,7 +8,7 @@ use super::kernels::{ClaheMemory, Kind, Span, Tables};
 use crate::lane::LaneError;
 use equalize::clahe::Geometry;
 use equalize::clip::{Clipping, LevelsInUse};
-use equalize::{ClipLimit, Depth, Layout, Method, Operation, Pixel, Strength};
+use equalize::{ByteOrder, ByteOrders, ClipLimit, Depth, Layout, Method, Operation, Pixel, Strength};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Equalizer<'e> {
@@ -32,6 +32,7 @@ struct Growing {
 /// How to equalize a picture, with all the memory that takes already allocated.
 pub(super) struct Plan {
     layout: Layout,
+    byte_orders: ByteOrders,
     kind: Kind,
     clahe: Option<ClahePlan>,
     strength: Strength,
@@ -76,6 +77,7 @@ impl<'e> Equalizer<'e> {
         &mut self,
         stream: &Stream,
         layout: &Layout,
+        byte_orders: ByteOrders,
         operation: &Operation,
         taken: u64,
     ) -> std::result::Result<Plan, LaneError> {
@@ -92,7 +94,7 @@ impl<'e> Equalizer<'e> {
                 Some(ClahePlan { memory, clip_limit: clahe.clip_limit, plane, counts, luts })
             }
         };
-        Ok(Plan { layout: *layout, kind, clahe, strength: operation.strength })
+        Ok(Plan { layout: *layout, byte_orders, kind, clahe, strength: operation.strength })
     }
 
     /// Returns room for the plane, unless the picture is its own plane, for the counts and for the LUTs.
@@ -125,8 +127,8 @@ impl<'e> Equalizer<'e> {
     /// The plan must be the last one made, or one for a picture of the same size; there must be as many pixels as it says, used by this
     /// stream alone until it is done.
     pub(super) unsafe fn equalize(&mut self, stream: &Stream, at: Address, plan: &Plan) -> Result<()> {
-        let Plan { layout, kind, clahe, strength } = plan;
-        let span = Span { at, pixels: layout.pixels() };
+        let Plan { layout, byte_orders, kind, clahe, strength } = plan;
+        let span = Span { at, pixels: layout.pixels(), byte_orders: *byte_orders };
         // SAFETY: guaranteed by the caller.
         unsafe {
             match clahe {
@@ -187,9 +189,15 @@ impl<'e> Equalizer<'e> {
             let Some(plane) = clahe.plane else {
                 return self.clahe_of_plane(stream, layout, span, clahe);
             };
-            for &channel in channels(kind) {
+            let native = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
+            let ByteOrders { from, to } = span.byte_orders;
+            let channels = channels(kind);
+            for (number, &channel) in channels.iter().enumerate() {
+                // Each insertion writes all channels.
+                let to = if number + 1 == channels.len() { to } else { from };
+                let span = Span { byte_orders: ByteOrders { from, to }, ..span };
                 kernels.extract(stream, layout, span, (plane, channel))?;
-                self.clahe_of_plane(stream, layout, Span { at: plane, ..span }, clahe)?;
+                self.clahe_of_plane(stream, layout, native, clahe)?;
                 kernels.insert(stream, layout, span, (plane, channel), strength)?;
             }
         }
@@ -210,12 +218,32 @@ impl<'e> Equalizer<'e> {
         unsafe {
             let memory = if clip_limit.needs_levels(layout.depth) {
                 let in_use = self.levels_in_use(stream, layout.depth, plane)?;
-                let Some(clipping) = Clipping::of_levels(in_use, memory.area()) else { return Ok(()) };
+                let Some(clipping) = Clipping::of_levels(in_use, memory.area()) else {
+                    return self.convert_plane(stream, layout, plane);
+                };
                 memory.with(&clipping)
             } else {
                 memory
             };
-            self.engine.kernels.clahe(stream, plane.at, &memory, counts, luts)
+            self.engine.kernels.clahe(stream, plane, &memory, counts, luts)
+        }
+    }
+
+    /// Converts a plane that keeps its levels from one byte order to the other.
+    ///
+    /// # Safety
+    /// As [`Equalizer::equalize`], for the pixels of a plane.
+    unsafe fn convert_plane(&self, stream: &Stream, layout: &Layout, plane: Span) -> Result<()> {
+        let ByteOrders { from, to } = plane.byte_orders;
+        if from == to {
+            return Ok(());
+        }
+        // Bytes are swapped alike in both directions.
+        let byte_orders = ByteOrders { from: ByteOrder::Swapped, to: ByteOrder::Native };
+        let layout = Layout { pixel: Pixel::Gray, ..*layout };
+        // SAFETY: a plane is gray, and guaranteed by the caller.
+        unsafe {
+            self.engine.kernels.extract(stream, &layout, Span { byte_orders, ..plane }, (plane.at, Some(0)))
         }
     }
 

@@ -14,6 +14,7 @@ use super::nvjpeg::{Decoder, JpegError, NvJpeg, Plane};
 use super::scan_check::ScanCheck;
 use crate::lane::{EngineError, JPEG_BATCH, JpegLane, LaneError, Recoded, Recoding};
 use codec::{BaselineScan, CompressedJpeg};
+use equalize::ByteOrders;
 
 /// A lane's share of device memory is divided by this to get the part for files and planes: nvJPEG needs some for itself.
 const SHARE_OF_PICTURES: u64 = 4;
@@ -216,7 +217,13 @@ impl<'e> NvJpegLane<'e> {
 
     fn equalize_and_encode(&mut self, picture: &mut Recoding<'_>, one: &Going) -> Result<(), LaneError> {
         let CompressedJpeg { layout, sampling, quality, .. } = picture.jpeg;
-        let plan = self.equalizer.plan(&self.stream, &layout, &picture.operation, self.planes.bytes())?;
+        let plan = self.equalizer.plan(
+            &self.stream,
+            &layout,
+            ByteOrders::NATIVE,
+            &picture.operation,
+            self.planes.bytes(),
+        )?;
         let JpegStates { header, encoder } = &mut self.states[one.number];
         // SAFETY: luma is as large as the layout says, without padding; everything is on one stream, and `process` waits for it.
         unsafe {

@@ -21,7 +21,7 @@ pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 pub use kernel_arguments as arguments;
 
 use super::driver::{Address, Device, Function, Launch, Module, Result, Stream};
-use equalize::{Depth, Layout, Pixel, Strength};
+use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel, Strength};
 
 /// The dynamic shared memory that any kernel may use without opting in, in bytes: 48 KiB less the most that a kernel takes statically.
 const USUAL_SHARED: u32 = 24 << 10;
@@ -108,6 +108,30 @@ impl Kind {
 pub struct Span {
     pub at: Address,
     pub pixels: u64,
+    /// Those in which kernels read the pixels, and write them back.
+    pub byte_orders: ByteOrders,
+}
+
+/// Mirrors `ByteOrders` in `kernels/common.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Selectors {
+    from: u32,
+    to: u32,
+}
+
+impl Selectors {
+    const fn new(ByteOrders { from, to }: ByteOrders) -> Self {
+        Self { from: selector(from), to: selector(to) }
+    }
+}
+
+/// Returns the selector with which `__byte_perm` converts two samples from this byte order to the GPU's, or back.
+const fn selector(order: ByteOrder) -> u32 {
+    match order {
+        ByteOrder::Native => 0x3210,
+        ByteOrder::Swapped => 0x2301,
+    }
 }
 
 /// A lane's counts and LUTs in device memory.
@@ -340,7 +364,7 @@ impl Kernels {
         // Half of what a multiprocessor can hold, so that other lanes' kernels can run beside it.
         let blocks = 1024 / kind.threads();
         let launch = self.spread(kind, Depth::Eight, span, (kind.threads(), blocks));
-        let (Span { at, pixels }, name) = (span, ("histogram8", kind.suffix()));
+        let (Span { at, pixels, .. }, name) = (span, ("histogram8", kind.suffix()));
         // SAFETY: the arguments match the parameters of histogram8_*; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, next]) }
     }
@@ -355,7 +379,7 @@ impl Kernels {
         handed_out: Address,
     ) -> Result<()> {
         let launch = self.spread(Kind::Gray, Depth::Eight, span, (1024, 2));
-        let (Span { at, pixels }, name) = (span, ("histogram8", "_large"));
+        let (Span { at, pixels, .. }, name) = (span, ("histogram8", "_large"));
         // SAFETY: the arguments match the parameters of histogram8_large; the rest is guaranteed by the caller.
         unsafe {
             self.launch(
@@ -401,7 +425,7 @@ impl Kernels {
         // At least 256 threads per block: each computes one level of the LUT.
         let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
         let launch = self.spread(kind, Depth::Eight, span, spread);
-        let (Span { at, pixels }, [counts, _], handed_out) = (span, tables.counts8, tables.handed_out);
+        let (Span { at, pixels, .. }, [counts, _], handed_out) = (span, tables.counts8, tables.handed_out);
         let strength = strength.in_thousandths();
         if is_large(kind, span) {
             let name = ("apply8", "_large");
@@ -438,10 +462,11 @@ impl Kernels {
         let range = self.limits.range16(taken);
         let few = self.few(kind, span, range * 2);
         let launch = Launch { grid: (few.grid.0, 65536 / range, kind.planes()), ..few };
-        let Span { at, pixels } = span;
-        let name = ("histogram16", kind.suffix());
+        let Span { at, pixels, byte_orders } = span;
+        let (name, from) = (("histogram16", kind.suffix()), selector(byte_orders.from));
+        let arguments = arguments![at, pixels, from, counts, range];
         // SAFETY: the arguments match the parameters of histogram16_*; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, counts, range]) }
+        unsafe { self.launch(stream, (File::Global16, name), launch, arguments) }
     }
 
     /// # Safety
@@ -460,15 +485,15 @@ impl Kernels {
     unsafe fn apply16(&self, stream: &Stream, kind: Kind, span: Span, tables: &Tables) -> Result<()> {
         let taken = if kind.channels() == 3 { 24 << 10 } else { 0 };
         let fits = self.limits.shared >= LEVELS16_BYTES + taken;
-        let (Span { at, pixels }, luts) = (span, tables.luts);
+        let (Span { at, pixels, byte_orders }, luts) = (span, tables.luts);
         let (name, launch) = if fits && kind.planes() == 1 && pixels > SHARED_LUT {
             ("apply16_shared", self.few(kind, span, LEVELS16_BYTES))
         } else {
             ("apply16", self.spread(kind, Depth::Sixteen, span, (kind.threads(), 2048 / kind.threads())))
         };
-        let name = (name, kind.suffix());
+        let (name, orders) = ((name, kind.suffix()), Selectors::new(byte_orders));
         // SAFETY: the arguments match the parameters of apply16_*; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, luts]) }
+        unsafe { self.launch(stream, (File::Global16, name), launch, arguments![at, pixels, orders, luts]) }
     }
 
     /// Makes a kernel fail, and the whole context with it.

@@ -14,7 +14,7 @@ use super::nvjpeg::Plane;
 use crate::lane::{EngineError, Lane, LaneError, Recoded};
 use codec::{CHROMA_PADDING, CompressedJpeg};
 use equalize::count::planes;
-use equalize::{Layout, Method, Operation, colour};
+use equalize::{ByteOrder, ByteOrders, Layout, Method, Operation, colour};
 
 /// The largest picture that is moved as a whole, in bytes.
 const WHOLE: u64 = 32 << 20;
@@ -75,8 +75,8 @@ impl Chunk {
             .collect()
     }
 
-    fn span(&self, at: u64) -> Span {
-        Span { at: at + self.offset, pixels: self.pixels }
+    fn span(&self, at: u64, byte_orders: ByteOrders) -> Span {
+        Span { at: at + self.offset, pixels: self.pixels, byte_orders }
     }
 
     /// Its range of bytes in the picture.
@@ -105,19 +105,31 @@ impl<'e> GpuLane<'e> {
         })
     }
 
-    fn run(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
+    fn run(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        operation: &Operation,
+    ) -> Result<()> {
         must_be_countable(layout)?;
         match operation.method {
             Method::Global if layout.bytes() > WHOLE.min(self.engine.lane_memory) => {
-                self.in_chunks(pixels, layout, operation)
+                self.in_chunks(pixels, layout, byte_orders, operation)
             }
-            _ => self.whole(pixels, layout, operation),
+            _ => self.whole(pixels, layout, byte_orders, operation),
         }
     }
 
     /// Equalizes a picture as a whole, on one stream.
-    fn whole(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
-        let plan = self.equalizer.plan(&self.work, layout, operation, layout.bytes())?;
+    fn whole(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        operation: &Operation,
+    ) -> Result<()> {
+        let plan = self.equalizer.plan(&self.work, layout, byte_orders, operation, layout.bytes())?;
         let at = grow(&mut self.picture, layout.bytes())?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
@@ -129,7 +141,13 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Equalizes a large picture globally, chunk by chunk in two passes on three streams.
-    fn in_chunks(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
+    fn in_chunks(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        operation: &Operation,
+    ) -> Result<()> {
         let (kind, strength) = (Kind::new(layout.pixel, operation.per_channel), operation.strength);
         let fits = layout.bytes() <= self.engine.lane_memory;
         let room = if fits { layout.bytes() } else { self.ring_bytes() };
@@ -142,17 +160,18 @@ impl<'e> GpuLane<'e> {
             for (i, chunk) in chunks.iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
                 let last = i + 1 == chunks.len();
-                kernels.count_for_luts(&self.work, what, chunk.span(at), &tables, last, strength)?;
+                let span = chunk.span(at, byte_orders);
+                kernels.count_for_luts(&self.work, what, span, &tables, last, strength)?;
                 self.leave(chunk, &self.work)?;
             }
             for chunk in &chunks {
                 if chunk.place.is_some() {
                     self.bring(&pixels[chunk.bytes(layout)], chunk, at, true)?;
                 }
-                kernels.apply(&self.work, what, chunk.span(at), &tables, strength)?;
+                kernels.apply(&self.work, what, chunk.span(at, byte_orders), &tables, strength)?;
                 self.worked.record(&self.work)?;
                 self.down.wait(&self.worked)?;
-                self.down.download(chunk.span(at).at, &mut pixels[chunk.bytes(layout)])?;
+                self.down.download(at + chunk.offset, &mut pixels[chunk.bytes(layout)])?;
                 self.leave(chunk, &self.down)?;
             }
         }
@@ -175,7 +194,7 @@ impl<'e> GpuLane<'e> {
             self.up.wait(&self.used[place])?;
         }
         // SAFETY: guaranteed by the caller.
-        unsafe { self.up.upload(from, chunk.span(at).at)? };
+        unsafe { self.up.upload(from, at + chunk.offset)? };
         self.uploaded.record(&self.up)?;
         self.work.wait(&self.uploaded)
     }
@@ -186,7 +205,13 @@ impl<'e> GpuLane<'e> {
     }
 
     /// Counts all planes into the tables, and downloads the counts to `counts`.
-    fn count_planes(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u32]) -> Result<()> {
+    fn count_planes(
+        &mut self,
+        pixels: &[u8],
+        layout: &Layout,
+        byte_order: ByteOrder,
+        counts: &mut [u32],
+    ) -> Result<()> {
         must_be_countable(layout)?;
         let room = layout.bytes().min(self.ring_bytes());
         let at = grow(&mut self.picture, room)?;
@@ -200,7 +225,7 @@ impl<'e> GpuLane<'e> {
             kernels.clear(&self.work, planes(layout.pixel).len(), depth, &tables)?;
             for (i, chunk) in chunks.iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
-                let span = chunk.span(at);
+                let span = chunk.span(at, ByteOrders { from: byte_order, ..ByteOrders::NATIVE });
                 for (number, &counted) in planes(layout.pixel).iter().enumerate() {
                     let to = tables.counts(number, depth);
                     match counted {
@@ -210,7 +235,7 @@ impl<'e> GpuLane<'e> {
                         }
                         colour::Plane::Channel(channel) if channel >= layout.pixel.colour_channels() => {
                             kernels.extract(&self.work, layout, span, (plane, Some(channel as u32)))?;
-                            let alpha = Span { at: plane, ..span };
+                            let alpha = Span { at: plane, byte_orders: ByteOrders::NATIVE, ..span };
                             kernels.count(&self.work, (Kind::Gray, depth), alpha, to)?;
                         }
                         colour::Plane::Channel(_) => {}
@@ -247,7 +272,7 @@ impl<'e> GpuLane<'e> {
         if laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64 {
             return Err(LaneError::Decline("its planes are not what was expected".to_owned()));
         }
-        let plan = self.equalizer.plan(&self.work, &jpeg.layout, operation, end)?;
+        let plan = self.equalizer.plan(&self.work, &jpeg.layout, ByteOrders::NATIVE, operation, end)?;
         let at = grow(&mut self.picture, end)?;
         let on_device: Vec<Plane> =
             laid_out.into_iter().map(|plane| Plane { at: at + plane.at, ..plane }).collect();
@@ -316,16 +341,30 @@ fn must_be_countable(layout: &Layout) -> Result<()> {
 }
 
 impl Lane for GpuLane<'_> {
-    fn equalize(&mut self, pixels: &mut [u8], layout: &Layout, operation: &Operation) -> Result<()> {
-        let result = self.run(pixels, layout, operation).and_then(|()| Ok(self.done.wait()?));
+    fn equalize(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        operation: &Operation,
+    ) -> Result<()> {
+        let result = self.run(pixels, layout, byte_orders, operation).and_then(|()| Ok(self.done.wait()?));
         // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
         self.clear_up(&result);
         result
     }
 
-    fn count(&mut self, pixels: &[u8], layout: &Layout, counts: &mut [u64]) -> Result<()> {
+    fn count(
+        &mut self,
+        pixels: &[u8],
+        layout: &Layout,
+        byte_order: ByteOrder,
+        counts: &mut [u64],
+    ) -> Result<()> {
         let mut counted = vec![0_u32; counts.len()];
-        let result = self.count_planes(pixels, layout, &mut counted).and_then(|()| Ok(self.done.wait()?));
+        let result = self
+            .count_planes(pixels, layout, byte_order, &mut counted)
+            .and_then(|()| Ok(self.done.wait()?));
         self.clear_up(&result);
         counts.iter_mut().zip(counted).for_each(|(count, counted)| *count = counted.into());
         result
@@ -352,7 +391,8 @@ impl Lane for GpuLane<'_> {
         };
         // Nothing has been downloaded, so the planes in the slot are unchanged.
         self.drain();
-        self.equalize(&mut slot[..jpeg.layout.bytes() as usize], &jpeg.layout, operation)?;
+        let luma = &mut slot[..jpeg.layout.bytes() as usize];
+        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation)?;
         Ok(Recoded::Declined(reason))
     }
 

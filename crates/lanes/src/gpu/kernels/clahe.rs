@@ -1,6 +1,6 @@
 //! The launches of the CLAHE kernels.
 
-use super::{File, Kernels, Launch, Limits, arguments, line};
+use super::{File, Kernels, Launch, Limits, Selectors, Span, arguments, line, selector};
 use crate::gpu::driver::{Address, Result, Stream};
 use equalize::clahe::Geometry;
 use equalize::clip::Clipping;
@@ -145,7 +145,7 @@ impl Kernels {
     pub unsafe fn clahe(
         &self,
         stream: &Stream,
-        plane: Address,
+        plane: Span,
         memory: &ClaheMemory,
         counts: Address,
         luts: Address,
@@ -153,7 +153,7 @@ impl Kernels {
         // SAFETY: guaranteed by the caller.
         unsafe {
             match memory.depth {
-                Depth::Eight => self.clahe8(stream, plane, memory, counts, luts),
+                Depth::Eight => self.clahe8(stream, plane.at, memory, counts, luts),
                 Depth::Sixteen => self.clahe16(stream, plane, memory, counts, luts),
             }
         }
@@ -196,32 +196,32 @@ impl Kernels {
     unsafe fn clahe16(
         &self,
         stream: &Stream,
-        plane: Address,
+        plane: Span,
         memory: &ClaheMemory,
         counts: Address,
         luts: Address,
     ) -> Result<()> {
+        let Span { at, byte_orders, .. } = plane;
+        let (from, orders) = (selector(byte_orders.from), Selectors::new(byte_orders));
         let (t, (spread_from, spread)) = (memory.tiling, memory.spread);
         let capacity = self.limits.range16(1 << 10);
         let launch = Launch { shared: capacity * 2, ..line(u64::from(memory.blocks), 1024) };
-        let arguments = arguments![plane, t, spread_from, spread, capacity, counts, luts];
+        let arguments = arguments![at, t, from, spread_from, spread, capacity, counts, luts];
         // SAFETY: the arguments match the parameters of clahe_tiles16; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe16, ("clahe_tiles16", "")), launch, arguments)? };
         if memory.cells.is_none() {
-            let name = ("clahe_direct16", "");
+            let (name, arguments) = (("clahe_direct16", ""), arguments![at, t, orders, luts]);
             // SAFETY: the arguments match the parameters of clahe_direct16; the rest is guaranteed by the caller.
-            return unsafe {
-                self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, luts])
-            };
+            return unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments) };
         }
         let tables = luts + memory.tile_luts_bytes();
         let launch = Launch { grid: (32, t.tiles_x + 1, t.tiles_y + 1), ..line(32, 1024) };
         let name = ("clahe_tables16", "");
         // SAFETY: the arguments match the parameters of clahe_tables16; the rest is guaranteed by the caller.
         unsafe { self.launch(stream, (File::Clahe16, name), launch, arguments![t, luts, tables])? };
-        let name = ("clahe_cells16", "");
+        let (name, arguments) = (("clahe_cells16", ""), arguments![at, t, orders, tables]);
         // SAFETY: the arguments match the parameters of clahe_cells16; the rest is guaranteed by the caller.
-        unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments![plane, t, tables]) }
+        unsafe { self.launch(stream, (File::Clahe16, name), columns(&t), arguments) }
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::ffi::c_void;
 
-use super::{File, Kernels, Span, arguments, line};
+use super::{File, Kernels, Selectors, Span, arguments, line};
 use crate::gpu::driver::{Address, Result, Stream};
 use equalize::{Depth, Layout, Pixel, Strength};
 
+/// The number of luma among the channels. `LUMA` in the kernels.
+const LUMA: u32 = u32::MAX;
+
 impl Kernels {
-    /// Copies luma (`None`) or a channel into a plane of its own.
+    /// Copies luma (`None`) or a channel into a plane of its own, which gets the machine's byte order. Gray may be copied onto itself.
     ///
     /// # Safety
     /// Only this stream may use span and plane until it is done; the plane must have room for all pixels.
@@ -22,9 +25,11 @@ impl Kernels {
             Depth::Eight => "extract8",
             Depth::Sixteen => "extract16",
         };
-        let (at, pixels, plane, channel) = places(span, plane);
+        let (Span { at, pixels, byte_orders }, (plane, channel)) = (span, plane);
+        let (orders, channel) = (Selectors::new(byte_orders), channel.unwrap_or(LUMA));
+        let arguments = arguments![at, pixels, orders, plane, channel];
         // SAFETY: the arguments match the parameters of extract*_*; the rest is guaranteed by the caller.
-        unsafe { self.copy_plane(stream, layout, pixels, step, arguments![at, pixels, plane, channel]) }
+        unsafe { self.copy_plane(stream, layout, pixels, step, arguments) }
     }
 
     /// Writes the new values of a plane from [`Kernels::extract`] back into the picture, at this strength.
@@ -43,8 +48,10 @@ impl Kernels {
             Depth::Eight => "insert8",
             Depth::Sixteen => "insert16",
         };
-        let ((at, pixels, plane, channel), strength) = (places(span, plane), strength.in_thousandths());
-        let arguments = arguments![at, pixels, plane, channel, strength];
+        let (Span { at, pixels, byte_orders }, (plane, channel)) = (span, plane);
+        let (orders, channel) = (Selectors::new(byte_orders), channel.unwrap_or(LUMA));
+        let strength = strength.in_thousandths();
+        let arguments = arguments![at, pixels, orders, plane, channel, strength];
         // SAFETY: the arguments match the parameters of insert*_*; the rest is guaranteed by the caller.
         unsafe { self.copy_plane(stream, layout, pixels, step, arguments) }
     }
@@ -69,9 +76,4 @@ impl Kernels {
         // SAFETY: guaranteed by the caller.
         unsafe { self.launch(stream, (File::Planes, (step, pixel)), line(blocks, 512), arguments) }
     }
-}
-
-/// Returns the first four arguments of the kernels here.
-fn places(span: Span, (plane, channel): (Address, Option<u32>)) -> (Address, u64, Address, u32) {
-    (span.at, span.pixels, plane, channel.unwrap_or(u32::MAX))
 }

@@ -1,0 +1,103 @@
+//! 16-bit pictures whose files have the high byte first: workers get them, and leave them, as the files have them.
+
+use std::process::Stdio;
+
+use equalize::{Depth, Layout};
+use serde_json::Value;
+
+use super::batch::{Batch, by};
+use crate::harness::{gpus, histeqd};
+use crate::samples::{Data, Random, every_layout, pam, samples};
+
+/// Names and contents of PAMs of every kind of 16-bit pixel, and of a PGM whose samples have to be scaled.
+fn pictures() -> Vec<(String, Vec<u8>)> {
+    let mut random = Random(16);
+    let mut named = |layout: Layout, data: Data| {
+        let Layout { width, height, pixel, .. } = layout;
+        let name = format!("{width}x{height}-{pixel:?}-{data:?}.pam");
+        (name, pam(&layout, &samples(&layout, data, &mut random)))
+    };
+    let layouts =
+        [(1, 1), (67, 33), (161, 119)].into_iter().flat_map(|(width, height)| every_layout(width, height));
+    let deep = layouts.filter(|layout| layout.depth == Depth::Sixteen);
+    let mut pictures: Vec<_> =
+        deep.flat_map(|layout| [Data::Natural, Data::Constant].map(|data| named(layout, data))).collect();
+    let samples = (0..67 * 33_u16).flat_map(|at| (at * 7 % 1024).to_be_bytes());
+    pictures.push(("ten-bits.pgm".to_owned(), b"P5 67 33 1023\n".iter().copied().chain(samples).collect()));
+    pictures
+}
+
+/// What is done to the pictures.
+const FLAGS: [&[&str]; 12] = [
+    &[],
+    &["--color", "per-channel"],
+    &["--color", "gray"],
+    &["--strength", "0.6"],
+    &["--method", "clahe", "--tiles", "2x2"],
+    &["--method", "clahe", "--tiles", "2x2", "--color", "per-channel"],
+    &["--method", "clahe", "--tiles", "2x2", "--strength", "0.6"],
+    // Dark enough for the remark about it.
+    &["--method", "clahe", "--clip-limit", "1", "--tiles", "1x1"],
+    &["--format", "tiff"],
+    &["--method", "clahe", "--tiles", "2x2", "--format", "tiff"],
+    &["--format", "png"],
+    &["--depth", "8"],
+];
+
+/// Has the pictures done on these devices, and compares the outputs and what is remarked with the CPU's. Then does the same with what they
+/// were converted to, if that was another format.
+fn assert_parity(devices: &str) {
+    let name =
+        devices.strip_suffix(":1").map_or_else(|| format!("gpu{devices}"), |_| "cpu-worker0".to_owned());
+    let run = |batch: &Batch, devices, out| -> Value {
+        batch.assert_done(&batch.histeqd(devices, out).output().unwrap(), out)
+    };
+    for flags in FLAGS {
+        let batch = Batch::new(pictures(), flags);
+        let (expected, found) = (run(&batch, "cpu", "again"), run(&batch, devices, "out"));
+        assert_eq!(by(&found, &name), pictures().len() as u64, "{found}");
+        assert_eq!(found["remarks"], expected["remarks"], "{flags:?}");
+    }
+    for format in ["png", "tiff"] {
+        let converted = Batch::new(pictures(), &["--format", format]).contents("expected");
+        for flags in [&[][..], &["--format", "pnm"]] {
+            run(&Batch::new(converted.clone(), flags), devices, "out");
+        }
+    }
+}
+
+fn table(batch: &Batch, devices: &str) -> String {
+    let mut command = histeqd();
+    command.arg("histogram").arg(batch.out("inbox")).args([
+        "--no-config",
+        "--equalized",
+        "--devices",
+        devices,
+    ]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn workers_leave_the_same_bytes_as_the_process_itself() {
+    assert_parity("cpu-workers:1");
+}
+
+#[test]
+fn gpus_leave_the_same_bytes_as_the_processor() {
+    if gpus() > 0 {
+        assert_parity("0");
+    }
+}
+
+#[test]
+fn workers_count_the_same() {
+    let batch = Batch::new(pictures(), &[]);
+    let expected = table(&batch, "cpu");
+    assert!(expected.lines().count() > pictures().len());
+    assert!(table(&batch, "cpu-workers:1") == expected);
+    if gpus() > 0 {
+        assert!(table(&batch, "0") == expected);
+    }
+}
