@@ -35,7 +35,8 @@
 //! [`open`] reads a file's header and checks it against the limits and the output format, before memory is taken for pixels;
 //! [`Opened::decode`] puts the pixels at the front of a buffer (a slot); [`encode`] writes what is in the slot by then. Anything else a
 //! format has to carry along (a JPEG's chroma) is in [`Decoded`] and is nobody else's business; for a device that encodes,
-//! [`Opened::decode_planes`] puts it behind the pixels. [`Cores`] has idle cores help with one large picture.
+//! [`Opened::decode_planes`] puts it behind the pixels. A device that converts byte orders itself gets them as they are in the file
+//! ([`Opened::keep_byte_orders`]). [`Cores`] has idle cores help with one large picture.
 //!
 //! Anything that could not be written back in full is refused here, by name: several pages, animations, float or signed samples, CMYK.
 

@@ -1,12 +1,14 @@
 //! The layout of a decoded picture: its size, its samples and how they are arranged in memory.
 
+use crate::simd;
+
 /// Bits per sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Depth {
     /// One byte per sample, levels 0 to 255.
     Eight,
-    /// Two bytes per sample in the machine's byte order, levels 0 to 65535.
+    /// Two bytes per sample, levels 0 to 65535.
     Sixteen,
 }
 
@@ -68,9 +70,7 @@ impl ByteOrders {
 
 /// Swaps the two bytes of every 16-bit sample in place.
 pub fn swap_bytes(samples: &mut [u8]) {
-    for sample in samples.as_chunks_mut::<2>().0 {
-        sample.swap(0, 1);
-    }
+    simd::vectorized!(samples.as_chunks_mut::<2>().0.iter_mut().for_each(|sample| sample.swap(0, 1)));
 }
 
 /// The channels of a pixel, in the order in which they are interleaved.
