@@ -329,13 +329,7 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Loads kernels for a GPU of this compute capability: as they are compiled for it, or else from PTX. A driver refuses the former if it
-    /// is too old for it, or told to (`CUDA_FORCE_PTX_JIT`).
-    pub fn load(module: &histeqd_kernels::Module, capability: (u32, u32)) -> Result<Self> {
-        let compiled = module.cubin(capability).and_then(|cubin| Self::from_cubin(&cubin).ok());
-        compiled.map_or_else(|| Self::from_ptx(module.ptx), Ok)
-    }
-
+    /// Loads kernels that are compiled for this GPU.
     pub(super) fn from_cubin(cubin: &[u8]) -> Result<Self> {
         // SAFETY: an ELF file as the compiler made it, which the driver reads only during the call.
         Ok(Self(unsafe { result::module::load_data(cubin.as_ptr().cast()) }?))

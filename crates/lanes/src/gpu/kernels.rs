@@ -9,6 +9,7 @@ macro_rules! kernel_arguments {
 }
 
 mod clahe;
+mod file;
 mod jpeg_scan;
 mod planes;
 
@@ -17,6 +18,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub use clahe::{ClaheMemory, Route, Tiling};
+use file::File;
 pub use jpeg_scan::{Scan, ScanMemory, Verdict};
 pub use kernel_arguments as arguments;
 
@@ -197,34 +199,6 @@ impl Limits {
     }
 }
 
-/// The files of kernels; a file is loaded when its first kernel is needed.
-#[derive(Clone, Copy)]
-enum File {
-    Global8,
-    Global16,
-    Planes,
-    Clahe8,
-    Clahe16,
-    JpegScan,
-    #[cfg(feature = "faults")]
-    Trap,
-}
-
-impl File {
-    const fn module(self) -> histeqd_kernels::Module {
-        match self {
-            Self::Global8 => histeqd_kernels::GLOBAL8,
-            Self::Global16 => histeqd_kernels::GLOBAL16,
-            Self::Planes => histeqd_kernels::PLANES,
-            Self::Clahe8 => histeqd_kernels::CLAHE8,
-            Self::Clahe16 => histeqd_kernels::CLAHE16,
-            Self::JpegScan => histeqd_kernels::JPEG_SCAN,
-            #[cfg(feature = "faults")]
-            Self::Trap => histeqd_kernels::TRAP,
-        }
-    }
-}
-
 /// A kernel's name in two parts: what it does, and the kind of pixels if there is a kernel for each.
 type Name = (&'static str, &'static str);
 
@@ -252,7 +226,7 @@ impl Kernels {
         if let Some(module) = place.get() {
             return Ok(*module);
         }
-        let module = Module::load(&file.module(), self.capability)?;
+        let module = file.load(self.capability)?;
         Ok(*place.get_or_init(|| module))
     }
 
@@ -513,22 +487,4 @@ fn is_large(kind: Kind, span: Span) -> bool {
 fn line(blocks: u64, threads: u32) -> Launch {
     let blocks = u32::try_from(blocks.max(1)).expect("fewer blocks than pixels, which are fewer than 2^31");
     Launch { grid: (blocks, 1, 1), block: (threads, 1, 1), shared: 0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gpu::GpuEngine;
-
-    #[test]
-    fn the_driver_takes_what_is_compiled_for_its_gpu() {
-        let Some(engine) = GpuEngine::open_or_skip() else { return };
-        let refused = std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value == "1");
-        for file in [File::Global8, File::Global16, File::Planes, File::Clahe8, File::Clahe16, File::JpegScan]
-        {
-            let Some(cubin) = file.module().cubin(engine.kernels.capability) else { continue };
-            assert_eq!(Module::from_cubin(&cubin).is_err(), refused);
-            Module::load(&file.module(), engine.kernels.capability).unwrap();
-        }
-    }
 }
