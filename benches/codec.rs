@@ -22,6 +22,7 @@ const TARGET: Target = Target {
     eight_bit: false,
     gray: false,
     needs_rgb: false,
+    range: None,
 };
 
 /// Makes the picture as a PPM file (3 channels) or a PGM file (1).

@@ -215,6 +215,10 @@ impl Settings {
                 eight_bit: key(written.depth) == DepthChoice::Eight,
                 gray: color == Color::Gray,
                 needs_rgb: per_channel,
+                range: match key(written.range) {
+                    OrAuto::Auto => None,
+                    OrAuto::Fixed(range) => Some(range),
+                },
             },
             limits: Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 },
             threads: threads.0.get(),
@@ -360,7 +364,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let text = "method = 'clahe'\nstrength = 0.75\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+        let text = "method = 'clahe'\nstrength = 0.75\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -402,6 +406,7 @@ mod tests {
             "method = 'clahe'",
             "color = 'gray'",
             "color = 'per-channel'",
+            "range = '0..1'",
             "format = 'png'",
             "strength = 0.5",
             "depth = 8",

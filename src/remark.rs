@@ -47,6 +47,9 @@ impl Remark {
             Self::Codec(Codec::Invisible) => {
                 "all its pixels are fully transparent, so there is no contrast to be seen"
             }
+            Self::Codec(Codec::NowLevels) => {
+                "its signed, 32-bit or floating-point samples were written as levels without a sign, which that format and depth have; --format keep keeps them"
+            }
             Self::Codec(Codec::NowLossless) => "a lossy WebP, written losslessly and larger",
             Self::WithHoles => {
                 "its file has holes (parts that were never written) and was taken with zeros there"
@@ -101,6 +104,11 @@ impl Remark {
             }
             Self::Codec(Codec::Invisible) => {
                 format!("{count} picture{plural} of nothing but fully transparent pixels, which do not count")
+            }
+            Self::Codec(Codec::NowLevels) => {
+                format!(
+                    "{count} picture{plural} of signed, 32-bit or floating-point samples, written as levels without a sign"
+                )
             }
             Self::Codec(Codec::NowLossless) => {
                 format!("{count} lossy WebP{plural} written losslessly, and larger")

@@ -22,6 +22,7 @@ pub(crate) const TARGET: Target = Target {
     eight_bit: false,
     gray: false,
     needs_rgb: false,
+    range: None,
 };
 
 /// Limits that let the test pictures through and still protect the machine.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 
 use codec::Cores;
-use codec::{self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Target};
+use codec::{self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Range, Target};
 use equalize::Layout;
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -34,6 +34,7 @@ pub fn picture(data: &[u8], format: Format) {
         eight_bit: false,
         gray: choice % 4 == 1,
         needs_rgb: choice % 4 == 2,
+        range: if choice % 8 == 3 { Range::new(-1.0, 1.5) } else { None },
     };
     pass_through(data, &target);
     let mut slot = Vec::new();

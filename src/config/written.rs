@@ -12,7 +12,7 @@ use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName,
     PngLevelName, TileSize, machine,
 };
-use codec::JpegQuality;
+use codec::{JpegQuality, Range};
 use equalize::Strength;
 
 /// The keys that were written in the configuration file or as flags; a key that was not written is `None`.
@@ -82,6 +82,14 @@ pub struct Written {
     )]
     #[serde(deserialize_with = "in_any_case")]
     pub color: Option<Color>,
+
+    /// With floats and integers of 32 bits: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
+    ///
+    /// Such as 0..1 or -1000..3000. Values outside become the nearer end. "auto" is each picture's own least and greatest
+    /// value. Pictures of one range stay comparable, and outliers do no harm.
+    #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub range: Option<OrAuto<Range>>,
 
     /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp [default: keep]
     ///
@@ -319,13 +327,14 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 11] = [
+const OF_OUTPUTS: [&str; 12] = [
     "method",
     "strength",
     "clip-limit",
     "tiles",
     "tile-size",
     "color",
+    "range",
     "format",
     "depth",
     "quality",
@@ -362,6 +371,7 @@ impl Written {
             tiles: self.tiles.or(below.tiles),
             tile_size: self.tile_size.or(self.tiles.map(|_| TileSize::Off)).or(below.tile_size),
             color: self.color.or(below.color),
+            range: self.range.or(below.range),
             format: self.format.or(below.format),
             depth: self.depth.or(below.depth),
             quality: self.quality.or(below.quality),
@@ -399,6 +409,7 @@ impl Written {
             tiles: Some(Grid { x: 8, y: 8 }),
             tile_size: Some(TileSize::Off),
             color: Some(Color::Luma),
+            range: Some(OrAuto::Auto),
             format: Some(FormatName::Keep),
             depth: Some(DepthChoice::Keep),
             quality: Some(JpegQuality::Keep),

@@ -117,7 +117,7 @@ impl<'a> Source<'a> {
             Resolution::per_metre([x, y])
         });
         let metadata = Metadata { icc: self.icc.map(<[u8]>::to_vec), resolution, ..Metadata::default() };
-        Ok(Payload { layout: self.layout, metadata, native })
+        Ok(Payload { layout: self.layout, metadata, native, mapped: None })
     }
 }
 

@@ -11,8 +11,12 @@ impl Target {
 }
 
 impl Decoded {
-    /// Rounds the pixels at the front of the slot to the depth of the target: the last step before they are encoded.
+    /// Makes the pixels at the front of the slot those that the target has: without what only masks them, and rounded to its depth. The last
+    /// step before they are encoded.
     pub fn reduce_depth(&mut self, slot: &mut [u8], target: &Target) {
+        if let Some(mapped) = &mut self.mapped {
+            self.layout = mapped.present(slot, self.layout);
+        }
         let written = target.layout_for(self.layout);
         if written.depth != self.layout.depth {
             to_eight_bits(pixels_of(&self.layout, slot));

@@ -448,7 +448,7 @@ fn to_little_endian(data: &mut [u8], kind: u16, form: Form) {
     let unit = sizes(kind).map_or(1, |(_, unit)| unit);
     match unit {
         _ if !form.big_endian || unit == 1 => {}
-        2 => swap_bytes(data),
+        2 => swap_bytes(data, 2),
         _ => data.chunks_exact_mut(unit).for_each(<[u8]>::reverse),
     }
 }

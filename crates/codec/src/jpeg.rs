@@ -223,6 +223,7 @@ impl<'a> Source<'a> {
     pub(super) fn pass_on(self, slot: &mut [u8]) -> Payload {
         slot[..self.bytes.len()].copy_from_slice(self.bytes);
         Payload {
+            mapped: None,
             layout: self.layout(),
             metadata: self.markers.metadata(),
             native: AnyNative::Jpeg(Box::new(self.native(Vec::new(), None))),
@@ -359,6 +360,7 @@ impl<'a> Source<'a> {
 
     fn payload(self, tables: Vec<QuantTable>, chroma: Option<Chroma>) -> Payload {
         Payload {
+            mapped: None,
             layout: self.layout(),
             metadata: self.markers.metadata(),
             native: AnyNative::Jpeg(Box::new(self.native(tables, chroma))),

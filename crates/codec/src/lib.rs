@@ -13,6 +13,7 @@
 //!     eight_bit: false,
 //!     gray: false,
 //!     needs_rgb: false,
+//!     range: None,
 //! };
 //! let limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
 //! let mut input = tempfile::NamedTempFile::new()?;
@@ -38,7 +39,9 @@
 //! [`Opened::decode_planes`] puts it behind the pixels. A device that converts byte orders itself gets them as they are in the file
 //! ([`Opened::keep_byte_orders`]). [`Cores`] has idle cores help with one large picture.
 //!
-//! Anything that could not be written back in full is refused here, by name: several pages, animations, float or signed samples, CMYK.
+//! Samples that are no levels (signed integers, integers of 32 bits, floats) become levels in the slot, and samples again in the output.
+//!
+//! Anything that could not be written back in full is refused here, by name: several pages, animations, complex samples, CMYK.
 
 use std::fs::File;
 
@@ -58,10 +61,13 @@ mod ifd;
 mod inflate;
 mod input;
 mod jpeg;
+mod mapped;
 mod metadata;
 mod output;
+mod pfm;
 mod png;
 mod pnm;
+mod reader;
 mod remark;
 mod representation;
 mod samples;
@@ -77,7 +83,9 @@ pub use foreign::{names_foreign, refused_by_name};
 pub use format::Format;
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
+pub use mapped::Range;
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
+use mapped::{Mapped, Purpose};
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
 pub use remark::Remark;
@@ -106,6 +114,8 @@ pub struct Opened<'a> {
     gray: bool,
     /// Whether samples stay in the byte orders of the files.
     keeps_byte_orders: bool,
+    /// The values between which levels are spread, if they are not the picture's own.
+    range: Option<Range>,
     source: Source<'a>,
     /// Bytes of the file in memory.
     file_bytes: u64,
@@ -116,6 +126,7 @@ enum Source<'a> {
     Png(png::Source<'a>),
     Jpeg(Box<jpeg::Source<'a>>),
     Pnm(pnm::Source<'a>),
+    Pfm(pfm::Source<'a>),
     Tiff(tiff::Source<'a>),
     Bmp(bmp::Source<'a>),
     WebP(webp::Source<'a>),
@@ -128,6 +139,7 @@ impl Source<'_> {
             Source::Png(png) => png.layout(),
             Source::Jpeg(jpeg) => jpeg.layout(),
             Source::Pnm(pnm) => pnm.layout(),
+            Source::Pfm(pfm) => pfm.layout(),
             Source::Tiff(tiff) => tiff.layout(),
             Source::Bmp(bmp) => bmp.layout(),
             Source::WebP(webp) => webp.layout(),
@@ -136,12 +148,32 @@ impl Source<'_> {
 
     /// Returns the layout of the pixels in the slot, which are `gray` or what the decoder delivers.
     fn layout_in(&self, gray: bool) -> Layout {
+        in_gray(self.layout(), gray)
+    }
+
+    /// Returns the same without the mask that there may be in the place of alpha.
+    fn visible_in(&self, gray: bool) -> Layout {
         let layout = self.layout();
-        match (gray, layout.pixel) {
-            (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
-            (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
-            _ => layout,
+        let visible = self.mapped().map_or(layout, |form| form.visible(layout.width, layout.height));
+        in_gray(visible, gray)
+    }
+
+    /// Returns the form of samples that are no levels.
+    fn mapped(&self) -> Option<mapped::Form> {
+        match self {
+            Self::Tiff(tiff) => tiff.mapped(),
+            Self::Pfm(pfm) => Some(pfm.form()),
+            Self::Png(_) | Self::Jpeg(_) | Self::Pnm(_) | Self::Bmp(_) | Self::WebP(_) => None,
         }
+    }
+}
+
+/// Returns a layout in which colours are `gray`, or as they are.
+fn in_gray(layout: Layout, gray: bool) -> Layout {
+    match (gray, layout.pixel) {
+        (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
+        (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
+        _ => layout,
     }
 }
 
@@ -159,6 +191,8 @@ pub struct Decoded {
     /// The metadata that travels with the pixels.
     pub metadata: Metadata,
     native: Native,
+    /// What is remembered of samples that are no levels.
+    mapped: Option<Box<Mapped>>,
     /// Bytes of the file that were in memory.
     file_bytes: u64,
 }
@@ -170,10 +204,18 @@ impl Decoded {
         let to = target.format_for(self.format);
         let encoder = match (&self.native, to) {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
+            _ if self.restored().is_some() => 0,
             (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
             _ => encoder_bytes(to, &target.layout_for(self.layout)),
         };
-        encoder + self.metadata_bytes().encoded(to)
+        let rows = self.restored().map_or(0, |mapped| tiff::bytes_of_rows(mapped.form().row_bytes(&self.layout)));
+        let mapped = self.mapped.as_ref().map_or(0, |mapped| mapped.heap_bytes());
+        encoder + rows + mapped + self.metadata_bytes().encoded(to)
+    }
+
+    /// Returns what samples are made with again, if there is such a thing.
+    fn restored(&self) -> Option<&Mapped> {
+        self.mapped.as_deref().filter(|mapped| mapped.restores)
     }
 
     /// Returns the bytes of heap that the metadata takes until the picture is encoded.
@@ -186,7 +228,7 @@ impl Decoded {
             Native::Png(native) => native.metadata_bytes(),
             Native::Jpeg(native) => native.metadata_bytes(),
             Native::Tiff(native) => native.metadata_bytes(),
-            Native::Pnm(_) | Native::Bmp(_) | Native::WebP(_) => 0,
+            Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::WebP(_) => 0,
         };
         MetadataBytes { native, carried: self.metadata.bytes() }
     }
@@ -209,6 +251,7 @@ enum Native {
     Png(png::Native),
     Jpeg(Box<jpeg::Native>),
     Pnm(pnm::Native),
+    Pfm(pfm::Native),
     Tiff(Box<tiff::Native>),
     Bmp(bmp::Native),
     WebP(webp::Native),
@@ -220,6 +263,7 @@ struct Payload {
     layout: Layout,
     metadata: Metadata,
     native: Native,
+    mapped: Option<Box<Mapped>>,
 }
 
 /// Opens a picture as [`open_within`] does, whatever it holds.
@@ -256,6 +300,9 @@ pub fn open_within<'a>(
         format,
         |reason| CodecError::malformed(format, reason),
         move || match format {
+            Format::Pnm if pfm::is_pfm(buffer) => {
+                Ok((Source::Pfm(pfm::Source::open(file, buffer, limits, budget)?), 0))
+            }
             Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
             Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget)?), 0)),
             _ => {
@@ -272,8 +319,9 @@ pub fn open_within<'a>(
     )?;
     let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
     let output = target.format_for(format);
-    let written = target.layout_for(source.layout_in(gray));
-    let opened = Opened { format, output, written, gray, keeps_byte_orders: false, source, file_bytes };
+    let written = target.layout_for(source.visible_in(gray));
+    let range = target.range;
+    let opened = Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes };
     opened.check_limits(limits)?;
     output.check(&written)?;
     Ok(opened)
@@ -343,16 +391,30 @@ impl Opened<'_> {
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
             Source::Png(png) => png.heap_bytes(),
+            Source::Pfm(pfm) => pfm.heap_bytes(),
             Source::Pnm(_) | Source::Bmp(_) => 0,
         };
+        let kept = self.restored().map_or(0, |form| form.kept_bytes(self.written.pixels()));
         let encoder = match (&self.source, self.output) {
+            _ if let Some(form) = self.restored() => tiff::bytes_of_rows(form.row_bytes(&self.written)),
             // Its coefficients are those that are decoded, and its output is about as long as a scan.
             (Source::Jpeg(_), Format::Jpeg) => decoder,
             (Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.written),
             (_, to) => encoder_bytes(to, &self.written),
         };
         let metadata = self.metadata_bytes();
-        (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
+        kept + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
+    }
+
+    /// Returns the form of samples that are no levels, if samples are made again of the levels, because the output has a place for them.
+    fn restored(&self) -> Option<mapped::Form> {
+        let has_place = match self.output {
+            Format::Tiff => true,
+            Format::Pnm => self.format == Format::Pnm,
+            Format::Png | Format::Jpeg | Format::Bmp | Format::WebP => false,
+        };
+        let is_reduced = self.written.depth != self.source.layout().depth;
+        self.source.mapped().filter(|_| has_place && !is_reduced)
     }
 
     /// Returns the bytes of heap that the picture's metadata takes until it is encoded.
@@ -367,7 +429,7 @@ impl Opened<'_> {
             Source::Tiff(tiff) => tiff.metadata(),
             Source::Bmp(bmp) => bmp.metadata(),
             Source::WebP(webp) => webp.metadata(),
-            Source::Pnm(_) => MetadataBytes::default(),
+            Source::Pnm(_) | Source::Pfm(_) => MetadataBytes::default(),
         }
     }
 
@@ -384,7 +446,8 @@ impl Opened<'_> {
     }
 
     fn byte_orders(&self) -> ByteOrders {
-        if !self.keeps_byte_orders {
+        // Samples are made of levels in the machine's order.
+        if !self.keeps_byte_orders || self.restored().is_some() {
             return ByteOrders::NATIVE;
         }
         // Colours are made gray in the machine's order.
@@ -436,6 +499,7 @@ impl Opened<'_> {
     ) -> Result<Decoded, CodecError> {
         let (format, gray, written) = (self.format, self.gray, self.written);
         let byte_orders = self.byte_orders();
+        let purpose = Purpose { range: self.range, gray, restores: self.restored().is_some() };
         let payload = guard(
             format,
             |reason| CodecError::malformed(format, reason),
@@ -444,13 +508,15 @@ impl Opened<'_> {
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
-                Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, cores),
+                Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
+                Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
                 Source::Bmp(bmp) => bmp.decode(slot),
                 Source::WebP(webp) => webp.decode(slot),
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
         let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
+        let mapped = payload.mapped;
         Ok(Decoded {
             layout,
             byte_orders,
@@ -458,6 +524,7 @@ impl Opened<'_> {
             format,
             metadata: payload.metadata,
             native: payload.native,
+            mapped,
             file_bytes: self.file_bytes,
         })
     }
@@ -477,9 +544,9 @@ impl Opened<'_> {
         let Self { format, file_bytes, source, .. } = self;
         match source {
             Source::Jpeg(jpeg) if jpeg.has_scan() => {
-                let Payload { layout, metadata, native } = jpeg.pass_on(slot);
-                let byte_orders = ByteOrders::NATIVE;
-                Ok(Decoded { layout, byte_orders, is_invisible: false, format, metadata, native, file_bytes })
+                let Payload { layout, metadata, native, mapped } = jpeg.pass_on(slot);
+                let (byte_orders, is_invisible) = (ByteOrders::NATIVE, false);
+                Ok(Decoded { layout, byte_orders, is_invisible, format, metadata, native, mapped, file_bytes })
             }
             source => Err(Box::new(Self { source, ..self })),
         }
@@ -543,7 +610,10 @@ pub fn encode(
         || match format {
             Format::Png => png::encode(decoded, slot, target.png_level, cores, out),
             Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, cores, out),
-            Format::Pnm => pnm::encode(decoded, slot, out),
+            Format::Pnm => match (&decoded.native, decoded.restored()) {
+                (Native::Pfm(native), Some(mapped)) => pfm::encode((decoded, native, mapped), slot, cores, out),
+                _ => pnm::encode(decoded, slot, out),
+            },
             Format::Tiff => tiff::encode(decoded, slot, cores, out),
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),
             Format::WebP => webp::encode(decoded, slot, scratch, out),

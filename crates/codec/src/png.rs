@@ -118,6 +118,7 @@ impl<'a> Source<'a> {
             swap_big_endian(slot, order);
         }
         Ok(Payload {
+            mapped: None,
             layout,
             metadata: self.metadata.read(),
             native: AnyNative::Png(Native { kept: self.chunks.kept() }),

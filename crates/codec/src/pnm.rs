@@ -101,7 +101,7 @@ impl<'a> Source<'a> {
                 slot.iter_mut().for_each(|sample| *sample = !*sample); // 1 is black
             }
         }
-        Ok(Payload { layout, metadata: Metadata::default(), native: AnyNative::Pnm(Native { pam }) })
+        Ok(Payload { layout, metadata: Metadata::default(), native: AnyNative::Pnm(Native { pam }), mapped: None })
     }
 
     /// Fills `raster` from what has been read already and from the file, and checks that nothing follows.
@@ -154,7 +154,7 @@ fn header_for(layout: &Layout, pam: bool) -> String {
 }
 
 /// Checks what follows the pixels: white space and zeros are padding; anything else would be lost, so it is an error.
-fn check_end(rest: &[u8]) -> Result<(), CodecError> {
+pub(super) fn check_end(rest: &[u8]) -> Result<(), CodecError> {
     let rest = &rest[rest.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0).count()..];
     match rest {
         [] => Ok(()),

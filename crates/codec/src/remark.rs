@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::tiff::exif_has_resolution;
+use super::mapped::Mapped;
 use super::{Decoded, Format, Metadata, Native, Target, jpeg};
 
 /// Something worth telling about a picture that was written: nothing failed, but not everything is as it was.
@@ -26,6 +27,8 @@ pub enum Remark {
     WithoutChannel,
     /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were equalized.
     ChannelAsItWas,
+    /// Samples that are no levels (signed, of 32 bits, floats) were written as levels, spread over the whole range.
+    NowLevels,
     /// Every pixel is fully transparent, so that none counts.
     Invisible,
     /// A lossy WebP was written losslessly, and is larger.
@@ -36,15 +39,17 @@ impl Decoded {
     /// Returns what is worth telling once the picture is written.
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
+        let now_levels = self.mapped.as_ref().is_some_and(|mapped| !mapped.restores);
         let of_its_kind: [_; 3] = match &self.native {
             Native::Jpeg(jpeg) => {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
                 [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp), None]
             }
             Native::Tiff(tiff) => {
-                let channel = match (&tiff.other, tiff.lost_channel) {
-                    (Some(_), _) => Some(Remark::ChannelAsItWas),
-                    (None, lost) => lost.then_some(Remark::WithoutChannel),
+                let is_kept = tiff.other.is_some() || self.restored().is_some_and(Mapped::has_other);
+                let channel = match (is_kept, tiff.lost_channel) {
+                    (true, _) => Some(Remark::ChannelAsItWas),
+                    (false, lost) => lost.then_some(Remark::WithoutChannel),
                 };
                 [
                     tiff.had_layers.then_some(Remark::WithoutLayers),
@@ -55,12 +60,13 @@ impl Decoded {
             Native::WebP(webp) => {
                 [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None]
             }
-            Native::Png(_) | Native::Pnm(_) | Native::Bmp(_) => [None; 3],
+            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) => [None; 3],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
         let invisible = self.is_invisible.then_some(Remark::Invisible);
-        of_its_kind.into_iter().chain([without, nowhere, invisible]).flatten().collect()
+        let levels = now_levels.then_some(Remark::NowLevels);
+        of_its_kind.into_iter().chain([without, nowhere, levels, invisible]).flatten().collect()
     }
 
     /// Returns whether the picture has metadata that it does not keep in a format.

@@ -1,12 +1,37 @@
 //! Sample conversions between files and slots.
 
 use equalize::ByteOrder;
-pub(super) use equalize::swap_bytes;
 
 /// Converts 16-bit samples from big-endian order to this one, or back, in place.
 pub(super) fn swap_big_endian(samples: &mut [u8], order: ByteOrder) {
     if order != ByteOrder::BIG_ENDIAN {
-        swap_bytes(samples);
+        swap_bytes(samples, 2);
+    }
+}
+
+/// Reverses the bytes of every sample of `bytes` bytes (1, 2, 4 or 8) in place.
+pub(super) fn swap_bytes(samples: &mut [u8], bytes: usize) {
+    match bytes {
+        2 => equalize::swap_bytes(samples),
+        4 => samples.as_chunks_mut::<4>().0.iter_mut().for_each(|sample| sample.reverse()),
+        8 => samples.as_chunks_mut::<8>().0.iter_mut().for_each(|sample| sample.reverse()),
+        _ => {}
+    }
+}
+
+/// Moves the first `kept` bytes of every pixel of `pixel` bytes together at the front. Both are whole 16-bit samples, or neither has to be.
+pub(super) fn drop_last(samples: &mut [u8], pixel: usize, kept: usize) {
+    fn of<T: Copy>(samples: &mut [T], pixel: usize, kept: usize) {
+        for at in 0..samples.len() / pixel {
+            for sample in 0..kept {
+                samples[at * kept + sample] = samples[at * pixel + sample];
+            }
+        }
+    }
+    if pixel.is_multiple_of(2) && kept.is_multiple_of(2) {
+        of(samples.as_chunks_mut::<2>().0, pixel / 2, kept / 2);
+    } else {
+        of(samples, pixel, kept);
     }
 }
 
@@ -62,6 +87,20 @@ pub(super) mod tests {
     pub(crate) fn differences(length: usize) -> Vec<u8> {
         let sum = |four: &[u8]| four.iter().map(|&byte| i32::from(byte) - 128).sum::<i32>() / 24;
         noise(4 * length, 1).chunks(4).map(|four| sum(four) as u8).collect()
+    }
+
+    #[test]
+    fn bytes_are_reversed_sample_by_sample() {
+        for (bytes, swapped) in [
+            (1, [1, 2, 3, 4, 5, 6, 7, 8]),
+            (2, [2, 1, 4, 3, 6, 5, 8, 7]),
+            (4, [4, 3, 2, 1, 8, 7, 6, 5]),
+            (8, [8, 7, 6, 5, 4, 3, 2, 1]),
+        ] {
+            let mut samples = [1, 2, 3, 4, 5, 6, 7, 8];
+            swap_bytes(&mut samples, bytes);
+            assert_eq!(samples, swapped);
+        }
     }
 
     #[test]

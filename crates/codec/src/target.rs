@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::format::Format;
+use crate::mapped::Range;
 
 /// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub enum PngLevel {
 }
 
 /// What to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     /// The output format; `None` for the source's.
     pub format: Option<Format>,
@@ -81,6 +82,9 @@ pub struct Target {
     pub gray: bool,
     /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
     pub needs_rgb: bool,
+    /// The values between which the levels of floats and of integers of 32 bits are spread; `None` for the least and the greatest of each
+    /// picture.
+    pub range: Option<Range>,
 }
 
 impl Target {

@@ -1,6 +1,7 @@
 //! TIFF and BigTIFF.
 //!
-//! Read: unsigned samples of 1 to 16 bits; gray (of either polarity), RGB and palettes, with or without alpha or another channel, which
+//! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 32, and floats of 16, 32 and 64 bits, which
+//! [`super::mapped`] turns into levels; gray (of either polarity), RGB and palettes, with or without alpha or another channel, which
 //! stays as it is; strips, tiles and planes;
 //! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become RGB,
 //! premultiplied alpha is divided out.
@@ -16,9 +17,11 @@ use std::io;
 
 use super::budget::{Budget, ask};
 use super::metadata::MetadataBytes;
+use super::mapped::{self, Purpose};
 use super::samples::unpack;
 use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd, pixels_of};
 use crate::cores::Cores;
+use crate::reader::Reader;
 use equalize::Layout;
 
 mod arrangement;
@@ -34,7 +37,6 @@ mod method;
 mod other;
 mod parts;
 mod predictor;
-mod reader;
 mod tags;
 mod write;
 
@@ -42,9 +44,8 @@ use arrangement::Change;
 use header::{Extra, Header};
 use method::Method;
 use parts::Parts;
-use reader::Reader;
 pub(super) use tags::exif_has_resolution;
-pub(super) use write::{encode, heap_bytes};
+pub(super) use write::{bytes_of_rows, encode, heap_bytes};
 
 /// What is remembered of a TIFF for writing it back.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ pub(super) struct Source<'a> {
     directory: ifd::Directory,
     /// The offset of the first strip or tile.
     start: u64,
-    /// Bytes of heap that reading a strip or tile takes.
+    /// Bytes of heap that reading takes.
     tool_bytes: u64,
 }
 
@@ -113,12 +114,20 @@ impl<'a> Source<'a> {
         let header = Header::new(&directory, form)?;
         parts::check(&header, limits)?;
         let parts = Parts::new(&file, &header, &directory)?;
-        let (start, tool_bytes) = (parts.start(), parts.tool_bytes());
+        let start = parts.start();
+        let row = header.row_bytes(header.layout.width);
+        let tool_bytes =
+            if header.kind.is_some() { mapped::heap_bytes(&parts, row) } else { parts.tool_bytes() };
         Ok(Self { file, header, directory, start, tool_bytes })
     }
 
     pub(super) fn layout(&self) -> Layout {
         self.header.layout
+    }
+
+    /// Returns the form of samples that are no levels.
+    pub(super) fn mapped(&self) -> Option<mapped::Form> {
+        self.header.mapped()
     }
 
     /// Returns the bytes of the channel that is neither colour nor alpha. It lies between the pixels at first, and then on the heap.
@@ -164,8 +173,59 @@ impl<'a> Source<'a> {
         slot: &mut [u8],
         written: &Layout,
         to: Format,
+        purpose: Purpose,
         cores: &Cores,
     ) -> Result<Payload, CodecError> {
+        let header = &self.header;
+        let parts = Parts::new(&self.file, header, &self.directory)?;
+        let was_sparse = parts.is_sparse();
+        let mut keeps_other = header.extra == Some(Extra::Other) && to == Format::Tiff;
+        let (layout, other, mapped) = match header.mapped() {
+            Some(form) => {
+                let size = (header.layout.width, header.layout.height);
+                let (layout, mapped) = mapped::decode(&parts, form, size, purpose, slot, cores)?;
+                keeps_other &= purpose.restores;
+                (layout, None, Some(Box::new(mapped)))
+            }
+            None => (header.layout, self.decode_levels(&parts, slot, keeps_other, cores)?, None),
+        };
+        let change = Change {
+            samples: (header.samples, written.pixel.channels() + usize::from(keeps_other)),
+            planes: header.planar,
+            reduced: written.depth != layout.depth,
+            to_levels: mapped.is_some() && !purpose.restores,
+        };
+        let has_other = header.extra == Some(Extra::Other);
+        let compression = header.method.written();
+        let (big, keeps_no_data) = (header.form.big, header.no_data.is_some() && purpose.restores);
+        let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
+        let had_layers = self.directory.get(tags::LAYERS).is_some();
+        let kept = tags::kept(self.directory, change, keeps_no_data);
+        Ok(Payload {
+            layout,
+            metadata: tags::metadata(&kept),
+            native: AnyNative::Tiff(Box::new(Native {
+                compression,
+                other,
+                big,
+                had_layers,
+                was_sparse,
+                lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
+                lost_channel: has_other && !keeps_other,
+                kept,
+            })),
+            mapped,
+        })
+    }
+
+    /// Decodes samples that are levels. Returns the channel that is neither colour nor alpha if it is to be kept.
+    fn decode_levels(
+        &self,
+        parts: &Parts<'_>,
+        slot: &mut [u8],
+        keeps_other: bool,
+        cores: &Cores,
+    ) -> Result<Option<Vec<u8>>, CodecError> {
         let header = &self.header;
         let layout = header.layout;
         // The stored samples go to the end of the slot; unpacking and expanding them moves them to its front.
@@ -173,39 +233,14 @@ impl<'a> Source<'a> {
         let start = slot.len() - samples * layout.depth.bytes();
         let stored = &mut slot[start..];
         let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
-        let parts = Parts::new(&self.file, header, &self.directory)?;
         parts.read(&mut stored[packed..], cores)?;
-        let was_sparse = parts.is_sparse();
         if header.is_packed() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         let has_other = header.extra == Some(Extra::Other);
-        let keeps_other = has_other && to == Format::Tiff;
         let other = if has_other { other::take_out(slot, &layout, keeps_other)? } else { None };
-        let pixels = pixels_of(&layout, slot);
-        colours::convert(pixels, start, header, &self.directory)?;
-        let change = Change {
-            samples: (header.samples, written.pixel.channels() + usize::from(keeps_other)),
-            planes: header.planar,
-            reduced: written.depth != layout.depth,
-        };
-        let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
-        let had_layers = self.directory.get(tags::LAYERS).is_some();
-        let kept = tags::kept(self.directory, change);
-        Ok(Payload {
-            layout,
-            metadata: tags::metadata(&kept),
-            native: AnyNative::Tiff(Box::new(Native {
-                compression: header.method.written(),
-                other,
-                big: header.form.big,
-                had_layers,
-                was_sparse,
-                lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
-                lost_channel: has_other && !keeps_other,
-                kept,
-            })),
-        })
+        colours::convert(pixels_of(&layout, slot), start, header, &self.directory)?;
+        Ok(other)
     }
 }
 

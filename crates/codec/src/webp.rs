@@ -76,7 +76,7 @@ impl<'a> Source<'a> {
             resolution: None,
         };
         let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy() });
-        Ok(Payload { layout: self.layout, metadata, native })
+        Ok(Payload { layout: self.layout, metadata, native, mapped: None })
     }
 }
 

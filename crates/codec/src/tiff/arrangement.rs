@@ -24,6 +24,8 @@ pub(super) struct Change {
     pub(super) planes: bool,
     /// Whether 16-bit samples become 8-bit.
     pub(super) reduced: bool,
+    /// Whether samples that were no levels become levels.
+    pub(super) to_levels: bool,
 }
 
 impl Change {
@@ -128,10 +130,20 @@ fn pixels(element: &str, change: Change) -> String {
     if change.planes {
         element = element.replace("Interleaved=\"false\"", "Interleaved=\"true\"");
     }
+    if change.to_levels {
+        for kind in ["int8", "int16", "int32", "uint32", "float", "double"] {
+            element = element.replace(&format!(" Type=\"{kind}\""), " Type=\"uint16\"");
+        }
+    }
     if change.reduced {
         element = element.replace("Type=\"uint16\"", "Type=\"uint8\"");
     }
-    let bits = if element.contains("int16\"") { "16" } else { "8" };
+    let bits = match &element {
+        of if of.contains("int32\"") || of.contains("\"float\"") => "32",
+        of if of.contains("\"double\"") => "64",
+        of if of.contains("int16\"") => "16",
+        _ => "8",
+    };
     let with_bits =
         |(before, rest): (&str, &str)| Some([before, BITS, bits, &rest[rest.find('"')?..]].concat());
     element.split_once(BITS).and_then(with_bits).unwrap_or(element)
@@ -141,10 +153,11 @@ fn pixels(element: &str, change: Change) -> String {
 mod tests {
     use super::*;
 
-    const NOTHING: Change = Change { samples: (3, 3), planes: false, reduced: false };
-    const SAMPLES: Change = Change { samples: (3, 1), planes: false, reduced: false };
+    const NOTHING: Change = Change { samples: (3, 3), planes: false, reduced: false, to_levels: false };
+    const SAMPLES: Change = Change { samples: (3, 1), ..NOTHING };
     const REDUCED: Change = Change { reduced: true, ..NOTHING };
-    const PLANES: Change = Change { samples: (3, 3), planes: true, reduced: false };
+    const PLANES: Change = Change { planes: true, ..NOTHING };
+    const LEVELS: Change = Change { reduced: true, to_levels: true, ..NOTHING };
 
     fn kept(text: &[u8], change: Change) -> Option<Vec<u8>> {
         description(text.to_vec(), change)
@@ -227,6 +240,16 @@ mod tests {
             (
                 "Pixels Type=\"uint16\" SignificantBits=\"12\"",
                 REDUCED,
+                "Pixels Type=\"uint8\" SignificantBits=\"8\"",
+            ),
+            (
+                "Pixels Type=\"float\" SignificantBits=\"16\"",
+                NOTHING,
+                "Pixels Type=\"float\" SignificantBits=\"32\"",
+            ),
+            (
+                "Pixels Type=\"double\" SignificantBits=\"64\"",
+                LEVELS,
                 "Pixels Type=\"uint8\" SignificantBits=\"8\"",
             ),
             ("Pixels BigEndian=\"true\"", NOTHING, "Pixels BigEndian=\"false\""),

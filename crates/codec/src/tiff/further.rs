@@ -2,8 +2,8 @@
 
 use super::super::CodecError;
 use super::super::ifd::{self, Directory, Form, Numbers};
-use super::reader::Reader;
 use super::tags;
+use crate::reader::Reader;
 
 /// The most pages that are looked at.
 const MAX_PAGES: usize = 10_000;

@@ -1,6 +1,8 @@
 //! What GDAL adds to TIFF (<https://gdal.org/en/stable/drivers/raster/gtiff.html>): metadata in XML, with one item for each fact; and the
 //! no-data value, which also stands where a sparse file has nothing.
 
+use crate::mapped::Kind;
+
 /// What names a statistic of the samples, or the line from samples to physical values. A new contrast makes both wrong.
 const FALSE: [&str; 3] = ["name=\"STATISTICS_", "role=\"scale\"", "role=\"offset\""];
 
@@ -30,10 +32,19 @@ pub(super) fn metadata(xml: Vec<u8>) -> Vec<u8> {
 
 /// Reads the no-data value, a number as text. `None` if no sample of this many bits has it.
 pub(super) fn no_data(text: &[u8], bits: u32) -> Option<u16> {
-    let text = str::from_utf8(text.split(|&byte| byte == 0).next()?).ok()?;
-    let value: f64 = text.trim().parse().ok()?;
+    let value = number(text)?;
     let most = f64::from((1u32 << bits) - 1);
     (value.fract() == 0.0 && (0.0..=most).contains(&value)).then_some(value as u16)
+}
+
+/// Reads the no-data value as that of a sample of this type. `None` if no sample has it.
+pub(super) fn no_data_of(text: &[u8], kind: Kind) -> Option<f64> {
+    let sample = kind.sample(number(text)?)?;
+    Some(kind.value(&sample))
+}
+
+fn number(text: &[u8]) -> Option<f64> {
+    str::from_utf8(text.split(|&byte| byte == 0).next()?).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

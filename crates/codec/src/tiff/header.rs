@@ -5,8 +5,9 @@ use super::super::foreign::{CHANNELS, DEVELOP, SCALE, SPLIT, TO_RGB};
 use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::further::Pages;
 use super::method::Method;
-use super::reader::Reader;
-use super::{arrangement, malformed, tags, unsupported};
+use super::{arrangement, gdal, malformed, tags, unsupported};
+use crate::mapped::{Channel, Form as Samples, Kind};
+use crate::reader::Reader;
 use equalize::{Depth, Layout, Pixel};
 
 /// How samples become colours.
@@ -38,8 +39,12 @@ pub(super) struct Header {
     pub(super) layout: Layout,
     /// Stored samples per pixel.
     pub(super) samples: usize,
-    /// Stored bits per sample, 1 to 16.
+    /// Stored bits per sample: 1 to 16, or those of the kind.
     pub(super) bits: u32,
+    /// The type of samples that are no levels.
+    pub(super) kind: Option<Kind>,
+    /// The value of samples that are none, if their type is such a one.
+    pub(super) no_data: Option<f64>,
     pub(super) planar: bool,
     /// Whether it has tiles rather than strips.
     pub(super) tiled: bool,
@@ -49,8 +54,8 @@ pub(super) struct Header {
     /// What the sample behind the colours is, if there is one.
     pub(super) extra: Option<Extra>,
     pub(super) method: Method,
-    /// Whether samples are stored as differences.
-    pub(super) predicted: bool,
+    /// How samples were made easier to compress.
+    pub(super) predictor: Predictor,
     /// Whether the lowest bit of a byte comes first.
     pub(super) lsb_first: bool,
 }
@@ -63,13 +68,17 @@ impl Header {
         let (Some(width), Some(height)) = (side(tags::WIDTH), side(tags::HEIGHT)) else {
             return Err(malformed("it has no width or height"));
         };
-        refuse_formats(directory)?;
         let bits = bits(directory)?;
+        let kind = kind(directory, bits)?;
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
         let method = Method::new(number(tags::COMPRESSION, 1))?;
         let (colours, colour_samples) = colours(directory, method)?;
         let extra = extra(directory, samples, colour_samples)?;
-        refuse_depths(directory, (bits, samples), method, colours)?;
+        refuse_depths((bits, samples), method, colours, directory)?;
+        let predictor = predictor(directory, method, bits, kind)?;
+        if kind.is_some() {
+            refuse_kinds(method, colours, extra)?;
+        }
         let has_alpha = matches!(extra, Some(Extra::Alpha | Extra::PremultipliedAlpha));
         let pixel = pixel(colours, colour_samples, has_alpha);
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
@@ -77,37 +86,58 @@ impl Header {
         if planar && is_ycbcr {
             return Err(unsupported("a YCbCr TIFF in separate planes"));
         }
-        if planar && !matches!(bits, 8 | 16) {
+        if planar && !bits.is_multiple_of(8) {
             return Err(unsupported(format!("a TIFF in separate planes of {bits} bits")));
         }
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
+        let no_data = directory.bytes(tags::GDAL_NODATA).zip(kind);
+        let no_data = no_data.and_then(|(text, kind)| gdal::no_data_of(text, kind));
         let tiled = directory.get(tags::TILE_WIDTH).is_some();
         let part = part(directory, &layout, tiled)?;
-        Ok(Self {
+        let mut header = Self {
             form,
             layout,
             samples,
             bits,
+            kind,
+            no_data,
             planar,
             tiled,
             part,
             colours,
             extra,
             method,
-            predicted: method.is_predicted() && directory.number(tags::PREDICTOR) == Some(2),
+            predictor,
             lsb_first: directory.number(tags::FILL_ORDER) == Some(2),
-        })
+        };
+        if let Some(samples) = header.mapped() {
+            header.layout = samples.layout(width, height);
+        }
+        Ok(header)
+    }
+
+    /// Returns the form of samples that are no levels.
+    pub(super) fn mapped(&self) -> Option<Samples> {
+        let channel = self.extra.map(|extra| if extra == Extra::Other { Channel::Other } else { Channel::Alpha });
+        let inverted = self.colours == Colours::WhiteIsZero;
+        let colours = self.samples - usize::from(channel.is_some());
+        self.kind.map(|kind| Samples { kind, colours, channel, inverted, no_data: self.no_data })
+    }
+
+    /// Returns the bytes of a stored sample, if it has whole bytes.
+    pub(super) fn sample_bytes(&self) -> usize {
+        (self.bits / 8) as usize
     }
 
     /// Returns whether samples are stored in fewer bits than they are decoded to.
     pub(super) fn is_packed(&self) -> bool {
-        !matches!(self.bits, 8 | 16)
+        !self.bits.is_multiple_of(8)
     }
 
     /// Returns whether decoded samples lie where the stored ones do, because they need neither unpacking nor a palette.
     pub(super) fn is_direct(&self) -> bool {
-        !self.is_packed() && self.colours != Colours::Palette
+        !self.is_packed() && self.kind.is_none() && self.colours != Colours::Palette
     }
 
     /// Returns the bytes of a row of `width` pixels as stored.
@@ -115,10 +145,10 @@ impl Header {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
     }
 
-    /// Returns the bytes of the channel that is neither colour nor alpha, decoded; 0 if there is none.
+    /// Returns the bytes of the channel that is neither colour nor alpha and lies between levels, decoded; 0 if there is none.
     pub(super) fn other_bytes(&self) -> u64 {
         let Layout { depth, .. } = self.layout;
-        if self.extra == Some(Extra::Other) {
+        if self.extra == Some(Extra::Other) && self.kind.is_none() {
             self.layout.pixels().saturating_mul(depth.bytes() as u64)
         } else {
             0
@@ -257,8 +287,8 @@ fn product(factors: &[u64]) -> u64 {
 fn bits(directory: &Directory) -> Result<u32, CodecError> {
     let Some(all) = directory.numbers(tags::BITS_PER_SAMPLE) else { return Ok(1) };
     match all.get(0) {
-        Some(bits @ 1..=16) if all.iter().all(|other| other == bits) => Ok(bits as u32),
-        Some(bits) if bits > 16 => {
+        Some(bits @ (1..=16 | 32 | 64)) if all.iter().all(|other| other == bits) => Ok(bits as u32),
+        Some(bits) if bits > 16 && all.iter().all(|other| other == bits) => {
             Err(CodecError::unsupported(format!("a TIFF of {bits} bits a sample"), SCALE))
         }
         _ => Err(unsupported("a TIFF whose samples have different depths")),
@@ -300,32 +330,85 @@ fn extra(directory: &Directory, samples: usize, colour_samples: usize) -> Result
     }
 }
 
-fn refuse_formats(directory: &Directory) -> Result<(), CodecError> {
-    let formats = directory.numbers(tags::SAMPLE_FORMAT);
-    let name = formats.into_iter().flat_map(Numbers::iter).find_map(|format| match format {
-        1 | 4 => None, // unsigned; unspecified
-        2 => Some("signed"),
-        3 => Some("floating-point"),
-        _ => Some("complex"),
-    });
-    name.map_or(Ok(()), |name| Err(CodecError::unsupported(format!("a TIFF of {name} samples"), SCALE)))
+/// Returns the type of samples of this many bits that are no levels; `None` if they are.
+fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
+    let mut formats = directory.numbers(tags::SAMPLE_FORMAT).into_iter().flat_map(Numbers::iter);
+    let format = formats.next().unwrap_or(tags::UNSIGNED);
+    // What is not specified is taken for unsigned.
+    let is_unsigned = |format| matches!(format, tags::UNSIGNED | 4);
+    if formats.any(|other| other != format && !(is_unsigned(other) && is_unsigned(format))) {
+        return Err(unsupported("a TIFF whose samples have different formats"));
+    }
+    let name = match (format, bits) {
+        (tags::SIGNED, 8) => return Ok(Some(Kind::Signed8)),
+        (tags::SIGNED, 16) => return Ok(Some(Kind::Signed16)),
+        (tags::SIGNED, 32) => return Ok(Some(Kind::Signed32)),
+        (tags::FLOAT, 16) => return Ok(Some(Kind::Float16)),
+        (tags::FLOAT, 32) => return Ok(Some(Kind::Float32)),
+        (tags::FLOAT, 64) => return Ok(Some(Kind::Float64)),
+        (_, 32) if is_unsigned(format) => return Ok(Some(Kind::Unsigned32)),
+        (_, 1..=16) if is_unsigned(format) => return Ok(None),
+        (tags::SIGNED, _) => "signed",
+        (tags::FLOAT, _) => "floating-point",
+        _ if is_unsigned(format) => "unsigned",
+        _ => return Err(CodecError::unsupported("a TIFF of complex samples", SCALE)),
+    };
+    Err(CodecError::unsupported(format!("a TIFF of {name} samples of {bits} bits"), SCALE))
+}
+
+/// Refuses what cannot be done right with samples that are no levels.
+fn refuse_kinds(method: Method, colours: Colours, extra: Option<Extra>) -> Result<(), CodecError> {
+    if method == Method::Jpeg {
+        return Err(CodecError::unsupported("a TIFF of signed samples compressed by JPEG", SCALE));
+    }
+    if colours == Colours::Palette {
+        return Err(malformed("its palette indices are signed, floating-point or of 32 bits"));
+    }
+    if extra == Some(Extra::PremultipliedAlpha) {
+        return Err(CodecError::unsupported(
+            "a TIFF of signed, floating-point or 32-bit samples with premultiplied alpha",
+            "divide it out first, as in `oiiotool IN --unpremult -o OUT.tif` (OpenImageIO)",
+        ));
+    }
+    Ok(())
+}
+
+/// How samples are stored so that they are easier to compress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Predictor {
+    /// As they are.
+    None,
+    /// As differences.
+    Horizontal,
+    /// As differences of the bytes of floats, those of equal weight together.
+    Float,
+}
+
+fn predictor(
+    directory: &Directory,
+    method: Method,
+    bits: u32,
+    kind: Option<Kind>,
+) -> Result<Predictor, CodecError> {
+    match directory.number(tags::PREDICTOR).filter(|_| method.is_predicted()).unwrap_or(1) {
+        0 | 1 => Ok(Predictor::None),
+        _ if !bits.is_multiple_of(8) => {
+            Err(unsupported(format!("a TIFF with a predictor for samples of {bits} bits")))
+        }
+        2 => Ok(Predictor::Horizontal),
+        3 if kind.is_some_and(Kind::is_float) => Ok(Predictor::Float),
+        other => Err(unsupported(format!("a TIFF with predictor {other}"))),
+    }
 }
 
 /// Refuses depths that cannot be decoded correctly in combination with other properties.
 fn refuse_depths(
-    directory: &Directory,
     (bits, samples): (u32, usize),
     method: Method,
     colours: Colours,
+    directory: &Directory,
 ) -> Result<(), CodecError> {
-    let packed = !matches!(bits, 8 | 16);
-    let predictor = directory.number(tags::PREDICTOR).filter(|_| method.is_predicted()).unwrap_or(1);
-    if packed && predictor > 1 {
-        return Err(unsupported(format!("a TIFF with a predictor for samples of {bits} bits")));
-    }
-    if predictor > 2 {
-        return Err(unsupported(format!("a TIFF with predictor {predictor}")));
-    }
+    let packed = !bits.is_multiple_of(8);
     let tile = directory.number(tags::TILE_WIDTH).unwrap_or(0);
     if packed && !tile.is_multiple_of(8) {
         return Err(unsupported(format!("a TIFF with tiles of {tile} samples of {bits} bits across")));

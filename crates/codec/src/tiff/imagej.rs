@@ -55,7 +55,7 @@ pub(super) fn metadata(lengths: &[u64], bytes: &[u8]) -> Option<(Vec<u64>, Vec<u
             continue;
         }
         if big_endian && TEXTS.contains(&kind) {
-            swap_bytes(&mut content);
+            swap_bytes(&mut content, 2);
         }
         new_head.extend([reversed(kind), reversed(count)].concat());
         new_lengths.extend(own);

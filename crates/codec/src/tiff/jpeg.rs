@@ -3,9 +3,9 @@
 use super::super::CodecError;
 use super::super::ifd::Directory;
 use super::header::Header;
-use super::reader::{Reader, resize};
 use super::{io_error, malformed, tags};
 use crate::jpeg::Embedded;
+use crate::reader::{Reader, resize};
 
 const SOI: [u8; 2] = *b"\xff\xd8";
 const EOI: [u8; 2] = *b"\xff\xd9";

@@ -2,7 +2,7 @@
 //! alpha: it is taken out of them after reading, and put back between them for writing.
 
 use super::super::CodecError;
-use super::reader::resize;
+use crate::reader::resize;
 use equalize::{Layout, Pixel};
 
 /// Returns the layout of pixels of this layout with the channel between them. Where the channel lies is where alpha would.

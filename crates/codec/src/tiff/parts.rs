@@ -6,15 +6,13 @@ use std::mem;
 use super::super::ifd::{Directory, Numbers};
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Limits};
-use super::header::Header;
+use super::header::{Header, Predictor};
 use super::jpeg::Jpegs;
 use super::method::{self, Decompression, Method, PADDING};
-use super::reader::{Reader, resize};
 use super::{gdal, io_error, malformed, predictor, tags};
 use crate::cores::Cores;
-
-/// A thread reads at least this many bytes of samples at a time.
-const BAND: usize = 512 << 10;
+use crate::mapped::{BAND, Kind, Rows};
+use crate::reader::{Reader, resize};
 
 /// Bytes that a helper may take without being accounted for.
 const SMALL_CHANGE: u64 = 1 << 20;
@@ -31,25 +29,20 @@ pub(super) struct Parts<'a> {
     needed: usize,
     /// What the JPEG streams share.
     jpegs: Jpegs<'a>,
-    /// The sample that stands where nothing was written.
+    /// The sample that stands where nothing was written, in native byte order if it has whole bytes.
     no_data: u16,
+    /// The same for samples that are no levels.
+    no_value: Vec<u8>,
 }
 
 /// What a thread needs for reading.
-struct Tool {
+#[derive(Default)]
+pub(super) struct Tool {
     /// A strip or tile as in the file, with [`PADDING`].
     data: Vec<u8>,
     /// The samples of a strip or tile whose rows are not those of the picture.
     samples: Vec<u8>,
     decompression: Decompression,
-    outcome: Result<(), CodecError>,
-}
-
-impl Tool {
-    fn new() -> Self {
-        let (data, samples, decompression) = (Vec::new(), Vec::new(), Decompression::default());
-        Self { data, samples, decompression, outcome: Ok(()) }
-    }
 }
 
 impl<'a> Parts<'a> {
@@ -72,9 +65,12 @@ impl<'a> Parts<'a> {
         let offsets = numbers(tags::TILE_OFFSETS, tags::STRIP_OFFSETS)
             .ok_or_else(|| malformed("it has too few strips or tiles"))?;
         let lengths = numbers(tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS);
-        let no_data = directory.bytes(tags::GDAL_NODATA).and_then(|text| gdal::no_data(text, header.bits));
+        let of_levels = directory.bytes(tags::GDAL_NODATA).filter(|_| header.kind.is_none());
+        let no_data = of_levels.and_then(|text| gdal::no_data(text, header.bits));
         let (jpegs, no_data) = (Jpegs::new(directory, header), no_data.unwrap_or(0));
-        Ok(Self { file, header, offsets, lengths, needed, jpegs, no_data })
+        let of_kind = |kind: Kind| kind.sample(header.no_data.unwrap_or(0.0));
+        let no_value = header.kind.and_then(of_kind).unwrap_or_default();
+        Ok(Self { file, header, offsets, lengths, needed, jpegs, no_data, no_value })
     }
 
     /// Returns where a strip or tile lies, and the most bytes that it has; `None` if it was never written.
@@ -106,18 +102,19 @@ impl<'a> Parts<'a> {
         self.offsets.get(0).unwrap_or(0)
     }
 
-    /// Fills `target` with the samples of the picture as they are stored, except that those of 16 bits are in native order.
+    /// Fills `target` with the samples of the picture as they are stored, except that those of whole bytes are in native order.
     pub(super) fn read(&self, target: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
         let header = self.header;
         let part = header.row_bytes(header.layout.width).saturating_mul(header.rows());
         let at_once = BAND.div_ceil(part);
         let bands = target.chunks_mut(at_once.saturating_mul(part)).enumerate();
-        let work = |tool: &mut Tool, (number, band): (usize, &mut [u8])| {
-            tool.outcome = self.read_band(tool, number * at_once, band);
+        let work = |(tool, outcome): &mut (Tool, Result<(), CodecError>), (number, band): (usize, &mut [u8])| {
+            *outcome = self.read_rows(tool, number * at_once * header.rows(), band);
         };
+        let tool = || (Tool::default(), Ok(()));
         let alone = Cores::none();
         let cores = if self.tool_bytes() <= SMALL_CHANGE { cores } else { &alone };
-        cores.in_order(bands, Tool::new, work, |tool| mem::replace(&mut tool.outcome, Ok(())))
+        cores.in_order(bands, tool, work, |(_, outcome)| mem::replace(outcome, Ok(())))
     }
 
     /// Returns the bytes of heap that reading takes beyond small change.
@@ -136,20 +133,25 @@ impl<'a> Parts<'a> {
         data + decompression + header.buffer_bytes()
     }
 
-    /// Fills a band whose uppermost strip or row of tiles has the number `first`.
-    fn read_band(&self, tool: &mut Tool, first: usize, band: &mut [u8]) -> Result<(), CodecError> {
+    /// Fills `target` with rows of the picture from number `first` on. Only stored samples may begin within a strip or tile.
+    fn read_rows(&self, tool: &mut Tool, first: usize, mut target: &mut [u8]) -> Result<(), CodecError> {
         let header = self.header;
         let (row, across) = (header.row_bytes(header.layout.width), header.across());
-        for (down, rows) in (first..).zip(band.chunks_mut(row.saturating_mul(header.rows()))) {
+        let mut at = first;
+        while !target.is_empty() {
+            let (down, skipped) = (at / header.rows(), at % header.rows());
+            let count = (header.rows() - skipped).min(target.len() / row);
+            let (rows, further) = mem::take(&mut target).split_at_mut(count * row);
+            (target, at) = (further, at + count);
             for plane in 0..header.planes() {
                 for left in 0..across {
                     let index = (plane * header.down() + down) * across + left;
                     if header.is_straight() {
-                        self.fetch(tool, index, rows)?;
+                        self.fetch(tool, index, skipped, rows)?;
                     } else {
                         let mut samples = mem::take(&mut tool.samples);
-                        resize(&mut samples, rows.len() / row * header.part_row_bytes())?;
-                        self.fetch(tool, index, &mut samples)?;
+                        resize(&mut samples, count * header.part_row_bytes())?;
+                        self.fetch(tool, index, skipped, &mut samples)?;
                         place(&samples, rows, header, plane, left);
                         tool.samples = samples;
                     }
@@ -159,19 +161,26 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Fills `target` with the first rows of a strip or tile.
-    fn fetch(&self, tool: &mut Tool, index: usize, target: &mut [u8]) -> Result<(), CodecError> {
+    /// Fills `target` with the rows of a strip or tile behind those that are `skipped`, which there are only if samples are stored.
+    fn fetch(
+        &self,
+        tool: &mut Tool,
+        index: usize,
+        skipped: usize,
+        target: &mut [u8],
+    ) -> Result<(), CodecError> {
         let header = self.header;
         let Some((offset, length)) = self.place(index)? else {
-            fill(target, self.no_data, header);
+            fill(target, self.no_data, &self.no_value, header);
             return Ok(());
         };
         match header.method {
-            Method::Stored if length < target.len() as u64 => {
-                return Err(malformed("a strip or tile is shorter than its rows"));
-            }
             Method::Stored => {
-                self.file.read_at(target, offset).map_err(io_error)?;
+                let skipped = (skipped * header.part_row_bytes()) as u64;
+                if length < skipped + target.len() as u64 {
+                    return Err(malformed("a strip or tile is shorter than its rows"));
+                }
+                self.file.read_at(target, offset.saturating_add(skipped)).map_err(io_error)?;
                 turn_bits(target, header);
             }
             Method::Jpeg => {
@@ -189,14 +198,44 @@ impl<'a> Parts<'a> {
                 tool.decompression.run(method, data, row, target)?;
             }
         }
-        if header.bits == 16 && header.form.big_endian != cfg!(target_endian = "big") {
-            swap_bytes(target);
+        let (channels, bytes) = (header.samples / header.planes(), header.sample_bytes());
+        let row = header.part_row_bytes();
+        if header.predictor == Predictor::Float {
+            // Its bytes are in an order of their own in files of either byte order.
+            predictor::undo_float(target, row, channels, bytes);
+            return Ok(());
         }
-        if header.predicted {
-            let channels = header.samples / header.planes();
-            predictor::undo(target, header.part_row_bytes(), channels, header.layout.depth);
+        if header.form.big_endian != cfg!(target_endian = "big") && !header.is_packed() {
+            swap_bytes(target, bytes);
+        }
+        if header.predictor == Predictor::Horizontal {
+            predictor::undo(target, row, channels, bytes);
         }
         Ok(())
+    }
+}
+
+impl Rows for Parts<'_> {
+    type Tool = Tool;
+
+    /// Whole strips or tiles, unless they are stored.
+    fn at_once(&self) -> usize {
+        let row = self.header.row_bytes(self.header.layout.width);
+        match self.header.method {
+            Method::Stored if !self.header.tiled => (BAND / row).max(1),
+            _ => {
+                let part = row.saturating_mul(self.header.rows());
+                BAND.div_ceil(part).saturating_mul(self.header.rows()).min(self.header.layout.height as usize)
+            }
+        }
+    }
+
+    fn tool_bytes(&self) -> u64 {
+        Self::tool_bytes(self)
+    }
+
+    fn read(&self, tool: &mut Tool, first: usize, into: &mut [u8]) -> Result<(), CodecError> {
+        self.read_rows(tool, first, into)
     }
 }
 
@@ -228,10 +267,12 @@ fn load(file: &Reader<'_>, offset: u64, length: u64, data: &mut Vec<u8>) -> Resu
     file.read_at(&mut data[..length], offset).map_err(io_error)
 }
 
-/// Fills rows of a strip or tile with one sample, as it is stored, except that those of 16 bits are in native order.
-fn fill(rows: &mut [u8], sample: u16, header: &Header) {
+/// Fills rows of a strip or tile with one sample, as it is stored, except that those of whole bytes are in native order. It is `value` if
+/// samples are no levels.
+fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
     let row = header.part_row_bytes();
     match header.bits {
+        _ if !value.is_empty() => rows.chunks_exact_mut(value.len()).for_each(|to| to.copy_from_slice(value)),
         _ if sample == 0 => rows.fill(0),
         8 => rows.fill(sample as u8),
         16 => rows.as_chunks_mut().0.fill(sample.to_ne_bytes()),
@@ -259,9 +300,9 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     }
 }
 
-/// Puts samples of a plane, of 8 or 16 bits, into the pixels of a row from pixel `left` on.
+/// Puts samples of a plane, of whole bytes, into the pixels of a row from pixel `left` on.
 fn interleave(row: &mut [u8], samples: &[u8], header: &Header, plane: usize, left: usize) {
-    let bytes = header.layout.depth.bytes();
+    let bytes = header.sample_bytes();
     let pixels = row.chunks_exact_mut(header.samples * bytes).skip(left);
     for (pixel, sample) in pixels.zip(samples.chunks_exact(bytes)) {
         pixel[plane * bytes..][..bytes].copy_from_slice(sample);

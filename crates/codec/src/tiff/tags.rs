@@ -59,11 +59,17 @@ pub(super) const LAYERS: u16 = 37724;
 pub(super) const DNG_VERSION: u16 = 50706;
 
 /// Values of [`PHOTOMETRIC`]. The last two are raw sensor data, with one of the filter's colours per pixel or with all of them.
+pub(super) const WHITE_IS_ZERO: u16 = 0;
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
 pub(super) const YCBCR: u64 = 6;
 pub(super) const CFA: u64 = 32803;
 pub(super) const LINEAR_RAW: u64 = 34892;
+
+/// Values of [`SAMPLE_FORMAT`].
+pub(super) const UNSIGNED: u64 = 1;
+pub(super) const SIGNED: u64 = 2;
+pub(super) const FLOAT: u64 = 3;
 
 /// Values of [`EXTRA_SAMPLES`]: anything, premultiplied alpha, and alpha that is not premultiplied.
 pub(super) const UNSPECIFIED: u64 = 0;
@@ -162,10 +168,12 @@ pub(super) fn heap_bytes(directory: &Directory) -> u64 {
     4 * corrected.iter().sum::<usize>() as u64
 }
 
-/// Returns the tags to pass on, without what becomes false in them.
-pub(super) fn kept(directory: Directory, change: Change) -> Directory {
-    let entries =
-        directory.entries.into_iter().filter(|(tag, _)| !STORAGE.contains(tag) && !(512..=521).contains(tag));
+/// Returns the tags to pass on, without what becomes false in them. The no-data value is kept where pixels keep it.
+pub(super) fn kept(directory: Directory, change: Change, keeps_no_data: bool) -> Directory {
+    let is_kept = |tag: u16| {
+        !STORAGE.contains(&tag) && !(512..=521).contains(&tag) || keeps_no_data && tag == GDAL_NODATA
+    };
+    let entries = directory.entries.into_iter().filter(|(tag, _)| is_kept(*tag));
     let corrected = entries.filter_map(|(tag, value)| Some((tag, corrected(tag, value, change)?)));
     let mut kept = Directory { entries: corrected.collect(), ..Directory::default() };
     correct_imagej(&mut kept);

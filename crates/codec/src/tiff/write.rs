@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, Write};
 
 use super::super::ifd::{self, Directory, Value};
+use super::super::mapped::{Channel, Form, Kind, Mapped, Piece};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::method::Compression;
 use super::{deflate, lzw, other, predictor, tags};
 use crate::cores::Cores;
-use equalize::{Depth, Layout};
+use equalize::Layout;
 
 /// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
 const STRIP: usize = 256 << 10;
@@ -26,8 +27,13 @@ const MAX_SHARED: usize = 2 * STRIP;
 /// Returns the bytes of the rows that an encoder holds besides the pixels, where a strip is a row: its differences, and one stream of up to
 /// one and a half rows, in buffers that double. Strips of several rows are small change.
 pub(crate) fn heap_bytes(layout: &Layout) -> u64 {
+    bytes_of_rows(u64::from(layout.width) * layout.pixel_bytes() as u64)
+}
+
+/// Returns the bytes of heap that an encoder takes for rows of `row` bytes, the rows themselves included if they are not pixels in a slot.
+pub(crate) fn bytes_of_rows(row: u64) -> u64 {
     const ROWS: u64 = 6;
-    ROWS * u64::from(layout.width) * layout.pixel_bytes() as u64
+    ROWS.saturating_mul(row)
 }
 
 /// Writes the pixels of `slot`, with the help of idle cores.
@@ -43,12 +49,17 @@ pub(crate) fn encode(
         None => (decoded.layout, tags::UNASSOCIATED),
     };
     let pixels = pixels_of(&layout, slot);
-    if layout.depth == Depth::Sixteen && cfg!(target_endian = "big") {
-        swap_bytes(pixels);
+    let mapped = decoded.mapped.as_deref().filter(|mapped| mapped.restores);
+    let raster = match mapped {
+        Some(mapped) => Raster::of_mapped(mapped, &layout),
+        None => Raster::of_levels(&layout, extra),
+    };
+    if mapped.is_none() && cfg!(target_endian = "big") {
+        swap_bytes(pixels, raster.bytes);
     }
     let compression = native.map_or(Compression::Deflate, |n| n.compression);
     let max_small = if compression == Compression::Lzw { MAX_SMALL_LZW } else { MAX_SMALL };
-    let big = native.is_some_and(|n| n.big) || layout.bytes() > max_small;
+    let big = native.is_some_and(|n| n.big) || raster.all_bytes() > max_small;
     let start = out.stream_position()?;
     // The offset of the directory is filled in when it is known.
     let mut header = if big { b"II+\0\x08\0\0\0".to_vec() } else { b"II*\0".to_vec() };
@@ -56,8 +67,21 @@ pub(crate) fn encode(
     header.resize(offset_at + if big { 8 } else { 4 }, 0);
     out.write_all(&header)?;
 
-    let strips = write_strips(&layout, pixels, compression, cores, header.len() as u64, out)?;
-    let described = describe(&layout, compression, extra, &strips);
+    let strips = match mapped {
+        Some(mapped) => {
+            let pieces = mapped.pieces(&layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
+            write_strips(&raster, pieces, compression, cores, header.len() as u64, out)?
+        }
+        None if compression == Compression::Stored => {
+            out.write_all(pixels)?;
+            Strips::of_stored(&raster, header.len() as u64)
+        }
+        None => {
+            let strips = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
+            write_strips(&raster, strips, compression, cores, header.len() as u64, out)?
+        }
+    };
+    let described = describe(&raster, compression, &strips);
     let carried;
     let kept = match native {
         Some(native) => &native.kept,
@@ -85,6 +109,93 @@ pub(crate) fn encode(
     Ok(at + length)
 }
 
+/// The samples that are written.
+#[derive(Clone, Copy)]
+struct Raster {
+    width: u32,
+    height: u32,
+    /// Samples of a pixel that are colours.
+    colours: usize,
+    /// What the sample behind them is, if there is one.
+    extra: Option<u64>,
+    /// Bytes of a sample.
+    bytes: usize,
+    /// How the bits of a sample are to be understood.
+    format: u64,
+    /// Whether the least value is white.
+    inverted: bool,
+}
+
+impl Raster {
+    /// Returns the raster of levels. `extra` is what the sample behind the colours is, if there is one.
+    fn of_levels(layout: &Layout, extra: u64) -> Self {
+        let Layout { width, height, pixel, depth } = *layout;
+        let extra = pixel.has_alpha().then_some(extra);
+        let (colours, bytes) = (pixel.colour_channels(), depth.bytes());
+        Self { width, height, colours, extra, bytes, format: tags::UNSIGNED, inverted: false }
+    }
+
+    /// Returns the raster of samples that are made of levels.
+    fn of_mapped(mapped: &Mapped, layout: &Layout) -> Self {
+        let Form { kind, channel, inverted, .. } = *mapped.form();
+        let extra = channel.map(|channel| match channel {
+            Channel::Alpha => tags::UNASSOCIATED,
+            Channel::Other => tags::UNSPECIFIED,
+        });
+        let format = match kind {
+            _ if kind.is_float() => tags::FLOAT,
+            Kind::Unsigned32 => tags::UNSIGNED,
+            _ => tags::SIGNED,
+        };
+        Self { bytes: kind.bytes(), extra, format, inverted, ..Self::of_levels(layout, 0) }
+    }
+
+    fn channels(&self) -> usize {
+        self.colours + usize::from(self.extra.is_some())
+    }
+
+    /// Returns the bytes of a row.
+    fn row(&self) -> usize {
+        self.width as usize * self.channels() * self.bytes
+    }
+
+    /// Returns the rows of a strip.
+    fn rows(&self) -> usize {
+        (STRIP / self.row()).clamp(1, self.height as usize)
+    }
+
+    fn all_bytes(&self) -> u64 {
+        (self.row() as u64).saturating_mul(u64::from(self.height))
+    }
+}
+
+/// The samples of a strip.
+enum Strip<'s> {
+    /// As they are written.
+    Ready(&'s [u8]),
+    /// As levels of which they are made.
+    Mapped(Piece<'s>),
+}
+
+impl<'s> Strip<'s> {
+    /// Returns the samples, little-endian, which are put into `buffer` if they are not ready.
+    fn samples<'b>(&self, bytes: usize, buffer: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        's: 'b,
+    {
+        match self {
+            Self::Ready(samples) => samples,
+            Self::Mapped(piece) => {
+                piece.make_samples(buffer);
+                if cfg!(target_endian = "big") {
+                    swap_bytes(buffer, bytes);
+                }
+                buffer
+            }
+        }
+    }
+}
+
 /// Where the strips are in the file.
 struct Strips {
     rows: u64,
@@ -94,42 +205,56 @@ struct Strips {
     end: u64,
 }
 
-fn write_strips(
-    layout: &Layout,
-    pixels: &[u8],
+impl Strips {
+    fn none(raster: &Raster, at: u64) -> Self {
+        Self { rows: raster.rows() as u64, offsets: Vec::new(), lengths: Vec::new(), end: at }
+    }
+
+    /// Returns where the strips are if all samples were written as they are from `at` on.
+    fn of_stored(raster: &Raster, at: u64) -> Self {
+        let mut strips = Self::none(raster, at);
+        let end = at + raster.all_bytes();
+        let strip = (raster.rows() * raster.row()) as u64;
+        while strips.end < end {
+            strips.add(strip.min(end - strips.end));
+        }
+        strips
+    }
+
+    fn add(&mut self, length: u64) {
+        self.offsets.push(self.end);
+        self.lengths.push(length);
+        self.end += length;
+    }
+}
+
+fn write_strips<'s>(
+    raster: &Raster,
+    pieces: impl ExactSizeIterator<Item = Strip<'s>>,
     compression: Compression,
     cores: &Cores,
     at: u64,
     out: &mut File,
 ) -> Result<Strips, CodecError> {
-    let row = layout.width as usize * layout.pixel_bytes();
-    let rows = (STRIP / row).clamp(1, layout.height as usize);
-    let mut strips = Strips { rows: rows as u64, offsets: Vec::new(), lengths: Vec::new(), end: at };
-    let mut add = |length: usize| {
-        strips.offsets.push(strips.end);
-        strips.lengths.push(length as u64);
-        strips.end += length as u64;
-    };
-    if compression == Compression::Stored {
-        pixels.chunks(rows * row).for_each(|strip| add(strip.len()));
-        out.write_all(pixels)?;
-        return Ok(strips);
-    }
+    let mut strips = Strips::none(raster, at);
     let nobody = Cores::none();
-    let cores = if rows * row > MAX_SHARED { &nobody } else { cores };
+    let cores = if raster.rows() * raster.row() > MAX_SHARED { &nobody } else { cores };
     let take = |press: &mut Press<'_>| {
-        out.write_all(press.out.bytes())?;
-        add(press.out.bytes().len());
+        out.write_all(press.written())?;
+        strips.add(press.written().len() as u64);
         Ok::<_, CodecError>(())
     };
-    cores.in_order(pixels.chunks(rows * row), || Press::new(layout, compression), Press::press, take)?;
+    cores.in_order(pieces, || Press::new(raster, compression), Press::press, take)?;
     Ok(strips)
 }
 
-/// Compresses strips, one after the other.
-struct Press<'l> {
-    layout: &'l Layout,
-    encoder: Encoder,
+/// Makes and compresses strips, one after the other.
+struct Press<'r> {
+    raster: &'r Raster,
+    /// `None` if samples are stored as they are made.
+    encoder: Option<Encoder>,
+    /// Samples that are made of levels.
+    samples: Vec<u8>,
     differences: Vec<u8>,
     /// The last strip in compressed form.
     out: Output,
@@ -140,38 +265,51 @@ enum Encoder {
     Deflate(deflate::Encoder),
 }
 
-impl<'l> Press<'l> {
-    fn new(layout: &'l Layout, compression: Compression) -> Self {
+impl<'r> Press<'r> {
+    fn new(raster: &'r Raster, compression: Compression) -> Self {
         let encoder = match compression {
-            Compression::Lzw => Encoder::Lzw(lzw::Encoder::new()),
-            Compression::Deflate => Encoder::Deflate(deflate::Encoder::new()),
-            Compression::Stored => unreachable!("written as they are"),
+            Compression::Lzw => Some(Encoder::Lzw(lzw::Encoder::new())),
+            Compression::Deflate => Some(Encoder::Deflate(deflate::Encoder::new())),
+            Compression::Stored => None,
         };
-        Self { layout, encoder, differences: Vec::new(), out: Output::default() }
+        Self { raster, encoder, samples: Vec::new(), differences: Vec::new(), out: Output::default() }
     }
 
-    fn press(&mut self, strip: &[u8]) {
-        let Layout { width, pixel, depth, .. } = *self.layout;
-        let row = width as usize * self.layout.pixel_bytes();
+    fn press(&mut self, strip: Strip<'_>) {
+        let (row, channels, bytes) = (self.raster.row(), self.raster.channels(), self.raster.bytes);
+        let samples = strip.samples(bytes, &mut self.samples);
+        let Some(encoder) = &mut self.encoder else { return };
         self.differences.clear();
-        predictor::apply(strip, row, pixel.channels(), depth, &mut self.differences);
+        if self.raster.format == tags::FLOAT {
+            predictor::apply_float(samples, row, channels, bytes, &mut self.differences);
+        } else {
+            predictor::apply(samples, row, channels, bytes, &mut self.differences);
+        }
         self.out.clear();
-        match &mut self.encoder {
+        match encoder {
             Encoder::Lzw(encoder) => encoder.encode(&self.differences, &mut self.out),
             Encoder::Deflate(encoder) => encoder.encode(&self.differences, &mut self.out),
         }
     }
+
+    /// Returns the last strip as it is written.
+    fn written(&self) -> &[u8] {
+        if self.encoder.is_some() { self.out.bytes() } else { &self.samples }
+    }
 }
 
-/// Returns the tags that say how the pixels are stored. `extra` is what the sample behind the colours is, if there is one.
-fn describe(layout: &Layout, compression: Compression, extra: u64, strips: &Strips) -> Directory {
+/// Returns the tags that say how the samples are stored.
+fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Directory {
     let mut directory = Directory::default();
-    let channels = layout.pixel.channels();
-    let bits = 8 * layout.depth.bytes() as u16;
-    let colour = if layout.pixel.colour_channels() == 1 { tags::BLACK_IS_ZERO } else { tags::RGB };
-    directory.set(tags::WIDTH, Value::longs(&[u64::from(layout.width)]));
-    directory.set(tags::HEIGHT, Value::longs(&[u64::from(layout.height)]));
-    directory.set(tags::BITS_PER_SAMPLE, Value::shorts(&vec![bits; channels]));
+    let channels = raster.channels();
+    let colour = match raster.colours {
+        1 if raster.inverted => tags::WHITE_IS_ZERO,
+        1 => tags::BLACK_IS_ZERO,
+        _ => tags::RGB,
+    };
+    directory.set(tags::WIDTH, Value::longs(&[u64::from(raster.width)]));
+    directory.set(tags::HEIGHT, Value::longs(&[u64::from(raster.height)]));
+    directory.set(tags::BITS_PER_SAMPLE, Value::shorts(&vec![8 * raster.bytes as u16; channels]));
     directory.set(tags::COMPRESSION, Value::shorts(&[compression.number()]));
     directory.set(tags::PHOTOMETRIC, Value::shorts(&[colour]));
     directory.set(tags::SAMPLES_PER_PIXEL, Value::shorts(&[channels as u16]));
@@ -179,10 +317,14 @@ fn describe(layout: &Layout, compression: Compression, extra: u64, strips: &Stri
     directory.set(tags::STRIP_OFFSETS, Value::longs(&strips.offsets));
     directory.set(tags::STRIP_BYTE_COUNTS, Value::longs(&strips.lengths));
     if compression != Compression::Stored {
-        directory.set(tags::PREDICTOR, Value::shorts(&[2]));
+        let predictor = if raster.format == tags::FLOAT { 3 } else { 2 };
+        directory.set(tags::PREDICTOR, Value::shorts(&[predictor]));
     }
-    if layout.pixel.has_alpha() {
+    if let Some(extra) = raster.extra {
         directory.set(tags::EXTRA_SAMPLES, Value::shorts(&[extra as u16]));
+    }
+    if raster.format != tags::UNSIGNED {
+        directory.set(tags::SAMPLE_FORMAT, Value::shorts(&vec![raster.format as u16; channels]));
     }
     directory
 }
@@ -191,14 +333,15 @@ fn describe(layout: &Layout, compression: Compression, extra: u64, strips: &Stri
 mod tests {
     use super::*;
     use crate::samples::tests::noise;
-    use equalize::Pixel;
+    use equalize::{Depth, Pixel};
     use std::io::Read;
 
     /// Returns the strips as written by `threads` threads, and where they are.
-    fn strips(layout: &Layout, pixels: &[u8], compression: Compression, threads: usize) -> (Vec<u8>, Strips) {
+    fn strips(raster: &Raster, pixels: &[u8], compression: Compression, threads: usize) -> (Vec<u8>, Strips) {
         let (cores, mut file) = (Cores::new(threads), tempfile::tempfile().unwrap());
         let _own = cores.work();
-        let strips = write_strips(layout, pixels, compression, &cores, 0, &mut file).unwrap();
+        let pieces = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
+        let strips = write_strips(raster, pieces, compression, &cores, 0, &mut file).unwrap();
         let mut bytes = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();
@@ -231,18 +374,19 @@ mod tests {
             // Strips of both kinds.
             let repeated = pixels.len() / 2;
             pixels[repeated..].iter_mut().for_each(|byte| *byte = *byte / 128 * 255);
-            let row = layout.width as usize * layout.pixel_bytes();
+            let raster = Raster::of_levels(&layout, tags::UNASSOCIATED);
+            let row = raster.row();
             for compression in [Compression::Lzw, Compression::Deflate] {
-                let (alone, places) = strips(&layout, &pixels, compression, 1);
+                let (alone, places) = strips(&raster, &pixels, compression, 1);
                 assert_eq!((places.offsets.len(), places.end), (count, alone.len() as u64), "{layout:?}");
                 let expected = pixels.chunks(places.rows as usize * row);
                 for ((&at, &length), strip) in places.offsets.iter().zip(&places.lengths).zip(expected) {
                     let back = decompressed(&alone[at as usize..][..length as usize], compression);
                     let mut differences = Vec::new();
-                    predictor::apply(strip, row, layout.pixel.channels(), layout.depth, &mut differences);
+                    predictor::apply(strip, row, raster.channels(), raster.bytes, &mut differences);
                     assert!(back == differences, "{layout:?} by {compression:?}");
                 }
-                let (together, _) = strips(&layout, &pixels, compression, 4);
+                let (together, _) = strips(&raster, &pixels, compression, 4);
                 assert!(together == alone, "{layout:?} by {compression:?} on four threads");
             }
         }

@@ -214,6 +214,7 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         eight_bit: false,
         gray: false,
         needs_rgb: false,
+        range: None,
     };
     let source = super::super::Source::open(file, &target).unwrap();
     let layout = source.layout();

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
-use super::super::budget::Budget;
-use super::super::input::{HEAD, read_rest};
-use super::super::{CodecError, Limits};
+use super::budget::Budget;
 use super::ifd::Bytes;
+use super::input::{HEAD, read_rest};
+use super::{CodecError, Limits};
 
 /// Bytes that are read at a time where few are wanted.
 const WINDOW: usize = HEAD as usize;

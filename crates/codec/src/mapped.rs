@@ -1,0 +1,484 @@
+//! Pictures whose samples are no levels: signed integers, integers of 32 bits, and floats.
+//!
+//! Devices work on levels, so decoding puts levels into the slot that stand for the samples, and encoding makes samples of the new levels,
+//! of the same type and in the same range. A [`mapping`] is the line between the two. Its ends are those of the type for signed integers of
+//! 8 and 16 bits, and otherwise the least and the greatest value of the picture, for which its rows are read once more.
+//!
+//! A pixel stays as it is, bit by bit, and does not count if one of its colours is not a number, infinite or the no-data value. It has an
+//! alpha of 0 in the slot, as has one that is transparent, and is kept in [`hidden`]. If a picture has no alpha of its own, what is in its
+//! place in the slot is a mask: 0 or the highest level.
+
+use std::mem;
+
+use super::cores::Cores;
+use super::reader::resize;
+use super::samples::drop_last;
+use super::{CodecError, pixels_of};
+use equalize::{Layout, Level, Pixel};
+
+mod half;
+mod hidden;
+mod kind;
+mod mapping;
+
+use hidden::{Hidden, Place};
+pub(super) use kind::Kind;
+use kind::{Value, with_values};
+pub use mapping::Range;
+use mapping::{Extremes, Mapping};
+
+/// A thread reads about this many bytes of samples at a time.
+pub(super) const BAND: usize = 512 << 10;
+
+/// Bytes that a helper may take without being accounted for.
+const SMALL_CHANGE: u64 = 1 << 20;
+
+/// What the sample behind the colours of a pixel is. Either comes back as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Channel {
+    Alpha,
+    /// Anything else.
+    Other,
+}
+
+/// The pixels of a file whose samples are no levels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub(super) kind: Kind,
+    /// The samples of a pixel that are colours: 1 or 3.
+    pub(super) colours: usize,
+    /// What the sample behind them is, if there is one.
+    pub(super) channel: Option<Channel>,
+    /// Whether the least value is white.
+    pub(super) inverted: bool,
+    /// The value of samples that are none.
+    pub(super) no_data: Option<f64>,
+}
+
+impl Form {
+    /// Returns the bytes of a pixel in the file.
+    pub(super) fn pixel_bytes(&self) -> usize {
+        (self.colours + usize::from(self.channel.is_some())) * self.kind.bytes()
+    }
+
+    /// Returns the layout of the levels in the slot, as if some pixels had to stay as they are.
+    pub(super) fn layout(&self, width: u32, height: u32) -> Layout {
+        let layout = self.visible(width, height);
+        let pixel = match layout.pixel {
+            Pixel::Gray if self.may_mask() => Pixel::GrayAlpha,
+            Pixel::Rgb if self.may_mask() => Pixel::Rgba,
+            pixel => pixel,
+        };
+        Layout { pixel, ..layout }
+    }
+
+    /// Returns the layout of the levels without a mask.
+    pub(super) fn visible(&self, width: u32, height: u32) -> Layout {
+        let pixel = match (self.colours, self.channel) {
+            (1, Some(Channel::Alpha)) => Pixel::GrayAlpha,
+            (1, _) => Pixel::Gray,
+            (_, Some(Channel::Alpha)) => Pixel::Rgba,
+            (..) => Pixel::Rgb,
+        };
+        Layout { width, height, pixel, depth: self.kind.depth() }
+    }
+
+    /// Returns whether pixels may have to stay as they are.
+    fn may_mask(&self) -> bool {
+        self.kind.is_float() || self.no_data.is_some()
+    }
+
+    /// Returns the bytes of a row of samples, if pixels have the colours of a layout.
+    pub(super) fn row_bytes(&self, layout: &Layout) -> u64 {
+        let samples = layout.pixel.colour_channels() + usize::from(self.channel.is_some());
+        u64::from(layout.width) * (samples * self.kind.bytes()) as u64
+    }
+
+    /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
+    pub(super) fn kept_bytes(&self, pixels: u64) -> u64 {
+        let channel = if self.channel.is_some() { pixels.saturating_mul(self.kind.bytes() as u64) } else { 0 };
+        channel.saturating_add(self.hidden_bytes(pixels))
+    }
+
+    /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before.
+    fn hidden_bytes(&self, pixels: u64) -> u64 {
+        const FEW: u64 = 4 << 10;
+        let colours = (self.colours * self.kind.bytes()) as u64;
+        let has_hidden = self.may_mask() || self.channel == Some(Channel::Alpha);
+        if has_hidden { pixels.saturating_mul(colours) / 2 + FEW } else { 0 }
+    }
+}
+
+/// Rows of samples that can be read in any order, and more than once.
+pub(super) trait Rows: Sync {
+    /// What a thread needs for reading.
+    type Tool: Default + Send;
+
+    /// Returns how many rows are to be read at a time.
+    fn at_once(&self) -> usize;
+
+    /// Returns the bytes of heap that a tool takes.
+    fn tool_bytes(&self) -> u64;
+
+    /// Fills `into` with rows from number `first` on, which is a multiple of [`Rows::at_once`]. Their samples are in native byte order.
+    fn read(&self, tool: &mut Self::Tool, first: usize, into: &mut [u8]) -> Result<(), CodecError>;
+}
+
+/// Returns the bytes of heap for reading rows of this many bytes.
+pub(super) fn heap_bytes(rows: &impl Rows, row: usize) -> u64 {
+    rows.tool_bytes().saturating_add(rows.at_once().saturating_mul(row) as u64)
+}
+
+/// What is made of samples.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Purpose {
+    /// The values between which levels are spread, if they are not the picture's own.
+    pub(super) range: Option<Range>,
+    /// Whether one gray sample is made of all colours.
+    pub(super) gray: bool,
+    /// Whether samples are made again of the new levels.
+    pub(super) restores: bool,
+}
+
+/// What is remembered of a picture whose levels stand for samples.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    form: Form,
+    mapping: Mapping,
+    hidden: Hidden,
+    /// The samples behind the colours.
+    channel: Vec<u8>,
+    /// Whether alpha is a mask, and not the picture's own.
+    pub(super) is_masked: bool,
+    /// Whether samples are made again of the levels.
+    pub(super) restores: bool,
+}
+
+/// What a thread uses for some rows.
+struct Tool<T> {
+    reader: T,
+    rows: Vec<u8>,
+    extremes: Extremes,
+    hidden: Hidden,
+    /// Whether any pixel was hidden.
+    hides: bool,
+    outcome: Result<(), CodecError>,
+}
+
+impl<T: Default> Tool<T> {
+    fn new() -> Self {
+        let (reader, extremes, hidden) = (T::default(), Extremes::NONE, Hidden::default());
+        Self { reader, rows: Vec::new(), extremes, hidden, hides: false, outcome: Ok(()) }
+    }
+
+    /// Reads rows of `row` bytes from number `first` on.
+    fn read(
+        &mut self,
+        source: &impl Rows<Tool = T>,
+        first: usize,
+        rows: usize,
+        row: usize,
+    ) -> Result<(), CodecError> {
+        resize(&mut self.rows, rows * row)?;
+        source.read(&mut self.reader, first, &mut self.rows)
+    }
+}
+
+/// Puts levels into the front of `slot`, with the help of idle cores. The picture has `size` pixels across and down. Returns the layout of
+/// the levels.
+pub(super) fn decode<R: Rows>(
+    rows: &R,
+    form: Form,
+    (width, height): (u32, u32),
+    purpose: Purpose,
+    slot: &mut [u8],
+    cores: &Cores,
+) -> Result<(Layout, Mapped), CodecError> {
+    let layout = form.layout(width, height);
+    let alone = Cores::none();
+    let cores = if heap_bytes(rows, width as usize * form.pixel_bytes()) <= SMALL_CHANGE { cores } else { &alone };
+    let mapping = match (Mapping::of_kind(form.kind), purpose.range) {
+        (Some(mapping), _) => mapping,
+        (None, Some(range)) => Mapping::of_range(form.kind, range),
+        (None, None) => Mapping::of_extremes(form.kind, extremes(rows, &form, &layout, cores)?),
+    };
+    let is_masked = form.may_mask() && form.channel != Some(Channel::Alpha);
+    let mut mapped = Mapped {
+        form,
+        mapping,
+        hidden: Hidden::default(),
+        channel: Vec::new(),
+        is_masked,
+        restores: purpose.restores,
+    };
+    let slot = pixels_of(&layout, slot);
+    let hides = mapped.fill(rows, purpose.gray, &layout, slot, cores)?;
+    if is_masked && !hides {
+        return Ok((mapped.unmask(slot, layout), mapped));
+    }
+    Ok((layout, mapped))
+}
+
+/// Returns the least and the greatest value of all rows.
+fn extremes<R: Rows>(
+    rows: &R,
+    form: &Form,
+    layout: &Layout,
+    cores: &Cores,
+) -> Result<Extremes, CodecError> {
+    let (height, at_once) = (layout.height as usize, rows.at_once());
+    let row = layout.width as usize * form.pixel_bytes();
+    let work = |tool: &mut Tool<R::Tool>, band: usize| {
+        let first = band * at_once;
+        tool.outcome = tool.read(rows, first, at_once.min(height - first), row);
+        tool.extremes = with_values!(form.kind, extremes_of(form, &tool.rows));
+    };
+    let mut all = Extremes::NONE;
+    cores.in_order(0..height.div_ceil(at_once), Tool::new, work, |tool| {
+        all.join(tool.extremes);
+        mem::replace(&mut tool.outcome, Ok(()))
+    })?;
+    Ok(all)
+}
+
+fn extremes_of<V: Value>(form: &Form, rows: &[u8]) -> Extremes {
+    let mut extremes = Extremes::NONE;
+    for pixel in rows.chunks_exact(form.pixel_bytes()) {
+        for sample in colours_of::<V>(form, pixel).filter(|sample| counts(form, *sample)) {
+            extremes.add(sample);
+        }
+    }
+    extremes
+}
+
+/// Returns the values of a pixel's colours.
+#[inline(always)]
+fn colours_of<V: Value>(form: &Form, pixel: &[u8]) -> impl Iterator<Item = f64> {
+    let colours = pixel.chunks_exact(size_of::<V>()).take(form.colours);
+    colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value())
+}
+
+#[inline(always)]
+fn counts(form: &Form, sample: f64) -> bool {
+    sample.is_finite() && form.no_data != Some(sample)
+}
+
+impl Mapped {
+    /// Fills the slot with levels, and keeps what does not become one. Returns whether any pixel is hidden.
+    fn fill<R: Rows>(
+        &mut self,
+        rows: &R,
+        gray: bool,
+        layout: &Layout,
+        slot: &mut [u8],
+        cores: &Cores,
+    ) -> Result<bool, CodecError> {
+        let (Form { kind, channel, .. }, restores) = (self.form, self.restores);
+        let (width, at_once) = (layout.width as usize, rows.at_once());
+        let (row, row_of_levels) = (width * self.form.pixel_bytes(), width * layout.pixel_bytes());
+        let mut kept = Vec::new();
+        if channel.is_some() && restores {
+            resize(&mut kept, layout.pixels() as usize * kind.bytes())?;
+        }
+        let mut channels = kept.chunks_mut(at_once.saturating_mul(width * kind.bytes()));
+        let bands = slot.chunks_mut(at_once.saturating_mul(row_of_levels));
+        let bands = bands.map(|levels| (levels, channels.next().unwrap_or_default())).enumerate();
+        let to_levels = ToLevels { form: &self.form, mapping: &self.mapping, pixel: layout.pixel, gray };
+        let most = self.form.hidden_bytes(layout.pixels());
+        let work = |tool: &mut Tool<R::Tool>, (band, (levels, channel)): (usize, (&mut [u8], &mut [u8]))| {
+            (tool.hidden, tool.hides) = (Hidden::default(), false);
+            tool.outcome = tool.read(rows, band * at_once, levels.len() / row_of_levels, row);
+            if tool.outcome.is_ok() {
+                let pairs = tool.rows.chunks_exact(row).zip(levels.chunks_exact_mut(row_of_levels));
+                for (samples, levels) in pairs {
+                    with_values!(kind, run(&to_levels, samples, levels, &mut tool.hidden));
+                    tool.hides |= !tool.hidden.is_empty();
+                    if !restores {
+                        tool.hidden.clear();
+                    } else if tool.hidden.bytes() > most {
+                        break;
+                    }
+                }
+                keep_channel(&tool.rows, self.form.pixel_bytes(), channel, kind.bytes());
+            }
+        };
+        let (mut hidden, mut hides) = (Hidden::default(), false);
+        cores.in_order(bands, Tool::new, work, |tool| {
+            mem::replace(&mut tool.outcome, Ok(()))?;
+            hides |= tool.hides;
+            hidden.append(&tool.hidden, most)
+        })?;
+        (self.hidden, self.channel) = (hidden, kept);
+        Ok(hides)
+    }
+
+    /// Takes the mask out of the pixels at the front of `slot`. Returns their layout without it.
+    fn unmask(&mut self, slot: &mut [u8], layout: Layout) -> Layout {
+        self.is_masked = false;
+        let pixel = if layout.pixel.colour_channels() == 1 { Pixel::Gray } else { Pixel::Rgb };
+        let without = Layout { pixel, ..layout };
+        drop_last(slot, layout.pixel_bytes(), without.pixel_bytes());
+        without
+    }
+
+    /// Makes the levels at the front of `slot` presentable in a format that has no place for the samples: takes out a mask. Returns their
+    /// layout.
+    pub(super) fn present(&mut self, slot: &mut [u8], layout: Layout) -> Layout {
+        if self.is_masked && !self.restores { self.unmask(pixels_of(&layout, slot), layout) } else { layout }
+    }
+
+    /// Returns the bytes of heap in use.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        self.hidden.bytes() + self.channel.len() as u64
+    }
+
+    /// Returns whether there is a channel that is neither colour nor alpha.
+    pub(super) fn has_other(&self) -> bool {
+        self.form.channel == Some(Channel::Other)
+    }
+
+    pub(super) fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// Returns pieces of `rows` rows, from top to bottom, of which samples can be made.
+    pub(super) fn pieces<'p>(&'p self, layout: &Layout, pixels: &'p [u8], rows: usize) -> Vec<Piece<'p>> {
+        let width = layout.width as usize;
+        let (pixel, mut place) = (layout.pixel, Place::default());
+        let mut channels = self.channel.chunks(rows * width * self.form.kind.bytes());
+        let piece = |levels: &'p [u8]| {
+            let piece =
+                Piece { mapped: self, pixel, levels, channel: channels.next().unwrap_or_default(), place };
+            place = self.hidden.after(place, piece.hidden_pixels());
+            piece
+        };
+        pixels.chunks(rows * width * layout.pixel_bytes()).map(piece).collect()
+    }
+}
+
+/// How levels are made of samples.
+struct ToLevels<'f> {
+    form: &'f Form,
+    mapping: &'f Mapping,
+    /// The pixels of the levels.
+    pixel: Pixel,
+    /// Whether one gray sample is made of all colours.
+    gray: bool,
+}
+
+/// Makes the levels of some pixels.
+fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden: &mut Hidden) {
+    let ToLevels { form, mapping, pixel, gray } = *with;
+    let level = size_of::<V::Level>();
+    let top = (form.kind.depth().levels() - 1) as u16;
+    let colour_bytes = form.colours * size_of::<V>();
+    for (samples, levels) in
+        samples.chunks_exact(form.pixel_bytes()).zip(levels.chunks_exact_mut(pixel.channels() * level))
+    {
+        let mut stays = None;
+        for (at, value) in colours_of::<V>(form, samples).enumerate() {
+            if stays.is_none() && !counts(form, value) {
+                stays = Some(at * size_of::<V>());
+            }
+            let found = mapping.level(value);
+            put::<V>(levels, at, if form.inverted { top - found } else { found });
+        }
+        if !pixel.has_alpha() {
+            continue;
+        }
+        let alpha = match (stays, form.channel) {
+            (Some(at), _) => {
+                let kept = if gray { &samples[at..at + size_of::<V>()] } else { &samples[..colour_bytes] };
+                hidden.add_staying(kept);
+                0
+            }
+            (None, Some(Channel::Alpha)) => {
+                let alpha = bytemuck::pod_read_unaligned::<V>(&samples[colour_bytes..]).value();
+                if alpha == 0.0 {
+                    hidden.add_changing(if gray { size_of::<V>() } else { colour_bytes });
+                }
+                alpha_level::<V>(alpha, top)
+            }
+            (None, _) => top,
+        };
+        put::<V>(levels, pixel.channels() - 1, alpha);
+    }
+}
+
+#[inline(always)]
+fn put<V: Value>(levels: &mut [u8], at: usize, level: u16) {
+    let bytes = size_of::<V::Level>();
+    levels[at * bytes..][..bytes].copy_from_slice(bytemuck::bytes_of(&V::Level::from_level(level.into())));
+}
+
+/// Returns the level of alpha. Only none at all is 0.
+fn alpha_level<V: Value>(alpha: f64, top: u16) -> u16 {
+    let level = (alpha / V::OPAQUE * f64::from(top) + 0.5).clamp(0.0, f64::from(top)) as u16;
+    if alpha == 0.0 { 0 } else { level.max(1) }
+}
+
+/// Copies the last samples of pixels, of `bytes` bytes each. There is nothing to copy if `channel` is empty.
+fn keep_channel(rows: &[u8], pixel: usize, channel: &mut [u8], bytes: usize) {
+    for (to, pixel) in channel.chunks_exact_mut(bytes).zip(rows.chunks_exact(pixel)) {
+        to.copy_from_slice(&pixel[pixel.len() - bytes..]);
+    }
+}
+
+/// Rows of levels, of which samples can be made.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'p> {
+    mapped: &'p Mapped,
+    pixel: Pixel,
+    levels: &'p [u8],
+    channel: &'p [u8],
+    /// The place of the first hidden pixel from here on.
+    place: Place,
+}
+
+impl Piece<'_> {
+    /// Returns how many pixels are hidden.
+    fn hidden_pixels(&self) -> u64 {
+        let level = self.mapped.form.kind.depth().bytes();
+        if self.mapped.hidden.is_empty() || !self.pixel.has_alpha() {
+            return 0;
+        }
+        let pixels = self.levels.chunks_exact(self.pixel.channels() * level);
+        pixels.filter(|pixel| is_hidden(pixel, level)).count() as u64
+    }
+
+    /// Replaces the content of `into` by the samples, in native byte order.
+    pub(super) fn make_samples(&self, into: &mut Vec<u8>) {
+        with_values!(self.mapped.form.kind, make_samples(self, into));
+    }
+}
+
+/// Returns whether the last sample of a pixel, which is alpha, is 0.
+#[inline(always)]
+fn is_hidden(pixel: &[u8], level: usize) -> bool {
+    pixel[pixel.len() - level..].iter().all(|&byte| byte == 0)
+}
+
+fn make_samples<V: Value>(piece: &Piece<'_>, into: &mut Vec<u8>) {
+    let Piece { mapped, pixel, levels, channel, mut place } = *piece;
+    let (colours, level) = (pixel.colour_channels(), size_of::<V::Level>());
+    let top = (mapped.form.kind.depth().levels() - 1) as u16;
+    let mut channel = channel.chunks_exact(size_of::<V>());
+    into.clear();
+    for levels in levels.chunks_exact(pixel.channels() * level) {
+        let hidden = if pixel.has_alpha() && is_hidden(levels, level) {
+            mapped.hidden.next(&mut place, colours * size_of::<V>())
+        } else {
+            None
+        };
+        if let Some(samples) = hidden {
+            into.extend_from_slice(samples);
+        } else {
+            for sample in levels.chunks_exact(level).take(colours) {
+                let found = bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16;
+                let value = mapped.mapping.value(if mapped.form.inverted { top - found } else { found });
+                into.extend_from_slice(bytemuck::bytes_of(&V::nearest(value)));
+            }
+        }
+        into.extend_from_slice(channel.next().unwrap_or_default());
+    }
+}

@@ -1,0 +1,176 @@
+//! The line between values and levels.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::kind::Kind;
+
+/// The values between which a picture's levels are spread, if they are not its own least and greatest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    low: f64,
+    high: f64,
+}
+
+impl Range {
+    /// Returns the range between two finite values, the first of which is less.
+    pub fn new(low: f64, high: f64) -> Option<Self> {
+        (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
+    }
+}
+
+impl FromStr for Range {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ends = text.trim().split_once("..");
+        let numbers = ends.and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
+        numbers.and_then(|(low, high)| Self::new(low, high)).ok_or_else(|| {
+            format!("{text:?} is not a range such as 0..1 or -1000..3000, whose first number is less")
+        })
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.low, self.high)
+    }
+}
+
+/// The least and the greatest value so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extremes {
+    least: f64,
+    greatest: f64,
+}
+
+impl Extremes {
+    pub(super) const NONE: Self = Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY };
+
+    #[inline(always)]
+    pub(super) fn add(&mut self, value: f64) {
+        self.least = if value < self.least { value } else { self.least };
+        self.greatest = if value > self.greatest { value } else { self.greatest };
+    }
+
+    pub(super) fn join(&mut self, other: Self) {
+        self.add(other.least);
+        self.add(other.greatest);
+    }
+}
+
+/// The line from the values of a picture to its levels, and back: `level = floor((value - low) / (high - low) * top + 0.5)`, and
+/// `value = low + level / top * (high - low)`, in 64-bit floats.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mapping {
+    low: f64,
+    high: f64,
+    /// All that is computed with is this times as large. It is 1/2 if `high - low` is beyond 64-bit floats, and otherwise 1.
+    scale: f64,
+    /// The highest level.
+    top: f64,
+}
+
+impl Mapping {
+    /// Returns the mapping for samples whose levels are spread over the whole of their type; `None` if their range has to be found.
+    pub(super) fn of_kind(kind: Kind) -> Option<Self> {
+        kind.whole_range().map(|(low, high)| Self::between(kind, low, high))
+    }
+
+    pub(super) fn of_range(kind: Kind, range: Range) -> Self {
+        Self::between(kind, range.low, range.high)
+    }
+
+    pub(super) fn of_extremes(kind: Kind, extremes: Extremes) -> Self {
+        if extremes.least <= extremes.greatest {
+            Self::between(kind, extremes.least, extremes.greatest)
+        } else {
+            // There are no values, so any mapping will do.
+            Self::between(kind, 0.0, 0.0)
+        }
+    }
+
+    fn between(kind: Kind, low: f64, high: f64) -> Self {
+        let scale = if (high - low).is_finite() { 1.0 } else { 0.5 };
+        Self { low: low * scale, high: high * scale, scale, top: (kind.depth().levels() - 1) as f64 }
+    }
+
+    /// Returns the level of a value. Values outside the range are clamped; what is no number has level 0.
+    #[inline(always)]
+    pub(super) fn level(&self, value: f64) -> u16 {
+        let value = (value * self.scale).max(self.low).min(self.high);
+        // In a constant picture this is 0 / 0, which converts to 0.
+        ((value - self.low) / (self.high - self.low) * self.top + 0.5) as u16
+    }
+
+    /// Returns the value of a level.
+    #[inline(always)]
+    pub(super) fn value(&self, level: u16) -> f64 {
+        (self.low + f64::from(level) / self.top * (self.high - self.low)) / self.scale
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn between(low: f64, high: f64) -> Mapping {
+        Mapping::of_range(Kind::Float64, Range::new(low, high).unwrap())
+    }
+
+    #[test]
+    fn a_range_is_two_finite_numbers_in_order() {
+        for (text, low, high) in
+            [("0..1", 0.0, 1.0), ("-1000..3e3", -1000.0, 3000.0), (" -0.5 .. -.25 ", -0.5, -0.25)]
+        {
+            let range = text.parse::<Range>().unwrap();
+            assert_eq!(range, Range { low, high }, "{text}");
+            assert_eq!(range.to_string().parse(), Ok(range));
+        }
+        for text in ["", "..", "0..", "1..0", "1..1", "0..inf", "nan..1", "0-1", "0...1..2", "a..b"] {
+            let why = text.parse::<Range>().unwrap_err();
+            assert!(why.contains("is not a range such as 0..1"), "{why}");
+        }
+    }
+
+    #[test]
+    fn levels_are_spread_from_the_least_to_the_greatest_and_come_back() {
+        let line = between(-3.0, 7.0);
+        let levels = [-4.0, -3.0, 2.0, 7.0, 8.0, f64::NEG_INFINITY, f64::INFINITY, f64::NAN];
+        assert_eq!(levels.map(|value| line.level(value)), [0, 0, 32_768, 65_535, 65_535, 0, 65_535, 0]);
+        assert_eq!([0, 65_535].map(|level| line.value(level)), [-3.0, 7.0]);
+        for line in [line, between(0.0, 1e-310), between(-f64::MAX, f64::MAX), between(-1e300, 3.0)] {
+            for level in 0..=u16::MAX {
+                assert_eq!(line.level(line.value(level)), level, "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn levels_of_short_integers_are_exact() {
+        let eight = Mapping::of_kind(Kind::Signed8).unwrap();
+        for sample in i8::MIN..=i8::MAX {
+            let level = eight.level(f64::from(sample));
+            assert_eq!(i32::from(level), i32::from(sample) + 128);
+            assert_eq!((eight.value(level) + 0.5).floor(), f64::from(sample));
+        }
+        let sixteen = Mapping::of_kind(Kind::Signed16).unwrap();
+        for sample in i16::MIN..=i16::MAX {
+            let level = sixteen.level(f64::from(sample));
+            assert_eq!(i32::from(level), i32::from(sample) + 32_768);
+            assert_eq!((sixteen.value(level) + 0.5).floor(), f64::from(sample));
+        }
+        assert!(Mapping::of_kind(Kind::Float32).is_none());
+    }
+
+    #[test]
+    fn a_constant_picture_has_one_level_and_keeps_its_value() {
+        for value in [0.0, -5.5, 1e308, 5e-324] {
+            let mut extremes = Extremes::NONE;
+            extremes.add(value);
+            let line = Mapping::of_extremes(Kind::Float64, extremes);
+            assert_eq!((line.level(value), line.value(0)), (0, value));
+        }
+        let nothing = Mapping::of_extremes(Kind::Float64, Extremes::NONE);
+        assert_eq!((nothing.level(f64::NAN), nothing.value(0)), (0, 0.0));
+    }
+}
