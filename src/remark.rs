@@ -47,6 +47,9 @@ impl Remark {
             Self::Codec(Codec::Invisible) => {
                 "all its pixels are fully transparent, so there is no contrast to be seen"
             }
+            Self::Codec(Codec::NoValues) => {
+                "none of its pixels has a value (all are NaN, infinite, no data or fully transparent), so there is no contrast to be seen"
+            }
             Self::Codec(Codec::NowLevels) => {
                 "its signed, 32-bit or floating-point samples were written as levels without a sign, which that format and depth have; --format keep keeps them"
             }
@@ -109,6 +112,9 @@ impl Remark {
                 format!(
                     "{count} picture{plural} of signed, 32-bit or floating-point samples, written as levels without a sign"
                 )
+            }
+            Self::Codec(Codec::NoValues) => {
+                format!("{count} picture{plural} of nothing but NaN, infinite, no-data or fully transparent pixels")
             }
             Self::Codec(Codec::NowLossless) => {
                 format!("{count} lossy WebP{plural} written losslessly, and larger")

@@ -5,7 +5,7 @@ use std::io::{Seek, Write};
 
 use codec::Cores;
 use codec::{self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Range, Target};
-use equalize::Layout;
+use equalize::{Depth, Layout};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// Small limits, so that the time goes into the decoders and not into pixels.
@@ -56,8 +56,19 @@ pub fn picture(data: &[u8], format: Format) {
         assert_eq!(size(again.layout), size(decoded.layout), "the size stays");
     } else {
         assert_eq!(again.layout, decoded.layout, "the layout stays");
-        assert!(slot[..pixels.len()] == pixels, "the pixels stay");
+        assert!(stay(&decoded, &pixels, &slot[..pixels.len()]), "the pixels stay");
     }
+}
+
+/// Returns whether pixels stay the same, but for a level here and there if they stand for samples that are no levels.
+fn stay(decoded: &Decoded, before: &[u8], after: &[u8]) -> bool {
+    let words = |pixels: &[u8]| -> Vec<u16> {
+        pixels.chunks_exact(2).map(|sample| u16::from_ne_bytes([sample[0], sample[1]])).collect()
+    };
+    before == after
+        || decoded.is_mapped()
+            && decoded.layout.depth == Depth::Sixteen
+            && words(before).iter().zip(words(after)).all(|(before, after)| before.abs_diff(after) <= 1)
 }
 
 /// Checks that a file that may go to a GPU as it is can be read again if it comes back unchanged.

@@ -29,6 +29,7 @@ const TARGET: Target = Target {
     eight_bit: false,
     gray: false,
     needs_rgb: false,
+    range: None,
 };
 
 macro_rules! files {

@@ -442,7 +442,7 @@ fn fill_order_2_is_supported() {
     }
 }
 
-fn deflated(samples: &[u8]) -> Vec<u8> {
+pub(super) fn deflated(samples: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(samples).unwrap();
     encoder.finish().unwrap()

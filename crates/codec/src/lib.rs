@@ -213,6 +213,11 @@ impl Decoded {
         encoder + rows + mapped + self.metadata_bytes().encoded(to)
     }
 
+    /// Returns whether the pixels stand for samples that are no levels.
+    pub fn is_mapped(&self) -> bool {
+        self.mapped.is_some()
+    }
+
     /// Returns what samples are made with again, if there is such a thing.
     fn restored(&self) -> Option<&Mapped> {
         self.mapped.as_deref().filter(|mapped| mapped.restores)

@@ -31,6 +31,8 @@ pub enum Remark {
     NowLevels,
     /// Every pixel is fully transparent, so that none counts.
     Invisible,
+    /// Every pixel is without a value (not a number, infinite, or no data) or fully transparent, so that none counts.
+    NoValues,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
 }
@@ -64,7 +66,8 @@ impl Decoded {
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
-        let invisible = self.is_invisible.then_some(Remark::Invisible);
+        let none_counts = if self.mapped.is_some() { Remark::NoValues } else { Remark::Invisible };
+        let invisible = self.is_invisible.then_some(none_counts);
         let levels = now_levels.then_some(Remark::NowLevels);
         of_its_kind.into_iter().chain([without, nowhere, levels, invisible]).flatten().collect()
     }

@@ -9,10 +9,11 @@ pub(super) fn swap_big_endian(samples: &mut [u8], order: ByteOrder) {
     }
 }
 
-/// Reverses the bytes of every sample of `bytes` bytes (1, 2, 4 or 8) in place.
+/// Reverses the bytes of every sample of `bytes` bytes (1 to 4, or 8) in place.
 pub(super) fn swap_bytes(samples: &mut [u8], bytes: usize) {
     match bytes {
         2 => equalize::swap_bytes(samples),
+        3 => samples.as_chunks_mut::<3>().0.iter_mut().for_each(|sample| sample.reverse()),
         4 => samples.as_chunks_mut::<4>().0.iter_mut().for_each(|sample| sample.reverse()),
         8 => samples.as_chunks_mut::<8>().0.iter_mut().for_each(|sample| sample.reverse()),
         _ => {}
@@ -94,6 +95,7 @@ pub(super) mod tests {
         for (bytes, swapped) in [
             (1, [1, 2, 3, 4, 5, 6, 7, 8]),
             (2, [2, 1, 4, 3, 6, 5, 8, 7]),
+            (3, [3, 2, 1, 6, 5, 4, 7, 8]),
             (4, [4, 3, 2, 1, 8, 7, 6, 5]),
             (8, [8, 7, 6, 5, 4, 3, 2, 1]),
         ] {

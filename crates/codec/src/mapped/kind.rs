@@ -1,6 +1,6 @@
 //! The types of samples that are no levels.
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use equalize::{Depth, Level};
 
 use super::half::Half;
@@ -11,7 +11,10 @@ pub(crate) enum Kind {
     Signed8,
     Signed16,
     Signed32,
+    Signed64,
+    Unsigned24,
     Unsigned32,
+    Unsigned64,
     Float16,
     Float32,
     Float64,
@@ -24,6 +27,9 @@ macro_rules! with_values {
             $crate::mapped::Kind::Signed8 => $function::<i8>($($argument),*),
             $crate::mapped::Kind::Signed16 => $function::<i16>($($argument),*),
             $crate::mapped::Kind::Signed32 => $function::<i32>($($argument),*),
+            $crate::mapped::Kind::Signed64 => $function::<i64>($($argument),*),
+            $crate::mapped::Kind::Unsigned24 => $function::<$crate::mapped::kind::Three>($($argument),*),
+            $crate::mapped::Kind::Unsigned64 => $function::<u64>($($argument),*),
             $crate::mapped::Kind::Unsigned32 => $function::<u32>($($argument),*),
             $crate::mapped::Kind::Float16 => $function::<$crate::mapped::half::Half>($($argument),*),
             $crate::mapped::Kind::Float32 => $function::<f32>($($argument),*),
@@ -39,13 +45,18 @@ impl Kind {
         match self {
             Self::Signed8 => 1,
             Self::Signed16 | Self::Float16 => 2,
+            Self::Unsigned24 => 3,
             Self::Signed32 | Self::Unsigned32 | Self::Float32 => 4,
-            Self::Float64 => 8,
+            Self::Signed64 | Self::Unsigned64 | Self::Float64 => 8,
         }
     }
 
     pub(crate) const fn is_float(self) -> bool {
         matches!(self, Self::Float16 | Self::Float32 | Self::Float64)
+    }
+
+    pub(crate) const fn is_signed(self) -> bool {
+        matches!(self, Self::Signed8 | Self::Signed16 | Self::Signed32 | Self::Signed64)
     }
 
     /// Returns the depth of the levels that stand for the samples.
@@ -95,7 +106,7 @@ pub(super) trait Value: Pod {
     /// The value that stands for fully opaque in a channel that is alpha.
     const OPAQUE: f64;
 
-    /// Returns the value, which is exact.
+    /// Returns the value, which is exact but for integers beyond 2 to the power of 53.
     fn value(self) -> f64;
 
     /// Returns the nearest sample: of integers, halves up; of floats, halves to even. What is beyond all of them becomes the last one.
@@ -111,7 +122,7 @@ macro_rules! integers {
 
             #[inline(always)]
             fn value(self) -> f64 {
-                f64::from(self)
+                self as f64
             }
 
             #[inline(always)]
@@ -121,7 +132,40 @@ macro_rules! integers {
         }
     )* };
 }
-integers!(i8: u8, i16: u16, i32: u16, u32: u16);
+integers!(i8: u8, i16: u16, i32: u16, i64: u16, u32: u16, u64: u16);
+
+/// An unsigned integer of 24 bits in native byte order.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(transparent)]
+pub(super) struct Three([u8; 3]);
+
+impl Value for Three {
+    type Level = u16;
+    const ROUNDING: f64 = 0.0;
+    const OPAQUE: f64 = ((1 << 24) - 1) as f64;
+
+    #[inline(always)]
+    fn value(self) -> f64 {
+        let [a, b, c] = self.0;
+        f64::from(if cfg!(target_endian = "big") {
+            u32::from_be_bytes([0, a, b, c])
+        } else {
+            u32::from_le_bytes([a, b, c, 0])
+        })
+    }
+
+    #[inline(always)]
+    fn nearest(value: f64) -> Self {
+        let whole = (value + 0.5).floor().min(Self::OPAQUE) as u32;
+        if cfg!(target_endian = "big") {
+            let [_, a, b, c] = whole.to_be_bytes();
+            Self([a, b, c])
+        } else {
+            let [a, b, c, _] = whole.to_le_bytes();
+            Self([a, b, c])
+        }
+    }
+}
 
 impl Value for Half {
     type Level = u16;

@@ -287,7 +287,7 @@ fn product(factors: &[u64]) -> u64 {
 fn bits(directory: &Directory) -> Result<u32, CodecError> {
     let Some(all) = directory.numbers(tags::BITS_PER_SAMPLE) else { return Ok(1) };
     match all.get(0) {
-        Some(bits @ (1..=16 | 32 | 64)) if all.iter().all(|other| other == bits) => Ok(bits as u32),
+        Some(bits @ (1..=16 | 24 | 32 | 64)) if all.iter().all(|other| other == bits) => Ok(bits as u32),
         Some(bits) if bits > 16 && all.iter().all(|other| other == bits) => {
             Err(CodecError::unsupported(format!("a TIFF of {bits} bits a sample"), SCALE))
         }
@@ -343,14 +343,16 @@ fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
         (tags::SIGNED, 8) => return Ok(Some(Kind::Signed8)),
         (tags::SIGNED, 16) => return Ok(Some(Kind::Signed16)),
         (tags::SIGNED, 32) => return Ok(Some(Kind::Signed32)),
+        (tags::SIGNED, 64) => return Ok(Some(Kind::Signed64)),
         (tags::FLOAT, 16) => return Ok(Some(Kind::Float16)),
         (tags::FLOAT, 32) => return Ok(Some(Kind::Float32)),
         (tags::FLOAT, 64) => return Ok(Some(Kind::Float64)),
+        (_, 24) if is_unsigned(format) => return Ok(Some(Kind::Unsigned24)),
         (_, 32) if is_unsigned(format) => return Ok(Some(Kind::Unsigned32)),
+        (_, 64) if is_unsigned(format) => return Ok(Some(Kind::Unsigned64)),
         (_, 1..=16) if is_unsigned(format) => return Ok(None),
         (tags::SIGNED, _) => "signed",
         (tags::FLOAT, _) => "floating-point",
-        _ if is_unsigned(format) => "unsigned",
         _ => return Err(CodecError::unsupported("a TIFF of complex samples", SCALE)),
     };
     Err(CodecError::unsupported(format!("a TIFF of {name} samples of {bits} bits"), SCALE))
@@ -362,11 +364,11 @@ fn refuse_kinds(method: Method, colours: Colours, extra: Option<Extra>) -> Resul
         return Err(CodecError::unsupported("a TIFF of signed samples compressed by JPEG", SCALE));
     }
     if colours == Colours::Palette {
-        return Err(malformed("its palette indices are signed, floating-point or of 32 bits"));
+        return Err(malformed("its palette indices are signed"));
     }
     if extra == Some(Extra::PremultipliedAlpha) {
         return Err(CodecError::unsupported(
-            "a TIFF of signed, floating-point or 32-bit samples with premultiplied alpha",
+            "a TIFF of signed, floating-point or long samples with premultiplied alpha",
             "divide it out first, as in `oiiotool IN --unpremult -o OUT.tif` (OpenImageIO)",
         ));
     }
@@ -392,7 +394,7 @@ fn predictor(
 ) -> Result<Predictor, CodecError> {
     match directory.number(tags::PREDICTOR).filter(|_| method.is_predicted()).unwrap_or(1) {
         0 | 1 => Ok(Predictor::None),
-        _ if !bits.is_multiple_of(8) => {
+        _ if !bits.is_multiple_of(8) || bits == 24 => {
             Err(unsupported(format!("a TIFF with a predictor for samples of {bits} bits")))
         }
         2 => Ok(Predictor::Horizontal),

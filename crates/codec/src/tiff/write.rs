@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, Write};
 
 use super::super::ifd::{self, Directory, Value};
-use super::super::mapped::{Channel, Form, Kind, Mapped, Piece};
+use super::super::mapped::{Channel, Form, Mapped, Piece};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
@@ -144,14 +144,19 @@ impl Raster {
         });
         let format = match kind {
             _ if kind.is_float() => tags::FLOAT,
-            Kind::Unsigned32 => tags::UNSIGNED,
-            _ => tags::SIGNED,
+            _ if kind.is_signed() => tags::SIGNED,
+            _ => tags::UNSIGNED,
         };
         Self { bytes: kind.bytes(), extra, format, inverted, ..Self::of_levels(layout, 0) }
     }
 
     fn channels(&self) -> usize {
         self.colours + usize::from(self.extra.is_some())
+    }
+
+    /// Returns whether there is a predictor for the samples.
+    fn is_predicted(&self) -> bool {
+        self.bytes != 3
     }
 
     /// Returns the bytes of a row.
@@ -280,7 +285,9 @@ impl<'r> Press<'r> {
         let samples = strip.samples(bytes, &mut self.samples);
         let Some(encoder) = &mut self.encoder else { return };
         self.differences.clear();
-        if self.raster.format == tags::FLOAT {
+        if !self.raster.is_predicted() {
+            self.differences.extend_from_slice(samples);
+        } else if self.raster.format == tags::FLOAT {
             predictor::apply_float(samples, row, channels, bytes, &mut self.differences);
         } else {
             predictor::apply(samples, row, channels, bytes, &mut self.differences);
@@ -316,7 +323,7 @@ fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Direc
     directory.set(tags::ROWS_PER_STRIP, Value::longs(&[strips.rows]));
     directory.set(tags::STRIP_OFFSETS, Value::longs(&strips.offsets));
     directory.set(tags::STRIP_BYTE_COUNTS, Value::longs(&strips.lengths));
-    if compression != Compression::Stored {
+    if compression != Compression::Stored && raster.is_predicted() {
         let predictor = if raster.format == tags::FLOAT { 3 } else { 2 };
         directory.set(tags::PREDICTOR, Value::shorts(&[predictor]));
     }
