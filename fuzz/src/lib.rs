@@ -56,7 +56,10 @@ pub fn picture(data: &[u8], format: Format) {
         assert_eq!(size(again.layout), size(decoded.layout), "the size stays");
     } else {
         assert_eq!(again.layout, decoded.layout, "the layout stays");
-        assert!(stay(&decoded, &pixels, &slot[..pixels.len()]), "the pixels stay");
+        // Gray samples need not reach as far as the colours did, so that other levels stand for them.
+        let has_other_range = decoded.is_mapped() && target.gray && target.range.is_none();
+        let stay = has_other_range || stay(&decoded, &pixels, &slot[..pixels.len()]);
+        assert!(stay, "the pixels stay");
     }
 }
 

@@ -1,5 +1,7 @@
 //! What becomes of samples that are no levels, slow and plain: from little-endian bytes to little-endian bytes.
 
+use std::sync::OnceLock;
+
 use equalize::{Depth, Layout, Pixel};
 
 /// A type of samples: TIFF's tag SampleFormat (1 unsigned, 2 signed, 3 float), and bits.
@@ -33,6 +35,9 @@ pub(super) fn value((format, bits): Kind, sample: &[u8]) -> f64 {
     }
 }
 
+/// Every finite half that is not negative, in order.
+static HALVES: OnceLock<Vec<f64>> = OnceLock::new();
+
 /// Returns the sample that is nearest to a value.
 pub(super) fn sample((format, bits): Kind, value: f64) -> Vec<u8> {
     let bytes = usize::from(bits / 8);
@@ -41,7 +46,8 @@ pub(super) fn sample((format, bits): Kind, value: f64) -> Vec<u8> {
         1 => ((value + 0.5).floor().clamp(0.0, most - 1.0) as u64).to_le_bytes()[..bytes].to_vec(),
         2 => ((value + 0.5).floor().clamp(-most / 2.0, most / 2.0 - 1.0) as i64).to_le_bytes()[..bytes].to_vec(),
         _ if bits == 16 => {
-            let above = (0..0x7c00).position(|bits| half(bits) > value.abs()).unwrap_or(0x7c00) as u16;
+            let finite = HALVES.get_or_init(|| (0..0x7c00).map(half).collect());
+            let above = finite.partition_point(|half| *half <= value.abs()) as u16;
             let below = above - 1;
             let is_up = match (half(above.min(0x7bff)) - value.abs()) - (value.abs() - half(below)) {
                 0.0 => below & 1 == 1,
