@@ -14,6 +14,6 @@ export ASAN_OPTIONS="detect_odr_violation=0:${ASAN_OPTIONS:-}"
 for target in png jpeg pnm tiff bmp webp; do
     echo "== $target"
     mkdir -p "fuzz/corpus/$target"
-    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" tests/data/codec tests/data/jpeg tests/data/bad "$@" -- \
+    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" tests/data/codec tests/data/jpeg tests/data/samples tests/data/bad "$@" -- \
         -max_total_time="$seconds" -max_len=200000 -rss_limit_mb=2048 -timeout=20 -print_final_stats=1
 done

@@ -51,7 +51,7 @@ impl Remark {
                 "none of its pixels has a value (all are NaN, infinite, no data or fully transparent), so there is no contrast to be seen"
             }
             Self::Codec(Codec::NowLevels) => {
-                "its signed, 32-bit or floating-point samples were written as levels without a sign, which that format and depth have; --format keep keeps them"
+                "its samples (signed, floating-point or longer than 16 bits) were written as levels from 0 up, spread between its least and greatest value or over --range"
             }
             Self::Codec(Codec::NowLossless) => "a lossy WebP, written losslessly and larger",
             Self::WithHoles => {
@@ -110,11 +110,13 @@ impl Remark {
             }
             Self::Codec(Codec::NowLevels) => {
                 format!(
-                    "{count} picture{plural} of signed, 32-bit or floating-point samples, written as levels without a sign"
+                    "{count} picture{plural} of signed, floating-point or long samples, written as levels from 0 up"
                 )
             }
             Self::Codec(Codec::NoValues) => {
-                format!("{count} picture{plural} of nothing but NaN, infinite, no-data or fully transparent pixels")
+                format!(
+                    "{count} picture{plural} of nothing but NaN, infinite, no-data or fully transparent pixels"
+                )
             }
             Self::Codec(Codec::NowLossless) => {
                 format!("{count} lossy WebP{plural} written losslessly, and larger")

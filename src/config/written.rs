@@ -83,10 +83,10 @@ pub struct Written {
     #[serde(deserialize_with = "in_any_case")]
     pub color: Option<Color>,
 
-    /// With floats and integers of 32 bits: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
+    /// With floats and long integers: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
     ///
-    /// Such as 0..1 or -1000..3000. Values outside become the nearer end. "auto" is each picture's own least and greatest
-    /// value. Pictures of one range stay comparable, and outliers do no harm.
+    /// Such as 0..1 or -1000..3000; of TIFFs of floats or of more than 16 bits, and PFMs. Values outside become the nearer end.
+    /// "auto" is each picture's own least and greatest value, which a single outlier can pull far apart.
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub range: Option<OrAuto<Range>>,

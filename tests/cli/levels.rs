@@ -87,6 +87,46 @@ fn histograms_after_equalization_know_the_strength() {
     }
 }
 
+/// A PFM of five samples.
+fn pfm(samples: [f32; 5]) -> Vec<u8> {
+    [&b"Pf\n5 1\n-1.0\n"[..], samples.map(f32::to_le_bytes).as_flattened()].concat()
+}
+
+#[test]
+fn floats_are_spread_over_their_own_range_or_a_given_one() {
+    let place = Place::new();
+    place.file("in/a.pfm", pfm([-3.0, -2.5, f32::NAN, 4.5, 6.0]));
+    place.file("in/b.pfm", pfm([0.0, 0.25, 0.5, 40.0, -7.0]));
+    place.run("in --out auto").exits(0);
+    assert_eq!(place.read("auto/a.pfm"), pfm([-3.0, 0.0, f32::NAN, 3.0, 6.0]));
+    place.run("in --out given --range -2.75..5").exits(0);
+    assert_eq!(place.read("given/a.pfm"), pfm([-2.75, -1.0 / 6.0, f32::NAN, 29.0 / 12.0, 5.0]));
+    place.file("my.toml", "range = '-2.75..5'\n");
+    place.run("in --out from-file --config my.toml").exits(0);
+    assert_eq!(place.read("from-file/b.pfm"), place.read("given/b.pfm"));
+    for wrong in ["3..-1", "0", "1..1", "0..inf"] {
+        let ran = place.run(&format!("in --out no --range {wrong}"));
+        ran.exits(2)
+            .says("is not a range such as 0..1 or -1000..3000, whose first number is less; or use auto");
+    }
+}
+
+#[test]
+fn what_becomes_levels_in_another_format_is_told() {
+    let place = Place::new();
+    place.file("a.pfm", pfm([-2.0, 0.0, 1.0, 6.0, 7.0]));
+    place.file("none.pfm", pfm([f32::NAN; 5]));
+    let ran = place.run("a.pfm --out a.png --format png");
+    ran.exits(0)
+        .says("Note: 1 picture of signed, floating-point or long samples, written as levels from 0 up\n");
+    let json = place.run("none.pfm --out out --json --quiet").json();
+    assert_eq!(
+        (&json["remarks"]["no-values"], &json["remarks"]["invisible"]),
+        (&1.into(), &serde_json::Value::Null)
+    );
+    assert_eq!(place.read("out/none.pfm"), pfm([f32::NAN; 5]));
+}
+
 #[test]
 fn sixteen_bits_become_eight_where_that_is_asked_for() {
     let place = Place::new();

@@ -1,6 +1,7 @@
 //! Every GPU against the CPU, byte for byte, and GPUs that fail in the middle of a batch.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use equalize::{Depth, Layout, Pixel};
 use histeqd::worker::protocol::{Channel, FromWorker};
@@ -32,7 +33,16 @@ fn pictures() -> Vec<(String, Vec<u8>)> {
         let Layout { width, height, pixel, depth } = layout;
         (format!("{width}x{height}-{pixel:?}-{depth:?}-{data:?}.pam"), picture(layout, data, &mut random))
     };
-    small.chain(large).map(&mut named).collect()
+    small.chain(large).map(&mut named).chain(of_no_levels()).collect()
+}
+
+/// Pictures whose samples are no levels, some of them with a mask.
+fn of_no_levels() -> impl Iterator<Item = (String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/samples");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let pictures = files.filter(|path| path.extension().is_some_and(|own| own == "tif" || own == "pfm"));
+    pictures
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(path).unwrap()))
 }
 
 fn assert_parity(flags: &[&str]) {

@@ -26,7 +26,7 @@ fn samples(kind: Kind, count: usize, with_none: bool) -> Vec<u8> {
         (3, _) => 3000.0,
         (_, bits) => 2_f64.powi(i32::from(bits.min(50)) - 1),
     };
-    let mut sample = |at: usize| -> Vec<u8> {
+    let sample = |at: usize| -> Vec<u8> {
         let bell = (0..4).map(|_| random()).sum::<f64>() / 4.0;
         let value = if kind.0 == 1 { bell * size } else { (bell - 0.4) * size };
         let none: Option<&[u8]> = match (kind, at % 97) {
@@ -42,7 +42,7 @@ fn samples(kind: Kind, count: usize, with_none: bool) -> Vec<u8> {
         };
         none.map_or_else(|| model::sample(kind, value), <[u8]>::to_vec)
     };
-    (0..count).flat_map(|at| sample(at)).collect()
+    (0..count).flat_map(sample).collect()
 }
 
 fn picture(how: How, with_none: bool) -> Vec<u8> {
@@ -155,7 +155,8 @@ fn tag(file: &[u8], wanted: u16) -> Option<Vec<usize>> {
         file[at..at + length].iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte))
     };
     let at = number(4, 4);
-    let entry = (0..number(at, 2)).map(|i| at + 2 + 12 * i).find(|&at| number(at, 2) == usize::from(wanted))?;
+    let entry =
+        (0..number(at, 2)).map(|i| at + 2 + 12 * i).find(|&at| number(at, 2) == usize::from(wanted))?;
     let (size, count) = ([1, 1, 2, 4][number(entry + 2, 2) - 1], number(entry + 4, 4));
     let start = if size * count > 4 { number(entry + 8, 4) } else { entry + 8 };
     Some((0..count).map(|i| number(start + i * size, size)).collect())
@@ -318,7 +319,8 @@ fn what_tifffile_writes_in_any_way_is_the_same_picture() {
         for way in ["tiles-predicted", "big-endian-lzw", "planes-deflate"] {
             let (decoded, slot) = open(&format!("{kind}-{way}.tif")).unwrap();
             assert_eq!(decoded.layout, plain.layout, "{kind} {way}");
-            let [found, expected] = [(&decoded, &slot), (&plain, &plain_slot)].map(|(d, s)| super::pixels(d, s));
+            let [found, expected] =
+                [(&decoded, &slot), (&plain, &plain_slot)].map(|(d, s)| super::pixels(d, s));
             assert!(found == expected, "{kind} {way}");
             compared += 1;
         }
@@ -368,8 +370,7 @@ fn clahe_leaves_what_is_no_number_as_it_is() {
     let how = How::new((3, 32), 1);
     let picture = picture(how, true);
     let clahe = Clahe { clip_limit: ClipLimit::Auto, tiles: Tiles::Grid { x: 4, y: 4 } };
-    let (written, _) =
-        processed(&tiff(how, &picture, PLAIN), &Operation::new(Method::Clahe(clahe)), &TARGET);
+    let (written, _) = processed(&tiff(how, &picture, PLAIN), &Operation::new(Method::Clahe(clahe)), &TARGET);
     let found = samples_of(&written, how);
     let mut changed = 0;
     for (before, after) in picture.as_chunks::<4>().0.iter().zip(found.as_chunks::<4>().0) {
@@ -407,10 +408,13 @@ fn a_long_strip_is_not_in_memory_as_a_whole_unless_it_is_compressed() {
     let mut file = tiff(how, &picture(how, false), PLAIN);
     let at = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;
     let mut set = |tag: u16, value: u32| {
-        let entry = (0..12).map(|i| at + 2 + 12 * i).find(|&at| file[at..at + 2] == tag.to_le_bytes()).unwrap();
+        let entry =
+            (0..12).map(|i| at + 2 + 12 * i).find(|&at| file[at..at + 2] == tag.to_le_bytes()).unwrap();
         file[entry + 8..entry + 12].copy_from_slice(&value.to_le_bytes());
     };
-    (set(256, 4096), set(257, 4096), set(278, 4096), set(279, 64 << 20));
+    for (tag, value) in [(256, 4096), (257, 4096), (278, 4096), (279, 64 << 20)] {
+        set(tag, value);
+    }
     let mut long = tempfile::tempfile().unwrap();
     long.write_all(&file).unwrap();
     long.set_len(65 << 20).unwrap();

@@ -65,7 +65,9 @@ impl Format {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
             [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
             [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Self::Tiff),
-            [b'P', kind @ (b'1'..=b'7' | b'F' | b'f'), header @ ..] => is_pnm(*kind, header).then_some(Self::Pnm),
+            [b'P', kind @ (b'1'..=b'7' | b'F' | b'f'), header @ ..] => {
+                is_pnm(*kind, header).then_some(Self::Pnm)
+            }
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
             // Plain text may begin with "BM" too, so the size of the bitmap header, which follows the file header, must also be plausible.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),

@@ -39,7 +39,7 @@
 //! [`Opened::decode_planes`] puts it behind the pixels. A device that converts byte orders itself gets them as they are in the file
 //! ([`Opened::keep_byte_orders`]). [`Cores`] has idle cores help with one large picture.
 //!
-//! Samples that are no levels (signed integers, integers of 32 bits, floats) become levels in the slot, and samples again in the output.
+//! Samples that are no levels (signed integers, integers of more than 16 bits, floats) become levels in the slot, and samples again in the output.
 //!
 //! Anything that could not be written back in full is refused here, by name: several pages, animations, complex samples, CMYK.
 
@@ -83,8 +83,8 @@ pub use foreign::{names_foreign, refused_by_name};
 pub use format::Format;
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
-pub use mapped::Range;
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
+pub use mapped::Range;
 use mapped::{Mapped, Purpose};
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
@@ -208,7 +208,8 @@ impl Decoded {
             (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
             _ => encoder_bytes(to, &target.layout_for(self.layout)),
         };
-        let rows = self.restored().map_or(0, |mapped| tiff::bytes_of_rows(mapped.form().row_bytes(&self.layout)));
+        let rows =
+            self.restored().map_or(0, |mapped| tiff::bytes_of_rows(mapped.form().row_bytes(&self.layout)));
         let mapped = self.mapped.as_ref().map_or(0, |mapped| mapped.heap_bytes());
         encoder + rows + mapped + self.metadata_bytes().encoded(to)
     }
@@ -616,7 +617,9 @@ pub fn encode(
             Format::Png => png::encode(decoded, slot, target.png_level, cores, out),
             Format::Jpeg => jpeg::encode(decoded, slot, target.jpeg_quality, scratch, cores, out),
             Format::Pnm => match (&decoded.native, decoded.restored()) {
-                (Native::Pfm(native), Some(mapped)) => pfm::encode((decoded, native, mapped), slot, cores, out),
+                (Native::Pfm(native), Some(mapped)) => {
+                    pfm::encode((decoded, native, mapped), slot, cores, out)
+                }
                 _ => pnm::encode(decoded, slot, out),
             },
             Format::Tiff => tiff::encode(decoded, slot, cores, out),

@@ -1,4 +1,4 @@
-//! Pictures whose samples are no levels: signed integers, integers of 32 bits, and floats.
+//! Pictures whose samples are no levels: signed integers, integers of more than 16 bits, and floats.
 //!
 //! Devices work on levels, so decoding puts levels into the slot that stand for the samples, and encoding makes samples of the new levels,
 //! of the same type and in the same range. A [`mapping`] is the line between the two. Its ends are those of the type for signed integers of
@@ -96,7 +96,8 @@ impl Form {
 
     /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
     pub(super) fn kept_bytes(&self, pixels: u64) -> u64 {
-        let channel = if self.channel.is_some() { pixels.saturating_mul(self.kind.bytes() as u64) } else { 0 };
+        let channel =
+            if self.channel.is_some() { pixels.saturating_mul(self.kind.bytes() as u64) } else { 0 };
         channel.saturating_add(self.hidden_bytes(pixels))
     }
 
@@ -196,7 +197,8 @@ pub(super) fn decode<R: Rows>(
 ) -> Result<(Layout, Mapped), CodecError> {
     let layout = form.layout(width, height);
     let alone = Cores::none();
-    let cores = if heap_bytes(rows, width as usize * form.pixel_bytes()) <= SMALL_CHANGE { cores } else { &alone };
+    let cores =
+        if heap_bytes(rows, width as usize * form.pixel_bytes()) <= SMALL_CHANGE { cores } else { &alone };
     let mapping = match (Mapping::of_kind(form.kind), purpose.range) {
         (Some(mapping), _) => mapping,
         (None, Some(range)) => Mapping::of_range(form.kind, range),
@@ -220,12 +222,7 @@ pub(super) fn decode<R: Rows>(
 }
 
 /// Returns the least and the greatest value of all rows.
-fn extremes<R: Rows>(
-    rows: &R,
-    form: &Form,
-    layout: &Layout,
-    cores: &Cores,
-) -> Result<Extremes, CodecError> {
+fn extremes<R: Rows>(rows: &R, form: &Form, layout: &Layout, cores: &Cores) -> Result<Extremes, CodecError> {
     let (height, at_once) = (layout.height as usize, rows.at_once());
     let row = layout.width as usize * form.pixel_bytes();
     let work = |tool: &mut Tool<R::Tool>, band: usize| {

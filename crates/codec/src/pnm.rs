@@ -101,7 +101,12 @@ impl<'a> Source<'a> {
                 slot.iter_mut().for_each(|sample| *sample = !*sample); // 1 is black
             }
         }
-        Ok(Payload { layout, metadata: Metadata::default(), native: AnyNative::Pnm(Native { pam }), mapped: None })
+        Ok(Payload {
+            layout,
+            metadata: Metadata::default(),
+            native: AnyNative::Pnm(Native { pam }),
+            mapped: None,
+        })
     }
 
     /// Fills `raster` from what has been read already and from the file, and checks that nothing follows.

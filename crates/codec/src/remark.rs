@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::tiff::exif_has_resolution;
 use super::mapped::Mapped;
+use super::tiff::exif_has_resolution;
 use super::{Decoded, Format, Metadata, Native, Target, jpeg};
 
 /// Something worth telling about a picture that was written: nothing failed, but not everything is as it was.
@@ -27,7 +27,7 @@ pub enum Remark {
     WithoutChannel,
     /// A TIFF's channel that is neither colour nor alpha was kept as it was: only the others were equalized.
     ChannelAsItWas,
-    /// Samples that are no levels (signed, of 32 bits, floats) were written as levels, spread over the whole range.
+    /// Samples that are no levels (signed, long or floats) were written as levels, spread over the whole range.
     NowLevels,
     /// Every pixel is fully transparent, so that none counts.
     Invisible,

@@ -82,7 +82,7 @@ pub struct Target {
     pub gray: bool,
     /// Whether colours are needed as RGB, so that a JPEG cannot stay in its own planes.
     pub needs_rgb: bool,
-    /// The values between which the levels of floats and of integers of 32 bits are spread; `None` for the least and the greatest of each
+    /// The values between which the levels of floats and of integers of more than 16 bits are spread; `None` for the least and the greatest of each
     /// picture.
     pub range: Option<Range>,
 }

@@ -1,6 +1,6 @@
 //! TIFF and BigTIFF.
 //!
-//! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 32, and floats of 16, 32 and 64 bits, which
+//! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 24, 32 and 64, and floats of 16, 32 and 64 bits, which
 //! [`super::mapped`] turns into levels; gray (of either polarity), RGB and palettes, with or without alpha or another channel, which
 //! stays as it is; strips, tiles and planes;
 //! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become RGB,
@@ -16,8 +16,8 @@ use std::fs::File;
 use std::io;
 
 use super::budget::{Budget, ask};
-use super::metadata::MetadataBytes;
 use super::mapped::{self, Purpose};
+use super::metadata::MetadataBytes;
 use super::samples::unpack;
 use super::{CodecError, Format, LINE, Limits, Native as AnyNative, Payload, ifd, pixels_of};
 use crate::cores::Cores;

@@ -44,7 +44,8 @@ pub(super) fn sample((format, bits): Kind, value: f64) -> Vec<u8> {
     let most = 2_f64.powi(i32::from(bits));
     match format {
         1 => ((value + 0.5).floor().clamp(0.0, most - 1.0) as u64).to_le_bytes()[..bytes].to_vec(),
-        2 => ((value + 0.5).floor().clamp(-most / 2.0, most / 2.0 - 1.0) as i64).to_le_bytes()[..bytes].to_vec(),
+        2 => ((value + 0.5).floor().clamp(-most / 2.0, most / 2.0 - 1.0) as i64).to_le_bytes()[..bytes]
+            .to_vec(),
         _ if bits == 16 => {
             let finite = HALVES.get_or_init(|| (0..0x7c00).map(half).collect());
             let above = finite.partition_point(|half| *half <= value.abs()) as u16;
@@ -60,6 +61,9 @@ pub(super) fn sample((format, bits): Kind, value: f64) -> Vec<u8> {
         _ => value.to_le_bytes().to_vec(),
     }
 }
+
+/// The levels of a picture's colours; which pixels are hidden, and which of them stay; and the values of the lowest and highest level.
+type Levels = (Vec<u32>, Vec<(bool, bool)>, (f64, f64));
 
 /// How a picture is processed.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +90,7 @@ impl How {
         value.is_finite() && Some(value) != self.no_data
     }
 
-    /// Returns the levels of a picture's colours, and which pixels are hidden and which of them stay.
-    fn levels(self, picture: &[u8]) -> (Vec<u32>, Vec<(bool, bool)>, (f64, f64)) {
+    fn levels(self, picture: &[u8]) -> Levels {
         let bytes = usize::from(self.kind.1 / 8);
         let pixels = || picture.chunks_exact(self.pixel_bytes());
         let colours = |pixel: &[u8]| -> Vec<f64> {
@@ -96,7 +99,9 @@ impl How {
         let values: Vec<f64> = pixels().flat_map(colours).collect();
         let counted = values.iter().copied().filter(|&value| self.counts(value));
         let (low, high) = match self.kind {
-            (2, bits @ (8 | 16)) => (-(2_f64.powi(i32::from(bits) - 1)), 2_f64.powi(i32::from(bits) - 1) - 1.0),
+            (2, bits @ (8 | 16)) => {
+                (-(2_f64.powi(i32::from(bits) - 1)), 2_f64.powi(i32::from(bits) - 1) - 1.0)
+            }
             _ => self.range.unwrap_or_else(|| {
                 let ends = counted.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
                     (low.min(value), high.max(value))
@@ -107,7 +112,8 @@ impl How {
         let top = f64::from(self.top());
         let level = |&value: &f64| {
             let value = if value.is_nan() { low } else { value.clamp(low, high) };
-            let level = if low == high { 0.0 } else { ((value - low) / (high - low) * top + 0.5).floor() } as u32;
+            let level =
+                if low == high { 0.0 } else { ((value - low) / (high - low) * top + 0.5).floor() } as u32;
             if self.inverted { self.top() - level } else { level }
         };
         let hidden = pixels().zip(values.chunks_exact(self.colours)).map(|(pixel, colours)| {
@@ -126,7 +132,9 @@ impl How {
     pub(super) fn equalized(self, picture: &[u8]) -> Vec<u8> {
         let (levels, hidden, (low, high)) = self.levels(picture);
         let luma = |pixel: &[u32]| match *pixel {
-            [r, g, b] => ((19_595 * u64::from(r) + 38_470 * u64::from(g) + 7_471 * u64::from(b) + 32_768) >> 16) as u32,
+            [r, g, b] => {
+                ((19_595 * u64::from(r) + 38_470 * u64::from(g) + 7_471 * u64::from(b) + 32_768) >> 16) as u32
+            }
             _ => pixel[0],
         };
         let lumas: Vec<u32> = levels.chunks_exact(self.colours).map(luma).collect();

@@ -34,7 +34,7 @@ impl Half {
         // Dividing by a power of two is exact, so this is the only rounding.
         let steps = (value.abs() / power_of_two(exponent - FRACTION as i32)).round_ties_even() as u16;
         // The leading bit of a normal number is not stored: it adds 1 to the exponent, and so does a carry.
-        Self(sign | (((exponent - LEAST_EXPONENT) as u16) << FRACTION) + steps)
+        Self(sign | ((((exponent - LEAST_EXPONENT) as u16) << FRACTION) + steps))
     }
 }
 

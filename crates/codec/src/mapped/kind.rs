@@ -121,6 +121,7 @@ macro_rules! integers {
             const OPAQUE: f64 = <$type>::MAX as f64;
 
             #[inline(always)]
+            #[allow(clippy::cast_lossless, reason = "those of 64 bits have no other conversion")]
             fn value(self) -> f64 {
                 self as f64
             }

@@ -23,7 +23,8 @@ impl FromStr for Range {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let ends = text.trim().split_once("..");
-        let numbers = ends.and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
+        let numbers =
+            ends.and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
         numbers.and_then(|(low, high)| Self::new(low, high)).ok_or_else(|| {
             format!("{text:?} is not a range such as 0..1 or -1000..3000, whose first number is less")
         })

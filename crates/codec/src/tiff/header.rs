@@ -119,7 +119,8 @@ impl Header {
 
     /// Returns the form of samples that are no levels.
     pub(super) fn mapped(&self) -> Option<Samples> {
-        let channel = self.extra.map(|extra| if extra == Extra::Other { Channel::Other } else { Channel::Alpha });
+        let channel =
+            self.extra.map(|extra| if extra == Extra::Other { Channel::Other } else { Channel::Alpha });
         let inverted = self.colours == Colours::WhiteIsZero;
         let colours = self.samples - usize::from(channel.is_some());
         self.kind.map(|kind| Samples { kind, colours, channel, inverted, no_data: self.no_data })

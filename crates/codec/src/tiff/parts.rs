@@ -108,7 +108,8 @@ impl<'a> Parts<'a> {
         let part = header.row_bytes(header.layout.width).saturating_mul(header.rows());
         let at_once = BAND.div_ceil(part);
         let bands = target.chunks_mut(at_once.saturating_mul(part)).enumerate();
-        let work = |(tool, outcome): &mut (Tool, Result<(), CodecError>), (number, band): (usize, &mut [u8])| {
+        let work = |(tool, outcome): &mut (Tool, Result<(), CodecError>),
+                    (number, band): (usize, &mut [u8])| {
             *outcome = self.read_rows(tool, number * at_once * header.rows(), band);
         };
         let tool = || (Tool::default(), Ok(()));

@@ -143,7 +143,10 @@ mod tests {
         for (bytes, channels) in [2, 4, 8].into_iter().flat_map(|bytes| (1..=4).map(move |n| (bytes, n))) {
             let row = 13 * channels * bytes;
             let samples = noise(3 * row, 9);
-            for (make, take) in [(apply as fn(&[u8], _, _, _, &mut Vec<u8>), undo as fn(&mut [u8], _, _, _)), (apply_float, undo_float)] {
+            for (make, take) in [
+                (apply as fn(&[u8], _, _, _, &mut Vec<u8>), undo as fn(&mut [u8], _, _, _)),
+                (apply_float, undo_float),
+            ] {
                 let mut stored = Vec::new();
                 make(&samples, row, channels, bytes, &mut stored);
                 assert_ne!(stored, samples);

@@ -175,6 +175,7 @@ impl Raster {
 }
 
 /// The samples of a strip.
+#[derive(Clone, Copy)]
 enum Strip<'s> {
     /// As they are written.
     Ready(&'s [u8]),
