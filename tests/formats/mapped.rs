@@ -251,6 +251,29 @@ fn what_is_behind_the_colours_comes_back_and_alpha_hides() {
 }
 
 #[test]
+fn premultiplied_alpha_is_divided_out() {
+    for kind in [(3, 32), (3, 64), (2, 16)] {
+        let straight = How { extra: Some(2), ..How::new(kind, 3) };
+        let opaque = if kind.0 == 3 { 1.0 } else { 32_767.0 };
+        let (mut colours, mut multiplied) = (Vec::new(), Vec::new());
+        for at in 0..WIDTH * HEIGHT {
+            // Halves and quarters, so that multiplying and dividing is exact.
+            let share = [1.0, 0.5, 0.25, 0.0][at % 4];
+            let alpha = if kind.0 == 3 { share } else { [32_767.0, 32_767.0, 32_767.0, 0.0][at % 4] };
+            let values = [at % 101, at % 67, at % 31].map(|value| 4.0 * value as f64);
+            colours.extend(values.map(|value| model::sample(kind, value)).concat());
+            let part = if alpha == 0.0 { 1.0 } else { alpha / opaque };
+            multiplied.extend(values.map(|value| model::sample(kind, value * part)).concat());
+            colours.extend(model::sample(kind, alpha));
+            multiplied.extend(model::sample(kind, alpha));
+        }
+        let file = tiff(How { extra: Some(1), ..straight }, &multiplied, PLAIN);
+        let (written, _) = processed(&file, &GLOBAL, &TARGET);
+        assert!(samples_of(&written, straight) == straight.equalized(&colours), "{kind:?}");
+    }
+}
+
+#[test]
 fn samples_without_data_stay_and_do_not_count_and_a_range_clamps() {
     for kind in KINDS {
         for colours in [1, 3] {

@@ -33,12 +33,13 @@ pub(super) const BAND: usize = 512 << 10;
 /// Bytes that a helper may take without being accounted for.
 const SMALL_CHANGE: u64 = 1 << 20;
 
-/// What the sample behind the colours of a pixel is. Either comes back as it was.
+/// What alpha is to the colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Channel {
-    Alpha,
-    /// Anything else.
-    Other,
+pub(super) enum Alpha {
+    /// The colours are as they are.
+    Straight,
+    /// The colours have been multiplied by it.
+    Premultiplied,
 }
 
 /// The pixels of a file whose samples are no levels.
@@ -47,8 +48,10 @@ pub(super) struct Form {
     pub(super) kind: Kind,
     /// The samples of a pixel that are colours: 1 or 3.
     pub(super) colours: usize,
-    /// What the sample behind them is, if there is one.
-    pub(super) channel: Option<Channel>,
+    /// What the first sample behind them is to them, if it is alpha.
+    pub(super) alpha: Option<Alpha>,
+    /// The samples behind those, which are anything else.
+    pub(super) others: usize,
     /// Whether the least value is white.
     pub(super) inverted: bool,
     /// The value of samples that are none.
@@ -58,7 +61,12 @@ pub(super) struct Form {
 impl Form {
     /// Returns the bytes of a pixel in the file.
     pub(super) fn pixel_bytes(&self) -> usize {
-        (self.colours + usize::from(self.channel.is_some())) * self.kind.bytes()
+        (self.colours + self.behind()) * self.kind.bytes()
+    }
+
+    /// Returns the number of samples behind the colours. They come back as they were.
+    fn behind(&self) -> usize {
+        usize::from(self.alpha.is_some()) + self.others
     }
 
     /// Returns the layout of the levels in the slot, as if some pixels had to stay as they are.
@@ -74,11 +82,11 @@ impl Form {
 
     /// Returns the layout of the levels without a mask.
     pub(super) fn visible(&self, width: u32, height: u32) -> Layout {
-        let pixel = match (self.colours, self.channel) {
-            (1, Some(Channel::Alpha)) => Pixel::GrayAlpha,
-            (1, _) => Pixel::Gray,
-            (_, Some(Channel::Alpha)) => Pixel::Rgba,
-            (..) => Pixel::Rgb,
+        let pixel = match (self.colours, self.alpha) {
+            (1, Some(_)) => Pixel::GrayAlpha,
+            (1, None) => Pixel::Gray,
+            (_, Some(_)) => Pixel::Rgba,
+            (_, None) => Pixel::Rgb,
         };
         Layout { width, height, pixel, depth: self.kind.depth() }
     }
@@ -90,22 +98,21 @@ impl Form {
 
     /// Returns the bytes of a row of samples, if pixels have the colours of a layout.
     pub(super) fn row_bytes(&self, layout: &Layout) -> u64 {
-        let samples = layout.pixel.colour_channels() + usize::from(self.channel.is_some());
+        let samples = layout.pixel.colour_channels() + self.behind();
         u64::from(layout.width) * (samples * self.kind.bytes()) as u64
     }
 
     /// Returns the most bytes of heap in use until the picture is encoded, if it has this many pixels.
     pub(super) fn kept_bytes(&self, pixels: u64) -> u64 {
-        let channel =
-            if self.channel.is_some() { pixels.saturating_mul(self.kind.bytes() as u64) } else { 0 };
-        channel.saturating_add(self.hidden_bytes(pixels))
+        let behind = pixels.saturating_mul((self.behind() * self.kind.bytes()) as u64);
+        behind.saturating_add(self.hidden_bytes(pixels))
     }
 
     /// Returns the most bytes that hidden pixels may take: enough for any picture of which not nearly every pixel differs from the one before.
     fn hidden_bytes(&self, pixels: u64) -> u64 {
         const FEW: u64 = 4 << 10;
         let colours = (self.colours * self.kind.bytes()) as u64;
-        let has_hidden = self.may_mask() || self.channel == Some(Channel::Alpha);
+        let has_hidden = self.may_mask() || self.alpha.is_some();
         if has_hidden { pixels.saturating_mul(colours) / 2 + FEW } else { 0 }
     }
 }
@@ -148,7 +155,7 @@ pub(super) struct Mapped {
     mapping: Mapping,
     hidden: Hidden,
     /// The samples behind the colours.
-    channel: Vec<u8>,
+    behind: Vec<u8>,
     /// Whether alpha is a mask, and not the picture's own.
     pub(super) is_masked: bool,
     /// Whether samples are made again of the levels.
@@ -204,12 +211,12 @@ pub(super) fn decode<R: Rows>(
         (None, Some(range)) => Mapping::of_range(form.kind, range),
         (None, None) => Mapping::of_extremes(form.kind, extremes(rows, &form, &layout, cores)?),
     };
-    let is_masked = form.may_mask() && form.channel != Some(Channel::Alpha);
+    let is_masked = form.may_mask() && form.alpha.is_none();
     let mut mapped = Mapped {
         form,
         mapping,
         hidden: Hidden::default(),
-        channel: Vec::new(),
+        behind: Vec::new(),
         is_masked,
         restores: purpose.restores,
     };
@@ -248,11 +255,23 @@ fn extremes_of<V: Value>(form: &Form, rows: &[u8]) -> Extremes {
     extremes
 }
 
-/// Returns the values of a pixel's colours.
+/// Returns the values of a pixel's colours, without the alpha that they have been multiplied by.
 #[inline(always)]
 fn colours_of<V: Value>(form: &Form, pixel: &[u8]) -> impl Iterator<Item = f64> {
+    let share = match form.alpha {
+        Some(Alpha::Premultiplied) => alpha_of::<V>(form, pixel) / V::OPAQUE,
+        _ => 1.0,
+    };
     let colours = pixel.chunks_exact(size_of::<V>()).take(form.colours);
-    colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value())
+    let values = colours.map(|sample| bytemuck::pod_read_unaligned::<V>(sample).value());
+    values.map(move |value| if share == 0.0 { value } else { value / share })
+}
+
+/// Returns the value of a pixel's alpha.
+#[inline(always)]
+fn alpha_of<V: Value>(form: &Form, pixel: &[u8]) -> f64 {
+    let at = form.colours * size_of::<V>();
+    bytemuck::pod_read_unaligned::<V>(&pixel[at..at + size_of::<V>()]).value()
 }
 
 #[inline(always)]
@@ -270,19 +289,20 @@ impl Mapped {
         slot: &mut [u8],
         cores: &Cores,
     ) -> Result<bool, CodecError> {
-        let (Form { kind, channel, .. }, restores) = (self.form, self.restores);
+        let (kind, restores) = (self.form.kind, self.restores);
+        let behind_bytes = self.form.behind() * kind.bytes();
         let (width, at_once) = (layout.width as usize, rows.at_once());
         let (row, row_of_levels) = (width * self.form.pixel_bytes(), width * layout.pixel_bytes());
         let mut kept = Vec::new();
-        if channel.is_some() && restores {
-            resize(&mut kept, layout.pixels() as usize * kind.bytes())?;
+        if restores {
+            resize(&mut kept, layout.pixels() as usize * behind_bytes)?;
         }
-        let mut channels = kept.chunks_mut(at_once.saturating_mul(width * kind.bytes()));
+        let mut behind = kept.chunks_mut(at_once.saturating_mul(width * behind_bytes).max(1));
         let bands = slot.chunks_mut(at_once.saturating_mul(row_of_levels));
-        let bands = bands.map(|levels| (levels, channels.next().unwrap_or_default())).enumerate();
+        let bands = bands.map(|levels| (levels, behind.next().unwrap_or_default())).enumerate();
         let to_levels = ToLevels { form: &self.form, mapping: &self.mapping, pixel: layout.pixel, gray };
         let most = self.form.hidden_bytes(layout.pixels());
-        let work = |tool: &mut Tool<R::Tool>, (band, (levels, channel)): (usize, (&mut [u8], &mut [u8]))| {
+        let work = |tool: &mut Tool<R::Tool>, (band, (levels, behind)): (usize, (&mut [u8], &mut [u8]))| {
             (tool.hidden, tool.hides) = (Hidden::default(), false);
             tool.outcome = tool.read(rows, band * at_once, levels.len() / row_of_levels, row);
             if tool.outcome.is_ok() {
@@ -296,7 +316,7 @@ impl Mapped {
                         break;
                     }
                 }
-                keep_channel(&tool.rows, self.form.pixel_bytes(), channel, kind.bytes());
+                keep_behind(&tool.rows, self.form.pixel_bytes(), behind, behind_bytes);
             }
         };
         let (mut hidden, mut hides) = (Hidden::default(), false);
@@ -305,7 +325,7 @@ impl Mapped {
             hides |= tool.hides;
             hidden.append(&tool.hidden, most)
         })?;
-        (self.hidden, self.channel) = (hidden, kept);
+        (self.hidden, self.behind) = (hidden, kept);
         Ok(hides)
     }
 
@@ -326,12 +346,12 @@ impl Mapped {
 
     /// Returns the bytes of heap in use.
     pub(super) fn heap_bytes(&self) -> u64 {
-        self.hidden.bytes() + self.channel.len() as u64
+        self.hidden.bytes() + self.behind.len() as u64
     }
 
     /// Returns whether there is a channel that is neither colour nor alpha.
     pub(super) fn has_other(&self) -> bool {
-        self.form.channel == Some(Channel::Other)
+        self.form.others > 0
     }
 
     pub(super) fn form(&self) -> &Form {
@@ -342,10 +362,10 @@ impl Mapped {
     pub(super) fn pieces<'p>(&'p self, layout: &Layout, pixels: &'p [u8], rows: usize) -> Vec<Piece<'p>> {
         let width = layout.width as usize;
         let (pixel, mut place) = (layout.pixel, Place::default());
-        let mut channels = self.channel.chunks(rows * width * self.form.kind.bytes());
+        let mut behind = self.behind.chunks((rows * width * self.form.behind() * self.form.kind.bytes()).max(1));
         let piece = |levels: &'p [u8]| {
             let piece =
-                Piece { mapped: self, pixel, levels, channel: channels.next().unwrap_or_default(), place };
+                Piece { mapped: self, pixel, levels, behind: behind.next().unwrap_or_default(), place };
             place = self.hidden.after(place, piece.hidden_pixels());
             piece
         };
@@ -383,14 +403,14 @@ fn run<V: Value>(with: &ToLevels<'_>, samples: &[u8], levels: &mut [u8], hidden:
         if !pixel.has_alpha() {
             continue;
         }
-        let alpha = match (stays, form.channel) {
+        let alpha = match (stays, form.alpha) {
             (Some(at), _) => {
                 let kept = if gray { &samples[at..at + size_of::<V>()] } else { &samples[..colour_bytes] };
                 hidden.add_staying(kept);
                 0
             }
-            (None, Some(Channel::Alpha)) => {
-                let alpha = bytemuck::pod_read_unaligned::<V>(&samples[colour_bytes..]).value();
+            (None, Some(_)) => {
+                let alpha = alpha_of::<V>(form, samples);
                 if alpha == 0.0 {
                     hidden.add_changing(if gray { size_of::<V>() } else { colour_bytes });
                 }
@@ -414,9 +434,9 @@ fn alpha_level<V: Value>(alpha: f64, top: u16) -> u16 {
     if alpha == 0.0 { 0 } else { level.max(1) }
 }
 
-/// Copies the last samples of pixels, of `bytes` bytes each. There is nothing to copy if `channel` is empty.
-fn keep_channel(rows: &[u8], pixel: usize, channel: &mut [u8], bytes: usize) {
-    for (to, pixel) in channel.chunks_exact_mut(bytes).zip(rows.chunks_exact(pixel)) {
+/// Copies the last `bytes` bytes of pixels, if there is room for them.
+fn keep_behind(rows: &[u8], pixel: usize, behind: &mut [u8], bytes: usize) {
+    for (to, pixel) in behind.chunks_exact_mut(bytes.max(1)).zip(rows.chunks_exact(pixel)) {
         to.copy_from_slice(&pixel[pixel.len() - bytes..]);
     }
 }
@@ -427,7 +447,8 @@ pub(super) struct Piece<'p> {
     mapped: &'p Mapped,
     pixel: Pixel,
     levels: &'p [u8],
-    channel: &'p [u8],
+    /// The samples behind the colours.
+    behind: &'p [u8],
     /// The place of the first hidden pixel from here on.
     place: Place,
 }
@@ -456,10 +477,10 @@ fn is_hidden(pixel: &[u8], level: usize) -> bool {
 }
 
 fn make_samples<V: Value>(piece: &Piece<'_>, into: &mut Vec<u8>) {
-    let Piece { mapped, pixel, levels, channel, mut place } = *piece;
+    let Piece { mapped, pixel, levels, behind, mut place } = *piece;
     let (colours, level) = (pixel.colour_channels(), size_of::<V::Level>());
     let top = (mapped.form.kind.depth().levels() - 1) as u16;
-    let mut channel = channel.chunks_exact(size_of::<V>());
+    let mut behind = behind.chunks_exact((mapped.form.behind() * size_of::<V>()).max(1));
     into.clear();
     for levels in levels.chunks_exact(pixel.channels() * level) {
         let hidden = if pixel.has_alpha() && is_hidden(levels, level) {
@@ -476,6 +497,6 @@ fn make_samples<V: Value>(piece: &Piece<'_>, into: &mut Vec<u8>) {
                 into.extend_from_slice(bytemuck::bytes_of(&V::nearest(value)));
             }
         }
-        into.extend_from_slice(channel.next().unwrap_or_default());
+        into.extend_from_slice(behind.next().unwrap_or_default());
     }
 }

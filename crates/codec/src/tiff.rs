@@ -41,7 +41,7 @@ mod tags;
 mod write;
 
 use arrangement::Change;
-use header::{Extra, Header};
+use header::Header;
 use method::Method;
 use parts::Parts;
 pub(super) use tags::exif_has_resolution;
@@ -51,8 +51,10 @@ pub(super) use write::{bytes_of_rows, encode, heap_bytes};
 #[derive(Debug)]
 pub(super) struct Native {
     compression: method::Compression,
-    /// The samples of the channel that is neither colour nor alpha, which are not among the pixels.
+    /// The samples of the channels that are neither colour nor alpha, which are not among the pixels.
     pub(super) other: Option<Vec<u8>>,
+    /// How many such channels there are.
+    others: usize,
     big: bool,
     /// Whether parts of it were never written.
     pub(super) was_sparse: bool,
@@ -60,7 +62,7 @@ pub(super) struct Native {
     pub(super) had_layers: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
-    /// Whether a channel that is neither colour nor alpha was left out, because the output format has no place for it.
+    /// Whether channels that are neither colour nor alpha were left out, because the output format has no place for them.
     pub(super) lost_channel: bool,
     kept: ifd::Directory,
 }
@@ -74,7 +76,7 @@ impl Native {
     /// Returns the bytes of heap in use until the picture is encoded as a TIFF.
     pub(super) fn heap_bytes(&self, layout: &Layout) -> u64 {
         match &self.other {
-            Some(other) => other.len() as u64 + heap_bytes(&other::with(layout)),
+            Some(other) => other.len() as u64 + bytes_of_rows(row_bytes(layout, self.others)),
             None => heap_bytes(layout),
         }
     }
@@ -130,7 +132,7 @@ impl<'a> Source<'a> {
         self.header.mapped()
     }
 
-    /// Returns the bytes of the channel that is neither colour nor alpha. It lies between the pixels at first, and then on the heap.
+    /// Returns the bytes of the channels that are neither colour nor alpha. They lie between the pixels at first, and then on the heap.
     pub(super) fn other_bytes(&self) -> u64 {
         self.header.other_bytes()
     }
@@ -162,11 +164,11 @@ impl<'a> Source<'a> {
     pub(super) fn encoder_bytes(&self, layout: &Layout) -> u64 {
         match self.header.other_bytes() {
             0 => heap_bytes(layout),
-            other => other + heap_bytes(&other::with(layout)),
+            other => other + bytes_of_rows(row_bytes(layout, self.header.others)),
         }
     }
 
-    /// Decodes into `slot`, which is as long as the pixels and the channel between them that is neither colour nor alpha, with the help of
+    /// Decodes into `slot`, which is as long as the pixels and the channels between them that are neither colour nor alpha, with the help of
     /// idle cores. The layout `written` will be written, in the format `to`.
     pub(super) fn decode(
         self,
@@ -179,7 +181,8 @@ impl<'a> Source<'a> {
         let header = &self.header;
         let parts = Parts::new(&self.file, header, &self.directory)?;
         let was_sparse = parts.is_sparse();
-        let mut keeps_other = header.extra == Some(Extra::Other) && to == Format::Tiff;
+        let others = header.others;
+        let mut keeps_other = others > 0 && to == Format::Tiff;
         let (layout, other, mapped) = match header.mapped() {
             Some(form) => {
                 let size = (header.layout.width, header.layout.height);
@@ -190,12 +193,11 @@ impl<'a> Source<'a> {
             None => (header.layout, self.decode_levels(&parts, slot, keeps_other, cores)?, None),
         };
         let change = Change {
-            samples: (header.samples, written.pixel.channels() + usize::from(keeps_other)),
+            samples: (header.samples, written.pixel.channels() + if keeps_other { others } else { 0 }),
             planes: header.planar,
             reduced: written.depth != layout.depth,
             to_levels: mapped.is_some() && !purpose.restores,
         };
-        let has_other = header.extra == Some(Extra::Other);
         let compression = header.method.written();
         let (big, keeps_no_data) = (header.form.big, header.no_data.is_some() && purpose.restores);
         let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
@@ -207,18 +209,19 @@ impl<'a> Source<'a> {
             native: AnyNative::Tiff(Box::new(Native {
                 compression,
                 other,
+                others,
                 big,
                 had_layers,
                 was_sparse,
                 lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
-                lost_channel: has_other && !keeps_other,
+                lost_channel: others > 0 && !keeps_other,
                 kept,
             })),
             mapped,
         })
     }
 
-    /// Decodes samples that are levels. Returns the channel that is neither colour nor alpha if it is to be kept.
+    /// Decodes samples that are levels. Returns the channels that are neither colour nor alpha if they are to be kept.
     fn decode_levels(
         &self,
         parts: &Parts<'_>,
@@ -237,11 +240,19 @@ impl<'a> Source<'a> {
         if header.is_packed() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
-        let has_other = header.extra == Some(Extra::Other);
-        let other = if has_other { other::take_out(slot, &layout, keeps_other)? } else { None };
+        let other = match header.others {
+            0 => None,
+            others => other::take_out(slot, &layout, others, keeps_other)?,
+        };
         colours::convert(pixels_of(&layout, slot), start, header, &self.directory)?;
         Ok(other)
     }
+}
+
+/// Returns the bytes of a row of pixels with this many more samples each.
+fn row_bytes(layout: &Layout, others: usize) -> u64 {
+    let pixel = layout.pixel_bytes() + others * layout.depth.bytes();
+    u64::from(layout.width) * pixel as u64
 }
 
 fn io_error(error: io::Error) -> CodecError {

@@ -95,3 +95,40 @@ fn a_picture_of_which_nothing_can_be_seen_is_remarked() {
     *samples.last_mut().unwrap() = 1;
     assert_eq!(remarks(&samples), []);
 }
+
+/// Returns the samples of pixels from one to another.
+fn part(form: Form, samples: &[u8], channels: std::ops::Range<usize>) -> Vec<u8> {
+    let of_pixel = |pixel: &[u8]| pixel[channels.start * form.bytes..channels.end * form.bytes].to_vec();
+    samples.chunks_exact(form.channels * form.bytes).flat_map(of_pixel).collect()
+}
+
+#[test]
+fn several_channels_stay_as_they_were_behind_colours_or_alpha() {
+    for (channels, bytes, alpha) in [(5, 1, false), (6, 1, true), (6, 2, true), (7, 2, false), (19, 1, false)] {
+        let form = Form { channels, bytes, rows_a_strip: 20, ..PLAIN };
+        let kinds = move |tags: &mut Tags| {
+            undeclared(tags);
+            let mut kinds = vec![0; channels - 3];
+            kinds[0] = if alpha { 2 } else { 0 };
+            tags.push((EXTRA_SAMPLES, kinds));
+        };
+        let file = form.file(&form.samples(), kinds);
+        let (decoded, slot) = decode(&file, &TARGET).unwrap();
+        assert_eq!(decoded.layout.pixel, if alpha { Pixel::Rgba } else { Pixel::Rgb });
+        let visible = if alpha { 4 } else { 3 };
+        assert!(pixels(&decoded, &slot) == part(form, &form.samples(), 0..visible), "{form:?}");
+        assert_eq!(decoded.remarks(&TARGET), [Remark::ChannelAsItWas]);
+        let written = encode(&decoded, slot, &TARGET).unwrap();
+        // They are stored behind the header.
+        assert!(written[8..8 + form.samples().len()] == form.samples(), "{form:?}");
+        let png = Target { format: Some(Format::Png), ..TARGET };
+        assert_eq!(decode(&file, &png).unwrap().0.remarks(&png), [Remark::WithoutChannel]);
+    }
+    let many = Form { channels: 20, ..PLAIN };
+    let why = decode(&many.file(&many.samples(), undeclared), &TARGET).unwrap_err().to_string();
+    assert!(why.contains("a TIFF of 17 channels besides its colours is not supported; choose channels"), "{why}");
+    let late = Form { channels: 5, ..PLAIN };
+    let file = late.file(&late.samples(), |tags| tags.push((EXTRA_SAMPLES, vec![0, 2])));
+    let why = decode(&file, &TARGET).unwrap_err().to_string();
+    assert!(why.contains("a TIFF whose alpha is behind other channels is not supported"), "{why}");
+}

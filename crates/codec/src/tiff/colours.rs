@@ -1,8 +1,9 @@
 //! Converts a TIFF's samples to the pixels of a layout, in place.
 
 use super::super::ifd::Directory;
-use super::header::{Colours, Extra, Header};
+use super::header::{Colours, Header};
 use super::{CodecError, malformed, tags};
+use crate::mapped::Alpha;
 use equalize::{Depth, Layout};
 
 /// Converts the samples from `start` on, which have been scaled to the full range, to pixels of the header's layout at the front of `slot`.
@@ -17,7 +18,7 @@ pub(super) fn convert(
         Colours::WhiteIsZero => invert(slot, &header.layout),
         Colours::Palette => look_up(slot, start, &palette(directory, header.bits)?, header.bits),
     }
-    if header.extra == Some(Extra::PremultipliedAlpha) {
+    if header.alpha == Some(Alpha::Premultiplied) {
         divide_alpha_out(slot, &header.layout);
     }
     Ok(())

@@ -6,9 +6,12 @@ use super::super::ifd::{Directory, Form, Numbers, Value};
 use super::further::Pages;
 use super::method::Method;
 use super::{arrangement, gdal, malformed, tags, unsupported};
-use crate::mapped::{Channel, Form as Samples, Kind};
+use crate::mapped::{Alpha, Form as Samples, Kind};
 use crate::reader::Reader;
 use equalize::{Depth, Layout, Pixel};
+
+/// The most channels besides the colours.
+const MAX_BEHIND: usize = 16;
 
 /// How samples become colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +22,6 @@ pub(super) enum Colours {
     WhiteIsZero,
     /// Palette indices.
     Palette,
-}
-
-/// What a sample besides the colours is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extra {
-    Alpha,
-    /// Alpha that the colours have been multiplied by.
-    PremultipliedAlpha,
-    /// Anything else: near infrared, a mask, padding. Only what is declared as alpha is alpha.
-    Other,
 }
 
 /// The pixels of a TIFF.
@@ -51,8 +44,10 @@ pub(super) struct Header {
     /// Width and rows of the strips or tiles; tiles include what lies beyond the picture's edge.
     pub(super) part: (u32, u32),
     pub(super) colours: Colours,
-    /// What the sample behind the colours is, if there is one.
-    pub(super) extra: Option<Extra>,
+    /// What the first sample behind the colours is to them, if it is declared as alpha.
+    pub(super) alpha: Option<Alpha>,
+    /// The samples behind these: near infrared, masks, padding. Only what is declared as alpha is alpha.
+    pub(super) others: usize,
     pub(super) method: Method,
     /// How samples were made easier to compress.
     pub(super) predictor: Predictor,
@@ -73,14 +68,13 @@ impl Header {
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
         let method = Method::new(number(tags::COMPRESSION, 1))?;
         let (colours, colour_samples) = colours(directory, method)?;
-        let extra = extra(directory, samples, colour_samples)?;
+        let (alpha, others) = behind(directory, samples, colour_samples)?;
         refuse_depths((bits, samples), method, colours, directory)?;
         let predictor = predictor(directory, method, bits, kind)?;
         if kind.is_some() {
-            refuse_kinds(method, colours, extra)?;
+            refuse_kinds(method, colours)?;
         }
-        let has_alpha = matches!(extra, Some(Extra::Alpha | Extra::PremultipliedAlpha));
-        let pixel = pixel(colours, colour_samples, has_alpha);
+        let pixel = pixel(colours, colour_samples, alpha.is_some());
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
         let is_ycbcr = directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR);
         if planar && is_ycbcr {
@@ -106,7 +100,8 @@ impl Header {
             tiled,
             part,
             colours,
-            extra,
+            alpha,
+            others,
             method,
             predictor,
             lsb_first: directory.number(tags::FILL_ORDER) == Some(2),
@@ -119,11 +114,10 @@ impl Header {
 
     /// Returns the form of samples that are no levels.
     pub(super) fn mapped(&self) -> Option<Samples> {
-        let channel =
-            self.extra.map(|extra| if extra == Extra::Other { Channel::Other } else { Channel::Alpha });
         let inverted = self.colours == Colours::WhiteIsZero;
-        let colours = self.samples - usize::from(channel.is_some());
-        self.kind.map(|kind| Samples { kind, colours, channel, inverted, no_data: self.no_data })
+        let Self { alpha, others, no_data, .. } = *self;
+        let colours = self.samples - usize::from(alpha.is_some()) - others;
+        self.kind.map(|kind| Samples { kind, colours, alpha, others, inverted, no_data })
     }
 
     /// Returns the bytes of a stored sample, if it has whole bytes.
@@ -146,11 +140,11 @@ impl Header {
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
     }
 
-    /// Returns the bytes of the channel that is neither colour nor alpha and lies between levels, decoded; 0 if there is none.
+    /// Returns the bytes of the channels that are neither colour nor alpha and lie between levels, decoded; 0 if there are none.
     pub(super) fn other_bytes(&self) -> u64 {
         let Layout { depth, .. } = self.layout;
-        if self.extra == Some(Extra::Other) && self.kind.is_none() {
-            self.layout.pixels().saturating_mul(depth.bytes() as u64)
+        if self.kind.is_none() {
+            self.layout.pixels().saturating_mul((self.others * depth.bytes()) as u64)
         } else {
             0
         }
@@ -313,22 +307,30 @@ fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), Co
     }
 }
 
-fn extra(directory: &Directory, samples: usize, colour_samples: usize) -> Result<Option<Extra>, CodecError> {
-    match samples.checked_sub(colour_samples) {
-        Some(0) => Ok(None),
-        Some(1) if directory.number(tags::PHOTOMETRIC) == Some(3) => {
-            Err(unsupported("a TIFF palette with a further channel"))
-        }
-        Some(1) => Ok(Some(match directory.number(tags::EXTRA_SAMPLES) {
-            Some(tags::ASSOCIATED) => Extra::PremultipliedAlpha,
-            Some(tags::UNASSOCIATED) => Extra::Alpha,
-            _ => Extra::Other,
-        })),
-        Some(extra) => {
-            Err(CodecError::unsupported(format!("a TIFF of {extra} channels besides its colours"), CHANNELS))
-        }
-        None => Err(malformed("it has fewer samples than colours")),
+/// Returns what the first sample behind the colours is to them if it is alpha, and how many others there are.
+fn behind(
+    directory: &Directory,
+    samples: usize,
+    colour_samples: usize,
+) -> Result<(Option<Alpha>, usize), CodecError> {
+    let count = samples.checked_sub(colour_samples).ok_or_else(|| malformed("it has fewer samples than colours"))?;
+    if count > 0 && directory.number(tags::PHOTOMETRIC) == Some(3) {
+        return Err(unsupported("a TIFF palette with a further channel"));
     }
+    if count > MAX_BEHIND {
+        return Err(CodecError::unsupported(format!("a TIFF of {count} channels besides its colours"), CHANNELS));
+    }
+    let declared = directory.numbers(tags::EXTRA_SAMPLES).filter(|_| count > 0);
+    let mut kinds = declared.into_iter().flat_map(Numbers::iter).take(count).map(|kind| match kind {
+        tags::ASSOCIATED => Some(Alpha::Premultiplied),
+        tags::UNASSOCIATED => Some(Alpha::Straight),
+        _ => None,
+    });
+    let first = kinds.next().flatten();
+    if first.is_none() && kinds.any(|kind| kind.is_some()) {
+        return Err(CodecError::unsupported("a TIFF whose alpha is behind other channels", CHANNELS));
+    }
+    Ok((first, count - usize::from(first.is_some())))
 }
 
 /// Returns the type of samples of this many bits that are no levels; `None` if they are.
@@ -360,18 +362,12 @@ fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
 }
 
 /// Refuses what cannot be done right with samples that are no levels.
-fn refuse_kinds(method: Method, colours: Colours, extra: Option<Extra>) -> Result<(), CodecError> {
+fn refuse_kinds(method: Method, colours: Colours) -> Result<(), CodecError> {
     if method == Method::Jpeg {
         return Err(CodecError::unsupported("a TIFF of signed samples compressed by JPEG", SCALE));
     }
     if colours == Colours::Palette {
         return Err(malformed("its palette indices are signed"));
-    }
-    if extra == Some(Extra::PremultipliedAlpha) {
-        return Err(CodecError::unsupported(
-            "a TIFF of signed, floating-point or long samples with premultiplied alpha",
-            "divide it out first, as in `oiiotool IN --unpremult -o OUT.tif` (OpenImageIO)",
-        ));
     }
     Ok(())
 }

@@ -1,24 +1,24 @@
-//! A channel that is neither colour nor alpha: near infrared, a mask, padding. It is no part of the pixels, so that no device takes it for
-//! alpha: it is taken out of them after reading, and put back between them for writing.
+//! Channels that are neither colour nor alpha: near infrared, a mask, padding. They are no part of the pixels, so that no device takes one for
+//! alpha: they are taken out of them after reading, and put back between them for writing.
 
 use super::super::CodecError;
 use crate::reader::resize;
-use equalize::{Layout, Pixel};
+use equalize::Layout;
 
-/// Returns the layout of pixels of this layout with the channel between them. Where the channel lies is where alpha would.
-pub(super) fn with(layout: &Layout) -> Layout {
-    let pixel = if layout.pixel.colour_channels() == 1 { Pixel::GrayAlpha } else { Pixel::Rgba };
-    Layout { pixel, ..*layout }
-}
-
-/// Moves the pixels, which have the channel between them, together at the front of `slot`. Returns the channel if it is to be kept.
-pub(super) fn take_out(slot: &mut [u8], layout: &Layout, keep: bool) -> Result<Option<Vec<u8>>, CodecError> {
-    let (colours, sample) = (layout.pixel_bytes(), layout.depth.bytes());
-    let (pixel, count) = (colours + sample, slot.len() / (colours + sample));
+/// Moves the pixels, which have `others` further samples between them, together at the front of `slot`. Returns these samples if they are to
+/// be kept.
+pub(super) fn take_out(
+    slot: &mut [u8],
+    layout: &Layout,
+    others: usize,
+    keep: bool,
+) -> Result<Option<Vec<u8>>, CodecError> {
+    let (colours, further) = (layout.pixel_bytes(), others * layout.depth.bytes());
+    let (pixel, count) = (colours + further, slot.len() / (colours + further));
     let mut other = Vec::new();
     if keep {
-        resize(&mut other, count * sample)?;
-        for (to, pixel) in other.chunks_exact_mut(sample).zip(slot.chunks_exact(pixel)) {
+        resize(&mut other, count * further)?;
+        for (to, pixel) in other.chunks_exact_mut(further).zip(slot.chunks_exact(pixel)) {
             to.copy_from_slice(&pixel[colours..]);
         }
     }
@@ -28,43 +28,48 @@ pub(super) fn take_out(slot: &mut [u8], layout: &Layout, keep: bool) -> Result<O
     Ok(keep.then_some(other))
 }
 
-/// Puts the channel between the pixels at the front of `slot`, from where it was taken out. Returns the layout of what is there then.
-pub(super) fn put_back(slot: &mut [u8], layout: &Layout, other: &[u8]) -> Layout {
-    let (colours, sample) = (layout.pixel_bytes(), layout.depth.bytes());
-    let pixel = colours + sample;
+/// Puts `others` samples between each of the pixels at the front of `slot`, from where they were taken out. Returns the pixels with them.
+pub(super) fn put_back<'s>(
+    slot: &'s mut [u8],
+    layout: &Layout,
+    others: usize,
+    other: &[u8],
+) -> &'s mut [u8] {
+    let (colours, further) = (layout.pixel_bytes(), others * layout.depth.bytes());
+    let pixel = colours + further;
     // A pixel never moves onto one before it, which is still to be moved.
-    for (at, other) in other.chunks_exact(sample).enumerate().rev() {
+    for (at, other) in other.chunks_exact(further).enumerate().rev() {
         slot.copy_within(at * colours..(at + 1) * colours, at * pixel);
-        slot[at * pixel + colours..][..sample].copy_from_slice(other);
+        slot[at * pixel + colours..][..further].copy_from_slice(other);
     }
-    with(layout)
+    &mut slot[..other.len() / further * pixel]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::samples::tests::noise;
-    use equalize::Depth;
+    use equalize::{Depth, Pixel};
 
     #[test]
-    fn the_channel_comes_back_between_the_pixels() {
-        for (pixel, depth) in [Pixel::Gray, Pixel::Rgb].into_iter().zip([Depth::Eight, Depth::Sixteen]) {
+    fn the_channels_come_back_between_the_pixels() {
+        let pixels = [Pixel::Gray, Pixel::Rgb, Pixel::Rgba].into_iter();
+        for ((pixel, depth), others) in pixels.zip([Depth::Eight, Depth::Sixteen, Depth::Eight]).zip([1, 3, 2]) {
             let layout = Layout { width: 7, height: 3, pixel, depth };
-            let stored = noise(with(&layout).bytes() as usize, 5);
+            let (colours, further) = (layout.pixel_bytes(), others * depth.bytes());
+            let stored = noise(21 * (colours + further), 5);
             let mut slot = stored.clone();
-            let other = take_out(&mut slot, &layout, true).unwrap().unwrap();
-            let (whole, colours) = (with(&layout).pixel_bytes(), layout.pixel_bytes());
-            for (at, pixel) in stored.chunks_exact(whole).enumerate() {
+            let other = take_out(&mut slot, &layout, others, true).unwrap().unwrap();
+            for (at, pixel) in stored.chunks_exact(colours + further).enumerate() {
                 assert_eq!(slot[at * colours..][..colours], pixel[..colours]);
-                assert_eq!(other[at * depth.bytes()..][..depth.bytes()], pixel[colours..]);
+                assert_eq!(other[at * further..][..further], pixel[colours..]);
             }
             let front = layout.bytes() as usize;
             let mut other_way = stored.clone();
-            assert_eq!(take_out(&mut other_way, &layout, false).unwrap(), None);
+            assert_eq!(take_out(&mut other_way, &layout, others, false).unwrap(), None);
             assert_eq!(other_way[..front], slot[..front]);
             slot[front..].fill(0xee);
-            assert_eq!(put_back(&mut slot, &layout, &other), with(&layout));
-            assert_eq!(slot, stored);
+            assert_eq!(put_back(&mut slot, &layout, others, &other), stored);
         }
     }
 }

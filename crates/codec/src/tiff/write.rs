@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, Write};
 
 use super::super::ifd::{self, Directory, Value};
-use super::super::mapped::{Channel, Form, Mapped, Piece};
+use super::super::mapped::{Form, Mapped, Piece};
 use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
@@ -44,15 +44,17 @@ pub(crate) fn encode(
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let native = if let AnyNative::Tiff(native) = &decoded.native { Some(&**native) } else { None };
-    let (layout, extra) = match native.and_then(|n| n.other.as_deref()) {
-        Some(other) => (other::put_back(slot, &decoded.layout, other), tags::UNSPECIFIED),
-        None => (decoded.layout, tags::UNASSOCIATED),
-    };
-    let pixels = pixels_of(&layout, slot);
+    let layout = decoded.layout;
     let mapped = decoded.mapped.as_deref().filter(|mapped| mapped.restores);
-    let raster = match mapped {
-        Some(mapped) => Raster::of_mapped(mapped, &layout),
-        None => Raster::of_levels(&layout, extra),
+    let other = native.and_then(|native| Some((native.other.as_deref()?, native.others)));
+    let raster = match (mapped, other) {
+        (Some(mapped), _) => Raster::of_mapped(mapped, &layout),
+        (None, Some((_, others))) => Raster::of_levels(&layout, others),
+        (None, None) => Raster::of_levels(&layout, 0),
+    };
+    let pixels = match other {
+        Some((other, others)) => other::put_back(slot, &layout, others, other),
+        None => pixels_of(&layout, slot),
     };
     if mapped.is_none() && cfg!(target_endian = "big") {
         swap_bytes(pixels, raster.bytes);
@@ -116,8 +118,10 @@ struct Raster {
     height: u32,
     /// Samples of a pixel that are colours.
     colours: usize,
-    /// What the sample behind them is, if there is one.
-    extra: Option<u64>,
+    /// Whether the first sample behind them is alpha.
+    alpha: bool,
+    /// The samples behind these.
+    others: usize,
     /// Bytes of a sample.
     bytes: usize,
     /// How the bits of a sample are to be understood.
@@ -127,31 +131,32 @@ struct Raster {
 }
 
 impl Raster {
-    /// Returns the raster of levels. `extra` is what the sample behind the colours is, if there is one.
-    fn of_levels(layout: &Layout, extra: u64) -> Self {
+    /// Returns the raster of levels with this many further samples in each pixel.
+    fn of_levels(layout: &Layout, others: usize) -> Self {
         let Layout { width, height, pixel, depth } = *layout;
-        let extra = pixel.has_alpha().then_some(extra);
-        let (colours, bytes) = (pixel.colour_channels(), depth.bytes());
-        Self { width, height, colours, extra, bytes, format: tags::UNSIGNED, inverted: false }
+        let (colours, alpha, bytes) = (pixel.colour_channels(), pixel.has_alpha(), depth.bytes());
+        Self { width, height, colours, alpha, others, bytes, format: tags::UNSIGNED, inverted: false }
     }
 
     /// Returns the raster of samples that are made of levels.
     fn of_mapped(mapped: &Mapped, layout: &Layout) -> Self {
-        let Form { kind, channel, inverted, .. } = *mapped.form();
-        let extra = channel.map(|channel| match channel {
-            Channel::Alpha => tags::UNASSOCIATED,
-            Channel::Other => tags::UNSPECIFIED,
-        });
+        let Form { kind, alpha, others, inverted, .. } = *mapped.form();
         let format = match kind {
             _ if kind.is_float() => tags::FLOAT,
             _ if kind.is_signed() => tags::SIGNED,
             _ => tags::UNSIGNED,
         };
-        Self { bytes: kind.bytes(), extra, format, inverted, ..Self::of_levels(layout, 0) }
+        let (bytes, alpha) = (kind.bytes(), alpha.is_some());
+        Self { bytes, alpha, format, inverted, ..Self::of_levels(layout, others) }
     }
 
     fn channels(&self) -> usize {
-        self.colours + usize::from(self.extra.is_some())
+        self.colours + self.behind()
+    }
+
+    /// Returns the number of samples behind the colours.
+    fn behind(&self) -> usize {
+        usize::from(self.alpha) + self.others
     }
 
     /// Returns whether there is a predictor for the samples.
@@ -328,8 +333,10 @@ fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Direc
         let predictor = if raster.format == tags::FLOAT { 3 } else { 2 };
         directory.set(tags::PREDICTOR, Value::shorts(&[predictor]));
     }
-    if let Some(extra) = raster.extra {
-        directory.set(tags::EXTRA_SAMPLES, Value::shorts(&[extra as u16]));
+    if raster.behind() > 0 {
+        let mut kinds = vec![tags::UNSPECIFIED as u16; raster.behind()];
+        kinds[0] = if raster.alpha { tags::UNASSOCIATED as u16 } else { kinds[0] };
+        directory.set(tags::EXTRA_SAMPLES, Value::shorts(&kinds));
     }
     if raster.format != tags::UNSIGNED {
         directory.set(tags::SAMPLE_FORMAT, Value::shorts(&vec![raster.format as u16; channels]));
@@ -382,7 +389,7 @@ mod tests {
             // Strips of both kinds.
             let repeated = pixels.len() / 2;
             pixels[repeated..].iter_mut().for_each(|byte| *byte = *byte / 128 * 255);
-            let raster = Raster::of_levels(&layout, tags::UNASSOCIATED);
+            let raster = Raster::of_levels(&layout, 0);
             let row = raster.row();
             for compression in [Compression::Lzw, Compression::Deflate] {
                 let (alone, places) = strips(&raster, &pixels, compression, 1);
