@@ -6,6 +6,7 @@ mod jpeg;
 mod lenient;
 mod other;
 mod pages;
+mod planes;
 mod raw;
 
 use std::fs::File;

@@ -362,7 +362,8 @@ impl Mapped {
     pub(super) fn pieces<'p>(&'p self, layout: &Layout, pixels: &'p [u8], rows: usize) -> Vec<Piece<'p>> {
         let width = layout.width as usize;
         let (pixel, mut place) = (layout.pixel, Place::default());
-        let mut behind = self.behind.chunks((rows * width * self.form.behind() * self.form.kind.bytes()).max(1));
+        let mut behind =
+            self.behind.chunks((rows * width * self.form.behind() * self.form.kind.bytes()).max(1));
         let piece = |levels: &'p [u8]| {
             let piece =
                 Piece { mapped: self, pixel, levels, behind: behind.next().unwrap_or_default(), place };

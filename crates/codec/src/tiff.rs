@@ -237,7 +237,7 @@ impl<'a> Source<'a> {
         let stored = &mut slot[start..];
         let packed = stored.len() - header.row_bytes(layout.width) * layout.height as usize;
         parts.read(&mut stored[packed..], cores)?;
-        if header.is_packed() {
+        if header.is_packed() && !header.unpacks_planes() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
         let other = match header.others {

@@ -104,7 +104,8 @@ fn part(form: Form, samples: &[u8], channels: std::ops::Range<usize>) -> Vec<u8>
 
 #[test]
 fn several_channels_stay_as_they_were_behind_colours_or_alpha() {
-    for (channels, bytes, alpha) in [(5, 1, false), (6, 1, true), (6, 2, true), (7, 2, false), (19, 1, false)] {
+    for (channels, bytes, alpha) in [(5, 1, false), (6, 1, true), (6, 2, true), (7, 2, false), (19, 1, false)]
+    {
         let form = Form { channels, bytes, rows_a_strip: 20, ..PLAIN };
         let kinds = move |tags: &mut Tags| {
             undeclared(tags);
@@ -126,7 +127,10 @@ fn several_channels_stay_as_they_were_behind_colours_or_alpha() {
     }
     let many = Form { channels: 20, ..PLAIN };
     let why = decode(&many.file(&many.samples(), undeclared), &TARGET).unwrap_err().to_string();
-    assert!(why.contains("a TIFF of 17 channels besides its colours is not supported; choose channels"), "{why}");
+    assert!(
+        why.contains("a TIFF of 17 channels besides its colours is not supported; choose channels"),
+        "{why}"
+    );
     let late = Form { channels: 5, ..PLAIN };
     let file = late.file(&late.samples(), |tags| tags.push((EXTRA_SAMPLES, vec![0, 2])));
     let why = decode(&file, &TARGET).unwrap_err().to_string();

@@ -80,9 +80,6 @@ impl Header {
         if planar && is_ycbcr {
             return Err(unsupported("a YCbCr TIFF in separate planes"));
         }
-        if planar && !bits.is_multiple_of(8) {
-            return Err(unsupported(format!("a TIFF in separate planes of {bits} bits")));
-        }
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
         let no_data = directory.bytes(tags::GDAL_NODATA).zip(kind);
@@ -135,8 +132,16 @@ impl Header {
         !self.is_packed() && self.kind.is_none() && self.colours != Colours::Palette
     }
 
-    /// Returns the bytes of a row of `width` pixels as stored.
+    /// Returns whether the samples of planes are unpacked before they become pixels.
+    pub(super) fn unpacks_planes(&self) -> bool {
+        self.planar && self.is_packed()
+    }
+
+    /// Returns the bytes of a row of `width` pixels, as stored unless planes are unpacked.
     pub(super) fn row_bytes(&self, width: u32) -> usize {
+        if self.unpacks_planes() {
+            return width as usize * self.samples * self.layout.depth.bytes();
+        }
         (width as usize * self.samples * self.bits as usize).div_ceil(8)
     }
 
@@ -172,7 +177,11 @@ impl Header {
 
     /// Returns the bytes of a row of a strip or tile.
     pub(super) fn part_row_bytes(&self) -> usize {
-        self.row_bytes(self.part.0) / self.planes()
+        if self.planar {
+            (self.part.0 as usize * self.bits as usize).div_ceil(8)
+        } else {
+            self.row_bytes(self.part.0)
+        }
     }
 
     /// Returns the bytes of a strip or tile.
@@ -313,12 +322,16 @@ fn behind(
     samples: usize,
     colour_samples: usize,
 ) -> Result<(Option<Alpha>, usize), CodecError> {
-    let count = samples.checked_sub(colour_samples).ok_or_else(|| malformed("it has fewer samples than colours"))?;
+    let count =
+        samples.checked_sub(colour_samples).ok_or_else(|| malformed("it has fewer samples than colours"))?;
     if count > 0 && directory.number(tags::PHOTOMETRIC) == Some(3) {
         return Err(unsupported("a TIFF palette with a further channel"));
     }
     if count > MAX_BEHIND {
-        return Err(CodecError::unsupported(format!("a TIFF of {count} channels besides its colours"), CHANNELS));
+        return Err(CodecError::unsupported(
+            format!("a TIFF of {count} channels besides its colours"),
+            CHANNELS,
+        ));
     }
     let declared = directory.numbers(tags::EXTRA_SAMPLES).filter(|_| count > 0);
     let mut kinds = declared.into_iter().flat_map(Numbers::iter).take(count).map(|kind| match kind {

@@ -29,12 +29,7 @@ pub(super) fn take_out(
 }
 
 /// Puts `others` samples between each of the pixels at the front of `slot`, from where they were taken out. Returns the pixels with them.
-pub(super) fn put_back<'s>(
-    slot: &'s mut [u8],
-    layout: &Layout,
-    others: usize,
-    other: &[u8],
-) -> &'s mut [u8] {
+pub(super) fn put_back<'s>(slot: &'s mut [u8], layout: &Layout, others: usize, other: &[u8]) -> &'s mut [u8] {
     let (colours, further) = (layout.pixel_bytes(), others * layout.depth.bytes());
     let pixel = colours + further;
     // A pixel never moves onto one before it, which is still to be moved.
@@ -54,7 +49,9 @@ mod tests {
     #[test]
     fn the_channels_come_back_between_the_pixels() {
         let pixels = [Pixel::Gray, Pixel::Rgb, Pixel::Rgba].into_iter();
-        for ((pixel, depth), others) in pixels.zip([Depth::Eight, Depth::Sixteen, Depth::Eight]).zip([1, 3, 2]) {
+        for ((pixel, depth), others) in
+            pixels.zip([Depth::Eight, Depth::Sixteen, Depth::Eight]).zip([1, 3, 2])
+        {
             let layout = Layout { width: 7, height: 3, pixel, depth };
             let (colours, further) = (layout.pixel_bytes(), others * depth.bytes());
             let stored = noise(21 * (colours + further), 5);

@@ -4,7 +4,7 @@
 use std::mem;
 
 use super::super::ifd::{Directory, Numbers};
-use super::super::samples::swap_bytes;
+use super::super::samples::{swap_bytes, unpack};
 use super::super::{CodecError, Limits};
 use super::header::{Header, Predictor};
 use super::jpeg::Jpegs;
@@ -292,8 +292,11 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     let row = header.row_bytes(header.layout.width);
     let part_row = header.part_row_bytes();
     for (target, samples) in rows.chunks_exact_mut(row).zip(samples.chunks_exact(part_row)) {
-        if header.planar {
-            interleave(target, samples, header, plane, left * header.part.0 as usize);
+        let first = left * header.part.0 as usize;
+        if header.unpacks_planes() {
+            interleave(target, &unpacked(samples, header), header, plane, first);
+        } else if header.planar {
+            interleave(target, samples, header, plane, first);
         } else {
             let inside = part_row.min(row - left * part_row);
             target[left * part_row..][..inside].copy_from_slice(&samples[..inside]);
@@ -301,9 +304,19 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
     }
 }
 
+/// Returns a row of a plane's samples, which are scaled to the full range.
+fn unpacked(row: &[u8], header: &Header) -> Vec<u8> {
+    let width = header.part.0 as usize;
+    let mut samples = vec![0; width * header.layout.depth.bytes()];
+    let at = samples.len() - row.len();
+    samples[at..].copy_from_slice(row);
+    unpack(&mut samples, at, width, header.bits);
+    samples
+}
+
 /// Puts samples of a plane, of whole bytes, into the pixels of a row from pixel `left` on.
 fn interleave(row: &mut [u8], samples: &[u8], header: &Header, plane: usize, left: usize) {
-    let bytes = header.sample_bytes();
+    let bytes = if header.is_packed() { header.layout.depth.bytes() } else { header.sample_bytes() };
     let pixels = row.chunks_exact_mut(header.samples * bytes).skip(left);
     for (pixel, sample) in pixels.zip(samples.chunks_exact(bytes)) {
         pixel[plane * bytes..][..bytes].copy_from_slice(sample);
