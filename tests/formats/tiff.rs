@@ -8,6 +8,7 @@ mod other;
 mod pages;
 mod planes;
 mod raw;
+mod ycbcr;
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -385,7 +386,7 @@ fn planes_of_ycbcr_are_refused_by_that_name() {
         tags.push((284, vec![2]));
     });
     let why = decoded(&file).unwrap_err().to_string();
-    assert!(why.starts_with("a YCbCr TIFF in separate planes is not supported; "), "{why}");
+    assert!(why.starts_with("a YCbCr TIFF of JPEG in separate planes is not supported; "), "{why}");
 }
 
 #[test]

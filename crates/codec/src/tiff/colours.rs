@@ -16,6 +16,7 @@ pub(super) fn convert(
     match header.colours {
         Colours::Direct => {}
         Colours::WhiteIsZero => invert(slot, &header.layout),
+        Colours::YCbCr => to_rgb(slot, &header.layout, &Conversion::read(directory)?),
         Colours::Palette => look_up(slot, start, &palette(directory, header.bits)?, header.bits),
     }
     if header.alpha == Some(Alpha::Premultiplied) {
@@ -29,6 +30,58 @@ fn invert(slot: &mut [u8], layout: &Layout) {
     let colour = layout.depth.bytes();
     for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
         pixel[..colour].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// What makes red, green and blue of brightness and two differences (TIFF 6.0, section 21).
+struct Conversion {
+    /// The shares of red, green and blue in the brightness.
+    shares: [f64; 3],
+    /// The codes of no brightness and of all of it, and the same for either difference.
+    codes: [f64; 6],
+}
+
+impl Conversion {
+    fn read(directory: &Directory) -> Result<Self, CodecError> {
+        let fractions = |tag, usual: &[f64]| {
+            tags::fractions(directory, tag)
+                .filter(|found| found.len() >= usual.len())
+                .unwrap_or(usual.to_vec())
+        };
+        let shares = fractions(tags::YCBCR_COEFFICIENTS, &[0.299, 0.587, 0.114]);
+        let codes = fractions(tags::REFERENCE_BLACK_WHITE, &[0.0, 255.0, 128.0, 255.0, 128.0, 255.0]);
+        let conversion = Self {
+            shares: [shares[0], shares[1], shares[2]],
+            codes: [codes[0], codes[1], codes[2], codes[3], codes[4], codes[5]],
+        };
+        let has_spans = conversion.codes.as_chunks::<2>().0.iter().all(|[black, white]| white > black);
+        let is_sound = has_spans && conversion.shares.iter().all(|share| (0.0..=1.0).contains(share));
+        if is_sound && conversion.shares[1] > 0.0 {
+            Ok(conversion)
+        } else {
+            Err(malformed("its YCbCr coefficients or reference levels make no sense"))
+        }
+    }
+
+    fn rgb(&self, ycbcr: [u8; 3]) -> [u8; 3] {
+        let [red, green, blue] = self.shares;
+        let value = |at: usize, whole: f64| {
+            let (black, white) = (self.codes[2 * at], self.codes[2 * at + 1]);
+            (f64::from(ycbcr[at]) - black) * whole / (white - black)
+        };
+        let (y, cb, cr) = (value(0, 255.0), value(1, 127.0), value(2, 127.0));
+        let r = y + cr * (2.0 - 2.0 * red);
+        let b = y + cb * (2.0 - 2.0 * blue);
+        let g = (y - blue * b - red * r) / green;
+        [r, g, b].map(|level| (level + 0.5).clamp(0.0, 255.0) as u8)
+    }
+}
+
+fn to_rgb(slot: &mut [u8], layout: &Layout, conversion: &Conversion) {
+    for pixel in slot.chunks_exact_mut(layout.pixel_bytes()) {
+        if let Some(colours) = pixel.first_chunk_mut::<3>() {
+            *colours = conversion.rgb(*colours);
+        }
     }
 }
 

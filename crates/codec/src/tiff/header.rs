@@ -22,6 +22,8 @@ pub(super) enum Colours {
     WhiteIsZero,
     /// Palette indices.
     Palette,
+    /// Brightness and two differences of colour.
+    YCbCr,
 }
 
 /// The pixels of a TIFF.
@@ -39,6 +41,8 @@ pub(super) struct Header {
     /// The value of samples that are none, if their type is such a one.
     pub(super) no_data: Option<f64>,
     pub(super) planar: bool,
+    /// How many pixels across and down share their differences of colour.
+    pub(super) subsampling: (u32, u32),
     /// Whether it has tiles rather than strips.
     pub(super) tiled: bool,
     /// Width and rows of the strips or tiles; tiles include what lies beyond the picture's edge.
@@ -77,9 +81,13 @@ impl Header {
         let pixel = pixel(colours, colour_samples, alpha.is_some());
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
         let is_ycbcr = directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR);
-        if planar && is_ycbcr {
-            return Err(unsupported("a YCbCr TIFF in separate planes"));
+        if planar && is_ycbcr && method == Method::Jpeg {
+            return Err(unsupported("a YCbCr TIFF of JPEG in separate planes"));
         }
+        let subsampling = match colours {
+            Colours::YCbCr => subsampling(directory, (bits, samples), planar, predictor)?,
+            _ => (1, 1),
+        };
         let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
         let layout = Layout { width, height, pixel, depth };
         let no_data = directory.bytes(tags::GDAL_NODATA).zip(kind);
@@ -94,6 +102,7 @@ impl Header {
             kind,
             no_data,
             planar,
+            subsampling,
             tiled,
             part,
             colours,
@@ -129,7 +138,7 @@ impl Header {
 
     /// Returns whether decoded samples lie where the stored ones do, because they need neither unpacking nor a palette.
     pub(super) fn is_direct(&self) -> bool {
-        !self.is_packed() && self.kind.is_none() && self.colours != Colours::Palette
+        !self.is_packed() && self.kind.is_none() && !matches!(self.colours, Colours::Palette | Colours::YCbCr)
     }
 
     /// Returns whether the samples of planes are unpacked before they become pixels.
@@ -184,14 +193,34 @@ impl Header {
         }
     }
 
+    /// Returns whether pixels share their differences of colour.
+    pub(super) fn is_subsampled(&self) -> bool {
+        self.subsampling != (1, 1)
+    }
+
+    /// Returns the bytes of the units of a strip or tile beside each other: those of pixels that share their differences of colour.
+    pub(super) fn units_bytes(&self) -> usize {
+        let (across, down) = self.subsampling;
+        self.part.0.div_ceil(across) as usize * (across * down + 2) as usize
+    }
+
+    /// Returns the bytes of some rows of a strip or tile.
+    pub(super) fn rows_bytes(&self, rows: u32) -> u64 {
+        if self.is_subsampled() {
+            (self.units_bytes() as u64).saturating_mul(rows.div_ceil(self.subsampling.1).into())
+        } else {
+            (self.part_row_bytes() as u64).saturating_mul(rows.into())
+        }
+    }
+
     /// Returns the bytes of a strip or tile.
     pub(super) fn part_bytes(&self) -> u64 {
-        (self.part_row_bytes() as u64).saturating_mul(u64::from(self.part.1))
+        self.rows_bytes(self.part.1)
     }
 
     /// Returns whether the rows of strips or tiles are those of the picture.
     pub(super) fn is_straight(&self) -> bool {
-        !self.planar && self.part_row_bytes() == self.row_bytes(self.layout.width)
+        !self.planar && !self.is_subsampled() && self.part_row_bytes() == self.row_bytes(self.layout.width)
     }
 
     /// Returns the bytes of the buffer that a strip or tile passes through on its way to the picture; 0 if it needs none.
@@ -308,12 +337,35 @@ fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), Co
         Some(3) => Ok((Colours::Palette, 1)),
         Some(5) => Err(CodecError::unsupported("a CMYK TIFF", TO_RGB)),
         Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg converts it to RGB
-        Some(tags::YCBCR) => Err(unsupported("a YCbCr TIFF without JPEG")),
+        Some(tags::YCBCR) => Ok((Colours::YCbCr, 3)),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
         Some(8..=10) => Err(unsupported("a CIELab TIFF")),
         Some(other) => Err(unsupported(format!("a TIFF of photometric interpretation {other}"))),
         None => Err(malformed("it does not say what its samples mean (no photometric interpretation)")),
     }
+}
+
+/// Returns how many pixels of a YCbCr picture across and down share their differences of colour.
+fn subsampling(
+    directory: &Directory,
+    (bits, samples): (u32, usize),
+    planar: bool,
+    predictor: Predictor,
+) -> Result<(u32, u32), CodecError> {
+    let factors = directory.numbers(tags::YCBCR_SUBSAMPLING);
+    let factor = |at| factors.map_or(Some(2), |factors| factors.get(at));
+    let (Some(across @ (1 | 2 | 4)), Some(down @ (1 | 2 | 4))) = (factor(0), factor(1)) else {
+        return Err(malformed("its YCbCr subsampling is not 1, 2 or 4"));
+    };
+    if bits != 8 {
+        return Err(unsupported(format!("a YCbCr TIFF of {bits} bits")));
+    }
+    if (across, down) != (1, 1) && (planar || samples != 3 || predictor != Predictor::None) {
+        return Err(unsupported(
+            "a subsampled YCbCr TIFF in separate planes, with further channels or a predictor",
+        ));
+    }
+    Ok((across as u32, down as u32))
 }
 
 /// Returns what the first sample behind the colours is to them if it is alpha, and how many others there are.

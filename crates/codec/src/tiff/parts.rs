@@ -151,7 +151,7 @@ impl<'a> Parts<'a> {
                         self.fetch(tool, index, skipped, rows)?;
                     } else {
                         let mut samples = mem::take(&mut tool.samples);
-                        resize(&mut samples, count * header.part_row_bytes())?;
+                        resize(&mut samples, header.rows_bytes(count as u32) as usize)?;
                         self.fetch(tool, index, skipped, &mut samples)?;
                         place(&samples, rows, header, plane, left);
                         tool.samples = samples;
@@ -289,6 +289,9 @@ fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
 
 /// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into the rows of the picture.
 fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
+    if header.is_subsampled() {
+        return place_units(samples, rows, header, left);
+    }
     let row = header.row_bytes(header.layout.width);
     let part_row = header.part_row_bytes();
     for (target, samples) in rows.chunks_exact_mut(row).zip(samples.chunks_exact(part_row)) {
@@ -300,6 +303,21 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
         } else {
             let inside = part_row.min(row - left * part_row);
             target[left * part_row..][..inside].copy_from_slice(&samples[..inside]);
+        }
+    }
+}
+
+/// Puts units of pixels that share their differences of colour into the rows of the picture: the brightness of each, and then the two
+/// differences.
+fn place_units(samples: &[u8], rows: &mut [u8], header: &Header, left: usize) {
+    let (across, down) = (header.subsampling.0 as usize, header.subsampling.1 as usize);
+    let (first, unit) = (left * header.part.0 as usize, across * down + 2);
+    for (y, row) in rows.chunks_exact_mut(header.row_bytes(header.layout.width)).enumerate() {
+        let units = &samples[y / down * header.units_bytes()..][..header.units_bytes()];
+        let pixels = row.as_chunks_mut::<3>().0[first..].iter_mut().take(header.part.0 as usize);
+        for (x, pixel) in pixels.enumerate() {
+            let unit = &units[x / across * unit..][..unit];
+            *pixel = [unit[y % down * across + x % across], unit[unit.len() - 2], unit[unit.len() - 1]];
         }
     }
 }

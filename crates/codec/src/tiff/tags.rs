@@ -36,6 +36,9 @@ pub(super) const SUB_IFDS: u16 = 330;
 pub(super) const EXTRA_SAMPLES: u16 = 338;
 pub(super) const SAMPLE_FORMAT: u16 = 339;
 pub(super) const JPEG_TABLES: u16 = 347;
+pub(super) const YCBCR_COEFFICIENTS: u16 = 529;
+pub(super) const YCBCR_SUBSAMPLING: u16 = 530;
+pub(super) const REFERENCE_BLACK_WHITE: u16 = 532;
 pub(super) const XMP: u16 = 700;
 /// MetaMorph's STK: a value for every plane of a stack.
 pub(super) const STACK_PLANES: u16 = 33629;
@@ -121,11 +124,11 @@ const STORAGE: [u16; 44] = [
     340,
     341,
     JPEG_TABLES,
-    // YCbCr.
-    529,
-    530,
+    YCBCR_COEFFICIENTS,
+    YCBCR_SUBSAMPLING,
+    // Where the shared differences of colour lie.
     531,
-    532,
+    REFERENCE_BLACK_WHITE,
     LAYERS,
     GDAL_NODATA,
 ];
@@ -223,17 +226,27 @@ pub(super) fn metadata(directory: &Directory) -> Metadata {
 
 /// Reads the resolution, whose unit is the inch unless the tags say otherwise.
 fn resolution(directory: &Directory) -> Option<Resolution> {
-    let count = |tag| {
-        let (counter, denominator) = directory.bytes(tag)?.split_at_checked(4)?;
-        let number = |bytes: &[u8]| Some(f64::from(u32::from_le_bytes(bytes.try_into().ok()?)));
-        Some(number(counter)? / number(denominator)?)
-    };
+    let count = |tag| fractions(directory, tag)?.first().copied();
     let counts = [count(X_RESOLUTION)?, count(Y_RESOLUTION)?];
     match directory.number(RESOLUTION_UNIT).unwrap_or(2) {
         2 => Resolution::per_inch(counts),
         3 => Resolution::per_centimetre(counts),
         _ => None,
     }
+}
+
+/// Returns the values of a tag that are fractions.
+pub(super) fn fractions(directory: &Directory, tag: u16) -> Option<Vec<f64>> {
+    let (words, _) = directory.bytes(tag)?.as_chunks::<4>();
+    let number = |word: [u8; 4]| f64::from(u32::from_le_bytes(word));
+    Some(
+        words
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|[counter, denominator]| number(*counter) / number(*denominator))
+            .collect(),
+    )
 }
 
 /// Returns whether EXIF, which is a TIFF without a picture, states a resolution.
