@@ -15,6 +15,9 @@ const MAX_HELPERS: usize = 15;
 /// Bytes of the memory bound for each helper: many times what its two tools take, which are not reserved.
 const MEMORY_PER_HELPER: u64 = 64 << 20;
 
+/// Bytes that a helper's tool may take without being accounted for.
+pub(crate) const SMALL_CHANGE: u64 = 1 << 20;
+
 /// A count of idle cores.
 #[derive(Debug)]
 pub struct Cores {

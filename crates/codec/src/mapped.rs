@@ -10,7 +10,7 @@
 
 use std::mem;
 
-use super::cores::Cores;
+use super::cores::{Cores, SMALL_CHANGE};
 use super::reader::resize;
 use super::samples::drop_last;
 use super::{CodecError, pixels_of};
@@ -29,9 +29,6 @@ use mapping::{Extremes, Mapping};
 
 /// A thread reads about this many bytes of samples at a time.
 pub(super) const BAND: usize = 512 << 10;
-
-/// Bytes that a helper may take without being accounted for.
-const SMALL_CHANGE: u64 = 1 << 20;
 
 /// What alpha is to the colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

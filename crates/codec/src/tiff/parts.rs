@@ -10,12 +10,9 @@ use super::header::{Header, Predictor};
 use super::jpeg::Jpegs;
 use super::method::{self, Decompression, Method, PADDING};
 use super::{gdal, io_error, malformed, predictor, tags};
-use crate::cores::Cores;
+use crate::cores::{Cores, SMALL_CHANGE};
 use crate::mapped::{BAND, Kind, Rows};
 use crate::reader::{Reader, resize};
-
-/// Bytes that a helper may take without being accounted for.
-const SMALL_CHANGE: u64 = 1 << 20;
 
 /// The strips or tiles of a picture.
 pub(super) struct Parts<'a> {
