@@ -45,7 +45,7 @@ pub(crate) fn encode(
 ) -> Result<u64, CodecError> {
     let native = if let AnyNative::Tiff(native) = &decoded.native { Some(&**native) } else { None };
     let layout = decoded.layout;
-    let mapped = decoded.mapped.as_deref().filter(|mapped| mapped.restores);
+    let mapped = decoded.restored();
     let other = native.and_then(|native| Some((native.other.as_deref()?, native.others)));
     let raster = match (mapped, other) {
         (Some(mapped), _) => Raster::of_mapped(mapped, &layout),
