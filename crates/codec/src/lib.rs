@@ -327,7 +327,8 @@ pub fn open_within<'a>(
     let output = target.format_for(format);
     let written = target.layout_for(source.visible_in(gray));
     let range = target.range;
-    let opened = Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes };
+    let opened =
+        Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes };
     opened.check_limits(limits)?;
     output.check(&written)?;
     Ok(opened)
@@ -552,7 +553,16 @@ impl Opened<'_> {
             Source::Jpeg(jpeg) if jpeg.has_scan() => {
                 let Payload { layout, metadata, native, mapped } = jpeg.pass_on(slot);
                 let (byte_orders, is_invisible) = (ByteOrders::NATIVE, false);
-                Ok(Decoded { layout, byte_orders, is_invisible, format, metadata, native, mapped, file_bytes })
+                Ok(Decoded {
+                    layout,
+                    byte_orders,
+                    is_invisible,
+                    format,
+                    metadata,
+                    native,
+                    mapped,
+                    file_bytes,
+                })
             }
             source => Err(Box::new(Self { source, ..self })),
         }

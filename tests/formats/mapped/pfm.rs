@@ -1,6 +1,7 @@
 //! PFM: rows from bottom to top, in either byte order.
 
 use codec::{CodecError, Cores, Format, Target};
+use equalize::{ByteOrder, ByteOrders};
 
 use super::super::{LIMITS, TARGET, decode};
 use super::{GLOBAL, HEIGHT, WIDTH, model::How, picture, processed, samples_of};
@@ -78,4 +79,22 @@ fn a_pfm_is_read_from_a_pipe_too() {
     opened.decode(&mut slot, Vec::new(), &Cores::none()).unwrap();
     assert!(slot == expected);
     writer.join().unwrap().unwrap();
+}
+
+#[test]
+fn levels_of_which_samples_are_made_keep_the_machines_byte_order() {
+    let how = How::new((3, 32), 1);
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, &pfm(how, &picture(how, false), "1.0")).unwrap();
+    for (format, orders) in [
+        (None, ByteOrders::NATIVE),
+        (Some(Format::Png), ByteOrders { to: ByteOrder::BIG_ENDIAN, ..ByteOrders::NATIVE }),
+    ] {
+        std::io::Seek::rewind(&mut file).unwrap();
+        let (mut buffer, target) = (Vec::new(), Target { format, ..TARGET });
+        let opened = codec::open(&mut file, &mut buffer, &LIMITS, &target).unwrap().keep_byte_orders();
+        let mut slot = vec![0; opened.slot_bytes()];
+        let decoded = opened.decode(&mut slot, Vec::new(), &Cores::none()).unwrap();
+        assert_eq!(decoded.byte_orders, orders);
+    }
 }
