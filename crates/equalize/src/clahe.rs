@@ -5,180 +5,94 @@
 //! Limited Adaptive Histogram Equalization*, Graphics Gems IV, 1994). Where implementations differ (padding, clipping in a single
 //! pass, the order of the float32 operations, no fused multiply-add), this one follows `cv::CLAHE`.
 //!
-//! It works in place: only two rows of tile LUTs exist at a time, and the pixels of a row of tiles are counted before the
-//! interpolation reaches them.
+//! It works in place, and in one of two ways, whichever is faster: with LUTs (`dense`), or, where tiles have few pixels, without them
+//! (`sparse`). So its time grows with the number of pixels, however small the tiles are. `bands` has the order in which both go through the
+//! picture; `slots` numbers the levels that tables have entries for.
 
-use std::ops::Range;
+mod bands;
+mod dense;
+mod plane;
+mod slots;
+mod sparse;
+mod survey;
+mod tiles;
 
-use super::clip::{ClipLimit, Clipping, LevelsInUse};
-use super::colour::{self, Plane};
+use super::clip::{Clipping, LevelsInUse};
+use super::colour::Plane;
 use super::histogram::Tally;
 use super::level::Level;
 pub use super::portable::Corners;
 use super::portable::quantize;
 use super::sample::Sample;
 use super::strength::Strength;
-use crate::{Layout, Pixel};
+use crate::Layout;
+use bands::Task;
+use dense::{Dense, Luts};
+use plane::{PaddedPlane, Rows};
+use slots::Slots;
+use sparse::Sparse;
+use survey::{Interval, Survey};
+use tiles::Axis;
+pub use tiles::{Between, Clahe, Geometry, Tiles, reflect};
 
-/// The settings of CLAHE.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Clahe {
-    /// How high the peaks of a tile's histogram may be.
-    pub clip_limit: ClipLimit,
-    /// How the picture is divided into tiles.
-    pub tiles: Tiles,
-}
+/// Bytes of tables that are kept from picture to picture: 32 tiles across of 16 bits.
+const TABLES_KEPT: usize = 8 << 20;
 
-/// How a picture is divided into tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Tiles {
-    /// A fixed number of tiles across and down, whatever the size of the picture.
-    Grid {
-        /// Tiles across; 0 counts as 1.
-        x: u32,
-        /// Tiles down; 0 counts as 1.
-        y: u32,
-    },
-    /// Tiles as close as possible to squares with sides of this many pixels; 0 counts as 1.
-    Pixels(u32),
-}
+/// Tiles of fewer pixels never have LUTs.
+const TINY: u64 = 32;
 
-impl Tiles {
-    /// Returns the number of tiles across and down a picture of this size.
-    pub fn grid(self, width: u32, height: u32) -> (u32, u32) {
-        match self {
-            Self::Grid { x, y } => (x.max(1), y.max(1)),
-            Self::Pixels(side) => {
-                let side = u64::from(side.max(1));
-                let along = |length: u32| ((u64::from(length) + side / 2) / side).max(1) as u32;
-                (along(width), along(height))
-            }
-        }
+/// The entries of a LUT that take as long to make and to read as a pixel without LUTs.
+const ENTRIES_A_PIXEL: u64 = 16;
+
+impl Geometry {
+    /// Returns the most entries that the LUTs of a row of tiles may have; with more, it is faster without LUTs.
+    const fn entries_allowed(&self) -> u64 {
+        if self.area() < TINY { 0 } else { self.area().saturating_mul(ENTRIES_A_PIXEL * self.columns as u64) }
     }
-}
-
-/// The tiles of one picture, as every backend derives them from the settings and the layout before it touches a pixel.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Geometry {
-    /// Columns of tiles that pixels take values from: not those whose tiles lie in the padding, except the first of them.
-    pub columns: usize,
-    /// The same for rows of tiles.
-    pub rows: usize,
-    /// Width of a tile in pixels.
-    pub tile_width: usize,
-    /// Height of a tile in pixels.
-    pub tile_height: usize,
-    /// The factor from a tile's cumulative count to a level.
-    pub scale: f32,
 }
 
 impl Geometry {
-    /// Returns the tiles of a picture. Unless the grid divides both its width and its height, both are padded, on the right and at
-    /// the bottom, by reflection without repeating the edge. If the grid divides one of them, that one is padded by a pixel per tile.
-    pub fn new(layout: &Layout, clahe: &Clahe) -> Self {
-        let (columns, rows) = clahe.tiles.grid(layout.width, layout.height);
-        let fits = layout.width.is_multiple_of(columns) && layout.height.is_multiple_of(rows);
-        let side = |length: u32, tiles: u32| length as usize / tiles as usize + usize::from(!fits);
-        let (tile_width, tile_height) = (side(layout.width, columns), side(layout.height, rows));
-        let area = tile_width as u64 * tile_height as u64;
-        let scale = (layout.depth.levels() - 1) as f32 / area as f32;
-        let columns = tiles_used(layout.width, tile_width, columns);
-        let rows = tiles_used(layout.height, tile_height, rows);
-        Self { columns, rows, tile_width, tile_height, scale }
-    }
-
-    /// Returns the pixels of a tile.
-    pub const fn area(&self) -> u64 {
-        self.tile_width as u64 * self.tile_height as u64
-    }
-
-    /// Bytes that a [`super::Scratch`] grows to for this picture: two rows of tile LUTs, the padding below, two rows of samples and a row
-    /// of weights.
+    /// Bytes that a [`super::Scratch`] grows to for this picture, with whichever levels it has.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
-        let sample = layout.depth.bytes();
-        let luts = 2 * self.columns * layout.depth.levels() * sample;
-        let rows =
-            (self.rows * self.tile_height - layout.height as usize + 2) * layout.width as usize * sample;
-        let columns = layout.width as usize * size_of::<f32>();
-        (luts + rows + columns) as u64
+        match layout.depth {
+            crate::Depth::Eight => self.bytes::<u8>(layout),
+            crate::Depth::Sixteen => self.bytes::<u16>(layout),
+        }
+    }
+
+    fn bytes<S: Sample>(&self, layout: &Layout) -> u64 {
+        let (width, height) = (layout.width as usize, layout.height as usize);
+        let axes = Axis::bytes(width, self.columns) + Axis::bytes(height, self.rows);
+        let rows = Rows::<S>::bytes(self, width, height);
+        let most = S::LEVELS * self.columns;
+        let allowed = usize::try_from(self.entries_allowed()).unwrap_or(usize::MAX);
+        let luts = Luts::<S>::bytes_for(self, most.min(allowed));
+        let tables = if allowed < most { luts.max(Sparse::<S>::bytes_for(self, width)) } else { luts };
+        (axes + rows + tables + Survey::bytes(self) + S::LEVELS * size_of::<S>()) as u64
     }
 }
-
-/// Returns how many of `tiles` tiles of `side` pixels the pixels along `length` take values from. A grid finer than the picture has many
-/// more, all in the padding.
-fn tiles_used(length: u32, side: usize, tiles: u32) -> usize {
-    let last = length as usize - 1;
-    let covered = last / side;
-    Between::new(last, side, tiles as usize).second.max(covered) + 1
-}
-
-/// Maps a coordinate beyond the end of `length` samples to the sample it is padded with: reflected without repeating the edge, and
-/// back and forth if the padding is longer than the picture.
-pub fn reflect(at: usize, length: usize) -> usize {
-    if length == 1 {
-        return 0;
-    }
-    let folded = at % (2 * length - 2);
-    if folded < length { folded } else { 2 * length - 2 - folded }
-}
-
-/// The two neighbouring tiles (at the edges, the same tile twice) between whose centres a pixel lies, and how far along it lies.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Between {
-    /// The tile to the left or above.
-    pub first: usize,
-    /// The tile to the right or below.
-    pub second: usize,
-    /// The weight of the second tile, in `0.0..1.0`; the first has the rest.
-    pub weight: f32,
-}
-
-impl Between {
-    /// Returns the tiles around one coordinate, among `tiles` tiles of `side` pixels.
-    pub fn new(at: usize, side: usize, tiles: usize) -> Self {
-        let centred = at as f32 * (1.0 / side as f32) - 0.5;
-        let floor = centred.floor();
-        let clamp = |tile: f32| (tile.max(0.0) as usize).min(tiles - 1);
-        Self { first: clamp(floor), second: clamp(floor + 1.0), weight: centred - floor }
-    }
-}
-
-/// A range of pixel columns that lie between the centres of the same two columns of tiles.
-struct Run {
-    pixels: Range<usize>,
-    first: usize,
-    second: usize,
-}
-
-/// Bytes of LUTs that are kept from picture to picture: 32 tiles across of 16 bits.
-const LUTS_KEPT: usize = 8 << 20;
 
 /// The buffers that are reused from picture to picture.
 pub(super) struct Buffers<S> {
-    /// Two rows of tile LUTs; those of tile row `j` are in half `j % 2`.
-    luts: Vec<S>,
-    /// For each pixel column, the weight of the right one of its two tile columns.
-    weights: Vec<f32>,
-    runs: Vec<Run>,
-    /// The rows of the padded plane below the picture.
-    padding: Vec<S>,
-    /// A row of the plane before interpolation.
-    before: Vec<S>,
-    /// The same row after interpolation.
-    after: Vec<S>,
+    rows: Rows<S>,
+    slots: Slots<S>,
+    survey: Survey,
+    across: Axis,
+    down: Axis,
+    luts: Luts<S>,
+    sparse: Sparse<S>,
 }
 
 impl<S> Default for Buffers<S> {
     fn default() -> Self {
         Self {
-            luts: Vec::new(),
-            weights: Vec::new(),
-            runs: Vec::new(),
-            padding: Vec::new(),
-            before: Vec::new(),
-            after: Vec::new(),
+            rows: Rows::default(),
+            slots: Slots::default(),
+            survey: Survey::default(),
+            across: Axis::default(),
+            down: Axis::default(),
+            luts: Luts::default(),
+            sparse: Sparse::default(),
         }
     }
 }
@@ -193,201 +107,53 @@ pub(super) fn equalize<S: Sample>(
     tally: &mut Tally,
 ) {
     let tiles = Geometry::new(layout, clahe);
-    let mut view = View { samples, width: layout.width as usize, pixel: layout.pixel, plane };
-    let clipping = match clahe.clip_limit {
-        limit if limit.needs_levels(layout.depth) => {
-            buffers.before.resize(view.width, S::zeroed());
-            Clipping::of_levels(view.levels_in_use(&mut buffers.before), tiles.area())
+    let (width, height) = (layout.width as usize, layout.height as usize);
+    let Buffers { rows, slots, survey, across, down, luts, sparse } = buffers;
+    let mut plane = PaddedPlane::new(samples, width, (layout.pixel, plane), rows);
+    across.set(width, tiles.tile_width, tiles.columns);
+    down.set(height, tiles.tile_height, tiles.rows);
+    let axes = (&*across, &*down);
+    let clipping = if clahe.clip_limit.needs_levels(layout.depth) {
+        let mut occurs = vec![false; S::LEVELS];
+        survey.look(&mut plane, axes, Some(&mut occurs));
+        slots.set_occurring(&occurs);
+        Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), tiles.area())
+    } else {
+        if S::LEVELS == 256 || tiles.area() < TINY {
+            slots.set_all();
+            survey.assume(Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, axes);
+        } else {
+            let seen = survey.look(&mut plane, axes, None);
+            slots.set_seen(&seen, &mut plane);
         }
-        limit => Some(Clipping::new(limit, tiles.area(), layout.depth)),
+        Some(Clipping::new(clahe.clip_limit, tiles.area(), layout.depth))
     };
     let Some(clipping) = clipping else { return };
-    buffers.prepare(&view, &tiles);
-    let mut counted = 0;
-    for y in 0..layout.height as usize {
-        let down = Between::new(y, tiles.tile_height, tiles.rows);
-        while counted <= down.second {
-            buffers.fill_luts(&view, (&tiles, &clipping), counted, tally);
-            counted += 1;
-        }
-        buffers.interpolate(&mut view, &tiles, y, down, strength);
-    }
-    if size_of_val(&*buffers.luts) > LUTS_KEPT {
-        buffers.luts = Vec::new();
-    }
-}
-
-impl<S: Sample> Buffers<S> {
-    /// Computes what is the same for all rows, and saves the padding before the rows it is copied from are overwritten.
-    fn prepare(&mut self, view: &View<'_, S>, tiles: &Geometry) {
-        let (width, height) = (view.width, view.height());
-        self.luts.resize(2 * tiles.columns * S::LEVELS, S::zeroed());
-        self.before.resize(width, S::zeroed());
-        self.after.resize(width, S::zeroed());
-        self.padding.resize((tiles.rows * tiles.tile_height - height) * width, S::zeroed());
-        for (row, y) in self.padding.chunks_exact_mut(width).zip(height..) {
-            view.read(reflect(y, height), 0, row);
-        }
-        self.weights.clear();
-        self.runs.clear();
-        for x in 0..width {
-            let across = Between::new(x, tiles.tile_width, tiles.columns);
-            self.weights.push(across.weight);
-            match self.runs.last_mut() {
-                Some(run) if (run.first, run.second) == (across.first, across.second) => {
-                    run.pixels.end = x + 1;
-                }
-                _ => {
-                    self.runs.push(Run { pixels: x..x + 1, first: across.first, second: across.second });
-                }
-            }
-        }
-    }
-
-    /// Counts the pixels of one row of tiles and makes their LUTs.
-    fn fill_luts(
-        &mut self,
-        view: &View<'_, S>,
-        (tiles, clipping): (&Geometry, &Clipping),
-        row: usize,
-        tally: &mut Tally,
-    ) {
-        let half = tiles.columns * S::LEVELS;
-        let luts = &mut self.luts[row % 2 * half..][..half];
-        for (column, lut) in luts.chunks_exact_mut(S::LEVELS).enumerate() {
-            tally.clear();
-            let across = column * tiles.tile_width..(column + 1) * tiles.tile_width;
-            for y in row * tiles.tile_height..(row + 1) * tiles.tile_height {
-                count_row(view, &self.padding, y, &across, &mut self.before, tally);
-            }
-            fill_lut(tally.counts(), clipping, tiles.scale, lut);
-        }
-    }
-
-    /// Applies the LUTs of the surrounding tiles to one row of pixels.
-    fn interpolate(
-        &mut self,
-        view: &mut View<'_, S>,
-        tiles: &Geometry,
-        y: usize,
-        down: Between,
-        strength: Strength,
-    ) {
-        let lut = |row: usize, column: usize| {
-            &self.luts[(row % 2 * tiles.columns + column) * S::LEVELS..][..S::LEVELS]
-        };
-        let blend = |values: &mut [S]| {
-            for run in &self.runs {
-                let corners = Corners {
-                    top: [lut(down.first, run.first), lut(down.first, run.second)],
-                    bottom: [lut(down.second, run.first), lut(down.second, run.second)],
-                };
-                let pixels = run.pixels.clone();
-                S::blend(&mut values[pixels.clone()], &corners, &self.weights[pixels], down.weight);
-            }
-        };
-        if view.pixel == Pixel::Gray && strength == Strength::FULL {
-            return blend(view.row_mut(y));
-        }
-        view.read(y, 0, &mut self.before);
-        self.after.copy_from_slice(&self.before);
-        blend(&mut self.after);
-        strength.weaken(&self.before, &mut self.after);
-        let (pixel, plane) = (view.pixel, view.plane);
-        colour::write(view.row_mut(y), pixel, plane, &self.before, &self.after);
-    }
-}
-
-/// Counts the columns `across` of row `y` of the padded plane.
-fn count_row<S: Sample>(
-    view: &View<'_, S>,
-    padding: &[S],
-    y: usize,
-    across: &Range<usize>,
-    buffer: &mut [S],
-    tally: &mut Tally,
-) {
-    let width = view.width;
-    let inside = across.start.min(width)..across.end.min(width);
-    let beyond = across.start.max(width)..across.end;
-    if let Some(below) = y.checked_sub(view.height()) {
-        let row = &padding[below * width..][..width];
-        tally.add(&row[inside]);
-        beyond.for_each(|x| tally.add(&[row[reflect(x, width)]]));
+    survey.in_slots(&tiles, axes, |level| slots.slot(level));
+    plane.pad(&tiles);
+    let entries = survey.most_entries(&tiles) as u64;
+    let task = Task { tiles, clipping, strength, slots, survey, across, down };
+    if entries > tiles.entries_allowed() {
+        bands::equalize(&task, &mut plane, sparse);
     } else {
-        tally.add(view.segment(y, inside, buffer));
-        for x in beyond {
-            let mut value = S::zeroed();
-            view.read(y, reflect(x, width), std::slice::from_mut(&mut value));
-            tally.add(&[value]);
-        }
+        tally.clear();
+        bands::equalize(&task, &mut plane, &mut Dense(luts, tally));
     }
-}
-
-/// One plane of interleaved samples.
-struct View<'a, S> {
-    samples: &'a mut [S],
-    width: usize,
-    pixel: Pixel,
-    plane: Plane,
-}
-
-impl<S: Sample> View<'_, S> {
-    fn stride(&self) -> usize {
-        self.width * self.pixel.channels()
+    if luts.bytes() > TABLES_KEPT {
+        *luts = Luts::default();
     }
-
-    fn height(&self) -> usize {
-        self.samples.len() / self.stride()
-    }
-
-    fn row_mut(&mut self, y: usize) -> &mut [S] {
-        let stride = self.stride();
-        &mut self.samples[y * stride..][..stride]
-    }
-
-    /// Copies the values of consecutive pixels of row `y`, from column `x` on.
-    fn read(&self, y: usize, x: usize, values: &mut [S]) {
-        let channels = self.pixel.channels();
-        let from = &self.samples[y * self.stride() + x * channels..][..values.len() * channels];
-        colour::read(from, self.pixel, self.plane, values);
-    }
-
-    /// Returns the levels that occur in the plane. `buffer` has room for a row.
-    fn levels_in_use(&self, buffer: &mut [S]) -> LevelsInUse {
-        let mut occurs = vec![false; S::LEVELS];
-        for y in 0..self.height() {
-            let values = self.segment(y, 0..self.width, buffer);
-            values.iter().for_each(|value| occurs[value.level()] = true);
-        }
-        LevelsInUse::new(occurs.iter().copied())
-    }
-
-    /// Returns the values of consecutive pixels of one row: the samples themselves if gray, or a copy at the front of `buffer`.
-    fn segment<'a>(&'a self, y: usize, pixels: Range<usize>, buffer: &'a mut [S]) -> &'a [S] {
-        if self.pixel == Pixel::Gray {
-            return &self.samples[y * self.width..][pixels];
-        }
-        let values = &mut buffer[..pixels.len()];
-        self.read(y, pixels.start, values);
-        values
+    if sparse.bytes() > TABLES_KEPT {
+        *sparse = Sparse::default();
     }
 }
 
 /// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
 pub fn fill_lut<S: Level>(counts: &[u64], clipping: &Clipping, scale: f32, lut: &mut [S]) {
-    let first = u64::from(clipping.spread.start);
-    let bins = u64::from(clipping.spread.end) - first;
     let clip = clipping.most.unwrap_or(u64::MAX);
-    let excess: u64 = counts.iter().map(|&n| n.saturating_sub(clip)).sum();
-    let (batch, residual) = (excess / bins, excess % bins);
-    // Bins 0, step, 2 step, … of those that share the excess get one more each until the residual is used up.
-    let step = (bins / residual.max(1)).max(1);
-    let mut extras = (0..residual).map(|n| first + n * step).peekable();
+    let spread = clipping.spread(counts.iter().map(|&count| count.saturating_sub(clip)).sum());
     let mut running = 0;
     for ((level, entry), &count) in (0..).zip(lut).zip(counts) {
-        let share = if (first..first + bins).contains(&level) { batch } else { 0 };
-        running += count.min(clip) + share + u64::from(extras.next_if_eq(&level).is_some());
-        *entry = quantize(running as f32 * scale);
+        running += count.min(clip);
+        *entry = quantize((running + spread.up_to::<u64>(level)) as f32 * scale);
     }
 }

@@ -1,6 +1,6 @@
 //! How high the peaks of a tile's histogram may be, and where what is cut off them goes.
 
-use std::ops::Range;
+use std::ops::{Add, Mul, Range, Sub};
 
 use crate::Depth;
 
@@ -77,6 +77,82 @@ impl Clipping {
         let LevelsInUse { lowest, highest, number } = in_use;
         let most = (ClipLimit::USUAL * area / u64::from(number.max(256))).max(1);
         (lowest < highest).then_some(Self { most: Some(most), spread: lowest + 1..highest + 1 })
+    }
+}
+
+impl Clipping {
+    /// Returns what is spread over the levels of a tile from whose bins `excess` samples were cut.
+    pub(super) fn spread(&self, excess: u64) -> Spread {
+        let Range { start: first, end } = self.spread;
+        let bins = end - first;
+        let extras = (excess % u64::from(bins)) as u32;
+        Spread { first, bins, share: excess / u64::from(bins), extras, step: (bins / extras.max(1)).max(1) }
+    }
+}
+
+/// A number of samples in a tile: `u32` where that suffices, because it is faster.
+pub(super) trait Count:
+    Copy + Ord + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + From<u32> + Into<u64>
+{
+    const ZERO: Self;
+
+    /// Returns the number, or the greatest possible one if it is greater.
+    fn at_most(number: u64) -> Self;
+
+    /// Returns the nearest float.
+    fn to_float(self) -> f32;
+}
+
+impl Count for u32 {
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn at_most(number: u64) -> Self {
+        number.min(u64::from(Self::MAX)) as Self
+    }
+
+    #[inline(always)]
+    fn to_float(self) -> f32 {
+        self as f32
+    }
+}
+
+impl Count for u64 {
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn at_most(number: u64) -> Self {
+        number
+    }
+
+    #[inline(always)]
+    fn to_float(self) -> f32 {
+        self as f32
+    }
+}
+
+/// What is cut off the bins of one tile, as it is spread over its levels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spread {
+    /// The first of the levels that have a share.
+    first: u32,
+    /// How many levels have one.
+    bins: u32,
+    share: u64,
+    /// What the shares leave: one each for the levels 0, step, 2 step, … of those that have a share.
+    extras: u32,
+    step: u32,
+}
+
+impl Spread {
+    /// Returns what the levels from 0 to this one have together.
+    #[inline(always)]
+    pub(super) fn up_to<C: Count>(&self, level: u32) -> C {
+        let bins = (level + 1).clamp(self.first, self.first + self.bins) - self.first;
+        // Rounded up. Floats divide faster, and right: the quotient of integers as small as these is further below the next integer than
+        // it could be rounded up.
+        let steps = ((bins + self.step - 1) as f32 / self.step as f32) as u32;
+        C::at_most(self.share) * C::from(bins) + C::from(steps.min(self.extras))
     }
 }
 

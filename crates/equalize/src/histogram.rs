@@ -1,5 +1,8 @@
 //! Counting samples.
 
+use std::ops::Range;
+
+use super::clip::Count;
 use super::colour::{self, Plane};
 use super::level::Level;
 use super::portable::{TABLES_8, TABLES_16};
@@ -28,22 +31,35 @@ pub struct Tally {
     room: usize,
     /// The sums of what the tables held whenever they were emptied.
     counts: Vec<u64>,
+    /// Whether they have been emptied.
+    emptied: bool,
 }
+
 
 impl Tally {
     /// Makes an empty tally for samples of 256 or 65536 levels.
     pub fn new(levels: usize) -> Self {
         let tables = if levels == u8::LEVELS { TABLES_8 } else { TABLES_16 };
-        Self { tables: vec![0; tables * levels], room: u32::MAX as usize, counts: vec![0; levels] }
+        Self { tables: vec![0; tables * levels], room: u32::MAX as usize, counts: vec![0; levels], emptied: false }
     }
 
     /// Forgets everything counted.
     pub fn clear(&mut self) {
+        self.clear_range(0..self.counts.len());
+    }
+
+    /// Forgets everything counted, which was of these levels.
+    pub(super) fn clear_range(&mut self, levels: Range<usize>) {
         if self.room < u32::MAX as usize {
-            self.tables.fill(0);
+            for table in self.tables.chunks_exact_mut(self.counts.len()) {
+                table[levels.clone()].fill(0);
+            }
             self.room = u32::MAX as usize;
         }
-        self.counts.fill(0);
+        if self.emptied {
+            self.counts[levels].fill(0);
+            self.emptied = false;
+        }
     }
 
     /// Counts more samples.
@@ -78,12 +94,31 @@ impl Tally {
         &self.counts
     }
 
+    /// Writes how often each of these levels occurred to the front of `counts`, which it returns.
+    #[inline(always)]
+    pub(super) fn sum<'a, C: Count>(&self, levels: Range<usize>, counts: &'a mut [C]) -> &'a mut [C] {
+        let counts = &mut counts[..levels.len()];
+        counts.fill(C::ZERO);
+        for table in self.tables.chunks_exact(self.counts.len()) {
+            for (count, &part) in counts.iter_mut().zip(&table[levels.clone()]) {
+                *count = *count + C::from(part);
+            }
+        }
+        if self.emptied {
+            for (count, &earlier) in counts.iter_mut().zip(&self.counts[levels]) {
+                *count = *count + C::at_most(earlier);
+            }
+        }
+        counts
+    }
+
     fn empty_tables(&mut self) {
         for table in self.tables.chunks_exact_mut(self.counts.len()) {
             for (count, part) in self.counts.iter_mut().zip(table) {
                 *count += u64::from(std::mem::take(part));
             }
         }
+        self.emptied = true;
         self.room = u32::MAX as usize;
     }
 }

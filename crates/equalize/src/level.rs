@@ -1,9 +1,13 @@
 //! The two sample types.
 
+use std::ops::{BitAnd, BitOr};
+
 use bytemuck::Pod;
 
 /// A sample of a picture, `u8` or `u16`, as a level. The arithmetic is written once, over this trait.
-pub trait Level: Pod + Ord + Send + Sync + private::Sealed {
+pub trait Level:
+    Pod + Ord + BitAnd<Output = Self> + BitOr<Output = Self> + Send + Sync + private::Sealed
+{
     /// The number of levels: 256 or 65536.
     const LEVELS: usize;
 

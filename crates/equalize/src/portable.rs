@@ -108,6 +108,25 @@ pub(crate) fn blend_portable<S: Level>(
     }
 }
 
+/// [`blend_portable`] with the entries of the four corners side by side.
+#[inline(always)]
+pub(crate) fn blend_quads<S: Level>(
+    values: &mut [S],
+    quads: &[[S; 4]],
+    (right_weights, bottom_weight): (&[f32], f32),
+) {
+    for (values, rights) in values.chunks_mut(STEP).zip(right_weights.chunks(STEP)) {
+        let (mut found, mut weights) = ([[S::zeroed(); 4]; STEP], [0.0; STEP]);
+        found.iter_mut().zip(&*values).for_each(|(found, value)| *found = quads[value.level()]);
+        weights[..rights.len()].copy_from_slice(rights);
+        let mut results = [S::zeroed(); STEP];
+        for ((result, quad), right) in results.iter_mut().zip(found).zip(weights) {
+            *result = interpolate(|number| quad[number].level() as f32, right, bottom_weight);
+        }
+        values.copy_from_slice(&results[..values.len()]);
+    }
+}
+
 /// The fewest values for which packing four LUTs into one pays off.
 const WORTH_PACKING: usize = 64;
 
@@ -141,7 +160,7 @@ pub(crate) fn blend_bytes(
 
 /// Interpolates between the corners' entries, numbered top left, top right, bottom left, bottom right.
 #[inline(always)]
-fn interpolate<S: Level>(corner: impl Fn(usize) -> f32, right: f32, bottom_weight: f32) -> S {
+pub(crate) fn interpolate<S: Level>(corner: impl Fn(usize) -> f32, right: f32, bottom_weight: f32) -> S {
     let top = corner(0) * (1.0 - right) + corner(1) * right;
     let bottom = corner(2) * (1.0 - right) + corner(3) * right;
     quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight)

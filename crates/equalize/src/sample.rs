@@ -28,11 +28,23 @@ pub trait Sample: Level {
         simd::vectorized!(portable::blend_portable(values, corners, right_weights, bottom_weight));
     }
 
+    /// Whether it takes a table with the corners' entries side by side to find them in one load.
+    #[doc(hidden)]
+    const QUADS: bool;
+
+    /// Does what [`Sample::blend`] does, with the entries of the four corners side by side, and both weights.
+    #[doc(hidden)]
+    fn blend_quads(values: &mut [Self], quads: &[[Self; 4]], weights: (&[f32], f32)) {
+        simd::vectorized!(portable::blend_quads(values, quads, weights));
+    }
+
     /// Returns the reusable buffers for this depth.
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self>;
 }
 
 impl Sample for u8 {
+    const QUADS: bool = false;
+
     fn count(samples: &[Self], width: usize, tables: &mut [u32]) {
         simd::count(samples, width, tables);
     }
@@ -55,6 +67,8 @@ impl Sample for u8 {
 }
 
 impl Sample for u16 {
+    const QUADS: bool = true;
+
     fn count(samples: &[Self], _width: usize, tables: &mut [u32]) {
         portable::count_16(samples, tables);
     }

@@ -1,0 +1,118 @@
+//! The levels of a plane, numbered without most of those that do not occur, so that tables have only as many entries as they need.
+//!
+//! A slot is a level without its lowest bits, counted from the lowest that occurs; as many bits are left out as can be without two levels
+//! that occur sharing a slot. So a picture of 12 bits has 4096 slots at most, in whichever bits they are, also where they were multiplied
+//! to fill the range. Finding the slot of a sample takes a subtraction and a shift, and slots have the order of their levels.
+
+use super::plane::PaddedPlane;
+use super::survey::{Interval, Seen};
+use crate::level::Level;
+use crate::sample::Sample;
+use crate::simd;
+
+/// Pixels marked before it is decided whether to go on.
+const GLANCE: usize = 1 << 16;
+
+/// The slots from which on it pays to look for fewer by marking every level.
+const MANY: usize = 8192;
+
+/// The slots of the levels that occur in a plane.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Slots<S> {
+    /// How many of a level's lowest bits are left out.
+    shift: u32,
+    /// What remains of the lowest level.
+    lowest: u32,
+    /// The level of each slot: the one that occurs, if one does.
+    levels: Vec<S>,
+}
+
+impl<S> Default for Slots<S> {
+    fn default() -> Self {
+        Self { shift: 0, lowest: 0, levels: Vec::new() }
+    }
+}
+
+impl<S: Sample> Slots<S> {
+    /// Returns the level of each slot, in ascending order.
+    pub(super) fn levels(&self) -> &[S] {
+        &self.levels
+    }
+
+    /// Returns whether every level is its own slot.
+    pub(super) const fn are_levels(&self) -> bool {
+        self.shift == 0 && self.lowest == 0
+    }
+
+    /// Returns the slot of a level that occurs.
+    pub(super) const fn slot(&self, level: u32) -> u32 {
+        (level >> self.shift) - self.lowest
+    }
+
+    /// Replaces each sample, whose slot is `first` or above, with its slot counted from `first`.
+    pub(super) fn replace(&self, samples: &mut [S], first: u32) {
+        #[inline(always)]
+        fn portable<S: Level>(samples: &mut [S], shift: u32, lowest: S) {
+            for sample in samples {
+                *sample = S::from_level(sample.level() as u32 >> shift).minus(lowest);
+            }
+        }
+        let (shift, lowest) = (self.shift, self.lowest + first);
+        if (shift, lowest) != (0, 0) {
+            simd::vectorized!(portable(samples, shift, S::from_level(lowest)));
+        }
+    }
+
+    /// Makes a slot of each level.
+    pub(super) fn set_all(&mut self) {
+        self.set(0, Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, 0);
+    }
+
+    /// Makes the slots of a range of levels, of which those that occur have these bits below `shift`.
+    fn set(&mut self, shift: u32, range: Interval, low_bits: u32) {
+        (self.shift, self.lowest) = (shift, range.lowest >> shift);
+        let levels = (self.lowest..=range.highest >> shift).map(|slot| slot << shift | low_bits);
+        self.levels.clear();
+        self.levels.extend(levels.map(S::from_level));
+    }
+
+    /// Makes slots of the levels that occur, given for every level whether it does. At least one must.
+    pub(super) fn set_occurring(&mut self, occurs: &[bool]) {
+        let occurring = || (0_u32..).zip(occurs).filter(|&(_, &occurs)| occurs).map(|(level, _)| level);
+        // Neighbours are told apart as long as their highest different bit stays.
+        let shift = occurring().zip(occurring().skip(1)).map(|(level, next)| (level ^ next).ilog2()).min();
+        let lowest = occurring().next().unwrap_or(0);
+        let highest = occurring().last().unwrap_or(0);
+        self.set(shift.unwrap_or(0), Interval { lowest, highest }, 0);
+        for level in occurring() {
+            let slot = self.slot(level);
+            self.levels[slot as usize] = S::from_level(level);
+        }
+    }
+
+    /// Makes slots for a plane of which this has been seen.
+    pub(super) fn set_seen(&mut self, seen: &Seen, plane: &mut PaddedPlane<'_, S>) {
+        let shift = seen.same_bits();
+        self.set(shift, seen.range, seen.range.lowest & ((1 << shift) - 1));
+        if shift == 0
+            && self.levels.len() > MANY
+            && let Some(occurs) = mark(plane)
+        {
+            self.set_occurring(&occurs);
+        }
+    }
+}
+
+/// Returns for every level whether it occurs, or nothing as soon as two do that leave no bit out.
+fn mark<S: Sample>(plane: &mut PaddedPlane<'_, S>) -> Option<Vec<bool>> {
+    let mut occurs = vec![false; S::LEVELS];
+    let rows = (GLANCE / plane.width()).max(1);
+    for y in 0..plane.height() {
+        plane.values(y, 0..plane.width()).iter().for_each(|value| occurs[value.level()] = true);
+        let (pairs, _) = occurs.as_chunks::<2>();
+        if y % rows == rows - 1 && pairs.iter().any(|pair| pair[0] & pair[1]) {
+            return None;
+        }
+    }
+    Some(occurs)
+}

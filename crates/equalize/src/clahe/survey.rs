@@ -1,0 +1,187 @@
+//! Which levels occur where in a plane, found before its tiles are counted.
+//!
+//! The pixels between the same four tiles are a place. Each tile's LUT is needed only for the levels of the places around it, which in most
+//! pictures are a small part of all.
+
+use super::plane::PaddedPlane;
+use super::tiles::{Axis, Geometry};
+use crate::level::Level;
+use crate::sample::Sample;
+use crate::simd;
+
+/// A range of levels, or of slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Interval {
+    pub(super) lowest: u32,
+    pub(super) highest: u32,
+}
+
+impl Interval {
+    /// What holds nothing.
+    pub(super) const EMPTY: Self = Self { lowest: u32::MAX, highest: 0 };
+
+    /// Returns the range of some samples.
+    pub(super) fn of<S: Level>(samples: &[S]) -> Self {
+        simd::vectorized!(Seen::in_samples(samples)).range
+    }
+
+    /// Returns the smallest range that holds both.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self { lowest: self.lowest.min(other.lowest), highest: self.highest.max(other.highest) }
+    }
+
+    /// Returns how many levels there are from its lowest to its highest.
+    pub(super) const fn length(self) -> usize {
+        if self.lowest > self.highest { 0 } else { (self.highest - self.lowest + 1) as usize }
+    }
+}
+
+/// What a look at samples shows of their levels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) range: Interval,
+    /// The bits that are 1 in some level.
+    ones: u32,
+    /// The bits that are 0 in some level.
+    zeros: u32,
+}
+
+impl Seen {
+    const NOTHING: Self = Self { range: Interval::EMPTY, ones: 0, zeros: 0 };
+
+    #[inline(always)]
+    fn in_samples<S: Level>(samples: &[S]) -> Self {
+        // Several at a time, so that the compiler makes vectors of them.
+        const LANES: usize = 64;
+        let Some(&first) = samples.first() else { return Self::NOTHING };
+        let [mut lowest, mut highest, mut some, mut all] = [[first; LANES]; 4];
+        let (groups, rest) = samples.as_chunks::<LANES>();
+        for group in groups {
+            for (at, &sample) in group.iter().enumerate() {
+                lowest[at] = lowest[at].min(sample);
+                highest[at] = highest[at].max(sample);
+                some[at] = some[at] | sample;
+                all[at] = all[at] & sample;
+            }
+        }
+        for (at, &sample) in rest.iter().enumerate() {
+            lowest[at] = lowest[at].min(sample);
+            highest[at] = highest[at].max(sample);
+            some[at] = some[at] | sample;
+            all[at] = all[at] & sample;
+        }
+        let level = |sample: S| sample.level() as u32;
+        Self {
+            range: Interval {
+                lowest: level(lowest.into_iter().fold(first, S::min)),
+                highest: level(highest.into_iter().fold(first, S::max)),
+            },
+            ones: level(some.into_iter().fold(first, |some, sample| some | sample)),
+            zeros: !level(all.into_iter().fold(first, |all, sample| all & sample)),
+        }
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self {
+            range: self.range.with(other.range),
+            ones: self.ones | other.ones,
+            zeros: self.zeros | other.zeros,
+        }
+    }
+
+    /// Returns how many of the lowest bits are the same in all levels.
+    pub(super) const fn same_bits(&self) -> u32 {
+        match self.ones & self.zeros {
+            0 => 0,
+            different => different.trailing_zeros(),
+        }
+    }
+}
+
+/// The levels of a plane's places.
+#[derive(Default)]
+pub(super) struct Survey {
+    /// The range of each place, row by row; [`Survey::in_slots`] turns levels into slots.
+    places: Vec<Interval>,
+    /// The same for each tile: what its LUT is needed for.
+    tiles: Vec<Interval>,
+}
+
+impl Survey {
+    /// Bytes that it grows to.
+    pub(super) fn bytes(tiles: &Geometry) -> usize {
+        ((tiles.columns + 1) * (tiles.rows + 1) + tiles.columns * tiles.rows) * size_of::<Interval>()
+    }
+
+    /// Looks at a plane, and returns what it sees of all. With `occurs`, also notes for every level whether it occurs.
+    pub(super) fn look<S: Sample>(
+        &mut self,
+        plane: &mut PaddedPlane<'_, S>,
+        (across, down): (&Axis, &Axis),
+        mut occurs: Option<&mut [bool]>,
+    ) -> Seen {
+        let mut all = Seen::NOTHING;
+        self.places.clear();
+        self.places.resize(across.runs.len() * down.runs.len(), Interval::EMPTY);
+        for (band, places) in down.runs.iter().zip(self.places.chunks_exact_mut(across.runs.len())) {
+            for y in band.pixels.clone() {
+                let values = plane.values(y, 0..plane.width());
+                if let Some(occurs) = &mut occurs {
+                    values.iter().for_each(|value| occurs[value.level()] = true);
+                }
+                for (place, run) in places.iter_mut().zip(&across.runs) {
+                    let seen = simd::vectorized!(Seen::in_samples(&values[run.pixels.clone()]));
+                    *place = place.with(seen.range);
+                    all = all.with(seen);
+                }
+            }
+        }
+        all
+    }
+
+    /// Gives every place this range, without looking.
+    pub(super) fn assume(&mut self, range: Interval, (across, down): (&Axis, &Axis)) {
+        self.places.clear();
+        self.places.resize(across.runs.len() * down.runs.len(), range);
+    }
+
+    /// Translates all levels into slots, and finds what each tile's LUT is needed for.
+    pub(super) fn in_slots(
+        &mut self,
+        tiles: &Geometry,
+        (across, down): (&Axis, &Axis),
+        slot: impl Fn(u32) -> u32,
+    ) {
+        for place in &mut self.places {
+            *place = Interval { lowest: slot(place.lowest), highest: slot(place.highest) };
+        }
+        self.tiles.clear();
+        self.tiles.resize(tiles.columns * tiles.rows, Interval::EMPTY);
+        for (band, places) in down.runs.iter().zip(self.places.chunks_exact(across.runs.len())) {
+            for row in [band.first, band.second] {
+                let tiles = &mut self.tiles[row * tiles.columns..][..tiles.columns];
+                for (run, &place) in across.runs.iter().zip(places) {
+                    for column in [run.first, run.second] {
+                        tiles[column] = tiles[column].with(place);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the slots of the places of a band.
+    pub(super) fn places(&self, band: usize, across: &Axis) -> &[Interval] {
+        &self.places[band * across.runs.len()..][..across.runs.len()]
+    }
+
+    /// Returns the slots that the LUTs of a row of tiles are needed for.
+    pub(super) fn tiles(&self, row: usize, tiles: &Geometry) -> &[Interval] {
+        &self.tiles[row * tiles.columns..][..tiles.columns]
+    }
+
+    /// Returns the most entries that the LUTs of a row of tiles have.
+    pub(super) fn most_entries(&self, tiles: &Geometry) -> usize {
+        let entries = |row: &[Interval]| row.iter().map(|tile| tile.length()).sum();
+        self.tiles.chunks_exact(tiles.columns).map(entries).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,164 @@
+//! The settings of CLAHE, and the tiles that follow from them: which pixels each has, and between which of them a pixel lies.
+
+use std::ops::Range;
+
+use crate::clip::ClipLimit;
+use crate::layout::Layout;
+
+/// The settings of CLAHE.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Clahe {
+    /// How high the peaks of a tile's histogram may be.
+    pub clip_limit: ClipLimit,
+    /// How the picture is divided into tiles.
+    pub tiles: Tiles,
+}
+
+/// How a picture is divided into tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Tiles {
+    /// A fixed number of tiles across and down, whatever the size of the picture.
+    Grid {
+        /// Tiles across; 0 counts as 1.
+        x: u32,
+        /// Tiles down; 0 counts as 1.
+        y: u32,
+    },
+    /// Tiles as close as possible to squares with sides of this many pixels; 0 counts as 1.
+    Pixels(u32),
+}
+
+impl Tiles {
+    /// Returns the number of tiles across and down a picture of this size.
+    pub fn grid(self, width: u32, height: u32) -> (u32, u32) {
+        match self {
+            Self::Grid { x, y } => (x.max(1), y.max(1)),
+            Self::Pixels(side) => {
+                let side = u64::from(side.max(1));
+                let along = |length: u32| ((u64::from(length) + side / 2) / side).max(1) as u32;
+                (along(width), along(height))
+            }
+        }
+    }
+}
+
+/// The tiles of one picture, as every backend derives them from the settings and the layout before it touches a pixel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Geometry {
+    /// Columns of tiles that pixels take values from: not those whose tiles lie in the padding, except the first of them.
+    pub columns: usize,
+    /// The same for rows of tiles.
+    pub rows: usize,
+    /// Width of a tile in pixels.
+    pub tile_width: usize,
+    /// Height of a tile in pixels.
+    pub tile_height: usize,
+    /// The factor from a tile's cumulative count to a level.
+    pub scale: f32,
+}
+
+impl Geometry {
+    /// Returns the tiles of a picture. Unless the grid divides both its width and its height, both are padded, on the right and at
+    /// the bottom, by reflection without repeating the edge. If the grid divides one of them, that one is padded by a pixel per tile.
+    pub fn new(layout: &Layout, clahe: &Clahe) -> Self {
+        let (columns, rows) = clahe.tiles.grid(layout.width, layout.height);
+        let fits = layout.width.is_multiple_of(columns) && layout.height.is_multiple_of(rows);
+        let side = |length: u32, tiles: u32| length as usize / tiles as usize + usize::from(!fits);
+        let (tile_width, tile_height) = (side(layout.width, columns), side(layout.height, rows));
+        let area = tile_width as u64 * tile_height as u64;
+        let scale = (layout.depth.levels() - 1) as f32 / area as f32;
+        let columns = tiles_used(layout.width, tile_width, columns);
+        let rows = tiles_used(layout.height, tile_height, rows);
+        Self { columns, rows, tile_width, tile_height, scale }
+    }
+
+    /// Returns the pixels of a tile.
+    pub const fn area(&self) -> u64 {
+        self.tile_width as u64 * self.tile_height as u64
+    }
+}
+
+/// Returns how many of `tiles` tiles of `side` pixels the pixels along `length` take values from. A grid finer than the picture has many
+/// more, all in the padding.
+fn tiles_used(length: u32, side: usize, tiles: u32) -> usize {
+    let last = length as usize - 1;
+    let covered = last / side;
+    Between::new(last, side, tiles as usize).second.max(covered) + 1
+}
+
+/// Maps a coordinate beyond the end of `length` samples to the sample it is padded with: reflected without repeating the edge, and
+/// back and forth if the padding is longer than the picture.
+pub fn reflect(at: usize, length: usize) -> usize {
+    if length == 1 {
+        return 0;
+    }
+    let folded = at % (2 * length - 2);
+    if folded < length { folded } else { 2 * length - 2 - folded }
+}
+
+/// The two neighbouring tiles (at the edges, the same tile twice) between whose centres a pixel lies, and how far along it lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Between {
+    /// The tile to the left or above.
+    pub first: usize,
+    /// The tile to the right or below.
+    pub second: usize,
+    /// The weight of the second tile, in `0.0..1.0`; the first has the rest.
+    pub weight: f32,
+}
+
+impl Between {
+    /// Returns the tiles around one coordinate, among `tiles` tiles of `side` pixels.
+    pub fn new(at: usize, side: usize, tiles: usize) -> Self {
+        let centred = at as f32 * (1.0 / side as f32) - 0.5;
+        let floor = centred.floor();
+        let clamp = |tile: f32| (tile.max(0.0) as usize).min(tiles - 1);
+        Self { first: clamp(floor), second: clamp(floor + 1.0), weight: centred - floor }
+    }
+}
+
+/// Consecutive pixel columns, or rows, that lie between the centres of the same two tiles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) pixels: Range<usize>,
+    /// The tile to the left or above.
+    pub(super) first: usize,
+    /// The tile to the right or below.
+    pub(super) second: usize,
+}
+
+/// How the pixels along one side of a picture lie between tiles.
+#[derive(Default)]
+pub(super) struct Axis {
+    /// For each pixel, its two tiles.
+    pub(super) tiles: Vec<[u32; 2]>,
+    /// For each pixel, the weight of the second of its two tiles.
+    pub(super) weights: Vec<f32>,
+    /// All pixels, in order.
+    pub(super) runs: Vec<Run>,
+}
+
+impl Axis {
+    /// Describes `length` pixels among `tiles` tiles of `side` pixels.
+    pub(super) fn set(&mut self, length: usize, side: usize, tiles: usize) {
+        self.tiles.clear();
+        self.weights.clear();
+        self.runs.clear();
+        for at in 0..length {
+            let Between { first, second, weight } = Between::new(at, side, tiles);
+            self.tiles.push([first as u32, second as u32]);
+            self.weights.push(weight);
+            match self.runs.last_mut() {
+                Some(run) if (run.first, run.second) == (first, second) => run.pixels.end = at + 1,
+                _ => self.runs.push(Run { pixels: at..at + 1, first, second }),
+            }
+        }
+    }
+
+    /// Bytes that it grows to.
+    pub(super) fn bytes(length: usize, tiles: usize) -> usize {
+        length * size_of::<([u32; 2], f32)>() + length.min(tiles + 1) * size_of::<Run>()
+    }
+}

@@ -1,0 +1,276 @@
+//! CLAHE against its plain definition: a LUT of all levels for each tile of a padded copy, with floats in OpenCV's order.
+
+use histeqd_equalize::clahe::{Geometry, fill_lut};
+use histeqd_equalize::clip::{Clipping, LevelsInUse};
+use histeqd_equalize::{
+    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Strength, Tiles, equalize,
+};
+use proptest::prelude::*;
+
+/// Index `at` of `length` samples, reflected at both ends without repeating them.
+fn reflected(at: usize, length: usize) -> usize {
+    let folded = if length == 1 { 0 } else { at % (2 * length - 2) };
+    if folded < length { folded } else { 2 * length - 2 - folded }
+}
+
+/// The cumulative LUT of a tile: every bin cut, every level's share and extra added to it, then summed up.
+fn plain_lut<S: Sample>(mut counts: Vec<u64>, clipping: &Clipping, scale: f32) -> Vec<S> {
+    let first = clipping.spread.start as usize;
+    let bins = clipping.spread.len();
+    if let Some(most) = clipping.most {
+        let excess: u64 = counts.iter().map(|&count| count.saturating_sub(most)).sum();
+        counts.iter_mut().for_each(|count| *count = (*count).min(most));
+        counts[first..][..bins].iter_mut().for_each(|count| *count += excess / bins as u64);
+        let residual = (excess % bins as u64) as usize;
+        if residual > 0 {
+            let step = (bins / residual).max(1);
+            (0..residual).for_each(|number| counts[first + number * step] += 1);
+        }
+    }
+    let mut running = 0;
+    let entry = |count: u64| {
+        running += count;
+        let level = (running as f32 * scale).round_ties_even();
+        S::from_level((level as u32).min(S::LEVELS as u32 - 1))
+    };
+    counts.into_iter().map(entry).collect()
+}
+
+/// Where a pixel lies between tiles: the two tiles, and the weight of the second.
+fn between(at: usize, side: usize, tiles: usize) -> (usize, usize, f32) {
+    let centred = at as f32 * (1.0 / side as f32) - 0.5;
+    let clamp = |tile: f32| (tile.max(0.0) as usize).min(tiles - 1);
+    (clamp(centred.floor()), clamp(centred.floor() + 1.0), centred - centred.floor())
+}
+
+/// CLAHE of a plane by its definition.
+fn plain_plane<S: Sample>(plane: &[S], (width, height): (usize, usize), clahe: &Clahe, strength: Strength) -> Vec<S> {
+    let (columns, rows) = clahe.tiles.grid(width as u32, height as u32);
+    let (columns, rows) = (columns as usize, rows as usize);
+    let padded = !(width.is_multiple_of(columns) && height.is_multiple_of(rows));
+    let [tile_width, tile_height] =
+        [(width, columns), (height, rows)].map(|(length, tiles)| length / tiles + usize::from(padded));
+    let area = (tile_width * tile_height) as u64;
+    let depth = if S::LEVELS == 256 { Depth::Eight } else { Depth::Sixteen };
+    let clipping = if clahe.clip_limit.needs_levels(depth) {
+        let mut occurs = vec![false; S::LEVELS];
+        plane.iter().for_each(|value| occurs[value.level()] = true);
+        match Clipping::of_levels(LevelsInUse::new(occurs.into_iter()), area) {
+            Some(clipping) => clipping,
+            None => return plane.to_vec(),
+        }
+    } else {
+        Clipping::new(clahe.clip_limit, area, depth)
+    };
+    let scale = (S::LEVELS - 1) as f32 / area as f32;
+    // Tiles that no pixel takes values from are not made.
+    let mut luts = std::collections::HashMap::new();
+    let mut lut_of = |row: usize, column: usize, value: S| {
+        let lut = luts.entry((row, column)).or_insert_with(|| {
+            let mut counts = vec![0; S::LEVELS];
+            for y in row * tile_height..(row + 1) * tile_height {
+                for x in column * tile_width..(column + 1) * tile_width {
+                    counts[plane[reflected(y, height) * width + reflected(x, width)].level()] += 1;
+                }
+            }
+            plain_lut::<S>(counts, &clipping, scale)
+        });
+        lut[value.level()].level() as f32
+    };
+    let mut result = plane.to_vec();
+    for (at, value) in result.iter_mut().enumerate() {
+        let (left, right, to_right) = between(at % width, tile_width, columns);
+        let (above, below, down) = between(at / width, tile_height, rows);
+        let old = *value;
+        let top = lut_of(above, left, old) * (1.0 - to_right) + lut_of(above, right, old) * to_right;
+        let bottom = lut_of(below, left, old) * (1.0 - to_right) + lut_of(below, right, old) * to_right;
+        let new = (top * (1.0 - down) + bottom * down).round_ties_even();
+        let new = (new as u32).min(S::LEVELS as u32 - 1);
+        *value = S::from_level(strength.between(old.level() as u32, new));
+    }
+    result
+}
+
+/// CLAHE of a picture by its definition, channel by channel.
+fn plain<S: Sample>(samples: &[S], layout: &Layout, clahe: &Clahe, strength: Strength) -> Vec<S> {
+    let (channels, size) = (layout.pixel.channels(), (layout.width as usize, layout.height as usize));
+    let mut result = samples.to_vec();
+    for channel in 0..layout.pixel.colour_channels() {
+        let plane: Vec<S> = samples.iter().skip(channel).step_by(channels).copied().collect();
+        let values = plain_plane(&plane, size, clahe, strength);
+        result.iter_mut().skip(channel).step_by(channels).zip(values).for_each(|(sample, value)| *sample = value);
+    }
+    result
+}
+
+/// Compares the crate with the definition, twice with the same buffers, which another picture has used.
+fn assert_plain<S: Sample + std::fmt::Debug>(
+    samples: &[S],
+    layout: &Layout,
+    clahe: Clahe,
+    strength: Strength,
+    scratch: &mut Scratch,
+) {
+    let operation = Operation { per_channel: true, strength, ..Operation::new(Method::Clahe(clahe)) };
+    let mut result = samples.to_vec();
+    equalize(bytemuck::cast_slice_mut(&mut result), layout, &operation, scratch);
+    let expected = plain(samples, layout, &clahe, strength);
+    let wrong = result.iter().zip(&expected).position(|(a, b)| a != b);
+    assert_eq!(wrong, None, "{layout:?} {clahe:?} {strength:?}");
+}
+
+/// How the levels of a picture are distributed.
+#[derive(Clone, Copy, Debug)]
+enum Levels {
+    /// Any.
+    All,
+    /// So many, from the lowest of them on, this far apart.
+    Steps { lowest: u16, number: u16, apart: u16 },
+    /// Twelve bits multiplied to fill sixteen.
+    Repeated,
+    /// A ramp with a little noise.
+    Ramp,
+    /// A few of all.
+    Scattered,
+}
+
+impl Levels {
+    fn sample(self, at: usize, random: u64) -> u16 {
+        match self {
+            Self::All => random as u16,
+            Self::Steps { lowest, number, apart } => {
+                lowest.wrapping_add((random as u16 % number).wrapping_mul(apart))
+            }
+            Self::Repeated => {
+                let bits = random as u16 & 0xfff;
+                bits << 4 | bits >> 8
+            }
+            Self::Ramp => (at as u16).wrapping_mul(3).wrapping_add(random as u16 & 255),
+            Self::Scattered => (random as u16 % 23).wrapping_mul(40_503),
+        }
+    }
+
+    fn samples(self, count: usize, seed: u64) -> Vec<u16> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state >> 24
+        };
+        (0..count).map(|at| self.sample(at, next())).collect()
+    }
+}
+
+fn levels() -> impl Strategy<Value = Levels> {
+    prop_oneof![
+        Just(Levels::All),
+        (any::<u16>(), 1..5000_u16, 1..40_u16)
+            .prop_map(|(lowest, number, apart)| Levels::Steps { lowest, number, apart }),
+        (0..200_u16, 1..5_u16).prop_map(|(lowest, number)| Levels::Steps { lowest, number, apart: 1 }),
+        Just(Levels::Repeated),
+        Just(Levels::Ramp),
+        Just(Levels::Scattered),
+    ]
+}
+
+fn clip_limit() -> impl Strategy<Value = ClipLimit> {
+    prop_oneof![
+        Just(ClipLimit::Auto),
+        Just(ClipLimit::Times(0.0)),
+        (0.1..200.0).prop_map(ClipLimit::Times),
+        (1e3..1e6).prop_map(ClipLimit::Times),
+    ]
+}
+
+fn tiles() -> impl Strategy<Value = Tiles> {
+    prop_oneof![
+        (1..20_u32, 1..20_u32).prop_map(|(x, y)| Tiles::Grid { x, y }),
+        (1..300_u32, 1..300_u32).prop_map(|(x, y)| Tiles::Grid { x, y }),
+        (1..70_u32).prop_map(Tiles::Pixels),
+    ]
+}
+
+fn pixel() -> impl Strategy<Value = Pixel> {
+    prop_oneof![3 => Just(Pixel::Gray), 1 => Just(Pixel::GrayAlpha), 1 => Just(Pixel::Rgb)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sixteen_bits_are_as_defined(
+        (width, height) in prop_oneof![(1..90_u32, 1..90_u32), (1..4_u32, 1..900_u32), (1..900_u32, 1..4_u32)],
+        levels in levels(),
+        clip_limit in clip_limit(),
+        tiles in tiles(),
+        pixel in pixel(),
+        thousandths in prop_oneof![2 => Just(1000_u16), 1 => 0..1000_u16],
+        seed: u64,
+    ) {
+        let layout = Layout { width, height, pixel, depth: Depth::Sixteen };
+        let samples = levels.samples(layout.pixels() as usize * pixel.channels(), seed);
+        let strength = Strength::thousandths(thousandths).unwrap_or(Strength::FULL);
+        assert_plain(&samples, &layout, Clahe { clip_limit, tiles }, strength, &mut Scratch::default());
+    }
+
+    #[test]
+    fn eight_bits_are_as_defined(
+        (width, height) in prop_oneof![(1..90_u32, 1..90_u32), (1..4_u32, 1..900_u32), (1..900_u32, 1..4_u32)],
+        levels in levels(),
+        clip_limit in clip_limit(),
+        tiles in tiles(),
+        pixel in pixel(),
+        seed: u64,
+    ) {
+        let layout = Layout { width, height, pixel, depth: Depth::Eight };
+        let samples = levels.samples(layout.pixels() as usize * pixel.channels(), seed);
+        let samples: Vec<u8> = samples.into_iter().map(|sample| sample as u8).collect();
+        assert_plain(&samples, &layout, Clahe { clip_limit, tiles }, Strength::FULL, &mut Scratch::default());
+    }
+
+    #[test]
+    fn a_lut_is_as_defined(counts in prop::collection::vec(0..3000_u64, 256), limit in clip_limit(), lowest in 0..200_u32) {
+        let area: u64 = counts.iter().sum();
+        let scale = 255.0 / area.max(1) as f32;
+        let whole = Clipping::new(limit, area, Depth::Eight);
+        for clipping in [Clipping { spread: lowest + 1..256, ..whole.clone() }, whole] {
+            let mut lut = [0_u8; 256];
+            fill_lut(&counts, &clipping, scale, &mut lut);
+            prop_assert_eq!(&lut[..], plain_lut::<u8>(counts.clone(), &clipping, scale));
+        }
+    }
+}
+
+#[test]
+fn buffers_are_reused_between_pictures_of_every_kind() {
+    let mut scratch = Scratch::default();
+    let all = [
+        Levels::All,
+        Levels::Steps { lowest: 1000, number: 4000, apart: 1 },
+        Levels::Steps { lowest: 16, number: 300, apart: 16 },
+        Levels::Repeated,
+        Levels::Scattered,
+        Levels::Ramp,
+    ];
+    for (number, levels) in all.into_iter().cycle().take(24).enumerate() {
+        let (width, height) = ([200, 131, 400][number % 3], [150, 97][number % 2]);
+        let grid = [2, 3, 8, 40, 131][number % 5];
+        let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Sixteen };
+        let samples = levels.samples((width * height) as usize, number as u64 + 1);
+        for clip_limit in [ClipLimit::Auto, ClipLimit::Times(40.0)] {
+            let clahe = Clahe { clip_limit, tiles: Tiles::Grid { x: grid, y: grid } };
+            assert_plain(&samples, &layout, clahe, Strength::FULL, &mut scratch);
+        }
+    }
+}
+
+/// A grid finer than the picture, where almost all tiles would lie in the padding.
+#[test]
+fn no_more_tiles_are_made_than_pixels_need() {
+    let layout = Layout { width: 40, height: 30, pixel: Pixel::Gray, depth: Depth::Sixteen };
+    let samples = Levels::All.samples(1200, 5);
+    let clahe = Clahe { clip_limit: ClipLimit::Times(2.0), tiles: Tiles::Grid { x: 1024, y: 65_536 } };
+    assert_plain(&samples, &layout, clahe, Strength::FULL, &mut Scratch::default());
+    assert_eq!(Geometry::new(&layout, &clahe).rows, 30);
+}
