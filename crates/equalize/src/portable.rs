@@ -108,24 +108,71 @@ pub(crate) fn blend_portable<S: Level>(
     }
 }
 
+/// The entries of one level in the LUTs of four corners: those above and those below, the left one in the lower half of each word.
+pub(crate) type Quad = [u32; 2];
+
+/// Puts the entries of the four corners side by side.
+#[inline(always)]
+pub(crate) fn pack<S: Level>(corners: &Corners<'_, S>, quads: &mut [Quad]) {
+    let [top, bottom] = [corners.top, corners.bottom].map(|[left, right]| left.iter().zip(right));
+    let word = |(left, right): (&S, &S)| left.level() as u32 | (right.level() as u32) << 16;
+    for (quad, (top, bottom)) in quads.iter_mut().zip(top.zip(bottom)) {
+        *quad = [word(top), word(bottom)];
+    }
+}
+
 /// [`blend_portable`] with the entries of the four corners side by side.
 #[inline(always)]
 pub(crate) fn blend_quads<S: Level>(
     values: &mut [S],
-    quads: &[[S; 4]],
-    (right_weights, bottom_weight): (&[f32], f32),
+    quads: &[Quad],
+    right_weights: &[f32],
+    bottom_weight: f32,
 ) {
-    for (values, rights) in values.chunks_mut(STEP).zip(right_weights.chunks(STEP)) {
-        let (mut found, mut weights) = ([[S::zeroed(); 4]; STEP], [0.0; STEP]);
-        found.iter_mut().zip(&*values).for_each(|(found, value)| *found = quads[value.level()]);
-        weights[..rights.len()].copy_from_slice(rights);
-        let mut results = [S::zeroed(); STEP];
-        for ((result, quad), right) in results.iter_mut().zip(found).zip(weights) {
-            *result = interpolate(|number| quad[number].level() as f32, right, bottom_weight);
-        }
-        values.copy_from_slice(&results[..values.len()]);
+    let (blocks, tail) = values.as_chunks_mut();
+    let (weights, tail_weights) = right_weights.as_chunks();
+    for (block, weights) in blocks.iter_mut().zip(weights) {
+        blend_block(block, quads, weights, bottom_weight);
+    }
+    if !tail.is_empty() {
+        let (mut block, mut weights) = ([tail[0]; QUADS_STEP], [0.0; QUADS_STEP]);
+        block[..tail.len()].copy_from_slice(tail);
+        weights[..tail.len()].copy_from_slice(tail_weights);
+        blend_block(&mut block, quads, &weights, bottom_weight);
+        tail.copy_from_slice(&block[..tail.len()]);
     }
 }
+
+/// [`blend_quads`] of one block.
+#[inline(always)]
+fn blend_block<S: Level>(
+    values: &mut [S; QUADS_STEP],
+    quads: &[Quad],
+    right_weights: &[f32; QUADS_STEP],
+    bottom_weight: f32,
+) {
+    let mut found = [[0; 2]; QUADS_STEP];
+    for (found, value) in found.iter_mut().zip(&*values) {
+        *found = quads[value.level()];
+    }
+    let mut weights = [[0.0; 2]; QUADS_STEP];
+    for (pair, &right) in weights.iter_mut().zip(right_weights) {
+        *pair = [right; 2];
+    }
+    // Above and below together: the same arithmetic as in `interpolate`.
+    let mut sides = [[0.0; 2]; QUADS_STEP];
+    let words = found.as_flattened().iter().zip(weights.as_flattened());
+    for (side, (word, right)) in sides.as_flattened_mut().iter_mut().zip(words) {
+        let [left_entry, right_entry] = [word & 0xffff, word >> 16].map(|entry| entry as i32 as f32);
+        *side = left_entry * (1.0 - right) + right_entry * right;
+    }
+    for (value, [top, bottom]) in values.iter_mut().zip(sides) {
+        *value = quantize(top * (1.0 - bottom_weight) + bottom * bottom_weight);
+    }
+}
+
+/// Values that are looked up at a time in packed tables.
+const QUADS_STEP: usize = 64;
 
 /// The fewest values for which packing four LUTs into one pays off.
 const WORTH_PACKING: usize = 64;

@@ -1,7 +1,7 @@
 //! The hot loops over samples, which have vectorized versions for 8 bit.
 
 use super::level::Level;
-use super::portable::{self, Corners};
+use super::portable::{self, Corners, Quad};
 use super::{Buffers, Scratch, simd};
 
 /// A sample of a picture, `u8` or `u16`, with the hot loops over many of them.
@@ -28,14 +28,14 @@ pub trait Sample: Level {
         simd::vectorized!(portable::blend_portable(values, corners, right_weights, bottom_weight));
     }
 
-    /// Whether it takes a table with the corners' entries side by side to find them in one load.
+    /// Whether many values are blended faster with [`Sample::blend_quads`].
     #[doc(hidden)]
     const QUADS: bool;
 
-    /// Does what [`Sample::blend`] does, with the entries of the four corners side by side, and both weights.
+    /// Does what [`Sample::blend`] does, with the entries of the four corners side by side.
     #[doc(hidden)]
-    fn blend_quads(values: &mut [Self], quads: &[[Self; 4]], weights: (&[f32], f32)) {
-        simd::vectorized!(portable::blend_quads(values, quads, weights));
+    fn blend_quads(values: &mut [Self], quads: &[Quad], right_weights: &[f32], bottom_weight: f32) {
+        simd::vectorized!(portable::blend_quads(values, quads, right_weights, bottom_weight));
     }
 
     /// Returns the reusable buffers for this depth.

@@ -9,13 +9,12 @@ use super::survey::Interval;
 use super::tiles::{Geometry, Run};
 use crate::clip::Count;
 use crate::histogram::Tally;
-use crate::level::Level;
-use crate::portable::{Corners, quantize};
+use crate::portable::{self, Corners, Quad, quantize};
 use crate::sample::Sample;
 use crate::simd;
 
 /// Bytes of tables that the pixels of a block are looked up in, unless those between the same four tiles have larger ones.
-const BLOCK_BYTES: usize = 64 << 10;
+const BLOCK_BYTES: usize = 512 << 10;
 
 /// Tables are put side by side if they have fewer entries than this many times the pixels between them.
 const WORTH_PACKING: usize = 4;
@@ -49,7 +48,7 @@ pub(super) struct Luts<S> {
     /// Two rows of tiles; row `j` is in half `j % 2`.
     rows: [LutRow<S>; 2],
     /// For each place in a block, the entries of its four tiles side by side.
-    quads: Vec<[S; 4]>,
+    quads: Vec<Quad>,
 }
 
 impl<S> Default for Luts<S> {
@@ -61,7 +60,7 @@ impl<S> Default for Luts<S> {
 impl<S: Sample> Luts<S> {
     /// Bytes that they grow to if no row of tiles has more entries than these.
     pub(super) fn bytes_for(tiles: &Geometry, entries: usize) -> usize {
-        let quads = if S::QUADS { BLOCK_BYTES.max(S::LEVELS * size_of::<[S; 4]>()) } else { 0 };
+        let quads = if S::QUADS { BLOCK_BYTES.max(S::LEVELS * size_of::<Quad>()) } else { 0 };
         2 * (entries * size_of::<S>() + tiles.columns * size_of::<(usize, Interval)>()) + quads
     }
 
@@ -140,7 +139,7 @@ impl<S: Sample> Place<'_, S> {
 fn places_in_block<S>(places: &[Place<'_, S>]) -> usize {
     let mut bytes = 0;
     let fit = places.iter().take_while(|place| {
-        bytes += place.slots.length() * size_of::<[S; 4]>();
+        bytes += place.slots.length() * size_of::<Quad>();
         bytes <= BLOCK_BYTES
     });
     fit.count().max(1)
@@ -177,12 +176,14 @@ fn equalize_block<S: Sample>(
     plane: &mut PaddedPlane<'_, S>,
     band: &Run,
     places: &[Place<'_, S>],
-    quads: &mut Vec<[S; 4]>,
+    quads: &mut Vec<Quad>,
 ) {
     let rows = band.pixels.len();
     quads.clear();
     for place in places.iter().filter(|place| place.is_worth_packing(rows)) {
-        pack(&place.corners, quads);
+        let packed = quads.len();
+        quads.resize(packed + place.slots.length(), Quad::default());
+        simd::vectorized!(portable::pack(&place.corners, &mut quads[packed..]));
     }
     let start = places[0].run.pixels.start;
     let pixels = start..places[places.len() - 1].run.pixels.end;
@@ -197,29 +198,13 @@ fn equalize_block<S: Sample>(
                 if place.is_worth_packing(rows) {
                     let (own, later) = quads.split_at(place.slots.length());
                     quads = later;
-                    S::blend_quads(values, own, (weights, below));
+                    S::blend_quads(values, own, weights, below);
                 } else {
                     S::blend(values, &place.corners, weights, below);
                 }
             }
         });
     }
-}
-
-/// Appends the entries of four LUTs side by side.
-fn pack<S: Sample>(corners: &Corners<'_, S>, quads: &mut Vec<[S; 4]>) {
-    #[inline(always)]
-    fn portable<S: Level>(corners: &Corners<'_, S>, quads: &mut [[S; 4]]) {
-        let [top, bottom] = [corners.top, corners.bottom].map(|luts| luts[0].iter().zip(luts[1]));
-        for (quad, ((&top_left, &top_right), (&bottom_left, &bottom_right))) in
-            quads.iter_mut().zip(top.zip(bottom))
-        {
-            *quad = [top_left, top_right, bottom_left, bottom_right];
-        }
-    }
-    let before = quads.len();
-    quads.resize(before + corners.top[0].len(), [S::zeroed(); 4]);
-    simd::vectorized!(portable(corners, &mut quads[before..]));
 }
 
 /// Makes the LUT of a tile for some of its slots from its counts: clips them, spreads the excess, and scales the running sum.

@@ -22,7 +22,7 @@ impl Interval {
 
     /// Returns the range of some samples.
     pub(super) fn of<S: Level>(samples: &[S]) -> Self {
-        simd::vectorized!(Seen::in_samples(samples)).range
+        simd::vectorized!(Seen::in_samples(samples).range)
     }
 
     /// Returns the smallest range that holds both.
