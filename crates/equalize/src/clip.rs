@@ -3,6 +3,7 @@
 use std::ops::{Add, Mul, Range, Sub};
 
 use crate::Depth;
+use crate::portable::round;
 
 /// CLAHE's clip limit, as it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,11 +87,19 @@ impl Clipping {
         let Range { start: first, end } = self.spread;
         let bins = end - first;
         let extras = (excess % u64::from(bins)) as u32;
-        Spread { first, bins, share: excess / u64::from(bins), extras, step: (bins / extras.max(1)).max(1) }
+        let step = (bins / extras.max(1)).max(1);
+        Spread {
+            first,
+            bins,
+            share: excess / u64::from(bins),
+            extras,
+            half_step: (step - 1) as f32 / 2.0,
+            inverse_step: 1.0 / step as f32,
+        }
     }
 }
 
-/// A number of samples in a tile: `u32` where that suffices, because it is faster.
+/// A number of samples in a tile: `u32` if all are less than 2³¹, because it is faster.
 pub(super) trait Count:
     Copy + Ord + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + From<u32> + Into<u64>
 {
@@ -113,7 +122,8 @@ impl Count for u32 {
 
     #[inline(always)]
     fn to_float(self) -> f32 {
-        self as f32
+        // Signed integers are converted faster.
+        self as i32 as f32
     }
 }
 
@@ -132,7 +142,7 @@ impl Count for u64 {
 }
 
 /// What is cut off the bins of one tile, as it is spread over its levels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spread {
     /// The first of the levels that have a share.
     first: u32,
@@ -141,7 +151,8 @@ pub(super) struct Spread {
     share: u64,
     /// What the shares leave: one each for the levels 0, step, 2 step, … of those that have a share.
     extras: u32,
-    step: u32,
+    half_step: f32,
+    inverse_step: f32,
 }
 
 impl Spread {
@@ -149,9 +160,9 @@ impl Spread {
     #[inline(always)]
     pub(super) fn up_to<C: Count>(&self, level: u32) -> C {
         let bins = (level + 1).clamp(self.first, self.first + self.bins) - self.first;
-        // Rounded up. Floats divide faster, and right: the quotient of integers as small as these is further below the next integer than
-        // it could be rounded up.
-        let steps = ((bins + self.step - 1) as f32 / self.step as f32) as u32;
+        // The quotient of `bins` and the step, rounded up, which is that of `bins` and half of what is left of a step, rounded to the nearest.
+        // It is exact, for it is at least half of an inverse step away from where the rounding changes, and off by less than 2⁻⁵ of that.
+        let steps = round((bins as i32 as f32 + self.half_step) * self.inverse_step);
         C::at_most(self.share) * C::from(bins) + C::from(steps.min(self.extras))
     }
 }

@@ -216,8 +216,13 @@ pub(crate) fn interpolate<S: Level>(corner: impl Fn(usize) -> f32, right: f32, b
 /// Rounds to the nearest level, halves to even. `value` must not be negative, and must be less than 2²².
 #[inline(always)]
 pub(crate) fn quantize<S: Level>(value: f32) -> S {
+    S::from_level(round(value).min(S::LEVELS as u32 - 1))
+}
+
+/// Rounds to the nearest integer, halves to even. `value` must not be negative, and must be less than 2²².
+#[inline(always)]
+pub(crate) fn round(value: f32) -> u32 {
     // From 2²³ on a float has no fraction bits, so the addition itself rounds and leaves the integer in the lowest bits.
     const ROUND: f32 = 8_388_608.0;
-    let rounded = (value + ROUND).to_bits() - ROUND.to_bits();
-    S::from_level(rounded.min(S::LEVELS as u32 - 1))
+    (value + ROUND).to_bits() - ROUND.to_bits()
 }

@@ -90,7 +90,7 @@ impl<S: Sample> TileRows<S> for Dense<'_, S> {
             let counted = count_tile(task, plane, (row, column), tally);
             let (lut, later) = rest.split_at_mut(slots.length());
             rest = later;
-            if task.tiles.area() <= u64::from(u32::MAX) {
+            if task.tiles.area() <= i32::MAX as u64 {
                 simd::vectorized!(fill_lut::<S, u32>(tally, task, counted, *slots, lut));
             } else {
                 simd::vectorized!(fill_lut::<S, u64>(tally, task, counted, *slots, lut));
