@@ -67,7 +67,7 @@ impl Geometry {
         let most = S::LEVELS * self.columns;
         let allowed = usize::try_from(self.entries_allowed()).unwrap_or(usize::MAX);
         let luts = Luts::<S>::bytes_for(self, most.min(allowed));
-        let tables = if allowed < most { luts.max(Sparse::<S>::bytes_for(self, width)) } else { luts };
+        let tables = if allowed < most { luts.max(Sparse::<S>::bytes_for(self)) } else { luts };
         (axes + rows + tables + Survey::bytes(self) + S::LEVELS * size_of::<S>()) as u64
     }
 }
@@ -155,5 +155,48 @@ pub fn fill_lut<S: Level>(counts: &[u64], clipping: &Clipping, scale: f32, lut: 
     for ((level, entry), &count) in (0..).zip(lut).zip(counts) {
         running += count.min(clip);
         *entry = quantize((running + spread.up_to::<u64>(level)) as f32 * scale);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClipLimit, Depth, Pixel};
+
+    impl<S: Sample> Buffers<S> {
+        fn bytes(&self) -> usize {
+            self.rows.bytes_taken()
+                + self.slots.levels().len() * size_of::<S>()
+                + self.survey.bytes_taken()
+                + self.across.bytes_taken()
+                + self.down.bytes_taken()
+                + self.luts.bytes()
+                + self.sparse.bytes()
+        }
+    }
+
+    #[test]
+    fn buffers_grow_to_no_more_than_promised() {
+        for (number, grid) in [1, 2, 8, 30, 100, 5000].into_iter().enumerate() {
+            for (width, height) in [(300, 200), (301, 203), (1, 500), (500, 1)] {
+                for apart in [1, 7, 655] {
+                    let layout = Layout { width, height, pixel: Pixel::Gray, depth: Depth::Sixteen };
+                    let mut samples: Vec<u16> =
+                        (0..width * height).map(|at| (at * 40_503 % 65_521 / apart * apart) as u16).collect();
+                    let tiles = Tiles::Grid { x: grid, y: grid };
+                    let clahe = Clahe { clip_limit: ClipLimit::Times(2.0 + number as f64), tiles };
+                    let mut buffers = Buffers::default();
+                    let what = (&clahe, Strength::FULL);
+                    let gray = Plane::Channel(0);
+                    equalize(&mut samples, &layout, gray, what, &mut buffers, &mut Tally::new(65_536));
+                    let promised = Geometry::new(&layout, &clahe).scratch_bytes(&layout);
+                    assert!(
+                        buffers.bytes() as u64 <= promised,
+                        "{} {promised} {layout:?} {grid}",
+                        buffers.bytes()
+                    );
+                }
+            }
+        }
     }
 }

@@ -201,4 +201,27 @@ mod tests {
             assert_eq!(of(1500, 1500 + 16 * 3999, 16, area).map(|clipping| clipping.most), Some(Some(most)));
         }
     }
+
+    #[test]
+    fn the_closed_form_of_an_excess_adds_up_what_every_level_has() {
+        for spread in [0..256, 0..65_536, 1..65_536, 17..18, 101..4100, 65_000..65_536, 3..40_003] {
+            let bins = u64::from(spread.end - spread.start);
+            let clipping = Clipping { most: Some(1), spread: spread.clone() };
+            let few = [0, 1, 2, 3, 5, 100, bins / 3, bins / 2, bins / 2 + 1, bins - 1];
+            for excess in few.into_iter().flat_map(|few| [few, few + bins, few + 1000 * bins]) {
+                let closed = clipping.spread(excess);
+                let (share, residual) = (excess / bins, excess % bins);
+                let step = (bins / residual.max(1)).max(1);
+                let mut extras =
+                    (0..residual).map(|number| u64::from(spread.start) + number * step).peekable();
+                let mut sum = 0;
+                for level in 0..65_536 {
+                    sum += if spread.contains(&level) { share } else { 0 };
+                    sum += u64::from(extras.next_if_eq(&u64::from(level)).is_some());
+                    assert_eq!(closed.up_to::<u64>(level), sum, "{spread:?}, {excess}, level {level}");
+                }
+                assert_eq!(sum, excess);
+            }
+        }
+    }
 }

@@ -35,12 +35,16 @@ pub struct Tally {
     emptied: bool,
 }
 
-
 impl Tally {
     /// Makes an empty tally for samples of 256 or 65536 levels.
     pub fn new(levels: usize) -> Self {
         let tables = if levels == u8::LEVELS { TABLES_8 } else { TABLES_16 };
-        Self { tables: vec![0; tables * levels], room: u32::MAX as usize, counts: vec![0; levels], emptied: false }
+        Self {
+            tables: vec![0; tables * levels],
+            room: u32::MAX as usize,
+            counts: vec![0; levels],
+            emptied: false,
+        }
     }
 
     /// Forgets everything counted.

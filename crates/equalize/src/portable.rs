@@ -205,6 +205,13 @@ pub(crate) fn blend_bytes(
     }
 }
 
+/// Returns how many of some samples, which are in ascending order, are not above `sample`.
+#[cfg(any(not(target_arch = "x86_64"), test))]
+#[inline(always)]
+pub(crate) fn not_above<S: Level>(sorted: &[S; 16], sample: S) -> usize {
+    sorted.iter().map(|&other| usize::from(other <= sample)).sum()
+}
+
 /// Interpolates between the corners' entries, numbered top left, top right, bottom left, bottom right.
 #[inline(always)]
 pub(crate) fn interpolate<S: Level>(corner: impl Fn(usize) -> f32, right: f32, bottom_weight: f32) -> S {

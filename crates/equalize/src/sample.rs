@@ -38,6 +38,10 @@ pub trait Sample: Level {
         simd::vectorized!(portable::blend_quads(values, quads, right_weights, bottom_weight));
     }
 
+    /// Returns how many of some samples, which are in ascending order, are not above this one.
+    #[doc(hidden)]
+    fn not_below(self, sorted: &[Self; simd::WINDOW]) -> usize;
+
     /// Returns the reusable buffers for this depth.
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self>;
 }
@@ -61,6 +65,11 @@ impl Sample for u8 {
         simd::blend(values, corners, right_weights, bottom_weight);
     }
 
+    #[inline(always)]
+    fn not_below(self, sorted: &[Self; simd::WINDOW]) -> usize {
+        simd::not_above_8(sorted, self)
+    }
+
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {
         &mut scratch.eight
     }
@@ -71,6 +80,11 @@ impl Sample for u16 {
 
     fn count(samples: &[Self], _width: usize, tables: &mut [u32]) {
         portable::count_16(samples, tables);
+    }
+
+    #[inline(always)]
+    fn not_below(self, sorted: &[Self; simd::WINDOW]) -> usize {
+        simd::not_above_16(sorted, self)
     }
 
     fn buffers(scratch: &mut Scratch) -> &mut Buffers<Self> {

@@ -64,6 +64,29 @@ pub(super) fn count(samples: &[u8], width: usize, tables: &mut [u32]) {
 #[cfg(target_arch = "x86_64")]
 const COUNTED_BY_BITS: usize = 16 << 10;
 
+/// Samples that [`not_above_8`] and [`not_above_16`] compare at once.
+pub(super) const WINDOW: usize = 16;
+
+/// Returns how many of some samples, which are in ascending order, are not above `sample`.
+#[inline(always)]
+pub(super) fn not_above_8(sorted: &[u8; WINDOW], sample: u8) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this architecture has SSE2.
+    return unsafe { x86::not_above_8(sorted, sample) };
+    #[cfg(not(target_arch = "x86_64"))]
+    portable::not_above(sorted, sample)
+}
+
+/// The same for 16 bits.
+#[inline(always)]
+pub(super) fn not_above_16(sorted: &[u16; WINDOW], sample: u16) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this architecture has SSE2.
+    return unsafe { x86::not_above_16(sorted, sample) };
+    #[cfg(not(target_arch = "x86_64"))]
+    portable::not_above(sorted, sample)
+}
+
 /// Replaces each sample with its entry in `lut`.
 pub(super) fn map(samples: &mut [u8], lut: &[u8; 256]) {
     // Vectors that straddle cache lines cost twice as much.
@@ -252,6 +275,30 @@ mod x86 {
         }
     }
 
+    /// Compares 16 at once: a saturated difference is 0 where a sample is not above.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    pub(super) fn not_above_8(sorted: &[u8; 16], sample: u8) -> usize {
+        // SAFETY: 16 readable bytes, which need no alignment.
+        let sorted = unsafe { _mm_loadu_si128(sorted.as_ptr().cast()) };
+        let not_above =
+            _mm_cmpeq_epi8(_mm_subs_epu8(sorted, _mm_set1_epi8(sample as i8)), _mm_setzero_si128());
+        _mm_movemask_epi8(not_above).trailing_ones() as usize
+    }
+
+    /// The same for 16 bits.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    pub(super) fn not_above_16(sorted: &[u16; 16], sample: u16) -> usize {
+        let sample = _mm_set1_epi16(sample as i16);
+        let [low, high] = [0, 8].map(|at| {
+            // SAFETY: 8 readable words from 0 or 8 on, which need no alignment.
+            let half = unsafe { _mm_loadu_si128(sorted.as_ptr().add(at).cast()) };
+            _mm_cmpeq_epi16(_mm_subs_epu16(half, sample), _mm_setzero_si128())
+        });
+        _mm_movemask_epi8(_mm_packs_epi16(low, high)).trailing_ones() as usize
+    }
+
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn load_floats(from: &[f32; 16]) -> __m512 {
@@ -386,6 +433,20 @@ mod tests {
                 table.to_vec()
             }
         );
+    }
+
+    #[test]
+    fn every_comparison_gives_the_same_number() {
+        for seed in 0..50 {
+            let mut bytes: [u8; WINDOW] = noise(WINDOW, seed).try_into().unwrap();
+            bytes.sort_unstable();
+            let words = bytes.map(|byte| u16::from(byte) * 257);
+            for sample in 0..=255 {
+                let expected = portable::not_above(&bytes, sample);
+                assert_eq!(not_above_8(&bytes, sample), expected);
+                assert_eq!(not_above_16(&words, u16::from(sample) * 257), expected);
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! of the four LUTs are first put side by side, so that one load finds a pixel's four.
 
 use super::bands::{Band, Task, TileRows};
-use super::plane::PaddedPlane;
+use super::plane::{PaddedPlane, fit};
 use super::survey::Interval;
 use super::tiles::{Geometry, Run};
 use crate::clip::Count;
@@ -61,12 +61,16 @@ impl<S: Sample> Luts<S> {
     /// Bytes that they grow to if no row of tiles has more entries than these.
     pub(super) fn bytes_for(tiles: &Geometry, entries: usize) -> usize {
         let quads = if S::QUADS { BLOCK_BYTES.max(S::LEVELS * size_of::<Quad>()) } else { 0 };
-        2 * (entries * size_of::<S>() + tiles.columns * size_of::<(usize, Interval)>()) + quads
+        let places = (tiles.columns + 1) * size_of::<Place<'_, S>>();
+        2 * (entries * size_of::<S>() + tiles.columns * size_of::<(usize, Interval)>()) + places + quads
     }
 
     /// Bytes that they take.
     pub(super) fn bytes(&self) -> usize {
-        self.rows.iter().map(|row| size_of_val(&*row.entries)).sum()
+        let row = |row: &LutRow<S>| {
+            row.entries.capacity() * size_of::<S>() + row.tiles.capacity() * size_of::<(usize, Interval)>()
+        };
+        self.rows.iter().map(row).sum::<usize>() + self.quads.capacity() * size_of::<Quad>()
     }
 }
 
@@ -79,12 +83,13 @@ impl<S: Sample> TileRows<S> for Dense<'_, S> {
         let LutRow { entries, tiles } = &mut luts.rows[row % 2];
         let needed = task.survey.tiles(row, &task.tiles);
         tiles.clear();
+        tiles.reserve_exact(needed.len());
         let mut end = 0;
         for &slots in needed {
             tiles.push((end, slots));
             end += slots.length();
         }
-        entries.resize(end, S::zeroed());
+        fit(entries, end);
         let mut rest = &mut entries[..];
         for (column, slots) in needed.iter().enumerate() {
             let counted = count_tile(task, plane, (row, column), tally);
@@ -182,7 +187,7 @@ fn equalize_block<S: Sample>(
     quads.clear();
     for place in places.iter().filter(|place| place.is_worth_packing(rows)) {
         let packed = quads.len();
-        quads.resize(packed + place.slots.length(), Quad::default());
+        fit(quads, packed + place.slots.length());
         simd::vectorized!(portable::pack(&place.corners, &mut quads[packed..]));
     }
     let start = places[0].run.pixels.start;

@@ -2,11 +2,19 @@
 
 use std::ops::Range;
 
+use bytemuck::Zeroable;
+
 use super::tiles::{Geometry, reflect};
 use crate::colour::{self, Plane};
 use crate::layout::Pixel;
 use crate::sample::Sample;
 use crate::strength::Strength;
+
+/// Makes a buffer as long as asked for, without more memory than that needs. What it holds is not specified.
+pub(super) fn fit<T: Zeroable + Clone>(buffer: &mut Vec<T>, length: usize) {
+    buffer.reserve_exact(length.saturating_sub(buffer.len()));
+    buffer.resize(length, T::zeroed());
+}
 
 /// The buffers that a [`PaddedPlane`] works with, reused from picture to picture.
 pub(super) struct Rows<S> {
@@ -30,6 +38,15 @@ impl<S> Rows<S> {
         let below = (tiles.rows * tiles.tile_height - height) * width;
         (below + width.max(tiles.tile_width) + width) * size_of::<S>()
     }
+
+    /// Bytes that the buffers take.
+    #[cfg(test)]
+    pub(super) fn bytes_taken(&self) -> usize {
+        [&self.padding, &self.before, &self.after]
+            .map(|buffer| buffer.capacity() * size_of::<S>())
+            .iter()
+            .sum()
+    }
 }
 
 /// One plane of interleaved samples.
@@ -49,8 +66,8 @@ impl<'a, S: Sample> PaddedPlane<'a, S> {
         (pixel, plane): (Pixel, Plane),
         rows: &'a mut Rows<S>,
     ) -> Self {
-        rows.before.resize(width, S::zeroed());
-        rows.after.resize(width, S::zeroed());
+        fit(&mut rows.before, width);
+        fit(&mut rows.after, width);
         Self { samples, width, pixel, plane, rows }
     }
 
@@ -70,14 +87,14 @@ impl<'a, S: Sample> PaddedPlane<'a, S> {
     pub(super) fn pad(&mut self, tiles: &Geometry) {
         let (width, height) = (self.width, self.height());
         let mut padding = std::mem::take(&mut self.rows.padding);
-        padding.resize((tiles.rows * tiles.tile_height - height) * width, S::zeroed());
+        fit(&mut padding, (tiles.rows * tiles.tile_height - height) * width);
         for (row, y) in padding.chunks_exact_mut(width).zip(height..) {
             self.read(reflect(y, height), 0, row);
         }
         self.rows.padding = padding;
         // A tile of a picture one pixel wide may be wider than the picture.
         let longest = width.max(tiles.tile_width);
-        self.rows.before.resize(longest, S::zeroed());
+        fit(&mut self.rows.before, longest);
     }
 
     /// Copies the values of consecutive pixels of row `y` of the picture, from column `x` on.

@@ -71,8 +71,9 @@ impl<S: Sample> Slots<S> {
     /// Makes the slots of a range of levels, of which those that occur have these bits below `shift`.
     fn set(&mut self, shift: u32, range: Interval, low_bits: u32) {
         (self.shift, self.lowest) = (shift, range.lowest >> shift);
-        let levels = (self.lowest..=range.highest >> shift).map(|slot| slot << shift | low_bits);
+        let levels = (self.lowest..(range.highest >> shift) + 1).map(|slot| slot << shift | low_bits);
         self.levels.clear();
+        self.levels.reserve_exact(levels.len());
         self.levels.extend(levels.map(S::from_level));
     }
 
@@ -115,4 +116,46 @@ fn mark<S: Sample>(plane: &mut PaddedPlane<'_, S>) -> Option<Vec<bool>> {
         }
     }
     Some(occurs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(occurring: impl IntoIterator<Item = u16>) -> Slots<u16> {
+        let (mut slots, mut occurs) = (Slots::default(), vec![false; 65_536]);
+        occurring.into_iter().for_each(|level| occurs[usize::from(level)] = true);
+        slots.set_occurring(&occurs);
+        slots
+    }
+
+    fn assert_slots(levels: &[u16], shift: u32, number: usize) {
+        let slots = of(levels.iter().copied());
+        assert_eq!((slots.shift, slots.levels().len()), (shift, number));
+        for &level in levels {
+            assert_eq!(slots.levels()[slots.slot(u32::from(level)) as usize], level);
+        }
+        let mut replaced = levels.to_vec();
+        slots.replace(&mut replaced, 0);
+        assert!(replaced.iter().zip(levels).all(|(&slot, &level)| slots.slot(level.into()) == slot.into()));
+    }
+
+    #[test]
+    fn as_many_bits_are_left_out_as_keep_levels_apart() {
+        let twelve_bits: Vec<u16> = (0..4096).collect();
+        assert_slots(&twelve_bits, 0, 4096);
+        assert_slots(&twelve_bits.iter().map(|level| level << 4).collect::<Vec<_>>(), 4, 4096);
+        assert_slots(&twelve_bits.iter().map(|level| level << 4 | level >> 8).collect::<Vec<_>>(), 4, 4096);
+        assert_slots(
+            &twelve_bits
+                .iter()
+                .map(|&level| (f64::from(level) * 65_535.0 / 4095.0) as u16)
+                .collect::<Vec<_>>(),
+            4,
+            4096,
+        );
+        assert_slots(&[700], 0, 1);
+        assert_slots(&[0, 65_535], 15, 2);
+        assert_slots(&[1000, 1001, 1500], 0, 501);
+    }
 }

@@ -113,6 +113,12 @@ impl Survey {
         ((tiles.columns + 1) * (tiles.rows + 1) + tiles.columns * tiles.rows) * size_of::<Interval>()
     }
 
+    /// Bytes that it takes.
+    #[cfg(test)]
+    pub(super) fn bytes_taken(&self) -> usize {
+        (self.places.capacity() + self.tiles.capacity()) * size_of::<Interval>()
+    }
+
     /// Looks at a plane, and returns what it sees of all. With `occurs`, also notes for every level whether it occurs.
     pub(super) fn look<S: Sample>(
         &mut self,
@@ -121,8 +127,7 @@ impl Survey {
         mut occurs: Option<&mut [bool]>,
     ) -> Seen {
         let mut all = Seen::NOTHING;
-        self.places.clear();
-        self.places.resize(across.runs.len() * down.runs.len(), Interval::EMPTY);
+        self.assume(Interval::EMPTY, (across, down));
         for (band, places) in down.runs.iter().zip(self.places.chunks_exact_mut(across.runs.len())) {
             for y in band.pixels.clone() {
                 let values = plane.values(y, 0..plane.width());
@@ -142,6 +147,7 @@ impl Survey {
     /// Gives every place this range, without looking.
     pub(super) fn assume(&mut self, range: Interval, (across, down): (&Axis, &Axis)) {
         self.places.clear();
+        self.places.reserve_exact(across.runs.len() * down.runs.len());
         self.places.resize(across.runs.len() * down.runs.len(), range);
     }
 
@@ -156,6 +162,7 @@ impl Survey {
             *place = Interval { lowest: slot(place.lowest), highest: slot(place.highest) };
         }
         self.tiles.clear();
+        self.tiles.reserve_exact(tiles.columns * tiles.rows);
         self.tiles.resize(tiles.columns * tiles.rows, Interval::EMPTY);
         for (band, places) in down.runs.iter().zip(self.places.chunks_exact(across.runs.len())) {
             for row in [band.first, band.second] {

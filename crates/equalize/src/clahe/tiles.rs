@@ -132,8 +132,6 @@ pub(super) struct Run {
 /// How the pixels along one side of a picture lie between tiles.
 #[derive(Default)]
 pub(super) struct Axis {
-    /// For each pixel, its two tiles.
-    pub(super) tiles: Vec<[u32; 2]>,
     /// For each pixel, the weight of the second of its two tiles.
     pub(super) weights: Vec<f32>,
     /// All pixels, in order.
@@ -143,12 +141,12 @@ pub(super) struct Axis {
 impl Axis {
     /// Describes `length` pixels among `tiles` tiles of `side` pixels.
     pub(super) fn set(&mut self, length: usize, side: usize, tiles: usize) {
-        self.tiles.clear();
         self.weights.clear();
         self.runs.clear();
+        self.weights.reserve_exact(length);
+        self.runs.reserve_exact(length.min(tiles + 1));
         for at in 0..length {
             let Between { first, second, weight } = Between::new(at, side, tiles);
-            self.tiles.push([first as u32, second as u32]);
             self.weights.push(weight);
             match self.runs.last_mut() {
                 Some(run) if (run.first, run.second) == (first, second) => run.pixels.end = at + 1,
@@ -157,8 +155,14 @@ impl Axis {
         }
     }
 
+    /// Bytes that it takes.
+    #[cfg(test)]
+    pub(super) fn bytes_taken(&self) -> usize {
+        self.weights.capacity() * size_of::<f32>() + self.runs.capacity() * size_of::<Run>()
+    }
+
     /// Bytes that it grows to.
     pub(super) fn bytes(length: usize, tiles: usize) -> usize {
-        length * size_of::<([u32; 2], f32)>() + length.min(tiles + 1) * size_of::<Run>()
+        length * size_of::<f32>() + length.min(tiles + 1) * size_of::<Run>()
     }
 }
