@@ -7,7 +7,7 @@
 //!
 //! It works in place, and in one of two ways, whichever is faster: with LUTs (`dense`), or, where tiles have few pixels, without them
 //! (`sparse`). So its time grows with the number of pixels, however small the tiles are. `bands` has the order in which both go through the
-//! picture; `slots` numbers the levels that tables have entries for.
+//! picture; `survey` finds out which levels occur where, and `slots` numbers them.
 
 mod bands;
 mod dense;
@@ -17,7 +17,7 @@ mod sparse;
 mod survey;
 mod tiles;
 
-use super::clip::{Clipping, LevelsInUse};
+use super::clip::{ClipLimit, Clipping, LevelsInUse};
 use super::colour::Plane;
 use super::histogram::Tally;
 use super::level::Level;
@@ -25,7 +25,7 @@ pub use super::portable::Corners;
 use super::portable::quantize;
 use super::sample::Sample;
 use super::strength::Strength;
-use crate::Layout;
+use crate::{Depth, Layout};
 use bands::Task;
 use dense::{Dense, Luts};
 use plane::{PaddedPlane, Rows};
@@ -35,7 +35,7 @@ use survey::{Interval, Survey};
 use tiles::Axis;
 pub use tiles::{Between, Clahe, Geometry, Tiles, reflect};
 
-/// Bytes of tables that are kept from picture to picture: 32 tiles across of 16 bits.
+/// Bytes of tables that are kept from picture to picture.
 const TABLES_KEPT: usize = 8 << 20;
 
 /// Tiles of fewer pixels never have LUTs.
@@ -49,14 +49,12 @@ impl Geometry {
     const fn entries_allowed(&self) -> u64 {
         if self.area() < TINY { 0 } else { self.area().saturating_mul(ENTRIES_A_PIXEL * self.columns as u64) }
     }
-}
 
-impl Geometry {
     /// Bytes that a [`super::Scratch`] grows to for this picture, with whichever levels it has.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
         match layout.depth {
-            crate::Depth::Eight => self.bytes::<u8>(layout),
-            crate::Depth::Sixteen => self.bytes::<u16>(layout),
+            Depth::Eight => self.bytes::<u8>(layout),
+            Depth::Sixteen => self.bytes::<u16>(layout),
         }
     }
 
@@ -113,23 +111,7 @@ pub(super) fn equalize<S: Sample>(
     across.set(width, tiles.tile_width, tiles.columns);
     down.set(height, tiles.tile_height, tiles.rows);
     let axes = (&*across, &*down);
-    let clipping = if clahe.clip_limit.needs_levels(layout.depth) {
-        let mut occurs = vec![false; S::LEVELS];
-        survey.look(&mut plane, axes, Some(&mut occurs));
-        slots.set_occurring(&occurs);
-        Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), tiles.area())
-    } else {
-        if S::LEVELS == 256 || tiles.area() < TINY {
-            slots.set_all();
-            survey.assume(Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, axes);
-        } else {
-            let seen = survey.look(&mut plane, axes, None);
-            slots.set_seen(&seen, &mut plane);
-        }
-        Some(Clipping::new(clahe.clip_limit, tiles.area(), layout.depth))
-    };
-    let Some(clipping) = clipping else { return };
-    survey.in_slots(&tiles, axes, |level| slots.slot(level));
+    let Some(clipping) = look(&mut plane, &tiles, axes, clahe.clip_limit, (slots, survey)) else { return };
     plane.pad(&tiles);
     let entries = survey.most_entries(&tiles) as u64;
     let task = Task { tiles, clipping, strength, slots, survey, across, down };
@@ -139,12 +121,37 @@ pub(super) fn equalize<S: Sample>(
         tally.clear();
         bands::equalize(&task, &mut plane, &mut Dense(luts, tally));
     }
-    if luts.bytes() > TABLES_KEPT {
-        *luts = Luts::default();
+    if luts.bytes() + sparse.bytes() > TABLES_KEPT {
+        (*luts, *sparse) = (Luts::default(), Sparse::default());
     }
-    if sparse.bytes() > TABLES_KEPT {
-        *sparse = Sparse::default();
-    }
+}
+
+/// Finds out which levels occur where, as far as it pays to know, and returns what is done to each tile; nothing if the plane stays as it is.
+fn look<S: Sample>(
+    plane: &mut PaddedPlane<'_, S>,
+    tiles: &Geometry,
+    axes: (&Axis, &Axis),
+    limit: ClipLimit,
+    (slots, survey): (&mut Slots<S>, &mut Survey),
+) -> Option<Clipping> {
+    let depth = if S::LEVELS == 256 { Depth::Eight } else { Depth::Sixteen };
+    let clipping = if limit.needs_levels(depth) {
+        let mut occurs = vec![false; S::LEVELS];
+        survey.look(plane, axes, Some(&mut occurs));
+        slots.set_occurring(&occurs);
+        Clipping::of_levels(LevelsInUse::new(occurs.iter().copied()), tiles.area())?
+    } else {
+        if depth == Depth::Eight || tiles.area() < TINY {
+            slots.set_all();
+            survey.assume(Interval { lowest: 0, highest: S::LEVELS as u32 - 1 }, axes);
+        } else {
+            let seen = survey.look(plane, axes, None);
+            slots.set_seen(&seen, plane);
+        }
+        Clipping::new(limit, tiles.area(), depth)
+    };
+    survey.in_slots(tiles, axes, |level| slots.slot(level));
+    Some(clipping)
 }
 
 /// Makes the LUT of a tile from its counts: clips them, spreads the excess in one pass, and scales the running sum.
@@ -161,12 +168,12 @@ pub fn fill_lut<S: Level>(counts: &[u64], clipping: &Clipping, scale: f32, lut: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ClipLimit, Depth, Pixel};
+    use crate::Pixel;
 
     impl<S: Sample> Buffers<S> {
         fn bytes(&self) -> usize {
             self.rows.bytes_taken()
-                + self.slots.levels().len() * size_of::<S>()
+                + size_of_val(self.slots.levels())
                 + self.survey.bytes_taken()
                 + self.across.bytes_taken()
                 + self.down.bytes_taken()

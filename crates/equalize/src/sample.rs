@@ -1,4 +1,4 @@
-//! The hot loops over samples, which have vectorized versions for 8 bit.
+//! The hot loops over samples, most of which have vectorized versions for 8 bit.
 
 use super::level::Level;
 use super::portable::{self, Corners, Quad};

@@ -22,10 +22,8 @@ fn plain_lut<S: Sample>(mut counts: Vec<u64>, clipping: &Clipping, scale: f32) -
         counts.iter_mut().for_each(|count| *count = (*count).min(most));
         counts[first..][..bins].iter_mut().for_each(|count| *count += excess / bins as u64);
         let residual = (excess % bins as u64) as usize;
-        if residual > 0 {
-            let step = (bins / residual).max(1);
-            (0..residual).for_each(|number| counts[first + number * step] += 1);
-        }
+        let step = (bins / residual.max(1)).max(1);
+        (0..residual).for_each(|number| counts[first + number * step] += 1);
     }
     let mut running = 0;
     let entry = |count: u64| {
