@@ -98,7 +98,8 @@ def main():
                     process.stdin.close()
                 # The first of each touches its memory for the first time.
                 mine, theirs = (statistics.median(times[1:]) * 1000 for times in (own, other))
-                row += [f'{mine:.1f}', f'{theirs:.1f}', f'{theirs / mine:.2f}']
+                fits = theirs < float('inf')
+                row += [f'{mine:.1f}', f'{theirs:.1f}' if fits else '', f'{theirs / mine:.2f}' if fits else '']
         print('| ' + ' | '.join(row) + ' |')
         sys.stdout.flush()
 
