@@ -268,9 +268,10 @@ fn what_is_no_picture_is_skipped_however_long_it_is() {
 
 #[test]
 fn what_a_picture_takes_besides_its_pixels_counts_towards_the_memory() {
-    // The tables of 64 tiles with 65,536 levels, for a picture of 8 bytes.
+    // The tables of two rows of tiles with up to 16 entries a pixel, for a picture of 128 KiB.
     let place = Place::new();
-    place.file("in/a.pgm", [&b"P5 4 1 65535\n"[..], &[0, 1, 0, 2, 0, 3, 0, 4]].concat());
+    let pixels: Vec<u8> = (0..128 * 512_u32).flat_map(|at| (at as u16).to_be_bytes()).collect();
+    place.file("in/a.pgm", [&b"P5 128 512 65535\n"[..], &pixels].concat());
     let ran = place.run("in --out done --method clahe --memory 1MiB");
     ran.exits(1).says("but --memory allows 1048576; raise --memory");
     place.run("in --out done --method clahe --memory 8MiB").exits(0);
