@@ -1,5 +1,7 @@
 //! Workers that are started before it is known which GPUs there are.
 
+use std::thread;
+
 use crate::worker::{Process, WorkerArgs};
 
 /// Workers that run, or are about to. Those that nobody takes are killed.
@@ -21,9 +23,11 @@ impl EarlyWorkers {
 
 impl Drop for EarlyWorkers {
     fn drop(&mut self) {
-        for (_, process) in &mut self.0 {
-            // It has done nothing yet. Its end is not waited for, which may take the driver long.
-            let _ = process.child.kill();
+        for (_, Process { mut child, .. }) in self.0.drain(..) {
+            // It has done nothing yet. Its end may take the driver long, so it is left to a thread that may wait forever; without one, the
+            // process stays listed until this one ends.
+            let _ = child.kill();
+            let _ = thread::Builder::new().name("end-worker".to_owned()).spawn(move || child.wait());
         }
     }
 }
