@@ -11,6 +11,7 @@
 use std::mem;
 
 use super::cores::{Cores, SMALL_CHANGE};
+use super::range::Range;
 use super::reader::resize;
 use super::samples::drop_last;
 use super::{CodecError, pixels_of};
@@ -24,7 +25,6 @@ mod mapping;
 use hidden::{Hidden, Place};
 pub(super) use kind::Kind;
 use kind::{Value, with_values};
-pub use mapping::Range;
 use mapping::{Extremes, Mapping};
 
 /// A thread reads about this many bytes of samples at a time.
