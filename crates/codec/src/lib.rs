@@ -402,13 +402,14 @@ impl Opened<'_> {
             Source::Pfm(pfm) => pfm.heap_bytes(),
             Source::Pnm(_) | Source::Bmp(_) => 0,
         };
-        let kept = self.restored().map_or(0, |form| form.kept_bytes(self.written.pixels()));
-        let encoder = match (&self.source, self.output) {
-            _ if let Some(form) = self.restored() => tiff::bytes_of_rows(form.row_bytes(&self.written)),
+        let restored = self.restored();
+        let kept = restored.map_or(0, |form| form.kept_bytes(self.written.pixels()));
+        let encoder = match (restored, &self.source, self.output) {
+            (Some(form), _, _) => tiff::bytes_of_rows(form.row_bytes(&self.written)),
             // Its coefficients are those that are decoded, and its output is about as long as a scan.
-            (Source::Jpeg(_), Format::Jpeg) => decoder,
-            (Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.written),
-            (_, to) => encoder_bytes(to, &self.written),
+            (None, Source::Jpeg(_), Format::Jpeg) => decoder,
+            (None, Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.written),
+            (None, _, to) => encoder_bytes(to, &self.written),
         };
         let metadata = self.metadata_bytes();
         kept + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
