@@ -8,6 +8,7 @@ mod budget;
 mod compressed;
 mod heaps;
 mod held;
+mod members;
 mod memory;
 mod split;
 mod start;
@@ -18,12 +19,14 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::files;
-use crate::schedule::{self, DeviceId, Request, Schedule, Standing};
+use crate::schedule::{self, DeviceId, Request, Schedule};
 
 pub use compressed::{Needs, Room};
 pub use heaps::limit_heap_retention;
 pub use held::Held;
 use held::Taker;
+use members::Member;
+pub use members::Release;
 pub use memory::Memory;
 pub use split::Slots;
 use start::Arrivals;
@@ -152,9 +155,6 @@ pub enum SlotError {
     },
 }
 
-/// What a device does when one of its free slots gives up its memory.
-pub type Release = Box<dyn Fn(SlotId) + Send + Sync>;
-
 /// How many slots a device has, and how many of them hold pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotUse {
@@ -171,26 +171,6 @@ enum Fit {
     Loose,
     /// Exactly as large.
     Tight,
-}
-
-struct Member {
-    /// Whether it is a worker process, not the CPU.
-    is_worker: bool,
-    /// The number of its slots of each [`Kind`].
-    slots: [usize; 3],
-    /// Whether it can encode the pixels that it gets.
-    encodes: bool,
-    standing: Standing,
-    /// How many pictures it has and is not done with.
-    lent: usize,
-    release: Release,
-}
-
-impl Member {
-    /// Returns the number of all its slots.
-    fn slots(&self) -> usize {
-        self.slots.iter().sum()
-    }
 }
 
 struct PoolState {
@@ -248,65 +228,6 @@ impl SlotPool {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Adds the CPU, with this many slots for pixels, which are handed out at once.
-    pub fn join_cpu(&self, slots: usize) -> DeviceId {
-        let (is_worker, standing, release) = (false, Standing::Up, Box::new(|_| ()));
-        let cpu = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, release };
-        self.join(cpu, slots)
-    }
-
-    /// Adds a worker with this many slots for pixels, which are handed out from [`SlotPool::up`] on.
-    pub fn join_worker(&self, slots: usize, release: Release) -> DeviceId {
-        let (is_worker, standing) = (true, Standing::Down);
-        let worker = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, release };
-        self.join(worker, slots)
-    }
-
-    fn join(&self, member: Member, slots: usize) -> DeviceId {
-        self.change(|state| {
-            let device = state.members.len();
-            state.members.push(member);
-            state.add(device, slots, Kind::Pixels);
-            device
-        })
-    }
-
-    /// Notes that a worker has a picture more.
-    pub fn lend(&self, device: DeviceId) {
-        self.change(|state| state.members[device].lent += 1);
-    }
-
-    /// Notes that a worker is done with so many pictures, or gone.
-    pub fn take_back(&self, device: DeviceId, pictures: usize) {
-        self.change(|state| state.members[device].lent -= pictures);
-    }
-
-    /// Gives a device this many more slots.
-    pub fn add(&self, device: DeviceId, slots: usize, kind: Kind) {
-        self.change(|state| state.add(device, slots, kind));
-    }
-
-    /// Sets whether the CPU leaves the first attempt at every picture to workers while one is up or may still come up.
-    pub fn wait_for_workers(&self, wait: bool) {
-        self.change(|state| state.wait_for_workers = wait);
-    }
-
-    /// Marks the device as working.
-    pub fn up(&self, device: DeviceId) {
-        self.stand(device, Standing::Up);
-    }
-
-    /// Marks the device as not working for now.
-    pub fn down(&self, device: DeviceId) {
-        self.stand(device, Standing::Down);
-    }
-
-    /// Marks the device as one that may never work again, so that no picture waits for it. Should it work after all, [`SlotPool::up`] says
-    /// so.
-    pub fn retire(&self, device: DeviceId) {
-        self.stand(device, Standing::Retired);
-    }
-
     /// Returns how the slots of each device are used, in the order in which the devices joined.
     pub fn slots(&self) -> Vec<SlotUse> {
         let state = self.lock();
@@ -321,11 +242,6 @@ impl SlotPool {
     pub fn memory(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory - state.memory_left, state.memory)
-    }
-
-    fn stand(&self, device: DeviceId, standing: Standing) {
-        self.change(|state| state.members[device].standing = standing);
-        self.changed.notify_all();
     }
 
     /// Waits for a slot with room for `bytes` bytes on a device for this request, and for `aside` more bytes that its taker uses
@@ -439,14 +355,6 @@ fn wake_first(state: MutexGuard<'_, PoolState>) {
 }
 
 impl PoolState {
-    fn add(&mut self, device: DeviceId, slots: usize, kind: Kind) {
-        let member = &mut self.members[device];
-        let first = member.slots();
-        member.slots[kind as usize] += slots;
-        let buffer = |id| Buffer { device, id: id as SlotId, kind, memory: None };
-        self.free.extend((first..first + slots).map(buffer));
-    }
-
     /// Takes a slot if one is available now: the last that came back and is large enough, because its pages are still warm; otherwise the
     /// last that came back, grown.
     fn try_take(

@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
@@ -104,6 +105,14 @@ impl WorkerArgs {
     }
 }
 
+/// Kills a process, and leaves waiting for its end, which may take the driver forever, to a thread.
+pub fn abandon(mut child: Child) {
+    // This can only fail if it has already ended.
+    let _ = child.kill();
+    // Without a thread, the process stays listed until this one ends.
+    let _ = thread::Builder::new().name("abandoned".to_owned()).spawn(move || child.wait());
+}
+
 /// Runs `histeqd worker`, the process number `life` of its device.
 ///
 /// # Errors
@@ -166,7 +175,7 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &Faul
     let jpegs = Waiting::default();
     let (made, lanes_made) = crossbeam_channel::bounded(lanes);
     let (checked, making) = (Checked::default(), Mutex::default());
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for number in 0..lanes {
             let (receiver, made, jpegs) = (receiver.clone(), made.clone(), &jpegs);
             let context = LaneContext { engine, channel, faults, checked: &checked, making: &making };
@@ -174,7 +183,7 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &Faul
                 false => context.run_lane(&receiver, &made),
                 true => context.run_jpeg_lane(jpegs, &made),
             };
-            let started = std::thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run);
+            let started = thread::Builder::new().name(format!("lane-{number}")).spawn_scoped(scope, run);
             if let Err(error) = started {
                 refuse(channel, &format!("a thread cannot be started: {error}"));
             }
@@ -190,7 +199,7 @@ fn work(channel: &Channel, engine: &dyn Engine, args: &WorkerArgs, faults: &Faul
         if lanes > awaited {
             let tell = move || tell_of_missing(channel, lanes_made.iter().take(lanes - awaited));
             // Without a thread, nobody is told.
-            let _ = std::thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, tell);
+            let _ = thread::Builder::new().name("missing-lanes".to_owned()).spawn_scoped(scope, tell);
         }
         // The main process is gone or done, or sent something unintelligible: nobody waits for the pictures still in the lanes.
         std::process::exit(listen(channel, engine, &sender, &jpegs).is_err().into())
@@ -279,6 +288,6 @@ fn die() -> ! {
     // This cannot fail: a process may always signal itself.
     let _ = kill_process(getpid(), Signal::KILL);
     loop {
-        std::thread::park();
+        thread::park();
     }
 }

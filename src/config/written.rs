@@ -229,7 +229,8 @@ pub struct Written {
     /// "auto" uses the CPU, and the working GPUs where they pay off: for JPEGs that they can decode, and where equalizing is
     /// a good part of the work, if that lasts longer than GPUs take to start. A service always starts its GPUs. "cpu" uses no
     /// GPU. "all" uses the CPU and every GPU, and fails if one cannot be used. A list such as "0,2" or "GPU-6a1b..." leaves
-    /// the equalizing to those, with the numbers that `histeqd devices` shows. Every device writes the same bytes, except for JPEGs: see --jpeg.
+    /// the equalizing to those, with the numbers that `histeqd devices` shows. Every device writes the same bytes, except
+    /// for JPEGs: see --jpeg.
     #[arg(long, value_name = "WHICH", help_heading = "Resources")]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceChoice>,

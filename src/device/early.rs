@@ -1,8 +1,6 @@
 //! Workers that are started before it is known which GPUs there are.
 
-use std::thread;
-
-use crate::worker::{Process, WorkerArgs};
+use crate::worker::{Process, WorkerArgs, abandon};
 
 /// Workers that run, or are about to. Those that nobody takes are killed.
 #[derive(Default)]
@@ -23,11 +21,7 @@ impl EarlyWorkers {
 
 impl Drop for EarlyWorkers {
     fn drop(&mut self) {
-        for (_, Process { mut child, .. }) in self.0.drain(..) {
-            // It has done nothing yet. Its end may take the driver long, so it is left to a thread that may wait forever; without one, the
-            // process stays listed until this one ends.
-            let _ = child.kill();
-            let _ = thread::Builder::new().name("end-worker".to_owned()).spawn(move || child.wait());
-        }
+        // They have done nothing yet.
+        self.0.drain(..).for_each(|(_, process)| abandon(process.child));
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::config::{DeviceChoice, DeviceName};
-use crate::worker::{LIST_ARGS, PROGRAM};
+use crate::worker::{LIST_ARGS, PROGRAM, abandon};
 use lanes::{GpuInfo, GpuList};
 
 /// How long CUDA may take to answer: several times what it needs on machines with many GPUs.
@@ -57,9 +57,8 @@ pub(super) fn expected(choice: &DeviceChoice) -> Vec<u32> {
             };
             names.iter().filter_map(index).collect()
         }
-        _ => {
-            (0..shown(on_the_bus(Path::new("/")), env::var("CUDA_VISIBLE_DEVICES").ok().as_deref())).collect()
-        }
+        _ => (0..shown(gpus_on_the_bus(Path::new("/")), env::var("CUDA_VISIBLE_DEVICES").ok().as_deref()))
+            .collect(),
     }
 }
 
@@ -70,7 +69,7 @@ fn shown(gpus: u32, visible: Option<&str>) -> u32 {
 }
 
 /// Counts the GPUs on the PCI bus below `root`: NVIDIA's display controllers. NVIDIA makes other devices too.
-fn on_the_bus(root: &Path) -> u32 {
+fn gpus_on_the_bus(root: &Path) -> u32 {
     let devices = fs::read_dir(root.join("sys/bus/pci/devices")).into_iter().flatten().flatten();
     let is = |path: &Path, name, start: &str| {
         fs::read_to_string(path.join(name)).is_ok_and(|text| text.starts_with(start))
@@ -198,13 +197,10 @@ impl Finder {
         serde_json::from_str(&answer).map_err(io::Error::other)
     }
 
-    /// Kills the query, and leaves waiting for its end to a thread that may wait forever.
+    /// Kills the query, and does not wait for its end.
     fn leave(&self) {
-        let mut state = self.lock();
-        state.kill();
-        if let Some(mut child) = state.asked.take() {
-            // Without a thread, the process stays listed until this one ends.
-            let _ = thread::Builder::new().name("end-query".to_owned()).spawn(move || child.wait());
+        if let Some(child) = self.lock().asked.take() {
+            abandon(child);
         }
     }
 
@@ -266,7 +262,7 @@ mod tests {
     #[test]
     fn gpus_on_the_bus_are_counted_without_nvidia_s_other_devices() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(on_the_bus(root.path()), 0);
+        assert_eq!(gpus_on_the_bus(root.path()), 0);
         for (number, (vendor, class)) in
             [("0x10de", "0x030200"), ("0x10de", "0x068000"), ("0x10de", "0x030000"), ("0x8086", "0x030000")]
                 .iter()
@@ -275,7 +271,7 @@ mod tests {
             put(&root, &format!("sys/bus/pci/devices/{number}/vendor"), vendor.as_bytes());
             put(&root, &format!("sys/bus/pci/devices/{number}/class"), class.as_bytes());
         }
-        assert_eq!(on_the_bus(root.path()), 2);
+        assert_eq!(gpus_on_the_bus(root.path()), 2);
         assert_eq!([None, Some("1"), Some("0,1,2"), Some("")].map(|visible| shown(2, visible)), [2, 1, 2, 0]);
     }
 

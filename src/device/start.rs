@@ -133,7 +133,8 @@ impl<'scope> Starter<'scope, '_> {
                     .map(drop)
                     .map_err(Error::thread)
             }
-            DeviceChoice::All => self.required(false, |found| choose(found, None)),
+            // The channels of one picture are to be spread over all GPUs, which have to be there for that.
+            DeviceChoice::All => self.required(settings.split_channels, |found| choose(found, None)),
             DeviceChoice::Listed(names) => self.required(true, |found| choose(found, Some(names))),
         }
     }

@@ -35,11 +35,6 @@ pub struct Needs {
 }
 
 impl SlotPool {
-    /// Notes that a device can encode the pixels that it is given.
-    pub fn encodes(&self, device: DeviceId) {
-        self.change(|state| state.members[device].encodes = true);
-    }
-
     /// Waits for whichever slot is available first, with `held` as in [`SlotPool::take`], and prefers one for the compressed picture. With
     /// `insist`, takes only such a slot, as long as some device that the request admits has or may come to have one.
     ///

@@ -45,8 +45,7 @@
 
 use std::fs::File;
 
-use equalize::colour::to_gray;
-use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
+use equalize::{ByteOrders, Layout};
 
 mod bmp;
 mod budget;
@@ -63,6 +62,7 @@ mod input;
 mod jpeg;
 mod mapped;
 mod metadata;
+mod opened;
 mod output;
 mod pfm;
 mod png;
@@ -85,9 +85,10 @@ pub use format::Format;
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
-use mapped::{Mapped, Purpose};
+use mapped::Mapped;
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
+pub use opened::{Opened, open, open_within};
 pub use range::Range;
 pub use remark::Remark;
 pub use target::{JpegQuality, Limits, PngLevel, Target};
@@ -102,80 +103,6 @@ pub struct WorkspaceNeeds {
     pub bytes: u64,
     /// The most bytes that a decoder with the workspace needs beyond [`Opened::heap_bytes`].
     pub beside: u64,
-}
-
-/// A picture whose header has been read and accepted.
-#[derive(Debug)]
-pub struct Opened<'a> {
-    format: Format,
-    /// The format of the output.
-    output: Format,
-    /// The layout of the output.
-    written: Layout,
-    gray: bool,
-    /// Whether samples stay in the byte orders of the files.
-    keeps_byte_orders: bool,
-    /// The values between which levels are spread, if they are not the picture's own.
-    range: Option<Range>,
-    source: Source<'a>,
-    /// Bytes of the file in memory.
-    file_bytes: u64,
-}
-
-#[derive(Debug)]
-enum Source<'a> {
-    Png(png::Source<'a>),
-    Jpeg(Box<jpeg::Source<'a>>),
-    Pnm(pnm::Source<'a>),
-    Pfm(pfm::Source<'a>),
-    Tiff(tiff::Source<'a>),
-    Bmp(bmp::Source<'a>),
-    WebP(webp::Source<'a>),
-}
-
-impl Source<'_> {
-    /// Returns the layout that the format's decoder delivers.
-    fn layout(&self) -> Layout {
-        match self {
-            Source::Png(png) => png.layout(),
-            Source::Jpeg(jpeg) => jpeg.layout(),
-            Source::Pnm(pnm) => pnm.layout(),
-            Source::Pfm(pfm) => pfm.layout(),
-            Source::Tiff(tiff) => tiff.layout(),
-            Source::Bmp(bmp) => bmp.layout(),
-            Source::WebP(webp) => webp.layout(),
-        }
-    }
-
-    /// Returns the layout of the pixels in the slot, which are `gray` or what the decoder delivers.
-    fn layout_in(&self, gray: bool) -> Layout {
-        in_gray(self.layout(), gray)
-    }
-
-    /// Returns the same without the mask that there may be in the place of alpha.
-    fn visible_in(&self, gray: bool) -> Layout {
-        let layout = self.layout();
-        let visible = self.mapped().map_or(layout, |form| form.visible(layout.width, layout.height));
-        in_gray(visible, gray)
-    }
-
-    /// Returns the form of samples that are no levels.
-    fn mapped(&self) -> Option<mapped::Form> {
-        match self {
-            Self::Tiff(tiff) => tiff.mapped(),
-            Self::Pfm(pfm) => Some(pfm.form()),
-            Self::Png(_) | Self::Jpeg(_) | Self::Pnm(_) | Self::Bmp(_) | Self::WebP(_) => None,
-        }
-    }
-}
-
-/// Returns a layout in which colours are `gray`, or as they are.
-fn in_gray(layout: Layout, gray: bool) -> Layout {
-    match (gray, layout.pixel) {
-        (true, Pixel::Rgb) => Layout { pixel: Pixel::Gray, ..layout },
-        (true, Pixel::Rgba) => Layout { pixel: Pixel::GrayAlpha, ..layout },
-        _ => layout,
-    }
 }
 
 /// What accompanies a picture outside its slot: the layout of its pixels there, and what its encoder needs besides them.
@@ -273,339 +200,6 @@ struct Payload {
     mapped: Option<Box<Mapped>>,
 }
 
-/// Opens a picture as [`open_within`] does, whatever it holds.
-///
-/// # Errors
-/// Any [`CodecError`] except [`CodecError::Encoder`].
-pub fn open<'a>(
-    file: &'a mut File,
-    buffer: &'a mut Vec<u8>,
-    limits: &Limits,
-    target: &Target,
-) -> Result<Opened<'a>, CodecError> {
-    open_within(&mut Unbounded, file, buffer, limits, target)
-}
-
-/// Opens a picture: detects its format from its content, reads its header, and checks that it is within the limits and that the target can
-/// represent it. No memory is allocated for pixels, and none for more of the file than `budget` allows. `file` must be at its start;
-/// `buffer` is scratch space worth reusing.
-///
-/// # Errors
-/// Any [`CodecError`] except [`CodecError::Encoder`].
-pub fn open_within<'a>(
-    budget: &mut dyn Budget,
-    file: &'a mut File,
-    buffer: &'a mut Vec<u8>,
-    limits: &Limits,
-    target: &Target,
-) -> Result<Opened<'a>, CodecError> {
-    let length = input::read_head(file, buffer)?;
-    let format = format_of(buffer)?;
-    // However long it is, what is not a picture is merely skipped.
-    input::check_length(length, limits)?;
-    let (source, file_bytes) = guard(
-        format,
-        |reason| CodecError::malformed(format, reason),
-        move || match format {
-            Format::Pnm if pfm::is_pfm(buffer) => {
-                Ok((Source::Pfm(pfm::Source::open(file, buffer, limits, budget)?), 0))
-            }
-            Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
-            Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget)?), 0)),
-            _ => {
-                let bytes = input::read_rest(file, buffer, limits, budget)?;
-                match format {
-                    Format::Jpeg => jpeg::complete_frame(bytes),
-                    Format::Bmp => bmp::forget_empty_alpha(bytes),
-                    _ => {}
-                }
-                let bytes = &*bytes;
-                Ok((open_whole(format, bytes, target)?, bytes.len() as u64))
-            }
-        },
-    )?;
-    let gray = target.gray || matches!(&source, Source::Bmp(bmp) if bmp.is_gray());
-    let output = target.format_for(format);
-    let written = target.layout_for(source.visible_in(gray));
-    let range = target.range;
-    let opened =
-        Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes };
-    opened.check_limits(limits)?;
-    output.check(&written)?;
-    Ok(opened)
-}
-
-/// Opens a picture whose decoder needs the whole file in memory.
-fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<Source<'a>, CodecError> {
-    match format {
-        Format::Png => png::Source::open(bytes).map(Source::Png),
-        Format::Jpeg => jpeg::Source::open(bytes, target).map(|jpeg| Source::Jpeg(Box::new(jpeg))),
-        Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
-        Format::WebP => webp::Source::open(bytes).map(Source::WebP),
-        Format::Pnm | Format::Tiff => unreachable!("read in parts"),
-    }
-}
-
-/// Returns the format of a file that begins with `head`.
-fn format_of(head: &[u8]) -> Result<Format, CodecError> {
-    match (format::disguised(head), Format::sniff(head)) {
-        (None, Some(format)) => Ok(format),
-        (disguised, _) => {
-            Err(match disguised.or_else(|| format::foreign(head)).or_else(|| foreign::by_content(head)) {
-                Some(name) => foreign::refused(name),
-                None if head.is_empty() => CodecError::Empty,
-                None => CodecError::NotAPicture,
-            })
-        }
-    }
-}
-
-impl Opened<'_> {
-    /// Returns the format of the file.
-    pub fn format(&self) -> Format {
-        self.format
-    }
-
-    /// Returns the layout that the pixels will have in the slot.
-    pub fn layout(&self) -> Layout {
-        self.source.layout_in(self.gray)
-    }
-
-    /// Returns the bytes of slot that [`Opened::decode`] needs, which are those of the pixels as they are in the file.
-    pub fn slot_bytes(&self) -> usize {
-        usize::try_from(self.stored_bytes()).expect("within the limits, so it has an address")
-    }
-
-    /// Returns the bytes of slot that pixels and chroma take together.
-    pub fn planes_bytes(&self) -> usize {
-        self.slot_bytes() + self.chroma_bytes() as usize
-    }
-
-    /// Returns how far past a multiple of a cache line's 64 bytes the pixels should start: as far as they do in the file, so that whole
-    /// lines can be copied from one to the other.
-    pub fn lead(&self) -> usize {
-        match &self.source {
-            Source::Pnm(pnm) => pnm.lead() % LINE,
-            Source::Tiff(tiff) => tiff.lead(),
-            _ => 0,
-        }
-    }
-
-    /// Returns the bytes of heap that decoding takes beyond small change and what the budget allowed: for metadata, a JPEG's coefficients and
-    /// the like. It is no less than what encoding takes later, because memory is only released in between.
-    pub fn heap_bytes(&self) -> u64 {
-        let decoder = match &self.source {
-            Source::Jpeg(jpeg) => jpeg.heap_bytes(),
-            Source::Tiff(tiff) => tiff.heap_bytes(),
-            Source::WebP(webp) => webp.heap_bytes(),
-            Source::Png(png) => png.heap_bytes(),
-            Source::Pfm(pfm) => pfm.heap_bytes(),
-            Source::Pnm(_) | Source::Bmp(_) => 0,
-        };
-        let restored = self.restored();
-        let kept = restored.map_or(0, |form| form.kept_bytes(self.written.pixels()));
-        let encoder = match (restored, &self.source, self.output) {
-            (Some(form), _, _) => tiff::bytes_of_rows(form.row_bytes(&self.written)),
-            // Its coefficients are those that are decoded, and its output is about as long as a scan.
-            (None, Source::Jpeg(_), Format::Jpeg) => decoder,
-            (None, Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.written),
-            (None, _, to) => encoder_bytes(to, &self.written),
-        };
-        let metadata = self.metadata_bytes();
-        kept + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
-    }
-
-    /// Returns the form of samples that are no levels, if samples are made again of the levels, because the output has a place for them.
-    fn restored(&self) -> Option<mapped::Form> {
-        let has_place = match self.output {
-            Format::Tiff => true,
-            Format::Pnm => self.format == Format::Pnm,
-            Format::Png | Format::Jpeg | Format::Bmp | Format::WebP => false,
-        };
-        let is_reduced = self.written.depth != self.source.layout().depth;
-        self.source.mapped().filter(|_| has_place && !is_reduced)
-    }
-
-    /// Returns the bytes of heap that the picture's metadata takes until it is encoded.
-    pub fn metadata_heap_bytes(&self) -> u64 {
-        self.metadata_bytes().encoded(self.output)
-    }
-
-    fn metadata_bytes(&self) -> MetadataBytes {
-        match &self.source {
-            Source::Png(png) => png.metadata(),
-            Source::Jpeg(jpeg) => jpeg.metadata(),
-            Source::Tiff(tiff) => tiff.metadata(),
-            Source::Bmp(bmp) => bmp.metadata(),
-            Source::WebP(webp) => webp.metadata(),
-            Source::Pnm(_) | Source::Pfm(_) => MetadataBytes::default(),
-        }
-    }
-
-    /// Returns the workspace that makes decoding faster.
-    pub fn workspace(&self) -> WorkspaceNeeds {
-        if let Source::Jpeg(jpeg) = &self.source { jpeg.workspace() } else { WorkspaceNeeds::default() }
-    }
-
-    /// Has [`Opened::decode`] leave 16-bit samples in the byte order of the file, and [`encode`] expect them in that of the output, where
-    /// that saves work. [`Decoded::byte_orders`] says which these are, and that whoever changes the pixels in between has to convert them.
-    #[must_use]
-    pub fn keep_byte_orders(self) -> Self {
-        Self { keeps_byte_orders: true, ..self }
-    }
-
-    fn byte_orders(&self) -> ByteOrders {
-        // Samples are made of levels in the machine's order.
-        if !self.keeps_byte_orders || self.restored().is_some() {
-            return ByteOrders::NATIVE;
-        }
-        // Colours are made gray in the machine's order.
-        let is_stored = self.layout() == self.source_layout();
-        let from = match &self.source {
-            Source::Pnm(pnm) if is_stored => pnm.byte_order(),
-            Source::Png(_) if is_stored => big_endian(&self.source_layout()),
-            _ => ByteOrder::Native,
-        };
-        let to = match self.output {
-            Format::Pnm | Format::Png => big_endian(&self.written),
-            _ => ByteOrder::Native,
-        };
-        ByteOrders { from, to }
-    }
-
-    /// Decodes into the front of `slot`, which must have at least [`Opened::slot_bytes`] bytes. Its contents are unspecified after an
-    /// error. `workspace` is the memory that [`Opened::workspace`] asks for, all zero; if it is shorter, the decoder allocates memory of
-    /// its own. It is dropped as soon as it is not needed any more. Idle `cores` may help.
-    ///
-    /// # Errors
-    /// Mostly [`CodecError::Malformed`], which includes a file that ends too early: half a picture is never returned.
-    pub fn decode(
-        self,
-        slot: &mut [u8],
-        workspace: impl AsMut<[u8]>,
-        cores: &Cores,
-    ) -> Result<Decoded, CodecError> {
-        let needed = self.slot_bytes();
-        self.decode_as(false, &mut slot[..needed], workspace, cores)
-    }
-
-    /// Like [`Opened::decode`], but for a device that encodes the picture, which must be an [`Opened::compressed`] one: the chroma planes
-    /// follow the pixels, [`Opened::planes_bytes`] in all, and the file itself follows them. `slot` must have room for all of it.
-    ///
-    /// # Errors
-    /// As for [`Opened::decode`].
-    pub fn decode_planes(self, slot: &mut [u8], workspace: impl AsMut<[u8]>) -> Result<Decoded, CodecError> {
-        let needed = self.planes_bytes() + self.file_bytes as usize;
-        self.decode_as(true, &mut slot[..needed], workspace, &Cores::none())
-    }
-
-    fn decode_as(
-        self,
-        planes: bool,
-        slot: &mut [u8],
-        workspace: impl AsMut<[u8]>,
-        cores: &Cores,
-    ) -> Result<Decoded, CodecError> {
-        let (format, gray, written) = (self.format, self.gray, self.written);
-        let byte_orders = self.byte_orders();
-        let purpose = Purpose { range: self.range, gray, restores: self.restored().is_some() };
-        let payload = guard(
-            format,
-            |reason| CodecError::malformed(format, reason),
-            || match self.source {
-                Source::Png(png) => png.decode(slot, byte_orders.from),
-                Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
-                Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
-                Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
-                Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
-                Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
-                Source::Bmp(bmp) => bmp.decode(slot),
-                Source::WebP(webp) => webp.decode(slot),
-            },
-        )?;
-        let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
-        let is_invisible = is_invisible(pixels_of(&layout, slot), &layout);
-        let mapped = payload.mapped;
-        Ok(Decoded {
-            layout,
-            byte_orders,
-            is_invisible,
-            format,
-            metadata: payload.metadata,
-            native: payload.native,
-            mapped,
-            file_bytes: self.file_bytes,
-        })
-    }
-
-    /// Returns what a GPU has to know to decode, equalize and encode the picture alone, if it can and the target allows it.
-    pub fn compressed(&self, target: &Target) -> Option<CompressedJpeg> {
-        if let Source::Jpeg(jpeg) = &self.source { jpeg.compressed(target) } else { None }
-    }
-
-    /// Copies the file unchanged into the front of `slot`, which must have room for it, for a GPU that decodes it. Gives `self` back if the
-    /// picture is not an [`Opened::compressed`] one, or is not worth showing to a GPU: its Huffman codes are invalid, or its entropy-coded
-    /// data has no end.
-    ///
-    /// # Errors
-    /// Returns `self`.
-    pub fn pass_on(self, slot: &mut [u8]) -> Result<Decoded, Box<Self>> {
-        let Self { format, file_bytes, source, .. } = self;
-        match source {
-            Source::Jpeg(jpeg) if jpeg.has_scan() => {
-                let Payload { layout, metadata, native, mapped } = jpeg.pass_on(slot);
-                let (byte_orders, is_invisible) = (ByteOrders::NATIVE, false);
-                Ok(Decoded {
-                    layout,
-                    byte_orders,
-                    is_invisible,
-                    format,
-                    metadata,
-                    native,
-                    mapped,
-                    file_bytes,
-                })
-            }
-            source => Err(Box::new(Self { source, ..self })),
-        }
-    }
-
-    /// Returns the layout that the format's decoder delivers.
-    fn source_layout(&self) -> Layout {
-        self.source.layout()
-    }
-
-    /// Returns the bytes of the pixels as they are in the file.
-    fn stored_bytes(&self) -> u64 {
-        let other = if let Source::Tiff(tiff) = &self.source { tiff.other_bytes() } else { 0 };
-        self.source_layout().bytes().saturating_add(other)
-    }
-
-    fn chroma_bytes(&self) -> u64 {
-        if let Source::Jpeg(jpeg) = &self.source { jpeg.chroma_bytes() } else { 0 }
-    }
-
-    fn check_limits(&self, limits: &Limits) -> Result<(), CodecError> {
-        let layout = self.source_layout();
-        if layout.pixels() > limits.max_pixels {
-            return Err(CodecError::TooLarge {
-                what: format!("{}x{} pixels", layout.width, layout.height),
-                limit: format!("{} pixels", limits.max_pixels),
-                flag: "--max-pixels",
-            });
-        }
-        let bytes = self.stored_bytes().saturating_add(self.chroma_bytes());
-        if bytes > limits.max_bytes || usize::try_from(bytes).is_err() {
-            return Err(CodecError::TooLarge {
-                what: format!("{}x{} pixels in {bytes} bytes", layout.width, layout.height),
-                limit: format!("{} bytes", limits.max_bytes),
-                flag: "--max-bytes",
-            });
-        }
-        Ok(())
-    }
-}
-
 /// Encodes the picture in the slot, and writes it to `out` from its current position on. Returns the number of bytes written. The encoder
 /// works in the slot, so its contents are lost. `scratch` is worth reusing. Idle `cores` may help.
 ///
@@ -648,21 +242,6 @@ pub fn encode(
 /// [`CodecError::Io`], or [`CodecError::Encoder`] if the stream is invalid.
 pub fn write_encoded(decoded: &Decoded, stream: &[u8], out: &mut File) -> Result<u64, CodecError> {
     jpeg::write_encoded(decoded, stream, out)
-}
-
-/// Returns whether every pixel is fully transparent. The first one that is not is mostly the first of all.
-fn is_invisible(pixels: &[u8], layout: &Layout) -> bool {
-    let alpha = layout.pixel_bytes() - layout.depth.bytes();
-    layout.pixel.has_alpha()
-        && pixels.chunks_exact(layout.pixel_bytes()).all(|pixel| pixel[alpha..].iter().all(|&byte| byte == 0))
-}
-
-/// Returns the byte order of a file whose 16-bit samples have the high byte first.
-const fn big_endian(layout: &Layout) -> ByteOrder {
-    match layout.depth {
-        Depth::Eight => ByteOrder::Native,
-        Depth::Sixteen => ByteOrder::BIG_ENDIAN,
-    }
 }
 
 /// Returns the bytes of the pixels at the front of a slot.

@@ -1,0 +1,109 @@
+//! The devices whose slots are in the pool, and what they are doing.
+
+use super::{Buffer, Kind, PoolState, SlotId, SlotPool};
+use crate::schedule::{DeviceId, Standing};
+
+/// What a device does when one of its free slots gives up its memory.
+pub type Release = Box<dyn Fn(SlotId) + Send + Sync>;
+
+/// A device in the pool.
+pub(super) struct Member {
+    /// Whether it is a worker process, not the CPU.
+    pub(super) is_worker: bool,
+    /// The number of its slots of each [`Kind`].
+    pub(super) slots: [usize; 3],
+    /// Whether it can encode the pixels that it gets.
+    pub(super) encodes: bool,
+    pub(super) standing: Standing,
+    /// How many pictures it has and is not done with.
+    pub(super) lent: usize,
+    pub(super) release: Release,
+}
+
+impl Member {
+    /// Returns the number of all its slots.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.iter().sum()
+    }
+}
+
+impl SlotPool {
+    /// Adds the CPU, with this many slots for pixels, which are handed out at once.
+    pub fn join_cpu(&self, slots: usize) -> DeviceId {
+        let (is_worker, standing, release) = (false, Standing::Up, Box::new(|_| ()));
+        let cpu = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, release };
+        self.join(cpu, slots)
+    }
+
+    /// Adds a worker with this many slots for pixels, which are handed out from [`SlotPool::up`] on.
+    pub fn join_worker(&self, slots: usize, release: Release) -> DeviceId {
+        let (is_worker, standing) = (true, Standing::Down);
+        let worker = Member { is_worker, slots: [0; 3], encodes: false, standing, lent: 0, release };
+        self.join(worker, slots)
+    }
+
+    fn join(&self, member: Member, slots: usize) -> DeviceId {
+        self.change(|state| {
+            let device = state.members.len();
+            state.members.push(member);
+            state.add(device, slots, Kind::Pixels);
+            device
+        })
+    }
+
+    /// Notes that a worker has a picture more.
+    pub fn lend(&self, device: DeviceId) {
+        self.change(|state| state.members[device].lent += 1);
+    }
+
+    /// Notes that a worker is done with so many pictures, or gone.
+    pub fn take_back(&self, device: DeviceId, pictures: usize) {
+        self.change(|state| state.members[device].lent -= pictures);
+    }
+
+    /// Gives a device this many more slots.
+    pub fn add(&self, device: DeviceId, slots: usize, kind: Kind) {
+        self.change(|state| state.add(device, slots, kind));
+    }
+
+    /// Sets whether the CPU leaves the first attempt at every picture to workers while one is up or may still come up.
+    pub fn wait_for_workers(&self, wait: bool) {
+        self.change(|state| state.wait_for_workers = wait);
+    }
+
+    /// Marks the device as working.
+    pub fn up(&self, device: DeviceId) {
+        self.stand(device, Standing::Up);
+    }
+
+    /// Marks the device as not working for now.
+    pub fn down(&self, device: DeviceId) {
+        self.stand(device, Standing::Down);
+    }
+
+    /// Marks the device as one that may never work again, so that no picture waits for it. Should it work after all, [`SlotPool::up`] says
+    /// so.
+    pub fn retire(&self, device: DeviceId) {
+        self.stand(device, Standing::Retired);
+    }
+
+    /// Notes that a device can encode the pixels that it is given.
+    pub fn encodes(&self, device: DeviceId) {
+        self.change(|state| state.members[device].encodes = true);
+    }
+
+    fn stand(&self, device: DeviceId, standing: Standing) {
+        self.change(|state| state.members[device].standing = standing);
+        self.changed.notify_all();
+    }
+}
+
+impl PoolState {
+    fn add(&mut self, device: DeviceId, slots: usize, kind: Kind) {
+        let member = &mut self.members[device];
+        let first = member.slots();
+        member.slots[kind as usize] += slots;
+        let buffer = |id| Buffer { device, id: id as SlotId, kind, memory: None };
+        self.free.extend((first..first + slots).map(buffer));
+    }
+}
