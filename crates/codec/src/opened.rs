@@ -265,8 +265,9 @@ impl Opened<'_> {
         if let Source::Jpeg(jpeg) = &self.source { jpeg.workspace() } else { WorkspaceNeeds::default() }
     }
 
-    /// Has [`Opened::decode`] leave 16-bit samples in the byte order of the file, and [`encode`] expect them in that of the output, where
-    /// that saves work. [`Decoded::byte_orders`] says which these are, and that whoever changes the pixels in between has to convert them.
+    /// Has [`Opened::decode`] leave 16-bit samples in the byte order of the file, and [`encode`](super::encode) expect them in that of the
+    /// output, where that saves work. [`Decoded::byte_orders`] says which these are, and that whoever changes the pixels in between has to
+    /// convert them.
     #[must_use]
     pub fn keep_byte_orders(self) -> Self {
         Self { keeps_byte_orders: true, ..self }
