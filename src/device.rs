@@ -49,6 +49,8 @@ pub struct Context<'a> {
     pub settings: &'a Settings,
     /// How many pictures there are at most.
     pub pictures: usize,
+    /// How many of their parts, pages or planes, may be worked on at the same time.
+    pub threads: usize,
     /// Where the devices' slots are.
     pub pool: &'a Arc<SlotPool>,
     /// The cores that the CPU's lanes keep busy.

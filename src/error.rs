@@ -37,12 +37,26 @@ pub enum PictureError {
         /// Bins that were requested.
         bins: usize,
     },
+    /// It has pages whose histograms cannot be added.
+    #[error("its pages are not of one kind, so their histograms cannot be added; {remedy}")]
+    PagesDiffer {
+        /// What makes them one kind.
+        remedy: &'static str,
+    },
     /// Its plot could not be drawn.
     #[error("its plot cannot be drawn: {0}")]
     Plot(String),
     /// It was not attempted, so that nothing is lost.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// One of its pages failed.
+    #[error("page {number}: {error}")]
+    Page {
+        /// The number of the page, from 1.
+        number: usize,
+        /// Why it failed.
+        error: Box<Self>,
+    },
     /// A bug: the code that processed it panicked.
     #[error("histeqd has a bug here, please report it: {0}")]
     Bug(String),
@@ -73,7 +87,8 @@ impl PictureError {
             // Where inputs and outputs may go can change without the picture.
             Self::Slot(_) | Self::Changed => true,
             Self::Refused(refusal) => !matches!(refusal, Refusal::NotAFile | Refusal::KillsProcess { .. }),
-            Self::TooManyBins { .. } | Self::Plot(_) | Self::Bug(_) => false,
+            Self::Page { error, .. } => error.is_transient(),
+            Self::TooManyBins { .. } | Self::PagesDiffer { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
     }
 
@@ -81,12 +96,14 @@ impl PictureError {
     pub fn may_be_incomplete(&self) -> bool {
         match self {
             Self::Codec(error) => error.may_be_incomplete(),
+            Self::Page { error, .. } => error.may_be_incomplete(),
             // The end is missing, or a decoder was not prepared for that.
             Self::Read(_) | Self::Bug(_) => true,
             Self::Changed
             | Self::Slot(_)
             | Self::Publish(_)
             | Self::TooManyBins { .. }
+            | Self::PagesDiffer { .. }
             | Self::Plot(_)
             | Self::Refused(_) => false,
         }
@@ -104,6 +121,7 @@ impl PictureError {
     pub fn kind(&self) -> String {
         match self {
             Self::Codec(error) => error.kind(),
+            Self::Page { error, .. } => error.kind(),
             Self::Publish(error) => error.kind(),
             Self::Refused(Refusal::SharedOutput { separable, .. }) => {
                 format!("another input would have the same output; {}", remedy_for_sharers(*separable))
@@ -115,6 +133,16 @@ impl PictureError {
                 "its output would lie in an input folder; choose another --out".into()
             }
             error => error.to_string(),
+        }
+    }
+
+    /// Names the page, numbered from 0, that is at fault, unless none is.
+    pub fn on_page(self, index: usize) -> Self {
+        match self {
+            error @ (Self::Codec(_) | Self::Bug(_)) => {
+                Self::Page { number: index + 1, error: Box::new(error) }
+            }
+            error => error,
         }
     }
 

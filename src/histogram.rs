@@ -8,6 +8,7 @@ mod chart;
 mod collector;
 mod destination;
 mod table;
+mod sums;
 mod waiting;
 
 use std::path::{Path, PathBuf};

@@ -74,9 +74,10 @@ use lanes::Order;
 /// Any failure of the run as a whole. Failures of single pictures are in the summary instead.
 pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Summary, Error> {
     let encoder = OutputFolder::new(settings, &settings.out, publisher);
+    let standard_output = StandardOutput::new(&settings.target);
     let to_standard_output = settings.naming == Naming::StandardOutput;
     let outlet: &dyn Outlet =
-        if to_standard_output { &StandardOutput { target: &settings.target } } else { &encoder };
+        if to_standard_output { &standard_output } else { &encoder };
     let work = || {
         let mut plan = source::scan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
@@ -112,7 +113,9 @@ fn run_into(
     let machine = Machine::new(settings.memory, settings.threads);
     let pictures = jobs.len();
     let required = RequiredDevices::new(stop.clone());
-    let run = Run { settings, order, outlet, machine: &machine, pictures, stop, required, events: &events };
+    let have_pages = jobs.iter().any(|job| codec::may_have_pages(&job.input));
+    let run =
+        Run { settings, order, outlet, machine: &machine, pictures, have_pages, stop, required, events: &events };
     let done = match &resume {
         _ if pictures == 0 => Ok(()),
         _ if settings.dry_run => run.inspect(jobs),

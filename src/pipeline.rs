@@ -10,6 +10,7 @@ mod load;
 mod niceness;
 mod outlet;
 mod queue;
+mod stacks;
 
 use std::any::Any;
 use std::iter;
@@ -29,13 +30,13 @@ use crate::remark::Remark;
 use crate::slot::Slots;
 use crate::source::Job;
 use crate::stop::Stop;
-use crate::task::{self, Content, Picture, Processed, Task};
+use crate::task::{self, Content, Done, Picture, Processed, QueuedJob, Task};
 use crate::timings::{Clock, Meter, Stage, thread_time};
 use codec::{self, CodecError};
 use lanes::Order;
 use load::Loaded;
 use niceness::Niceness;
-pub use outlet::{Outlet, OutputFolder, StandardOutput};
+pub use outlet::{Outlet, OutputFolder, StandardOutput, Taken};
 use queue::{Intake, Queues};
 
 /// Threads that wait for the disk, so that encoders need not. More gained nothing on a fast disk; a slow one commits what several of them
@@ -66,8 +67,10 @@ pub struct Run<'a> {
     pub outlet: &'a dyn Outlet,
     /// The slots, the cores and the devices.
     pub machine: &'a Machine,
-    /// How many pictures there are at most: no stage needs more threads.
+    /// How many pictures there are at most.
     pub pictures: usize,
+    /// Whether any of them may have several pages.
+    pub have_pages: bool,
     /// Once asked, pictures that were handed over but not started are left.
     pub stop: &'a Stop,
     /// Ends the run early when a device that the user insists on cannot be used.
@@ -84,11 +87,18 @@ fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, Pic
 }
 
 impl Run<'_> {
+    /// Returns how many threads each stage needs at most.
+    fn threads(&self) -> usize {
+        let threads = self.settings.threads;
+        if self.have_pages { threads } else { threads.min(self.pictures) }
+    }
+
     /// Returns what the devices are started with.
     fn context(&self) -> Context<'_> {
         let &Self { settings, machine, pictures, ref required, events, .. } = self;
         let Machine { pool, cores, rates, devices } = machine;
-        Context { settings, pictures, pool, cores, rates, devices, required, events }
+        let threads = self.threads();
+        Context { settings, pictures, threads, pool, cores, rates, devices, required, events }
     }
 
     /// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.
@@ -125,7 +135,7 @@ impl Run<'_> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
     ) -> Result<(Intake, Vec<ScopedJoinHandle<'scope, ()>>), Error> {
-        let threads = self.settings.threads.min(self.pictures);
+        let threads = self.threads();
         let (fresh, fresh_work) = bounded(threads);
         // Unbounded, because a device that sends work back must not wait for the decoders, which may be waiting for its slots. The entries
         // are small: work that is sent back holds no slot.
@@ -146,7 +156,10 @@ impl Run<'_> {
         let (mut buffer, mut courtesy) = (Vec::new(), Niceness::default());
         for mut work in iter::from_fn(|| queues.next()).flatten() {
             if self.stop.asked() && !work.was_started() {
-                self.outlet.miss(&work.job);
+                self.miss(&work);
+                continue;
+            }
+            if work.page.as_ref().is_some_and(|page| page.stack.is_over()) {
                 continue;
             }
             let (mut clock, before) = (Clock::start(), thread_time());
@@ -164,7 +177,7 @@ impl Run<'_> {
                     let picture = Picture { decoded, work, bytes_in, has_holes, class, way, clock };
                     self.submit(slots, content, Box::new(picture));
                 }
-                Err(error) => self.fail(work.job, error),
+                Err(error) => self.fail_work(work, error),
             }
         }
     }
@@ -185,14 +198,14 @@ impl Run<'_> {
         equalized: &Receiver<Task>,
     ) -> Result<(), Error> {
         let (publishers, to_publish) = bounded(PUBLISHERS);
-        for number in 0..self.settings.threads.min(self.pictures) {
+        for number in 0..self.threads() {
             let (equalized, publishers) = (equalized.clone(), publishers.clone());
             Builder::new()
                 .name(format!("encode-{number}"))
                 .spawn_scoped(scope, move || self.encode_all(&equalized, &publishers))
                 .map_err(Error::thread)?;
         }
-        for number in 0..PUBLISHERS.min(self.pictures) {
+        for number in 0..PUBLISHERS.min(self.threads()) {
             let to_publish = to_publish.clone();
             Builder::new()
                 .name(format!("publish-{number}"))
@@ -208,7 +221,10 @@ impl Run<'_> {
             courtesy.lower_for(finished.content, self.machine.devices.have_workers());
             finished.picture.clock.mark(Stage::Queue);
             if self.stop.aborted() && !self.settings.watch {
-                self.outlet.miss(&finished.picture.work.job);
+                self.miss(&finished.picture.work);
+                continue;
+            }
+            if finished.picture.work.page.as_ref().is_some_and(|page| page.stack.is_over()) {
                 continue;
             }
             let working = self.machine.cores.work();
@@ -233,7 +249,7 @@ impl Run<'_> {
             clock.mark(Stage::Encode);
             clock.took(thread_time() - before);
             let remarks = match &taken {
-                Ok(Some(_)) => {
+                Ok(Taken::Whole(Some(_)) | Taken::Page) => {
                     let of_format = decoded.remarks(&self.settings.target).into_iter().map(Remark::Codec);
                     let holes = has_holes.then_some(Remark::WithHoles);
                     of_format.chain(remark).chain(holes).collect()
@@ -245,14 +261,23 @@ impl Run<'_> {
             // Its metadata count as long as the slot is taken.
             drop(decoded);
             drop(slot);
+            let mut done = Done { pixels, devices, remarks, times: clock.times() };
+            if let Some(page) = &work.page {
+                done = page.stack.add(done);
+                if page.stack.is_over() {
+                    self.outlet.give_up(&page.stack);
+                }
+            }
             match taken {
-                Ok(output) => {
+                Ok(Taken::Page) => {}
+                Ok(Taken::Whole(output)) => {
+                    let Done { pixels, devices, remarks, times } = done;
                     let device = self.machine.devices.names(&devices);
-                    let taken =
-                        EncodedPicture { output, job: work.job, pixels, bytes_in, device, remarks, clock };
+                    let (job, clock) = (work.job, Clock::resume(times));
+                    let taken = EncodedPicture { output, job, pixels, bytes_in, device, remarks, clock };
                     self.pass_on(taken, publishers);
                 }
-                Err(error) => self.fail(work.job, error),
+                Err(error) => self.fail_work(work, error),
             }
         }
     }
@@ -287,6 +312,32 @@ impl Run<'_> {
             }
             Err(error) => self.fail(job, error.into()),
         }
+    }
+
+    /// Tells that a picture failed, or the file whose page it is, unless that has been told.
+    fn fail_work(&self, work: QueuedJob, error: PictureError) {
+        let QueuedJob { job, page, .. } = work;
+        match page {
+            None => self.fail(job, error),
+            Some(page) => {
+                if page.stack.give_up() {
+                    self.fail(job, error.on_page(page.index));
+                }
+                self.outlet.give_up(&page.stack);
+            }
+        }
+    }
+
+    /// Leaves a picture out, or the file whose page it is.
+    fn miss(&self, work: &QueuedJob) {
+        if let Some(page) = &work.page {
+            let is_news = page.stack.give_up();
+            self.outlet.give_up(&page.stack);
+            if !is_news {
+                return;
+            }
+        }
+        self.outlet.miss(&work.job);
     }
 
     fn fail(&self, job: Job, error: PictureError) {

@@ -90,6 +90,15 @@ impl Publisher {
         }
     }
 
+    /// Creates a file without a name, beside the output `output`, for what cannot be written there yet.
+    ///
+    /// # Errors
+    /// As for [`Publisher::begin`].
+    pub fn spill(&self, root: &Path, output: &Path) -> Result<File, PublishError> {
+        let mut unnamed = self.begin(root, output)?;
+        unnamed.file().try_clone().map_err(|source| unnamed.unwritten(source))
+    }
+
     /// Removes all temporary files and refuses to create more, for a process that is about to exit. Published outputs stay.
     pub fn abandon_all(&self) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;

@@ -39,6 +39,10 @@ impl Remark {
                 "its resolution (dpi) cannot be stored in that format and was left out"
             }
             Self::Codec(Codec::WithoutLayers) => "its layers show the old contrast and were left out",
+            Self::Codec(Codec::WithoutOverviews) => {
+                "its overviews or thumbnails show the old contrast and were left out"
+            }
+            Self::Codec(Codec::WithoutMasks) => "its masks of valid pixels were left out",
             Self::Codec(Codec::Sparse) => "parts of it were never written; they are 0 or its no-data value",
             Self::Codec(Codec::WithoutChannel) => {
                 "its channel besides colours and alpha has no place in that format and was left out"
@@ -89,6 +93,12 @@ impl Remark {
             }
             Self::Codec(Codec::WithoutLayers) => {
                 format!("{count} TIFF{plural} without layers, which show the old contrast")
+            }
+            Self::Codec(Codec::WithoutOverviews) => {
+                format!("{count} TIFF{plural} without overviews or thumbnails, which show the old contrast")
+            }
+            Self::Codec(Codec::WithoutMasks) => {
+                format!("{count} TIFF{plural} without masks of valid pixels")
             }
             Self::Codec(Codec::Sparse) => {
                 format!(

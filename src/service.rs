@@ -160,6 +160,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             outlet: &encoder,
             machine: &machine,
             pictures: usize::MAX,
+            have_pages: true,
             stop: &stop,
             required: RequiredDevices::new(stop.clone()),
             events: &events,

@@ -8,6 +8,7 @@
 mod join;
 mod picture;
 mod planes;
+mod stack;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use join::Join;
 use lanes::Order;
 pub use picture::{Content, Picture, Processed, QueuedJob};
 use planes::{luma_of, separate};
+pub(crate) use stack::Done;
+pub use stack::{Page, Stack};
 
 /// The slots that a split picture takes at once: its own, and one for each plane.
 pub const SLOTS_OF_SPLIT: usize = 1 + PLANES;

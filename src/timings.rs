@@ -94,6 +94,11 @@ impl Clock {
         Self { times: Times::default(), last: Instant::now(), processor: Duration::ZERO }
     }
 
+    /// Starts the clock again, with the times so far.
+    pub fn resume(times: Times) -> Self {
+        Self { times, ..Self::start() }
+    }
+
     /// Adds the time since the last mark to this stage.
     pub fn mark(&mut self, stage: Stage) {
         let now = Instant::now();

@@ -18,7 +18,7 @@ use super::early::EarlyWorkers;
 use super::find;
 use super::supervisor::WorkerDevice;
 use super::{Context, Device, RequiredDevices};
-use crate::config::{DeviceChoice, JpegChoice, Settings, Style};
+use crate::config::{DeviceChoice, JpegChoice, Style};
 use crate::error::Error;
 use crate::schedule::DeviceId;
 use crate::slot::{Kind, Start};
@@ -83,9 +83,9 @@ struct Starter<'scope, 'env> {
 impl<'scope> Starter<'scope, '_> {
     /// Starts the CPU.
     fn cpu(&self) -> Result<Arc<CpuDevice>, Error> {
-        let Context { settings: &Settings { threads, split_channels, .. }, pool, cores, pictures, .. } =
-            self.context;
-        let lanes = if split_channels { threads } else { threads.min(pictures) };
+        let Context { settings, pool, cores, threads, .. } = self.context;
+        let split_channels = settings.split_channels;
+        let lanes = if split_channels { settings.threads } else { threads };
         // Per lane, one slot that a decoder fills while an encoder empties another: more did not keep the cores busier, and took more
         // pages.
         let slots = (2 * lanes).max(if split_channels { task::SLOTS_OF_SPLIT } else { 1 });

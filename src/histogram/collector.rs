@@ -3,17 +3,18 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::sums::Sums;
 use super::waiting::Waiting;
 use super::{Histograms, Request, Scale, chart, destination};
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
-use crate::pipeline::Outlet;
+use crate::pipeline::{Outlet, Taken};
 use crate::publish::{Pending, PublishError, Publisher, Unpublished};
 use crate::source::Job;
 use crate::stop::Stop;
-use crate::task::Processed;
+use crate::task::{Processed, Stack};
 use codec::Cores;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
@@ -27,6 +28,7 @@ pub struct Collector<'a> {
     publisher: &'a Publisher,
     stop: &'a Stop,
     table: Mutex<Table<'a>>,
+    sums: Sums,
 }
 
 /// The table written so far, and the rows of pictures that finished before their turn.
@@ -61,7 +63,7 @@ impl<'a> Collector<'a> {
         };
         let waiting = Waiting::new(MAX_WAITING);
         let table = Table { to, file, next: 0, waiting, begun: false, failed: None };
-        Ok(Self { request, plots, publisher, stop, table: Mutex::new(table) })
+        Ok(Self { request, plots, publisher, stop, table: Mutex::new(table), sums: Sums::default() })
     }
 
     /// Ends the table. If it is not complete, because the run was stopped, its file is not published.
@@ -152,13 +154,21 @@ impl Outlet for Collector<'_> {
         finished: &mut Processed,
         _scratch: &mut Vec<u8>,
         _cores: &Cores,
-    ) -> Result<Option<Pending<'_>>, PictureError> {
+    ) -> Result<Taken<'_>, PictureError> {
         let (layout, bins) = (finished.picture.decoded.layout, self.request.bins);
         let levels = layout.depth.levels();
         if bins > levels {
             return Err(PictureError::TooManyBins { levels, bins });
         }
         let (_, counts) = finished.order.parts(finished.slot.bytes_mut(), &layout);
+        let summed = match &finished.picture.work.page {
+            Some(page) => match self.sums.add(page, &finished.picture.decoded, counts)? {
+                Some(summed) => Some(summed),
+                None => return Ok(Taken::Page),
+            },
+            None => None,
+        };
+        let counts = summed.as_deref().unwrap_or(counts);
         let job = &finished.picture.work.job;
         // Asked again before a plot is published; a row of the table cannot be taken back.
         if !job.is_unchanged() {
@@ -167,7 +177,11 @@ impl Outlet for Collector<'_> {
         let histograms = Histograms { input: &job.input, layout, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
         self.add(job, self.request.format.picture(&histograms, bins));
-        Ok(drawn.flatten().map(Pending::File))
+        Ok(Taken::Whole(drawn.flatten().map(Pending::File)))
+    }
+
+    fn give_up(&self, stack: &Arc<Stack>) {
+        self.sums.give_up(stack);
     }
 
     fn miss(&self, job: &Job) {

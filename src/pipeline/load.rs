@@ -12,7 +12,7 @@ use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::{self, Job};
 use crate::stamp::Stamp;
-use crate::task::{Content, QueuedJob};
+use crate::task::{Content, Page, QueuedJob};
 use crate::timings::{Clock, Stage};
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
 use equalize::planes;
@@ -198,11 +198,23 @@ impl Run<'_> {
         let (mut file, bytes_in) = open_input(&mut work.job)?;
         let has_holes = has_holes(&file);
         let Settings { limits, target, .. } = self.settings;
-        let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
+        let mut opened = match &work.page {
+            Some(Page { stack, index }) => {
+                codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))?
+            }
+            None => codec::open_within(held, &mut file, buffer, limits, target)?,
+        };
+        if let Some(pages) = opened.take_pages() {
+            work.page = Some(Page::first(pages));
+        }
         clock.mark(Stage::Decode);
         drop(working);
         let class = Class::new(opened.format(), &opened.layout());
         let place = self.take_place(&opened, held, &work.attempts)?;
+        let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
+        if let Some(next) = next {
+            work.go_on_with(next);
+        }
         let _working = self.machine.cores.work();
         clock.mark(Stage::Slot);
         let (slots, content, decoded) = match place {

@@ -2,14 +2,26 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
+use super::stacks::StackOutputs;
 use crate::config::Settings;
 use crate::error::{Error, PictureError};
 use crate::publish::{Pending, Publisher, Stream};
+use crate::publish::{PublishError, Unpublished};
 use crate::record::{Digest, Origin};
 use crate::source::Job;
-use crate::task::{Content, Processed};
+use crate::task::{Content, Processed, Stack};
 use codec::{self, CodecError, Cores, Target};
+
+/// What an outlet made of a picture or page.
+#[derive(Debug)]
+pub enum Taken<'a> {
+    /// It is there, and so are all other pages of its file; the output is to be published if there is one.
+    Whole(Option<Pending<'a>>),
+    /// Other pages of its file are to come.
+    Page,
+}
 
 /// The destination of the pictures that the devices are done with, shared by all encode threads.
 pub trait Outlet: Sync {
@@ -19,8 +31,7 @@ pub trait Outlet: Sync {
     /// If there is none.
     fn check(&self) -> Result<(), Error>;
 
-    /// Takes what the devices left in the slot, and returns the output to publish, if there is one. `scratch` is reused from picture to
-    /// picture. Idle `cores` may help.
+    /// Takes what the devices left in the slot. `scratch` is reused from picture to picture. Idle `cores` may help.
     ///
     /// # Errors
     /// If this picture cannot be taken. Others may still be.
@@ -29,10 +40,13 @@ pub trait Outlet: Sync {
         finished: &mut Processed,
         scratch: &mut Vec<u8>,
         cores: &Cores,
-    ) -> Result<Option<Pending<'_>>, PictureError>;
+    ) -> Result<Taken<'_>, PictureError>;
 
     /// Notes that the picture of this job will not come: it failed, or the run is stopping.
     fn miss(&self, _job: &Job) {}
+
+    /// Forgets the pages of this file that have come: not all will.
+    fn give_up(&self, stack: &Arc<Stack>);
 }
 
 /// An outlet that encodes pictures into the output tree.
@@ -45,13 +59,26 @@ pub struct OutputFolder<'a> {
     publisher: &'a Publisher,
     /// What the record of an output says of the settings.
     settings: Digest,
+    stacks: StackOutputs<'a>,
 }
 
 impl<'a> OutputFolder<'a> {
     /// Creates an outlet for the outputs of a run with these settings, below the folder `out`.
     pub fn new(settings: &'a Settings, out: &'a Path, publisher: &'a Publisher) -> Self {
         let digest = Digest::of(settings.of_outputs().as_bytes());
-        Self { out, target: &settings.target, publisher, settings: digest }
+        Self { out, target: &settings.target, publisher, settings: digest, stacks: StackOutputs::default() }
+    }
+
+    /// Starts the output of a job.
+    fn begin(&self, job: &Job) -> Result<Unpublished<'a>, PublishError> {
+        let mut output = self.publisher.begin(self.out, &job.output)?;
+        if let Some(input) = job.stamp {
+            output.record(Origin { input, settings: self.settings });
+        }
+        if !job.replaces {
+            output.replace_nothing();
+        }
+        Ok(output)
     }
 }
 
@@ -65,24 +92,38 @@ impl Outlet for OutputFolder<'_> {
         finished: &mut Processed,
         scratch: &mut Vec<u8>,
         cores: &Cores,
-    ) -> Result<Option<Pending<'_>>, PictureError> {
-        let mut output = self.publisher.begin(self.out, &finished.picture.work.job.output)?;
+    ) -> Result<Taken<'_>, PictureError> {
+        let work = &finished.picture.work;
+        if let Some(page) = work.page.clone() {
+            let job = work.job.clone();
+            return self.stacks.write(&page, finished, self.target, cores, || {
+                let spill = self.publisher.spill(self.out, &job.output)?;
+                Ok((Pending::File(self.begin(&job)?), spill))
+            });
+        }
+        let mut output = self.begin(&work.job)?;
         encode(finished, self.target, scratch, cores, output.file())
             .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-        if let Some(input) = finished.picture.work.job.stamp {
-            output.record(Origin { input, settings: self.settings });
-        }
-        if !finished.picture.work.job.replaces {
-            output.replace_nothing();
-        }
-        Ok(Some(Pending::File(output)))
+        Ok(Taken::Whole(Some(Pending::File(output))))
+    }
+
+    fn give_up(&self, stack: &Arc<Stack>) {
+        self.stacks.give_up(stack);
     }
 }
 
 /// An outlet that encodes the only picture of a run to standard output.
 pub struct StandardOutput<'a> {
     /// The format, quality and channels of the output.
-    pub target: &'a Target,
+    target: &'a Target,
+    stacks: StackOutputs<'a>,
+}
+
+impl<'a> StandardOutput<'a> {
+    /// Creates an outlet for an output with this format, quality and channels.
+    pub fn new(target: &'a Target) -> Self {
+        Self { target, stacks: StackOutputs::default() }
+    }
 }
 
 impl Outlet for StandardOutput<'_> {
@@ -95,11 +136,19 @@ impl Outlet for StandardOutput<'_> {
         finished: &mut Processed,
         scratch: &mut Vec<u8>,
         cores: &Cores,
-    ) -> Result<Option<Pending<'_>>, PictureError> {
+    ) -> Result<Taken<'_>, PictureError> {
+        if let Some(page) = finished.picture.work.page.clone() {
+            let begin = || Ok((Pending::Stream(Stream::begin()?), Stream::begin()?.into_file()));
+            return self.stacks.write(&page, finished, self.target, cores, begin);
+        }
         let mut output = Stream::begin()?;
         encode(finished, self.target, scratch, cores, output.file())
             .map_err(|error| PictureError::of_encoder(error, |source| output.unwritten(source)))?;
-        Ok(Some(Pending::Stream(output)))
+        Ok(Taken::Whole(Some(Pending::Stream(output))))
+    }
+
+    fn give_up(&self, stack: &Arc<Stack>) {
+        self.stacks.give_up(stack);
     }
 }
 

@@ -16,6 +16,10 @@ pub(super) struct Queues {
 impl Queues {
     /// Returns the next work, or `None` when all pictures are done.
     pub(super) fn next(&mut self) -> Option<Vec<QueuedJob>> {
+        // What has been begun is finished first, so that few files are open.
+        if let Ok(work) = self.redo.try_recv() {
+            return Some(vec![work]);
+        }
         loop {
             select! {
                 recv(self.redo) -> work => return work.ok().map(|work| vec![work]),
@@ -37,7 +41,7 @@ pub(super) struct Intake {
 impl Intake {
     /// Queues a batch of jobs for the decoders; blocks while the queue is full.
     pub(super) fn give(&self, batch: Vec<Job>) {
-        let work = |job| QueuedJob { job, attempts: Attempts::default(), redo: self.redo.clone() };
+        let work = |job| QueuedJob { job, page: None, attempts: Attempts::default(), redo: self.redo.clone() };
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = self.fresh.send(batch.into_iter().map(work).collect());
     }

@@ -18,6 +18,22 @@ pub enum Pending<'a> {
 }
 
 impl Pending<'_> {
+    /// Returns the file to write the output's content to, which is empty at first.
+    pub fn file(&mut self) -> &mut File {
+        match self {
+            Self::File(file) => file.file(),
+            Self::Stream(stream) => stream.file(),
+        }
+    }
+
+    /// Returns what an error of its file means.
+    pub fn unwritten(&self, source: io::Error) -> PublishError {
+        match self {
+            Self::File(file) => file.unwritten(source),
+            Self::Stream(stream) => stream.unwritten(source),
+        }
+    }
+
     /// Makes the output appear. Returns its length in bytes.
     ///
     /// # Errors
@@ -50,6 +66,11 @@ impl Stream {
     /// Returns the file to write the output's content to, which is empty at first.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
+    }
+
+    /// Returns the file, which is then no output any more.
+    pub fn into_file(self) -> File {
+        self.file
     }
 
     /// Returns what an error of its file means: the folder of temporary files is to blame.

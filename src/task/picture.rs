@@ -2,6 +2,7 @@
 
 use crossbeam_channel::Sender;
 
+use super::stack::Page;
 use crate::rates::{Class, Way};
 use crate::remark::Remark;
 use crate::schedule::{Attempts, DeviceId};
@@ -16,15 +17,30 @@ use lanes::Order;
 pub struct QueuedJob {
     /// The picture's input and output.
     pub job: Job,
+    /// The page of the input that it is about, if that has several.
+    pub page: Option<Page>,
     /// What became of the attempts so far, and thus which devices may still take it.
     pub attempts: Attempts,
     pub(crate) redo: Sender<QueuedJob>,
 }
 
 impl QueuedJob {
-    /// Returns whether a device already had the picture.
+    /// Returns whether a device already had the picture, or an earlier page of its file.
     pub(crate) fn was_started(&self) -> bool {
-        self.attempts != Attempts::default()
+        self.attempts != Attempts::default() || self.page.is_some()
+    }
+
+    /// Has the page of the same file be opened that follows this one.
+    pub(crate) fn go_on_with(&self, page: Page) {
+        let Self { job, redo, .. } = self;
+        let work = Self {
+            job: job.clone(),
+            page: Some(page),
+            attempts: Attempts::default(),
+            redo: redo.clone(),
+        };
+        // The queue is closed only if the decoders panicked; that panic then ends the run.
+        let _ = redo.send(work);
     }
 }
 

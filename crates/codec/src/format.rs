@@ -56,6 +56,11 @@ impl Format {
         Self::ALL.into_iter().find(has)
     }
 
+    /// Returns whether files in the format may have several pages.
+    pub(super) const fn has_pages(self) -> bool {
+        matches!(self, Self::Tiff)
+    }
+
     /// How many bytes at the start of a file are enough to detect its format.
     pub const HEAD: usize = 18;
 
@@ -84,6 +89,11 @@ impl Format {
     pub(super) const fn supports_resolution(self) -> bool {
         !matches!(self, Self::Pnm | Self::WebP)
     }
+}
+
+/// Returns whether a file of this name may have several pages, before it is opened.
+pub fn may_have_pages(path: &Path) -> bool {
+    Format::of_name(path).is_none_or(Format::has_pages)
 }
 
 /// Returns whether a PNM's header goes on like this behind its magic, as far as it is there. Texts begin with "P1 " too, so width and height

@@ -459,22 +459,23 @@ pub(super) fn write_file(entries: &[(u16, &Value)]) -> Vec<u8> {
     let length = HEADER.len() as u64 + written_bytes(entries, Form::written(false));
     let mut out = Vec::with_capacity(length as usize);
     out.extend_from_slice(HEADER);
-    write_to(&mut out, entries, false, HEADER.len() as u64).expect("a vector takes all that is written");
+    write_to(&mut out, entries, false, HEADER.len() as u64, 0).expect("a vector takes all that is written");
     out
 }
 
 /// Writes a directory, little-endian, at the file offset `at` (even), with everything that belongs to it behind it, and returns the bytes
-/// written.
+/// written. `next` is the offset of the directory that follows it, 0 if there is none.
 pub(super) fn write_to(
     out: &mut dyn Write,
     entries: &[(u16, &Value)],
     big: bool,
     at: u64,
+    next: u64,
 ) -> io::Result<u64> {
     let form = Form::written(big);
     let room = form.offset_bytes();
     let mut table = Vec::with_capacity(form.table_bytes(entries.len()));
-    let mut next = at + form.table_bytes(entries.len()) as u64;
+    let mut behind = at + form.table_bytes(entries.len()) as u64;
     let number = |table: &mut Vec<u8>, value: u64, bytes: usize| {
         table.extend_from_slice(&value.to_le_bytes()[..bytes]);
     };
@@ -490,18 +491,18 @@ pub(super) fn write_to(
                     table.extend_from_slice(bytes);
                     table.resize(table.len() + room - bytes.len(), 0);
                 } else {
-                    number(&mut table, next, room);
+                    number(&mut table, behind, room);
                 }
             }
             Value::Directory(_) => {
                 number(&mut table, if big { 18 } else { 4 }, 2); // IFD8, LONG
                 number(&mut table, 1, room);
-                number(&mut table, next, room);
+                number(&mut table, behind, room);
             }
         }
-        next += value.bytes_behind(form);
+        behind += value.bytes_behind(form);
     }
-    number(&mut table, 0, room); // no next directory
+    number(&mut table, next, room);
     out.write_all(&table)?;
     let mut here = at + table.len() as u64;
     for (_, value) in entries {
@@ -512,7 +513,7 @@ pub(super) fn write_to(
             }
             Value::Data { .. } => {}
             Value::Directory(sub) => {
-                write_to(out, &sub.borrowed(), big, here)?;
+                write_to(out, &sub.borrowed(), big, here, 0)?;
             }
         }
         here += value.bytes_behind(form);
@@ -521,7 +522,7 @@ pub(super) fn write_to(
 }
 
 /// Returns the bytes that a directory of these entries takes with everything that belongs to it.
-fn written_bytes(entries: &[(u16, &Value)], form: Form) -> u64 {
+pub(super) fn written_bytes(entries: &[(u16, &Value)], form: Form) -> u64 {
     let behind: u64 = entries.iter().map(|(_, value)| value.bytes_behind(form)).sum();
     form.table_bytes(entries.len()) as u64 + behind
 }
@@ -533,7 +534,7 @@ mod tests {
     /// Serializes a directory for the file offset `at`.
     fn write(directory: &Directory, big: bool, at: u64) -> Vec<u8> {
         let (mut out, entries) = (Vec::new(), directory.borrowed());
-        let written = write_to(&mut out, &entries, big, at).unwrap();
+        let written = write_to(&mut out, &entries, big, at, 0).unwrap();
         assert_eq!(written, written_bytes(&entries, Form::written(big)));
         assert_eq!(written, out.len() as u64);
         out

@@ -41,7 +41,10 @@
 //!
 //! Samples that are no levels (signed integers, integers of more than 16 bits, floats) become levels in the slot, and samples again in the output.
 //!
-//! Anything that could not be written back in full is refused here, by name: several pages, animations, complex samples, CMYK.
+//! A file may have several pages. [`Opened::take_pages`] tells where they are, [`open_page`] opens each, and a [`PageWriter`] writes them back
+//! into one file, in whatever order they come.
+//!
+//! Anything that could not be written back in full is refused here, by name: animations, complex samples, CMYK.
 
 use std::fs::File;
 
@@ -64,6 +67,7 @@ mod mapped;
 mod metadata;
 mod opened;
 mod output;
+mod pages;
 mod pfm;
 mod png;
 mod pnm;
@@ -81,14 +85,15 @@ pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
 pub use error::CodecError;
 pub use foreign::{names_foreign, refused_by_name};
-pub use format::Format;
+pub use format::{Format, may_have_pages};
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
 pub use jpeg::{BaselineScan, CHROMA_PADDING, CanonicalCode, CompressedJpeg, Sampling};
 use mapped::Mapped;
 use metadata::MetadataBytes;
 pub use metadata::{Metadata, Resolution};
-pub use opened::{Opened, open, open_within};
+pub use opened::{Opened, open, open_page, open_within};
+pub use pages::{PageWriter, Pages};
 pub use range::Range;
 pub use remark::Remark;
 pub use target::{JpegQuality, Limits, PngLevel, Target};
@@ -145,6 +150,12 @@ impl Decoded {
     /// Returns whether the pixels stand for samples that are no levels.
     pub fn is_mapped(&self) -> bool {
         self.mapped.is_some()
+    }
+
+    /// Returns whether the levels of the pixels stand for other samples than those of another picture, because they are spread over its own
+    /// range.
+    pub fn has_own_range(&self) -> bool {
+        self.mapped.as_ref().is_some_and(|mapped| mapped.has_own_range)
     }
 
     /// Returns what samples are made with again, if there is such a thing.

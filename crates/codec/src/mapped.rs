@@ -157,6 +157,8 @@ pub(super) struct Mapped {
     pub(super) is_masked: bool,
     /// Whether samples are made again of the levels.
     pub(super) restores: bool,
+    /// Whether levels are spread over the picture's own range.
+    pub(super) has_own_range: bool,
 }
 
 /// What a thread uses for some rows.
@@ -216,6 +218,7 @@ pub(super) fn decode<R: Rows>(
         behind: Vec::new(),
         is_masked,
         restores: purpose.restores,
+        has_own_range: Mapping::of_kind(form.kind).is_none() && purpose.range.is_none(),
     };
     let slot = pixels_of(&layout, slot);
     let hides = mapped.fill(rows, purpose.gray, &layout, slot, cores)?;

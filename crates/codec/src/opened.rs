@@ -10,6 +10,7 @@ use super::guard::guard;
 use super::input;
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
+use super::pages::Pages;
 use super::{
     CodecError, CompressedJpeg, Decoded, Format, LINE, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
     encoder_bytes, jpeg, pfm, pixels_of, png, pnm, tiff, webp,
@@ -33,6 +34,8 @@ pub struct Opened<'a> {
     source: Source<'a>,
     /// Bytes of the file in memory.
     file_bytes: u64,
+    /// The pages of the file, if there are several and this is the first.
+    pages: Option<Pages>,
 }
 
 #[derive(Debug)]
@@ -70,6 +73,11 @@ impl Source<'_> {
         let layout = self.layout();
         let visible = self.mapped().map_or(layout, |form| form.visible(layout.width, layout.height));
         in_gray(visible, gray)
+    }
+
+    /// Returns the pages of the file, if there are several and this is the first.
+    fn take_pages(&mut self) -> Option<Pages> {
+        if let Self::Tiff(tiff) = self { tiff.take_stack().map(Pages::of_tiff) } else { None }
     }
 
     /// Returns the form of samples that are no levels.
@@ -117,11 +125,41 @@ pub fn open_within<'a>(
     limits: &Limits,
     target: &Target,
 ) -> Result<Opened<'a>, CodecError> {
+    open_one(budget, file, buffer, limits, target, None)
+}
+
+/// Opens the page `index`, from 0, of a file with these pages, which [`Opened::take_pages`] returned when the file was opened. The rest is as
+/// for [`open_within`].
+///
+/// # Errors
+/// Any [`CodecError`] except [`CodecError::Encoder`].
+pub fn open_page<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    (pages, index): (&Pages, usize),
+) -> Result<Opened<'a>, CodecError> {
+    open_one(budget, file, buffer, limits, target, Some((pages, index)))
+}
+
+fn open_one<'a>(
+    budget: &mut dyn Budget,
+    file: &'a mut File,
+    buffer: &'a mut Vec<u8>,
+    limits: &Limits,
+    target: &Target,
+    page: Option<(&Pages, usize)>,
+) -> Result<Opened<'a>, CodecError> {
     let length = input::read_head(file, buffer)?;
     let format = format_of(buffer)?;
-    // However long it is, what is not a picture is merely skipped.
-    input::check_length(length, limits)?;
-    let (source, file_bytes) = guard(
+    // However long it is, what is not a picture is merely skipped. The pages of a file are read one by one.
+    if format != Format::Tiff {
+        input::check_length(length, limits)?;
+    }
+    let place = page.map(|(pages, index)| pages.place(index));
+    let (mut source, file_bytes) = guard(
         format,
         |reason| CodecError::malformed(format, reason),
         move || match format {
@@ -129,7 +167,7 @@ pub fn open_within<'a>(
                 Ok((Source::Pfm(pfm::Source::open(file, buffer, limits, budget)?), 0))
             }
             Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
-            Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget)?), 0)),
+            Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget, place)?), 0)),
             _ => {
                 let bytes = input::read_rest(file, buffer, limits, budget)?;
                 match format {
@@ -146,8 +184,14 @@ pub fn open_within<'a>(
     let output = target.format_for(format);
     let written = target.layout_for(source.visible_in(gray));
     let range = target.range;
+    let pages = source.take_pages();
+    match &pages {
+        Some(pages) => pages.check(format, output)?,
+        None if page.is_none() => input::check_length(length, limits)?,
+        None => {}
+    }
     let opened =
-        Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes };
+        Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes, pages };
     opened.check_limits(limits)?;
     output.check(&written)?;
     Ok(opened)
@@ -182,6 +226,20 @@ impl Opened<'_> {
     /// Returns the format of the file.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Returns the pages of the file if there are several; this is the first of them, and the others are for [`open_page`].
+    pub fn take_pages(&mut self) -> Option<Pages> {
+        self.pages.take()
+    }
+
+    /// Returns the bytes that the samples take in the file that a [`PageWriter`](super::PageWriter) writes, if that is known before they are
+    /// written.
+    pub fn stored_page_bytes(&self) -> Option<u64> {
+        match &self.source {
+            Source::Tiff(tiff) => tiff.stored_bytes(&self.written, self.restored().is_some()),
+            _ => None,
+        }
     }
 
     /// Returns the layout that the pixels will have in the slot.

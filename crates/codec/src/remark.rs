@@ -21,6 +21,10 @@ pub enum Remark {
     WithoutResolution,
     /// A TIFF's layers were left out, as they were made for the old contrast.
     WithoutLayers,
+    /// Smaller versions of a picture in a TIFF (overviews, thumbnails) were left out, as they were made for the old contrast.
+    WithoutOverviews,
+    /// Masks in a TIFF were left out.
+    WithoutMasks,
     /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
     Sparse,
     /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
@@ -42,10 +46,10 @@ impl Decoded {
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
         let now_levels = self.mapped.as_ref().is_some_and(|mapped| !mapped.restores);
-        let of_its_kind: [_; 3] = match &self.native {
+        let of_its_kind: [_; 5] = match &self.native {
             Native::Jpeg(jpeg) => {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
-                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp), None]
+                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp), None, None, None]
             }
             Native::Tiff(tiff) => {
                 let is_kept = tiff.other.is_some() || self.restored().is_some_and(Mapped::has_other);
@@ -57,12 +61,14 @@ impl Decoded {
                     tiff.had_layers.then_some(Remark::WithoutLayers),
                     channel,
                     tiff.was_sparse.then_some(Remark::Sparse),
+                    tiff.had_smaller.then_some(Remark::WithoutOverviews),
+                    tiff.had_masks.then_some(Remark::WithoutMasks),
                 ]
             }
             Native::WebP(webp) => {
-                [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None]
+                [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None, None, None]
             }
-            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) => [None; 3],
+            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) => [None; 5],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);

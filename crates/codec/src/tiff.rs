@@ -6,14 +6,16 @@
 //! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become RGB,
 //! premultiplied alpha is divided out.
 //!
-//! Written: one picture in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, group 4), with LZW
-//! or deflate. Every tag is kept that describes neither the storage of the pixels nor their contrast. Files of several pages are refused.
+//! Written: pictures in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, group 4), with LZW
+//! or deflate. Every tag is kept that describes neither the storage of the pixels nor their contrast. The pages of a file are read and
+//! written one by one ([`stack`]); smaller versions of pictures and masks are left out.
 //!
 //! Regular files are not read as a whole: tags are read through a window on the file, strips and tiles one by one, uncompressed ones
 //! straight into the slot.
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use super::budget::{Budget, ask};
 use super::mapped::{self, Purpose};
@@ -27,7 +29,6 @@ use equalize::Layout;
 mod arrangement;
 mod colours;
 mod deflate;
-mod further;
 mod gdal;
 mod header;
 mod imagej;
@@ -35,15 +36,19 @@ mod jpeg;
 mod lzw;
 mod method;
 mod other;
+mod pages;
 mod parts;
 mod predictor;
+mod stack;
 mod tags;
 mod write;
 
 use arrangement::Change;
 use header::Header;
 use method::Method;
+use pages::{Company, Pictures};
 use parts::Parts;
+pub(super) use stack::{Place, Stack, Writer};
 pub(super) use tags::exif_has_resolution;
 pub(super) use write::{bytes_of_rows, encode, heap_bytes};
 
@@ -60,11 +65,15 @@ pub(super) struct Native {
     pub(super) was_sparse: bool,
     /// Whether layers were left out.
     pub(super) had_layers: bool,
+    /// Whether smaller versions of the picture were left out.
+    pub(super) had_smaller: bool,
+    /// Whether masks were left out.
+    pub(super) had_masks: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
     /// Whether channels that are neither colour nor alpha were left out, because the output format has no place for them.
     pub(super) lost_channel: bool,
-    kept: ifd::Directory,
+    kept: Arc<ifd::Directory>,
 }
 
 impl Native {
@@ -82,7 +91,7 @@ impl Native {
     }
 }
 
-/// An opened TIFF.
+/// An opened TIFF, or a page of one.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     file: Reader<'a>,
@@ -92,35 +101,76 @@ pub(super) struct Source<'a> {
     start: u64,
     /// Bytes of heap that reading takes.
     tool_bytes: u64,
+    /// What accompanies the picture and is left out.
+    company: Company,
+    /// The pages, if this is the first of several.
+    stack: Option<Stack>,
 }
 
 impl<'a> Source<'a> {
-    /// Reads the structure of a file whose head is in `buffer`; decodes nothing.
+    /// Reads the structure of a file whose head is in `buffer`, and where its pages are unless `place` tells which is wanted; decodes
+    /// nothing.
     pub(super) fn open(
         file: &'a mut File,
         buffer: &'a mut Vec<u8>,
         limits: &Limits,
         budget: &mut dyn Budget,
+        place: Option<Place>,
     ) -> Result<Self, CodecError> {
         let (form, offset) = ifd::header(buffer).ok_or_else(|| malformed("its header is truncated"))?;
         let mut file = Reader::new(file, buffer, limits, budget)?;
-        let outline = ifd::Outline::read(&mut file, form, offset).map_err(no_directory)?;
-        ask(budget, outline.bytes(), "metadata")?;
-        let next = outline.next;
-        let directory = outline.fill(&mut file).map_err(io_error)?;
-        // They are often the last of a file, and all that tells that its end is missing.
-        if directory.cut.iter().any(|tag| tags::METADATA.contains(tag)) {
-            return Err(malformed("a profile or other metadata lie outside the file; it may be truncated"));
+        let first = match place {
+            Some(place) => place.directory,
+            None => offset as u64,
+        };
+        let mut directory = read_directory(&mut file, form, first, budget)?;
+        header::refuse_others(&file, &directory)?;
+        let mut pictures = match place {
+            Some(_) => Pictures { places: vec![first], company: Company::default() },
+            None => Pictures::find(&mut file, form, first)?,
+        };
+        if pictures.places[0] != first {
+            directory = read_directory(&mut file, form, pictures.places[0], budget)?;
         }
-        header::refuse_further_pictures(&mut file, form, &directory, next)?;
+        let below = pages::below(&mut file, form, &directory)?;
+        pictures.company.smaller |= below.smaller;
+        pictures.company.masks |= below.masks;
         let header = Header::new(&directory, form)?;
         parts::check(&header, limits)?;
+        let company = pictures.company;
+        let stack = match place {
+            Some(place) => {
+                place.shift_strips(&mut directory, &header);
+                None
+            }
+            None => Stack::new(&file, &header, &mut directory, pictures.places)?,
+        };
         let parts = Parts::new(&file, &header, &directory)?;
         let start = parts.start();
         let row = header.row_bytes(header.layout.width);
         let tool_bytes =
             if header.kind.is_some() { mapped::heap_bytes(&parts, row) } else { parts.tool_bytes() };
-        Ok(Self { file, header, directory, start, tool_bytes })
+        Ok(Self { file, header, directory, start, tool_bytes, company, stack })
+    }
+
+    /// Returns the pages of the file, if this is the first of several.
+    pub(super) fn take_stack(&mut self) -> Option<Stack> {
+        self.stack.take()
+    }
+
+    /// Returns the bytes that samples take in a TIFF, as pixels of this layout, if they are not compressed there. Samples that are no levels
+    /// are made again if `restores` is set.
+    pub(super) fn stored_bytes(&self, layout: &Layout, restores: bool) -> Option<u64> {
+        if self.header.method.written() != method::Compression::Stored {
+            return None;
+        }
+        let row = match self.header.mapped().filter(|_| restores) {
+            Some(form) => form.row_bytes(layout),
+            // Those that become levels lose the channels behind their colours.
+            None if self.header.kind.is_some() => row_bytes(layout, 0),
+            None => row_bytes(layout, self.header.others),
+        };
+        row.checked_mul(layout.height.into())
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -202,6 +252,7 @@ impl<'a> Source<'a> {
         let (big, keeps_no_data) = (header.form.big, header.no_data.is_some() && purpose.restores);
         let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
+        let Company { smaller: had_smaller, masks: had_masks } = self.company;
         let kept = tags::kept(self.directory, change, keeps_no_data);
         Ok(Payload {
             layout,
@@ -212,10 +263,12 @@ impl<'a> Source<'a> {
                 others,
                 big,
                 had_layers,
+                had_smaller,
+                had_masks,
                 was_sparse,
                 lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
                 lost_channel: others > 0 && !keeps_other,
-                kept,
+                kept: Arc::new(kept),
             })),
             mapped,
         })
@@ -247,6 +300,24 @@ impl<'a> Source<'a> {
         colours::convert(pixels_of(&layout, slot), start, header, &self.directory)?;
         Ok(other)
     }
+}
+
+/// Reads a directory with all its values, which must be in the file.
+fn read_directory(
+    file: &mut Reader<'_>,
+    form: ifd::Form,
+    offset: u64,
+    budget: &mut dyn Budget,
+) -> Result<ifd::Directory, CodecError> {
+    let offset = usize::try_from(offset).map_err(|_| malformed("its directory lies outside the file"))?;
+    let outline = ifd::Outline::read(file, form, offset).map_err(no_directory)?;
+    ask(budget, outline.bytes(), "metadata")?;
+    let directory = outline.fill(file).map_err(io_error)?;
+    // They are often the last of a file, and all that tells that its end is missing.
+    if directory.cut.iter().any(|tag| tags::METADATA.contains(tag)) {
+        return Err(malformed("a profile or other metadata lie outside the file; it may be truncated"));
+    }
+    Ok(directory)
 }
 
 /// Returns the bytes of a row of pixels with this many more samples each.

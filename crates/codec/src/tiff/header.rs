@@ -3,9 +3,8 @@
 use super::super::CodecError;
 use super::super::foreign::{CHANNELS, DEVELOP, SCALE, SPLIT, TO_RGB};
 use super::super::ifd::{Directory, Form, Numbers, Value};
-use super::further::Pages;
 use super::method::Method;
-use super::{arrangement, gdal, malformed, tags, unsupported};
+use super::{arrangement, gdal, imagej, malformed, tags, unsupported};
 use crate::mapped::{Alpha, Form as Samples, Kind};
 use crate::reader::Reader;
 use equalize::{Depth, Layout, Pixel};
@@ -249,27 +248,15 @@ fn part(directory: &Directory, layout: &Layout, tiled: bool) -> Result<(u32, u32
     sides.ok_or_else(|| malformed("its tiles have no width or length"))
 }
 
-/// Refuses a file with more than one picture, and a camera's raw file.
-pub(super) fn refuse_further_pictures(
-    bytes: &mut Reader<'_>,
-    form: Form,
-    directory: &Directory,
-    next: u64,
-) -> Result<(), CodecError> {
+/// Refuses a camera's raw file, and stacks whose further pictures no page and no known description tells of.
+pub(super) fn refuse_others(bytes: &Reader<'_>, directory: &Directory) -> Result<(), CodecError> {
     if is_camera_raw(bytes, directory) {
         return Err(CodecError::unsupported("a camera raw file", DEVELOP));
     }
-    let pages = Pages::find(bytes, form, directory, next)?;
-    pages.refuse_company(directory)?;
-    let remedy = SPLIT;
-    if pages.count() > 1 {
-        return Err(CodecError::unsupported(format!("a TIFF of {} pages", pages.count()), remedy));
-    }
-    if directory.get(tags::SUB_IFDS).is_some() {
-        return Err(CodecError::unsupported("a TIFF with further pictures in sub-directories", remedy));
-    }
-    if is_stack(directory) {
-        return Err(CodecError::unsupported("a stack of pictures in one TIFF page", remedy));
+    // MetaMorph has one RATIONAL per plane, though six LONGs lie at its offset.
+    let planes = directory.get(tags::STACK_PLANES).map_or(1, Value::count);
+    if planes > 1 || directory.number(tags::DEPTH).unwrap_or(1) > 1 {
+        return Err(CodecError::unsupported("a stack of pictures in one TIFF page", SPLIT));
     }
     Ok(())
 }
@@ -285,32 +272,17 @@ fn is_camera_raw(bytes: &Reader<'_>, directory: &Directory) -> bool {
     is_canons || is_of_a_sensor || has_the_raw_below
 }
 
-/// Returns whether there are further pictures behind the one that the directory describes.
-fn is_stack(directory: &Directory) -> bool {
-    // One RATIONAL per plane, though six LONGs lie at its offset.
-    let planes = directory.get(tags::STACK_PLANES).map_or(1, Value::count);
-    let slices = directory.number(tags::DEPTH).unwrap_or(1);
+/// Returns how many pictures lie behind each other, beginning with the only one that has a directory: ImageJ and tifffile store large stacks
+/// so, and tell their number in the description. 1 if it tells of no others.
+pub(super) fn told_pictures(directory: &Directory) -> u64 {
     let description = directory.bytes(tags::DESCRIPTION).unwrap_or_default();
     let number = |tag| directory.number(tag).unwrap_or(1);
-    let samples = [tags::WIDTH, tags::HEIGHT, tags::SAMPLES_PER_PIXEL].map(number);
-    planes > 1
-        || slices > 1
-        || is_imagej_stack(description)
-        || is_tifffile_stack(description, product(&samples))
-}
-
-/// ImageJ puts the further pictures of a large stack behind the first one, and tells their number only in the description.
-fn is_imagej_stack(description: &[u8]) -> bool {
-    let mut lines = description.split(|&byte| byte == b'\n');
-    let images = lines.find_map(|line| line.strip_prefix(b"images="));
-    let number = |text: &[u8]| str::from_utf8(text).ok()?.trim().parse::<u64>().ok();
-    description.starts_with(b"ImageJ=") && images.and_then(number).is_some_and(|n| n > 1)
-}
-
-/// Tifffile may do the same, and then tells the shape of all of them in the only description.
-fn is_tifffile_stack(description: &[u8], samples: u64) -> bool {
-    arrangement::series(description)
-        .is_some_and(|series| series.truncated && product(&series.shape) > samples)
+    let samples = product(&[tags::WIDTH, tags::HEIGHT, tags::SAMPLES_PER_PIXEL].map(number)).max(1);
+    let of_tifffile = || {
+        let series = arrangement::series(description).filter(|series| series.truncated)?;
+        Some(product(&series.shape) / samples)
+    };
+    imagej::images(description).or_else(of_tifffile).unwrap_or(1).max(1)
 }
 
 fn product(factors: &[u64]) -> u64 {

@@ -25,6 +25,13 @@ pub(super) fn description(text: Vec<u8>) -> Vec<u8> {
     lines.chain([end]).flatten().copied().collect()
 }
 
+/// Returns the number of pictures of which ImageJ's description tells.
+pub(super) fn images(text: &[u8]) -> Option<u64> {
+    let text = text.strip_prefix(b"ImageJ=")?;
+    let images = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"images="))?;
+    str::from_utf8(images).ok()?.trim().parse().ok()
+}
+
 /// Returns whether a line of the description is about levels: the display range, or the function from levels to physical values.
 fn is_of_levels(line: &[u8]) -> bool {
     let Some(at) = line.iter().position(|&byte| byte == b'=') else { return false };

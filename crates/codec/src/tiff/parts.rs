@@ -94,6 +94,19 @@ impl<'a> Parts<'a> {
         self.offsets.iter().zip(lengths.iter()).take(self.needed).any(|place| place == (0, 0))
     }
 
+    /// Returns whether they lie behind each other, `bytes` bytes in all.
+    pub(super) fn is_contiguous(&self, bytes: u64) -> bool {
+        let mut end = Some(self.start());
+        let places = (0..self.needed).map(|index| self.place(index).ok().flatten());
+        for place in places {
+            end = match (end, place) {
+                (Some(end), Some((offset, length))) if offset == end => end.checked_add(length),
+                _ => None,
+            };
+        }
+        end == self.start().checked_add(bytes)
+    }
+
     /// Returns the offset of the first strip or tile.
     pub(super) fn start(&self) -> u64 {
         self.offsets.get(0).unwrap_or(0)

@@ -45,8 +45,6 @@ pub(super) const STACK_PLANES: u16 = 33629;
 /// The number of slices of a volume.
 pub(super) const DEPTH: u16 = 32997;
 pub(super) const ICC: u16 = 34675;
-/// GeoTIFF's keys.
-pub(super) const GEO_KEYS: u16 = 34735;
 
 /// What GDAL knows of the picture, as XML, and the level that stands for no data.
 const GDAL_METADATA: u16 = 42112;

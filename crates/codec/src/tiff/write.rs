@@ -1,7 +1,8 @@
 //! Writing TIFF: the pixels in strips, then one directory.
 
 use std::fs::File;
-use std::io::{BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Seek, Write};
+use std::sync::Arc;
 
 use super::super::ifd::{self, Directory, Value};
 use super::super::mapped::{Form, Mapped, Piece};
@@ -14,7 +15,7 @@ use crate::cores::Cores;
 use equalize::Layout;
 
 /// Approximate bytes of a strip before compression: enough to compress well, but few enough to stay in the cache.
-const STRIP: usize = 256 << 10;
+pub(super) const STRIP: usize = 256 << 10;
 
 /// With more bytes of pixels than this, the offsets may need 64 bits. Deflate never adds a sixteenth; LZW, whose codes for a byte have up
 /// to 12 bits, may add half.
@@ -43,25 +44,10 @@ pub(crate) fn encode(
     cores: &Cores,
     out: &mut File,
 ) -> Result<u64, CodecError> {
-    let native = if let AnyNative::Tiff(native) = &decoded.native { Some(&**native) } else { None };
-    let layout = decoded.layout;
-    let mapped = decoded.restored();
-    let other = native.and_then(|native| Some((native.other.as_deref()?, native.others)));
-    let raster = match (mapped, other) {
-        (Some(mapped), _) => Raster::of_mapped(mapped, &layout),
-        (None, Some((_, others))) => Raster::of_levels(&layout, others),
-        (None, None) => Raster::of_levels(&layout, 0),
-    };
-    let pixels = match other {
-        Some((other, others)) => other::put_back(slot, &layout, others, other),
-        None => pixels_of(&layout, slot),
-    };
-    if mapped.is_none() && cfg!(target_endian = "big") {
-        swap_bytes(pixels, raster.bytes);
-    }
-    let compression = native.map_or(Compression::Deflate, |n| n.compression);
-    let max_small = if compression == Compression::Lzw { MAX_SMALL_LZW } else { MAX_SMALL };
-    let big = native.is_some_and(|n| n.big) || raster.all_bytes() > max_small;
+    let samples = Samples::new(decoded, slot);
+    let was_big = matches!(&decoded.native, AnyNative::Tiff(native) if native.big);
+    let max_small = if samples.compression == Compression::Lzw { MAX_SMALL_LZW } else { MAX_SMALL };
+    let big = was_big || samples.raster.all_bytes() > max_small;
     let start = out.stream_position()?;
     // The offset of the directory is filled in when it is known.
     let mut header = if big { b"II+\0\x08\0\0\0".to_vec() } else { b"II*\0".to_vec() };
@@ -69,40 +55,18 @@ pub(crate) fn encode(
     header.resize(offset_at + if big { 8 } else { 4 }, 0);
     out.write_all(&header)?;
 
-    let strips = match mapped {
-        Some(mapped) => {
-            let pieces = mapped.pieces(&layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
-            write_strips(&raster, pieces, compression, cores, header.len() as u64, out)?
-        }
-        None if compression == Compression::Stored => {
-            out.write_all(pixels)?;
-            Strips::of_stored(&raster, header.len() as u64)
-        }
-        None => {
-            let strips = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
-            write_strips(&raster, strips, compression, cores, header.len() as u64, out)?
-        }
-    };
-    let described = describe(&raster, compression, &strips);
-    let carried;
-    let kept = match native {
-        Some(native) => &native.kept,
-        None => {
-            carried = tags::from_metadata(&decoded.metadata);
-            &carried
-        }
-    };
-    let icc = decoded.metadata.icc_in(Format::Tiff, layout.pixel);
-    let icc = icc.map(|icc| Value::Data { kind: 7, bytes: icc.to_vec() });
-    let mut entries = kept.borrowed();
-    entries.retain(|(tag, _)| *tag != tags::ICC && described.get(*tag).is_none());
-    entries.extend(described.borrowed().into_iter().chain(icc.as_ref().map(|icc| (tags::ICC, icc))));
-    entries.sort_by_key(|(tag, _)| *tag);
-
-    let at = strips.end.next_multiple_of(2);
-    out.write_all(&[0][..(at - strips.end) as usize])?;
+    let mut at = header.len() as u64;
+    let strips = samples.write(cores, &mut |bytes| {
+        out.write_all(bytes)?;
+        at += bytes.len() as u64;
+        Ok(at - bytes.len() as u64)
+    })?;
+    let written = samples.written(decoded, strips);
+    let described = written.describe();
+    let at = written.strips.end.next_multiple_of(2);
+    out.write_all(&[0][..(at - written.strips.end) as usize])?;
     let mut buffered = BufWriter::new(&mut *out);
-    let length = ifd::write_to(&mut buffered, &entries, big, at)?;
+    let length = ifd::write_to(&mut buffered, &written.entries(&described), big, at, 0)?;
     buffered.flush()?;
     drop(buffered);
     out.seek(std::io::SeekFrom::Start(start + offset_at as u64))?;
@@ -111,8 +75,111 @@ pub(crate) fn encode(
     Ok(at + length)
 }
 
+/// A picture that is ready to be written.
+pub(super) struct Samples<'s> {
+    raster: Raster,
+    compression: Compression,
+    layout: Layout,
+    /// What samples are made with, if those in `pixels` are levels that stand for others.
+    mapped: Option<&'s Mapped>,
+    pixels: &'s [u8],
+}
+
+/// Where a picture's strips are, and what its directory says.
+#[derive(Debug)]
+pub(super) struct Written {
+    raster: Raster,
+    compression: Compression,
+    pub(super) strips: Strips,
+    /// The tags that the picture had, or those that are made of its metadata.
+    kept: Arc<Directory>,
+    icc: Option<Arc<Value>>,
+}
+
+impl<'s> Samples<'s> {
+    /// Takes the pixels of `slot`.
+    pub(super) fn new(decoded: &'s Decoded, slot: &'s mut [u8]) -> Self {
+        let native = if let AnyNative::Tiff(native) = &decoded.native { Some(&**native) } else { None };
+        let layout = decoded.layout;
+        let mapped = decoded.restored();
+        let other = native.and_then(|native| Some((native.other.as_deref()?, native.others)));
+        let raster = match (mapped, other) {
+            (Some(mapped), _) => Raster::of_mapped(mapped, &layout),
+            (None, Some((_, others))) => Raster::of_levels(&layout, others),
+            (None, None) => Raster::of_levels(&layout, 0),
+        };
+        let pixels = match other {
+            Some((other, others)) => other::put_back(slot, &layout, others, other),
+            None => pixels_of(&layout, slot),
+        };
+        if mapped.is_none() && cfg!(target_endian = "big") {
+            swap_bytes(pixels, raster.bytes);
+        }
+        let compression = native.map_or(Compression::Deflate, |native| native.compression);
+        Self { raster, compression, layout, mapped, pixels }
+    }
+
+    /// Writes the pixels strip by strip with the help of idle cores. `put` writes bytes, and returns their offset.
+    pub(super) fn write(
+        &self,
+        cores: &Cores,
+        put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
+    ) -> Result<Strips, CodecError> {
+        let Self { raster, compression, layout, mapped, pixels } = self;
+        match mapped {
+            Some(mapped) => {
+                let pieces = mapped.pieces(layout, pixels, raster.rows()).into_iter().map(Strip::Mapped);
+                write_strips(raster, pieces, *compression, cores, put)
+            }
+            None if *compression == Compression::Stored => Ok(Strips::of_stored(raster, put(pixels)?)),
+            None => {
+                let strips = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
+                write_strips(raster, strips, *compression, cores, put)
+            }
+        }
+    }
+
+    /// Returns what the directory says of the picture, whose strips are written.
+    pub(super) fn written(&self, decoded: &Decoded, strips: Strips) -> Written {
+        let kept = match &decoded.native {
+            AnyNative::Tiff(native) => Arc::clone(&native.kept),
+            _ => Arc::new(tags::from_metadata(&decoded.metadata)),
+        };
+        let icc = decoded.metadata.icc_in(Format::Tiff, self.layout.pixel);
+        let icc = icc.map(|icc| Arc::new(Value::Data { kind: 7, bytes: icc.to_vec() }));
+        Written { raster: self.raster, compression: self.compression, strips, kept, icc }
+    }
+}
+
+impl Written {
+    /// Returns the tags that say how the samples are stored.
+    pub(super) fn describe(&self) -> Directory {
+        describe(&self.raster, self.compression, &self.strips)
+    }
+
+    /// Returns all tags, in their order; `described` are those of [`Written::describe`].
+    pub(super) fn entries<'e>(&'e self, described: &'e Directory) -> Vec<(u16, &'e Value)> {
+        let mut entries = self.kept.borrowed();
+        entries.retain(|(tag, _)| *tag != tags::ICC && described.get(*tag).is_none());
+        entries.extend(described.borrowed());
+        entries.extend(self.icc.iter().map(|icc| (tags::ICC, &**icc)));
+        entries.sort_by_key(|(tag, _)| *tag);
+        entries
+    }
+
+    /// Shares the memory of the tags with another picture that has the same.
+    pub(super) fn share_kept(&mut self, other: &Self) {
+        if self.kept == other.kept {
+            self.kept = Arc::clone(&other.kept);
+        }
+        if self.icc == other.icc {
+            self.icc.clone_from(&other.icc);
+        }
+    }
+}
+
 /// The samples that are written.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Raster {
     width: u32,
     height: u32,
@@ -208,51 +275,68 @@ impl<'s> Strip<'s> {
 }
 
 /// Where the strips are in the file.
-struct Strips {
+#[derive(Debug)]
+pub(super) struct Strips {
     rows: u64,
     offsets: Vec<u64>,
     lengths: Vec<u64>,
     /// The offset behind the last strip.
-    end: u64,
+    pub(super) end: u64,
 }
 
 impl Strips {
-    fn none(raster: &Raster, at: u64) -> Self {
-        Self { rows: raster.rows() as u64, offsets: Vec::new(), lengths: Vec::new(), end: at }
+    fn none(raster: &Raster) -> Self {
+        Self { rows: raster.rows() as u64, offsets: Vec::new(), lengths: Vec::new(), end: 0 }
     }
 
     /// Returns where the strips are if all samples were written as they are from `at` on.
     fn of_stored(raster: &Raster, at: u64) -> Self {
-        let mut strips = Self::none(raster, at);
+        let mut strips = Self::none(raster);
+        strips.end = at;
         let end = at + raster.all_bytes();
         let strip = (raster.rows() * raster.row()) as u64;
         while strips.end < end {
-            strips.add(strip.min(end - strips.end));
+            strips.add(strips.end, strip.min(end - strips.end));
         }
         strips
     }
 
-    fn add(&mut self, length: u64) {
-        self.offsets.push(self.end);
+    fn add(&mut self, at: u64, length: u64) {
+        self.offsets.push(at);
         self.lengths.push(length);
-        self.end += length;
+        self.end = at + length;
+    }
+
+    /// Has the strips lie behind each other from `to` on; `copy` copies bytes from an offset to another.
+    pub(super) fn move_to(
+        &mut self,
+        mut to: u64,
+        mut copy: impl FnMut(u64, u64, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for (offset, &length) in self.offsets.iter_mut().zip(&self.lengths) {
+            copy(*offset, to, length)?;
+            *offset = to;
+            to += length;
+        }
+        self.end = to;
+        Ok(())
     }
 }
 
+/// Compresses strips and writes them with `put`, which returns where each is.
 fn write_strips<'s>(
     raster: &Raster,
     pieces: impl ExactSizeIterator<Item = Strip<'s>>,
     compression: Compression,
     cores: &Cores,
-    at: u64,
-    out: &mut File,
+    put: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
 ) -> Result<Strips, CodecError> {
-    let mut strips = Strips::none(raster, at);
+    let mut strips = Strips::none(raster);
     let nobody = Cores::none();
     let cores = if raster.rows() * raster.row() > MAX_SHARED { &nobody } else { cores };
     let take = |press: &mut Press<'_>| {
-        out.write_all(press.written())?;
-        strips.add(press.written().len() as u64);
+        let bytes = press.written();
+        strips.add(put(bytes)?, bytes.len() as u64);
         Ok::<_, CodecError>(())
     };
     cores.in_order(pieces, || Press::new(raster, compression), Press::press, take)?;
@@ -356,7 +440,13 @@ mod tests {
         let (cores, mut file) = (Cores::new(threads), tempfile::tempfile().unwrap());
         let _own = cores.work();
         let pieces = pixels.chunks(raster.rows() * raster.row()).map(Strip::Ready);
-        let strips = write_strips(raster, pieces, compression, &cores, 0, &mut file).unwrap();
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            file.write_all(bytes)?;
+            at += bytes.len() as u64;
+            Ok(at - bytes.len() as u64)
+        };
+        let strips = write_strips(raster, pieces, compression, &cores, &mut put).unwrap();
         let mut bytes = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();

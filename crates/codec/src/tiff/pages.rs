@@ -1,0 +1,127 @@
+//! The pages of a TIFF: pictures, and what accompanies them.
+
+use std::collections::HashSet;
+
+use super::super::CodecError;
+use super::super::ifd::{self, Directory, Form, Numbers};
+use super::{malformed, tags};
+use crate::reader::Reader;
+
+/// The most pages of a file.
+const MAX_PAGES: usize = 100_000;
+
+/// What a page is to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Picture,
+    /// A smaller version of a picture: an overview or a thumbnail.
+    Smaller,
+    /// Which pixels of a picture are valid.
+    Mask,
+}
+
+impl Role {
+    /// Returns what the tags NewSubfileType and SubfileType say.
+    fn new(kind: Option<u64>, old_kind: Option<u64>) -> Self {
+        const SMALLER: u64 = 1;
+        const MASK: u64 = 4;
+        const OLD_SMALLER: u64 = 2;
+        match kind {
+            Some(bits) if bits & MASK != 0 => Self::Mask,
+            Some(bits) if bits & SMALLER != 0 => Self::Smaller,
+            None if old_kind == Some(OLD_SMALLER) => Self::Smaller,
+            _ => Self::Picture,
+        }
+    }
+}
+
+/// What accompanies pictures, and is left out, because it was made for the old contrast.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Company {
+    /// Smaller versions.
+    pub(super) smaller: bool,
+    /// Masks.
+    pub(super) masks: bool,
+}
+
+impl Company {
+    fn add(&mut self, role: Role) {
+        self.smaller |= role == Role::Smaller;
+        self.masks |= role == Role::Mask;
+    }
+}
+
+/// The pictures of a file.
+#[derive(Debug)]
+pub(super) struct Pictures {
+    /// The offsets of their directories, in order.
+    pub(super) places: Vec<u64>,
+    /// What accompanies them.
+    pub(super) company: Company,
+}
+
+impl Pictures {
+    /// Finds the pictures among the pages that follow one another, from the directory at `first` on. A file in which nothing calls itself a
+    /// picture has one, its first page.
+    pub(super) fn find(bytes: &mut Reader<'_>, form: Form, first: u64) -> Result<Self, CodecError> {
+        let (mut places, mut company) = (Vec::new(), Company::default());
+        let (mut seen, mut next) = (HashSet::new(), first);
+        while next > 0 {
+            if !seen.insert(next) {
+                return Err(malformed("its pages follow one another in a circle"));
+            }
+            if seen.len() > MAX_PAGES {
+                return Err(CodecError::unsupported(
+                    format!("a TIFF of more than {MAX_PAGES} pages"),
+                    super::super::foreign::SPLIT,
+                ));
+            }
+            let (role, further) = look_at(bytes, form, next)?;
+            match role {
+                Role::Picture => places.push(next),
+                _ => company.add(role),
+            }
+            next = further;
+        }
+        if places.is_empty() {
+            places.push(first);
+        }
+        Ok(Self { places, company })
+    }
+}
+
+/// Returns what is in the sub-directories of a page besides it.
+///
+/// # Errors
+/// If there are further pictures.
+pub(super) fn below(
+    bytes: &mut Reader<'_>,
+    form: Form,
+    directory: &Directory,
+) -> Result<Company, CodecError> {
+    let mut company = Company::default();
+    let places = directory.numbers(tags::SUB_IFDS);
+    for place in places.into_iter().flat_map(Numbers::iter).take(MAX_PAGES).filter(|&place| place > 0) {
+        match look_at(bytes, form, place)?.0 {
+            Role::Picture => {
+                return Err(CodecError::unsupported(
+                    "a TIFF with further pictures in sub-directories",
+                    super::super::foreign::SPLIT,
+                ));
+            }
+            role => company.add(role),
+        }
+    }
+    Ok(company)
+}
+
+/// Returns the role of the page at an offset, and the offset of the next one.
+fn look_at(bytes: &mut Reader<'_>, form: Form, offset: u64) -> Result<(Role, u64), CodecError> {
+    let outside = || malformed("the directory of a page lies outside the file, or is none; it may be truncated");
+    let offset = usize::try_from(offset).map_err(|_| outside())?;
+    match ifd::glance(bytes, form, offset, [tags::KIND, tags::OLD_KIND]) {
+        Ok(([kind, old_kind], next)) => Ok((Role::new(kind, old_kind), next)),
+        Err(error) if error.raw_os_error().is_some() => Err(error.into()),
+        Err(_) => Err(outside()),
+    }
+}

@@ -1,0 +1,340 @@
+//! Files of several pages: where each is, and how they are written, each as soon as it is there, from any number of threads.
+//!
+//! The pixels of the pages lie in the order of the pages, whatever the order in which they come, and all directories lie behind them. A page
+//! whose place depends on the length of one that has not come yet goes to another file (`spill`) meanwhile.
+//!
+//! ImageJ and tifffile store large stacks with a directory for the first page alone: the others lie behind it, and the description tells how
+//! many they are. They are written back the same way, with the directory before the pages, because it has to lie within 4 GiB.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::super::ifd::{self, Directory, Form, Value};
+use super::super::{CodecError, Decoded, Format};
+use super::header::{self, Header};
+use super::method::Method;
+use super::write::{self, Samples, Written};
+use super::{Parts, malformed, tags};
+use crate::cores::Cores;
+use crate::reader::Reader;
+
+/// The header of a BigTIFF. That of a TIFF is shorter.
+const HEADER: u64 = 16;
+
+/// Room for the tags that are written besides those that a page had.
+const DESCRIBED: u64 = 4 << 10;
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(super) directory: u64,
+    /// How many pages without a directory lie between it and the one that the directory describes, and itself; 0 for that one.
+    behind: u64,
+    /// Whether the pages lie behind each other.
+    joined: bool,
+}
+
+impl Place {
+    /// Has a directory tell where the page is that lies behind the one that it describes.
+    pub(super) fn shift_strips(&self, directory: &mut Directory, header: &Header) {
+        if self.joined {
+            let start = directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
+            let bytes = page_bytes(header);
+            join_strips(directory, header, start.saturating_add(self.behind.saturating_mul(bytes)));
+        }
+    }
+}
+
+/// The pages of a file.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    /// The offsets of their directories.
+    directories: Vec<u64>,
+    /// How many pages the only directory stands for; 1 if each has its own.
+    joined: u64,
+    big: bool,
+    /// The bytes of the first directory.
+    directory_bytes: u64,
+}
+
+impl Stack {
+    /// Returns the pages of a file, if there are several, with their directories at `places`. This one is of the first.
+    pub(super) fn new(
+        file: &Reader<'_>,
+        header: &Header,
+        directory: &mut Directory,
+        places: Vec<u64>,
+    ) -> Result<Option<Self>, CodecError> {
+        let told = if places.len() == 1 { header::told_pictures(directory) } else { 1 };
+        let joined = if told > 1 { joined_pages(file, header, directory, places[0], told)? } else { 1 };
+        if joined > 1 {
+            let start = directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
+            join_strips(directory, header, start);
+        }
+        let big = header.form.big;
+        let directory_bytes = ifd::written_bytes(&directory.borrowed(), Form::written(big));
+        let stack = Self { directories: places, joined, big, directory_bytes };
+        Ok((stack.count() > 1).then_some(stack))
+    }
+
+    /// Returns the number of pages.
+    pub(crate) fn count(&self) -> usize {
+        if self.joined > 1 { self.joined as usize } else { self.directories.len() }
+    }
+
+    /// Returns where a page is.
+    pub(crate) fn place(&self, index: usize) -> Place {
+        if self.joined > 1 {
+            return Place { directory: self.directories[0], behind: index as u64, joined: true };
+        }
+        Place { directory: self.directories[index], behind: 0, joined: false }
+    }
+
+    /// Returns what writes the pages back.
+    pub(crate) fn writer(&self) -> Writer {
+        let joined = self.joined > 1;
+        let room = if joined { (self.directory_bytes + DESCRIBED).next_multiple_of(4096) } else { 0 };
+        let first = HEADER + room;
+        Writer {
+            big: self.big,
+            joined,
+            count: self.count(),
+            state: Mutex::new(State {
+                starts: Vec::new(),
+                announced_end: Some(first),
+                next: 0,
+                end: first,
+                spilled: 0,
+                pages: Vec::new(),
+            }),
+        }
+    }
+}
+
+/// Returns the number of pages that lie behind each other, if the description tells of `told` and the pixels can lie so; otherwise 1.
+fn joined_pages(
+    file: &Reader<'_>,
+    header: &Header,
+    directory: &Directory,
+    at: u64,
+    told: u64,
+) -> Result<u64, CodecError> {
+    let parts = Parts::new(file, header, directory)?;
+    let bytes = page_bytes(header);
+    if header.method != Method::Stored || header.planar || header.tiled || !parts.is_contiguous(bytes) {
+        return Ok(1);
+    }
+    let room = file.file_bytes().saturating_sub(parts.start()) / bytes.max(1);
+    if room >= told {
+        return Ok(told);
+    }
+    // Whoever takes a page out of a stack may keep its description, but not the place of its directory.
+    if room < 2 && at > parts.start() {
+        return Ok(1);
+    }
+    Err(malformed(format!("its description tells of {told} pictures, but there is room for {room}; it may be truncated")))
+}
+
+/// Returns the bytes of the stored samples of a page.
+fn page_bytes(header: &Header) -> u64 {
+    (header.row_bytes(header.layout.width) as u64).saturating_mul(header.layout.height.into())
+}
+
+/// Has a directory describe one strip at `start`.
+fn join_strips(directory: &mut Directory, header: &Header, start: u64) {
+    let rows = header.part.1;
+    let strip = (header.row_bytes(header.layout.width) as u64).saturating_mul(rows.into());
+    let count = u64::from(header.layout.height.div_ceil(rows));
+    let total = page_bytes(header);
+    let offsets: Vec<u64> = (0..count).map(|number| start.saturating_add(number * strip)).collect();
+    let lengths: Vec<u64> = (0..count).map(|number| strip.min(total - number * strip)).collect();
+    directory.set(tags::STRIP_OFFSETS, Value::longs(&offsets));
+    directory.set(tags::STRIP_BYTE_COUNTS, Value::longs(&lengths));
+}
+
+/// Writes the pages of a file.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    big: bool,
+    /// Whether only the first page has a directory.
+    joined: bool,
+    count: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Where the pages begin that have been announced, as far as that is known before they are written.
+    starts: Vec<Option<u64>>,
+    /// Where the next one to be announced begins.
+    announced_end: Option<u64>,
+    /// The first page that is not in its place yet.
+    next: usize,
+    /// Where it begins.
+    end: u64,
+    /// Bytes of the spill.
+    spilled: u64,
+    /// The pages that are written, be it to the spill.
+    pages: Vec<Option<Page>>,
+}
+
+/// A page whose pixels are written.
+#[derive(Debug)]
+struct Page {
+    written: Written,
+    is_spilled: bool,
+}
+
+impl Writer {
+    /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
+    pub(crate) fn announce(&self, bytes: Option<u64>) {
+        let mut state = self.lock();
+        let start = state.announced_end;
+        state.starts.push(start);
+        state.pages.push(None);
+        state.announced_end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+    }
+
+    /// Writes a page that has been announced. Returns the bytes of the file once it is complete.
+    pub(crate) fn write(
+        &self,
+        index: usize,
+        decoded: &Decoded,
+        slot: &mut [u8],
+        cores: &Cores,
+        out: &File,
+        spill: &File,
+    ) -> Result<Option<u64>, CodecError> {
+        let samples = Samples::new(decoded, slot);
+        let place = {
+            let state = self.lock();
+            state.starts[index].or_else(|| (state.next == index).then_some(state.end))
+        };
+        let strips = match place {
+            Some(mut at) => samples.write(cores, &mut |bytes| {
+                out.write_all_at(bytes, at)?;
+                at += bytes.len() as u64;
+                Ok(at - bytes.len() as u64)
+            }),
+            None => samples.write(cores, &mut |bytes| {
+                let at = self.lock().take_of_spill(bytes.len() as u64);
+                spill.write_all_at(bytes, at)?;
+                Ok(at)
+            }),
+        }?;
+        let page = Page { written: samples.written(decoded, strips), is_spilled: place.is_none() };
+        let mut state = self.lock();
+        state.add(index, page);
+        state.settle(out, spill)?;
+        if state.next < self.count { Ok(None) } else { self.finish(&mut state, out).map(Some) }
+    }
+
+    /// Writes the directories, and the header that leads to them. Returns the bytes of the file.
+    fn finish(&self, state: &mut State, out: &File) -> Result<u64, CodecError> {
+        let end = state.end;
+        let mut pages: Vec<_> = state.pages.drain(..).flatten().map(|page| page.written).collect();
+        if self.joined {
+            pages.truncate(1);
+        }
+        let described: Vec<Directory> = pages.iter().map(Written::describe).collect();
+        let entries = || pages.iter().zip(&described).map(|(page, described)| page.entries(described));
+        let lengths = |big| {
+            let lengths = entries().map(|entries| ifd::written_bytes(&entries, Form::written(big)));
+            lengths.collect::<Vec<_>>()
+        };
+        let small = lengths(false);
+        let room = state.starts[0].map_or(0, |start| start - HEADER);
+        let is_before = self.joined && !self.big && small[0] <= room;
+        let behind = end.next_multiple_of(2);
+        let big = self.big || !is_before && behind + small.iter().sum::<u64>() > u32::MAX.into();
+        let lengths = if big { lengths(true) } else { small };
+        let first = if is_before { HEADER } else { behind };
+        let (mut at, mut length) = (first, end);
+        let mut to = BufWriter::new(At { file: out, at: first });
+        for (entries, bytes) in entries().zip(&lengths) {
+            let is_last = at - first + bytes == lengths.iter().sum::<u64>();
+            let next = if is_last { 0 } else { at + bytes };
+            ifd::write_to(&mut to, &entries, big, at, next)?;
+            at += bytes;
+            length = length.max(at);
+        }
+        to.flush()?;
+        drop(to);
+        let header = if big {
+            [&b"II+\0\x08\0\0\0"[..], &first.to_le_bytes()].concat()
+        } else {
+            [&b"II*\0"[..], &(first as u32).to_le_bytes()].concat()
+        };
+        out.write_all_at(&header, 0)?;
+        Ok(length)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take_of_spill(&mut self, bytes: u64) -> u64 {
+        self.spilled += bytes;
+        self.spilled - bytes
+    }
+
+    fn add(&mut self, index: usize, mut page: Page) {
+        // Most pages of a stack have the same tags.
+        let before = index.checked_sub(1).and_then(|before| self.pages[before].as_ref());
+        if let Some(before) = before {
+            page.written.share_kept(&before.written);
+        }
+        self.pages[index] = Some(page);
+    }
+
+    /// Has pages take their places behind those that have, as far as they are written.
+    fn settle(&mut self, out: &File, spill: &File) -> Result<(), CodecError> {
+        while let Some(Some(page)) = self.pages.get_mut(self.next) {
+            if page.is_spilled {
+                page.written.strips.move_to(self.end, |from, to, length| copy(spill, from, out, to, length))?;
+                page.is_spilled = false;
+            }
+            self.end = page.written.strips.end;
+            self.next += 1;
+            if self.starts.get(self.next).is_some_and(|start| start.is_some_and(|start| start != self.end)) {
+                return Err(CodecError::encoder(Format::Tiff, "a page is longer or shorter than expected"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies bytes from one place to another.
+fn copy(from: &File, mut at: u64, to: &File, mut place: u64, mut length: u64) -> io::Result<()> {
+    let mut buffer = vec![0; length.min(write::STRIP as u64) as usize];
+    while length > 0 {
+        let part = &mut buffer[..length.min(write::STRIP as u64) as usize];
+        from.read_exact_at(part, at)?;
+        to.write_all_at(part, place)?;
+        let bytes = part.len() as u64;
+        (at, place, length) = (at + bytes, place + bytes, length - bytes);
+    }
+    Ok(())
+}
+
+/// A file that is written from an offset on.
+struct At<'f> {
+    file: &'f File,
+    at: u64,
+}
+
+impl Write for At<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write_at(bytes, self.at)?;
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

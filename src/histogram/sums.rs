@@ -1,0 +1,64 @@
+//! The histograms of files of several pages, while their pages are counted.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::PictureError;
+use crate::task::{Page, Stack};
+use codec::Decoded;
+use equalize::{Depth, Pixel};
+
+/// What tells one stack from another as long as both are under way: where it is in memory.
+type Key = usize;
+
+/// The counts so far of every file some of whose pages have been counted.
+#[derive(Default)]
+pub(super) struct Sums {
+    open: Mutex<HashMap<Key, Sum>>,
+}
+
+/// The counts of some pages of a file.
+struct Sum {
+    kind: (Pixel, Depth),
+    counts: Vec<u64>,
+    pages: usize,
+}
+
+impl Sums {
+    /// Adds the counts of a page; returns those of the whole file once all pages are counted.
+    ///
+    /// # Errors
+    /// If levels of this page and of others are not the same.
+    pub(super) fn add(
+        &self,
+        page: &Page,
+        decoded: &Decoded,
+        counts: &[u64],
+    ) -> Result<Option<Vec<u64>>, PictureError> {
+        if decoded.has_own_range() {
+            return Err(PictureError::PagesDiffer { remedy: "give the range of all samples with --range" });
+        }
+        let kind = (decoded.layout.pixel, decoded.layout.depth);
+        let key = Arc::as_ptr(&page.stack) as Key;
+        let mut open = self.lock();
+        let sum = open.entry(key).or_insert_with(|| Sum { kind, counts: vec![0; counts.len()], pages: 0 });
+        if sum.kind != kind {
+            return Err(PictureError::PagesDiffer { remedy: "split it into single pictures first" });
+        }
+        sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        sum.pages += 1;
+        if sum.pages < page.stack.pages.len() {
+            return Ok(None);
+        }
+        Ok(open.remove(&key).map(|sum| sum.counts))
+    }
+
+    /// Forgets the counts of a file.
+    pub(super) fn give_up(&self, stack: &Arc<Stack>) {
+        self.lock().remove(&(Arc::as_ptr(stack) as Key));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Sum>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,95 @@
+//! The outputs of files of several pages, while their pages come.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::outlet::Taken;
+use crate::error::PictureError;
+use crate::publish::{Pending, PublishError};
+use crate::task::{Page, Processed, Stack};
+use codec::{Cores, Target};
+
+/// The outputs whose pages have not all come yet.
+#[derive(Default)]
+pub(super) struct StackOutputs<'a> {
+    open: Mutex<HashMap<Key, Arc<StackOutput<'a>>>>,
+}
+
+/// What tells one stack from another as long as both are under way: where it is in memory.
+type Key = usize;
+
+fn key_of(stack: &Arc<Stack>) -> Key {
+    Arc::as_ptr(stack) as usize
+}
+
+/// An output that is written page by page.
+struct StackOutput<'a> {
+    file: File,
+    /// Holds pages that come before their turn.
+    spill: File,
+    /// `None` once it is complete.
+    pending: Mutex<Option<Pending<'a>>>,
+}
+
+impl<'a> StackOutput<'a> {
+    fn new((mut pending, spill): (Pending<'a>, File)) -> Result<Self, PublishError> {
+        let file = pending.file().try_clone().map_err(|source| pending.unwritten(source))?;
+        Ok(Self { file, spill, pending: Mutex::new(Some(pending)) })
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<Pending<'a>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> StackOutputs<'a> {
+    /// Writes a page that the devices are done with. `begin` starts the output and a file that holds pages for a while.
+    pub(super) fn write(
+        &self,
+        page: &Page,
+        finished: &mut Processed,
+        target: &Target,
+        cores: &Cores,
+        begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
+    ) -> Result<Taken<'a>, PictureError> {
+        let output = self.output_of(&page.stack, begin)?;
+        let Processed { slot, picture, .. } = finished;
+        let decoded = &mut picture.decoded;
+        decoded.reduce_depth(slot.bytes_mut(), target);
+        let files = (&output.file, &output.spill);
+        let written = page.stack.writer.write(page.index, decoded, slot.bytes_mut(), target, cores, files);
+        let blame = |source| match &*output.pending() {
+            Some(pending) => pending.unwritten(source),
+            None => unreachable!("only the last page completes the output"),
+        };
+        if written.map_err(|error| PictureError::of_encoder(error, blame))?.is_none() {
+            return Ok(Taken::Page);
+        }
+        self.give_up(&page.stack);
+        Ok(Taken::Whole(output.pending().take()))
+    }
+
+    /// Forgets the output of a stack; if it is not complete, nothing of it is left.
+    pub(super) fn give_up(&self, stack: &Arc<Stack>) {
+        self.lock().remove(&key_of(stack));
+    }
+
+    fn output_of(
+        &self,
+        stack: &Arc<Stack>,
+        begin: impl FnOnce() -> Result<(Pending<'a>, File), PublishError>,
+    ) -> Result<Arc<StackOutput<'a>>, PublishError> {
+        let mut open = self.lock();
+        if let Some(output) = open.get(&key_of(stack)) {
+            return Ok(Arc::clone(output));
+        }
+        let output = Arc::new(StackOutput::new(begin()?)?);
+        open.insert(key_of(stack), Arc::clone(&output));
+        Ok(output)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<StackOutput<'a>>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
