@@ -20,4 +20,5 @@ mod links;
 mod mutations;
 mod samples;
 mod settle_model;
+mod stacks;
 mod watch;

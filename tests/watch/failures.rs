@@ -10,16 +10,17 @@ use crate::harness::{DULL, Place, wait};
 /// The start of a GIF, which says what it is.
 const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\0\0;";
 
-/// A TIFF of two gray pictures, of one pixel each.
+/// A TIFF of two pictures of one pixel each, the second of which is in CMYK.
 fn two_pages() -> Vec<u8> {
     const ENTRIES: [(u16, u32); 8] =
         [(256, 1), (257, 1), (258, 8), (259, 1), (262, 1), (273, 8), (278, 1), (279, 1)];
     let second = 12 + 2 + 12 * ENTRIES.len() + 4;
     let mut file = b"II*\0\x0c\0\0\0\x07\0\0\0".to_vec();
-    for next in [second, 0] {
+    for (next, colours) in [(second, 1), (0, 5)] {
         file.extend((ENTRIES.len() as u16).to_le_bytes());
         for (tag, value) in ENTRIES {
             // One number of 32 bits.
+            let value = if tag == 262 { colours } else { value };
             file.extend([tag.to_le_bytes(), 4u16.to_le_bytes()].concat());
             file.extend([1u32.to_le_bytes(), value.to_le_bytes()].concat());
         }
@@ -34,7 +35,7 @@ fn what_no_further_bytes_can_mend_fails_at_once_and_what_may_be_incomplete_does_
     let service = Service::start(&place, "--max-pixels 1000");
     let hopeless = [
         ("animation.gif", GIF.to_vec(), "a GIF is not supported"),
-        ("pages.tif", two_pages(), "a TIFF of 2 pages is not supported"),
+        ("pages.tif", two_pages(), "page 2: a CMYK TIFF is not supported"),
         ("scan.dcm", [&[0; 128][..], b"DICM\x02\0\0\0"].concat(), "a DICOM file is not supported"),
         ("photo.raf", b"FUJIFILMCCD-RAW 0201".to_vec(), "a Fujifilm raw file is not supported"),
         // Only its name says what it is.

@@ -11,9 +11,9 @@ use crate::range::Range;
 /// How large a picture may be. Checked from its header, before any memory is allocated for its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Width times height (`--max-pixels`).
+    /// Width times height, of each page (`--max-pixels`).
     pub max_pixels: u64,
-    /// Bytes of the file, and bytes of its decoded pixels (`--max-bytes`).
+    /// Bytes of the file unless it has several pages, and bytes of the decoded pixels of each page (`--max-bytes`).
     pub max_bytes: u64,
 }
 

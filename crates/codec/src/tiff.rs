@@ -249,11 +249,17 @@ impl<'a> Source<'a> {
             to_levels: mapped.is_some() && !purpose.restores,
         };
         let compression = header.method.written();
-        let (big, keeps_no_data) = (header.form.big, header.no_data.is_some() && purpose.restores);
+        let big = header.form.big;
+        let still_true = [
+            (header.no_data.is_some() && purpose.restores).then_some(tags::GDAL_NODATA),
+            header::has_display_colours(&self.directory).then_some(tags::COLOUR_MAP),
+            tags::is_page(&self.directory).then_some(tags::KIND),
+        ];
+        let still_true: Vec<u16> = still_true.into_iter().flatten().collect();
         let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let Company { smaller: had_smaller, masks: had_masks } = self.company;
-        let kept = tags::kept(self.directory, change, keeps_no_data);
+        let kept = tags::kept(self.directory, change, &still_true);
         Ok(Payload {
             layout,
             metadata: tags::metadata(&kept),

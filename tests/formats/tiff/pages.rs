@@ -1,11 +1,14 @@
-//! Files with several pages, which are refused by what the pages are to each other.
+//! Files with several pages: what the pages are to each other.
 
-use super::{Form, PLAIN, Tags, decoded};
+use std::io::{Seek, Write};
+
+use codec::{Cores, Remark};
+
+use super::{Form, LIMITS, PLAIN, TARGET, Tags, decoded};
 
 const KIND: u16 = 254;
 const OLD_KIND: u16 = 255;
 const SUB_IFDS: u16 = 330;
-const GEO_KEYS: u16 = 34735;
 
 /// Returns a file of a picture whose first directory comes first, with pages of these tags behind everything.
 fn file(first: &[(u16, u32)], pages: &[(u16, u32)]) -> Vec<u8> {
@@ -28,34 +31,38 @@ fn file(first: &[(u16, u32)], pages: &[(u16, u32)]) -> Vec<u8> {
     file
 }
 
-fn refusal(file: &[u8]) -> String {
-    decoded(file).unwrap_err().to_string()
+fn remarks(file: &[u8]) -> Vec<Remark> {
+    let mut from = tempfile::tempfile().unwrap();
+    from.write_all(file).unwrap();
+    from.rewind().unwrap();
+    let mut buffer = Vec::new();
+    let mut opened = codec::open(&mut from, &mut buffer, &LIMITS, &TARGET).unwrap();
+    assert!(opened.take_pages().is_none());
+    let mut slot = vec![0; opened.slot_bytes()];
+    let decoded = opened.decode(&mut slot, &mut [], &Cores::none()).unwrap();
+    assert!(slot == PLAIN.samples());
+    decoded.remarks(&TARGET)
 }
 
 #[test]
-fn what_accompanies_the_only_picture_is_named_with_a_command_that_helps() {
-    let smaller =
-        "a TIFF of one picture with a smaller version of it (an overview or a thumbnail) is not supported";
-    let tiffcp = |page| format!("copy the picture alone first: tiffcp IN.tif,{page} OUT.tif");
-    for (first, pages, what, remedy) in [
-        (&[][..], &[(KIND, 1)][..], smaller, tiffcp(0)),
-        (&[], &[(OLD_KIND, 2)], smaller, tiffcp(0)),
-        (&[(KIND, 1)], &[(KIND, 0)], smaller, tiffcp(1)),
-        (&[], &[(KIND, 4)], "a TIFF of one picture with a mask is", tiffcp(0)),
+fn what_accompanies_the_only_picture_is_left_out_and_told() {
+    for (first, pages, told) in [
+        (&[][..], &[(KIND, 1)][..], &[Remark::WithoutOverviews][..]),
+        (&[], &[(OLD_KIND, 2)], &[Remark::WithoutOverviews]),
+        (&[], &[(KIND, 4)], &[Remark::WithoutMasks]),
+        (&[(KIND, 1)], &[], &[Remark::WithoutOverviews]),
         (
-            &[(GEO_KEYS, 1)],
+            &[],
             &[(KIND, 1), (KIND, 4), (KIND, 1), (KIND, 5)],
-            "a TIFF of one picture with 2 smaller versions of it (overviews) and 2 masks is",
-            "copy the picture alone first: gdal_translate -mask none IN.tif OUT.tif".into(),
+            &[Remark::WithoutOverviews, Remark::WithoutMasks],
         ),
     ] {
-        let why = refusal(&file(first, pages));
-        assert!(why.starts_with(what) && why.ends_with(&remedy), "{why}");
+        assert_eq!(remarks(&file(first, pages)), told, "{first:?} {pages:?}");
     }
 }
 
 #[test]
-fn overviews_in_sub_directories_are_named_too() {
+fn overviews_in_sub_directories_are_left_out_and_pictures_there_are_refused() {
     let sub = |kind| {
         let plain = file(&[(SUB_IFDS, 0)], &[]).len().next_multiple_of(2);
         let mut file = file(&[(SUB_IFDS, plain as u32)], &[]);
@@ -63,12 +70,19 @@ fn overviews_in_sub_directories_are_named_too() {
         file.extend(PLAIN.directory(&vec![(KIND, vec![kind]), (256, vec![1])], plain));
         file
     };
-    assert!(refusal(&sub(1)).starts_with("a TIFF of one picture with a smaller version of it"));
-    assert!(refusal(&sub(0)).starts_with("a TIFF with further pictures in sub-directories"));
+    assert_eq!(remarks(&sub(1)), [Remark::WithoutOverviews]);
+    let why = decoded(&sub(0)).unwrap_err().to_string();
+    assert!(why.starts_with("a TIFF with further pictures in sub-directories"), "{why}");
 }
 
 #[test]
 fn several_pictures_are_counted() {
-    assert!(refusal(&file(&[], &[(KIND, 2), (KIND, 2)])).starts_with("a TIFF of 3 pages is not supported"));
-    assert!(refusal(&file(&[], &[(KIND, 0), (KIND, 1)])).starts_with("a TIFF of 3 pages is not supported"));
+    for (pages, count) in [(&[(KIND, 2), (KIND, 2)][..], 3), (&[(KIND, 0), (KIND, 1), (KIND, 4)], 2)] {
+        let mut from = tempfile::tempfile().unwrap();
+        from.write_all(&file(&[], pages)).unwrap();
+        from.rewind().unwrap();
+        let mut buffer = Vec::new();
+        let mut opened = codec::open(&mut from, &mut buffer, &LIMITS, &TARGET).unwrap();
+        assert_eq!(opened.take_pages().map(|pages| pages.len()), Some(count));
+    }
 }

@@ -300,12 +300,22 @@ fn bits(directory: &Directory) -> Result<u32, CodecError> {
     }
 }
 
+/// Returns whether the palette is one of ImageJ's look-up tables: colours in which levels are displayed, while the levels are what was measured.
+pub(super) fn has_display_colours(directory: &Directory) -> bool {
+    let is_imagejs = imagej::is_description(directory.bytes(tags::DESCRIPTION).unwrap_or_default());
+    is_imagejs
+        && directory.number(tags::PHOTOMETRIC) == Some(tags::PALETTE.into())
+        && directory.number(tags::BITS_PER_SAMPLE) == Some(8)
+        && directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) == 1
+}
+
 /// Returns how samples become colours, and how many samples of a pixel do.
 fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), CodecError> {
     match directory.number(tags::PHOTOMETRIC) {
         Some(0) => Ok((Colours::WhiteIsZero, 1)),
         Some(1) => Ok((Colours::Direct, 1)),
         Some(2) => Ok((Colours::Direct, 3)),
+        Some(3) if has_display_colours(directory) => Ok((Colours::Direct, 1)),
         Some(3) => Ok((Colours::Palette, 1)),
         Some(5) => Err(CodecError::unsupported("a CMYK TIFF", TO_RGB)),
         Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg converts it to RGB

@@ -16,7 +16,7 @@ const TEXTS: [[u8; 4]; 3] = [*b"info", *b"labl", *b"prop"];
 
 /// Returns a description without what has become false, if it is ImageJ's.
 pub(super) fn description(text: Vec<u8>) -> Vec<u8> {
-    if !text.starts_with(b"ImageJ=") {
+    if !is_description(&text) {
         return text;
     }
     // The zero that ends the text is no part of its last line.
@@ -25,10 +25,15 @@ pub(super) fn description(text: Vec<u8>) -> Vec<u8> {
     lines.chain([end]).flatten().copied().collect()
 }
 
+/// Returns whether a description is ImageJ's.
+pub(super) fn is_description(text: &[u8]) -> bool {
+    text.starts_with(b"ImageJ=")
+}
+
 /// Returns the number of pictures of which ImageJ's description tells.
 pub(super) fn images(text: &[u8]) -> Option<u64> {
-    let text = text.strip_prefix(b"ImageJ=")?;
-    let images = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"images="))?;
+    let images = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"images="));
+    let images = images.filter(|_| is_description(text))?;
     str::from_utf8(images).ok()?.trim().parse().ok()
 }
 

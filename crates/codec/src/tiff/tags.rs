@@ -63,6 +63,7 @@ pub(super) const DNG_VERSION: u16 = 50706;
 pub(super) const WHITE_IS_ZERO: u16 = 0;
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
+pub(super) const PALETTE: u16 = 3;
 pub(super) const YCBCR: u64 = 6;
 pub(super) const CFA: u64 = 32803;
 pub(super) const LINEAR_RAW: u64 = 34892;
@@ -169,10 +170,10 @@ pub(super) fn heap_bytes(directory: &Directory) -> u64 {
     4 * corrected.iter().sum::<usize>() as u64
 }
 
-/// Returns the tags to pass on, without what becomes false in them. The no-data value is kept where pixels keep it.
-pub(super) fn kept(directory: Directory, change: Change, keeps_no_data: bool) -> Directory {
+/// Returns the tags to pass on, without what becomes false in them. Those in `still_true` are kept although they describe storage or contrast.
+pub(super) fn kept(directory: Directory, change: Change, still_true: &[u16]) -> Directory {
     let is_kept = |tag: u16| {
-        !STORAGE.contains(&tag) && !(512..=521).contains(&tag) || keeps_no_data && tag == GDAL_NODATA
+        !STORAGE.contains(&tag) && !(512..=521).contains(&tag) || still_true.contains(&tag)
     };
     let entries = directory.entries.into_iter().filter(|(tag, _)| is_kept(*tag));
     let corrected = entries.filter_map(|(tag, value)| Some((tag, corrected(tag, value, change)?)));
@@ -205,6 +206,12 @@ fn correct_imagej(kept: &mut Directory) {
         kept.set(IMAGEJ_LENGTHS, Value::longs(&lengths));
         kept.set(IMAGEJ, Value::Data { kind: 1, bytes });
     }
+}
+
+/// Returns whether the page says that it is one of several, and nothing else of that kind.
+pub(super) fn is_page(directory: &Directory) -> bool {
+    const PAGE: u64 = 2;
+    directory.number(KIND) == Some(PAGE)
 }
 
 /// Returns about how many bytes [`metadata`] has.

@@ -154,7 +154,11 @@ impl<'s> Samples<'s> {
 impl Written {
     /// Returns the tags that say how the samples are stored.
     pub(super) fn describe(&self) -> Directory {
-        describe(&self.raster, self.compression, &self.strips)
+        let mut directory = describe(&self.raster, self.compression, &self.strips);
+        if self.kept.get(tags::COLOUR_MAP).is_some() {
+            directory.set(tags::PHOTOMETRIC, Value::shorts(&[tags::PALETTE]));
+        }
+        directory
     }
 
     /// Returns all tags, in their order; `described` are those of [`Written::describe`].

@@ -1,0 +1,343 @@
+//! Files of several pages: every page is equalized, alone and exactly; what surrounds the pages stays; all of them make one output, or none
+//! does.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use codec::{Budget, Cores, Limits, Target, Unbounded};
+use equalize::{Depth, Layout, Method, Operation, Pixel, Scratch};
+
+use crate::harness::{Place, Ran};
+use crate::samples::Random;
+
+const LIMITS: Limits = Limits { max_pixels: 1 << 28, max_bytes: 1 << 30 };
+const TARGET: Target = Target {
+    format: None,
+    jpeg_quality: codec::JpegQuality::Keep,
+    png_level: codec::PngLevel::Balanced,
+    eight_bit: false,
+    gray: false,
+    needs_rgb: false,
+    range: None,
+};
+
+/// A page of 16-bit gray.
+#[derive(Clone)]
+struct Page {
+    width: u32,
+    height: u32,
+    samples: Vec<u16>,
+}
+
+impl Page {
+    /// A ramp with noise on it, between other levels for every number.
+    fn new(number: usize, width: u32, height: u32) -> Self {
+        let mut random = Random(number as u64 + 1);
+        let low = 100 + 37 * number as u64;
+        let sample = |at: u64| (low + at * 3000 / u64::from(width * height) + random.below(50)) as u16;
+        Self { width, height, samples: (0..u64::from(width * height)).map(sample).collect() }
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { width: self.width, height: self.height, pixel: Pixel::Gray, depth: Depth::Sixteen }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.samples.iter().flat_map(|sample| sample.to_le_bytes()).collect()
+    }
+
+    fn equalized(&self) -> Vec<u16> {
+        let mut pixels = self.samples.clone();
+        let operation = Operation::new(Method::Global);
+        let bytes = bytemuck::cast_slice_mut(&mut pixels);
+        equalize::equalize(bytes, &self.layout(), &operation, &mut Scratch::default());
+        pixels
+    }
+}
+
+/// How the pages of a file are stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Storage {
+    Stored,
+    Lzw,
+    Deflate,
+}
+
+const ALL: [Storage; 3] = [Storage::Stored, Storage::Lzw, Storage::Deflate];
+
+impl Storage {
+    fn number(self) -> u32 {
+        match self {
+            Self::Stored => 1,
+            Self::Lzw => 5,
+            Self::Deflate => 8,
+        }
+    }
+
+    fn packed(self, bytes: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Stored => bytes.to_vec(),
+            Self::Lzw => {
+                weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(bytes).unwrap()
+            }
+            Self::Deflate => {
+                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(bytes).unwrap();
+                encoder.finish().unwrap()
+            }
+        }
+    }
+}
+
+/// A tag with a text.
+type Text = (u16, String);
+
+const DESCRIPTION: u16 = 270;
+const PAGE_NAME: u16 = 285;
+
+/// Returns a TIFF of these pages, each with the texts that `texts` gives it.
+fn tiff(pages: &[Page], storage: Storage, texts: impl Fn(usize) -> Vec<Text>) -> Vec<u8> {
+    let mut file = b"II*\0\0\0\0\0".to_vec();
+    let mut link = 4;
+    for (number, page) in pages.iter().enumerate() {
+        let packed = storage.packed(&page.bytes());
+        let strip = file.len() as u32;
+        file.extend(&packed);
+        file.resize(file.len().next_multiple_of(2), 0);
+        let numbers = [
+            (256, page.width),
+            (257, page.height),
+            (258, 16),
+            (259, storage.number()),
+            (262, 1),
+            (273, strip),
+            (277, 1),
+            (278, page.height),
+            (279, packed.len() as u32),
+        ];
+        let mut entries: Vec<(u16, u16, u32, u32)> =
+            numbers.into_iter().map(|(tag, value)| (tag, 4, 1, value)).collect();
+        for (tag, text) in texts(number) {
+            let at = file.len() as u32;
+            let text = format!("{text}\0\0\0\0");
+            file.extend(text.bytes());
+            file.resize(file.len().next_multiple_of(2), 0);
+            entries.push((tag, 2, text.len() as u32, at));
+        }
+        entries.sort_unstable();
+        let at = file.len() as u32;
+        file[link..link + 4].copy_from_slice(&at.to_le_bytes());
+        file.extend((entries.len() as u16).to_le_bytes());
+        for (tag, kind, count, value) in entries {
+            file.extend([tag.to_le_bytes(), kind.to_le_bytes()].concat());
+            file.extend([count.to_le_bytes(), value.to_le_bytes()].concat());
+        }
+        link = file.len();
+        file.extend([0; 4]);
+    }
+    file
+}
+
+fn plain(pages: &[Page], storage: Storage) -> Vec<u8> {
+    tiff(pages, storage, |_| Vec::new())
+}
+
+/// Returns the samples of all pages of a file.
+fn pages_of(path: &Path) -> Vec<Vec<u16>> {
+    let decoded = |opened: codec::Opened<'_>| {
+        let mut slot = vec![0u16; opened.slot_bytes() / 2];
+        opened.decode(bytemuck::cast_slice_mut(&mut slot), &mut [], &Cores::none()).unwrap();
+        slot
+    };
+    let budget: &mut dyn Budget = &mut Unbounded;
+    let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
+    let mut first = codec::open_within(budget, &mut file, &mut buffer, &LIMITS, &TARGET).unwrap();
+    let Some(pages) = first.take_pages() else { return vec![decoded(first)] };
+    let page = |index| {
+        let (mut file, mut buffer) = (File::open(path).unwrap(), Vec::new());
+        let page = (&pages, index);
+        decoded(codec::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, &TARGET, page).unwrap())
+    };
+    (0..pages.len()).map(page).collect()
+}
+
+fn some(count: usize) -> Vec<Page> {
+    (0..count).map(|number| Page::new(number, 61 + number as u32 % 3, 47)).collect()
+}
+
+fn equalized(pages: &[Page]) -> Vec<Vec<u16>> {
+    pages.iter().map(Page::equalized).collect()
+}
+
+#[test]
+fn every_page_is_equalized_in_its_place_and_the_file_is_the_same_every_time() {
+    let place = Place::new();
+    let pages = some(40);
+    for storage in ALL {
+        place.file(format!("in/{storage:?}.tif"), plain(&pages, storage));
+    }
+    for threads in [1, 7] {
+        place.run(&format!("in --out out{threads} --threads {threads}")).exits(0);
+    }
+    for storage in ALL {
+        let name = format!("{storage:?}.tif");
+        assert!(pages_of(&place.path(format!("out1/{name}"))) == equalized(&pages), "{name}");
+        assert!(place.read(format!("out1/{name}")) == place.read(format!("out7/{name}")), "{name}");
+    }
+}
+
+#[test]
+fn what_describes_the_pages_stays_with_them() {
+    let place = Place::new();
+    let name = |number: usize| format!("slice {number}");
+    let texts = |number| {
+        let mut texts = vec![(PAGE_NAME, name(number))];
+        if number == 0 {
+            texts.push((DESCRIPTION, "ImageJ=1.53\nimages=3\nslices=3\nunit=um\nmin=100.0\nmax=400.0\n".into()));
+        }
+        texts
+    };
+    place.file("in/a.tif", tiff(&some(3), Storage::Lzw, texts));
+    place.run("in --out out").exits(0);
+    let output = place.read("out/a.tif");
+    let place_of = |text: &str| memchr::memmem::find(&output, text.as_bytes());
+    let places: Vec<_> = (0..3).map(|number| place_of(&name(number)).unwrap()).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(place_of("ImageJ=1.53\nimages=3\nslices=3\nunit=um\n\0").is_some(), "without the old display range");
+}
+
+#[test]
+fn pages_that_only_the_description_tells_of_are_written_back_the_same_way() {
+    let place = Place::new();
+    let pages: Vec<_> = (0..9).map(|number| Page::new(number, 31, 33)).collect();
+    for (name, description) in [
+        ("imagej", "ImageJ=1.53\nimages=9\nslices=9\n"),
+        ("tifffile", "{\"shape\": [9, 33, 31], \"truncated\": true}"),
+    ] {
+        let first = tiff(&pages[..1], Storage::Stored, |_| vec![(DESCRIPTION, description.into())]);
+        // The directory, which lies behind the first page, moves behind all of them.
+        let (mut file, length) = (first.clone(), pages[0].bytes().len());
+        let (head, tail) = (8 + length, first.len() - 8 - length);
+        let rest: Vec<u8> = pages[1..].iter().flat_map(Page::bytes).collect();
+        file.splice(head..head, rest.iter().copied());
+        let moved = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) + rest.len() as u32;
+        let directory = moved(4);
+        let entries = usize::from(file[directory as usize]);
+        let of_text = (0..entries).map(|number| directory as usize + 2 + 12 * number).find(|&at| file[at + 2] == 2);
+        let (value, text) = (of_text.unwrap() + 8, moved(of_text.unwrap() + 8));
+        file[value..value + 4].copy_from_slice(&text.to_le_bytes());
+        file[4..8].copy_from_slice(&directory.to_le_bytes());
+        assert_eq!(file.len(), head + rest.len() + tail);
+        place.file(format!("in/{name}.tif"), &file);
+    }
+    place.run("in --out out --threads 3").exits(0);
+    for name in ["imagej", "tifffile"] {
+        let output = place.path(format!("out/{name}.tif"));
+        assert!(pages_of(&output) == equalized(&pages), "{name}");
+        let bytes = fs::read(&output).unwrap();
+        let directory = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
+        let entries = usize::from(bytes[directory]);
+        assert_eq!(bytes[directory + 2 + 12 * entries..][..4], [0; 4], "{name} has one directory");
+        assert!(bytes.ends_with(&last_bytes(&pages)), "{name}: nothing lies behind the pages");
+    }
+}
+
+/// Returns the bytes of the last page, equalized.
+fn last_bytes(pages: &[Page]) -> Vec<u8> {
+    pages.last().unwrap().equalized().iter().flat_map(|sample| sample.to_le_bytes()).collect()
+}
+
+#[test]
+fn a_file_fails_as_a_whole_and_the_page_is_named() {
+    let place = Place::new();
+    let pages = some(12);
+    let mut damaged = plain(&pages, Storage::Deflate);
+    let fifth: Vec<u8> = Storage::Deflate.packed(&pages[4].bytes());
+    let at = memchr::memmem::find(&damaged, &fifth).unwrap();
+    damaged[at + 20..at + 60].fill(0xff);
+    place.file("in/damaged.tif", &damaged);
+    place.file("in/whole.tif", plain(&pages, Storage::Deflate));
+    let ran = place.run("in --out out --threads 4");
+    ran.exits(1);
+    let told = ran.stderr();
+    assert_eq!(told.matches("damaged.tif: page 5: damaged TIFF").count(), 1, "{told}");
+    assert_eq!(place.tree("out"), ["whole.tif"]);
+}
+
+#[test]
+fn a_file_that_ends_before_its_last_page_is_damaged() {
+    let place = Place::new();
+    let whole = plain(&some(5), Storage::Stored);
+    place.file("in/cut.tif", &whole[..whole.len() - 40]);
+    let ran = place.run("in --out out");
+    ran.exits(1).says("cut.tif: damaged TIFF: the directory of a page lies outside the file");
+    assert!(place.tree("out").is_empty());
+}
+
+#[test]
+fn many_pages_need_no_more_memory_than_few() {
+    let place = Place::new();
+    let pages: Vec<_> = (0..60).map(|number| Page::new(number % 7, 512, 256)).collect();
+    for storage in [Storage::Stored, Storage::Lzw] {
+        place.file(format!("in/{storage:?}.tif"), plain(&pages, storage));
+    }
+    // A page takes 256 KiB, all of them 30 MiB.
+    place.run("in --out out --memory 4MiB --threads 4").exits(0);
+    for storage in [Storage::Stored, Storage::Lzw] {
+        assert!(pages_of(&place.path(format!("out/{storage:?}.tif"))) == equalized(&pages), "{storage:?}");
+    }
+}
+
+#[test]
+fn pages_that_a_worker_loses_are_done_again_and_the_file_is_the_same() {
+    let place = Place::new();
+    let pages = some(50);
+    for storage in ALL {
+        place.file(format!("in/{storage:?}.tif"), plain(&pages, storage));
+    }
+    place.run("in --out expected").exits(0);
+    for fault in ["exit@7", "fail@5"] {
+        let mut command = place.histeqd("in --out out --devices cpu-workers:2 --device-timeout 60s");
+        let ran = Ran::from({
+            command.env("HISTEQD_FAULT", fault);
+            command
+        });
+        ran.exits(0);
+        for storage in ALL {
+            let name = format!("{storage:?}.tif");
+            assert!(place.read(format!("out/{name}")) == place.read(format!("expected/{name}")), "{fault}: {name}");
+        }
+        fs::remove_dir_all(place.path("out")).unwrap();
+    }
+}
+
+#[test]
+fn a_format_without_pages_is_refused_with_a_remedy_and_standard_output_takes_them() {
+    let place = Place::new();
+    let pages = some(3);
+    place.file("a.tif", plain(&pages, Storage::Lzw));
+    let ran = place.run("a.tif --out out --format png");
+    ran.exits(1).says("PNG cannot hold the 3 pages of a TIFF; write it as TIFF (--format tiff)");
+    let to = File::create(place.path("b.tif")).unwrap();
+    let status = place.histeqd("a.tif --out -").stdout(Stdio::from(to)).status().unwrap();
+    assert!(status.success());
+    assert!(pages_of(&place.path("b.tif")) == equalized(&pages));
+}
+
+#[test]
+fn the_histogram_of_a_file_is_that_of_all_its_pages() {
+    let place = Place::new();
+    let pages: Vec<_> = (0..5).map(|number| Page::new(number, 40, 30)).collect();
+    let tall = Page { width: 40, height: 150, samples: pages.iter().flat_map(|page| page.samples.clone()).collect() };
+    place.file("pages.tif", plain(&pages, Storage::Deflate));
+    place.file("tall.tif", plain(&[tall], Storage::Deflate));
+    let table = |name: &str| {
+        let ran = place.run(&format!("histogram {name} --bins 256"));
+        ran.exits(0);
+        // The size is that of one page.
+        ran.stdout().replace(&format!("{name},40,30,"), "").replace(&format!("{name},40,150,"), "")
+    };
+    assert_eq!(table("pages.tif"), table("tall.tif"));
+}
