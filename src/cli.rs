@@ -41,7 +41,7 @@ that have neither the name nor the content of a picture. Trash and index folders
 systems (@eaDir, #recycle, $RECYCLE.BIN), backups (a.jpg~) and temporary names
 (a.jpg.part) are left out and counted; an --include that spells the name takes
 them. A file that is named like a picture but is not one, or whose format is not
-supported (GIF, DICOM, HEIF), fails with the reason; use --exclude to leave it out.";
+supported (HEIF, OpenEXR, FITS), fails with the reason; use --exclude to leave it out.";
 
 const AFTER: &str = "\
 Examples:

@@ -86,7 +86,10 @@ impl PictureError {
             Self::Publish(error) => error.is_transient(),
             // Where inputs and outputs may go can change without the picture.
             Self::Slot(_) | Self::Changed => true,
-            Self::Refused(refusal) => !matches!(refusal, Refusal::NotAFile | Refusal::KillsProcess { .. }),
+            Self::Refused(refusal) => !matches!(
+                refusal,
+                Refusal::NotAFile | Refusal::KillsProcess { .. } | Refusal::Animation { .. }
+            ),
             Self::Page { error, .. } => error.is_transient(),
             Self::TooManyBins { .. } | Self::PagesDiffer { .. } | Self::Plot(_) | Self::Bug(_) => false,
         }
@@ -225,6 +228,14 @@ pub enum Refusal {
          give the folder, and this to --include if need be"
     )]
     Glob,
+    /// It is an animation, whose frames have one histogram, and tiles would lie across them.
+    #[error(
+        "CLAHE cannot do an animation, whose {frames} frames are one picture; use --method global, or extract the frames first"
+    )]
+    Animation {
+        /// Its frames.
+        frames: usize,
+    },
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

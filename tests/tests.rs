@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
+mod animations;
 mod cases;
 mod cli;
 mod corpus;

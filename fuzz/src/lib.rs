@@ -1,10 +1,13 @@
 //! What every fuzz target does with its input.
 
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::{Read, Seek, Write};
 
 use codec::Cores;
-use codec::{self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, PngLevel, Range, Target};
+use codec::{
+    self, BaselineScan, CodecError, Decoded, Format, JpegQuality, Limits, Pages, PngLevel, Range, Target,
+    Unbounded,
+};
 use equalize::{Depth, Layout};
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -37,6 +40,7 @@ pub fn picture(data: &[u8], format: Format) {
         range: if choice % 8 == 3 { Range::new(-1.0, 1.5) } else { None },
     };
     pass_through(data, &target);
+    pages(data, &target);
     let mut slot = Vec::new();
     let Ok(decoded) = read(&mut file_of(data), &target, &mut slot, 0xff, 0) else { return };
     let pixels = slot[..decoded.layout.bytes() as usize].to_vec();
@@ -55,12 +59,97 @@ pub fn picture(data: &[u8], format: Format) {
         let size = |layout: Layout| (layout.width, layout.height);
         assert_eq!(size(again.layout), size(decoded.layout), "the size stays");
     } else {
+        if format == Format::Gif {
+            // Alpha goes where no pixel is transparent.
+            let before = rgba(&decoded.layout, &pixels);
+            assert!(rgba(&again.layout, &slot) == before, "the pixels stay");
+            return;
+        }
         assert_eq!(again.layout, decoded.layout, "the layout stays");
         // Gray samples need not reach as far as the colours did, so that other levels stand for them.
         let has_other_range = decoded.is_mapped() && target.gray && target.range.is_none();
         let stay = has_other_range || stay(&decoded, &pixels, &slot[..pixels.len()]);
         assert!(stay, "the pixels stay");
     }
+}
+
+/// Returns 8-bit pixels as RGBA, with zeros where they are transparent.
+fn rgba(layout: &Layout, pixels: &[u8]) -> Vec<[u8; 4]> {
+    let pixels = &pixels[..layout.bytes() as usize];
+    let shown = |pixel: &[u8]| match *pixel {
+        [gray] => [gray, gray, gray, 255],
+        [gray, alpha] if alpha > 0 => [gray, gray, gray, alpha],
+        [red, green, blue] => [red, green, blue, 255],
+        [red, green, blue, alpha] if alpha > 0 => [red, green, blue, alpha],
+        _ => [0; 4],
+    };
+    pixels.chunks_exact(layout.pixel_bytes()).map(shown).collect()
+}
+
+/// Reads all pages of a file, if it has several. If all can be read, they must also be written, and be read back as the same pages.
+fn pages(data: &[u8], target: &Target) {
+    const MOST: usize = 64;
+    let Some(pages) = pages_of(data, target).filter(|pages| pages.len() <= MOST) else { return };
+    let writer = pages.writer();
+    let mut read = Vec::new();
+    for index in 0..pages.len() {
+        let mut slot = Vec::new();
+        let Ok((decoded, bytes)) = read_page(data, target, (&pages, index), &mut slot) else { return };
+        writer.announce(bytes);
+        read.push((decoded, slot));
+    }
+    let before: Vec<_> =
+        read.iter().map(|(decoded, slot)| slot[..decoded.layout.bytes() as usize].to_vec()).collect();
+    let (mut out, spill) = (file_of(&[]), file_of(&[]));
+    let mut bytes = None;
+    // The last page first, so that most have to wait for their turn.
+    for (index, (decoded, slot)) in read.iter_mut().enumerate().rev() {
+        let written = writer.write(index, decoded, slot, target, &Cores::none(), (&out, &spill));
+        bytes = written.expect("what was read can be written");
+    }
+    assert!(
+        bytes.is_some_and(|bytes| out.metadata().is_ok_and(|about| about.len() == bytes)),
+        "it is complete"
+    );
+    out.rewind().expect("a file can be rewound");
+    let mut content = Vec::new();
+    out.read_to_end(&mut content).expect("there is memory for a file");
+    let again = pages_of(&content, target).expect("it has several pages");
+    assert_eq!(again.len(), pages.len(), "no page is lost");
+    for (index, ((decoded, _), before)) in read.iter().zip(&before).enumerate() {
+        let mut slot = Vec::new();
+        let (page, _) =
+            read_page(&content, target, (&again, index), &mut slot).expect("what was written can be read");
+        assert_eq!(page.layout, decoded.layout, "the layout stays");
+        let has_other_range = decoded.is_mapped() && target.gray && target.range.is_none();
+        assert!(
+            has_other_range || stay(decoded, before, &slot[..before.len()]),
+            "the pixels of page {index} stay"
+        );
+    }
+}
+
+/// Returns the pages of a file, if it can be opened and has several.
+fn pages_of(data: &[u8], target: &Target) -> Option<Pages> {
+    let (mut file, mut buffer) = (file_of(data), Vec::new());
+    file.rewind().expect("a file can be rewound");
+    codec::open(&mut file, &mut buffer, &LIMITS, target).ok()?.take_pages()
+}
+
+/// Decodes a page; returns the bytes that it takes in an output too, if that is known.
+fn read_page(
+    data: &[u8],
+    target: &Target,
+    page: (&Pages, usize),
+    slot: &mut Vec<u8>,
+) -> Result<(Decoded, Option<u64>), CodecError> {
+    let (mut file, mut buffer) = (file_of(data), Vec::new());
+    file.rewind().expect("a file can be rewound");
+    let opened = codec::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, target, page)?;
+    slot.resize(opened.slot_bytes(), 0);
+    let bytes = opened.stored_page_bytes();
+    let workspace = vec![0; opened.workspace().bytes as usize];
+    Ok((opened.decode(slot, workspace, &Cores::none())?, bytes))
 }
 
 /// Returns whether pixels stay the same, but for a level here and there if they stand for samples that are no levels.

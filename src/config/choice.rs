@@ -169,6 +169,8 @@ pub enum FormatName {
     #[value(name = "webp")]
     #[serde(rename = "webp")]
     WebP,
+    /// GIF, of at most 256 colours a frame.
+    Gif,
 }
 
 impl From<FormatName> for Option<Format> {
@@ -181,6 +183,7 @@ impl From<FormatName> for Option<Format> {
             FormatName::Pnm => Format::Pnm,
             FormatName::Bmp => Format::Bmp,
             FormatName::WebP => Format::WebP,
+            FormatName::Gif => Format::Gif,
         })
     }
 }
@@ -194,6 +197,7 @@ impl From<Format> for FormatName {
             Format::Pnm => Self::Pnm,
             Format::Bmp => Self::Bmp,
             Format::WebP => Self::WebP,
+            Format::Gif => Self::Gif,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::stamp::Stamp;
 use crate::task::{Content, Page, QueuedJob};
 use crate::timings::{Clock, Stage};
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
-use equalize::planes;
+use equalize::{Method, planes};
 use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
@@ -147,12 +147,20 @@ impl Run<'_> {
         if matches!(self.order, Order::Equalize(_)) { opened.lead() } else { 0 }
     }
 
+    /// Checks that the devices can do the picture as it is ordered.
+    fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
+        let frames = opened.frames();
+        let is_adaptive = self.order.operation().is_some_and(|operation| operation.method != Method::Global);
+        if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
+    }
+
     /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
         self.holding(buffer, |held, buffer| {
             let (mut file, _) = open_input(job)?;
             let Settings { limits, target, .. } = self.settings;
             let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
+            self.check_order(&opened)?;
             let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
             Ok(self.machine.pool.admits(needed.saturating_add(held.bytes()))?)
         })
@@ -204,6 +212,7 @@ impl Run<'_> {
             }
             None => codec::open_within(held, &mut file, buffer, limits, target)?,
         };
+        self.check_order(&opened)?;
         if let Some(pages) = opened.take_pages() {
             work.page = Some(Page::first(pages));
         }

@@ -15,13 +15,11 @@ fn failures(json: &serde_json::Value) -> BTreeMap<String, String> {
 #[test]
 fn what_would_fail_is_told_as_a_run_tells_it() {
     let place = Place::with(&["in/a.pgm", "in/b.pgm"]);
-    place.file("in/animation.gif", "GIF89a\x01\0\x01\0");
+    place.file("in/photo.heic", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic");
     place.file("in/notes", "no picture");
     place.file("in/large.pgm", "P5\n60000 60000\n255\n");
     let ran = place.run("in --out done --dry-run");
-    ran.exits(1)
-        .says("failed: in/animation.gif: ")
-        .says("failed: in/large.pgm: too large: 60000x60000 pixels");
+    ran.exits(1).says("failed: in/photo.heic: ").says("failed: in/large.pgm: too large: 60000x60000 pixels");
     ran.says("Would do: 2 pictures\nSkipped: 1 not a picture\nWould fail: 2 (see above)\n");
     assert_eq!(ran.stdout(), "in/a.pgm -> done/a.pgm\nin/b.pgm -> done/b.pgm\n");
 
@@ -34,7 +32,7 @@ fn what_would_fail_is_told_as_a_run_tells_it() {
     assert_eq!((&json["skipped"], &run["done"]), (&run["skipped"], &2.into()));
 
     place
-        .run("in/animation.gif --out done --dry-run")
+        .run("in/photo.heic --out done --dry-run")
         .exits(1)
         .says("Would do: 0 pictures\nWould fail: 1 (see above)\n");
 }

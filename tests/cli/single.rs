@@ -70,7 +70,7 @@ fn a_pictures_name_for_several_outputs_is_refused_with_the_remedy() {
     place.run("in/a.pgm b.pgm --out x.png").exits(2).says("but there are 2 inputs; for a folder, write");
     place.run("--watch in --out x.png").exits(2).says("but --watch needs a folder");
     place.run("b.pgm --out x.png --resume").exits(2).says("but --resume needs a folder");
-    place.run("b.pgm --out x.gif").exits(2).says("--out x.gif: that format is not written");
+    place.run("b.pgm --out x.heic").exits(2).says("--out x.heic: that format is not written");
     let ran = place.run("b.pgm --out x.png --format jpeg");
     ran.exits(2).says(
         "the name of --out x.png says PNG, and --format says otherwise; leave out --format, or name it x.jpg",

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::service::{Service, drop_in};
 use crate::harness::{DULL, Place, wait};
 
-/// The start of a GIF, which says what it is.
-const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\0\0;";
+/// The start of a HEIF, which says what it is.
+const HEIF: &[u8] = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic";
 
 /// A TIFF of two pictures of one pixel each, the second of which is in CMYK.
 fn two_pages() -> Vec<u8> {
@@ -34,7 +34,7 @@ fn what_no_further_bytes_can_mend_fails_at_once_and_what_may_be_incomplete_does_
     let place = Place::new();
     let service = Service::start(&place, "--max-pixels 1000");
     let hopeless = [
-        ("animation.gif", GIF.to_vec(), "a GIF is not supported"),
+        ("animation.heic", HEIF.to_vec(), "a HEIF is not supported"),
         ("pages.tif", two_pages(), "page 2: a CMYK TIFF is not supported"),
         ("scan.dcm", [&[0; 128][..], b"DICM\x02\0\0\0"].concat(), "a DICOM file is not supported"),
         ("photo.raf", b"FUJIFILMCCD-RAW 0201".to_vec(), "a Fujifilm raw file is not supported"),
@@ -82,22 +82,23 @@ fn failed(place: &Place) -> u64 {
 fn a_failure_leaves_the_status_with_its_input() {
     let place = Place::new();
     let service = Service::start(&place, "");
-    for name in ["deleted.gif", "renamed.gif", "offline.gif", "sub/moved.gif", "sub/b/moved.gif", "stays.gif"]
+    for name in
+        ["deleted.heic", "renamed.heic", "offline.heic", "sub/moved.heic", "sub/b/moved.heic", "stays.heic"]
     {
-        drop_in(&place, name, GIF);
+        drop_in(&place, name, HEIF);
     }
     wait("all to fail", || failed(&place) == 6);
-    fs::remove_file(place.path("in/deleted.gif")).unwrap();
+    fs::remove_file(place.path("in/deleted.heic")).unwrap();
     wait("the deleted one to leave", || failed(&place) == 5);
-    fs::rename(place.path("in/renamed.gif"), place.path("renamed.gif")).unwrap();
+    fs::rename(place.path("in/renamed.heic"), place.path("renamed.heic")).unwrap();
     wait("the renamed one to leave", || failed(&place) == 4);
     service.stop();
-    fs::remove_file(place.path("in/offline.gif")).unwrap();
+    fs::remove_file(place.path("in/offline.heic")).unwrap();
     let service = Service::start(&place, "--rescan 1s");
     wait("the one removed meanwhile to leave", || failed(&place) == 3);
     fs::rename(place.path("in/sub"), place.path("sub")).unwrap();
     wait("those in the folder to leave", || failed(&place) == 1);
-    place.run("status out").exits(0).prints("in/stays.gif: a GIF is not supported");
+    place.run("status out").exits(0).prints("in/stays.heic: a HEIF is not supported");
     assert_eq!(service.stop(), Some(0));
 }
 
@@ -105,7 +106,7 @@ fn a_failure_leaves_the_status_with_its_input() {
 fn a_failure_stays_in_the_status_while_its_whole_inbox_is_away() {
     let place = Place::new();
     let service = Service::start(&place, "--rescan 1s");
-    drop_in(&place, "a.gif", GIF);
+    drop_in(&place, "a.heic", HEIF);
     wait("it to fail", || failed(&place) == 1);
     fs::rename(place.path("in"), place.path("away")).unwrap();
     wait("the loss to be noticed", || service.log().contains("is gone"));
@@ -128,11 +129,11 @@ fn a_failure_that_is_set_aside_leaves_the_status_and_is_tried_again_when_it_is_m
     let place = Place::new();
     let service = Service::start(&place, "--failed bad");
     let times_failed = || service.log().matches(" WARN failed: ").count();
-    drop_in(&place, "a.gif", GIF);
-    wait("it to be set aside", || place.path("bad/a.gif").exists());
+    drop_in(&place, "a.heic", HEIF);
+    wait("it to be set aside", || place.path("bad/a.heic").exists());
     wait("it to leave the status", || failed(&place) == 0);
     assert_eq!(times_failed(), 1);
-    fs::rename(place.path("bad/a.gif"), place.path("in/a.gif")).unwrap();
+    fs::rename(place.path("bad/a.heic"), place.path("in/a.heic")).unwrap();
     wait("it to be tried again", || times_failed() == 2);
     assert_eq!(service.stop(), Some(0));
 }

@@ -36,12 +36,7 @@ const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)"
 const PLAIN: &str = "convert it to PNG or TIFF first";
 
 /// The formats, with the names that [`super::format::foreign`] gives to those that it knows by their content.
-const FORMATS: [Foreign; 31] = [
-    foreign(
-        "a GIF",
-        &["gif"],
-        "convert it first, as in `convert 'IN[0]' OUT.png` (ImageMagick; [0] is the first frame)",
-    ),
+const FORMATS: [Foreign; 30] = [
     foreign("a HEIF", &["heic", "heif", "hif"], HEIF),
     foreign("an AVIF", &["avif"], HEIF),
     foreign("a JPEG XL", &["jxl"], "convert it first, as in `djxl IN OUT.png` (libjxl)"),

@@ -19,11 +19,14 @@ pub enum Format {
     Bmp,
     /// WebP; always written losslessly.
     WebP,
+    /// GIF.
+    Gif,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 6] = [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP];
+    pub const ALL: [Self; 7] =
+        [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP, Self::Gif];
 
     /// Returns the name that users know.
     pub const fn name(self) -> &'static str {
@@ -34,6 +37,7 @@ impl Format {
             Self::Pnm => "PNM",
             Self::Bmp => "BMP",
             Self::WebP => "WebP",
+            Self::Gif => "GIF",
         }
     }
 
@@ -46,6 +50,7 @@ impl Format {
             Self::Pnm => &["pnm", "pgm", "ppm", "pam", "pbm", "pfm"],
             Self::Bmp => &["bmp", "dib"],
             Self::WebP => &["webp"],
+            Self::Gif => &["gif"],
         }
     }
 
@@ -61,6 +66,11 @@ impl Format {
         matches!(self, Self::Tiff)
     }
 
+    /// Returns whether files in the format may be animations.
+    pub(super) const fn has_frames(self) -> bool {
+        matches!(self, Self::Gif | Self::Png | Self::WebP)
+    }
+
     /// How many bytes at the start of a file are enough to detect its format.
     pub const HEAD: usize = 18;
 
@@ -73,6 +83,7 @@ impl Format {
             [b'P', kind @ (b'1'..=b'7' | b'F' | b'f'), header @ ..] => {
                 is_pnm(*kind, header).then_some(Self::Pnm)
             }
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Self::Gif),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
             // Plain text may begin with "BM" too, so the size of the bitmap header, which follows the file header, must also be plausible.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
@@ -82,12 +93,12 @@ impl Format {
 
     /// Returns whether the format has a place for XMP and for EXIF.
     pub(super) const fn supports_exif_and_xmp(self) -> bool {
-        !matches!(self, Self::Pnm | Self::Bmp)
+        !matches!(self, Self::Pnm | Self::Bmp | Self::Gif)
     }
 
     /// Returns whether the format has a place for the resolution besides EXIF.
     pub(super) const fn supports_resolution(self) -> bool {
-        !matches!(self, Self::Pnm | Self::WebP)
+        !matches!(self, Self::Pnm | Self::WebP | Self::Gif)
     }
 }
 
@@ -128,7 +139,6 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
         return compressed(head);
     }
     match head {
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("a GIF"),
         [0x76, 0x2f, 0x31, 0x01, ..] => Some("an OpenEXR picture"),
         [b'8', b'B', b'P', b'S', ..] => Some("a Photoshop document"),
         [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Some("a JPEG XL"),

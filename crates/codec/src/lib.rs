@@ -44,12 +44,15 @@
 //! A file may have several pages. [`Opened::take_pages`] tells where they are, [`open_page`] opens each, and a [`PageWriter`] writes them back
 //! into one file, in whatever order they come.
 //!
-//! Anything that could not be written back in full is refused here, by name: animations, complex samples, CMYK.
+//! The frames of an animation are one picture: they lie below each other in the slot.
+//!
+//! Anything that could not be written back in full is refused here, by name: complex samples, CMYK.
 
 use std::fs::File;
 
 use equalize::{ByteOrders, Layout};
 
+mod animation;
 mod bmp;
 mod budget;
 mod cores;
@@ -58,6 +61,7 @@ mod depth;
 mod error;
 mod foreign;
 mod format;
+mod gif;
 mod guard;
 mod ifd;
 mod inflate;
@@ -81,6 +85,7 @@ mod tiff;
 mod webp;
 mod xmp;
 
+use animation::Animation;
 pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
 pub use error::CodecError;
@@ -139,12 +144,30 @@ impl Decoded {
             (Native::Jpeg(native), Format::Jpeg) => native.heap_bytes() + self.file_bytes,
             _ if self.restored().is_some() => 0,
             (Native::Tiff(native), Format::Tiff) => native.heap_bytes(&target.layout_for(self.layout)),
-            _ => encoder_bytes(to, &target.layout_for(self.layout)),
+            _ => {
+                let frame = animation::frame_of(&target.layout_for(self.layout), self.frames());
+                encoder_bytes(to, &frame) + self.animation().map_or(0, Animation::bytes)
+            }
         };
         let rows =
             self.restored().map_or(0, |mapped| tiff::bytes_of_rows(mapped.form().row_bytes(&self.layout)));
         let mapped = self.mapped.as_ref().map_or(0, |mapped| mapped.heap_bytes());
         encoder + rows + mapped + self.metadata_bytes().encoded(to)
+    }
+
+    /// Returns the number of frames that lie below each other, 1 unless it is an animation.
+    pub fn frames(&self) -> usize {
+        self.animation().map_or(1, Animation::frames)
+    }
+
+    /// Returns how the frames are played, if it is an animation.
+    fn animation(&self) -> Option<&Animation> {
+        match &self.native {
+            Native::Png(native) => native.animation.as_ref(),
+            Native::WebP(native) => native.animation.as_ref(),
+            Native::Gif(native) => Some(&native.animation),
+            Native::Jpeg(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Tiff(_) | Native::Bmp(_) => None,
+        }
     }
 
     /// Returns whether the pixels stand for samples that are no levels.
@@ -173,7 +196,7 @@ impl Decoded {
             Native::Png(native) => native.metadata_bytes(),
             Native::Jpeg(native) => native.metadata_bytes(),
             Native::Tiff(native) => native.metadata_bytes(),
-            Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::WebP(_) => 0,
+            Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::WebP(_) | Native::Gif(_) => 0,
         };
         MetadataBytes { native, carried: self.metadata.bytes() }
     }
@@ -186,6 +209,7 @@ fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
         Format::Tiff => tiff::heap_bytes(layout),
         Format::WebP => webp::encoder_bytes(layout),
         Format::Jpeg => jpeg::encoder_bytes(layout),
+        Format::Gif => gif::encoder_bytes(layout),
         Format::Pnm | Format::Bmp => 0,
     }
 }
@@ -200,6 +224,7 @@ enum Native {
     Tiff(Box<tiff::Native>),
     Bmp(bmp::Native),
     WebP(webp::Native),
+    Gif(gif::Native),
 }
 
 /// What a format's decoder returns besides the pixels.
@@ -226,7 +251,7 @@ pub fn encode(
     out: &mut File,
 ) -> Result<u64, CodecError> {
     let format = target.format_for(decoded.format);
-    format.check(&decoded.layout)?;
+    format.check(&animation::frame_of(&decoded.layout, decoded.frames()))?;
     guard(
         format,
         |reason| CodecError::encoder(format, reason),
@@ -242,6 +267,7 @@ pub fn encode(
             Format::Tiff => tiff::encode(decoded, slot, cores, out),
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),
             Format::WebP => webp::encode(decoded, slot, scratch, out),
+            Format::Gif => gif::encode(decoded, slot, out),
         },
     )
 }

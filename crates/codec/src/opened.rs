@@ -2,6 +2,7 @@
 
 use std::fs::File;
 
+use super::animation;
 use super::budget::{Budget, Unbounded};
 use super::cores::Cores;
 use super::foreign;
@@ -13,7 +14,7 @@ use super::metadata::MetadataBytes;
 use super::pages::Pages;
 use super::{
     CodecError, CompressedJpeg, Decoded, Format, LINE, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
-    encoder_bytes, jpeg, pfm, pixels_of, png, pnm, tiff, webp,
+    encoder_bytes, gif, jpeg, pfm, pixels_of, png, pnm, tiff, webp,
 };
 use equalize::colour::to_gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
@@ -47,6 +48,7 @@ enum Source<'a> {
     Tiff(tiff::Source<'a>),
     Bmp(bmp::Source<'a>),
     WebP(webp::Source<'a>),
+    Gif(gif::Source<'a>),
 }
 
 impl Source<'_> {
@@ -60,6 +62,17 @@ impl Source<'_> {
             Source::Tiff(tiff) => tiff.layout(),
             Source::Bmp(bmp) => bmp.layout(),
             Source::WebP(webp) => webp.layout(),
+            Source::Gif(gif) => gif.layout(),
+        }
+    }
+
+    /// Returns the number of frames that lie below each other.
+    fn frames(&self) -> usize {
+        match self {
+            Source::Png(png) => png.frames(),
+            Source::WebP(webp) => webp.frames(),
+            Source::Gif(gif) => gif.frames(),
+            Source::Jpeg(_) | Source::Pnm(_) | Source::Pfm(_) | Source::Tiff(_) | Source::Bmp(_) => 1,
         }
     }
 
@@ -85,7 +98,7 @@ impl Source<'_> {
         match self {
             Self::Tiff(tiff) => tiff.mapped(),
             Self::Pfm(pfm) => Some(pfm.form()),
-            Self::Png(_) | Self::Jpeg(_) | Self::Pnm(_) | Self::Bmp(_) | Self::WebP(_) => None,
+            Self::Png(_) | Self::Jpeg(_) | Self::Pnm(_) | Self::Bmp(_) | Self::WebP(_) | Self::Gif(_) => None,
         }
     }
 }
@@ -192,8 +205,9 @@ fn open_one<'a>(
     }
     let opened =
         Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes, pages };
+    animation::check(opened.frames(), format, output)?;
     opened.check_limits(limits)?;
-    output.check(&written)?;
+    output.check(&opened.written_frame())?;
     Ok(opened)
 }
 
@@ -204,6 +218,7 @@ fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<So
         Format::Jpeg => jpeg::Source::open(bytes, target).map(|jpeg| Source::Jpeg(Box::new(jpeg))),
         Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
         Format::WebP => webp::Source::open(bytes).map(Source::WebP),
+        Format::Gif => gif::Source::open(bytes).map(Source::Gif),
         Format::Pnm | Format::Tiff => unreachable!("read in parts"),
     }
 }
@@ -231,6 +246,16 @@ impl Opened<'_> {
     /// Returns the pages of the file if there are several; this is the first of them, and the others are for [`open_page`].
     pub fn take_pages(&mut self) -> Option<Pages> {
         self.pages.take()
+    }
+
+    /// Returns the number of frames, if the picture is an animation: its frames lie below each other. Otherwise 1.
+    pub fn frames(&self) -> usize {
+        self.source.frames()
+    }
+
+    /// Returns the layout of one frame of the output.
+    fn written_frame(&self) -> Layout {
+        animation::frame_of(&self.written, self.frames())
     }
 
     /// Returns the bytes that the samples take in the file that a [`PageWriter`](super::PageWriter) writes, if that is known before they are
@@ -274,6 +299,7 @@ impl Opened<'_> {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
+            Source::Gif(gif) => gif.heap_bytes(),
             Source::Png(png) => png.heap_bytes(),
             Source::Pfm(pfm) => pfm.heap_bytes(),
             Source::Pnm(_) | Source::Bmp(_) => 0,
@@ -285,7 +311,7 @@ impl Opened<'_> {
             // Its coefficients are those that are decoded, and its output is about as long as a scan.
             (None, Source::Jpeg(_), Format::Jpeg) => decoder,
             (None, Source::Tiff(tiff), Format::Tiff) => tiff.encoder_bytes(&self.written),
-            (None, _, to) => encoder_bytes(to, &self.written),
+            (None, _, to) => encoder_bytes(to, &self.written_frame()),
         };
         let metadata = self.metadata_bytes();
         kept + (decoder + metadata.decoded()).max(encoder + metadata.encoded(self.output))
@@ -296,7 +322,7 @@ impl Opened<'_> {
         let has_place = match self.output {
             Format::Tiff => true,
             Format::Pnm => self.format == Format::Pnm,
-            Format::Png | Format::Jpeg | Format::Bmp | Format::WebP => false,
+            Format::Png | Format::Jpeg | Format::Bmp | Format::WebP | Format::Gif => false,
         };
         let is_reduced = self.written.depth != self.source.layout().depth;
         self.source.mapped().filter(|_| has_place && !is_reduced)
@@ -314,6 +340,7 @@ impl Opened<'_> {
             Source::Tiff(tiff) => tiff.metadata(),
             Source::Bmp(bmp) => bmp.metadata(),
             Source::WebP(webp) => webp.metadata(),
+            Source::Gif(gif) => gif.metadata(),
             Source::Pnm(_) | Source::Pfm(_) => MetadataBytes::default(),
         }
     }
@@ -398,6 +425,7 @@ impl Opened<'_> {
                 Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
                 Source::Bmp(bmp) => bmp.decode(slot),
                 Source::WebP(webp) => webp.decode(slot),
+                Source::Gif(gif) => gif.decode(slot),
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };

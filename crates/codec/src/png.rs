@@ -10,7 +10,7 @@ use ::png::{
     Transformations, Unit,
 };
 
-use super::foreign::FRAMES;
+use super::animation::{self, Animation};
 use super::metadata::MetadataBytes;
 use super::samples::swap_big_endian;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, PngLevel, pixels_of};
@@ -20,12 +20,14 @@ use equalize::{ByteOrder, Depth, Layout, Pixel};
 mod bands;
 mod chunks;
 mod filter;
+mod frames;
 mod metadata;
 mod rows;
 mod unfilter;
 mod zlib;
 
 use chunks::{Chunks, Kept};
+use frames::Frames;
 use metadata::Parts;
 
 /// What is remembered of a PNG for writing it back.
@@ -33,6 +35,8 @@ use metadata::Parts;
 pub(super) struct Native {
     /// The chunks to pass on, in the source's order.
     kept: Kept,
+    /// How it is played, if it is an animation.
+    pub(super) animation: Option<Animation>,
 }
 
 impl Native {
@@ -48,6 +52,7 @@ pub(super) struct Source<'a> {
     bytes: &'a [u8],
     chunks: Chunks<'a>,
     metadata: Parts<'a>,
+    frames: Option<Frames>,
 }
 
 impl<'a> Source<'a> {
@@ -60,16 +65,20 @@ impl<'a> Source<'a> {
             ));
         }
         let chunks = Chunks::scan(bytes).map_err(malformed)?;
-        if chunks.animated {
-            return Err(CodecError::unsupported("an animated PNG", FRAMES));
-        }
         let metadata = Parts::find(&chunks).map_err(malformed)?;
-        Ok(Self { bytes, chunks, metadata })
+        let frames = Frames::find(&chunks)?;
+        Ok(Self { bytes, chunks, metadata, frames })
     }
 
     /// Returns the bytes of heap that decoding takes: for rows, and for EXIF, which the `png` crate reads into a buffer and copies.
     pub(super) fn heap_bytes(&self) -> u64 {
-        heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes()
+        let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
+        heap_bytes(&self.chunks.layout) + 3 * self.exif_bytes() + frames
+    }
+
+    /// Returns the number of frames.
+    pub(super) fn frames(&self) -> usize {
+        self.frames.as_ref().map_or(1, |frames| frames.animation.frames())
     }
 
     fn exif_bytes(&self) -> u64 {
@@ -82,12 +91,17 @@ impl<'a> Source<'a> {
     }
 
     pub(super) fn layout(&self) -> Layout {
-        self.chunks.layout
+        self.frames.as_ref().map_or(self.chunks.layout, |frames| frames.stacked)
     }
 
     /// Decodes into `slot`, which is as long as the pixels. 16-bit samples get this byte order.
     pub(super) fn decode(self, slot: &mut [u8], order: ByteOrder) -> Result<Payload, CodecError> {
-        let layout = self.chunks.layout;
+        let (layout, metadata, kept) = (self.layout(), self.metadata.read(), self.chunks.kept());
+        if let Some(frames) = self.frames {
+            frames.decode(self.bytes, slot)?;
+            let native = AnyNative::Png(Native { kept, animation: Some(frames.animation) });
+            return Ok(Payload { layout, metadata, native, mapped: None });
+        }
         let mut decoder = Decoder::new(Cursor::new(self.bytes));
         // A few rows, what the decoder needs for chunks that are not used here, and its buffer for EXIF, which doubles.
         let row = layout.width as usize * 8;
@@ -120,8 +134,8 @@ impl<'a> Source<'a> {
         Ok(Payload {
             mapped: None,
             layout,
-            metadata: self.metadata.read(),
-            native: AnyNative::Png(Native { kept: self.chunks.kept() }),
+            metadata,
+            native: AnyNative::Png(Native { kept, animation: None }),
         })
     }
 }
@@ -161,7 +175,7 @@ fn write(
     cores: &Cores,
     out: impl Write,
 ) -> Result<(), EncodingError> {
-    let layout = &decoded.layout;
+    let layout = &animation::frame_of(&decoded.layout, decoded.frames());
     let mut info = Info::with_size(layout.width, layout.height);
     (info.color_type, info.bit_depth) = colour_type(layout);
     let native = if let AnyNative::Png(native) = &decoded.native { Some(native) } else { None };
@@ -190,7 +204,12 @@ fn write(
             }
         }
     }
-    bands::write(layout, pixels, level, cores, |part| writer.write_chunk(::png::chunk::IDAT, part))?;
+    match decoded.animation().filter(|animation| animation.frames() > 1) {
+        Some(animation) => frames::write(animation, layout, pixels, level, cores, &mut writer)?,
+        None => {
+            bands::write(layout, pixels, level, cores, |part| writer.write_chunk(::png::chunk::IDAT, part))?
+        }
+    }
     writer.finish()
 }
 

@@ -10,7 +10,7 @@ impl Format {
     /// [`CodecError::CannotRepresent`], which names formats that can.
     pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
         let refuse = |what: String, remedy: &str| Err(CodecError::cannot_represent(self, what, remedy));
-        let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP);
+        let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP | Self::Gif);
         if eight_bit_only && layout.depth == Depth::Sixteen {
             return refuse("16-bit samples".into(), "use --depth 8, or --format png, tiff or pnm");
         }
@@ -31,6 +31,7 @@ impl Format {
         match self {
             Self::Jpeg => 65500, // libjpeg's limit, a little below the standard's
             Self::WebP => 16383,
+            Self::Gif => u16::MAX as u32,
             Self::Png | Self::Bmp => i32::MAX as u32,
             Self::Tiff | Self::Pnm => u32::MAX,
         }

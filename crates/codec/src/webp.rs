@@ -1,25 +1,31 @@
 //! WebP, by the `image-webp` crate. Output is lossless, whatever the source was: there is no lossy encoder here, and compressing an
-//! equalized lossy picture again would lose quality twice. Animations are refused.
+//! equalized lossy picture again would lose quality twice.
 
 use std::fs::File;
 use std::io::{Cursor, Write};
 
-use image_webp::{ColorType, DecodingError, EncodingError, WebPDecoder, WebPEncoder};
+use image_webp::{ColorType, DecodingError, EncodingError, LoopCount, WebPDecoder, WebPEncoder};
 
+use super::animation::{self, Animation};
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use equalize::{Depth, Layout, Pixel};
 
+mod frames;
+
 /// What is remembered of a WebP for remarks on the output.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Native {
     pub(super) lossy: bool,
+    /// How it is played, if it is an animation.
+    pub(super) animation: Option<Animation>,
 }
 
 /// An opened WebP.
 pub(super) struct Source<'a> {
     decoder: WebPDecoder<Cursor<&'a [u8]>>,
     layout: Layout,
+    animation: Option<Animation>,
     metadata_bytes: u64,
 }
 
@@ -35,20 +41,27 @@ impl<'a> Source<'a> {
         let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(decode_error)?;
         // A chunk may claim any length.
         decoder.set_memory_limit(metadata_bytes(bytes) as usize);
-        if decoder.is_animated() {
-            return Err(CodecError::unsupported(
-                "an animated WebP",
-                "extract the frames first, as in `webpmux -get frame 1 IN -o OUT.webp`",
-            ));
-        }
         let (width, height) = decoder.dimensions();
         // The decoder would allocate memory for the frame's width and height before comparing them with the canvas's.
         if frame_sides(bytes).is_some_and(|sides| sides != (width, height)) {
             return Err(malformed("its picture has other sides than its canvas"));
         }
         let pixel = if decoder.has_alpha() { Pixel::Rgba } else { Pixel::Rgb };
-        let layout = Layout { width, height, pixel, depth: Depth::Eight };
-        Ok(Self { decoder, layout, metadata_bytes: metadata_bytes(bytes) })
+        let mut layout = Layout { width, height, pixel, depth: Depth::Eight };
+        let mut animation = None;
+        if decoder.is_animated() {
+            let plays = match decoder.loop_count() {
+                LoopCount::Forever => 0,
+                LoopCount::Times(plays) => plays.get().into(),
+            };
+            let animated = Animation { delays: frames::delays(bytes)?, plays };
+            if animated.frames() != decoder.num_frames() as usize {
+                return Err(malformed("its frames contradict each other"));
+            }
+            layout = animation::stacked(layout, animated.frames())?;
+            animation = Some(animated);
+        }
+        Ok(Self { decoder, layout, animation, metadata_bytes: metadata_bytes(bytes) })
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -60,14 +73,27 @@ impl<'a> Source<'a> {
         MetadataBytes { native: 0, carried: self.metadata_bytes }
     }
 
-    /// Returns the bytes of the decoder's own buffers: planes or, for RGB, RGBA.
+    /// Returns the number of frames.
+    pub(super) fn frames(&self) -> usize {
+        self.animation.as_ref().map_or(1, Animation::frames)
+    }
+
+    /// Returns the bytes of the decoder's own buffers: planes or, for RGB, RGBA; for an animation, a canvas besides.
     pub(super) fn heap_bytes(&self) -> u64 {
-        4 * self.layout.pixels()
+        let pixels = animation::frame_of(&self.layout, self.frames()).pixels();
+        4 * pixels + self.animation.as_ref().map_or(0, |animation| 8 * pixels + animation.bytes())
     }
 
     /// Decodes into `slot`, which is as long as the pixels.
     pub(super) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
-        self.decoder.read_image(slot).map_err(decode_error)?;
+        match &self.animation {
+            None => self.decoder.read_image(slot).map_err(decode_error)?,
+            Some(animation) => {
+                for frame in slot.chunks_exact_mut(slot.len() / animation.frames()) {
+                    self.decoder.read_frame(frame).map_err(decode_error)?;
+                }
+            }
+        }
         let exif = self.decoder.exif_metadata().map_err(decode_error)?;
         let metadata = Metadata {
             icc: self.decoder.icc_profile().map_err(decode_error)?,
@@ -75,7 +101,7 @@ impl<'a> Source<'a> {
             xmp: self.decoder.xmp_metadata().map_err(decode_error)?,
             resolution: None,
         };
-        let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy() });
+        let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy(), animation: self.animation });
         Ok(Payload { layout: self.layout, metadata, native, mapped: None })
     }
 }
@@ -135,6 +161,9 @@ pub(super) fn encode(
         Pixel::Rgb => ColorType::Rgb8,
         Pixel::Rgba => ColorType::Rgba8,
     };
+    if let Some(animation) = decoded.animation().filter(|animation| animation.frames() > 1) {
+        return frames::encode(decoded, animation, colour, pixels_of(&layout, slot), scratch, out);
+    }
     scratch.clear();
     let mut encoder = WebPEncoder::new(&mut *scratch);
     if let Some(icc) = decoded.metadata.icc_in(Format::WebP, layout.pixel) {

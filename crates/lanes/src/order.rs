@@ -31,12 +31,9 @@ impl Order {
 
     /// Bytes of other memory that a lane of the CPU needs for a picture of this layout, where that is not fixed and small.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
-        match self {
-            Self::Equalize(operation) | Self::Count { equalize: Some(operation) } => match operation.method {
-                Method::Clahe(clahe) => Geometry::new(layout, &clahe).scratch_bytes(layout),
-                Method::Global => 0,
-            },
-            Self::Count { equalize: None } => 0,
+        match self.operation().map(|operation| operation.method) {
+            Some(Method::Clahe(clahe)) => Geometry::new(layout, &clahe).scratch_bytes(layout),
+            Some(Method::Global) | None => 0,
         }
     }
 
@@ -54,9 +51,17 @@ impl Order {
         (pixels, bytemuck::cast_slice_mut(&mut behind[from..][..counts * size_of::<u64>()]))
     }
 
+    /// Returns how the pixels are changed, if they are.
+    pub const fn operation(&self) -> Option<Operation> {
+        match *self {
+            Self::Equalize(operation) => Some(operation),
+            Self::Count { equalize } => equalize,
+        }
+    }
+
     /// Returns whether the order changes the pixels.
     pub const fn equalizes(&self) -> bool {
-        matches!(self, Self::Equalize(_) | Self::Count { equalize: Some(_) })
+        self.operation().is_some()
     }
 
     /// Returns how many counts a lane leaves in the slot.
