@@ -19,6 +19,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::files;
+use crate::schedule::starts::Workers;
 use crate::schedule::{self, DeviceId, Request, Schedule};
 
 pub use compressed::{Needs, Room};
@@ -177,6 +178,7 @@ struct PoolState {
     memory: u64,
     memory_left: u64,
     arrivals: Arrivals,
+    wanted: Workers,
     largest: u64,
     free: Vec<Buffer>,
     /// How many more slots may get memory that workers map, each of which takes an open file.
@@ -215,6 +217,7 @@ impl SlotPool {
             memory,
             memory_left: memory,
             arrivals: Arrivals::default(),
+            wanted: Workers::default(),
             largest: 0,
             free: Vec::new(),
             files_left: u64::MAX,
