@@ -2,7 +2,7 @@
 """Folders of pictures through each choice of devices, from memory to memory: what a GPU is worth, and what a second one is.
 
 usage: devices.py HISTEQD PHOTO.jpg... [--rows ROW,...] [--counts 100,1000,10000] [--devices 'cpu;0;0,1;auto;all'] [--runs 1]
-                  [--against OTHER-HISTEQD] [--seconds 540] [--room GB] [--scratch /dev/shm] [--flags '']
+                  [--against OTHER-HISTEQD] [--label MACHINE] [--seconds 540] [--room GB] [--scratch /dev/shm] [--flags '']
 Rows: jpeg (to JPEGs of quality 90; GPUs insist on --jpeg gpu unless the devices are auto or all), pgm8, pgm8-clahe, pgm16, pgm16-clahe.
 Inputs are hard links of a few files. Outputs that need more than ROOM are removed while the run goes on, in every column alike.
 Prints, for each count and row, MP/s of whole runs (the medians of runs that take turns), and how many cores were busy; with --against
@@ -97,6 +97,7 @@ def main():
     parser.add_argument('--devices', default='cpu;0;0,1;auto;all')
     parser.add_argument('--runs', type=int, default=1)
     parser.add_argument('--against')
+    parser.add_argument('--label')
     parser.add_argument('--seconds', type=float, default=float('inf'))
     parser.add_argument('--room', type=float, default=40)
     parser.add_argument('--scratch', default='/dev/shm')
@@ -109,9 +110,9 @@ def main():
     try:
         files = sources(args.photos, scratch, args.histeqd)
         choices = args.devices.split(';')
-        named = [''] if len(programs) == 1 else [f' {Path(program).name} |' for program in programs]
-        print('| row | pictures |', 'program |' if args.against else '', ' | '.join(choices), '|')
-        print('| --- | --: |', '--- |' if args.against else '', ' | '.join('--:' for _ in choices), '|')
+        labels = [Path(program).name for program in programs] if args.against else [args.label or '']
+        print('| row | pictures | |', ' | '.join(choices), '|')
+        print('| --- | --: | --- |', ' | '.join('--:' for _ in choices), '|')
         for count in map(int, args.counts.split(',')):
             for row in args.rows.split(','):
                 start = time.monotonic()
@@ -124,9 +125,9 @@ def main():
                 removed = of_kind[0].suffix if bytes_out > args.room * 1e9 else None
                 cells = measure(programs, row, choices, args, scratch, removed)
                 took[row] = (time.monotonic() - start) / count
-                for program, name in zip(programs, named):
+                for program, label in zip(programs, labels):
                     told = (cells[program, choice] for choice in choices)
-                    print(f'| {row} | {count} |{name}', ' | '.join(f'{speed:.0f} ({cores:.0f})' for speed, cores in told), '|', flush=True)
+                    print(f'| {row} | {count} | {label} |', ' | '.join(f'{speed:.0f} ({cores:.0f})' for speed, cores in told), '|', flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if left_out:
