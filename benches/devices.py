@@ -2,11 +2,11 @@
 """Folders of pictures through each choice of devices, from memory to memory: what a GPU is worth, and what a second one is.
 
 usage: devices.py HISTEQD PHOTO.jpg... [--rows ROW,...] [--counts 100,1000,10000] [--devices 'cpu;0;0,1;auto;all'] [--runs 1]
-                  [--against OTHER-HISTEQD] [--label MACHINE] [--seconds 540] [--room GB] [--scratch /dev/shm] [--flags '']
+                  [--against OTHER-HISTEQD]... [--label MACHINE] [--seconds 540] [--room GB] [--scratch /dev/shm] [--flags '']
 Rows: jpeg (to JPEGs of quality 90; GPUs insist on --jpeg gpu unless the devices are auto or all), pgm8, pgm8-clahe, pgm16, pgm16-clahe.
 Inputs are hard links of a few files. Outputs that need more than ROOM are removed while the run goes on, in every column alike.
 Prints, for each count and row, MP/s of whole runs (the medians of runs that take turns), and how many cores were busy; with --against
-a second line for the other program, which takes turns too. What would not end within SECONDS is left out, and named at the end.
+a line for each other program, which takes turns too. What would not end within SECONDS is left out, and named at the end.
 """
 import argparse, json, os, random, shlex, shutil, statistics, subprocess, sys, threading, time
 from pathlib import Path
@@ -96,7 +96,7 @@ def main():
     parser.add_argument('--counts', default='100,1000,10000')
     parser.add_argument('--devices', default='cpu;0;0,1;auto;all')
     parser.add_argument('--runs', type=int, default=1)
-    parser.add_argument('--against')
+    parser.add_argument('--against', action='append', default=[])
     parser.add_argument('--label')
     parser.add_argument('--seconds', type=float, default=float('inf'))
     parser.add_argument('--room', type=float, default=40)
@@ -105,7 +105,7 @@ def main():
     args = parser.parse_args()
     begun, took, left_out = time.monotonic(), {}, []
     scratch = Path(args.scratch) / 'histeqd-devices'
-    programs = [args.histeqd] + ([args.against] if args.against else [])
+    programs = [args.histeqd] + args.against
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         files = sources(args.photos, scratch, args.histeqd)
