@@ -195,10 +195,7 @@ fn what_describes_the_pages_stays_with_them() {
     let texts = |number| {
         let mut texts = vec![(PAGE_NAME, name(number))];
         if number == 0 {
-            texts.push((
-                DESCRIPTION,
-                "ImageJ=1.53\nimages=3\nslices=3\nunit=um\nmin=100.0\nmax=400.0\n".into(),
-            ));
+            texts.push((DESCRIPTION, "ImageJ=1.53\nimages=3\nslices=3\nunit=um\nmin=100.0\nmax=400.0\n".into()));
         }
         texts
     };
@@ -208,10 +205,7 @@ fn what_describes_the_pages_stays_with_them() {
     let place_of = |text: &str| memchr::memmem::find(&output, text.as_bytes());
     let places: Vec<_> = (0..3).map(|number| place_of(&name(number)).unwrap()).collect();
     assert!(places.is_sorted(), "{places:?}");
-    assert!(
-        place_of("ImageJ=1.53\nimages=3\nslices=3\nunit=um\n\0").is_some(),
-        "without the old display range"
-    );
+    assert!(place_of("ImageJ=1.53\nimages=3\nslices=3\nunit=um\n\0").is_some(), "without the old display range");
 }
 
 #[test]
@@ -231,8 +225,7 @@ fn pages_that_only_the_description_tells_of_are_written_back_the_same_way() {
         let moved = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) + rest.len() as u32;
         let directory = moved(4);
         let entries = usize::from(file[directory as usize]);
-        let of_text =
-            (0..entries).map(|number| directory as usize + 2 + 12 * number).find(|&at| file[at + 2] == 2);
+        let of_text = (0..entries).map(|number| directory as usize + 2 + 12 * number).find(|&at| file[at + 2] == 2);
         let (value, text) = (of_text.unwrap() + 8, moved(of_text.unwrap() + 8));
         file[value..value + 4].copy_from_slice(&text.to_le_bytes());
         file[4..8].copy_from_slice(&directory.to_le_bytes());
@@ -314,10 +307,7 @@ fn pages_that_a_worker_loses_are_done_again_and_the_file_is_the_same() {
         ran.exits(0);
         for storage in ALL {
             let name = format!("{storage:?}.tif");
-            assert!(
-                place.read(format!("out/{name}")) == place.read(format!("expected/{name}")),
-                "{fault}: {name}"
-            );
+            assert!(place.read(format!("out/{name}")) == place.read(format!("expected/{name}")), "{fault}: {name}");
         }
         fs::remove_dir_all(place.path("out")).unwrap();
     }
@@ -340,11 +330,7 @@ fn a_format_without_pages_is_refused_with_a_remedy_and_standard_output_takes_the
 fn the_histogram_of_a_file_is_that_of_all_its_pages() {
     let place = Place::new();
     let pages: Vec<_> = (0..5).map(|number| Page::new(number, 40, 30)).collect();
-    let tall = Page {
-        width: 40,
-        height: 150,
-        samples: pages.iter().flat_map(|page| page.samples.clone()).collect(),
-    };
+    let tall = Page { width: 40, height: 150, samples: pages.iter().flat_map(|page| page.samples.clone()).collect() };
     place.file("pages.tif", plain(&pages, Storage::Deflate));
     place.file("tall.tif", plain(&[tall], Storage::Deflate));
     let table = |name: &str| {

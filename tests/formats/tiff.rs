@@ -284,8 +284,7 @@ fn a_stack_in_one_page_is_refused_or_whole() {
     for text in told {
         // What has been taken out of a stack is whole, what is cut has its directory in front.
         assert!(described(&text).unwrap() == PLAIN.samples(), "{text}");
-        let error =
-            of_form(Form { directory_first: true, ..PLAIN }, DESCRIPTION, numbers(&text)).unwrap_err();
+        let error = of_form(Form { directory_first: true, ..PLAIN }, DESCRIPTION, numbers(&text)).unwrap_err();
         assert!(error.to_string().contains("but there is room for 1; it may be truncated"), "{error}");
     }
     let single = [

@@ -49,13 +49,7 @@ impl Decoded {
         let of_its_kind: [_; 5] = match &self.native {
             Native::Jpeg(jpeg) => {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
-                [
-                    jpeg.had_more.then_some(Remark::PictureAlone),
-                    is_cut.then_some(Remark::PartOfXmp),
-                    None,
-                    None,
-                    None,
-                ]
+                [jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp), None, None, None]
             }
             Native::Tiff(tiff) => {
                 let is_kept = tiff.other.is_some() || self.restored().is_some_and(Mapped::has_other);

@@ -172,8 +172,9 @@ pub(super) fn heap_bytes(directory: &Directory) -> u64 {
 
 /// Returns the tags to pass on, without what becomes false in them. Those in `still_true` are kept although they describe storage or contrast.
 pub(super) fn kept(directory: Directory, change: Change, still_true: &[u16]) -> Directory {
-    let is_kept =
-        |tag: u16| !STORAGE.contains(&tag) && !(512..=521).contains(&tag) || still_true.contains(&tag);
+    let is_kept = |tag: u16| {
+        !STORAGE.contains(&tag) && !(512..=521).contains(&tag) || still_true.contains(&tag)
+    };
     let entries = directory.entries.into_iter().filter(|(tag, _)| is_kept(*tag));
     let corrected = entries.filter_map(|(tag, value)| Some((tag, corrected(tag, value, change)?)));
     let mut kept = Directory { entries: corrected.collect(), ..Directory::default() };
