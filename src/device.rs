@@ -4,6 +4,7 @@ mod choose;
 pub mod cpu;
 mod early;
 pub mod find;
+mod outlook;
 mod required;
 mod start;
 pub mod supervisor;
@@ -51,6 +52,8 @@ pub struct Context<'a> {
     pub pictures: usize,
     /// How many of their parts, pages or planes, may be worked on at the same time.
     pub threads: usize,
+    /// How many bytes the JPEGs among them have at most, judging by their names.
+    pub jpeg_bytes: u64,
     /// Where the devices' slots are.
     pub pool: &'a Arc<SlotPool>,
     /// The cores that the CPU's lanes keep busy.

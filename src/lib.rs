@@ -110,7 +110,7 @@ fn run_into(
         source::balance_tail(&mut jobs, settings.threads);
     }
     let machine = Machine::new(settings.memory, settings.threads);
-    let pictures = jobs.len();
+    let (pictures, jpeg_bytes) = (jobs.len(), source::jpeg_bytes(&jobs));
     let required = RequiredDevices::new(stop.clone());
     let have_pages = jobs.iter().any(|job| codec::may_have_pages(&job.input));
     let run = Run {
@@ -120,6 +120,7 @@ fn run_into(
         machine: &machine,
         pictures,
         have_pages,
+        jpeg_bytes,
         stop,
         required,
         events: &events,

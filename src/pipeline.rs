@@ -71,6 +71,8 @@ pub struct Run<'a> {
     pub pictures: usize,
     /// Whether any of them may have several pages.
     pub have_pages: bool,
+    /// How many bytes the JPEGs among them have at most, judging by their names.
+    pub jpeg_bytes: u64,
     /// Once asked, pictures that were handed over but not started are left.
     pub stop: &'a Stop,
     /// Ends the run early when a device that the user insists on cannot be used.
@@ -95,10 +97,10 @@ impl Run<'_> {
 
     /// Returns what the devices are started with.
     fn context(&self) -> Context<'_> {
-        let &Self { settings, machine, pictures, ref required, events, .. } = self;
+        let &Self { settings, machine, pictures, jpeg_bytes, ref required, events, .. } = self;
         let Machine { pool, cores, rates, devices } = machine;
         let threads = self.threads();
-        Context { settings, pictures, threads, pool, cores, rates, devices, required, events }
+        Context { settings, pictures, threads, jpeg_bytes, pool, cores, rates, devices, required, events }
     }
 
     /// Runs the pipeline, from the jobs to the outlet. The first batch is requested only after every stage has started.

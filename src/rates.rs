@@ -1,4 +1,4 @@
-//! What pictures cost in this run: the processor time of each kind, by who equalized them.
+//! What pictures cost in this run: the processor time of each kind, by who equalized them, and what those to come are going to cost.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -89,6 +89,18 @@ pub struct Rates(Mutex<Measured>);
 struct Measured {
     classes: HashMap<Class, Costs>,
     pictures: usize,
+    /// The processor time of all of them.
+    time: Duration,
+    foreseen: Foreseen,
+}
+
+/// What the pictures whose headers were read take of a core at least, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Foreseen {
+    pictures: u32,
+    /// Of those that a GPU could decode.
+    compressed: Duration,
+    others: Duration,
 }
 
 impl Measured {
@@ -127,6 +139,7 @@ impl Rates {
     pub fn add(&self, class: Class, way: Option<Way>, bytes: u64, time: Duration) {
         let mut measured = self.lock();
         measured.pictures += 1;
+        measured.time += time;
         let Some(way) = way else { return };
         let pictures = measured.pictures;
         let costs = measured.classes.entry(class).or_default();
@@ -142,6 +155,28 @@ impl Rates {
     /// and taking it back may take the cores as long as all of the work.
     pub fn worth(&self, class: Class) -> f64 {
         self.lock().worth(class)
+    }
+
+    /// Adds a picture whose header was read, and which takes a core at least so long. `is_compressed`: whether a GPU could decode it.
+    pub fn foresee(&self, least: Duration, is_compressed: bool) {
+        let foreseen = &mut self.lock().foreseen;
+        foreseen.pictures = foreseen.pictures.saturating_add(1);
+        let sum = if is_compressed { &mut foreseen.compressed } else { &mut foreseen.others };
+        *sum = sum.saturating_add(least);
+    }
+
+    /// Returns how long a picture takes a core at least, on average, by what is known of those whose headers were read; without the time of
+    /// those that a GPU could decode, unless they are to count.
+    pub fn foreseen(&self, with_compressed: bool) -> Duration {
+        let Foreseen { pictures, compressed, others } = self.lock().foreseen;
+        let counted = if with_compressed { others.saturating_add(compressed) } else { others };
+        counted / pictures.max(1)
+    }
+
+    /// Returns the processor time that a picture took on average.
+    pub fn average(&self) -> Duration {
+        let measured = self.lock();
+        measured.time / u32::try_from(measured.pictures.max(1)).unwrap_or(u32::MAX)
     }
 
     /// Returns how many pictures were measured.
@@ -192,6 +227,18 @@ mod tests {
         assert_eq!([rates.worth(class(100)), rates.worth(class(1000))], [1.0, 0.25]);
         (0..20).for_each(|_| add_to(1000, Way::Cpu, 5));
         assert_eq!(rates.worth(class(1000)), 1.0);
+    }
+
+    #[test]
+    fn what_is_foreseen_is_spread_over_all_pictures() {
+        let (rates, second) = (Rates::default(), Duration::from_secs(1));
+        assert_eq!([rates.foreseen(true), rates.average()], [Duration::ZERO; 2]);
+        [(4, true), (2, false), (0, false)]
+            .into_iter()
+            .for_each(|(least, is)| rates.foresee(second * least, is));
+        assert_eq!([true, false].map(|with| rates.foreseen(with)), [second * 2, second * 2 / 3]);
+        [1, 2].into_iter().for_each(|time| rates.add(class(100), None, 10, second * time));
+        assert_eq!(rates.average(), second * 3 / 2);
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! - Otherwise the CPU decodes. A worker gets the pixels unless it has more than its lanes can begin, or the trip there and back was
 //!   measured to take more processor time than it saves. The CPU keeps all others, so that no core waits for a device.
 
+pub mod starts;
+
 /// The index of a device in the order in which devices join a run.
 pub type DeviceId = usize;
 

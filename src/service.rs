@@ -161,6 +161,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             machine: &machine,
             pictures: usize::MAX,
             have_pages: true,
+            jpeg_bytes: u64::MAX,
             stop: &stop,
             required: RequiredDevices::new(stop.clone()),
             events: &events,

@@ -2,7 +2,7 @@
 //! pipeline; the pool of slots is both the memory bound and the back-pressure.
 //!
 //! The memory of a slot whose device is a worker process is a sealed memfd, so that the worker can map the same pages and pin them. The
-//! CPU's slots are private memory, which can have huge pages.
+//! CPU's slots are private memory. Both get huge pages where the system has some.
 
 mod budget;
 mod compressed;
@@ -19,6 +19,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::files;
+use crate::schedule::starts::Workers;
 use crate::schedule::{self, DeviceId, Request, Schedule};
 
 pub use compressed::{Needs, Room};
@@ -177,6 +178,7 @@ struct PoolState {
     memory: u64,
     memory_left: u64,
     arrivals: Arrivals,
+    wanted: Workers,
     largest: u64,
     free: Vec<Buffer>,
     /// How many more slots may get memory that workers map, each of which takes an open file.
@@ -204,8 +206,8 @@ pub struct SlotPool {
 const STEP: u64 = 256 * 1024;
 /// The most bytes of a small picture: a slot of one step has room for it.
 const SMALL: u64 = 192 * 1024;
-/// The step for slots of the CPU larger than a quarter of this: private memory of a multiple of the size of huge pages gets huge pages, and
-/// keeps them when it grows.
+/// The step for slots of the CPU larger than a quarter of this, and for those of workers larger than four times this: memory of a multiple of
+/// the size of huge pages gets huge pages, and keeps them when it grows.
 const HUGE_STEP: u64 = 2 * 1024 * 1024;
 
 impl SlotPool {
@@ -215,6 +217,7 @@ impl SlotPool {
             memory,
             memory_left: memory,
             arrivals: Arrivals::default(),
+            wanted: Workers::default(),
             largest: 0,
             free: Vec::new(),
             files_left: u64::MAX,

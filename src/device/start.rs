@@ -1,14 +1,13 @@
 //! The start of a run's devices: the CPU at once, the workers of GPUs when they are wanted.
 //!
-//! CUDA takes a third of a second to start in each process, and the driver lets few processes start at a time. So the first workers of each
-//! GPU that is expected start while another process still asks which GPUs there are; those for JPEGs start before those for pixels, if
-//! there are JPEGs; and none starts before there is something for it to do.
+//! CUDA takes a third of a second to start in each process, and the driver lets few processes start at a time. So the first workers of
+//! GPUs that are expected start while another process still asks which GPUs there are; those for JPEGs start before those for pixels, if
+//! there are JPEGs; and none starts before there is something for it to do that outlasts its start, see [`starts`](crate::schedule::starts).
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{Builder, Scope};
-use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
@@ -16,24 +15,21 @@ use super::choose::{choose, nvjpeg, some, usable, without_nvjpeg};
 use super::cpu::CpuDevice;
 use super::early::EarlyWorkers;
 use super::find;
+use super::outlook::Outlook;
 use super::supervisor::WorkerDevice;
 use super::{Context, Device, RequiredDevices};
 use crate::config::{DeviceChoice, JpegChoice, Style};
 use crate::error::Error;
 use crate::schedule::DeviceId;
+use crate::schedule::starts::{ENGINES_EACH, Workers, time_of_jpegs};
 use crate::slot::{Kind, Start};
 use crate::task;
 use crate::task::Task;
-use crate::timings::Meter;
 use crate::worker::WorkerArgs;
 use lanes::{GpuInfo, Unit};
 
 /// Lanes per GPU. Measured: three fill the bus with large pictures, four with smaller ones as well.
 const GPU_LANES: usize = 4;
-
-/// Workers per GPU that decode and encode JPEGs. nvJPEG keeps an H100's seven JPEG engines busy only from several processes: measured,
-/// 1,430 megapixels a second from one, 2,820 from two.
-const JPEG_WORKERS: u32 = 2;
 
 /// Lanes per such worker. While one decodes, others equalize and encode; more were measured to gain nothing.
 const JPEG_LANES: usize = 3;
@@ -42,21 +38,6 @@ const JPEG_LANES: usize = 3;
 /// with none, 2.7 s with 6 per lane, 2.2 s with 14, 2.0 s with 30.
 const SMALL_SLOTS: usize = 30;
 const MAX_SMALL_SLOTS: usize = 256;
-
-/// How often it is looked whether GPUs pay: the CPU works alone at first. CUDA takes cores away from the first pictures, so a batch that is
-/// finished by the time it has started is better off without it.
-const INTERVAL: Duration = Duration::from_millis(100);
-
-/// How long the rest of the work has to last for GPUs to be started: by then they have worked for as long as they took to start.
-const WORTH_A_START: Duration = Duration::from_millis(1500);
-
-/// If no picture is done by then, the rest is thought to last.
-const NOTHING_DONE: Duration = Duration::from_millis(250);
-
-/// A GPU pays if equalizing takes at least this share of the processor time; otherwise handing pictures to it and taking them back costs as
-/// much as the work that it takes over. Measured with 16 cores and an H100 on PGMs: it made runs slower at a quarter, and no slower at two
-/// fifths.
-const WORTH_A_GPU: f64 = 1.0 / 3.0;
 
 /// Starts the CPU, which can work at once, and the other devices that the user wants, which join when they are ready. What is equalized is
 /// sent to `equalized`.
@@ -107,6 +88,7 @@ impl<'scope> Starter<'scope, '_> {
             DeviceChoice::CpuWorkers(number) => {
                 let units: Vec<Unit> = (0..*number).map(Unit::Cpu).collect();
                 self.context.pool.wait_for_workers(true);
+                self.context.pool.want(Workers::ALL);
                 self.context.required.demand();
                 // These workers decline to decode JPEGs, and to encode planes.
                 let (encode, decode) = (settings.jpeg != JpegChoice::Cpu, settings.jpeg == JpegChoice::Gpu);
@@ -115,75 +97,64 @@ impl<'scope> Starter<'scope, '_> {
                 self.workers(&mut units)
             }
             DeviceChoice::Auto if settings.jpeg == JpegChoice::Gpu => {
-                self.required(true, |found| some(usable(found, events)))
+                self.required(cpu, true, |found| some(usable(found, events)))
             }
-            DeviceChoice::Auto => {
-                // A service keeps GPUs ready, whatever comes; channels that are to be split over devices need some.
-                let (always, meter) = (settings.watch || settings.split_channels, Meter::start());
-                let Context { pool, pictures, rates, .. } = self.context;
-                let pays = move |decodes: bool| {
-                    let (seconds, processor) = meter.read();
-                    let lasts = rest_lasts(rates.pictures(), pictures, seconds);
-                    let is_for_decoders = decodes && pool.has_come(Start::WithCompressed);
-                    always || lasts && (is_for_decoders || lanes_take_much(cpu.time(), processor))
-                };
-                Builder::new()
-                    .name("find-gpus".to_owned())
-                    .spawn_scoped(self.scope, move || self.available(pays))
-                    .map(drop)
-                    .map_err(Error::thread)
-            }
+            DeviceChoice::Auto => Builder::new()
+                .name("find-gpus".to_owned())
+                .spawn_scoped(self.scope, move || self.available(cpu))
+                .map(drop)
+                .map_err(Error::thread),
             // The channels of one picture are to be spread over all GPUs, which have to be there for that.
-            DeviceChoice::All => self.required(settings.split_channels, |found| choose(found, None)),
-            DeviceChoice::Listed(names) => self.required(true, |found| choose(found, Some(names))),
+            DeviceChoice::All => self.required(cpu, settings.split_channels, |found| choose(found, None)),
+            DeviceChoice::Listed(names) => self.required(cpu, true, |found| choose(found, Some(names))),
         }
     }
 
-    /// Starts every usable GPU once `pays` says so, which gets to know whether GPUs decode JPEGs, as far as that is known. GPUs that cannot
-    /// be used are reported, and the CPU does the work.
-    fn available(&self, pays: impl Fn(bool) -> bool) {
-        let Context { settings, devices, events, .. } = self.context;
-        if !self.in_time(|| pays(true)) {
+    /// Starts usable GPUs as they pay. GPUs that cannot be used are reported, and the CPU does the work.
+    fn available(&self, cpu: Arc<CpuDevice>) {
+        let Context { settings, pool, devices, events, .. } = self.context;
+        let outlook = Outlook::new(self.context, cpu);
+        // A service keeps GPUs ready, whatever comes; channels that are to be split over devices need some.
+        let always = settings.watch || settings.split_channels;
+        if !always && !outlook.wait_until_it_pays(true) {
             return;
         }
+        let expected = find::expected(&settings.devices);
+        pool.want(if always { Workers::ALL } else { outlook.first(expected.len()) });
+        let early = self.early(&expected, pool.has_compressed() && pool.wanted().engines > 0);
         let verbose = settings.report.style == Style::Verbose;
-        let early = self.early();
         let found = match devices.finder.gpus() {
             Ok(found) => found,
             // Most machines have no GPU, and the user did not ask for one.
             Err(_) if !verbose && !find::nvidia_hardware_present(Path::new("/")) => return,
             Err(reason) => return events.note(format!("no GPU is used: {reason}"), false),
         };
-        if !matches!(nvjpeg(&found), Some(Ok(_))) && !pays(false) && !self.in_time(|| pays(false)) {
+        let decodes = matches!(nvjpeg(&found), Some(Ok(_)));
+        if !always && !decodes && !outlook.wait_until_it_pays(false) {
             return;
         }
-        if let Err(error) = self.with_decoders(&usable(&found, events), &found, early) {
+        let units = usable(&found, events);
+        if let Err(error) = self.with_decoders(&units, &found, early) {
             events.note(error.to_string(), false);
         }
         // The kernel kills the early workers when the thread ends that started them.
-        while !devices.finder.cancelled_within(Duration::from_secs(3600)) {}
-    }
-
-    /// Checks a condition at intervals of [`INTERVAL`] until it is true; `false` if the work is finished before.
-    fn in_time(&self, so: impl Fn() -> bool) -> bool {
-        loop {
-            if self.context.devices.finder.cancelled_within(INTERVAL) {
-                return false;
-            }
-            if so() {
-                return true;
-            }
-        }
+        outlook.follow(units.len());
     }
 
     /// Starts the GPUs that the user insists on. `alone`: the CPU leaves all first attempts to them.
     fn required(
-        &self,
+        self,
+        cpu: Arc<CpuDevice>,
         alone: bool,
         choose: impl FnOnce(&[GpuInfo]) -> Result<Vec<Unit>, Error>,
     ) -> Result<(), Error> {
-        let Context { settings, pool, devices, required, .. } = self.context;
-        let early = self.early();
+        let Context { settings, jpeg_bytes, pool, devices, required, .. } = self.context;
+        let expected = find::expected(&settings.devices);
+        // No picture is opened before the GPUs are found, so what is known of them is the length of their files.
+        let rest = time_of_jpegs(jpeg_bytes, settings.threads);
+        let Workers { engines, .. } = Workers::default().with_more(Workers::default(), expected.len(), rest);
+        pool.want(Workers { engines: engines.max(1), ..Workers::ALL });
+        let early = self.early(&expected, settings.jpeg == JpegChoice::Gpu || engines > 0);
         let found = devices.finder.gpus().map_err(|reason| {
             let without = "use --devices auto and --jpeg auto (the defaults) to run without a GPU";
             Error::CannotRun(format!("no GPU can be used: {reason}; {without}"))
@@ -196,22 +167,24 @@ impl<'scope> Starter<'scope, '_> {
         }
         pool.wait_for_workers(alone);
         required.demand();
-        self.with_decoders(&chosen, &found, early)
+        self.with_decoders(&chosen, &found, early)?;
+        let outlook = Outlook::new(self.context, cpu);
+        let follow = move || outlook.follow(chosen.len());
+        let started = Builder::new().name("follow".to_owned()).spawn_scoped(self.scope, follow);
+        started.map(drop).map_err(Error::thread)
     }
 
-    /// Starts the first workers of each GPU that is likely to be used.
-    fn early(&self) -> EarlyWorkers {
+    /// Starts the workers that are wanted of the GPUs that are likely to be used: for JPEGs if there are some, otherwise for pixels.
+    fn early(&self, expected: &[u32], jpegs: bool) -> EarlyWorkers {
         let Context { settings, pool, .. } = self.context;
-        let jpegs = settings.jpeg != JpegChoice::Cpu
-            && (settings.jpeg == JpegChoice::Gpu || pool.has_come(Start::WithCompressed));
-        let expected = find::expected(&settings.devices);
         self.context.devices.have_workers.store(!expected.is_empty(), Ordering::Relaxed);
-        let units = expected.into_iter().map(Unit::Gpu);
-        match jpegs {
-            true => EarlyWorkers::start(
-                (0..JPEG_WORKERS).flat_map(|n| units.clone().map(move |unit| for_jpegs(unit, n))),
-            ),
-            false => EarlyWorkers::start(units.map(for_pixels)),
+        let (units, wanted) = (expected.iter().copied().map(Unit::Gpu), pool.wanted());
+        match jpegs && settings.jpeg != JpegChoice::Cpu {
+            true => {
+                let number_each = (0..ENGINES_EACH).flat_map(|n| units.clone().map(move |unit| (unit, n)));
+                EarlyWorkers::start(number_each.take(wanted.engines).map(|(unit, n)| for_jpegs(unit, n)))
+            }
+            false => EarlyWorkers::start(units.take(wanted.lanes).map(for_pixels)),
         }
     }
 
@@ -226,15 +199,14 @@ impl<'scope> Starter<'scope, '_> {
     /// Adds the workers of these units.
     fn workers(&self, units: &mut Units<'_>) -> Result<(), Error> {
         let Context { settings, pool, .. } = self.context;
+        // GPUs that do not all start may have to do with one.
+        let sharing = pool.wanted().lanes.clamp(1, units.all.len().max(1));
         // Every decoder and encoder may hold a slot, and each lane one that it works on and one that is queued behind it.
-        let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(units.all.len().max(1)) + 1;
-        for &unit in units.all {
-            let first = if units.decode { Some(self.decoders(unit, units)?) } else { None };
+        let slots = 2 * GPU_LANES + (2 * settings.threads).div_ceil(sharing) + 1;
+        for (number, &unit) in units.all.iter().enumerate() {
+            let first = if units.decode { Some(self.decoders(number, unit, units)?) } else { None };
             // A service keeps GPUs ready, whatever comes.
-            let start = match first {
-                Some(first) if !settings.watch => Start::WithPixelsOrAfter(first),
-                _ => Start::Now,
-            };
+            let start = if settings.watch { Start::Now } else { Start::Lanes(number, first) };
             let id = self.worker(&for_pixels(unit), slots, start, units, self.context.required.clone())?;
             if units.encode {
                 pool.encodes(id);
@@ -243,14 +215,16 @@ impl<'scope> Starter<'scope, '_> {
         Ok(())
     }
 
-    /// Adds the workers that decode and encode JPEGs on a unit; returns the first of them.
-    fn decoders(&self, unit: Unit, units: &mut Units<'_>) -> Result<DeviceId, Error> {
+    /// Adds the workers that decode and encode JPEGs on the unit of this number; returns the first of them.
+    fn decoders(&self, number: usize, unit: Unit, units: &mut Units<'_>) -> Result<DeviceId, Error> {
         // Without them the CPU decodes, which is fine unless the user says otherwise.
         let insisted = self.context.settings.jpeg == JpegChoice::Gpu;
         let required = || if insisted { self.context.required.clone() } else { RequiredDevices::default() };
-        let ids: Vec<DeviceId> = (0..JPEG_WORKERS)
-            .map(|number| self.worker(&for_jpegs(unit, number), 0, Start::WithCompressed, units, required()))
-            .collect::<Result<_, _>>()?;
+        let mut add = |n| {
+            let start = Start::Engines(n * units.all.len() + number);
+            self.worker(&for_jpegs(unit, n), 0, start, units, required())
+        };
+        let ids = (0..ENGINES_EACH).map(&mut add).collect::<Result<Vec<DeviceId>, _>>()?;
         Ok(ids[0])
     }
 
@@ -291,46 +265,12 @@ fn for_pixels(unit: Unit) -> WorkerArgs {
 }
 
 /// Returns how the worker for JPEGs with this number of a unit is started.
-fn for_jpegs(unit: Unit, number: u32) -> WorkerArgs {
-    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(number) }
+fn for_jpegs(unit: Unit, number: usize) -> WorkerArgs {
+    WorkerArgs { unit, lanes: JPEG_LANES, uuid: None, jpeg: Some(number as u32) }
 }
 
 /// Returns the UUID of a unit, if it is a GPU that was found.
 fn uuid(unit: Unit, found: &[GpuInfo]) -> Option<String> {
     let Unit::Gpu(ordinal) = unit else { return None };
     found.iter().find(|gpu| gpu.ordinal == ordinal).map(|gpu| gpu.uuid.clone())
-}
-
-/// Returns whether GPUs pay if the lanes took this much of `all` seconds of processor time.
-fn lanes_take_much(lanes: Duration, all: f64) -> bool {
-    lanes.as_secs_f64() >= WORTH_A_GPU * all
-}
-
-/// Returns whether the rest of the pictures is likely to take longer than GPUs take to start, when `done` of `all` took this many seconds.
-fn rest_lasts(done: usize, all: usize, seconds: f64) -> bool {
-    let rest = all.saturating_sub(done) as f64;
-    match done {
-        0 => seconds > NOTHING_DONE.as_secs_f64(),
-        _ => rest * seconds / done as f64 > WORTH_A_START.as_secs_f64(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gpus_are_started_for_as_much_work_as_outlasts_their_start() {
-        assert_eq!([0.1, 0.3].map(|seconds| rest_lasts(0, 5, seconds)), [false, true]);
-        assert!(rest_lasts(100, 10_000, 0.3));
-        assert!(!rest_lasts(100, 400, 0.3));
-        assert!(!rest_lasts(100, 100, 5.0));
-        assert!(rest_lasts(100, usize::MAX, 0.3));
-    }
-
-    #[test]
-    fn a_gpu_pays_where_equalizing_is_a_good_part_of_the_work() {
-        let of_a_second = |lanes| lanes_take_much(Duration::from_millis(lanes), 1.0);
-        assert_eq!([250, 320, 340, 1000].map(of_a_second), [false, false, true, true]);
-    }
 }

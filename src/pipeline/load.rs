@@ -7,7 +7,7 @@ use super::Run;
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::rates::{Class, Way};
-use crate::schedule::{Attempts, Request};
+use crate::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::{self, Job};
@@ -15,7 +15,7 @@ use crate::stamp::Stamp;
 use crate::task::{Content, Page, QueuedJob};
 use crate::timings::{Clock, Stage};
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
-use equalize::{Method, planes};
+use equalize::{Method, Operation, planes};
 use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
@@ -110,6 +110,20 @@ impl Run<'_> {
             Room::Planes(slot) => Place::Planes(slot, jpeg),
             Room::Compressed(slot) => Place::Compressed(slot, jpeg),
         })
+    }
+
+    /// Notes what the picture is going to take, for those who decide whether GPUs start.
+    fn foresee(&self, opened: &Opened<'_>) {
+        let Order::Equalize(Operation { method, .. }) = self.order else { return };
+        let (layout, format) = (opened.layout(), opened.format());
+        let is_compressed = self.compressed(opened).is_some();
+        let least = match is_compressed {
+            true => starts::least_time_of_jpeg(&layout),
+            false => {
+                starts::least_time([format, self.settings.target.format.unwrap_or(format)], &layout, method)
+            }
+        };
+        self.machine.rates.foresee(least, is_compressed);
     }
 
     /// Returns what decides on the picture's device.
@@ -219,6 +233,7 @@ impl Run<'_> {
         clock.mark(Stage::Decode);
         drop(working);
         let class = Class::new(opened.format(), &opened.layout());
+        self.foresee(&opened);
         let place = self.take_place(&opened, held, &work.attempts)?;
         let next = work.page.as_ref().and_then(|page| page.has_slot(opened.stored_page_bytes()));
         if let Some(next) = next {

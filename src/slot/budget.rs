@@ -16,8 +16,9 @@ impl SlotPool {
 impl PoolState {
     /// Returns the step of the free slot at `at`, should it grow to `needed` bytes.
     pub(super) fn step(&self, at: usize, needed: u64) -> u64 {
-        let private = !self.members[self.free[at].device].is_worker;
-        let huge = private && needed > HUGE_STEP / 4 && self.share() >= HUGE_STEP;
+        // The pages of private memory are taken when they are touched, those of shared memory at once.
+        let least = if self.members[self.free[at].device].is_worker { 4 * HUGE_STEP } else { HUGE_STEP / 4 };
+        let huge = needed > least && self.share() >= least.max(HUGE_STEP);
         if huge { HUGE_STEP } else { STEP }
     }
 

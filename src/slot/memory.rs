@@ -1,6 +1,8 @@
 //! The memory of slots.
 #![allow(unsafe_code)]
 
+mod aligned;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,15 +12,24 @@ use memmap2::{Advice, MmapMut, MmapOptions, RemapOptions};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
+use aligned::{AlignedMap, HUGE_PAGE};
+
 /// Memory of a fixed size, mapped into this process.
 pub struct Memory {
     /// A number that tells this memory from any that the slot had before.
     pub generation: u64,
-    map: MmapMut,
-    /// The memfd through which the memory is shared, if it is.
-    file: Option<File>,
-    /// Whether no touch can find the system without a page.
-    has_pages: bool,
+    map: Map,
+}
+
+enum Map {
+    Private(MmapMut),
+    Shared {
+        map: AlignedMap,
+        /// The memfd through which the memory is shared.
+        file: File,
+        /// Whether no touch can find the system without a page.
+        has_pages: bool,
+    },
 }
 
 impl Memory {
@@ -30,7 +41,7 @@ impl Memory {
         let map = MmapOptions::new().len(bytes).map_anon()?;
         // Without huge pages it is slower, nothing worse.
         let _ = map.advise(Advice::HugePage);
-        Ok(Self { generation: next_generation(), map, file: None, has_pages: true })
+        Ok(Self { generation: next_generation(), map: Map::Private(map) })
     }
 
     /// Resizes private memory; the bytes at its front are kept.
@@ -40,16 +51,16 @@ impl Memory {
     ///
     /// # Panics
     /// If the memory is shared.
-    pub fn resized(mut self, bytes: usize) -> io::Result<Self> {
-        assert!(self.is_private(), "shared memory has a sealed size");
+    pub fn resized(self, bytes: usize) -> io::Result<Self> {
+        let Map::Private(mut map) = self.map else { panic!("shared memory has a sealed size") };
         // SAFETY: there is no file behind the memory that could be shorter, and nobody else has the mapping.
-        unsafe { self.map.remap(bytes, RemapOptions::new().may_move(true))? };
-        Ok(Self { generation: next_generation(), ..self })
+        unsafe { map.remap(bytes, RemapOptions::new().may_move(true))? };
+        Ok(Self { generation: next_generation(), map: Map::Private(map) })
     }
 
     /// Returns whether the memory is this process's alone.
     pub fn is_private(&self) -> bool {
-        self.file.is_none()
+        matches!(self.map, Map::Private(_))
     }
 
     /// Allocates zeroed memory that another process can map. It must not be touched before [`Memory::take_pages`].
@@ -60,19 +71,30 @@ impl Memory {
         let fd = rustix::fs::memfd_create("histeqd-slot", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, bytes as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Ok(Self { has_pages: false, ..Self::map(fd, bytes, next_generation())? })
+        Self::map(fd, bytes, next_generation(), false)
     }
 
-    /// Takes all pages of shared memory, which takes milliseconds: a touch that the system has no page for would end the process.
+    /// Takes all pages of shared memory: a touch that the system has no page for would end the process.
     ///
     /// # Errors
     /// The system's error, if it has no memory left.
     pub fn take_pages(&mut self) -> io::Result<()> {
-        let Some(file) = self.file.as_ref().filter(|_| !self.has_pages) else { return Ok(()) };
-        // A signal interrupts it, and a file system without room is a machine without memory.
-        let taken = retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, self.map.len() as u64));
-        taken.map_err(|errno| if errno == Errno::NOSPC { Errno::NOMEM } else { errno })?;
-        self.has_pages = true;
+        let Map::Shared { map, file, has_pages } = &mut self.map else { return Ok(()) };
+        if *has_pages {
+            return Ok(());
+        }
+        let take = |start: usize, bytes: usize| {
+            // A signal interrupts it, and a file system without room is a machine without memory.
+            retry_on_intr(|| fallocate(&*file, FallocateFlags::empty(), start as u64, bytes as u64))
+                .map_err(|errno| if errno == Errno::NOSPC { Errno::NOMEM } else { errno })
+        };
+        let bytes = map.bytes().len();
+        // The rest of a huge page comes with one small page of it. Small pages take twenty times as long, here and in the worker.
+        let starts = (0..bytes / HUGE_PAGE).map(|number| number * HUGE_PAGE);
+        starts.clone().try_for_each(|start| take(start, 1))?;
+        map.take_huge_pages();
+        take(0, bytes)?;
+        *has_pages = true;
         Ok(())
     }
 
@@ -85,26 +107,32 @@ impl Memory {
         if !sealed || rustix::fs::fstat(&fd)?.st_size as u64 != bytes as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the descriptor is not a slot's memory"));
         }
-        Self::map(fd, bytes, generation)
+        Self::map(fd, bytes, generation, true)
     }
 
-    fn map(fd: OwnedFd, bytes: usize, generation: u64) -> io::Result<Self> {
+    fn map(fd: OwnedFd, bytes: usize, generation: u64, has_pages: bool) -> io::Result<Self> {
         let file = File::from(fd);
         // SAFETY: the file is an anonymous memfd whose size is sealed, and whose pages have all been taken before a slot hands it out, so no
         // access can fault. The only other mapping is a worker's, which touches the bytes only between the message that lends it the slot and
         // its answer (or its death); the supervisor gives the slot to nobody else for that time.
-        let map = unsafe { MmapOptions::new().len(bytes).map_mut(&file)? };
-        Ok(Self { generation, map, file: Some(file), has_pages: true })
+        let map = unsafe { AlignedMap::new(&file, bytes)? };
+        Ok(Self { generation, map: Map::Shared { map, file, has_pages } })
     }
 
     /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.map
+        match &self.map {
+            Map::Private(map) => map,
+            Map::Shared { map, .. } => map.bytes(),
+        }
     }
 
     /// Returns the bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.map
+        match &mut self.map {
+            Map::Private(map) => map,
+            Map::Shared { map, .. } => map.bytes_mut(),
+        }
     }
 }
 
@@ -117,6 +145,7 @@ impl AsFd for Memory {
     /// # Panics
     /// If the memory is private.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_ref().expect("only shared memory is handed to workers").as_fd()
+        let Map::Shared { file, .. } = &self.map else { panic!("only shared memory is handed to workers") };
+        file.as_fd()
     }
 }

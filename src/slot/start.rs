@@ -3,7 +3,8 @@
 use std::mem;
 use std::sync::PoisonError;
 
-use super::{PoolState, SlotPool};
+use super::{Kind, Member, PoolState, SlotPool};
+use crate::schedule::starts::Workers;
 use crate::schedule::{DeviceId, Standing};
 
 /// What has looked for a slot so far.
@@ -20,10 +21,11 @@ pub(super) struct Arrivals {
 pub enum Start {
     /// At once.
     Now,
-    /// When the first picture has come that could stay compressed.
-    WithCompressed,
-    /// When the first picture has come that could not stay compressed, or this device works or is given up.
-    WithPixelsOrAfter(DeviceId),
+    /// When more than so many workers for JPEGs are wanted, and the first picture has come that could stay compressed.
+    Engines(usize),
+    /// When more than so many workers for pixels are wanted, and the first picture has come that could not stay compressed; the first of them
+    /// also when this device, which decodes, works or is given up.
+    Lanes(usize, Option<DeviceId>),
 }
 
 impl SlotPool {
@@ -38,6 +40,28 @@ impl SlotPool {
     /// Returns whether a worker with this start is to start now.
     pub fn has_come(&self, start: Start) -> bool {
         self.lock().has_come(start)
+    }
+
+    /// Returns whether a picture has come that could stay compressed.
+    pub fn has_compressed(&self) -> bool {
+        self.lock().arrivals.compressed
+    }
+
+    /// Returns the numbers of workers that are wanted.
+    pub fn wanted(&self) -> Workers {
+        self.lock().wanted
+    }
+
+    /// Sets how many workers are wanted.
+    pub fn want(&self, wanted: Workers) {
+        if mem::replace(&mut self.lock().wanted, wanted) != wanted {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Returns how many workers work or were given up.
+    pub fn settled(&self) -> Workers {
+        self.lock().count(|standing| standing != Standing::Down)
     }
 
     /// Has the threads that wait in [`SlotPool::wait_for`] look again.
@@ -56,12 +80,32 @@ impl SlotPool {
 
 impl PoolState {
     fn has_come(&self, start: Start) -> bool {
-        let is_settled = |device: DeviceId| self.members[device].standing != Standing::Down;
+        // Others take the places of those that were given up.
+        let given_up = self.count(|standing| standing == Standing::Retired);
         match start {
             Start::Now => true,
-            Start::WithCompressed => self.arrivals.compressed,
-            Start::WithPixelsOrAfter(device) => self.arrivals.pixels || is_settled(device),
+            Start::Engines(number) => {
+                self.arrivals.compressed && number < self.wanted.engines.saturating_add(given_up.engines)
+            }
+            Start::Lanes(number, after) => {
+                let wanted = match after {
+                    Some(after) if !self.arrivals.pixels => {
+                        usize::from(self.members[after].standing != Standing::Down)
+                    }
+                    _ => self.wanted.lanes,
+                };
+                number < wanted.saturating_add(given_up.lanes)
+            }
         }
+    }
+
+    /// Returns how many workers are of this standing.
+    fn count(&self, is: impl Fn(Standing) -> bool) -> Workers {
+        let of_kind = |kind: Kind| {
+            let has = |member: &&Member| member.is_worker && member.slots[kind as usize] > 0;
+            self.members.iter().filter(has).filter(|member| is(member.standing)).count()
+        };
+        Workers { engines: of_kind(Kind::Compressed), lanes: of_kind(Kind::Pixels) }
     }
 }
 
@@ -71,32 +115,59 @@ mod tests {
     use crate::schedule::Attempts;
     use std::sync::Arc;
 
+    /// Returns whether such a start has come after a change.
+    fn come_after(pool: &SlotPool, start: Start, change: impl FnOnce()) -> bool {
+        change();
+        pool.has_come(start)
+    }
+
+    fn want(pool: &SlotPool, engines: usize, lanes: usize) {
+        pool.want(Workers { engines, lanes });
+    }
+
     #[test]
-    fn workers_start_with_the_pictures_that_they_are_for_or_one_after_the_other() {
+    fn workers_for_pixels_start_with_pixels_or_the_first_after_a_decoder() {
         let pool = Arc::new(SlotPool::new(1 << 20));
         pool.join_cpu(2);
         let decoder = pool.join_worker(0, Box::new(|_| ()));
-        let behind = Start::WithPixelsOrAfter(decoder);
+        let (first, second) = (Start::Lanes(0, Some(decoder)), Start::Lanes(1, Some(decoder)));
+        want(&pool, 1, 1);
         assert!(pool.has_come(Start::Now));
-        assert!(!pool.wait_for(Start::WithCompressed, || true), "given up");
-        let settled = |change: &dyn Fn()| {
-            change();
-            pool.has_come(behind)
-        };
-        assert_eq!(
-            [
-                settled(&|| ()),
-                settled(&|| pool.up(decoder)),
-                settled(&|| pool.down(decoder)),
-                settled(&|| pool.retire(decoder))
-            ],
-            [false, true, false, true]
-        );
+        assert!(!pool.wait_for(first, || true), "given up");
+        let came = [
+            come_after(&pool, first, || pool.up(decoder)),
+            come_after(&pool, second, || ()),
+            come_after(&pool, first, || pool.down(decoder)),
+            come_after(&pool, first, || pool.retire(decoder)),
+        ];
+        assert_eq!(came, [true, false, false, true]);
         pool.down(decoder);
         let other = Arc::clone(&pool);
-        let waiting = std::thread::spawn(move || other.wait_for(behind, || false));
+        let waiting = std::thread::spawn(move || other.wait_for(first, || false));
         drop(pool.take(1, 0, 0, &Attempts::default()).unwrap());
         assert!(waiting.join().unwrap());
-        assert!(!pool.has_come(Start::WithCompressed), "it could not stay compressed");
+        assert!(!pool.has_compressed(), "it could not stay compressed");
+        assert_eq!(
+            [come_after(&pool, second, || ()), come_after(&pool, second, || want(&pool, 1, 2))],
+            [false, true]
+        );
+    }
+
+    #[test]
+    fn as_many_workers_start_as_are_wanted_besides_those_given_up() {
+        let pool = Arc::new(SlotPool::new(1 << 20));
+        pool.join_cpu(2);
+        let [first, lanes] = [0, 2].map(|slots| pool.join_worker(slots, Box::new(|_| ())));
+        pool.add(first, 9, Kind::Compressed);
+        want(&pool, 1, 1);
+        assert!(!pool.has_come(Start::Engines(0)), "nothing has come that could stay compressed");
+        pool.note_arrival(|arrivals| &mut arrivals.compressed);
+        assert_eq!([0, 1].map(|number| pool.has_come(Start::Engines(number))), [true, false]);
+        assert_eq!(pool.settled(), Workers::default());
+        pool.up(lanes);
+        assert_eq!(pool.settled(), Workers { engines: 0, lanes: 1 });
+        assert!(come_after(&pool, Start::Engines(1), || pool.retire(first)));
+        assert!(come_after(&pool, Start::Engines(2), || want(&pool, 2, 1)));
+        assert!(come_after(&pool, Start::Lanes(1, Some(first)), || pool.retire(lanes)));
     }
 }

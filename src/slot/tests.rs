@@ -18,6 +18,19 @@ fn memory_is_shared_through_its_descriptor() {
 }
 
 #[test]
+fn shared_memory_has_all_its_pages_where_huge_pages_may_begin() {
+    let mut ours = Memory::shared(5 << 20).unwrap();
+    ours.take_pages().unwrap();
+    let pages = rustix::fs::fstat(&ours).unwrap().st_blocks as usize * 512;
+    assert_eq!((pages, ours.bytes().as_ptr().addr() % (2 << 20)), (5 << 20, 0));
+    assert!(ours.bytes().iter().all(|&byte| byte == 0));
+    ours.bytes_mut().fill(7);
+    let theirs = Memory::from_fd(ours.as_fd().try_clone_to_owned().unwrap(), 5 << 20, 1).unwrap();
+    assert!(theirs.bytes().iter().all(|&byte| byte == 7));
+    assert_eq!(theirs.bytes().as_ptr().addr() % (2 << 20), 0);
+}
+
+#[test]
 fn a_descriptor_of_another_size_is_refused() {
     let ours = Memory::shared(5000).unwrap();
     let fd = ours.as_fd().try_clone_to_owned().unwrap();

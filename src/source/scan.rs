@@ -27,7 +27,7 @@ use crate::record::Digest;
 use crate::selection::{Choice, Purpose, Selection, is_hidden, output_below, patterned, promises_a_picture};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
-use codec::Limits;
+use codec::{Format, Limits};
 
 /// One picture to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +107,12 @@ const EVENED: usize = 8;
 pub fn balance_tail(jobs: &mut [Job], threads: usize) {
     let end = jobs.len().saturating_sub(EVENED.saturating_mul(threads));
     jobs[end..].sort_by_key(|job| Reverse(job.bytes));
+}
+
+/// Returns how many bytes the JPEGs among the jobs have, judging by their names.
+pub fn jpeg_bytes(jobs: &[Job]) -> u64 {
+    let jpegs = jobs.iter().filter(|job| Format::of_name(&job.input) == Some(Format::Jpeg));
+    jpegs.map(|job| job.bytes).sum()
 }
 
 /// Jobs in their original order, with consecutive small ones in batches: handing one over costs as much as doing it. A small file may be a

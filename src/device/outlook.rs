@@ -1,0 +1,156 @@
+//! How long the rest of a run is going to last, as it is seen while the run goes on, and which workers start therefore.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Context;
+use super::cpu::CpuDevice;
+use crate::schedule::starts::{ENGINES, LANES, Workers, lanes_take_much, time_at_rate, time_on_cores};
+use crate::timings::Meter;
+
+/// How often it is looked whether more workers pay.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// If no picture is done by then, and nothing was foreseen, the rest is thought to last.
+const NOTHING_DONE: Duration = Duration::from_millis(250);
+
+/// From then on, what the lanes take is compared with all processor time: before, most pictures are still being decoded.
+const COMPARED: Duration = Duration::from_millis(100);
+
+/// A worker that has just started pins its slots first.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// How long the rate is measured once it is steady.
+const MEASURED: Duration = Duration::from_millis(500);
+
+/// Nobody waits longer for a worker that starts.
+const LATE: Duration = Duration::from_secs(5);
+
+/// What is known of the rest of a run.
+pub(super) struct Outlook<'a> {
+    context: Context<'a>,
+    cpu: Arc<CpuDevice>,
+    meter: Meter,
+}
+
+impl<'a> Outlook<'a> {
+    /// Begins to look.
+    pub(super) fn new(context: Context<'a>, cpu: Arc<CpuDevice>) -> Self {
+        Self { context, cpu, meter: Meter::start() }
+    }
+
+    fn left(&self) -> usize {
+        self.context.pictures.saturating_sub(self.context.rates.pictures())
+    }
+
+    fn on_cores(&self, each: Duration) -> Duration {
+        time_on_cores(each, self.left(), self.context.settings.threads)
+    }
+
+    /// Returns how long the rest takes at least if the CPU does it. `decodes`: whether what is foreseen of JPEGs that a GPU could decode
+    /// counts.
+    fn without_workers(&self, decodes: bool) -> Duration {
+        let rates = self.context.rates;
+        let foreseen = rates.foreseen(decodes);
+        if rates.pictures() == 0 && foreseen.is_zero() {
+            let (seconds, _) = self.meter.read();
+            return if seconds > NOTHING_DONE.as_secs_f64() { Duration::MAX } else { Duration::ZERO };
+        }
+        self.on_cores(foreseen.max(rates.average()))
+    }
+
+    /// Returns whether a GPU pays, as long as only the CPU works. `decodes`: whether GPUs decode JPEGs, as far as that is known.
+    fn pays(&self, decodes: bool) -> bool {
+        let Context { pool, rates, .. } = self.context;
+        let rest = self.without_workers(decodes);
+        if decodes && pool.has_compressed() && ENGINES.pays_at_all(rest) {
+            return true;
+        }
+        let (seconds, processor) = self.meter.read();
+        let is_known_to_pay = LANES.pays_at_all(self.on_cores(rates.foreseen(false)));
+        let is_seen_to_pay = seconds >= COMPARED.as_secs_f64() && lanes_take_much(self.cpu.time(), processor);
+        is_known_to_pay || is_seen_to_pay && LANES.pays_at_all(rest)
+    }
+
+    /// Returns the workers that pay, of those of so many GPUs, before any works.
+    pub(super) fn first(&self, gpus: usize) -> Workers {
+        self.more(Workers::default(), Workers::default(), gpus, self.without_workers(true))
+    }
+
+    fn more(&self, wanted: Workers, settled: Workers, gpus: usize, rest: Duration) -> Workers {
+        let more = wanted.with_more(settled, gpus, rest);
+        // How many are for JPEGs is decided when there are some.
+        if self.context.pool.has_compressed() { more } else { Workers { engines: wanted.engines, ..more } }
+    }
+
+    /// Waits until a GPU pays; `false` if the work is finished before.
+    pub(super) fn wait_until_it_pays(&self, decodes: bool) -> bool {
+        while !self.context.devices.finder.cancelled_within(INTERVAL) {
+            if self.pays(decodes) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Wants more workers as they pay, until the work is finished.
+    pub(super) fn follow(&self, gpus: usize) {
+        let Context { pool, devices, rates, .. } = self.context;
+        let mut rate = Rate::new(Workers::default());
+        while !devices.finder.cancelled_within(INTERVAL) {
+            let (wanted, settled) = (pool.wanted(), pool.settled());
+            if rate.settled != settled {
+                rate = Rate::new(settled);
+            }
+            let is_late = rate.since.elapsed() > LATE;
+            let rest = match settled == Workers::default() {
+                true => Some(self.without_workers(true)),
+                false => rate.rest(rates.pictures(), self.left()),
+            };
+            let settled = if is_late { wanted } else { settled };
+            rest.into_iter().for_each(|rest| pool.want(self.more(wanted, settled, gpus, rest)));
+        }
+    }
+}
+
+/// The rate at which pictures are done while the same workers work.
+struct Rate {
+    settled: Workers,
+    since: Instant,
+    /// When they had warmed up, and how many pictures were done by then.
+    steady: Option<(Instant, usize)>,
+}
+
+impl Rate {
+    fn new(settled: Workers) -> Self {
+        Self { settled, since: Instant::now(), steady: None }
+    }
+
+    /// Returns how long the `left` pictures last, once that is known.
+    fn rest(&mut self, done: usize, left: usize) -> Option<Duration> {
+        if self.since.elapsed() < WARM_UP {
+            return None;
+        }
+        let &mut (begun, before) = self.steady.get_or_insert_with(|| (Instant::now(), done));
+        let took = begun.elapsed();
+        (took >= MEASURED).then(|| time_at_rate(left, done - before, took))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_measured_once_it_is_steady() {
+        let ago = |milliseconds| Instant::now() - Duration::from_millis(milliseconds);
+        let mut rate = Rate { since: ago(200), ..Rate::new(Workers::default()) };
+        assert_eq!((rate.rest(20, 50), rate.steady), (None, None));
+        rate.since = ago(400);
+        assert_eq!((rate.rest(20, 50), rate.steady.unwrap().1), (None, 20));
+        rate.steady = Some((ago(1000), 20));
+        let rest = rate.rest(30, 50).unwrap().as_secs_f64();
+        assert!((5.0..5.5).contains(&rest), "{rest}");
+        assert_eq!(rate.rest(20, 50), Some(Duration::MAX));
+    }
+}
