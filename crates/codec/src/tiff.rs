@@ -29,6 +29,7 @@ use equalize::Layout;
 mod arrangement;
 mod colours;
 mod deflate;
+mod fax;
 mod gdal;
 mod header;
 mod imagej;
@@ -42,6 +43,7 @@ mod predictor;
 mod stack;
 mod tags;
 mod write;
+mod zstd;
 
 use arrangement::Change;
 use header::Header;

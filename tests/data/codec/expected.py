@@ -2,22 +2,31 @@
 """Writes expected.tsv: what two other decoders make of the pictures in this folder. usage: expected.py
 
 A line a file: name, width, height, channels, bits, CRC-32 of the samples in big-endian order. Pillow is asked first, OpenCV for
-16-bit colours (which Pillow reduces). Depths below 8 are carried to 8 and those between 8 and 16 to 16, halves up; palettes
+16-bit colours (which Pillow reduces), and tifffile for what neither reads. Depths below 8 are carried to 8 and those between 8 and 16 to 16, halves up; palettes
 become RGB, gray ones gray, transparent colours become alpha. A file of which neither makes the whole is left out.
 
-needs: pip install pillow opencv-python-headless numpy
+needs: pip install pillow opencv-python-headless numpy tifffile imagecodecs
 """
 import glob, os, zlib
 import cv2
 import numpy as np
+import tifffile
 from PIL import Image
 
 PARTIAL = {
+    'gradient-1c-32b.tiff', 'part.tif',  # no levels but integers of 32 bits
     'g4_orientation_7.tif',  # Pillow turns it as its orientation says
     'minisblack-2c-8b-alpha.tiff',  # Pillow leaves alpha multiplied in, OpenCV drops it
     'rgba.pam',  # OpenCV swaps its channels
     'tiff_strip_planar_16bit_RGB.tiff', 'tiff_tiled_planar_16bit_RGB.tiff',  # OpenCV mixes planes up, Pillow gives 8 bits
 }
+
+ONLY_TIFFFILE = {'webp-strips.tif', 'webp-tiles.tif'}
+
+
+def with_tifffile(path):
+    array = tifffile.imread(path)
+    return array.reshape(array.shape[0], array.shape[1], -1), array.dtype.itemsize * 8
 
 
 def with_pillow(path):
@@ -56,7 +65,7 @@ with open('expected.tsv', 'w') as table:
         if path in refused | PARTIAL or path.endswith(('.py', '.tsv', '.md', '.jpg', '.jpeg')):
             continue
         answers = []
-        for ask in (with_pillow, with_opencv):
+        for ask in (with_tifffile,) if path in ONLY_TIFFFILE else (with_pillow, with_opencv):
             try:
                 answers.append(ask(path))
             except Exception as error:

@@ -69,7 +69,7 @@ impl Header {
         let bits = bits(directory)?;
         let kind = kind(directory, bits)?;
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
-        let method = Method::new(number(tags::COMPRESSION, 1))?;
+        let method = Method::new(number(tags::COMPRESSION, 1), number(tags::FAX_OPTIONS, 0))?;
         let (colours, colour_samples) = colours(directory, method)?;
         let (alpha, others) = behind(directory, samples, colour_samples)?;
         refuse_depths((bits, samples), method, colours, directory)?;
@@ -459,14 +459,21 @@ fn refuse_depths(
     if packed && !tile.is_multiple_of(8) {
         return Err(unsupported(format!("a TIFF with tiles of {tile} samples of {bits} bits across")));
     }
-    if bits != 8 && method == Method::Jpeg || bits != 1 && method == Method::Group4 {
+    let is_fax = matches!(method, Method::Fax(_));
+    if bits != 8 && method == Method::Jpeg || bits != 1 && is_fax {
         return Err(CodecError::unsupported(
-            format!("a TIFF of {bits} bits compressed by JPEG or CCITT group 4"),
+            format!("a TIFF of {bits} bits compressed by JPEG or CCITT's codes for faxes"),
             "store it as a TIFF of 8 or 16 bits, compressed otherwise, first",
         ));
     }
-    if samples > 1 && method == Method::Group4 {
-        return Err(unsupported(format!("a TIFF of {samples} samples a pixel compressed by CCITT group 4")));
+    let planar = samples > 1 && directory.number(tags::PLANAR_CONFIGURATION) == Some(2);
+    if method == Method::WebP && (bits != 8 || planar || !matches!(samples, 3 | 4)) {
+        return Err(malformed("it is compressed by WebP, but its samples are not RGB or RGBA of 8 bits"));
+    }
+    if samples > 1 && is_fax {
+        return Err(unsupported(format!(
+            "a TIFF of {samples} samples a pixel compressed by CCITT's codes for faxes"
+        )));
     }
     if bits > 8 && colours == Colours::Palette {
         return Err(unsupported(format!("a TIFF of {bits}-bit palette indices")));

@@ -8,11 +8,12 @@ use super::super::samples::{swap_bytes, unpack};
 use super::super::{CodecError, Limits};
 use super::header::{Header, Predictor};
 use super::jpeg::Jpegs;
-use super::method::{self, Decompression, Method, PADDING};
+use super::method::{self, Decompression, Method, PADDING, Part};
 use super::{gdal, io_error, malformed, predictor, tags};
 use crate::cores::{Cores, SMALL_CHANGE};
 use crate::mapped::{BAND, Kind, Rows};
 use crate::reader::{Reader, resize};
+use crate::webp;
 
 /// The strips or tiles of a picture.
 pub(super) struct Parts<'a> {
@@ -139,7 +140,8 @@ impl<'a> Parts<'a> {
         let decompression = match header.method {
             Method::Stored => return header.buffer_bytes(),
             Method::Jpeg => self.jpegs.heap_bytes(data, header.part_bytes()),
-            method => method::heap_bytes(method),
+            Method::WebP => webp::part_heap_bytes(header.part),
+            method => method::heap_bytes(method, header.part_bytes()),
         };
         data + decompression + header.buffer_bytes()
     }
@@ -200,13 +202,19 @@ impl<'a> Parts<'a> {
                 self.jpegs.load(self.file, offset, length, data)?;
                 return self.jpegs.decode(data, target);
             }
+            Method::WebP => {
+                let data = &mut tool.data;
+                load(self.file, offset, length.min(most_data(header.method, header.part_bytes())), data)?;
+                let data = &data[..data.len() - PADDING];
+                return webp::decode_part(data, header.part, header.samples, target).map_err(in_tiff);
+            }
             method => {
                 let data = &mut tool.data;
                 let length = length.min(most_data(method, target.len() as u64));
                 load(self.file, offset, length, data)?;
                 turn_bits(data, header);
-                let row = (header.part.0, header.part_row_bytes());
-                tool.decompression.run(method, data, row, target)?;
+                let (width, row, bytes) = (header.part.0, header.part_row_bytes(), header.part_bytes());
+                tool.decompression.run(method, data, Part { width, row, bytes }, target)?;
             }
         }
         let (channels, bytes) = (header.samples / header.planes(), header.sample_bytes());
@@ -263,10 +271,18 @@ pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> 
     })
 }
 
+/// Returns the error of a WebP as that of the TIFF around it.
+fn in_tiff(error: CodecError) -> CodecError {
+    match error {
+        CodecError::Malformed { reason, .. } => malformed(format!("a WebP in it is damaged: {reason}")),
+        other => other,
+    }
+}
+
 /// Returns the most bytes that `samples` bytes of samples can sensibly take in compressed form: many times what a method can produce, plus
 /// what a JPEG may have before its data. Anything beyond that in the file is not read.
 fn most_data(method: Method, samples: u64) -> u64 {
-    let beside = if method == Method::Jpeg { 256 << 10 } else { 4 << 10 };
+    let beside = if matches!(method, Method::Jpeg | Method::WebP) { 256 << 10 } else { 4 << 10 };
     samples.saturating_mul(8).saturating_add(beside)
 }
 

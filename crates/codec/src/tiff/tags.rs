@@ -25,6 +25,8 @@ pub(super) const STRIP_BYTE_COUNTS: u16 = 279;
 const X_RESOLUTION: u16 = 282;
 const Y_RESOLUTION: u16 = 283;
 pub(super) const PLANAR_CONFIGURATION: u16 = 284;
+/// T4Options: bit 0 is set if rows may be coded as changes against the row before.
+pub(super) const FAX_OPTIONS: u16 = 292;
 const RESOLUTION_UNIT: u16 = 296;
 pub(super) const PREDICTOR: u16 = 317;
 pub(super) const COLOUR_MAP: u16 = 320;
@@ -105,7 +107,7 @@ const STORAGE: [u16; 44] = [
     289,
     290,
     291,
-    292,
+    FAX_OPTIONS,
     293,
     301,
     PREDICTOR,

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Writes the pictures of this folder that are drawn rather than collected. usage: make.py
+
+needs: pip install numpy pillow tifffile imagecodecs
+"""
+import os
+import numpy as np
+import tifffile
+from PIL import Image, TiffImagePlugin
+
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+HEIGHT, WIDTH = 60, 83
+Y, X = np.mgrid[:HEIGHT, :WIDTH]
+GRAY = (X * 2 + Y + 20 * np.sin(X / 7) * np.cos(Y / 5) + 30).astype(np.uint8)
+RGB = np.dstack([GRAY, GRAY[::-1], (X * Y // 20).astype(np.uint8)])
+RGBA = np.dstack([RGB, np.clip(Y * 6, 0, 255).astype(np.uint8)])
+DEEP = GRAY.astype(np.uint16) * 257 ^ (X * 7 % 64).astype(np.uint16)
+
+
+def fax(name, compression, options=None, white=0):
+    """Rings, a row of single pixels, a row that begins black, an empty one and a full one."""
+    ink = (X - 40) ** 2 + (Y * 2 - 60) ** 2
+    black = (ink // 300) % 2 == 1
+    black[10] = X[10] % 2 == 0
+    black[11], black[12] = True, False
+    info = TiffImagePlugin.ImageFileDirectory_v2()
+    info[262], info[278] = white, 24
+    if options is not None:
+        info[292] = options
+    Image.fromarray(~black).save(name, compression=compression, tiffinfo=info)
+
+
+fax('fax-rle.tif', 'tiff_ccitt')
+fax('fax-group3.tif', 'group3', white=1)
+fax('fax-group3-changes.tif', 'group3', options=5)
+fax('fax-group4.tif', 'group4')
+
+tifffile.imwrite('zstd-tiles.tif', RGB, photometric='rgb', compression='zstd', predictor=True, tile=(32, 32))
+tifffile.imwrite('zstd-16.tif', DEEP, compression='zstd', compressionargs={'level': 19}, rowsperstrip=25)
+ALPHA = {'photometric': 'rgb', 'extrasamples': ['unassalpha']}
+tifffile.imwrite('webp-tiles.tif', RGBA, compression='webp', compressionargs={'lossless': False, 'level': 70}, tile=(32, 32), **ALPHA)
+tifffile.imwrite('webp-strips.tif', RGBA, compression='webp', compressionargs={'lossless': True}, rowsperstrip=25, **ALPHA)
