@@ -1,6 +1,7 @@
 //! The codecs, from file to file.
 
 mod corpus;
+mod deep;
 mod jpeg;
 mod mapped;
 mod metadata;

@@ -173,7 +173,7 @@ impl Decoded {
             Native::Png(native) => native.metadata_bytes(),
             Native::Jpeg(native) => native.metadata_bytes(),
             Native::Tiff(native) => native.metadata_bytes(),
-            Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::WebP(_) => 0,
+            Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::WebP(_) | Native::Other => 0,
         };
         MetadataBytes { native, carried: self.metadata.bytes() }
     }
@@ -200,6 +200,8 @@ enum Native {
     Tiff(Box<tiff::Native>),
     Bmp(bmp::Native),
     WebP(webp::Native),
+    /// Nothing: it is not written back in the same form.
+    Other,
 }
 
 /// What a format's decoder returns besides the pixels.

@@ -42,6 +42,7 @@ pub struct Opened<'a> {
 enum Source<'a> {
     Png(png::Source<'a>),
     Jpeg(Box<jpeg::Source<'a>>),
+    DeepJpeg(jpeg::DeepSource<'a>),
     Pnm(pnm::Source<'a>),
     Pfm(pfm::Source<'a>),
     Tiff(tiff::Source<'a>),
@@ -55,6 +56,7 @@ impl Source<'_> {
         match self {
             Source::Png(png) => png.layout(),
             Source::Jpeg(jpeg) => jpeg.layout(),
+            Source::DeepJpeg(jpeg) => jpeg.layout(),
             Source::Pnm(pnm) => pnm.layout(),
             Source::Pfm(pfm) => pfm.layout(),
             Source::Tiff(tiff) => tiff.layout(),
@@ -85,7 +87,12 @@ impl Source<'_> {
         match self {
             Self::Tiff(tiff) => tiff.mapped(),
             Self::Pfm(pfm) => Some(pfm.form()),
-            Self::Png(_) | Self::Jpeg(_) | Self::Pnm(_) | Self::Bmp(_) | Self::WebP(_) => None,
+            Self::Png(_)
+            | Self::Jpeg(_)
+            | Self::DeepJpeg(_)
+            | Self::Pnm(_)
+            | Self::Bmp(_)
+            | Self::WebP(_) => None,
         }
     }
 }
@@ -201,7 +208,10 @@ fn open_one<'a>(
 fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<Source<'a>, CodecError> {
     match format {
         Format::Png => png::Source::open(bytes).map(Source::Png),
-        Format::Jpeg => jpeg::Source::open(bytes, target).map(|jpeg| Source::Jpeg(Box::new(jpeg))),
+        Format::Jpeg => jpeg::open(bytes, target).map(|opened| match opened {
+            jpeg::Opened::Usual(jpeg) => Source::Jpeg(jpeg),
+            jpeg::Opened::Deep(jpeg) => Source::DeepJpeg(jpeg),
+        }),
         Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
         Format::WebP => webp::Source::open(bytes).map(Source::WebP),
         Format::Pnm | Format::Tiff => unreachable!("read in parts"),
@@ -272,6 +282,7 @@ impl Opened<'_> {
     pub fn heap_bytes(&self) -> u64 {
         let decoder = match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
+            Source::DeepJpeg(jpeg) => jpeg.heap_bytes(),
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
             Source::Png(png) => png.heap_bytes(),
@@ -311,6 +322,7 @@ impl Opened<'_> {
         match &self.source {
             Source::Png(png) => png.metadata(),
             Source::Jpeg(jpeg) => jpeg.metadata(),
+            Source::DeepJpeg(jpeg) => jpeg.metadata(),
             Source::Tiff(tiff) => tiff.metadata(),
             Source::Bmp(bmp) => bmp.metadata(),
             Source::WebP(webp) => webp.metadata(),
@@ -393,6 +405,7 @@ impl Opened<'_> {
                 Source::Png(png) => png.decode(slot, byte_orders.from),
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
+                Source::DeepJpeg(jpeg) => jpeg.decode(slot),
                 Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
                 Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
                 Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),

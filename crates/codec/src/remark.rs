@@ -68,7 +68,7 @@ impl Decoded {
             Native::WebP(webp) => {
                 [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None, None, None]
             }
-            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) => [None; 5],
+            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::Other => [None; 5],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);

@@ -2,16 +2,19 @@
 """Writes expected.tsv: what two other decoders make of the pictures in this folder. usage: expected.py
 
 A line a file: name, width, height, channels, bits, CRC-32 of the samples in big-endian order. Pillow is asked first, OpenCV for
-16-bit colours (which Pillow reduces), and tifffile for what neither reads. Depths below 8 are carried to 8 and those between 8 and 16 to 16, halves up; palettes
+16-bit colours (which Pillow reduces), tifffile and imagecodecs (libjpeg-turbo 3) for what neither reads. Depths below 8 are carried to 8 and those between 8 and 16 to 16, halves up; palettes
 become RGB, gray ones gray, transparent colours become alpha. A file of which neither makes the whole is left out.
 
 needs: pip install pillow opencv-python-headless numpy tifffile imagecodecs
 """
 import glob, os, zlib
 import cv2
+import imagecodecs
 import numpy as np
 import tifffile
 from PIL import Image
+
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
 
 PARTIAL = {
     'gradient-1c-32b.tiff', 'part.tif',  # no levels but integers of 32 bits
@@ -21,12 +24,26 @@ PARTIAL = {
     'tiff_strip_planar_16bit_RGB.tiff', 'tiff_tiled_planar_16bit_RGB.tiff',  # OpenCV mixes planes up, Pillow gives 8 bits
 }
 
-ONLY_TIFFFILE = {'webp-strips.tif', 'webp-tiles.tif'}
+ONLY_TIFFFILE = {'webp-strips.tif', 'webp-tiles.tif', 'jpeg-12.tif'} | set(glob.glob('jpeg-lossless-*.tif'))
+# With the bits of their samples.
+JPEGS = {'monkey12.jpg': 12, 'testimgari.jpg': 8, 'jpeg-lossless-gray.jpg': 8, 'jpeg-lossless-rgb.jpg': 8,
+         'jpeg-lossless-10.jpg': 10, 'jpeg-lossless-16-rgb.jpg': 16} | {name: 12 for name in glob.glob('jpeg-12-*.jpg')}
+
+
+def to_whole_bytes(array, bits):
+    most, all_ones = 2**bits - 1, 255 if bits <= 8 else 65535
+    return (2 * array.astype(np.int64) * all_ones + most) // (2 * most)
 
 
 def with_tifffile(path):
-    array = tifffile.imread(path)
-    return array.reshape(array.shape[0], array.shape[1], -1), array.dtype.itemsize * 8
+    with tifffile.TiffFile(path) as file:
+        array, bits = file.asarray(), file.pages[0].bitspersample
+    return to_whole_bytes(array, bits).reshape(array.shape[0], array.shape[1], -1), 16 if bits > 8 else 8
+
+
+def with_imagecodecs(path):
+    array = imagecodecs.jpeg8_decode(open(path, 'rb').read())
+    return to_whole_bytes(array, JPEGS[path]).reshape(array.shape[0], array.shape[1], -1), 16 if JPEGS[path] > 8 else 8
 
 
 def with_pillow(path):
@@ -58,14 +75,19 @@ def with_opencv(path):
     return array, array.dtype.itemsize * 8
 
 
-os.chdir(os.path.dirname(os.path.abspath(__file__)))
+def deciders(path):
+    if path in JPEGS:
+        return [with_imagecodecs]
+    return [with_tifffile] if path in ONLY_TIFFFILE else [with_pillow, with_opencv]
+
+
 refused = {line.split('\t')[0] for line in open('refused.tsv')}
 with open('expected.tsv', 'w') as table:
     for path in sorted(glob.glob('*.*')):
-        if path in refused | PARTIAL or path.endswith(('.py', '.tsv', '.md', '.jpg', '.jpeg')):
+        if path in refused | PARTIAL or path.endswith(('.py', '.tsv', '.md', '.jpg', '.jpeg')) and path not in JPEGS:
             continue
         answers = []
-        for ask in (with_tifffile,) if path in ONLY_TIFFFILE else (with_pillow, with_opencv):
+        for ask in deciders(path):
             try:
                 answers.append(ask(path))
             except Exception as error:

@@ -4,6 +4,7 @@
 needs: pip install numpy pillow tifffile imagecodecs
 """
 import os
+import imagecodecs
 import numpy as np
 import tifffile
 from PIL import Image, TiffImagePlugin
@@ -40,3 +41,31 @@ tifffile.imwrite('zstd-16.tif', DEEP, compression='zstd', compressionargs={'leve
 ALPHA = {'photometric': 'rgb', 'extrasamples': ['unassalpha']}
 tifffile.imwrite('webp-tiles.tif', RGBA, compression='webp', compressionargs={'lossless': False, 'level': 70}, tile=(32, 32), **ALPHA)
 tifffile.imwrite('webp-strips.tif', RGBA, compression='webp', compressionargs={'lossless': True}, rowsperstrip=25, **ALPHA)
+
+
+def jpeg(name, samples, **options):
+    with open(name, 'wb') as file:
+        file.write(imagecodecs.jpeg8_encode(np.ascontiguousarray(samples), **options))
+
+
+TWELVE = np.dstack([RGB[..., channel].astype(np.uint16) * 16 + X % 16 for channel in range(3)]).astype(np.uint16)
+for sampling in ('420', '422', '440', '444'):
+    jpeg(f'jpeg-12-{sampling}.jpg', TWELVE, level=80, bitspersample=12, subsampling=sampling)
+jpeg('jpeg-lossless-gray.jpg', GRAY, lossless=True, predictor=5)
+jpeg('jpeg-lossless-rgb.jpg', RGB[:40, :40], lossless=True, predictor=7)
+jpeg('jpeg-lossless-10.jpg', TWELVE[..., 0] // 4, lossless=True, predictor=6, bitspersample=10)
+jpeg('jpeg-lossless-16-rgb.jpg', np.dstack([DEEP, DEEP[::-1], DEEP[:, ::-1]])[:30, :40], lossless=True, predictor=4, bitspersample=16)
+
+
+def jpeg_in_tiff(name, samples, bits, **options):
+    """A strip every 25 rows, each a stream of its own, behind the directory."""
+    strips = [imagecodecs.jpeg8_encode(np.ascontiguousarray(samples[at:at + 25]), bitspersample=bits, **options)
+              for at in range(0, len(samples), 25)]
+    tifffile.imwrite(name, iter(strips), shape=samples.shape, dtype=samples.dtype, bitspersample=bits,
+                     compression='jpeg', rowsperstrip=25, photometric='minisblack')
+
+
+jpeg_in_tiff('jpeg-lossless-8.tif', GRAY, 8, lossless=True, predictor=4)
+jpeg_in_tiff('jpeg-lossless-12.tif', TWELVE[..., 0], 12, lossless=True, predictor=1)
+jpeg_in_tiff('jpeg-lossless-16.tif', DEEP, 16, lossless=True, predictor=4)
+jpeg_in_tiff('jpeg-12.tif', TWELVE[..., 0], 12, level=80)

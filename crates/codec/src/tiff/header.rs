@@ -460,7 +460,7 @@ fn refuse_depths(
         return Err(unsupported(format!("a TIFF with tiles of {tile} samples of {bits} bits across")));
     }
     let is_fax = matches!(method, Method::Fax(_));
-    if bits != 8 && method == Method::Jpeg || bits != 1 && is_fax {
+    if !matches!(bits, 8 | 12 | 16) && method == Method::Jpeg || bits != 1 && is_fax {
         return Err(CodecError::unsupported(
             format!("a TIFF of {bits} bits compressed by JPEG or CCITT's codes for faxes"),
             "store it as a TIFF of 8 or 16 bits, compressed otherwise, first",
