@@ -7,8 +7,8 @@
 mod chart;
 mod collector;
 mod destination;
-mod table;
 mod sums;
+mod table;
 mod waiting;
 
 use std::path::{Path, PathBuf};

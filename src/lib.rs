@@ -76,8 +76,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     let encoder = OutputFolder::new(settings, &settings.out, publisher);
     let standard_output = StandardOutput::new(&settings.target);
     let to_standard_output = settings.naming == Naming::StandardOutput;
-    let outlet: &dyn Outlet =
-        if to_standard_output { &standard_output } else { &encoder };
+    let outlet: &dyn Outlet = if to_standard_output { &standard_output } else { &encoder };
     let work = || {
         let mut plan = source::scan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
@@ -114,8 +113,17 @@ fn run_into(
     let pictures = jobs.len();
     let required = RequiredDevices::new(stop.clone());
     let have_pages = jobs.iter().any(|job| codec::may_have_pages(&job.input));
-    let run =
-        Run { settings, order, outlet, machine: &machine, pictures, have_pages, stop, required, events: &events };
+    let run = Run {
+        settings,
+        order,
+        outlet,
+        machine: &machine,
+        pictures,
+        have_pages,
+        stop,
+        required,
+        events: &events,
+    };
     let done = match &resume {
         _ if pictures == 0 => Ok(()),
         _ if settings.dry_run => run.inspect(jobs),

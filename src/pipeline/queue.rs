@@ -41,7 +41,8 @@ pub(super) struct Intake {
 impl Intake {
     /// Queues a batch of jobs for the decoders; blocks while the queue is full.
     pub(super) fn give(&self, batch: Vec<Job>) {
-        let work = |job| QueuedJob { job, page: None, attempts: Attempts::default(), redo: self.redo.clone() };
+        let work =
+            |job| QueuedJob { job, page: None, attempts: Attempts::default(), redo: self.redo.clone() };
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = self.fresh.send(batch.into_iter().map(work).collect());
     }

@@ -33,12 +33,8 @@ impl QueuedJob {
     /// Has the page of the same file be opened that follows this one.
     pub(crate) fn go_on_with(&self, page: Page) {
         let Self { job, redo, .. } = self;
-        let work = Self {
-            job: job.clone(),
-            page: Some(page),
-            attempts: Attempts::default(),
-            redo: redo.clone(),
-        };
+        let work =
+            Self { job: job.clone(), page: Some(page), attempts: Attempts::default(), redo: redo.clone() };
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = redo.send(work);
     }

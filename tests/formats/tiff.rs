@@ -652,7 +652,7 @@ fn samples_that_cannot_be_read_right_are_refused_by_name() {
         (PLAIN, set(&[(258, 4), (259, 5), (317, 2)]), "a predictor for samples of 4 bits"),
         (PLAIN, set(&[(258, 4), (259, 7)]), "4 bits compressed by JPEG or CCITT"),
         (PLAIN, set(&[(259, 4)]), "8 bits compressed by JPEG or CCITT"),
-        (deep, set(&[(262, 3)]), "16-bit palette indices"),
+        (deep, set(&[(262, 3)]), "its palette is missing or has the wrong length"),
         (PLAIN, set(&[(322, 0), (323, 16)]), "its tiles have no width or length"),
     ];
     for (form, change, told) in refused {

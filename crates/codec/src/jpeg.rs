@@ -5,7 +5,7 @@
 //! written back without loss. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes of samples.) Nothing is
 //! converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept.
 //!
-//! Lossless files and those of 12 bits are read too, but not written back as such. CMYK files are refused, and so are those with several views. Previews, gain maps and anything
+//! Lossless files and those of 12 bits are read too, but not written back as such, and CMYK files become RGB. Files with several views are refused. Previews, gain maps and anything
 //! else that follows the picture in its file match the old contrast; they are left out, and a remark says so. EXIF stays as it is,
 //! including any preview in it.
 
@@ -16,6 +16,7 @@ use super::metadata::{MetadataBytes, Resolution, icc_fits};
 use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
 use equalize::{Depth, Layout, Pixel};
 
+mod cmyk;
 mod coding;
 mod compressed;
 mod deep;
@@ -25,6 +26,7 @@ mod libjpeg;
 mod markers;
 mod mpf;
 
+pub(super) use cmyk::CmykSource;
 pub use coding::{BaselineScan, CanonicalCode};
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
@@ -182,6 +184,7 @@ enum Form {
 pub(super) enum Opened<'a> {
     Usual(Box<Source<'a>>),
     Deep(DeepSource<'a>),
+    Cmyk(CmykSource<'a>),
 }
 
 /// Reads the structure of a whole file, without decoding it.
@@ -189,6 +192,9 @@ pub(super) fn open<'a>(bytes: &'a [u8], target: &Target) -> Result<Opened<'a>, C
     let markers = Markers::scan(bytes)?;
     if markers.is_deep() {
         return DeepSource::new(bytes, markers, target).map(Opened::Deep);
+    }
+    if markers.components.len() == 4 {
+        return CmykSource::new(bytes, markers).map(Opened::Cmyk);
     }
     Source::open(bytes, markers, target).map(|source| Opened::Usual(Box::new(source)))
 }
@@ -198,7 +204,7 @@ impl<'a> Source<'a> {
         let reader = Reader::new(bytes).map_err(decode_error)?;
         let Some(space) = reader.space() else {
             return Err(CodecError::unsupported(
-                format!("a JPEG of {} components (CMYK or the like)", markers.components.len()),
+                format!("a JPEG of {} components", markers.components.len()),
                 TO_RGB,
             ));
         };

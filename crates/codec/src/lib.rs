@@ -61,6 +61,7 @@ mod format;
 mod guard;
 mod ifd;
 mod inflate;
+mod inks;
 mod input;
 mod jpeg;
 mod mapped;
@@ -173,7 +174,7 @@ impl Decoded {
             Native::Png(native) => native.metadata_bytes(),
             Native::Jpeg(native) => native.metadata_bytes(),
             Native::Tiff(native) => native.metadata_bytes(),
-            Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::WebP(_) | Native::Other => 0,
+            Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::WebP(_) | Native::Other { .. } => 0,
         };
         MetadataBytes { native, carried: self.metadata.bytes() }
     }
@@ -200,8 +201,11 @@ enum Native {
     Tiff(Box<tiff::Native>),
     Bmp(bmp::Native),
     WebP(webp::Native),
-    /// Nothing: it is not written back in the same form.
-    Other,
+    /// It is not written back in the same form.
+    Other {
+        /// Whether its colours were inks.
+        had_inks: bool,
+    },
 }
 
 /// What a format's decoder returns besides the pixels.

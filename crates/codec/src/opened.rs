@@ -43,6 +43,7 @@ enum Source<'a> {
     Png(png::Source<'a>),
     Jpeg(Box<jpeg::Source<'a>>),
     DeepJpeg(jpeg::DeepSource<'a>),
+    CmykJpeg(jpeg::CmykSource<'a>),
     Pnm(pnm::Source<'a>),
     Pfm(pfm::Source<'a>),
     Tiff(tiff::Source<'a>),
@@ -57,6 +58,7 @@ impl Source<'_> {
             Source::Png(png) => png.layout(),
             Source::Jpeg(jpeg) => jpeg.layout(),
             Source::DeepJpeg(jpeg) => jpeg.layout(),
+            Source::CmykJpeg(jpeg) => jpeg.layout(),
             Source::Pnm(pnm) => pnm.layout(),
             Source::Pfm(pfm) => pfm.layout(),
             Source::Tiff(tiff) => tiff.layout(),
@@ -90,6 +92,7 @@ impl Source<'_> {
             Self::Png(_)
             | Self::Jpeg(_)
             | Self::DeepJpeg(_)
+            | Self::CmykJpeg(_)
             | Self::Pnm(_)
             | Self::Bmp(_)
             | Self::WebP(_) => None,
@@ -211,6 +214,7 @@ fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<So
         Format::Jpeg => jpeg::open(bytes, target).map(|opened| match opened {
             jpeg::Opened::Usual(jpeg) => Source::Jpeg(jpeg),
             jpeg::Opened::Deep(jpeg) => Source::DeepJpeg(jpeg),
+            jpeg::Opened::Cmyk(jpeg) => Source::CmykJpeg(jpeg),
         }),
         Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
         Format::WebP => webp::Source::open(bytes).map(Source::WebP),
@@ -283,6 +287,7 @@ impl Opened<'_> {
         let decoder = match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
             Source::DeepJpeg(jpeg) => jpeg.heap_bytes(),
+            Source::CmykJpeg(jpeg) => jpeg.heap_bytes(),
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
             Source::Png(png) => png.heap_bytes(),
@@ -323,6 +328,7 @@ impl Opened<'_> {
             Source::Png(png) => png.metadata(),
             Source::Jpeg(jpeg) => jpeg.metadata(),
             Source::DeepJpeg(jpeg) => jpeg.metadata(),
+            Source::CmykJpeg(jpeg) => jpeg.metadata(),
             Source::Tiff(tiff) => tiff.metadata(),
             Source::Bmp(bmp) => bmp.metadata(),
             Source::WebP(webp) => webp.metadata(),
@@ -406,6 +412,7 @@ impl Opened<'_> {
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
                 Source::DeepJpeg(jpeg) => jpeg.decode(slot),
+                Source::CmykJpeg(jpeg) => jpeg.decode(slot),
                 Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
                 Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
                 Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
@@ -466,7 +473,11 @@ impl Opened<'_> {
 
     /// Returns the bytes of the pixels as they are in the file.
     fn stored_bytes(&self) -> u64 {
-        let other = if let Source::Tiff(tiff) = &self.source { tiff.other_bytes() } else { 0 };
+        let other = match &self.source {
+            Source::Tiff(tiff) => tiff.beyond_bytes(),
+            Source::CmykJpeg(jpeg) => jpeg.beyond_bytes(),
+            _ => 0,
+        };
         self.source_layout().bytes().saturating_add(other)
     }
 

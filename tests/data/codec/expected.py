@@ -24,10 +24,45 @@ PARTIAL = {
     'tiff_strip_planar_16bit_RGB.tiff', 'tiff_tiled_planar_16bit_RGB.tiff',  # OpenCV mixes planes up, Pillow gives 8 bits
 }
 
-ONLY_TIFFFILE = {'webp-strips.tif', 'webp-tiles.tif', 'jpeg-12.tif'} | set(glob.glob('jpeg-lossless-*.tif'))
+ONLY_TIFFFILE = {'webp-strips.tif', 'webp-tiles.tif', 'jpeg-12.tif', 'no-photometric.tif'} | set(glob.glob('jpeg-lossless-*.tif'))
 # With the bits of their samples.
-JPEGS = {'monkey12.jpg': 12, 'testimgari.jpg': 8, 'jpeg-lossless-gray.jpg': 8, 'jpeg-lossless-rgb.jpg': 8,
+JPEGS = {'old-jpeg.tif': 8, 'monkey12.jpg': 12, 'pil_sample_cmyk.jpg': 8, 'testimgari.jpg': 8, 'jpeg-lossless-gray.jpg': 8, 'jpeg-lossless-rgb.jpg': 8,
          'jpeg-lossless-10.jpg': 10, 'jpeg-lossless-16-rgb.jpg': 16} | {name: 12 for name in glob.glob('jpeg-12-*.jpg')}
+
+
+def inks(array):
+    most, light = np.iinfo(array.dtype).max, np.iinfo(array.dtype).max - array[..., :4].astype(np.int64)
+    return (2 * light[..., :3] * light[..., 3:] + most) // (2 * most)
+
+
+def ycbcr(path):
+    data = np.fromfile(path, np.uint8)[8:]
+    luma, chroma = data[:82 * 60].reshape(60, 82), data[82 * 60:82 * 60 + 41 * 60].reshape(2, 30, 41)
+    y, cb, cr = [a.astype(float) for a in (luma, *chroma.repeat(2, 1).repeat(2, 2))]
+    red, blue = y + (cr - 128) * (2 - 2 * 0.299), y + (cb - 128) * (2 - 2 * 0.114)
+    rgb = np.dstack([red, (y - 0.114 * blue - 0.299 * red) / 0.587, blue])
+    return np.clip(np.floor(rgb + 0.5), 0, 255).astype(np.uint8)
+
+
+# What is made of the samples that tifffile reads: the definition in a line. Channels besides colours and alpha do not count.
+DEFINED = {
+    'cmyk-extra.tif': inks,
+    'cmyk-16-planes.tif': lambda array: inks(np.moveaxis(array, 0, -1)),
+    'palette-alpha.tif': lambda array: np.dstack([coloured(array[..., 0], 'palette-alpha.tif'), array[..., 1]]),
+    'indexed-unspecified-extrasamples.tif': lambda array: coloured(array[..., 0], 'indexed-unspecified-extrasamples.tif'),
+    'alpha-last.tif': lambda array: array[..., [0, 2]],
+    'ycbcr-planes-420.tif': lambda _: ycbcr('ycbcr-planes-420.tif'),
+}
+
+
+def coloured(indices, path):
+    with tifffile.TiffFile(path) as file:
+        return np.moveaxis(np.asarray(file.pages[0].colormap)[:, indices] >> 8, 0, -1)
+
+
+def with_definition(path):
+    array = tifffile.imread(path) if path != 'ycbcr-planes-420.tif' else np.zeros(1, np.uint8)
+    return DEFINED[path](array), array.dtype.itemsize * 8
 
 
 def to_whole_bytes(array, bits):
@@ -42,7 +77,9 @@ def with_tifffile(path):
 
 
 def with_imagecodecs(path):
-    array = imagecodecs.jpeg8_decode(open(path, 'rb').read())
+    if 'cmyk' in path:
+        return np.array(Image.open(path).convert('RGB')), 8
+    array = imagecodecs.jpeg8_decode(open(path, 'rb').read()[8 if path.endswith('.tif') else 0:])
     return to_whole_bytes(array, JPEGS[path]).reshape(array.shape[0], array.shape[1], -1), 16 if JPEGS[path] > 8 else 8
 
 
@@ -78,6 +115,8 @@ def with_opencv(path):
 def deciders(path):
     if path in JPEGS:
         return [with_imagecodecs]
+    if path in DEFINED:
+        return [with_definition]
     return [with_tifffile] if path in ONLY_TIFFFILE else [with_pillow, with_opencv]
 
 

@@ -4,6 +4,7 @@
 needs: pip install numpy pillow tifffile imagecodecs
 """
 import os
+import struct
 import imagecodecs
 import numpy as np
 import tifffile
@@ -69,3 +70,38 @@ jpeg_in_tiff('jpeg-lossless-8.tif', GRAY, 8, lossless=True, predictor=4)
 jpeg_in_tiff('jpeg-lossless-12.tif', TWELVE[..., 0], 12, lossless=True, predictor=1)
 jpeg_in_tiff('jpeg-lossless-16.tif', DEEP, 16, lossless=True, predictor=4)
 jpeg_in_tiff('jpeg-12.tif', TWELVE[..., 0], 12, level=80)
+
+
+def tiff(name, data, **tags):
+    """A little-endian TIFF of short and long values, with the data in one strip behind the header unless the tags say otherwise."""
+    entries = {256: WIDTH, 257: HEIGHT, 259: 1, 273: 8, 278: HEIGHT, 279: len(data)}
+    entries.update({int(tag[1:]): value for tag, value in tags.items()})
+    at = 8 + len(data) + len(data) % 2
+    behind = at + 2 + 12 * len(entries) + 4
+    directory, values = struct.pack('<H', len(entries)), b''
+    for tag, value in sorted(entries.items()):
+        value = value if isinstance(value, tuple) else (value,)
+        kind, letter = (4, 'I') if max(value) > 65535 else (3, 'H')
+        packed = struct.pack(f'<{len(value)}{letter}', *value)
+        if len(packed) > 4:
+            packed, values = struct.pack('<I', behind + len(values)), values + packed
+        directory += struct.pack('<HHI', tag, kind, len(value)) + packed.ljust(4, b'\0')
+    with open(name, 'wb') as file:
+        file.write(struct.pack('<2sHI', b'II', 42, at) + data + b'\0' * (len(data) % 2))
+        file.write(directory + struct.pack('<I', 0) + values)
+
+
+INKS = np.dstack([255 - RGB, GRAY // 3])
+SEPARATED = {'photometric': 'separated', 'compression': 'deflate'}
+tifffile.imwrite('cmyk-extra.tif', np.dstack([INKS, GRAY]), extrasamples=['unspecified'], **SEPARATED)
+tifffile.imwrite('cmyk-16-planes.tif', np.moveaxis(INKS[:30].astype(np.uint16) * 257, -1, 0), planarconfig='separate', **SEPARATED)
+MAP = np.array([[i * 257, (255 - i) * 257, i * i % 256 * 257] for i in range(256)], np.uint16).T
+tifffile.imwrite('alpha-last.tif', np.dstack([GRAY, 255 - GRAY, RGBA[..., 3], GRAY // 2]), photometric='minisblack',
+                 planarconfig='contig', extrasamples=['unspecified', 'unassalpha', 'unspecified'], compression='lzw')
+tiff('palette-alpha.tif', np.dstack([GRAY, RGBA[..., 3]]).tobytes(), _258=(8, 8), _262=3, _277=2, _320=tuple(MAP.ravel().tolist()), _338=2)
+LUMA, CHROMA = GRAY[:, :82].tobytes(), RGB[:30, :41, 2].tobytes() + RGB[30:, :41, 1].tobytes()
+tiff('ycbcr-planes-420.tif', LUMA + CHROMA, _256=82, _258=(8, 8, 8), _262=6, _277=3, _284=2, _530=(2, 2),
+     _273=(8, 8 + len(LUMA), 8 + len(LUMA) + len(CHROMA) // 2), _279=(len(LUMA), len(CHROMA) // 2, len(CHROMA) // 2))
+tiff('no-photometric.tif', GRAY.tobytes(), _258=8)
+STREAM = imagecodecs.jpeg8_encode(RGB, level=80, subsampling='444')
+tiff('old-jpeg.tif', STREAM, _258=(8, 8, 8), _259=6, _262=6, _277=3, _273=8 + 623, _513=8, _514=len(STREAM), _530=(1, 1))

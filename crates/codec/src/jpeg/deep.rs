@@ -69,7 +69,12 @@ impl<'a> DeepSource<'a> {
                 }),
             }
         });
-        Ok(Payload { layout, metadata: self.markers.metadata(), native: Native::Other, mapped: None })
+        Ok(Payload {
+            layout,
+            metadata: self.markers.metadata(),
+            native: Native::Other { had_inks: false },
+            mapped: None,
+        })
     }
 }
 

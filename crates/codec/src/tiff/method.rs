@@ -28,6 +28,9 @@ impl Compression {
     }
 }
 
+/// The value of the tag Compression for JPEG as in TIFF 6.0, where one stream is the whole picture, or tables and data lie anywhere.
+pub(super) const OLD_JPEG: u64 = 6;
+
 /// The values of the tag Compression that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
@@ -53,13 +56,12 @@ impl Method {
             3 => return Ok(Self::Fax(Coding::Group3 { changes: fax_options & 1 == 1 })),
             4 => return Ok(Self::Fax(Coding::Group4)),
             5 => return Ok(Self::Lzw),
-            7 => return Ok(Self::Jpeg),
+            OLD_JPEG | 7 => return Ok(Self::Jpeg),
             8 | 32946 => return Ok(Self::Deflate),
             32771 => return Ok(Self::Fax(Coding::RleWords)),
             50000 => return Ok(Self::Zstd),
             50001 => return Ok(Self::WebP),
             32773 => return Ok(Self::PackBits),
-            6 => "old-style JPEG",
             33003 | 33005 | 34712 => "JPEG 2000",
             34925 => "LZMA",
             _ => return Err(unsupported(format!("a TIFF compressed by method {number}"))),

@@ -60,9 +60,14 @@ impl<'a> Parts<'a> {
             let numbers = of_tiles.or_else(|| directory.numbers(of_strips));
             numbers.filter(|numbers| numbers.count() >= needed)
         };
-        let offsets = numbers(tags::TILE_OFFSETS, tags::STRIP_OFFSETS)
-            .ok_or_else(|| malformed("it has too few strips or tiles"))?;
-        let lengths = numbers(tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS);
+        let (of_tiles, of_strips, lengths) = if header.is_one_stream {
+            (tags::TILE_OFFSETS, tags::JPEG_STREAM, tags::JPEG_STREAM_LENGTH)
+        } else {
+            (tags::TILE_OFFSETS, tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS)
+        };
+        let offsets =
+            numbers(of_tiles, of_strips).ok_or_else(|| malformed("it has too few strips or tiles"))?;
+        let lengths = numbers(tags::TILE_BYTE_COUNTS, lengths);
         let of_levels = directory.bytes(tags::GDAL_NODATA).filter(|_| header.kind.is_none());
         let no_data = of_levels.and_then(|text| gdal::no_data(text, header.bits));
         let (jpegs, no_data) = (Jpegs::new(directory, header), no_data.unwrap_or(0));
@@ -163,7 +168,13 @@ impl<'a> Parts<'a> {
                         self.fetch(tool, index, skipped, rows)?;
                     } else {
                         let mut samples = mem::take(&mut tool.samples);
-                        resize(&mut samples, header.rows_bytes(count as u32) as usize)?;
+                        let (across, down) = header.shared(plane);
+                        let length = if (across, down) == (1, 1) || !header.planar {
+                            header.rows_bytes(count as u32) as usize
+                        } else {
+                            header.part.0.div_ceil(across) as usize * count.div_ceil(down as usize)
+                        };
+                        resize(&mut samples, length)?;
                         self.fetch(tool, index, skipped, &mut samples)?;
                         place(&samples, rows, header, plane, left);
                         tool.samples = samples;
@@ -315,7 +326,10 @@ fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
 
 /// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into the rows of the picture.
 fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
-    if header.is_subsampled() {
+    if header.planar && header.shared(plane) != (1, 1) {
+        return place_shared(samples, rows, header, plane, left);
+    }
+    if header.is_subsampled() && !header.planar {
         return place_units(samples, rows, header, left);
     }
     let row = header.row_bytes(header.layout.width);
@@ -329,6 +343,19 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
         } else {
             let inside = part_row.min(row - left * part_row);
             target[left * part_row..][..inside].copy_from_slice(&samples[..inside]);
+        }
+    }
+}
+
+/// Puts the samples of a plane that pixels share into the rows of the picture.
+fn place_shared(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
+    let (across, down) = header.shared(plane);
+    let (stride, first) = (header.part.0.div_ceil(across) as usize, left * header.part.0 as usize);
+    for (y, row) in rows.chunks_exact_mut(header.row_bytes(header.layout.width)).enumerate() {
+        let samples = &samples[y / down as usize * stride..][..stride];
+        let pixels = row.as_chunks_mut::<3>().0[first..].iter_mut().take(header.part.0 as usize);
+        for (x, pixel) in pixels.enumerate() {
+            pixel[plane] = samples[x / across as usize];
         }
     }
 }

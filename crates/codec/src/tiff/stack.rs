@@ -40,7 +40,8 @@ impl Place {
     /// Has a directory tell where the page is that lies behind the one that it describes.
     pub(super) fn shift_strips(&self, directory: &mut Directory, header: &Header) {
         if self.joined {
-            let start = directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
+            let start =
+                directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
             let bytes = page_bytes(header);
             join_strips(directory, header, start.saturating_add(self.behind.saturating_mul(bytes)));
         }
@@ -70,7 +71,8 @@ impl Stack {
         let told = if places.len() == 1 { header::told_pictures(directory) } else { 1 };
         let joined = if told > 1 { joined_pages(file, header, directory, places[0], told)? } else { 1 };
         if joined > 1 {
-            let start = directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
+            let start =
+                directory.numbers(tags::STRIP_OFFSETS).and_then(|offsets| offsets.get(0)).unwrap_or(0);
             join_strips(directory, header, start);
         }
         let big = header.form.big;
@@ -134,7 +136,9 @@ fn joined_pages(
     if room < 2 && at > parts.start() {
         return Ok(1);
     }
-    Err(malformed(format!("its description tells of {told} pictures, but there is room for {room}; it may be truncated")))
+    Err(malformed(format!(
+        "its description tells of {told} pictures, but there is room for {room}; it may be truncated"
+    )))
 }
 
 /// Returns the bytes of the stored samples of a page.
@@ -295,7 +299,9 @@ impl State {
     fn settle(&mut self, out: &File, spill: &File) -> Result<(), CodecError> {
         while let Some(Some(page)) = self.pages.get_mut(self.next) {
             if page.is_spilled {
-                page.written.strips.move_to(self.end, |from, to, length| copy(spill, from, out, to, length))?;
+                page.written
+                    .strips
+                    .move_to(self.end, |from, to, length| copy(spill, from, out, to, length))?;
                 page.is_spilled = false;
             }
             self.end = page.written.strips.end;
