@@ -105,3 +105,31 @@ tiff('ycbcr-planes-420.tif', LUMA + CHROMA, _256=82, _258=(8, 8, 8), _262=6, _27
 tiff('no-photometric.tif', GRAY.tobytes(), _258=8)
 STREAM = imagecodecs.jpeg8_encode(RGB, level=80, subsampling='444')
 tiff('old-jpeg.tif', STREAM, _258=(8, 8, 8), _259=6, _262=6, _277=3, _273=8 + 623, _513=8, _514=len(STREAM), _530=(1, 1))
+
+
+def cmyk_profile():
+    """A profile of the old kind, with a table of the colours of all inks and none (ICC.1:2022, 10.10)."""
+    nodes = [(c, m, y, k) for c in (0, 1) for m in (0, 1) for y in (0, 1) for k in (0, 1)]
+    lab = [(255 - 215 * k - (1 - k) * (60 * c + 70 * m + 10 * y),
+            128 + (1 - k) * (70 * m - 40 * c), 128 + (1 - k) * (85 * y - 45 * c - 10 * m)) for c, m, y, k in nodes]
+    table = bytes(max(0, min(255, value)) for node in lab for value in node)
+    ramp = bytes(range(256))
+    lut = b'mft1' + bytes(4) + bytes([4, 3, 2, 0]) + struct.pack('>9i', *[65536, 0, 0, 0, 65536, 0, 0, 0, 65536])
+    lut += ramp * 4 + table + ramp * 3
+    text = b'text' + bytes(4) + b'CC0\0'
+    white = b'XYZ ' + bytes(4) + struct.pack('>3i', 63190, 65536, 54061)
+    description = b'desc' + bytes(4) + struct.pack('>I', 5) + b'inks\0' + bytes(8 + 3 + 67)
+    parts, at = b'', 128 + 4 + 12 * 4
+    tags = b''
+    for name, data in ((b'A2B0', lut), (b'cprt', text), (b'desc', description), (b'wtpt', white)):
+        data = data.ljust((len(data) + 3) // 4 * 4, b'\0')
+        tags += name + struct.pack('>II', at + len(parts), len(data))
+        parts += data
+    header = struct.pack('>I4sI4s4s4s', at + len(parts), bytes(4), 0x02400000, b'prtr', b'CMYK', b'Lab ')
+    header += struct.pack('>6H', 2026, 1, 1, 0, 0, 0) + b'acsp' + bytes(28) + struct.pack('>3i', 63190, 65536, 54061)
+    return header.ljust(128, b'\0') + struct.pack('>I', 4) + tags + parts
+
+
+SCALE = np.array([0, 64, 128, 255], np.uint8)
+ALL = np.stack(np.meshgrid(SCALE, SCALE, SCALE, SCALE, indexing='ij'), -1).reshape(16, 16, 4)
+tifffile.imwrite('cmyk-profile.tif', ALL, iccprofile=cmyk_profile(), **SEPARATED)
