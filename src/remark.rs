@@ -57,6 +57,7 @@ impl Remark {
             Self::Codec(Codec::NowLevels) => {
                 "its samples (signed, floating-point or longer than 16 bits) were written as levels from 0 up, spread between its least and greatest value or over --range"
             }
+            Self::Codec(Codec::NowRgb) => "its inks (CMYK) became red, green and blue",
             Self::Codec(Codec::NowLossless) => "a lossy WebP, written losslessly and larger",
             Self::WithHoles => {
                 "its file has holes (parts that were never written) and was taken with zeros there"
@@ -128,6 +129,7 @@ impl Remark {
                     "{count} picture{plural} of nothing but NaN, infinite, no-data or fully transparent pixels"
                 )
             }
+            Self::Codec(Codec::NowRgb) => format!("{count} CMYK picture{plural} written as RGB"),
             Self::Codec(Codec::NowLossless) => {
                 format!("{count} lossy WebP{plural} written losslessly, and larger")
             }

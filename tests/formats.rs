@@ -1,6 +1,8 @@
 //! The codecs, from file to file.
 
 mod corpus;
+mod deep;
+mod inks;
 mod jpeg;
 mod mapped;
 mod metadata;

@@ -30,8 +30,10 @@ pub fn picture(data: &[u8], format: Format) {
     }
     // The bytes themselves, by their sum, choose the way through the codec, so that a case stays a single file.
     let choice = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+    // Lossless JPEGs are not written as such.
+    let elsewhere = format == Format::Jpeg && choice / 8 % 2 == 1;
     let target = Target {
-        format: None,
+        format: elsewhere.then_some(Format::Tiff),
         jpeg_quality: JpegQuality::Keep,
         png_level: PngLevel::Fast,
         eight_bit: false,

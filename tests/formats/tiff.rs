@@ -525,7 +525,7 @@ fn group_4_of_several_samples_is_refused() {
         first(259, |_| 4)(tags);
     });
     let error = decoded(&file).unwrap_err().to_string();
-    assert!(error.contains("2 samples a pixel compressed by CCITT group 4"), "{error}");
+    assert!(error.contains("2 samples a pixel compressed by CCITT's codes for faxes"), "{error}");
 }
 
 #[test]
@@ -651,9 +651,9 @@ fn samples_that_cannot_be_read_right_are_refused_by_name() {
     let refused = [
         (colour, uneven, "samples have different depths"),
         (PLAIN, set(&[(258, 4), (259, 5), (317, 2)]), "a predictor for samples of 4 bits"),
-        (deep, set(&[(259, 7)]), "16 bits compressed by JPEG or CCITT group 4"),
-        (PLAIN, set(&[(259, 4)]), "8 bits compressed by JPEG or CCITT group 4"),
-        (deep, set(&[(262, 3)]), "16-bit palette indices"),
+        (PLAIN, set(&[(258, 4), (259, 7)]), "4 bits compressed by JPEG or CCITT"),
+        (PLAIN, set(&[(259, 4)]), "8 bits compressed by JPEG or CCITT"),
+        (deep, set(&[(262, 3)]), "its palette is missing or has the wrong length"),
         (PLAIN, set(&[(322, 0), (323, 16)]), "its tiles have no width or length"),
     ];
     for (form, change, told) in refused {

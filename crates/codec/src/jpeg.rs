@@ -5,7 +5,7 @@
 //! written back without loss. (Where a GPU encodes, or where only libjpeg can read the picture, they are planes of samples.) Nothing is
 //! converted to RGB or resampled. Progressive stays progressive, and restart intervals, density and application data are kept.
 //!
-//! Arithmetic-coded, lossless, 12-bit and CMYK files are refused, and so are files with several views. Previews, gain maps and anything
+//! Lossless files and those of 12 bits are read too, but not written back as such, and CMYK files become RGB. Files with several views are refused. Previews, gain maps and anything
 //! else that follows the picture in its file match the old contrast; they are left out, and a remark says so. EXIF stays as it is,
 //! including any preview in it.
 
@@ -16,18 +16,22 @@ use super::metadata::{MetadataBytes, Resolution, icc_fits};
 use super::{CodecError, Format, JpegQuality, Native as AnyNative, Payload, Target, WorkspaceNeeds};
 use equalize::{Depth, Layout, Pixel};
 
+mod cmyk;
 mod coding;
 mod compressed;
+mod deep;
 mod embedded;
 mod encode;
 mod libjpeg;
 mod markers;
 mod mpf;
 
+pub(super) use cmyk::CmykSource;
 pub use coding::{BaselineScan, CanonicalCode};
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
+pub(super) use deep::DeepSource;
 pub(super) use embedded::Embedded;
 use encode::new_tables;
 pub(super) use encode::{encode, encoder_bytes, write_encoded};
@@ -176,14 +180,31 @@ enum Form {
     Planes(ChromaSize),
 }
 
+/// An opened JPEG of any kind.
+pub(super) enum Opened<'a> {
+    Usual(Box<Source<'a>>),
+    Deep(DeepSource<'a>),
+    Cmyk(CmykSource<'a>),
+}
+
+/// Reads the structure of a whole file, without decoding it.
+pub(super) fn open<'a>(bytes: &'a [u8], target: &Target) -> Result<Opened<'a>, CodecError> {
+    let markers = Markers::scan(bytes)?;
+    if markers.is_deep() {
+        return DeepSource::new(bytes, markers, target).map(Opened::Deep);
+    }
+    if markers.components.len() == 4 {
+        return CmykSource::new(bytes, markers).map(Opened::Cmyk);
+    }
+    Source::open(bytes, markers, target).map(|source| Opened::Usual(Box::new(source)))
+}
+
 impl<'a> Source<'a> {
-    /// Reads the structure of a whole file, without decoding it.
-    pub(super) fn open(bytes: &'a [u8], target: &Target) -> Result<Self, CodecError> {
-        let markers = Markers::scan(bytes)?;
+    fn open(bytes: &'a [u8], markers: Markers<'a>, target: &Target) -> Result<Self, CodecError> {
         let reader = Reader::new(bytes).map_err(decode_error)?;
         let Some(space) = reader.space() else {
             return Err(CodecError::unsupported(
-                format!("a JPEG of {} components (CMYK or the like)", markers.components.len()),
+                format!("a JPEG of {} components", markers.components.len()),
                 TO_RGB,
             ));
         };

@@ -65,6 +65,7 @@ mod gif;
 mod guard;
 mod ifd;
 mod inflate;
+mod inks;
 mod input;
 mod jpeg;
 mod mapped;
@@ -166,7 +167,12 @@ impl Decoded {
             Native::Png(native) => native.animation.as_ref(),
             Native::WebP(native) => native.animation.as_ref(),
             Native::Gif(native) => Some(&native.animation),
-            Native::Jpeg(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Tiff(_) | Native::Bmp(_) => None,
+            Native::Jpeg(_)
+            | Native::Pnm(_)
+            | Native::Pfm(_)
+            | Native::Tiff(_)
+            | Native::Bmp(_)
+            | Native::Other { .. } => None,
         }
     }
 
@@ -196,7 +202,12 @@ impl Decoded {
             Native::Png(native) => native.metadata_bytes(),
             Native::Jpeg(native) => native.metadata_bytes(),
             Native::Tiff(native) => native.metadata_bytes(),
-            Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::WebP(_) | Native::Gif(_) => 0,
+            Native::Pnm(_)
+            | Native::Pfm(_)
+            | Native::Bmp(_)
+            | Native::WebP(_)
+            | Native::Gif(_)
+            | Native::Other { .. } => 0,
         };
         MetadataBytes { native, carried: self.metadata.bytes() }
     }
@@ -225,6 +236,11 @@ enum Native {
     Bmp(bmp::Native),
     WebP(webp::Native),
     Gif(gif::Native),
+    /// It is not written back in the same form.
+    Other {
+        /// Whether its colours were inks.
+        had_inks: bool,
+    },
 }
 
 /// What a format's decoder returns besides the pixels.

@@ -43,6 +43,8 @@ pub struct Opened<'a> {
 enum Source<'a> {
     Png(png::Source<'a>),
     Jpeg(Box<jpeg::Source<'a>>),
+    DeepJpeg(jpeg::DeepSource<'a>),
+    CmykJpeg(jpeg::CmykSource<'a>),
     Pnm(pnm::Source<'a>),
     Pfm(pfm::Source<'a>),
     Tiff(tiff::Source<'a>),
@@ -57,6 +59,8 @@ impl Source<'_> {
         match self {
             Source::Png(png) => png.layout(),
             Source::Jpeg(jpeg) => jpeg.layout(),
+            Source::DeepJpeg(jpeg) => jpeg.layout(),
+            Source::CmykJpeg(jpeg) => jpeg.layout(),
             Source::Pnm(pnm) => pnm.layout(),
             Source::Pfm(pfm) => pfm.layout(),
             Source::Tiff(tiff) => tiff.layout(),
@@ -72,7 +76,13 @@ impl Source<'_> {
             Source::Png(png) => png.frames(),
             Source::WebP(webp) => webp.frames(),
             Source::Gif(gif) => gif.frames(),
-            Source::Jpeg(_) | Source::Pnm(_) | Source::Pfm(_) | Source::Tiff(_) | Source::Bmp(_) => 1,
+            Source::Jpeg(_)
+            | Source::DeepJpeg(_)
+            | Source::CmykJpeg(_)
+            | Source::Pnm(_)
+            | Source::Pfm(_)
+            | Source::Tiff(_)
+            | Source::Bmp(_) => 1,
         }
     }
 
@@ -98,7 +108,14 @@ impl Source<'_> {
         match self {
             Self::Tiff(tiff) => tiff.mapped(),
             Self::Pfm(pfm) => Some(pfm.form()),
-            Self::Png(_) | Self::Jpeg(_) | Self::Pnm(_) | Self::Bmp(_) | Self::WebP(_) | Self::Gif(_) => None,
+            Self::Png(_)
+            | Self::Jpeg(_)
+            | Self::DeepJpeg(_)
+            | Self::CmykJpeg(_)
+            | Self::Pnm(_)
+            | Self::Bmp(_)
+            | Self::WebP(_)
+            | Self::Gif(_) => None,
         }
     }
 }
@@ -215,7 +232,11 @@ fn open_one<'a>(
 fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<Source<'a>, CodecError> {
     match format {
         Format::Png => png::Source::open(bytes).map(Source::Png),
-        Format::Jpeg => jpeg::Source::open(bytes, target).map(|jpeg| Source::Jpeg(Box::new(jpeg))),
+        Format::Jpeg => jpeg::open(bytes, target).map(|opened| match opened {
+            jpeg::Opened::Usual(jpeg) => Source::Jpeg(jpeg),
+            jpeg::Opened::Deep(jpeg) => Source::DeepJpeg(jpeg),
+            jpeg::Opened::Cmyk(jpeg) => Source::CmykJpeg(jpeg),
+        }),
         Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
         Format::WebP => webp::Source::open(bytes).map(Source::WebP),
         Format::Gif => gif::Source::open(bytes).map(Source::Gif),
@@ -297,6 +318,8 @@ impl Opened<'_> {
     pub fn heap_bytes(&self) -> u64 {
         let decoder = match &self.source {
             Source::Jpeg(jpeg) => jpeg.heap_bytes(),
+            Source::DeepJpeg(jpeg) => jpeg.heap_bytes(),
+            Source::CmykJpeg(jpeg) => jpeg.heap_bytes(),
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
             Source::Gif(gif) => gif.heap_bytes(),
@@ -337,6 +360,8 @@ impl Opened<'_> {
         match &self.source {
             Source::Png(png) => png.metadata(),
             Source::Jpeg(jpeg) => jpeg.metadata(),
+            Source::DeepJpeg(jpeg) => jpeg.metadata(),
+            Source::CmykJpeg(jpeg) => jpeg.metadata(),
             Source::Tiff(tiff) => tiff.metadata(),
             Source::Bmp(bmp) => bmp.metadata(),
             Source::WebP(webp) => webp.metadata(),
@@ -420,6 +445,8 @@ impl Opened<'_> {
                 Source::Png(png) => png.decode(slot, byte_orders.from),
                 Source::Jpeg(jpeg) if planes => jpeg.decode_planes(slot, workspace),
                 Source::Jpeg(jpeg) => jpeg.decode(slot, workspace),
+                Source::DeepJpeg(jpeg) => jpeg.decode(slot),
+                Source::CmykJpeg(jpeg) => jpeg.decode(slot),
                 Source::Pnm(pnm) => pnm.decode(slot, byte_orders.from),
                 Source::Pfm(pfm) => pfm.decode(slot, purpose, cores),
                 Source::Tiff(tiff) => tiff.decode(slot, &written, self.output, purpose, cores),
@@ -481,7 +508,11 @@ impl Opened<'_> {
 
     /// Returns the bytes of the pixels as they are in the file.
     fn stored_bytes(&self) -> u64 {
-        let other = if let Source::Tiff(tiff) = &self.source { tiff.other_bytes() } else { 0 };
+        let other = match &self.source {
+            Source::Tiff(tiff) => tiff.beyond_bytes(),
+            Source::CmykJpeg(jpeg) => jpeg.beyond_bytes(),
+            _ => 0,
+        };
         self.source_layout().bytes().saturating_add(other)
     }
 

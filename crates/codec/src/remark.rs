@@ -37,6 +37,8 @@ pub enum Remark {
     Invisible,
     /// Every pixel is without a value (not a number, infinite, or no data) or fully transparent, so that none counts.
     NoValues,
+    /// A CMYK picture was written as RGB.
+    NowRgb,
     /// A lossy WebP was written losslessly, and is larger.
     NowLossless,
 }
@@ -74,14 +76,24 @@ impl Decoded {
             Native::WebP(webp) => {
                 [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None, None, None]
             }
-            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::Gif(_) => [None; 5],
+            Native::Png(_)
+            | Native::Pnm(_)
+            | Native::Pfm(_)
+            | Native::Bmp(_)
+            | Native::Gif(_)
+            | Native::Other { .. } => [None; 5],
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
         let none_counts = if self.mapped.is_some() { Remark::NoValues } else { Remark::Invisible };
         let invisible = self.is_invisible.then_some(none_counts);
         let levels = now_levels.then_some(Remark::NowLevels);
-        of_its_kind.into_iter().chain([without, nowhere, levels, invisible]).flatten().collect()
+        let had_inks = match &self.native {
+            Native::Tiff(tiff) => tiff.had_inks,
+            native => matches!(native, Native::Other { had_inks: true }),
+        };
+        let rgb = had_inks.then_some(Remark::NowRgb);
+        of_its_kind.into_iter().chain([without, nowhere, levels, rgb, invisible]).flatten().collect()
     }
 
     /// Returns whether the picture has metadata that it does not keep in a format.

@@ -29,6 +29,7 @@ use equalize::Layout;
 mod arrangement;
 mod colours;
 mod deflate;
+mod fax;
 mod gdal;
 mod header;
 mod imagej;
@@ -42,9 +43,10 @@ mod predictor;
 mod stack;
 mod tags;
 mod write;
+mod zstd;
 
 use arrangement::Change;
-use header::Header;
+use header::{Colours, Header};
 use method::Method;
 use pages::{Company, Pictures};
 use parts::Parts;
@@ -60,6 +62,8 @@ pub(super) struct Native {
     pub(super) other: Option<Vec<u8>>,
     /// How many such channels there are.
     others: usize,
+    /// How many of them lie before alpha.
+    before_alpha: usize,
     big: bool,
     /// Whether parts of it were never written.
     pub(super) was_sparse: bool,
@@ -69,6 +73,8 @@ pub(super) struct Native {
     pub(super) had_smaller: bool,
     /// Whether masks were left out.
     pub(super) had_masks: bool,
+    /// Whether its colours were inks.
+    pub(super) had_inks: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
     /// Whether channels that are neither colour nor alpha were left out, because the output format has no place for them.
@@ -187,6 +193,11 @@ impl<'a> Source<'a> {
         self.header.other_bytes()
     }
 
+    /// Returns the bytes that samples take in the slot beyond those of the pixels, before they become such.
+    pub(super) fn beyond_bytes(&self) -> u64 {
+        self.header.other_bytes().saturating_add(self.header.spare_bytes())
+    }
+
     /// Returns how far past the start of a cache line the pixels begin, if they lie in the file as they will in the slot; otherwise 0.
     pub(super) fn lead(&self) -> usize {
         let header = &self.header;
@@ -260,15 +271,23 @@ impl<'a> Source<'a> {
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let Company { smaller: had_smaller, masks: had_masks } = self.company;
         let kept = tags::kept(self.directory, change, &still_true);
+        let mut metadata = tags::metadata(&kept);
+        let had_inks = header.colours == Colours::Cmyk;
+        if had_inks {
+            // It describes inks.
+            metadata.icc = None;
+        }
         Ok(Payload {
             layout,
-            metadata: tags::metadata(&kept),
+            metadata,
             native: AnyNative::Tiff(Box::new(Native {
                 compression,
                 other,
                 others,
+                before_alpha: header.before_alpha,
                 big,
                 had_layers,
+                had_inks,
                 had_smaller,
                 had_masks,
                 was_sparse,
@@ -299,11 +318,18 @@ impl<'a> Source<'a> {
         if header.is_packed() && !header.unpacks_planes() {
             unpack(stored, packed, layout.width as usize * header.samples, header.bits);
         }
+        colours::make(slot, start, header, &self.directory)?;
+        let (samples, bytes) = (layout.pixel.channels() + header.others, layout.depth.bytes());
+        let slot = &mut slot[..layout.pixels() as usize * samples * bytes];
+        if header.before_alpha > 0 {
+            let shape = (samples, layout.pixel.colour_channels(), header.before_alpha);
+            other::move_alpha(slot, shape, bytes, false);
+        }
         let other = match header.others {
             0 => None,
             others => other::take_out(slot, &layout, others, keeps_other)?,
         };
-        colours::convert(pixels_of(&layout, slot), start, header, &self.directory)?;
+        colours::convert(pixels_of(&layout, slot), header, &self.directory)?;
         Ok(other)
     }
 }

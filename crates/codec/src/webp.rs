@@ -8,6 +8,7 @@ use image_webp::{ColorType, DecodingError, EncodingError, LoopCount, WebPDecoder
 
 use super::animation::{self, Animation};
 use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
+use super::reader::resize;
 use super::{CodecError, Decoded, Format, Native as AnyNative, Payload, pixels_of};
 use equalize::{Depth, Layout, Pixel};
 
@@ -104,6 +105,39 @@ impl<'a> Source<'a> {
         let native = AnyNative::WebP(Native { lossy: self.decoder.is_lossy(), animation: self.animation });
         Ok(Payload { layout: self.layout, metadata, native, mapped: None })
     }
+}
+
+/// Returns the bytes of heap that decoding a part of a TIFF of this width and height takes: its planes or RGBA, and its pixels.
+pub(super) fn part_heap_bytes((width, rows): (u32, u32)) -> u64 {
+    8 * u64::from(width) * u64::from(rows)
+}
+
+/// Decodes a strip or tile of a TIFF, at most so wide and high and of 3 or 4 samples a pixel, and keeps as many of its first rows as fit into
+/// `target`. Encoders leave out alpha that is nowhere transparent.
+pub(super) fn decode_part(
+    bytes: &[u8],
+    (width, rows): (u32, u32),
+    samples: usize,
+    target: &mut [u8],
+) -> Result<(), CodecError> {
+    let source = Source::open(bytes)?;
+    let layout = source.layout;
+    let needed = target.len() / (width as usize * samples);
+    if layout.width != width || !(needed..=rows as usize).contains(&(layout.height as usize)) {
+        let Layout { width, height, .. } = layout;
+        return Err(malformed(format!("its {width}x{height} pixels are not those of its place")));
+    }
+    let mut pixels = Vec::new();
+    resize(&mut pixels, layout.bytes() as usize)?;
+    let mut decoder = source.decoder;
+    decoder.read_image(&mut pixels).map_err(decode_error)?;
+    for (to, from) in target.chunks_exact_mut(samples).zip(pixels.chunks_exact(layout.pixel_bytes())) {
+        to[..3].copy_from_slice(&from[..3]);
+        if let Some(alpha) = to.get_mut(3) {
+            *alpha = from.get(3).copied().unwrap_or(u8::MAX);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the width and height of the first lossy frame that is not part of an animation (RFC 9649, section 2.5; RFC 6386, section 9.1).

@@ -131,8 +131,24 @@ fn several_channels_stay_as_they_were_behind_colours_or_alpha() {
         why.contains("a TIFF of 17 channels besides its colours is not supported; choose channels"),
         "{why}"
     );
-    let late = Form { channels: 5, ..PLAIN };
-    let file = late.file(&late.samples(), |tags| tags.push((EXTRA_SAMPLES, vec![0, 2])));
-    let why = decode(&file, &TARGET).unwrap_err().to_string();
-    assert!(why.contains("a TIFF whose alpha is behind other channels is not supported"), "{why}");
+}
+
+#[test]
+fn alpha_may_lie_behind_others_and_goes_back_there() {
+    for (kinds, place) in [(vec![0, 2], 4), (vec![0, 0, 2, 0], 5)] {
+        let form = Form { channels: 3 + kinds.len(), ..PLAIN };
+        let samples = form.samples();
+        let file = form.file(&samples, |tags| tags.push((EXTRA_SAMPLES, kinds.clone())));
+        let (decoded, slot) = decode(&file, &TARGET).unwrap();
+        assert_eq!(decoded.layout.pixel, Pixel::Rgba);
+        let (colours, alpha) = (part(form, &samples, 0..3), part(form, &samples, place..place + 1));
+        let expected: Vec<u8> =
+            colours.chunks(3).zip(&alpha).flat_map(|(colour, alpha)| [colour, &[*alpha]].concat()).collect();
+        assert!(pixels(&decoded, &slot) == expected, "{kinds:?}");
+        let written = encode(&decoded, slot, &TARGET).unwrap();
+        // The samples are stored behind the header.
+        assert!(written[8..8 + samples.len()] == samples, "{kinds:?}");
+        let (again, slot) = decode(&written, &TARGET).unwrap();
+        assert!(again.layout == decoded.layout && pixels(&again, &slot) == expected, "{kinds:?}");
+    }
 }

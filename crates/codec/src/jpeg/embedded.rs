@@ -1,8 +1,8 @@
 //! A JPEG stream that is part of a picture in another format, whose file says what the components are.
 
 use super::libjpeg::{Fault, Reader};
-use super::malformed;
 use super::markers::Markers;
+use super::{deep, malformed};
 use crate::CodecError;
 
 /// What the containing file says about such a stream.
@@ -12,6 +12,8 @@ pub(crate) struct Embedded {
     /// The most rows that it may have.
     pub(crate) rows: u32,
     pub(crate) components: usize,
+    /// Bits of a sample. The samples of lossless streams and of those of 12 bits are stored as the file would store them, 16 bits in native order.
+    pub(crate) bits: u32,
     /// Whether the components are Y, Cb and Cr, to be converted to RGB; others are left as they are.
     pub(crate) ycbcr: bool,
 }
@@ -22,12 +24,19 @@ impl Embedded {
     /// # Errors
     /// If anything in it is damaged, its size or number of components is wrong, or memory runs out.
     pub(crate) fn decode(&self, stream: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
-        let Markers { width, height, components, .. } = Markers::scan(stream)?;
-        let wanted = out.len() / (self.width as usize * self.components);
+        let markers = Markers::scan(stream)?;
+        let Markers { width, height, ref components, .. } = markers;
+        let wanted = out.len() / (self.width as usize * self.components * self.bits as usize).div_ceil(8);
         let fits = width == self.width && (wanted..=self.rows as usize).contains(&(height as usize));
         if !fits || components.len() != self.components {
             let found = format!("{width}x{height} pixels of {} components", components.len());
             return Err(malformed(format!("its {found} are not those of its place")));
+        }
+        if markers.is_deep() {
+            return deep::decode_part(stream, &markers, self.ycbcr, self.bits, out);
+        }
+        if self.bits != 8 {
+            return Err(malformed("its samples of 8 bits are not those of its place"));
         }
         let mut reader = Reader::new(stream).map_err(decode_error)?;
         reader.read_part(self.ycbcr, out).map_err(decode_error)

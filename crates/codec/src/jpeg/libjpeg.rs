@@ -11,7 +11,8 @@ use std::{mem, ptr};
 
 use mozjpeg_sys::{
     J_COLOR_SPACE, JERR_OUT_OF_MEMORY, JWRN_ADOBE_XFORM, JWRN_BOGUS_PROGRESSION, JWRN_EXTRANEOUS_DATA,
-    JWRN_JFIF_MAJOR, jpeg_common_struct, jpeg_decompress_struct, jpeg_error_mgr, jpeg_std_error,
+    JWRN_JFIF_MAJOR, JWRN_NOT_SEQUENTIAL, jpeg_common_struct, jpeg_decompress_struct, jpeg_error_mgr,
+    jpeg_std_error,
 };
 
 mod read;
@@ -104,7 +105,8 @@ unsafe extern "C-unwind" fn emit_message(object: &mut jpeg_common_struct, level:
     // SAFETY: as in `error_exit`.
     let manager = unsafe { &*object.err };
     let harmless = match manager.msg_code as _ {
-        JWRN_ADOBE_XFORM | JWRN_BOGUS_PROGRESSION | JWRN_JFIF_MAJOR => true,
+        // The last is about numbers in a scan's header that mean nothing in a sequential picture.
+        JWRN_ADOBE_XFORM | JWRN_BOGUS_PROGRESSION | JWRN_JFIF_MAJOR | JWRN_NOT_SEQUENTIAL => true,
         // Harmless before the first scan, where the loss of anything important would be noticed later, and before EOI, where some
         // cameras write padding. Anywhere else it is damage.
         // SAFETY: only decompressors give this warning, and a decompressor begins with the common fields.

@@ -12,7 +12,12 @@ use crate::jpeg::BLOCK;
 pub(super) const SOF0: u8 = 0xc0;
 pub(super) const SOF1: u8 = 0xc1;
 pub(super) const SOF2: u8 = 0xc2;
+/// The frame header of a lossless picture.
+pub(super) const SOF3: u8 = 0xc3;
 pub(super) const DHT: u8 = 0xc4;
+/// The frame headers of sequential and of progressive pictures that are arithmetic-coded.
+pub(super) const SOF9: u8 = 0xc9;
+pub(super) const SOF10: u8 = 0xca;
 pub(super) const SOI: u8 = 0xd8;
 pub(super) const EOI: u8 = 0xd9;
 pub(super) const SOS: u8 = 0xda;
@@ -71,6 +76,10 @@ pub(super) struct FrameHeader {
     pub(super) height: u32,
     pub(super) progressive: bool,
     pub(super) components: Vec<FrameComponent>,
+    /// Bits of a sample.
+    pub(super) bits: u8,
+    /// Whether samples are predicted rather than transformed.
+    pub(super) lossless: bool,
 }
 
 /// A component in a frame header.
@@ -90,27 +99,44 @@ pub(super) struct Factors {
 }
 
 impl FrameHeader {
-    /// Reads a frame header (B.2.2).
+    /// Reads a frame header (B.2.2) of samples of 8 bits that were transformed.
     ///
     /// # Errors
     /// If it is damaged, or of a coding process or depth that is not supported.
     pub(super) fn parse(segment: Segment<'_>) -> Result<Self, CodecError> {
+        let header = Self::parse_any(segment)?;
+        if header.is_deep() {
+            return Err(malformed("its frame header is that of a lossless or a 12-bit picture"));
+        }
+        Ok(header)
+    }
+
+    /// Returns whether neither libjpeg nor the coder for samples of 8 bits reads the picture.
+    pub(super) fn is_deep(&self) -> bool {
+        self.lossless || self.bits != 8
+    }
+
+    /// Reads a frame header (B.2.2).
+    ///
+    /// # Errors
+    /// If it is damaged, or of a coding process or depth that is not supported.
+    pub(super) fn parse_any(segment: Segment<'_>) -> Result<Self, CodecError> {
         let &[precision, h0, h1, w0, w1, count, ref components @ ..] = segment.content else {
             return Err(malformed("its frame header is cut short"));
         };
-        match segment.marker {
-            SOF0 | SOF1 | SOF2 => {}
-            0xc3 => return Err(CodecError::unsupported("lossless JPEG", REMEDY)),
-            0xc9..=0xcb | 0xcd..=0xcf => {
-                return Err(CodecError::unsupported(
-                    "arithmetic-coded JPEG",
-                    "code it otherwise first, without loss, as in `jpegtran -copy all IN > OUT.jpg` (libjpeg-turbo)",
-                ));
+        let progressive = matches!(segment.marker, SOF2 | SOF10);
+        match (segment.marker, precision) {
+            (SOF0 | SOF1 | SOF2 | SOF9 | SOF10, 8) | (SOF1, 12) | (SOF3, 2..=16) => {}
+            (SOF0..=SOF3 | SOF9 | SOF10, _) => {
+                let kind = match segment.marker {
+                    SOF9 | SOF10 => "arithmetic-coded ",
+                    _ if progressive => "progressive ",
+                    _ => "",
+                };
+                return Err(CodecError::unsupported(format!("{kind}{precision}-bit JPEG"), REMEDY));
             }
+            (0xcb, _) => return Err(CodecError::unsupported("lossless arithmetic-coded JPEG", REMEDY)),
             _ => return Err(CodecError::unsupported("hierarchical JPEG", REMEDY)),
-        }
-        if precision != 8 {
-            return Err(CodecError::unsupported(format!("{precision}-bit JPEG"), REMEDY));
         }
         if components.len() != 3 * usize::from(count) || count == 0 {
             return Err(malformed("its frame header has the wrong length"));
@@ -127,7 +153,9 @@ impl FrameHeader {
         Ok(Self {
             width: width.into(),
             height: height.into(),
-            progressive: segment.marker == SOF2,
+            progressive,
+            bits: precision,
+            lossless: segment.marker == SOF3,
             components: components.as_chunks().0.iter().map(component).collect(),
         })
     }
@@ -197,10 +225,17 @@ pub(super) struct Markers<'a> {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) components: Vec<Factors>,
+    pub(super) frame: Vec<FrameComponent>,
     pub(super) progressive: bool,
+    /// Bits of a sample.
+    pub(super) bits: u8,
+    /// Whether it is lossless.
+    pub(super) is_lossless: bool,
     pub(super) scans: u32,
     pub(super) restart_interval: u16,
     pub(super) density: Option<Density>,
+    /// What Adobe's segment says about the transformation of colours.
+    pub(super) adobe: Option<u8>,
     /// The application data and comments to keep, in their order.
     pub(super) kept: Vec<Segment<'a>>,
     /// Whether the file holds more than the picture itself: previews, a gain map, a video.
@@ -208,6 +243,11 @@ pub(super) struct Markers<'a> {
 }
 
 impl<'a> Markers<'a> {
+    /// Returns whether neither libjpeg nor the coder for samples of 8 bits reads the picture.
+    pub(super) fn is_deep(&self) -> bool {
+        self.is_lossless || self.bits != 8
+    }
+
     /// Walks the segments from SOI to EOI. A file without EOI is reported as cut short.
     pub(super) fn scan(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut found = Found::default();
@@ -317,6 +357,7 @@ struct Found<'a> {
     scans: u32,
     restart_interval: u16,
     density: Option<Density>,
+    adobe: Option<u8>,
     kept: Vec<Segment<'a>>,
     has_more: bool,
 }
@@ -340,7 +381,11 @@ impl<'a> Found<'a> {
             // A JFXX thumbnail shows the old contrast.
             (APP0, content) => self.has_more |= content.starts_with(b"JFXX\0"),
             // Adobe's marker says how colours are transformed; libjpeg writes a new one where it is needed.
-            (APP14, _) => {}
+            (APP14, content) => {
+                if let [b'A', b'd', b'o', b'b', b'e', _, _, _, _, _, _, transform, ..] = content {
+                    self.adobe = Some(*transform);
+                }
+            }
             (APP2, content) if content.starts_with(mpf::NAME) => {
                 mpf::refuse_views(&content[mpf::NAME.len()..])?;
             }
@@ -356,7 +401,7 @@ impl<'a> Found<'a> {
     }
 
     fn finish(self) -> Result<Markers<'a>, CodecError> {
-        let frame = FrameHeader::parse(self.frame.ok_or_else(|| malformed("it has no frame header"))?)?;
+        let frame = FrameHeader::parse_any(self.frame.ok_or_else(|| malformed("it has no frame header"))?)?;
         if self.scans == 0 || self.scans > MAX_SCANS {
             return Err(malformed(format!("it has {} scans", self.scans)));
         }
@@ -364,10 +409,14 @@ impl<'a> Found<'a> {
             width: frame.width,
             height: frame.height,
             components: frame.factors(),
+            frame: frame.components,
             progressive: frame.progressive,
+            bits: frame.bits,
+            is_lossless: frame.lossless,
             scans: self.scans,
             restart_interval: self.restart_interval,
             density: self.density,
+            adobe: self.adobe,
             kept: self.kept,
             has_more: self.has_more,
         })

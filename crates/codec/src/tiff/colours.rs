@@ -3,21 +3,49 @@
 use super::super::ifd::Directory;
 use super::header::{Colours, Header};
 use super::{CodecError, malformed, tags};
+use crate::inks;
 use crate::mapped::Alpha;
 use equalize::{Depth, Layout};
 
-/// Converts the samples from `start` on, which have been scaled to the full range, to pixels of the header's layout at the front of `slot`.
-pub(super) fn convert(
+/// Replaces what stands for colours, indices or amounts of ink, in the samples from `start` on, which have been scaled to the full range, with
+/// red, green and blue. The samples behind the colours stay behind them.
+pub(super) fn make(
     slot: &mut [u8],
     start: usize,
     header: &Header,
     directory: &Directory,
 ) -> Result<(), CodecError> {
+    let (depth, bits) = (header.layout.depth, header.bits);
+    match (header.colours, depth) {
+        (Colours::Direct | Colours::WhiteIsZero | Colours::YCbCr, _) => {}
+        (Colours::Palette, Depth::Eight) => {
+            let colours =
+                palette(directory, bits)?.into_iter().map(|colour| colour.map(|level| [level as u8]));
+            look_up(slot, start, header.samples, &colours.collect::<Vec<_>>(), bits);
+        }
+        (Colours::Palette, Depth::Sixteen) => {
+            let colours = palette(directory, bits)?.into_iter().map(|colour| colour.map(u16::to_ne_bytes));
+            look_up(slot, start, header.samples, &colours.collect::<Vec<_>>(), bits);
+        }
+        (Colours::Cmyk, _) => {
+            inks::to_rgb(
+                directory.bytes(tags::ICC),
+                &mut slot[start..],
+                depth,
+                header.samples - inks::INKS,
+                false,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Converts samples that lie as the pixels of the header's layout do to such pixels.
+pub(super) fn convert(slot: &mut [u8], header: &Header, directory: &Directory) -> Result<(), CodecError> {
     match header.colours {
-        Colours::Direct => {}
+        Colours::Direct | Colours::Palette | Colours::Cmyk => {}
         Colours::WhiteIsZero => invert(slot, &header.layout),
         Colours::YCbCr => to_rgb(slot, &header.layout, &Conversion::read(directory)?),
-        Colours::Palette => look_up(slot, start, &palette(directory, header.bits)?, header.bits),
     }
     if header.alpha == Some(Alpha::Premultiplied) {
         divide_alpha_out(slot, &header.layout);
@@ -88,29 +116,51 @@ fn to_rgb(slot: &mut [u8], layout: &Layout, conversion: &Conversion) {
 /// The most levels in a palette: those for 16-bit indices.
 const MAX_LEVELS: usize = 3 << 16;
 
-/// Reads the colours of the tag ColorMap, a third of which are each of red, green and blue. They have 16 bits, but some writers put 8-bit
-/// values there, and some more colours than there are indices.
-fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u8; 3]>, CodecError> {
+/// Reads the colours of the tag ColorMap, a third of which are each of red, green and blue, with 8 bits for indices of up to 8 bits and
+/// otherwise with 16. In the file they have 16 bits, but some writers put 8-bit values there, and some more colours than there are
+/// indices.
+fn palette(directory: &Directory, bits: u32) -> Result<Vec<[u16; 3]>, CodecError> {
     let count = 1 << bits;
     let map =
         directory.numbers(tags::COLOUR_MAP).filter(|map| (3 * count..=MAX_LEVELS).contains(&map.count()));
     let map: Vec<u64> = map
         .map(|map| map.iter().collect())
         .ok_or_else(|| malformed("its palette is missing or has the wrong length"))?;
-    let shift = if map.iter().all(|&level| level < 256) { 0 } else { 8 };
-    let level = |at: usize| (map[at] >> shift) as u8;
+    let is_narrow = map.iter().all(|&level| level < 256);
+    let level = |at: usize| match (bits > 8, is_narrow) {
+        (false, false) => (map[at] >> 8) as u16,
+        (true, true) => map[at] as u16 * 257,
+        (false, true) | (true, false) => map[at] as u16,
+    };
     let third = map.len() / 3;
     Ok((0..count).map(|i| [level(i), level(third + i), level(2 * third + i)]).collect())
 }
 
-/// Replaces the indices from `start` on with colours at the front. A colour never overwrites an index that is still to be read: colours
-/// take three times as many bytes, and the indices lie in the last third of them.
-fn look_up(slot: &mut [u8], start: usize, palette: &[[u8; 3]], bits: u32) {
-    let most = (1usize << bits) - 1;
-    for i in 0..slot.len() - start {
-        // Indices have been scaled to the full range of 8 bits like any sample; this is the exact inverse.
-        let index = (usize::from(slot[start + i]) * most + 127) / 255;
-        slot[3 * i..3 * i + 3].copy_from_slice(&palette[index]);
+/// Replaces the indices from `start` on with colours at the front. Pixels have `samples` samples of `BYTES` bytes, those behind the index stay
+/// behind the colours. A colour never overwrites an index that is still to be read: a pixel takes two samples more than before, and before all
+/// of them lay behind two samples a pixel.
+fn look_up<const BYTES: usize>(
+    slot: &mut [u8],
+    start: usize,
+    samples: usize,
+    palette: &[[[u8; BYTES]; 3]],
+    bits: u32,
+) {
+    let (most, all) = ((1usize << bits) - 1, (1usize << (8 * BYTES)) - 1);
+    let (before, behind) = (samples * BYTES, (samples - 1) * BYTES);
+    let after = before + 2 * BYTES;
+    for i in 0..(slot.len() - start) / before {
+        let (read, write) = (start + i * before, i * after);
+        // Indices have been scaled to the full range like any sample; this is the exact inverse.
+        let scaled = match slot[read..][..BYTES] {
+            [low] => usize::from(low),
+            [first, second, ..] => usize::from(u16::from_ne_bytes([first, second])),
+            [] => 0,
+        };
+        let index = (scaled * most + all / 2) / all;
+        slot.copy_within(read + BYTES..read + before, write + 3 * BYTES);
+        slot[write..][..3 * BYTES].copy_from_slice(palette[index].as_flattened());
+        debug_assert!(write + 3 * BYTES + behind <= read + before);
     }
 }
 
@@ -152,13 +202,33 @@ mod tests {
 
     #[test]
     fn every_index_of_every_depth_finds_its_colour() {
-        for bits in 1..=8 {
+        for bits in 1..=16 {
             let most = (1u32 << bits) - 1;
-            let palette: Vec<[u8; 3]> = (0..=most).map(|index| [index as u8, 7, 9]).collect();
-            let mut slot = vec![0; 2 * palette.len()];
-            slot.extend((0..=most).map(|index| rescale(index, most, 255) as u8));
-            look_up(&mut slot, 2 * palette.len(), &palette, bits);
-            assert_eq!(slot, palette.concat(), "{bits} bits");
+            if bits <= 8 {
+                let palette: Vec<[[u8; 1]; 3]> = (0..=most).map(|index| [[index as u8], [7], [9]]).collect();
+                let mut slot = vec![0; 2 * palette.len()];
+                slot.extend((0..=most).map(|index| rescale(index, most, 255) as u8));
+                look_up(&mut slot, 2 * palette.len(), 1, &palette, bits);
+                assert_eq!(slot, palette.as_flattened().concat(), "{bits} bits");
+            } else {
+                let colour = |index: u32| [index as u16, 7, 9].map(u16::to_ne_bytes);
+                let palette: Vec<_> = (0..=most).map(colour).collect();
+                let mut slot = vec![0; 4 * palette.len()];
+                let indices =
+                    (0..=most).flat_map(|index| (rescale(index, most, 65_535) as u16).to_ne_bytes());
+                slot.extend(indices);
+                look_up(&mut slot, 4 * palette.len(), 1, &palette, bits);
+                assert_eq!(slot, palette.as_flattened().concat(), "{bits} bits");
+            }
         }
+    }
+
+    #[test]
+    fn what_is_behind_an_index_stays_behind_its_colour() {
+        let palette = [[[1], [2], [3]], [[4], [5], [6]]];
+        let mut slot = vec![0; 6];
+        slot.extend([255, 70, 71, 0, 80, 81, 255, 90, 91]);
+        look_up(&mut slot, 6, 3, &palette, 1);
+        assert_eq!(slot, [4, 5, 6, 70, 71, 1, 2, 3, 80, 81, 4, 5, 6, 90, 91]);
     }
 }

@@ -1,9 +1,9 @@
 //! What a TIFF's tags say about its pixels, and whether these can be read and written back in full.
 
 use super::super::CodecError;
-use super::super::foreign::{CHANNELS, DEVELOP, SCALE, SPLIT, TO_RGB};
+use super::super::foreign::{CHANNELS, DEVELOP, RECOMPRESS, SCALE, SPLIT, TO_RGB};
 use super::super::ifd::{Directory, Form, Numbers, Value};
-use super::method::Method;
+use super::method::{Method, OLD_JPEG};
 use super::{arrangement, gdal, imagej, malformed, tags, unsupported};
 use crate::mapped::{Alpha, Form as Samples, Kind};
 use crate::reader::Reader;
@@ -23,6 +23,8 @@ pub(super) enum Colours {
     Palette,
     /// Brightness and two differences of colour.
     YCbCr,
+    /// Amounts of four inks.
+    Cmyk,
 }
 
 /// The pixels of a TIFF.
@@ -49,9 +51,13 @@ pub(super) struct Header {
     pub(super) colours: Colours,
     /// What the first sample behind the colours is to them, if it is declared as alpha.
     pub(super) alpha: Option<Alpha>,
-    /// The samples behind these: near infrared, masks, padding. Only what is declared as alpha is alpha.
+    /// The samples behind the colours besides alpha: near infrared, masks, padding. Only what is declared as alpha is alpha.
     pub(super) others: usize,
+    /// How many of these lie before alpha.
+    pub(super) before_alpha: usize,
     pub(super) method: Method,
+    /// Whether a single JPEG stream, which is no strip, is the whole picture.
+    pub(super) is_one_stream: bool,
     /// How samples were made easier to compress.
     pub(super) predictor: Predictor,
     /// Whether the lowest bit of a byte comes first.
@@ -69,13 +75,13 @@ impl Header {
         let bits = bits(directory)?;
         let kind = kind(directory, bits)?;
         let samples = number(tags::SAMPLES_PER_PIXEL, 1) as usize;
-        let method = Method::new(number(tags::COMPRESSION, 1))?;
-        let (colours, colour_samples) = colours(directory, method)?;
-        let (alpha, others) = behind(directory, samples, colour_samples)?;
-        refuse_depths((bits, samples), method, colours, directory)?;
+        let method = Method::new(number(tags::COMPRESSION, 1), number(tags::FAX_OPTIONS, 0))?;
+        let (colours, colour_samples) = colours(directory, method, samples)?;
+        let (alpha, others, before_alpha) = behind(directory, samples, colour_samples)?;
+        refuse_depths((bits, samples), method, directory)?;
         let predictor = predictor(directory, method, bits, kind)?;
         if kind.is_some() {
-            refuse_kinds(method, colours)?;
+            refuse_kinds(method, colours, before_alpha)?;
         }
         let pixel = pixel(colours, colour_samples, alpha.is_some());
         let planar = number(tags::PLANAR_CONFIGURATION, 1) == 2 && samples > 1;
@@ -91,8 +97,12 @@ impl Header {
         let layout = Layout { width, height, pixel, depth };
         let no_data = directory.bytes(tags::GDAL_NODATA).zip(kind);
         let no_data = no_data.and_then(|(text, kind)| gdal::no_data_of(text, kind));
-        let tiled = directory.get(tags::TILE_WIDTH).is_some();
-        let part = part(directory, &layout, tiled)?;
+        let is_one_stream = directory.number(tags::COMPRESSION) == Some(OLD_JPEG);
+        if is_one_stream && (directory.get(tags::JPEG_STREAM).is_none() || planar) {
+            return Err(CodecError::unsupported("a TIFF of old-style JPEG in pieces", RECOMPRESS));
+        }
+        let tiled = directory.get(tags::TILE_WIDTH).is_some() && !is_one_stream;
+        let part = if is_one_stream { (width, height) } else { part(directory, &layout, tiled)? };
         let mut header = Self {
             form,
             layout,
@@ -107,7 +117,9 @@ impl Header {
             colours,
             alpha,
             others,
+            before_alpha,
             method,
+            is_one_stream,
             predictor,
             lsb_first: directory.number(tags::FILL_ORDER) == Some(2),
         };
@@ -137,7 +149,8 @@ impl Header {
 
     /// Returns whether decoded samples lie where the stored ones do, because they need neither unpacking nor a palette.
     pub(super) fn is_direct(&self) -> bool {
-        !self.is_packed() && self.kind.is_none() && !matches!(self.colours, Colours::Palette | Colours::YCbCr)
+        let is_of_light = matches!(self.colours, Colours::Direct | Colours::WhiteIsZero);
+        !self.is_packed() && self.kind.is_none() && is_of_light && self.before_alpha == 0
     }
 
     /// Returns whether the samples of planes are unpacked before they become pixels.
@@ -161,6 +174,12 @@ impl Header {
         } else {
             0
         }
+    }
+
+    /// Returns the bytes that the stored samples take beyond the pixels and the channels beside them, decoded.
+    pub(super) fn spare_bytes(&self) -> u64 {
+        let spare = if self.colours == Colours::Cmyk { self.layout.depth.bytes() } else { 0 };
+        self.layout.pixels().saturating_mul(spare as u64)
     }
 
     /// Returns the number of planes in which the samples are stored.
@@ -197,6 +216,11 @@ impl Header {
         self.subsampling != (1, 1)
     }
 
+    /// Returns how many pixels across and down share a sample of a plane.
+    pub(super) fn shared(&self, plane: usize) -> (u32, u32) {
+        if plane > 0 { self.subsampling } else { (1, 1) }
+    }
+
     /// Returns the bytes of the units of a strip or tile beside each other: those of pixels that share their differences of colour.
     pub(super) fn units_bytes(&self) -> usize {
         let (across, down) = self.subsampling;
@@ -205,7 +229,7 @@ impl Header {
 
     /// Returns the bytes of some rows of a strip or tile.
     pub(super) fn rows_bytes(&self, rows: u32) -> u64 {
-        if self.is_subsampled() {
+        if self.is_subsampled() && !self.planar {
             (self.units_bytes() as u64).saturating_mul(rows.div_ceil(self.subsampling.1).into())
         } else {
             (self.part_row_bytes() as u64).saturating_mul(rows.into())
@@ -230,8 +254,8 @@ impl Header {
 
 fn pixel(colours: Colours, samples: usize, alpha: bool) -> Pixel {
     match (colours, samples, alpha) {
-        (Colours::Palette, ..) | (_, 2.., false) => Pixel::Rgb,
-        (_, 2.., true) => Pixel::Rgba,
+        (Colours::Palette, _, false) | (_, 2.., false) => Pixel::Rgb,
+        (Colours::Palette, _, true) | (_, 2.., true) => Pixel::Rgba,
         (.., true) => Pixel::GrayAlpha,
         (.., false) => Pixel::Gray,
     }
@@ -309,20 +333,26 @@ pub(super) fn has_display_colours(directory: &Directory) -> bool {
         && directory.number(tags::SAMPLES_PER_PIXEL).unwrap_or(1) == 1
 }
 
-/// Returns how samples become colours, and how many samples of a pixel do.
-fn colours(directory: &Directory, method: Method) -> Result<(Colours, usize), CodecError> {
+/// Returns how samples become colours, and how many samples of a pixel do. Some writers do not say it.
+fn colours(directory: &Directory, method: Method, samples: usize) -> Result<(Colours, usize), CodecError> {
+    let is_cmyk = matches!(directory.number(tags::INK_SET), None | Some(1)) && samples >= 4;
     match directory.number(tags::PHOTOMETRIC) {
         Some(0) => Ok((Colours::WhiteIsZero, 1)),
         Some(1) => Ok((Colours::Direct, 1)),
         Some(2) => Ok((Colours::Direct, 3)),
         Some(3) if has_display_colours(directory) => Ok((Colours::Direct, 1)),
         Some(3) => Ok((Colours::Palette, 1)),
-        Some(5) => Err(CodecError::unsupported("a CMYK TIFF", TO_RGB)),
+        Some(tags::SEPARATED) if is_cmyk => Ok((Colours::Cmyk, 4)),
+        Some(tags::SEPARATED) => Err(CodecError::unsupported("a TIFF of other inks than CMYK", TO_RGB)),
         Some(tags::YCBCR) if method == Method::Jpeg => Ok((Colours::Direct, 3)), // libjpeg converts it to RGB
         Some(tags::YCBCR) => Ok((Colours::YCbCr, 3)),
         Some(4) => Err(unsupported("a TIFF transparency mask")),
         Some(8..=10) => Err(unsupported("a CIELab TIFF")),
         Some(other) => Err(unsupported(format!("a TIFF of photometric interpretation {other}"))),
+        None if matches!(method, Method::Fax(_)) => Ok((Colours::WhiteIsZero, 1)),
+        None if is_cmyk && directory.get(tags::INK_SET).is_some() => Ok((Colours::Cmyk, 4)),
+        None if samples == 1 => Ok((Colours::Direct, 1)),
+        None if samples == 3 => Ok((Colours::Direct, 3)),
         None => Err(malformed("it does not say what its samples mean (no photometric interpretation)")),
     }
 }
@@ -342,25 +372,29 @@ fn subsampling(
     if bits != 8 {
         return Err(unsupported(format!("a YCbCr TIFF of {bits} bits")));
     }
-    if (across, down) != (1, 1) && (planar || samples != 3 || predictor != Predictor::None) {
+    if (across, down) != (1, 1) && (samples != 3 || predictor != Predictor::None) {
+        return Err(unsupported("a subsampled YCbCr TIFF with further channels or a predictor"));
+    }
+    let rows = directory.number(tags::TILE_LENGTH).or_else(|| directory.number(tags::ROWS_PER_STRIP));
+    let is_one_strip = rows.is_none_or(|rows| rows >= directory.number(tags::HEIGHT).unwrap_or(0));
+    let is_whole = rows.is_some_and(|rows| rows.is_multiple_of(down));
+    let tile = directory.number(tags::TILE_WIDTH).unwrap_or(0);
+    if planar && !((is_one_strip || is_whole) && tile.is_multiple_of(across)) {
         return Err(unsupported(
-            "a subsampled YCbCr TIFF in separate planes, with further channels or a predictor",
+            "a YCbCr TIFF whose strips or tiles end within shared differences of colour",
         ));
     }
     Ok((across as u32, down as u32))
 }
 
-/// Returns what the first sample behind the colours is to them if it is alpha, and how many others there are.
+/// Returns what is alpha of the samples behind the colours, how many others there are, and how many of these lie before it.
 fn behind(
     directory: &Directory,
     samples: usize,
     colour_samples: usize,
-) -> Result<(Option<Alpha>, usize), CodecError> {
+) -> Result<(Option<Alpha>, usize, usize), CodecError> {
     let count =
         samples.checked_sub(colour_samples).ok_or_else(|| malformed("it has fewer samples than colours"))?;
-    if count > 0 && directory.number(tags::PHOTOMETRIC) == Some(3) {
-        return Err(unsupported("a TIFF palette with a further channel"));
-    }
     if count > MAX_BEHIND {
         return Err(CodecError::unsupported(
             format!("a TIFF of {count} channels besides its colours"),
@@ -373,11 +407,9 @@ fn behind(
         tags::UNASSOCIATED => Some(Alpha::Straight),
         _ => None,
     });
-    let first = kinds.next().flatten();
-    if first.is_none() && kinds.any(|kind| kind.is_some()) {
-        return Err(CodecError::unsupported("a TIFF whose alpha is behind other channels", CHANNELS));
-    }
-    Ok((first, count - usize::from(first.is_some())))
+    let alpha = kinds.by_ref().enumerate().find_map(|(at, kind)| Some((at, kind?)));
+    let (before, alpha) = alpha.map_or((0, None), |(at, kind)| (at, Some(kind)));
+    Ok((alpha, count - usize::from(alpha.is_some()), before))
 }
 
 /// Returns the type of samples of this many bits that are no levels; `None` if they are.
@@ -409,12 +441,21 @@ fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
 }
 
 /// Refuses what cannot be done right with samples that are no levels.
-fn refuse_kinds(method: Method, colours: Colours) -> Result<(), CodecError> {
+fn refuse_kinds(method: Method, colours: Colours, before_alpha: usize) -> Result<(), CodecError> {
+    if before_alpha > 0 {
+        return Err(CodecError::unsupported(
+            "a TIFF of such samples whose alpha is behind other channels",
+            CHANNELS,
+        ));
+    }
+    if colours == Colours::Cmyk {
+        return Err(CodecError::unsupported("a CMYK TIFF of signed, long or floating-point samples", TO_RGB));
+    }
     if method == Method::Jpeg {
         return Err(CodecError::unsupported("a TIFF of signed samples compressed by JPEG", SCALE));
     }
     if colours == Colours::Palette {
-        return Err(malformed("its palette indices are signed"));
+        return Err(malformed("its palette indices are signed, long or floats"));
     }
     Ok(())
 }
@@ -451,7 +492,6 @@ fn predictor(
 fn refuse_depths(
     (bits, samples): (u32, usize),
     method: Method,
-    colours: Colours,
     directory: &Directory,
 ) -> Result<(), CodecError> {
     let packed = !bits.is_multiple_of(8);
@@ -459,17 +499,21 @@ fn refuse_depths(
     if packed && !tile.is_multiple_of(8) {
         return Err(unsupported(format!("a TIFF with tiles of {tile} samples of {bits} bits across")));
     }
-    if bits != 8 && method == Method::Jpeg || bits != 1 && method == Method::Group4 {
+    let is_fax = matches!(method, Method::Fax(_));
+    if !matches!(bits, 8 | 12 | 16) && method == Method::Jpeg || bits != 1 && is_fax {
         return Err(CodecError::unsupported(
-            format!("a TIFF of {bits} bits compressed by JPEG or CCITT group 4"),
+            format!("a TIFF of {bits} bits compressed by JPEG or CCITT's codes for faxes"),
             "store it as a TIFF of 8 or 16 bits, compressed otherwise, first",
         ));
     }
-    if samples > 1 && method == Method::Group4 {
-        return Err(unsupported(format!("a TIFF of {samples} samples a pixel compressed by CCITT group 4")));
+    let planar = samples > 1 && directory.number(tags::PLANAR_CONFIGURATION) == Some(2);
+    if method == Method::WebP && (bits != 8 || planar || !matches!(samples, 3 | 4)) {
+        return Err(malformed("it is compressed by WebP, but its samples are not RGB or RGBA of 8 bits"));
     }
-    if bits > 8 && colours == Colours::Palette {
-        return Err(unsupported(format!("a TIFF of {bits}-bit palette indices")));
+    if samples > 1 && is_fax {
+        return Err(unsupported(format!(
+            "a TIFF of {samples} samples a pixel compressed by CCITT's codes for faxes"
+        )));
     }
     Ok(())
 }

@@ -31,16 +31,17 @@ impl<'a> Jpegs<'a> {
             width,
             // The last strip may have as many rows as the others, and a single strip may be padded to whole blocks.
             rows: rows.min(MAX_ROWS).next_multiple_of(16),
+            bits: header.bits,
             components: if header.planar { 1 } else { header.samples },
             ycbcr: directory.number(tags::PHOTOMETRIC) == Some(tags::YCBCR),
         };
         Self { tables: tables.map(|tables| tables.strip_suffix(&EOI).unwrap_or(tables)), stream }
     }
 
-    /// Returns the bytes of heap that decoding a stream of `data` bytes takes: the stream with its tables, and its coefficients in case it
-    /// has several scans.
+    /// Returns the bytes of heap that decoding a stream of `data` bytes takes: the stream with its tables, a copy without its stuffed
+    /// bytes, and coefficients or samples of 16 bits in case it has several scans or is lossless.
     pub(super) fn heap_bytes(&self, data: u64, samples: u64) -> u64 {
-        data + self.tables.map_or(0, |tables| tables.len() as u64) + 2 * samples
+        2 * data + self.tables.map_or(0, |tables| tables.len() as u64) + 2 * samples
     }
 
     /// Reads a stream into `data`, with the tables.

@@ -1,14 +1,12 @@
 //! How strips and tiles are compressed, and how to decompress them.
 
-use std::convert::Infallible;
-
-use fax::decoder::{DecodeStatus, Group4Decoder};
 use fdeflate::{DecompressionError, Decompressor};
 
 use super::super::CodecError;
 use super::super::foreign::RECOMPRESS;
+use super::fax::{self, Coding};
 use super::lzw::{self, Damage};
-use super::{malformed, unsupported};
+use super::{malformed, unsupported, zstd};
 use crate::inflate::damage;
 
 /// How strips are compressed.
@@ -30,6 +28,9 @@ impl Compression {
     }
 }
 
+/// The value of the tag Compression for JPEG as in TIFF 6.0, where one stream is the whole picture, or tables and data lie anywhere.
+pub(super) const OLD_JPEG: u64 = 6;
+
 /// The values of the tag Compression that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
@@ -37,30 +38,32 @@ pub(super) enum Method {
     PackBits,
     Lzw,
     Deflate,
-    Group4,
+    Fax(Coding),
+    Zstd,
     Jpeg,
+    WebP,
 }
 
 impl Method {
-    /// Reads a value of the tag Compression.
+    /// Reads a value of the tag Compression, and one of T4Options.
     ///
     /// # Errors
     /// Names the method if it is not supported.
-    pub(super) fn new(number: u64) -> Result<Self, CodecError> {
+    pub(super) fn new(number: u64, fax_options: u64) -> Result<Self, CodecError> {
         let name = match number {
             1 => return Ok(Self::Stored),
-            4 => return Ok(Self::Group4),
+            2 => return Ok(Self::Fax(Coding::Rle)),
+            3 => return Ok(Self::Fax(Coding::Group3 { changes: fax_options & 1 == 1 })),
+            4 => return Ok(Self::Fax(Coding::Group4)),
             5 => return Ok(Self::Lzw),
-            7 => return Ok(Self::Jpeg),
+            OLD_JPEG | 7 => return Ok(Self::Jpeg),
             8 | 32946 => return Ok(Self::Deflate),
+            32771 => return Ok(Self::Fax(Coding::RleWords)),
+            50000 => return Ok(Self::Zstd),
+            50001 => return Ok(Self::WebP),
             32773 => return Ok(Self::PackBits),
-            2 | 3 => "CCITT RLE or group 3",
-            6 => "old-style JPEG",
-            32771 => "CCITT RLE",
             33003 | 33005 | 34712 => "JPEG 2000",
             34925 => "LZMA",
-            50000 => "Zstandard",
-            50001 => "WebP",
             _ => return Err(unsupported(format!("a TIFF compressed by method {number}"))),
         };
         Err(CodecError::unsupported(format!("a TIFF compressed by {name}"), RECOMPRESS))
@@ -71,22 +74,36 @@ impl Method {
         match self {
             Self::Stored => Compression::Stored,
             Self::Lzw | Self::PackBits => Compression::Lzw, // every reader has both, and PackBits makes photographs no smaller
-            Self::Group4 | Self::Jpeg | Self::Deflate => Compression::Deflate,
+            Self::Fax(_) | Self::Zstd | Self::Jpeg | Self::WebP | Self::Deflate => Compression::Deflate,
         }
     }
 
     /// Returns whether the tag Predictor means anything. Writers that copy tags also put it where it does not.
     pub(super) fn is_predicted(self) -> bool {
-        matches!(self, Self::Lzw | Self::Deflate)
+        matches!(self, Self::Lzw | Self::Deflate | Self::Zstd)
     }
 }
 
 /// Bytes of any value that must follow the compressed data.
 pub(super) const PADDING: usize = lzw::PADDING;
 
-/// Returns the bytes of heap that decompression takes besides the data, beyond small change.
-pub(super) fn heap_bytes(method: Method) -> u64 {
-    if method == Method::Lzw { lzw::DECODER_BYTES } else { 0 }
+/// A strip or tile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) width: u32,
+    /// Bytes of a row.
+    pub(super) row: usize,
+    /// Bytes of all rows.
+    pub(super) bytes: u64,
+}
+
+/// Returns the bytes of heap that decompressing a strip or tile of this many bytes takes besides the data, beyond small change.
+pub(super) fn heap_bytes(method: Method, part: u64) -> u64 {
+    match method {
+        Method::Lzw => lzw::DECODER_BYTES,
+        Method::Zstd => zstd::heap_bytes(part),
+        _ => 0,
+    }
 }
 
 /// The decompressor that is worth reusing.
@@ -96,13 +113,13 @@ pub(super) struct Decompression {
 }
 
 impl Decompression {
-    /// Fills `target`, rows of `width` pixels in `row` bytes, from `data`, whose last [`PADDING`] bytes are not part of the compressed
+    /// Fills `target`, rows of a strip or tile, from `data`, whose last [`PADDING`] bytes are not part of the compressed
     /// data. Data beyond what is needed are ignored.
     pub(super) fn run(
         &mut self,
         method: Method,
         data: &[u8],
-        (width, row): (u32, usize),
+        part: Part,
         target: &mut [u8],
     ) -> Result<(), CodecError> {
         let bare = &data[..data.len() - PADDING];
@@ -117,8 +134,9 @@ impl Decompression {
                 })
             }
             Method::Deflate => inflate(bare, target),
-            Method::Group4 => group_4(bare, width, row, target),
-            Method::Stored | Method::Jpeg => unreachable!("read otherwise"),
+            Method::Fax(coding) => fax::decode(coding, bare, part.width, part.row, target),
+            Method::Zstd => zstd::decode(bare, part.bytes, target),
+            Method::Stored | Method::Jpeg | Method::WebP => unreachable!("read otherwise"),
         }
     }
 }
@@ -180,64 +198,9 @@ fn inflate(mut data: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
     if filled < target.len() { Err(short("deflate")) } else { Ok(()) }
 }
 
-/// Decodes rows of bits, black ones set.
-fn group_4(data: &[u8], width: u32, row: usize, target: &mut [u8]) -> Result<(), CodecError> {
-    let damaged = || malformed("its CCITT group 4 data are damaged or end early");
-    let narrow = u16::try_from(width);
-    let narrow = narrow.map_err(|_| unsupported("a TIFF of CCITT group 4 wider than 65535 pixels"))?;
-    let bytes = data.iter().map(|&byte| Ok::<_, Infallible>(byte));
-    let Ok(mut decoder) = Group4Decoder::new(bytes, narrow);
-    for row in target.chunks_exact_mut(row) {
-        match decoder.advance() {
-            Ok(DecodeStatus::Incomplete) => draw(decoder.transition(), width as usize, row),
-            Ok(DecodeStatus::End) => return Err(short("CCITT group 4")),
-            Err(_) => return Err(damaged()),
-        }
-    }
-    Ok(())
-}
-
-/// Sets the black pixels of a row: from every other change of colour to the next one, or to the end of the row.
-fn draw(changes: &[u16], width: usize, row: &mut [u8]) {
-    row.fill(0);
-    for black in changes.chunks(2) {
-        let end = black.get(1).map_or(width, |&end| usize::from(end)).min(width);
-        let start = usize::from(black[0]).min(end);
-        for bit in start..end.min(start.next_multiple_of(8)) {
-            row[bit / 8] |= 0x80 >> (bit % 8);
-        }
-        let (first, last) = (start.div_ceil(8), end / 8);
-        if first <= last {
-            row[first..last].fill(0xff);
-            for bit in last * 8..end {
-                row[last] |= 0x80 >> (bit % 8);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn runs_of_black_are_drawn_to_the_bit() {
-        const WIDTH: usize = 43;
-        for start in 0..WIDTH {
-            for end in start + 1..=WIDTH {
-                let changes: Vec<u16> =
-                    [start, end].into_iter().filter(|&at| at < WIDTH).map(|at| at as u16).collect();
-                let mut row = [0xff; WIDTH.div_ceil(8)];
-                draw(&changes, WIDTH, &mut row);
-                let black: Vec<usize> =
-                    (0..8 * row.len()).filter(|bit| row[bit / 8] & 0x80 >> (bit % 8) != 0).collect();
-                assert_eq!(black, (start..end).collect::<Vec<_>>(), "{start}..{end}");
-            }
-        }
-        let mut row = [0; 2];
-        draw(&[1, 2, 4, 12], 16, &mut row);
-        assert_eq!(row, [0b0100_1111, 0b1111_0000]);
-    }
 
     #[test]
     fn pack_bits_are_counts_and_bytes() {

@@ -28,6 +28,19 @@ pub(super) fn take_out(
     Ok(keep.then_some(other))
 }
 
+/// Moves alpha, the last of some samples of `bytes` bytes behind the `colours`, before the others in each pixel of `pixel` samples, or back.
+pub(super) fn move_alpha(
+    slot: &mut [u8],
+    (pixel, colours, before_alpha): (usize, usize, usize),
+    bytes: usize,
+    back: bool,
+) {
+    for pixel in slot.chunks_exact_mut(pixel * bytes) {
+        let behind = &mut pixel[colours * bytes..][..(before_alpha + 1) * bytes];
+        if back { behind.rotate_left(bytes) } else { behind.rotate_right(bytes) }
+    }
+}
+
 /// Puts `others` samples between each of the pixels at the front of `slot`, from where they were taken out. Returns the pixels with them.
 pub(super) fn put_back<'s>(slot: &'s mut [u8], layout: &Layout, others: usize, other: &[u8]) -> &'s mut [u8] {
     let (colours, further) = (layout.pixel_bytes(), others * layout.depth.bytes());

@@ -8,11 +8,12 @@ use super::super::samples::{swap_bytes, unpack};
 use super::super::{CodecError, Limits};
 use super::header::{Header, Predictor};
 use super::jpeg::Jpegs;
-use super::method::{self, Decompression, Method, PADDING};
+use super::method::{self, Decompression, Method, PADDING, Part};
 use super::{gdal, io_error, malformed, predictor, tags};
 use crate::cores::{Cores, SMALL_CHANGE};
 use crate::mapped::{BAND, Kind, Rows};
 use crate::reader::{Reader, resize};
+use crate::webp;
 
 /// The strips or tiles of a picture.
 pub(super) struct Parts<'a> {
@@ -59,9 +60,14 @@ impl<'a> Parts<'a> {
             let numbers = of_tiles.or_else(|| directory.numbers(of_strips));
             numbers.filter(|numbers| numbers.count() >= needed)
         };
-        let offsets = numbers(tags::TILE_OFFSETS, tags::STRIP_OFFSETS)
-            .ok_or_else(|| malformed("it has too few strips or tiles"))?;
-        let lengths = numbers(tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS);
+        let (of_tiles, of_strips, lengths) = if header.is_one_stream {
+            (tags::TILE_OFFSETS, tags::JPEG_STREAM, tags::JPEG_STREAM_LENGTH)
+        } else {
+            (tags::TILE_OFFSETS, tags::STRIP_OFFSETS, tags::STRIP_BYTE_COUNTS)
+        };
+        let offsets =
+            numbers(of_tiles, of_strips).ok_or_else(|| malformed("it has too few strips or tiles"))?;
+        let lengths = numbers(tags::TILE_BYTE_COUNTS, lengths);
         let of_levels = directory.bytes(tags::GDAL_NODATA).filter(|_| header.kind.is_none());
         let no_data = of_levels.and_then(|text| gdal::no_data(text, header.bits));
         let (jpegs, no_data) = (Jpegs::new(directory, header), no_data.unwrap_or(0));
@@ -139,7 +145,8 @@ impl<'a> Parts<'a> {
         let decompression = match header.method {
             Method::Stored => return header.buffer_bytes(),
             Method::Jpeg => self.jpegs.heap_bytes(data, header.part_bytes()),
-            method => method::heap_bytes(method),
+            Method::WebP => webp::part_heap_bytes(header.part),
+            method => method::heap_bytes(method, header.part_bytes()),
         };
         data + decompression + header.buffer_bytes()
     }
@@ -161,7 +168,13 @@ impl<'a> Parts<'a> {
                         self.fetch(tool, index, skipped, rows)?;
                     } else {
                         let mut samples = mem::take(&mut tool.samples);
-                        resize(&mut samples, header.rows_bytes(count as u32) as usize)?;
+                        let (across, down) = header.shared(plane);
+                        let length = if (across, down) == (1, 1) || !header.planar {
+                            header.rows_bytes(count as u32) as usize
+                        } else {
+                            header.part.0.div_ceil(across) as usize * count.div_ceil(down as usize)
+                        };
+                        resize(&mut samples, length)?;
                         self.fetch(tool, index, skipped, &mut samples)?;
                         place(&samples, rows, header, plane, left);
                         tool.samples = samples;
@@ -200,13 +213,19 @@ impl<'a> Parts<'a> {
                 self.jpegs.load(self.file, offset, length, data)?;
                 return self.jpegs.decode(data, target);
             }
+            Method::WebP => {
+                let data = &mut tool.data;
+                load(self.file, offset, length.min(most_data(header.method, header.part_bytes())), data)?;
+                let data = &data[..data.len() - PADDING];
+                return webp::decode_part(data, header.part, header.samples, target).map_err(in_tiff);
+            }
             method => {
                 let data = &mut tool.data;
                 let length = length.min(most_data(method, target.len() as u64));
                 load(self.file, offset, length, data)?;
                 turn_bits(data, header);
-                let row = (header.part.0, header.part_row_bytes());
-                tool.decompression.run(method, data, row, target)?;
+                let (width, row, bytes) = (header.part.0, header.part_row_bytes(), header.part_bytes());
+                tool.decompression.run(method, data, Part { width, row, bytes }, target)?;
             }
         }
         let (channels, bytes) = (header.samples / header.planes(), header.sample_bytes());
@@ -263,10 +282,18 @@ pub(super) fn check(header: &Header, limits: &Limits) -> Result<(), CodecError> 
     })
 }
 
+/// Returns the error of a WebP as that of the TIFF around it.
+fn in_tiff(error: CodecError) -> CodecError {
+    match error {
+        CodecError::Malformed { reason, .. } => malformed(format!("a WebP in it is damaged: {reason}")),
+        other => other,
+    }
+}
+
 /// Returns the most bytes that `samples` bytes of samples can sensibly take in compressed form: many times what a method can produce, plus
 /// what a JPEG may have before its data. Anything beyond that in the file is not read.
 fn most_data(method: Method, samples: u64) -> u64 {
-    let beside = if method == Method::Jpeg { 256 << 10 } else { 4 << 10 };
+    let beside = if matches!(method, Method::Jpeg | Method::WebP) { 256 << 10 } else { 4 << 10 };
     samples.saturating_mul(8).saturating_add(beside)
 }
 
@@ -299,7 +326,10 @@ fn fill(rows: &mut [u8], sample: u16, value: &[u8], header: &Header) {
 
 /// Puts the samples of a plane's strip, or of the tile with the number `left` from the left, into the rows of the picture.
 fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
-    if header.is_subsampled() {
+    if header.planar && header.shared(plane) != (1, 1) {
+        return place_shared(samples, rows, header, plane, left);
+    }
+    if header.is_subsampled() && !header.planar {
         return place_units(samples, rows, header, left);
     }
     let row = header.row_bytes(header.layout.width);
@@ -313,6 +343,19 @@ fn place(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: u
         } else {
             let inside = part_row.min(row - left * part_row);
             target[left * part_row..][..inside].copy_from_slice(&samples[..inside]);
+        }
+    }
+}
+
+/// Puts the samples of a plane that pixels share into the rows of the picture.
+fn place_shared(samples: &[u8], rows: &mut [u8], header: &Header, plane: usize, left: usize) {
+    let (across, down) = header.shared(plane);
+    let (stride, first) = (header.part.0.div_ceil(across) as usize, left * header.part.0 as usize);
+    for (y, row) in rows.chunks_exact_mut(header.row_bytes(header.layout.width)).enumerate() {
+        let samples = &samples[y / down as usize * stride..][..stride];
+        let pixels = row.as_chunks_mut::<3>().0[first..].iter_mut().take(header.part.0 as usize);
+        for (x, pixel) in pixels.enumerate() {
+            pixel[plane] = samples[x / across as usize];
         }
     }
 }

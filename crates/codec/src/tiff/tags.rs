@@ -25,6 +25,8 @@ pub(super) const STRIP_BYTE_COUNTS: u16 = 279;
 const X_RESOLUTION: u16 = 282;
 const Y_RESOLUTION: u16 = 283;
 pub(super) const PLANAR_CONFIGURATION: u16 = 284;
+/// T4Options: bit 0 is set if rows may be coded as changes against the row before.
+pub(super) const FAX_OPTIONS: u16 = 292;
 const RESOLUTION_UNIT: u16 = 296;
 pub(super) const PREDICTOR: u16 = 317;
 pub(super) const COLOUR_MAP: u16 = 320;
@@ -33,9 +35,14 @@ pub(super) const TILE_LENGTH: u16 = 323;
 pub(super) const TILE_OFFSETS: u16 = 324;
 pub(super) const TILE_BYTE_COUNTS: u16 = 325;
 pub(super) const SUB_IFDS: u16 = 330;
+/// Which inks the samples of a [`SEPARATED`] picture are: 1 for CMYK.
+pub(super) const INK_SET: u16 = 332;
 pub(super) const EXTRA_SAMPLES: u16 = 338;
 pub(super) const SAMPLE_FORMAT: u16 = 339;
 pub(super) const JPEG_TABLES: u16 = 347;
+/// Where the stream of an old-style JPEG lies that is the whole picture, and its length.
+pub(super) const JPEG_STREAM: u16 = 513;
+pub(super) const JPEG_STREAM_LENGTH: u16 = 514;
 pub(super) const YCBCR_COEFFICIENTS: u16 = 529;
 pub(super) const YCBCR_SUBSAMPLING: u16 = 530;
 pub(super) const REFERENCE_BLACK_WHITE: u16 = 532;
@@ -64,6 +71,8 @@ pub(super) const WHITE_IS_ZERO: u16 = 0;
 pub(super) const BLACK_IS_ZERO: u16 = 1;
 pub(super) const RGB: u16 = 2;
 pub(super) const PALETTE: u16 = 3;
+/// Inks.
+pub(super) const SEPARATED: u64 = 5;
 pub(super) const YCBCR: u64 = 6;
 pub(super) const CFA: u64 = 32803;
 pub(super) const LINEAR_RAW: u64 = 34892;
@@ -79,7 +88,7 @@ pub(super) const ASSOCIATED: u64 = 1;
 pub(super) const UNASSOCIATED: u64 = 2;
 
 /// Tags that describe how the pixels are stored, or their contrast: they are written anew or have become false.
-const STORAGE: [u16; 44] = [
+const STORAGE: [u16; 48] = [
     KIND,
     OLD_KIND,
     WIDTH,
@@ -105,7 +114,7 @@ const STORAGE: [u16; 44] = [
     289,
     290,
     291,
-    292,
+    FAX_OPTIONS,
     293,
     301,
     PREDICTOR,
@@ -117,6 +126,11 @@ const STORAGE: [u16; 44] = [
     TILE_OFFSETS,
     TILE_BYTE_COUNTS,
     SUB_IFDS,
+    INK_SET,
+    // The inks' names, their number and the range of dots.
+    333,
+    334,
+    336,
     EXTRA_SAMPLES,
     SAMPLE_FORMAT,
     // Least and greatest sample of any format.

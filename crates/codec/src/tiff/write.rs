@@ -10,7 +10,7 @@ use super::super::output::Output;
 use super::super::samples::swap_bytes;
 use super::super::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
 use super::method::Compression;
-use super::{deflate, lzw, other, predictor, tags};
+use super::{Native, deflate, lzw, other, predictor, tags};
 use crate::cores::Cores;
 use equalize::Layout;
 
@@ -102,16 +102,22 @@ impl<'s> Samples<'s> {
         let native = if let AnyNative::Tiff(native) = &decoded.native { Some(&**native) } else { None };
         let layout = decoded.layout;
         let mapped = decoded.restored();
-        let other = native.and_then(|native| Some((native.other.as_deref()?, native.others)));
+        let other = native.and_then(|native| Some((native.other.as_deref()?, native)));
         let raster = match (mapped, other) {
             (Some(mapped), _) => Raster::of_mapped(mapped, &layout),
-            (None, Some((_, others))) => Raster::of_levels(&layout, others),
+            (None, Some((_, &Native { others, before_alpha, .. }))) => {
+                Raster { before_alpha, ..Raster::of_levels(&layout, others) }
+            }
             (None, None) => Raster::of_levels(&layout, 0),
         };
         let pixels = match other {
-            Some((other, others)) => other::put_back(slot, &layout, others, other),
+            Some((other, native)) => other::put_back(slot, &layout, native.others, other),
             None => pixels_of(&layout, slot),
         };
+        if raster.before_alpha > 0 {
+            let shape = (raster.channels(), raster.colours, raster.before_alpha);
+            other::move_alpha(pixels, shape, raster.bytes, true);
+        }
         if mapped.is_none() && cfg!(target_endian = "big") {
             swap_bytes(pixels, raster.bytes);
         }
@@ -189,10 +195,12 @@ struct Raster {
     height: u32,
     /// Samples of a pixel that are colours.
     colours: usize,
-    /// Whether the first sample behind them is alpha.
+    /// Whether a sample behind them is alpha.
     alpha: bool,
-    /// The samples behind these.
+    /// The other samples behind them.
     others: usize,
+    /// How many of these lie before alpha.
+    before_alpha: usize,
     /// Bytes of a sample.
     bytes: usize,
     /// How the bits of a sample are to be understood.
@@ -206,7 +214,8 @@ impl Raster {
     fn of_levels(layout: &Layout, others: usize) -> Self {
         let Layout { width, height, pixel, depth } = *layout;
         let (colours, alpha, bytes) = (pixel.colour_channels(), pixel.has_alpha(), depth.bytes());
-        Self { width, height, colours, alpha, others, bytes, format: tags::UNSIGNED, inverted: false }
+        let (before_alpha, format) = (0, tags::UNSIGNED);
+        Self { width, height, colours, alpha, others, before_alpha, bytes, format, inverted: false }
     }
 
     /// Returns the raster of samples that are made of levels.
@@ -423,7 +432,9 @@ fn describe(raster: &Raster, compression: Compression, strips: &Strips) -> Direc
     }
     if raster.behind() > 0 {
         let mut kinds = vec![tags::UNSPECIFIED as u16; raster.behind()];
-        kinds[0] = if raster.alpha { tags::UNASSOCIATED as u16 } else { kinds[0] };
+        if raster.alpha {
+            kinds[raster.before_alpha] = tags::UNASSOCIATED as u16;
+        }
         directory.set(tags::EXTRA_SAMPLES, Value::shorts(&kinds));
     }
     if raster.format != tags::UNSIGNED {

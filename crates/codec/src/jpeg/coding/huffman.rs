@@ -31,8 +31,8 @@ impl Codes {
             }
             let (symbols, rest) = rest.split_at_checked(symbols)?;
             let codes = match which >> 4 {
-                // Differences of DC coefficients have no more bits than that.
-                0 if symbols.iter().all(|&size| size <= 15) => &mut self.dc,
+                // Differences of samples have no more bits than that, those of DC coefficients one less.
+                0 if symbols.iter().all(|&size| size <= 16) => &mut self.dc,
                 1 => &mut self.ac,
                 _ => return None,
             };

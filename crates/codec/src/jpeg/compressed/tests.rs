@@ -216,7 +216,9 @@ fn opened(file: &[u8]) -> (Native, Layout) {
         needs_rgb: false,
         range: None,
     };
-    let source = super::super::Source::open(file, &target).unwrap();
+    let source =
+        super::super::Source::open(file, crate::jpeg::markers::Markers::scan(file).unwrap(), &target)
+            .unwrap();
     let layout = source.layout();
     (source.native(Vec::new(), None), layout)
 }

@@ -74,6 +74,15 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Decodes to packed rows of four inks, upsampled and, from YCCK, converted, as Adobe's programs store them or as they are.
+    pub(in crate::jpeg) fn read_inks(&mut self, out: &mut [u8]) -> Result<(), Fault> {
+        self.calls(|info| {
+            info.out_color_space = J_COLOR_SPACE::JCS_CMYK;
+            // SAFETY: the header has been read, and nothing after it.
+            unsafe { read_rows(info, 4, out) };
+        })
+    }
+
     /// Decodes to packed rows, upsampled. Whatever the markers say about colour, the components are converted from YCbCr to RGB if `ycbcr`
     /// is set, and otherwise left as they are. Rows that do not fit into `out` are decoded and dropped.
     pub(in crate::jpeg) fn read_part(&mut self, ycbcr: bool, out: &mut [u8]) -> Result<(), Fault> {

@@ -1,0 +1,61 @@
+//! JPEGs of four inks, by libjpeg. They become RGB.
+
+use super::libjpeg::Reader;
+use super::markers::Markers;
+use super::{coding, decode_error, plane_size};
+use crate::metadata::MetadataBytes;
+use crate::{CodecError, Native, Payload, inks};
+use equalize::{Depth, Layout, Pixel};
+
+/// An opened JPEG of four inks.
+#[derive(Debug)]
+pub(crate) struct CmykSource<'a> {
+    markers: Markers<'a>,
+    reader: Reader<'a>,
+}
+
+impl<'a> CmykSource<'a> {
+    pub(super) fn new(bytes: &'a [u8], markers: Markers<'a>) -> Result<Self, CodecError> {
+        let reader = Reader::new(bytes).map_err(decode_error)?;
+        Ok(Self { markers, reader })
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        let Markers { width, height, .. } = self.markers;
+        Layout { width, height, pixel: Pixel::Rgb, depth: Depth::Eight }
+    }
+
+    /// Returns the bytes that samples take in the slot beyond those of the pixels, before they become such.
+    pub(crate) fn beyond_bytes(&self) -> u64 {
+        self.layout().pixels()
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(crate) fn metadata(&self) -> MetadataBytes {
+        MetadataBytes { native: 0, ..self.markers.metadata_bytes() }
+    }
+
+    /// Returns the bytes of heap that decoding takes: for all coefficients of a picture in several scans.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        let Markers { width, height, ref components, .. } = self.markers;
+        if !self.markers.progressive && self.markers.scans == 1 {
+            return 0;
+        }
+        coding::heap_bytes(components.iter().map(|&factors| plane_size(width, height, components, factors)))
+    }
+
+    /// Decodes into `slot`, which is as long as the inks.
+    pub(crate) fn decode(mut self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        self.reader.read_inks(slot).map_err(decode_error)?;
+        let mut metadata = self.markers.metadata();
+        // Adobe's programs store what ink leaves of the light, and say who they are.
+        let inverted = self.markers.adobe.is_some();
+        inks::to_rgb(metadata.icc.take().as_deref(), slot, Depth::Eight, 0, inverted);
+        Ok(Payload {
+            layout: self.layout(),
+            metadata,
+            native: Native::Other { had_inks: true },
+            mapped: None,
+        })
+    }
+}

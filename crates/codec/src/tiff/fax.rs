@@ -1,0 +1,259 @@
+//! CCITT's codes for black and white: runs of a row (T.4, one-dimensional), and changes against the row before (T.4, two-dimensional, and T.6).
+//! The tables of codes are those of the `fax` crate.
+
+use std::convert::Infallible;
+
+use fax::maps::{Mode, black, mode, white};
+
+use super::super::CodecError;
+use super::{malformed, unsupported};
+
+/// How rows are coded, and where they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// Runs; each row begins on a byte.
+    Rle,
+    /// Runs; each row begins on a pair of bytes.
+    RleWords,
+    /// Runs, or changes in some rows if `changes` is set; each row follows a code that ends lines.
+    Group3 { changes: bool },
+    /// Changes.
+    Group4,
+}
+
+impl Coding {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Rle | Self::RleWords => "CCITT RLE",
+            Self::Group3 { .. } => "CCITT group 3",
+            Self::Group4 => "CCITT group 4",
+        }
+    }
+}
+
+/// The code that ends a line: eleven zeros, or more, and a one.
+const ZEROS: u8 = 11;
+
+/// The data have ended, or no code begins with the next bits.
+struct Damage;
+
+/// Decodes rows of `row` bytes and `width` pixels; the bits of black ones are set.
+pub(super) fn decode(
+    coding: Coding,
+    data: &[u8],
+    width: u32,
+    row: usize,
+    target: &mut [u8],
+) -> Result<(), CodecError> {
+    let name = coding.name();
+    let Ok(_) = u16::try_from(width) else {
+        return Err(unsupported(format!("a TIFF of {name} wider than 65535 pixels")));
+    };
+    let mut bits = Bits { data, at: 0 };
+    let (mut above, mut current) = (Changes::default(), Changes::default());
+    for row in target.chunks_exact_mut(row) {
+        current.0.clear();
+        read_row(coding, &mut bits, width, &above, &mut current)
+            .map_err(|Damage| malformed(format!("its {name} data are damaged or end early")))?;
+        draw(&current.0, width as usize, row);
+        std::mem::swap(&mut above, &mut current);
+    }
+    Ok(())
+}
+
+/// Where the colour changes in a row, which begins with white and has at least one pixel between changes.
+#[derive(Default)]
+struct Changes(Vec<u32>);
+
+impl Changes {
+    /// Adds a change, which is none if the one before is there too.
+    fn add(&mut self, at: u32, width: u32) {
+        match self.0.last() {
+            Some(&last) if last == at => drop(self.0.pop()),
+            _ if at < width => self.0.push(at),
+            _ => {}
+        }
+    }
+}
+
+fn read_row(
+    coding: Coding,
+    bits: &mut Bits<'_>,
+    width: u32,
+    above: &Changes,
+    row: &mut Changes,
+) -> Result<(), Damage> {
+    match coding {
+        Coding::Rle => bits.align(8),
+        Coding::RleWords => bits.align(16),
+        Coding::Group3 { changes } => {
+            let begins = bits.skip_end_of_line();
+            if changes && (!begins || bits.next()? == 0) {
+                return if begins { read_changes(bits, width, above, row) } else { Err(Damage) };
+            }
+        }
+        Coding::Group4 => return read_changes(bits, width, above, row),
+    }
+    read_runs(bits, width, row)
+}
+
+fn read_runs(bits: &mut Bits<'_>, width: u32, row: &mut Changes) -> Result<(), Damage> {
+    let (mut at, mut is_black) = (0, false);
+    while at < width {
+        at += bits.run(is_black, width - at)?;
+        row.add(at, width);
+        is_black = !is_black;
+    }
+    Ok(())
+}
+
+fn read_changes(bits: &mut Bits<'_>, width: u32, above: &Changes, row: &mut Changes) -> Result<(), Damage> {
+    let (mut at, mut is_black, mut is_first) = (0, false, true);
+    // The first change above that lies behind `at`.
+    let mut next = 0;
+    while at < width {
+        while !is_first && above.0.get(next).is_some_and(|&change| change <= at) {
+            next += 1;
+        }
+        // The first one of these to the opposite colour: those to black have even numbers.
+        let opposite = next + usize::from((next % 2 == 1) != is_black);
+        let change = |number: usize| above.0.get(number).copied().unwrap_or(width);
+        match mode::decode(bits).ok_or(Damage)? {
+            Mode::Pass => at = change(opposite + 1),
+            Mode::Vertical(delta) => {
+                let to = i64::from(change(opposite)) + i64::from(delta);
+                at = u32::try_from(to).ok().filter(|to| (at..=width).contains(to)).ok_or(Damage)?;
+                row.add(at, width);
+                is_black = !is_black;
+            }
+            Mode::Horizontal => {
+                for colour in [is_black, !is_black] {
+                    at += bits.run(colour, width - at)?;
+                    row.add(at, width);
+                }
+            }
+            Mode::Extension | Mode::EOF => return Err(Damage),
+        }
+        is_first = false;
+    }
+    Ok(())
+}
+
+/// Bits that are read, the highest of a byte first. Zeros, with which no code begins, follow the last byte.
+struct Bits<'d> {
+    data: &'d [u8],
+    /// How many bits have been read.
+    at: usize,
+}
+
+impl Bits<'_> {
+    fn align(&mut self, bits: usize) {
+        self.at = self.at.next_multiple_of(bits);
+    }
+
+    fn look(&self, count: u8) -> u16 {
+        let byte = |further: usize| self.data.get(self.at / 8 + further).copied().unwrap_or(0);
+        let window = u32::from_be_bytes([byte(0), byte(1), byte(2), 0]) << (self.at % 8);
+        (window >> (32 - u32::from(count))) as u16
+    }
+
+    fn next(&mut self) -> Result<u16, Damage> {
+        let bit = self.look(1);
+        self.at += 1;
+        if self.at <= 8 * self.data.len() { Ok(bit) } else { Err(Damage) }
+    }
+
+    /// Skips the code that ends a line, if it is next.
+    fn skip_end_of_line(&mut self) -> bool {
+        if self.look(ZEROS) != 0 {
+            return false;
+        }
+        let start = self.at;
+        loop {
+            match self.next() {
+                Ok(0) => {}
+                Ok(_) => return true,
+                Err(Damage) => {
+                    self.at = start;
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Reads a run of one colour, of at most `most` pixels.
+    fn run(&mut self, is_black: bool, most: u32) -> Result<u32, Damage> {
+        let mut length = 0;
+        loop {
+            let code = if is_black { black::decode(self) } else { white::decode(self) };
+            let part = code.ok_or(Damage)?;
+            length += u32::from(part);
+            if length > most {
+                return Err(Damage);
+            }
+            if part < 64 {
+                return Ok(length);
+            }
+        }
+    }
+}
+
+impl fax::BitReader for Bits<'_> {
+    type Error = Option<Infallible>;
+
+    fn peek(&self, bits: u8) -> Option<u16> {
+        Some(self.look(bits))
+    }
+
+    fn consume(&mut self, bits: u8) -> Result<(), Self::Error> {
+        self.at += usize::from(bits);
+        if self.at <= 8 * self.data.len() { Ok(()) } else { Err(None) }
+    }
+
+    fn bits_to_byte_boundary(&self) -> u8 {
+        (8 - self.at % 8) as u8 % 8
+    }
+}
+
+/// Sets the black pixels of a row: from every other change of colour to the next one, or to the end of the row.
+fn draw(changes: &[u32], width: usize, row: &mut [u8]) {
+    row.fill(0);
+    for black in changes.chunks(2) {
+        let end = black.get(1).map_or(width, |&end| end as usize).min(width);
+        let start = (black[0] as usize).min(end);
+        for bit in start..end.min(start.next_multiple_of(8)) {
+            row[bit / 8] |= 0x80 >> (bit % 8);
+        }
+        let (first, last) = (start.div_ceil(8), end / 8);
+        if first <= last {
+            row[first..last].fill(0xff);
+            for bit in last * 8..end {
+                row[last] |= 0x80 >> (bit % 8);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_black_are_drawn_to_the_bit() {
+        const WIDTH: usize = 43;
+        for start in 0..WIDTH {
+            for end in start + 1..=WIDTH {
+                let changes: Vec<u32> =
+                    [start, end].into_iter().filter(|&at| at < WIDTH).map(|at| at as u32).collect();
+                let mut row = [0xff; WIDTH.div_ceil(8)];
+                draw(&changes, WIDTH, &mut row);
+                let black: Vec<usize> =
+                    (0..8 * row.len()).filter(|bit| row[bit / 8] & 0x80 >> (bit % 8) != 0).collect();
+                assert_eq!(black, (start..end).collect::<Vec<_>>(), "{start}..{end}");
+            }
+        }
+        let mut row = [0; 2];
+        draw(&[1, 2, 4, 12], 16, &mut row);
+        assert_eq!(row, [0b0100_1111, 0b1111_0000]);
+    }
+}
