@@ -75,6 +75,8 @@ pub(super) struct Native {
     pub(super) had_masks: bool,
     /// Whether its colours were inks.
     pub(super) had_inks: bool,
+    /// Whether its OME-XML tells of other files.
+    pub(super) is_of_series: bool,
     /// Whether OME-XML was left out, as it describes other samples.
     pub(super) lost_ome: bool,
     /// Whether channels that are neither colour nor alpha were left out, because the output format has no place for them.
@@ -267,7 +269,8 @@ impl<'a> Source<'a> {
             tags::is_page(&self.directory).then_some(tags::KIND),
         ];
         let still_true: Vec<u16> = still_true.into_iter().flatten().collect();
-        let had_ome = self.directory.bytes(tags::DESCRIPTION).is_some_and(arrangement::is_ome);
+        let ome = self.directory.bytes(tags::DESCRIPTION).filter(|text| arrangement::is_ome(text));
+        let (had_ome, is_of_series) = (ome.is_some(), ome.is_some_and(arrangement::has_several_files));
         let had_layers = self.directory.get(tags::LAYERS).is_some();
         let Company { smaller: had_smaller, masks: had_masks } = self.company;
         let kept = tags::kept(self.directory, change, &still_true);
@@ -291,6 +294,7 @@ impl<'a> Source<'a> {
                 had_smaller,
                 had_masks,
                 was_sparse,
+                is_of_series,
                 lost_ome: had_ome && kept.get(tags::DESCRIPTION).is_none(),
                 lost_channel: others > 0 && !keeps_other,
                 kept: Arc::new(kept),

@@ -80,6 +80,14 @@ pub(super) fn is_ome(text: &[u8]) -> bool {
     content.starts_with(b"<") && content.ends_with(b"OME>")
 }
 
+/// Returns whether OME-XML tells of pictures in several files.
+pub(super) fn has_several_files(xml: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(xml) else { return false };
+    let mut names = text.split(" FileName=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let first = names.next();
+    names.any(|name| Some(name) != first)
+}
+
 /// Corrects the elements about pixels and channels. Returns `None` if the samples of a pixel change and are not one channel.
 fn ome(xml: Vec<u8>, change: Change) -> Option<Vec<u8>> {
     let Ok(text) = str::from_utf8(&xml) else { return (!change.is_of_samples()).then_some(xml) };
@@ -177,6 +185,17 @@ mod tests {
             assert_eq!(kept(text, NOTHING).as_deref(), Some(text));
             assert_eq!(kept(text, SAMPLES).as_deref(), rest);
             assert_eq!(kept(text, PLANES).as_deref(), rest);
+        }
+    }
+
+    #[test]
+    fn a_series_in_several_files_is_known() {
+        let ome = |names: &[&str]| {
+            let of = |name: &&str| format!("<TiffData><UUID FileName=\"{name}\">urn:uuid:1</UUID></TiffData>");
+            format!("<OME><Image><Pixels>{}</Pixels></Image></OME>", names.iter().map(of).collect::<String>())
+        };
+        for (names, several) in [(&[][..], false), (&["a"], false), (&["a", "a"], false), (&["a", "a", "b"], true)] {
+            assert_eq!(has_several_files(ome(names).as_bytes()), several, "{names:?}");
         }
     }
 
