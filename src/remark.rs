@@ -42,6 +42,9 @@ impl Remark {
             Self::Codec(Codec::WithoutOverviews) => {
                 "its overviews or thumbnails show the old contrast and were left out"
             }
+            Self::Codec(Codec::OneOfSeries) => {
+                "its OME-XML names the other files of its series, so keep them together"
+            }
             Self::Codec(Codec::WithoutMasks) => "its masks of valid pixels were left out",
             Self::Codec(Codec::Sparse) => "parts of it were never written; they are 0 or its no-data value",
             Self::Codec(Codec::WithoutChannel) => {
@@ -97,6 +100,9 @@ impl Remark {
             }
             Self::Codec(Codec::WithoutOverviews) => {
                 format!("{count} TIFF{plural} without overviews or thumbnails, which show the old contrast")
+            }
+            Self::Codec(Codec::OneOfSeries) => {
+                format!("{count} OME-TIFF{plural} of series in several files, whose names the OME-XML tells")
             }
             Self::Codec(Codec::WithoutMasks) => {
                 format!("{count} TIFF{plural} without masks of valid pixels")

@@ -25,6 +25,8 @@ pub enum Remark {
     WithoutOverviews,
     /// Masks in a TIFF were left out.
     WithoutMasks,
+    /// A TIFF's OME-XML tells of pictures in other files too.
+    OneOfSeries,
     /// Strips or tiles of a TIFF were never written; they are 0 or the no-data value.
     Sparse,
     /// A TIFF's channel that is neither colour nor alpha was left out, because the new format has no place for it.
@@ -48,16 +50,10 @@ impl Decoded {
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
         let now_levels = self.mapped.as_ref().is_some_and(|mapped| !mapped.restores);
-        let of_its_kind: [_; 5] = match &self.native {
+        let of_its_kind = match &self.native {
             Native::Jpeg(jpeg) => {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
-                [
-                    jpeg.had_more.then_some(Remark::PictureAlone),
-                    is_cut.then_some(Remark::PartOfXmp),
-                    None,
-                    None,
-                    None,
-                ]
+                vec![jpeg.had_more.then_some(Remark::PictureAlone), is_cut.then_some(Remark::PartOfXmp)]
             }
             Native::Tiff(tiff) => {
                 let is_kept = tiff.other.is_some() || self.restored().is_some_and(Mapped::has_other);
@@ -65,23 +61,22 @@ impl Decoded {
                     (true, _) => Some(Remark::ChannelAsItWas),
                     (false, lost) => lost.then_some(Remark::WithoutChannel),
                 };
-                [
+                vec![
                     tiff.had_layers.then_some(Remark::WithoutLayers),
                     channel,
                     tiff.was_sparse.then_some(Remark::Sparse),
                     tiff.had_smaller.then_some(Remark::WithoutOverviews),
                     tiff.had_masks.then_some(Remark::WithoutMasks),
+                    (tiff.is_of_series && to == Format::Tiff).then_some(Remark::OneOfSeries),
                 ]
             }
-            Native::WebP(webp) => {
-                [(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless), None, None, None, None]
-            }
+            Native::WebP(webp) => vec![(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless)],
             Native::Png(_)
             | Native::Pnm(_)
             | Native::Pfm(_)
             | Native::Bmp(_)
             | Native::Gif(_)
-            | Native::Other { .. } => [None; 5],
+            | Native::Other { .. } => Vec::new(),
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);

@@ -191,10 +191,13 @@ mod tests {
     #[test]
     fn a_series_in_several_files_is_known() {
         let ome = |names: &[&str]| {
-            let of = |name: &&str| format!("<TiffData><UUID FileName=\"{name}\">urn:uuid:1</UUID></TiffData>");
+            let of =
+                |name: &&str| format!("<TiffData><UUID FileName=\"{name}\">urn:uuid:1</UUID></TiffData>");
             format!("<OME><Image><Pixels>{}</Pixels></Image></OME>", names.iter().map(of).collect::<String>())
         };
-        for (names, several) in [(&[][..], false), (&["a"], false), (&["a", "a"], false), (&["a", "a", "b"], true)] {
+        for (names, several) in
+            [(&[][..], false), (&["a"], false), (&["a", "a"], false), (&["a", "a", "b"], true)]
+        {
             assert_eq!(has_several_files(ome(names).as_bytes()), several, "{names:?}");
         }
     }
