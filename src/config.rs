@@ -15,13 +15,15 @@ use std::time::Duration;
 
 pub use choice::{
     ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice,
-    MethodName, PngLevelName, TileSize,
+    MethodName, PngLevelName, TileSize, TogetherChoice,
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
 pub use quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait};
 pub use service::{After, Folder, Listen, OnCollision, OrNone, Service};
 pub use written::{RunKind, Written};
+
+use clap::ValueEnum;
 
 use crate::selection::Selection;
 use codec::{Limits, Target};
@@ -40,6 +42,8 @@ pub struct Settings {
     pub prefix_folder: bool,
     /// What the devices do with the samples.
     pub operation: Operation,
+    /// What has one histogram.
+    pub together: TogetherChoice,
     /// What outputs contain: their format, quality and channels.
     pub target: Target,
     /// The largest picture that is decoded.
@@ -204,10 +208,13 @@ impl Settings {
         if request.watch {
             service.check_out(&request.out)?;
         }
+        let together = key(written.together);
+        check_together(together, &written, &request)?;
         let per_channel = color == Color::PerChannel;
         let threads = machine::threads(key(written.threads));
         Ok(Self {
             operation: Operation { method: method(&written), per_channel, strength: key(written.strength) },
+            together,
             target: Target {
                 format: key(written.format).into(),
                 jpeg_quality: key(written.quality),
@@ -273,6 +280,33 @@ impl Settings {
     pub fn of_outputs(&self) -> String {
         self.written.of_outputs()
     }
+}
+
+/// Refuses `--together` where pictures have no LUT, or no end.
+fn check_together(together: TogetherChoice, resolved: &Written, request: &Request) -> Result<(), String> {
+    if together == TogetherChoice::Page {
+        return Ok(());
+    }
+    let name = together.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    if resolved.method == Some(MethodName::Clahe) {
+        return Err(format!(
+            "--together {name} needs one table of levels, and --method clahe makes one for each tile"
+        ));
+    }
+    if request.split_channels {
+        return Err(format!("--together {name} and --split-channels exclude each other"));
+    }
+    if request.watch && together != TogetherChoice::File {
+        return Err(format!(
+            "--together {name} needs to know all pictures, and --watch never does; use --together file"
+        ));
+    }
+    if request.resume && together != TogetherChoice::File {
+        return Err(format!(
+            "--together {name} counts all pictures again, so --resume has no effect; leave it out"
+        ));
+    }
+    Ok(())
 }
 
 fn service(resolved: &Written) -> Service {

@@ -37,12 +37,17 @@ pub enum PictureError {
         /// Bins that were requested.
         bins: usize,
     },
+    /// Its levels stand for other values than those of other pictures.
+    #[error(
+        "its samples are spread over levels between its own least and greatest value, so they cannot be counted together with others; \
+         give the range of all with --range LOW..HIGH"
+    )]
+    OwnRange,
     /// It has pages whose histograms cannot be added.
-    #[error("its pages are not of one kind, so their histograms cannot be added; {remedy}")]
-    PagesDiffer {
-        /// What makes them one kind.
-        remedy: &'static str,
-    },
+    #[error(
+        "its pages are not of one kind, so their histograms cannot be added; split it into single pictures first"
+    )]
+    PagesDiffer,
     /// Its plot could not be drawn.
     #[error("its plot cannot be drawn: {0}")]
     Plot(String),
@@ -91,7 +96,9 @@ impl PictureError {
                 Refusal::NotAFile | Refusal::KillsProcess { .. } | Refusal::Animation { .. }
             ),
             Self::Page { error, .. } => error.is_transient(),
-            Self::TooManyBins { .. } | Self::PagesDiffer { .. } | Self::Plot(_) | Self::Bug(_) => false,
+            Self::TooManyBins { .. } | Self::PagesDiffer | Self::OwnRange | Self::Plot(_) | Self::Bug(_) => {
+                false
+            }
         }
     }
 
@@ -106,7 +113,8 @@ impl PictureError {
             | Self::Slot(_)
             | Self::Publish(_)
             | Self::TooManyBins { .. }
-            | Self::PagesDiffer { .. }
+            | Self::PagesDiffer
+            | Self::OwnRange
             | Self::Plot(_)
             | Self::Refused(_) => false,
         }

@@ -26,6 +26,7 @@ pub mod bench;
 mod beneath;
 pub mod cli;
 pub mod config;
+pub mod counts;
 pub mod device;
 pub mod device_state;
 pub mod error;
@@ -54,6 +55,7 @@ pub mod status;
 pub mod stop;
 pub mod task;
 pub mod timings;
+pub mod together;
 pub mod worker;
 
 use crate::config::{Naming, Settings};
@@ -66,6 +68,7 @@ use crate::publish::Publisher;
 use crate::resume::Resume;
 use crate::source::{Batches, Job, Plan};
 use crate::stop::Stop;
+use crate::together::Groups;
 use lanes::Order;
 
 /// Equalizes the pictures that the settings name, until all are done or `stop` is requested.
@@ -78,7 +81,7 @@ pub fn run(settings: &Settings, stop: &Stop, publisher: &Publisher) -> Result<Su
     let to_standard_output = settings.naming == Naming::StandardOutput;
     let outlet: &dyn Outlet = if to_standard_output { &standard_output } else { &encoder };
     let work = || {
-        let mut plan = source::scan(settings, stop)?;
+        let mut plan = together::plan(settings, stop)?;
         let folders = settings.inputs.iter().filter(|input| input.is_dir());
         plan.notes.extend(folders.filter_map(|folder| source::signs_of_outputs(folder, &settings.out)));
         run_into(outlet, Order::Equalize(settings.operation), plan, settings, stop)
@@ -113,9 +116,14 @@ fn run_into(
     let (pictures, jpeg_bytes) = (jobs.len(), source::jpeg_bytes(&jobs));
     let required = RequiredDevices::new(stop.clone());
     let have_pages = jobs.iter().any(|job| codec::may_have_pages(&job.input));
+    let groups = match order {
+        Order::Equalize(operation) => Groups::new(settings.together, operation, &jobs),
+        _ => None,
+    };
     let run = Run {
         settings,
         order,
+        groups: groups.as_ref(),
         outlet,
         machine: &machine,
         pictures,

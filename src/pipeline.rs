@@ -10,6 +10,7 @@ mod load;
 mod niceness;
 mod outlet;
 mod queue;
+mod second_pass;
 mod stacks;
 
 use std::any::Any;
@@ -30,11 +31,12 @@ use crate::remark::Remark;
 use crate::slot::Slots;
 use crate::source::Job;
 use crate::stop::Stop;
-use crate::task::{self, Content, Done, Picture, Processed, QueuedJob, Task};
+use crate::task::{self, Content, Done, Pass, Picture, Processed, QueuedJob, Task};
 use crate::timings::{Clock, Meter, Stage, thread_time};
+use crate::together::Groups;
 use codec::{self, CodecError};
 use lanes::Order;
-use load::Loaded;
+use load::{Loaded, Loader};
 use niceness::Niceness;
 pub use outlet::{Outlet, OutputFolder, StandardOutput, Taken};
 use queue::{Intake, Queues};
@@ -63,6 +65,8 @@ pub struct Run<'a> {
     pub settings: &'a Settings,
     /// What the devices do.
     pub order: Order,
+    /// The pictures that have LUTs in common, if any do.
+    pub groups: Option<&'a Groups>,
     /// Where the pictures go after the devices.
     pub outlet: &'a dyn Outlet,
     /// The slots, the cores and the devices.
@@ -120,6 +124,9 @@ impl Run<'_> {
                 self.start_encoders(scope, &finished)?;
                 let (intake, decoders) = self.start_decoders(scope)?;
                 batches.take_while(|_| !self.stop.asked()).for_each(|batch| intake.give(batch));
+                if self.stop.asked() {
+                    self.abandon_groups();
+                }
                 drop(intake);
                 Ok(decoders.into_iter().filter_map(|decoder| decoder.join().err()).next())
             });
@@ -151,7 +158,8 @@ impl Run<'_> {
                 .map_err(Error::thread)
         };
         let handles = (0..threads).map(spawn).collect::<Result<_, _>>()?;
-        Ok((Intake { fresh, redo }, handles))
+        let pass = if self.groups.is_some() { Pass::Count } else { Pass::Only };
+        Ok((Intake { fresh, redo, pass }, handles))
     }
 
     fn decode_all(&self, mut queues: Queues) {
@@ -165,7 +173,8 @@ impl Run<'_> {
                 continue;
             }
             let (mut clock, before) = (Clock::start(), thread_time());
-            let loaded = contained(|| self.load(&mut work, &mut buffer, &mut clock));
+            let loader = Loader { run: self, order: self.order_of(&work.pass) };
+            let loaded = contained(|| loader.load(&mut work, &mut buffer, &mut clock));
             if buffer.capacity() > load::OWN_BUFFER {
                 // A panic left it, and what was held for it no longer counts.
                 buffer = Vec::new();
@@ -174,22 +183,23 @@ impl Run<'_> {
                 Ok(loaded) => {
                     let way = loaded.way();
                     let Loaded { slots, content, class, decoded, bytes_in, has_holes } = loaded;
+                    let order = self.order_of(&work.pass);
                     courtesy.lower_for(content, self.machine.devices.have_workers());
                     clock.took(thread_time() - before);
                     let picture = Picture { decoded, work, bytes_in, has_holes, class, way, clock };
-                    self.submit(slots, content, Box::new(picture));
+                    self.submit(slots, content, order, Box::new(picture));
                 }
                 Err(error) => self.fail_work(work, error),
             }
         }
     }
 
-    fn submit(&self, slots: Slots, content: Content, picture: Box<Picture>) {
+    fn submit(&self, slots: Slots, content: Content, order: Order, picture: Box<Picture>) {
         let Slots { whole, planes } = slots;
         if planes.is_empty() {
-            return self.machine.devices.submit(Task::whole(whole, content, self.order, picture));
+            return self.machine.devices.submit(Task::whole(whole, content, order, picture));
         }
-        task::split(picture, self.order, whole, planes, self.settings.threads)
+        task::split(picture, order, whole, planes, self.settings.threads)
             .for_each(|task| self.machine.devices.submit(task));
     }
 
@@ -227,6 +237,10 @@ impl Run<'_> {
                 continue;
             }
             if finished.picture.work.page.as_ref().is_some_and(|page| page.stack.is_over()) {
+                continue;
+            }
+            if matches!(finished.picture.work.pass, Pass::Count) {
+                self.count(finished);
                 continue;
             }
             let working = self.machine.cores.work();
@@ -318,6 +332,7 @@ impl Run<'_> {
 
     /// Tells that a picture failed, or the file whose page it is, unless that has been told.
     fn fail_work(&self, work: QueuedJob, error: PictureError) {
+        self.go_on_without(&work, false);
         let QueuedJob { job, page, .. } = work;
         match page {
             None => self.fail(job, error),
@@ -339,6 +354,7 @@ impl Run<'_> {
                 return;
             }
         }
+        self.go_on_without(work, true);
         self.outlet.miss(&work.job);
     }
 

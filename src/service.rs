@@ -65,6 +65,7 @@ use crate::retry::Wanted;
 use crate::source::{Job, Prefixes, signs_of_outputs};
 use crate::stamp::Stamp;
 use crate::stop::Stop;
+use crate::together::Groups;
 use account::Account;
 use answers::{Answers, Retry};
 use finished_inputs::FinishedInputs;
@@ -154,9 +155,11 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             .spawn_scoped(scope, || tidy(written_to(settings), &stop))
             .map_err(Error::thread)?;
         let jobs = starting(given, &health);
+        let groups = Groups::new(settings.together, settings.operation, &[]);
         let run = Run {
             settings,
             order: Order::Equalize(settings.operation),
+            groups: groups.as_ref(),
             outlet: &encoder,
             machine: &machine,
             pictures: usize::MAX,

@@ -10,11 +10,12 @@ mod heaps;
 mod held;
 mod members;
 mod memory;
+mod parked;
 mod split;
 mod start;
 mod workspace;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +30,8 @@ use held::Taker;
 use members::Member;
 pub use members::Release;
 pub use memory::Memory;
+use parked::Parked;
+pub use parked::ParkedId;
 pub use split::Slots;
 use start::Arrivals;
 pub use start::Start;
@@ -187,6 +190,9 @@ struct PoolState {
     workspaces: Vec<Memory>,
     /// The free buffers of files.
     buffers: Vec<Vec<u8>>,
+    /// What pictures that wait for others left in memory.
+    parked: BTreeMap<ParkedId, Parked>,
+    last_parked: ParkedId,
     members: Vec<Member>,
     wait_for_workers: bool,
     /// The threads that wait, in the order of their turns.
@@ -223,6 +229,8 @@ impl SlotPool {
             files_left: u64::MAX,
             workspaces: Vec::new(),
             buffers: Vec::new(),
+            parked: BTreeMap::new(),
+            last_parked: 0,
             members: Vec::new(),
             wait_for_workers: false,
             takers: VecDeque::new(),

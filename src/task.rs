@@ -6,6 +6,7 @@
 //! here along the way.
 
 mod join;
+mod luts;
 mod picture;
 mod planes;
 mod stack;
@@ -22,7 +23,9 @@ use equalize::planes::PLANES;
 use equalize::{ByteOrders, Layout, count};
 use join::Join;
 use lanes::Order;
-pub use picture::{Content, Picture, Processed, QueuedJob};
+pub(crate) use luts::Kind;
+pub use luts::Luts;
+pub use picture::{Content, Pass, Picture, Processed, QueuedJob};
 use planes::{luma_of, separate};
 pub(crate) use stack::Done;
 pub use stack::{Page, Stack};

@@ -25,7 +25,7 @@ pub(crate) const TARGET: Target = Target {
 
 /// A page of 16-bit gray.
 #[derive(Clone)]
-struct Page {
+pub(crate) struct Page {
     width: u32,
     height: u32,
     samples: Vec<u16>,
@@ -33,7 +33,7 @@ struct Page {
 
 impl Page {
     /// A ramp with noise on it, between other levels for every number.
-    fn new(number: usize, width: u32, height: u32) -> Self {
+    pub(crate) fn new(number: usize, width: u32, height: u32) -> Self {
         let mut random = Random(number as u64 + 1);
         let low = 100 + 37 * number as u64;
         let sample = |at: u64| (low + at * 3000 / u64::from(width * height) + random.below(50)) as u16;
@@ -48,6 +48,17 @@ impl Page {
         self.samples.iter().flat_map(|sample| sample.to_le_bytes()).collect()
     }
 
+    pub(crate) fn samples(&self) -> &[u16] {
+        &self.samples
+    }
+
+    /// The page as a PGM.
+    pub(crate) fn pgm(&self) -> Vec<u8> {
+        let mut bytes = format!("P5 {} {} 65535\n", self.width, self.height).into_bytes();
+        bytes.extend(self.samples.iter().flat_map(|sample| sample.to_be_bytes()));
+        bytes
+    }
+
     fn equalized(&self) -> Vec<u16> {
         let mut pixels = self.samples.clone();
         let operation = Operation::new(Method::Global);
@@ -57,9 +68,14 @@ impl Page {
     }
 }
 
+/// Returns a page's samples with other levels.
+pub(crate) fn equalized_by(page: &Page, lut: &[u16]) -> Vec<u16> {
+    page.samples.iter().map(|&sample| lut[usize::from(sample)]).collect()
+}
+
 /// How the pages of a file are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Storage {
+pub(crate) enum Storage {
     Stored,
     Lzw,
     Deflate,
@@ -140,12 +156,12 @@ fn tiff(pages: &[Page], storage: Storage, texts: impl Fn(usize) -> Vec<Text>) ->
     file
 }
 
-fn plain(pages: &[Page], storage: Storage) -> Vec<u8> {
+pub(crate) fn plain(pages: &[Page], storage: Storage) -> Vec<u8> {
     tiff(pages, storage, |_| Vec::new())
 }
 
 /// Returns the samples of all pages of a file.
-fn pages_of(path: &Path) -> Vec<Vec<u16>> {
+pub(crate) fn pages_of(path: &Path) -> Vec<Vec<u16>> {
     let decoded = |opened: codec::Opened<'_>| {
         let mut slot = vec![0u16; opened.slot_bytes() / 2];
         opened.decode(bytemuck::cast_slice_mut(&mut slot), &mut [], &Cores::none()).unwrap();

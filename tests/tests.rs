@@ -22,4 +22,5 @@ mod mutations;
 mod samples;
 mod settle_model;
 mod stacks;
+mod together;
 mod watch;

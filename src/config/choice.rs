@@ -18,6 +18,20 @@ pub enum MethodName {
     Clahe,
 }
 
+/// The pictures whose levels are counted together, and that have the same LUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TogetherChoice {
+    /// Each page for itself.
+    Page,
+    /// The pages of a file.
+    File,
+    /// The files of a folder, without those of folders in it.
+    Folder,
+    /// All of the run.
+    All,
+}
+
 /// CLAHE's clip limit: how high a peak of a tile's histogram may be, as a multiple of the mean; 0 for no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipLimit(pub f64);

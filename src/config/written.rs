@@ -10,7 +10,7 @@ use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text}
 use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
 use super::{
     ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName,
-    PngLevelName, TileSize, machine,
+    PngLevelName, TileSize, TogetherChoice, machine,
 };
 use codec::{JpegQuality, Range};
 use equalize::Strength;
@@ -82,6 +82,22 @@ pub struct Written {
     )]
     #[serde(deserialize_with = "in_any_case")]
     pub color: Option<Color>,
+
+    /// What has one histogram and one table of levels: page, file, folder, all [default: page]
+    ///
+    /// "file" keeps the brightness of a stack's pages comparable, "folder" that of the pictures in each folder, "all" that of
+    /// all pictures of the run, so that changes from frame to frame stay visible. Every picture is read twice unless it fits
+    /// into --memory. Not with clahe.
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHAT",
+        help_heading = "Picture",
+        hide_possible_values = true
+    )]
+    #[serde(deserialize_with = "in_any_case")]
+    pub together: Option<TogetherChoice>,
 
     /// With floats and long integers: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
     ///
@@ -328,13 +344,14 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 12] = [
+const OF_OUTPUTS: [&str; 13] = [
     "method",
     "strength",
     "clip-limit",
     "tiles",
     "tile-size",
     "color",
+    "together",
     "range",
     "format",
     "depth",
@@ -372,6 +389,7 @@ impl Written {
             tiles: self.tiles.or(below.tiles),
             tile_size: self.tile_size.or(self.tiles.map(|_| TileSize::Off)).or(below.tile_size),
             color: self.color.or(below.color),
+            together: self.together.or(below.together),
             range: self.range.or(below.range),
             format: self.format.or(below.format),
             depth: self.depth.or(below.depth),
@@ -410,6 +428,7 @@ impl Written {
             tiles: Some(Grid { x: 8, y: 8 }),
             tile_size: Some(TileSize::Off),
             color: Some(Color::Luma),
+            together: Some(TogetherChoice::Page),
             range: Some(OrAuto::Auto),
             format: Some(FormatName::Keep),
             depth: Some(DepthChoice::Keep),

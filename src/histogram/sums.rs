@@ -36,14 +36,14 @@ impl Sums {
         counts: &[u64],
     ) -> Result<Option<Vec<u64>>, PictureError> {
         if decoded.has_own_range() {
-            return Err(PictureError::PagesDiffer { remedy: "give the range of all samples with --range" });
+            return Err(PictureError::OwnRange);
         }
         let kind = (decoded.layout.pixel, decoded.layout.depth);
         let key = Arc::as_ptr(&page.stack) as Key;
         let mut open = self.lock();
         let sum = open.entry(key).or_insert_with(|| Sum { kind, counts: vec![0; counts.len()], pages: 0 });
         if sum.kind != kind {
-            return Err(PictureError::PagesDiffer { remedy: "split it into single pictures first" });
+            return Err(PictureError::PagesDiffer);
         }
         sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         sum.pages += 1;

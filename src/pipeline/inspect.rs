@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::vec;
 
+use super::load::Loader;
 use super::{Run, contained};
 use crate::error::{Error, PictureError};
 use crate::progress::Event;
@@ -55,10 +56,11 @@ impl Run<'_> {
 
     fn inspect_all(&self, jobs: &Mutex<vec::IntoIter<Job>>) -> Vec<Inspected> {
         let mut buffer = Vec::new();
+        let loader = Loader { run: self, order: self.order };
         let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
         let mut inspected = Vec::new();
         while let Some(mut job) = next().filter(|_| !self.stop.asked()) {
-            let result = contained(|| self.read_header(&mut job, &mut buffer));
+            let result = contained(|| loader.read_header(&mut job, &mut buffer));
             inspected.push((job, result));
         }
         inspected

@@ -8,12 +8,13 @@ use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
 use crate::rates::{Class, Way};
 use crate::schedule::{Attempts, Request, starts};
-use crate::slot::{Held, Needs, Room, Slot, SlotError, Slots};
+use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::{self, Job};
 use crate::stamp::Stamp;
-use crate::task::{Content, Page, QueuedJob};
+use crate::task::{Content, Luts, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
+use crate::together::Groups;
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
 use equalize::{Method, Operation, planes};
 use lanes::Order;
@@ -83,11 +84,28 @@ impl Budget for Held {
 /// Bytes of capacity that a decoding thread's own buffer may have. That of a longer file is lent to it.
 pub(super) const OWN_BUFFER: usize = 1 << 20;
 
-impl Run<'_> {
+/// Loads pictures for what they go through the pipeline for.
+#[derive(Clone, Copy)]
+pub(super) struct Loader<'r> {
+    pub(super) run: &'r Run<'r>,
+    /// What devices do with them.
+    pub(super) order: Order,
+}
+
+/// The pixels of a picture that waits for others, and what else is known of it.
+struct ParkedPicture {
+    decoded: Decoded,
+    pixels: Vec<u8>,
+    class: Class,
+    bytes_in: u64,
+    has_holes: bool,
+}
+
+impl Loader<'_> {
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
-        let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
-        if wanted { opened.compressed(&self.settings.target) } else { None }
+        let wanted = self.run.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
+        if wanted { opened.compressed(&self.run.settings.target) } else { None }
     }
 
     /// Waits for the slots of a picture. Which ones it gets decides whether the CPU or a device decodes and encodes it.
@@ -104,8 +122,8 @@ impl Run<'_> {
             compressed: jpeg.slot_bytes(),
             compressed_aside: opened.metadata_heap_bytes(),
         };
-        let insist = self.settings.jpeg == JpegChoice::Gpu;
-        Ok(match self.machine.pool.take_either(needs, held.bytes(), request, insist)? {
+        let insist = self.run.settings.jpeg == JpegChoice::Gpu;
+        Ok(match self.run.machine.pool.take_either(needs, held.bytes(), request, insist)? {
             Room::Pixels(slot) => Place::Pixels(slot.into()),
             Room::Planes(slot) => Place::Planes(slot, jpeg),
             Room::Compressed(slot) => Place::Compressed(slot, jpeg),
@@ -119,29 +137,31 @@ impl Run<'_> {
         let is_compressed = self.compressed(opened).is_some();
         let least = match is_compressed {
             true => starts::least_time_of_jpeg(&layout),
-            false => {
-                starts::least_time([format, self.settings.target.format.unwrap_or(format)], &layout, method)
-            }
+            false => starts::least_time(
+                [format, self.run.settings.target.format.unwrap_or(format)],
+                &layout,
+                method,
+            ),
         };
-        self.machine.rates.foresee(least, is_compressed);
+        self.run.machine.rates.foresee(least, is_compressed);
     }
 
     /// Returns what decides on the picture's device.
     fn request<'r>(&self, opened: &Opened<'_>, attempts: &'r Attempts) -> Request<'r> {
         let class = Class::new(opened.format(), &opened.layout());
-        Request { attempts, worth: self.machine.rates.worth(class) }
+        Request { attempts, worth: self.run.machine.rates.worth(class) }
     }
 
     /// Waits for slots for the pixels of a picture.
     fn take_slots(&self, opened: &Opened<'_>, held: &Held, attempts: &Attempts) -> Result<Slots, SlotError> {
         let (bytes, aside, held) = (self.bytes_of_pixels(opened), self.bytes_aside(opened), held.bytes());
-        match planes::layout(&opened.layout()).filter(|_| self.settings.split_channels) {
+        match planes::layout(&opened.layout()).filter(|_| self.run.settings.split_channels) {
             Some(plane) => {
-                self.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), held, attempts)
+                self.run.machine.pool.take_split(bytes, aside, self.order.slot_bytes(&plane), held, attempts)
             }
             None => {
                 let request = self.request(opened, attempts);
-                self.machine.pool.take(bytes, aside, held, request).map(Slots::from)
+                self.run.machine.pool.take(bytes, aside, held, request).map(Slots::from)
             }
         }
     }
@@ -172,11 +192,11 @@ impl Run<'_> {
     pub(super) fn read_header(&self, job: &mut Job, buffer: &mut Vec<u8>) -> Result<(), PictureError> {
         self.holding(buffer, |held, buffer| {
             let (mut file, _) = open_input(job)?;
-            let Settings { limits, target, .. } = self.settings;
+            let Settings { limits, target, .. } = self.run.settings;
             let opened = codec::open_within(held, &mut file, buffer, limits, target)?;
             self.check_order(&opened)?;
             let needed = self.bytes_of_pixels(&opened).saturating_add(self.bytes_aside(&opened));
-            Ok(self.machine.pool.admits(needed.saturating_add(held.bytes()))?)
+            Ok(self.run.machine.pool.admits(needed.saturating_add(held.bytes()))?)
         })
     }
 
@@ -197,7 +217,7 @@ impl Run<'_> {
         mut act: impl FnMut(&mut Held, &mut Vec<u8>) -> Result<T, PictureError>,
     ) -> Result<T, PictureError> {
         loop {
-            let mut held = Held::nothing(&self.machine.pool);
+            let mut held = Held::nothing(&self.run.machine.pool);
             let result = act(&mut held, buffer);
             if buffer.capacity() > OWN_BUFFER {
                 held.keep(mem::take(buffer));
@@ -216,20 +236,44 @@ impl Run<'_> {
         buffer: &mut Vec<u8>,
         clock: &mut Clock,
     ) -> Result<Loaded, PictureError> {
-        let working = self.machine.cores.work();
+        if let Pass::Apply(luts, parked) = &mut work.pass
+            && let Some((content, held)) = parked.take().and_then(|id| self.run.machine.pool.unpark(id))
+            && let Ok(picture) = content.downcast()
+        {
+            return self.load_parked(*picture, held, luts, &work.attempts, clock);
+        }
+        let working = self.run.machine.cores.work();
         let (mut file, bytes_in) = open_input(&mut work.job)?;
         let has_holes = has_holes(&file);
-        let Settings { limits, target, .. } = self.settings;
+        let Settings { limits, target, .. } = self.run.settings;
         let mut opened = match &work.page {
             Some(Page { stack, index }) => {
                 codec::open_page(held, &mut file, buffer, limits, target, (&stack.pages, *index))?
             }
             None => codec::open_within(held, &mut file, buffer, limits, target)?,
         };
-        self.check_order(&opened)?;
         if let Some(pages) = opened.take_pages() {
             work.page = Some(Page::first(pages));
         }
+        if work.page.is_none() && self.run.groups.is_some_and(Groups::is_for_files) {
+            // It is all of its group.
+            work.pass = Pass::Only;
+        }
+        let this = Self { order: self.run.order_of(&work.pass), ..*self };
+        this.load_opened(opened, held, work, (bytes_in, has_holes), working, clock)
+    }
+
+    /// Loads a picture that has been opened.
+    fn load_opened(
+        &self,
+        opened: Opened<'_>,
+        held: &Held,
+        work: &mut QueuedJob,
+        (bytes_in, has_holes): (u64, bool),
+        working: impl Drop,
+        clock: &mut Clock,
+    ) -> Result<Loaded, PictureError> {
+        self.check_order(&opened)?;
         clock.mark(Stage::Decode);
         drop(working);
         let class = Class::new(opened.format(), &opened.layout());
@@ -239,9 +283,9 @@ impl Run<'_> {
         if let Some(next) = next {
             work.go_on_with(next);
         }
-        let _working = self.machine.cores.work();
+        let _working = self.run.machine.cores.work();
         clock.mark(Stage::Slot);
-        let (slots, content, decoded) = match place {
+        let (mut slots, content, decoded) = match place {
             Place::Compressed(slot, jpeg) => self.copy_file(opened, slot, jpeg, held, &work.attempts)?,
             Place::Planes(slot, jpeg) => {
                 let content = Content::Planes(jpeg, opened.planes_bytes() as u64);
@@ -249,8 +293,42 @@ impl Run<'_> {
             }
             Place::Pixels(slots) => self.decode(opened, slots, Content::Pixels)?,
         };
+        if let Pass::Apply(luts, _) = &work.pass {
+            self.give_luts(&mut slots.whole, &decoded, luts)?;
+        }
         clock.mark(Stage::Decode);
         Ok(Loaded { slots, content, class, decoded, bytes_in, has_holes })
+    }
+
+    /// Puts the LUTs for a picture behind its pixels.
+    fn give_luts(&self, slot: &mut Slot, decoded: &Decoded, luts: &Luts) -> Result<(), PictureError> {
+        // Pictures of its kind were counted, unless its file is another one now.
+        let luts = luts.of_layout(&decoded.layout).ok_or(PictureError::Changed)?;
+        self.order.given(slot.bytes_mut(), &decoded.layout).copy_from_slice(luts);
+        Ok(())
+    }
+
+    /// Loads a picture whose pixels are still in memory.
+    fn load_parked(
+        &self,
+        picture: ParkedPicture,
+        held: Held,
+        luts: &Luts,
+        attempts: &Attempts,
+        clock: &mut Clock,
+    ) -> Result<Loaded, PictureError> {
+        let ParkedPicture { decoded, pixels, class, bytes_in, has_holes } = picture;
+        let Run { settings, machine, .. } = self.run;
+        let layout = decoded.layout;
+        let aside = decoded.heap_bytes(&settings.target) + self.order.scratch_bytes(&layout);
+        let request = Request { attempts, worth: machine.rates.worth(class) };
+        let mut slot = machine.pool.take(self.order.slot_bytes(&layout), aside, held.bytes(), request)?;
+        clock.mark(Stage::Slot);
+        slot.bytes_mut()[..pixels.len()].copy_from_slice(&pixels);
+        drop((pixels, held));
+        self.give_luts(&mut slot, &decoded, luts)?;
+        clock.mark(Stage::Decode);
+        Ok(Loaded { slots: slot.into(), content: Content::Pixels, class, decoded, bytes_in, has_holes })
     }
 
     /// Copies the file into the slot, for a device that decodes it; decodes it here if it turns out not to be for such a device.
@@ -264,7 +342,7 @@ impl Run<'_> {
     ) -> Result<Filled, PictureError> {
         match opened.pass_on(slot.bytes_mut()) {
             Ok(decoded) => {
-                slot.keep_aside(decoded.metadata_heap_bytes(&self.settings.target));
+                slot.keep_aside(decoded.metadata_heap_bytes(&self.run.settings.target));
                 Ok((slot.into(), Content::Compressed(jpeg), decoded))
             }
             Err(opened) => {
@@ -285,10 +363,22 @@ impl Run<'_> {
         let slot = slots.whole.bytes_mut();
         let decoded = match content {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
-            _ => opened.decode(slot, workspace, &self.machine.cores)?,
+            _ => opened.decode(slot, workspace, &self.run.machine.cores)?,
         };
         let scratch = self.order.scratch_bytes(&decoded.layout);
-        slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
+        slots.whole.keep_aside(decoded.heap_bytes(&self.run.settings.target) + scratch);
         Ok((slots, content, decoded))
     }
+}
+
+/// Keeps the pixels of a picture that waits for others in memory, if there is room.
+pub(super) fn park(run: &Run<'_>, slot: &Slot, picture: Picture) -> (QueuedJob, Option<ParkedId>) {
+    let Picture { decoded, work, class, bytes_in, has_holes, .. } = picture;
+    let pixels = decoded.layout.bytes();
+    let bytes = pixels + decoded.heap_bytes(&run.settings.target);
+    let parked = run.machine.pool.park(bytes, || {
+        let pixels = slot.bytes()[..pixels as usize].to_vec();
+        Box::new(ParkedPicture { decoded, pixels, class, bytes_in, has_holes })
+    });
+    (work, parked)
 }

@@ -4,7 +4,7 @@ use crossbeam_channel::{Receiver, Sender, never, select};
 
 use crate::schedule::Attempts;
 use crate::source::Job;
-use crate::task::QueuedJob;
+use crate::task::{Pass, QueuedJob};
 
 /// The decoders' two queues.
 #[derive(Clone)]
@@ -36,13 +36,17 @@ impl Queues {
 pub(super) struct Intake {
     pub(super) fresh: Sender<Vec<QueuedJob>>,
     pub(super) redo: Sender<QueuedJob>,
+    /// What jobs go through the pipeline for.
+    pub(super) pass: Pass,
 }
 
 impl Intake {
     /// Queues a batch of jobs for the decoders; blocks while the queue is full.
     pub(super) fn give(&self, batch: Vec<Job>) {
-        let work =
-            |job| QueuedJob { job, page: None, attempts: Attempts::default(), redo: self.redo.clone() };
+        let work = |job| {
+            let (pass, attempts, redo) = (self.pass.clone(), Attempts::default(), self.redo.clone());
+            QueuedJob { job, page: None, pass, attempts, redo }
+        };
         // The queue is closed only if the decoders panicked; that panic then ends the run.
         let _ = self.fresh.send(batch.into_iter().map(work).collect());
     }

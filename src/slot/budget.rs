@@ -34,11 +34,11 @@ impl PoolState {
         self.largest.min(self.share())
     }
 
-    /// Returns the bytes that can be given up: those of free slots, workspaces and buffers.
+    /// Returns the bytes that can be given up: those of free slots, workspaces and buffers, and what is parked.
     pub(super) fn spare(&self) -> u64 {
         let workspaces: u64 = self.workspaces.iter().map(|memory| memory.bytes().len() as u64).sum();
         let buffers: u64 = self.buffers.iter().map(|buffer| buffer.capacity() as u64).sum();
-        self.free.iter().map(Buffer::capacity).sum::<u64>() + workspaces + buffers
+        self.free.iter().map(Buffer::capacity).sum::<u64>() + workspaces + buffers + self.parked_bytes()
     }
 
     /// Makes room for `bytes` bytes, including those of the free slot at `at`; gives up workspaces, buffers and the memory of other free
@@ -60,6 +60,7 @@ impl PoolState {
                 self.give_up(other);
             }
         }
+        self.give_up_parked(bytes.saturating_sub(own));
         true
     }
 

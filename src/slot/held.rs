@@ -22,6 +22,11 @@ impl Held {
         Self { bytes: 0, pool: Arc::clone(pool) }
     }
 
+    /// Returns what holds bytes that have been counted already.
+    pub(super) fn counted(pool: &Arc<SlotPool>, bytes: u64) -> Self {
+        Self { bytes, pool: Arc::clone(pool) }
+    }
+
     /// Returns the bytes that it holds.
     pub fn bytes(&self) -> u64 {
         self.bytes

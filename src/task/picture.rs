@@ -1,17 +1,31 @@
 //! A picture on its way through the pipeline: before it is decoded, while devices have its pixels, and afterwards.
 
+use std::sync::Arc;
+
 use crossbeam_channel::Sender;
 
+use super::luts::Luts;
 use super::stack::Page;
 use crate::rates::{Class, Way};
 use crate::remark::Remark;
 use crate::schedule::{Attempts, DeviceId};
-use crate::slot::Slot;
+use crate::slot::{ParkedId, Slot};
 use crate::source::Job;
 use crate::timings::Clock;
 use codec::{CompressedJpeg, Decoded};
 use equalize::{Method, Operation};
 use lanes::Order;
+
+/// What a picture goes through the pipeline for.
+#[derive(Clone, Debug)]
+pub enum Pass {
+    /// For all that is to be done with it.
+    Only,
+    /// To be counted, with others that will have the same LUTs.
+    Count,
+    /// To be given these LUTs. Its pixels may still be in memory.
+    Apply(Arc<Luts>, Option<ParkedId>),
+}
 
 /// A job in the pipeline, with its history so far.
 pub struct QueuedJob {
@@ -19,6 +33,8 @@ pub struct QueuedJob {
     pub job: Job,
     /// The page of the input that it is about, if that has several.
     pub page: Option<Page>,
+    /// What it goes through the pipeline for.
+    pub pass: Pass,
     /// What became of the attempts so far, and thus which devices may still take it.
     pub attempts: Attempts,
     pub(crate) redo: Sender<QueuedJob>,
@@ -32,11 +48,16 @@ impl QueuedJob {
 
     /// Has the page of the same file be opened that follows this one.
     pub(crate) fn go_on_with(&self, page: Page) {
-        let Self { job, redo, .. } = self;
-        let work =
-            Self { job: job.clone(), page: Some(page), attempts: Attempts::default(), redo: redo.clone() };
+        let Self { job, pass, redo, .. } = self;
+        let (job, page, pass, redo) = (job.clone(), Some(page), pass.clone(), redo.clone());
+        Self { job, page, pass, attempts: Attempts::default(), redo }.queue_again();
+    }
+
+    /// Sends it back to the decoders.
+    pub(crate) fn queue_again(self) {
+        let back = self.redo.clone();
         // The queue is closed only if the decoders panicked; that panic then ends the run.
-        let _ = redo.send(work);
+        let _ = back.send(self);
     }
 }
 
@@ -63,9 +84,7 @@ impl Picture {
     pub(crate) fn redo(self, change: impl FnOnce(&mut Attempts)) {
         let mut work = self.work;
         change(&mut work.attempts);
-        let back = work.redo.clone();
-        // The queue is closed only if the decoders panicked; that panic then ends the run.
-        let _ = back.send(work);
+        work.queue_again();
     }
 }
 

@@ -1,0 +1,199 @@
+//! Sums of the histograms of any number of pictures, and the files that hold them. Sums of several machines add up.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::paths::Shown;
+use crate::task::{Kind, Luts};
+use equalize::count;
+use equalize::{Layout, Operation};
+
+/// What a file of counts calls itself.
+const NAME: &str = "histeqd counts";
+/// The version of the format.
+const VERSION: u32 = 1;
+/// More bytes than a file of counts has: every kind with 20 digits a level.
+const LONGEST: u64 = 32 << 20;
+
+/// The sums of histograms, for each kind of pictures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(BTreeMap<Kind, Sum>);
+
+/// The sum of the histograms of pictures of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sum {
+    pictures: u64,
+    /// Plane by plane, in the order of [`Kind::planes`].
+    counts: Vec<u64>,
+}
+
+impl Counts {
+    /// Adds the counts of a picture or page, those of [`count::count`].
+    pub fn add(&mut self, layout: &Layout, counts: &[u64]) {
+        let (kind, levels) = (Kind::of(layout), layout.depth.levels());
+        let planes = count::planes(layout.pixel).len();
+        // Alpha, before luma, is not among them.
+        let (colours, last) = (layout.pixel.colour_channels(), planes - 1);
+        let own = counts[..colours * levels].iter();
+        let luma = if colours > 1 { &counts[last * levels..][..levels] } else { &[] };
+        self.add_sum(kind, 1, own.chain(luma).copied());
+    }
+
+    /// Adds other sums.
+    pub fn merge(&mut self, other: &Self) {
+        for (kind, sum) in &other.0 {
+            self.add_sum(*kind, sum.pictures, sum.counts.iter().copied());
+        }
+    }
+
+    fn add_sum(&mut self, kind: Kind, pictures: u64, counts: impl Iterator<Item = u64>) {
+        let length = kind.planes().len() * kind.levels();
+        let sum = self.0.entry(kind).or_insert_with(|| Sum { pictures: 0, counts: vec![0; length] });
+        sum.pictures = sum.pictures.saturating_add(pictures);
+        // No real pictures have so many pixels; a file may say anything.
+        sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
+    }
+
+    /// Makes the LUTs of an operation for pictures of each kind.
+    pub fn luts(&self, operation: &Operation) -> Luts {
+        Luts::of(self.0.iter().map(|(kind, sum)| (*kind, kind.equalized(&sum.counts, operation))), operation)
+    }
+
+    /// Returns the sums as a file.
+    pub fn to_json(&self) -> String {
+        let kinds = self.0.iter().map(|(kind, Sum { pictures, counts })| {
+            let planes = kind.planes().iter().zip(counts.chunks(kind.levels()));
+            KindOfFile {
+                colours: kind.name().to_owned(),
+                bits: kind.bits(),
+                pictures: *pictures,
+                counts: planes.map(|(plane, counts)| ((*plane).to_owned(), counts.to_vec())).collect(),
+            }
+        });
+        let file = CountsFile { format: NAME.to_owned(), version: VERSION, kinds: kinds.collect() };
+        serde_json::to_string(&file).expect("texts and numbers can be written") + "\n"
+    }
+
+    fn from_json(text: &[u8]) -> Result<Self, String> {
+        let file: CountsFile = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if file.format != NAME || file.version != VERSION {
+            return Err(format!("it is {} of version {}", file.format, file.version));
+        }
+        let mut all = Self::default();
+        for KindOfFile { colours, bits, pictures, counts } in file.kinds {
+            let kind = Kind::named(&colours, bits)
+                .ok_or_else(|| format!("{colours} of {bits} bits is no kind of pictures"))?;
+            let plane = |name: &&str| {
+                let counts = counts.get(*name).filter(|counts| counts.len() == kind.levels());
+                counts.ok_or_else(|| format!("it has not {} counts of {name}", kind.levels()))
+            };
+            let planes: Vec<_> = kind.planes().iter().map(plane).collect::<Result<_, _>>()?;
+            all.add_sum(kind, pictures, planes.into_iter().flatten().copied());
+        }
+        Ok(all)
+    }
+
+    /// Reads a file of sums.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no such file.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let read = || -> io::Result<Vec<u8>> {
+            let mut text = Vec::new();
+            File::open(path)?.take(LONGEST).read_to_end(&mut text)?;
+            Ok(text)
+        };
+        let text =
+            read().map_err(|error| Error::CannotRun(format!("{} cannot be read: {error}", Shown(path))))?;
+        Self::from_json(&text).map_err(|why| {
+            Error::CannotRun(format!(
+                "{} is no file of counts, as `histeqd histogram --counts FILE` writes them: {why}",
+                Shown(path)
+            ))
+        })
+    }
+}
+
+/// A file of counts.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CountsFile {
+    format: String,
+    version: u32,
+    kinds: Vec<KindOfFile>,
+}
+
+/// What a file says of one kind of pictures.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindOfFile {
+    colours: String,
+    bits: u32,
+    pictures: u64,
+    /// By plane.
+    counts: BTreeMap<String, Vec<u64>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equalize::{Depth, Pixel};
+
+    fn layout(pixel: Pixel, depth: Depth) -> Layout {
+        Layout { width: 1, height: 1, pixel, depth }
+    }
+
+    /// Counts that are all different.
+    fn counts(layout: &Layout) -> Vec<u64> {
+        (1..=count::length(layout) as u64).collect()
+    }
+
+    #[test]
+    fn sums_add_up_and_come_back_from_their_file() {
+        let mut all = Counts::default();
+        for (pixel, depth) in [
+            (Pixel::Gray, Depth::Eight),
+            (Pixel::Rgba, Depth::Eight),
+            (Pixel::Rgb, Depth::Eight),
+            (Pixel::GrayAlpha, Depth::Sixteen),
+        ] {
+            let layout = layout(pixel, depth);
+            all.add(&layout, &counts(&layout));
+        }
+        assert_eq!(all.0.len(), 3, "alpha makes no kind");
+        let colours = &all.0[&Kind::of(&layout(Pixel::Rgb, Depth::Eight))];
+        assert_eq!(colours.pictures, 2);
+        // Red is in both at the same place, luma behind alpha or not.
+        assert_eq!((colours.counts[0], colours.counts[3 * 256]), (1 + 1, (4 * 256 + 1) + (3 * 256 + 1)));
+        let mut twice = Counts::from_json(all.to_json().as_bytes()).unwrap();
+        assert_eq!(twice, all);
+        twice.merge(&all);
+        assert_eq!(twice.0[&Kind::of(&layout(Pixel::Gray, Depth::Eight))].counts[5], 12);
+    }
+
+    #[test]
+    fn what_is_no_file_of_counts_is_refused() {
+        let mut all = Counts::default();
+        let gray = layout(Pixel::Gray, Depth::Eight);
+        all.add(&gray, &counts(&gray));
+        let text = all.to_json();
+        for (old, new, why) in [
+            ("histeqd counts", "other", "it is other of version 1"),
+            ("\"bits\":8", "\"bits\":9", "gray of 9 bits is no kind of pictures"),
+            ("\"gray\":[1,", "\"gray\":[", "it has not 256 counts of gray"),
+            ("[1,", "[-1,", "invalid value"),
+            ("pictures", "pages", "unknown field `pages`"),
+        ] {
+            let error = Counts::from_json(text.replace(old, new).as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        for end in 0..text.len() - 1 {
+            assert!(Counts::from_json(&text.as_bytes()[..end]).is_err(), "{end}");
+        }
+    }
+}

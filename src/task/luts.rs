@@ -1,0 +1,73 @@
+//! LUTs that pictures are given, because they are made of the histograms of several.
+
+use std::collections::HashMap;
+
+use equalize::{Depth, Layout, Operation, lut};
+
+/// What pictures must have in common to have the same LUTs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Kind {
+    has_colour: bool,
+    /// Whether samples have 16 bits.
+    is_deep: bool,
+}
+
+impl Kind {
+    pub(crate) fn of(layout: &Layout) -> Self {
+        Self { has_colour: layout.pixel.colour_channels() > 1, is_deep: layout.depth == Depth::Sixteen }
+    }
+
+    /// Returns the kind with these [`Kind::name`] and [`Kind::bits`].
+    pub(crate) fn named(name: &str, bits: u32) -> Option<Self> {
+        let all = [false, true].map(|has_colour| [false, true].map(|is_deep| Self { has_colour, is_deep }));
+        all.into_iter().flatten().find(|kind| kind.name() == name && kind.bits() == bits)
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        if self.has_colour { "rgb" } else { "gray" }
+    }
+
+    pub(crate) const fn bits(self) -> u32 {
+        if self.is_deep { 16 } else { 8 }
+    }
+
+    const fn depth(self) -> Depth {
+        if self.is_deep { Depth::Sixteen } else { Depth::Eight }
+    }
+
+    pub(crate) const fn levels(self) -> usize {
+        self.depth().levels()
+    }
+
+    /// Returns the names of the planes that are counted.
+    pub(crate) const fn planes(self) -> &'static [&'static str] {
+        if self.has_colour { &["red", "green", "blue", "luma"] } else { &["gray"] }
+    }
+
+    /// Returns the counts of those planes that an operation changes.
+    pub(crate) fn equalized(self, counts: &[u64], operation: &Operation) -> Vec<u64> {
+        const COLOURS: usize = 3;
+        let levels = self.levels();
+        match (self.has_colour, operation.per_channel) {
+            (false, _) => counts.to_vec(),
+            (true, true) => counts[..COLOURS * levels].to_vec(),
+            (true, false) => counts[COLOURS * levels..].to_vec(),
+        }
+    }
+}
+
+/// The LUTs of pictures of several kinds.
+#[derive(Debug)]
+pub struct Luts(HashMap<Kind, Vec<u8>>);
+
+impl Luts {
+    /// Makes LUTs for an operation of the counts of the planes that it changes, for each kind.
+    pub(crate) fn of(sums: impl Iterator<Item = (Kind, Vec<u64>)>, operation: &Operation) -> Self {
+        Self(sums.map(|(kind, counts)| (kind, lut::of_planes(&counts, kind.depth(), operation))).collect())
+    }
+
+    /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.
+    pub(crate) fn of_layout(&self, layout: &Layout) -> Option<&[u8]> {
+        self.0.get(&Kind::of(layout)).map(Vec::as_slice)
+    }
+}
