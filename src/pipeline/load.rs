@@ -228,6 +228,7 @@ impl Run<'_> {
         };
         self.check_order(&opened)?;
         if let Some(pages) = opened.take_pages() {
+            self.machine.rates.expect(pages.len() - 1);
             work.page = Some(Page::first(pages));
         }
         clock.mark(Stage::Decode);
