@@ -89,7 +89,9 @@ pub struct Rates(Mutex<Measured>);
 struct Measured {
     classes: HashMap<Class, Costs>,
     pictures: usize,
-    /// The processor time of all of them.
+    /// How many pages there are besides the first of each file.
+    further_pages: usize,
+    /// The processor time of all pictures.
     time: Duration,
     foreseen: Foreseen,
 }
@@ -163,6 +165,17 @@ impl Rates {
         foreseen.pictures = foreseen.pictures.saturating_add(1);
         let sum = if is_compressed { &mut foreseen.compressed } else { &mut foreseen.others };
         *sum = sum.saturating_add(least);
+    }
+
+    /// Notes that a file has so many pages besides its first.
+    pub fn expect(&self, further_pages: usize) {
+        self.lock().further_pages += further_pages;
+    }
+
+    /// Returns how many pictures of so many files are left, as far as their pages are known.
+    pub fn left_of(&self, files: usize) -> usize {
+        let measured = self.lock();
+        files.saturating_add(measured.further_pages).saturating_sub(measured.pictures)
     }
 
     /// Returns how long a picture takes a core at least, on average, by what is known of those whose headers were read; without the time of
@@ -239,6 +252,9 @@ mod tests {
         assert_eq!([true, false].map(|with| rates.foreseen(with)), [second * 2, second * 2 / 3]);
         [1, 2].into_iter().for_each(|time| rates.add(class(100), None, 10, second * time));
         assert_eq!(rates.average(), second * 3 / 2);
+        assert_eq!([1, 5].map(|files| rates.left_of(files)), [0, 3]);
+        rates.expect(9);
+        assert_eq!([1, usize::MAX].map(|files| rates.left_of(files)), [8, usize::MAX - 2]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl<'a> Outlook<'a> {
     }
 
     fn left(&self) -> usize {
-        self.context.pictures.saturating_sub(self.context.rates.pictures())
+        self.context.rates.left_of(self.context.pictures)
     }
 
     fn on_cores(&self, each: Duration) -> Duration {

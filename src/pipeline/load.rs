@@ -253,6 +253,7 @@ impl Loader<'_> {
             None => codec::open_within(held, &mut file, buffer, limits, target)?,
         };
         if let Some(pages) = opened.take_pages() {
+            self.machine.rates.expect(pages.len() - 1);
             work.page = Some(Page::first(pages));
         }
         if work.page.is_none() && self.run.groups.is_some_and(Groups::is_for_files) {
