@@ -46,6 +46,7 @@ mod write;
 mod zstd;
 
 use arrangement::Change;
+pub(super) use colours::divide_alpha_out;
 use header::{Colours, Header};
 use method::Method;
 use pages::{Company, Pictures};
