@@ -46,7 +46,7 @@
 //!
 //! The frames of an animation are one picture: they lie below each other in the slot.
 //!
-//! Anything that could not be written back in full is refused here, by name: complex samples, CMYK.
+//! Anything that could not be written back in full is refused here, by name: complex samples. CMYK becomes RGB.
 
 use std::fs::File;
 
