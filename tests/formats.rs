@@ -4,6 +4,7 @@ mod corpus;
 mod deep;
 mod inks;
 mod jpeg;
+mod jxl;
 mod mapped;
 mod metadata;
 mod pictures;

@@ -8,7 +8,7 @@ use super::Cli;
 use crate::config::{FormatName, Naming};
 use crate::paths::{Shown, folder_of};
 use crate::source::STANDARD_INPUT;
-use codec::{Format, names_foreign};
+use codec::{Format, names_unwritten};
 
 /// What stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -40,14 +40,14 @@ impl Output {
         if out.as_os_str() == STANDARD_OUTPUT {
             return standard_output(cli);
         }
-        let format = if is_folder(&out) { None } else { Format::of_name(&out) };
+        let format = Format::of_name(&out).filter(|format| format.is_written() && !is_folder(&out));
         match format {
             Some(format) => one_file(cli, out, format),
             None if piped => Err(format!(
                 "standard input has no name, so --out has to name a file, such as {}, or `-` for standard output",
                 Shown(&out.join("result.png"))
             )),
-            None if is_single(cli) && !is_folder(&out) && names_foreign(&out) => {
+            None if is_single(cli) && !is_folder(&out) && names_unwritten(&out) => {
                 Err(format!("--out {}: that format is not written; {}", Shown(&out), folder_instead(&out)))
             }
             None => Ok(Self { folder: out, naming: Naming::Mirror, format: None }),

@@ -212,6 +212,8 @@ impl From<Format> for FormatName {
             Format::Bmp => Self::Bmp,
             Format::WebP => Self::WebP,
             Format::Gif => Self::Gif,
+            // It is not written.
+            Format::JpegXl => Self::Keep,
         }
     }
 }

@@ -23,8 +23,10 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
 }
 
 /// Returns the path of an output below the output folder, for an input at the path `below` below its input folder. Without a `format`, it
-/// is the same path.
+/// is the same path, unless its name is that of a format that is not written.
 pub fn output_below(below: &Path, format: Option<Format>) -> PathBuf {
+    let unwritten = Format::of_name(below).filter(|format| !format.is_written());
+    let format = format.or_else(|| unwritten.map(Format::written));
     format.map_or_else(|| below.to_owned(), |format| renamed(below, format))
 }
 
@@ -69,6 +71,14 @@ mod tests {
     fn the_formats_own_extensions_stay() {
         assert_eq!(name("a.JPEG", Format::Jpeg), "a.JPEG");
         assert_eq!(name("a.pgm", Format::Pnm), "a.pgm");
+    }
+
+    #[test]
+    fn a_name_of_what_is_not_written_becomes_that_of_what_is() {
+        let below = |name: &str| output_below(Path::new(name), None);
+        assert_eq!(below("a/b.jxl"), Path::new("a/b.tif"));
+        assert_eq!(below("a/b.webp"), Path::new("a/b.webp"));
+        assert_eq!(output_below(Path::new("a/b.jxl"), Some(Format::Png)), Path::new("a/b.png"));
     }
 
     #[test]

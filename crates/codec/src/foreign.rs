@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::CodecError;
+use super::{CodecError, Format};
 
 /// A format, or several that are converted alike.
 struct Foreign {
@@ -36,10 +36,9 @@ const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)"
 const PLAIN: &str = "convert it to PNG or TIFF first";
 
 /// The formats, with the names that [`super::format::foreign`] gives to those that it knows by their content.
-const FORMATS: [Foreign; 30] = [
+const FORMATS: [Foreign; 29] = [
     foreign("a HEIF", &["heic", "heif", "hif"], HEIF),
     foreign("an AVIF", &["avif"], HEIF),
-    foreign("a JPEG XL", &["jxl"], "convert it first, as in `djxl IN OUT.png` (libjxl)"),
     foreign(
         "a JPEG 2000",
         &["jp2", "j2k", "jpx"],
@@ -89,6 +88,11 @@ const FORMATS: [Foreign; 30] = [
     foreign("an electron micrograph (MRC)", &["mrc"], BIO_FORMATS),
 ];
 
+/// Returns whether a file's name is that of a picture in a format that is not written.
+pub fn names_unwritten(path: &Path) -> bool {
+    Format::of_name(path).map_or_else(|| names_foreign(path), |format| !format.is_written())
+}
+
 /// Returns whether a file's name is that of a picture in a format that is not read.
 pub fn names_foreign(path: &Path) -> bool {
     by_name(path).is_some()
@@ -136,7 +140,6 @@ pub(super) fn by_content(head: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Format;
     use std::collections::HashSet;
 
     #[test]

@@ -21,12 +21,27 @@ pub enum Format {
     WebP,
     /// GIF.
     Gif,
+    /// JPEG XL; never written.
+    JpegXl,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 7] =
-        [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP, Self::Gif];
+    pub const ALL: [Self; 8] =
+        [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP, Self::Gif, Self::JpegXl];
+
+    /// Returns the format in which pictures of this one are written unless another one is asked for: the same, if it is written at all.
+    pub const fn written(self) -> Self {
+        match self {
+            Self::JpegXl => Self::Tiff,
+            format => format,
+        }
+    }
+
+    /// Returns whether pictures are written in this format.
+    pub fn is_written(self) -> bool {
+        self.written() == self
+    }
 
     /// Returns the name that users know.
     pub const fn name(self) -> &'static str {
@@ -38,6 +53,7 @@ impl Format {
             Self::Bmp => "BMP",
             Self::WebP => "WebP",
             Self::Gif => "GIF",
+            Self::JpegXl => "JPEG XL",
         }
     }
 
@@ -51,6 +67,7 @@ impl Format {
             Self::Bmp => &["bmp", "dib"],
             Self::WebP => &["webp"],
             Self::Gif => &["gif"],
+            Self::JpegXl => &["jxl"],
         }
     }
 
@@ -85,6 +102,7 @@ impl Format {
             }
             [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Self::Gif),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
+            [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Some(Self::JpegXl),
             // Plain text may begin with "BM" too, so the size of the bitmap header, which follows the file header, must also be plausible.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
             _ => None,
@@ -141,7 +159,6 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
     match head {
         [0x76, 0x2f, 0x31, 0x01, ..] => Some("an OpenEXR picture"),
         [b'8', b'B', b'P', b'S', ..] => Some("a Photoshop document"),
-        [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Some("a JPEG XL"),
         [0xff, 0x4f, 0xff, 0x51, ..] | [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] => Some("a JPEG 2000"),
         [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f' | b's', ..] => Some("an AVIF"),
         [_, _, _, _, b'f', b't', b'y', b'p', b'h', b'e', b'i' | b'v', ..]

@@ -46,7 +46,7 @@
 //!
 //! The frames of an animation are one picture: they lie below each other in the slot.
 //!
-//! Anything that could not be written back in full is refused here, by name: complex samples, CMYK.
+//! Anything that could not be written back in full is refused here, by name: complex samples. CMYK becomes RGB.
 
 use std::fs::File;
 
@@ -59,6 +59,7 @@ mod cores;
 mod deflate;
 mod depth;
 mod error;
+mod exif;
 mod foreign;
 mod format;
 mod gif;
@@ -68,6 +69,7 @@ mod inflate;
 mod inks;
 mod input;
 mod jpeg;
+mod jxl;
 mod mapped;
 mod metadata;
 mod opened;
@@ -90,7 +92,7 @@ use animation::Animation;
 pub use budget::{Budget, Unbounded};
 pub use cores::{Core, Cores};
 pub use error::CodecError;
-pub use foreign::{names_foreign, refused_by_name};
+pub use foreign::{names_foreign, names_unwritten, refused_by_name};
 pub use format::{Format, may_have_pages};
 use guard::guard;
 pub use guard::{panic_message, silence_contained_panics};
@@ -207,7 +209,7 @@ impl Decoded {
             | Native::Bmp(_)
             | Native::WebP(_)
             | Native::Gif(_)
-            | Native::Other { .. } => 0,
+            | Native::Other(_) => 0,
         };
         MetadataBytes { native, carried: self.metadata.bytes() }
     }
@@ -221,7 +223,7 @@ fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
         Format::WebP => webp::encoder_bytes(layout),
         Format::Jpeg => jpeg::encoder_bytes(layout),
         Format::Gif => gif::encoder_bytes(layout),
-        Format::Pnm | Format::Bmp => 0,
+        Format::Pnm | Format::Bmp | Format::JpegXl => 0,
     }
 }
 
@@ -237,10 +239,16 @@ enum Native {
     WebP(webp::Native),
     Gif(gif::Native),
     /// It is not written back in the same form.
-    Other {
-        /// Whether its colours were inks.
-        had_inks: bool,
-    },
+    Other(Other),
+}
+
+/// What is worth telling of a picture that is not written back in the same form.
+#[derive(Clone, Copy, Debug, Default)]
+struct Other {
+    /// Whether its colours were inks.
+    had_inks: bool,
+    /// Whether channels that are neither colour nor alpha were left out.
+    lost_channel: bool,
 }
 
 /// What a format's decoder returns besides the pixels.
@@ -284,6 +292,7 @@ pub fn encode(
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),
             Format::WebP => webp::encode(decoded, slot, scratch, out),
             Format::Gif => gif::encode(decoded, slot, out),
+            Format::JpegXl => unreachable!("it was checked that it is written"),
         },
     )
 }

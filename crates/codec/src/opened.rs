@@ -14,7 +14,7 @@ use super::metadata::MetadataBytes;
 use super::pages::Pages;
 use super::{
     CodecError, CompressedJpeg, Decoded, Format, LINE, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
-    encoder_bytes, gif, jpeg, pfm, pixels_of, png, pnm, tiff, webp,
+    encoder_bytes, gif, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
 };
 use equalize::colour::to_gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
@@ -51,6 +51,7 @@ enum Source<'a> {
     Bmp(bmp::Source<'a>),
     WebP(webp::Source<'a>),
     Gif(gif::Source<'a>),
+    JpegXl(Box<jxl::Source>),
 }
 
 impl Source<'_> {
@@ -67,6 +68,7 @@ impl Source<'_> {
             Source::Bmp(bmp) => bmp.layout(),
             Source::WebP(webp) => webp.layout(),
             Source::Gif(gif) => gif.layout(),
+            Source::JpegXl(jxl) => jxl.layout(),
         }
     }
 
@@ -82,7 +84,8 @@ impl Source<'_> {
             | Source::Pnm(_)
             | Source::Pfm(_)
             | Source::Tiff(_)
-            | Source::Bmp(_) => 1,
+            | Source::Bmp(_)
+            | Source::JpegXl(_) => 1,
         }
     }
 
@@ -115,7 +118,8 @@ impl Source<'_> {
             | Self::Pnm(_)
             | Self::Bmp(_)
             | Self::WebP(_)
-            | Self::Gif(_) => None,
+            | Self::Gif(_)
+            | Self::JpegXl(_) => None,
         }
     }
 }
@@ -206,7 +210,7 @@ fn open_one<'a>(
                     _ => {}
                 }
                 let bytes = &*bytes;
-                Ok((open_whole(format, bytes, target)?, bytes.len() as u64))
+                Ok((open_whole(format, bytes, limits, target)?, bytes.len() as u64))
             }
         },
     )?;
@@ -229,7 +233,12 @@ fn open_one<'a>(
 }
 
 /// Opens a picture whose decoder needs the whole file in memory.
-fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<Source<'a>, CodecError> {
+fn open_whole<'a>(
+    format: Format,
+    bytes: &'a [u8],
+    limits: &Limits,
+    target: &Target,
+) -> Result<Source<'a>, CodecError> {
     match format {
         Format::Png => png::Source::open(bytes).map(Source::Png),
         Format::Jpeg => jpeg::open(bytes, target).map(|opened| match opened {
@@ -240,6 +249,7 @@ fn open_whole<'a>(format: Format, bytes: &'a [u8], target: &Target) -> Result<So
         Format::Bmp => bmp::Source::open(bytes).map(Source::Bmp),
         Format::WebP => webp::Source::open(bytes).map(Source::WebP),
         Format::Gif => gif::Source::open(bytes).map(Source::Gif),
+        Format::JpegXl => jxl::Source::open(bytes, limits).map(|jxl| Source::JpegXl(Box::new(jxl))),
         Format::Pnm | Format::Tiff => unreachable!("read in parts"),
     }
 }
@@ -323,6 +333,7 @@ impl Opened<'_> {
             Source::Tiff(tiff) => tiff.heap_bytes(),
             Source::WebP(webp) => webp.heap_bytes(),
             Source::Gif(gif) => gif.heap_bytes(),
+            Source::JpegXl(jxl) => jxl.heap_bytes(),
             Source::Png(png) => png.heap_bytes(),
             Source::Pfm(pfm) => pfm.heap_bytes(),
             Source::Pnm(_) | Source::Bmp(_) => 0,
@@ -345,7 +356,7 @@ impl Opened<'_> {
         let has_place = match self.output {
             Format::Tiff => true,
             Format::Pnm => self.format == Format::Pnm,
-            Format::Png | Format::Jpeg | Format::Bmp | Format::WebP | Format::Gif => false,
+            Format::Png | Format::Jpeg | Format::Bmp | Format::WebP | Format::Gif | Format::JpegXl => false,
         };
         let is_reduced = self.written.depth != self.source.layout().depth;
         self.source.mapped().filter(|_| has_place && !is_reduced)
@@ -366,6 +377,7 @@ impl Opened<'_> {
             Source::Bmp(bmp) => bmp.metadata(),
             Source::WebP(webp) => webp.metadata(),
             Source::Gif(gif) => gif.metadata(),
+            Source::JpegXl(jxl) => jxl.metadata(),
             Source::Pnm(_) | Source::Pfm(_) => MetadataBytes::default(),
         }
     }
@@ -453,6 +465,7 @@ impl Opened<'_> {
                 Source::Bmp(bmp) => bmp.decode(slot),
                 Source::WebP(webp) => webp.decode(slot),
                 Source::Gif(gif) => gif.decode(slot),
+                Source::JpegXl(jxl) => jxl.decode(slot),
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
@@ -522,13 +535,7 @@ impl Opened<'_> {
 
     fn check_limits(&self, limits: &Limits) -> Result<(), CodecError> {
         let layout = self.source_layout();
-        if layout.pixels() > limits.max_pixels {
-            return Err(CodecError::TooLarge {
-                what: format!("{}x{} pixels", layout.width, layout.height),
-                limit: format!("{} pixels", limits.max_pixels),
-                flag: "--max-pixels",
-            });
-        }
+        limits.check_pixels(&layout)?;
         let bytes = self.stored_bytes().saturating_add(self.chroma_bytes());
         if bytes > limits.max_bytes || usize::try_from(bytes).is_err() {
             return Err(CodecError::TooLarge {

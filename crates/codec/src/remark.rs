@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::mapped::Mapped;
 use super::tiff::exif_has_resolution;
-use super::{Decoded, Format, Metadata, Native, Target, jpeg};
+use super::{Decoded, Format, Metadata, Native, Other, Target, jpeg};
 
 /// Something worth telling about a picture that was written: nothing failed, but not everything is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -71,12 +71,8 @@ impl Decoded {
                 ]
             }
             Native::WebP(webp) => vec![(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless)],
-            Native::Png(_)
-            | Native::Pnm(_)
-            | Native::Pfm(_)
-            | Native::Bmp(_)
-            | Native::Gif(_)
-            | Native::Other { .. } => Vec::new(),
+            Native::Other(other) => vec![other.lost_channel.then_some(Remark::WithoutChannel)],
+            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::Gif(_) => Vec::new(),
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
@@ -85,7 +81,7 @@ impl Decoded {
         let levels = now_levels.then_some(Remark::NowLevels);
         let had_inks = match &self.native {
             Native::Tiff(tiff) => tiff.had_inks,
-            native => matches!(native, Native::Other { had_inks: true }),
+            native => matches!(native, Native::Other(Other { had_inks: true, .. })),
         };
         let rgb = had_inks.then_some(Remark::NowRgb);
         of_its_kind.into_iter().chain([without, nowhere, levels, rgb, invisible]).flatten().collect()

@@ -10,6 +10,9 @@ impl Format {
     /// [`CodecError::CannotRepresent`], which names formats that can.
     pub fn check(self, layout: &Layout) -> Result<(), CodecError> {
         let refuse = |what: String, remedy: &str| Err(CodecError::cannot_represent(self, what, remedy));
+        if !self.is_written() {
+            return refuse("a picture that is written here".into(), "use another --format");
+        }
         let eight_bit_only = matches!(self, Self::Jpeg | Self::Bmp | Self::WebP | Self::Gif);
         if eight_bit_only && layout.depth == Depth::Sixteen {
             return refuse("16-bit samples".into(), "use --depth 8, or --format png, tiff or pnm");
@@ -33,7 +36,7 @@ impl Format {
             Self::WebP => 16383,
             Self::Gif => u16::MAX as u32,
             Self::Png | Self::Bmp => i32::MAX as u32,
-            Self::Tiff | Self::Pnm => u32::MAX,
+            Self::Tiff | Self::Pnm | Self::JpegXl => u32::MAX,
         }
     }
 }

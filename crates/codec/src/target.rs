@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use equalize::Layout;
 use serde::{Deserialize, Serialize};
 
+use crate::error::CodecError;
 use crate::format::Format;
 use crate::range::Range;
 
@@ -15,6 +17,20 @@ pub struct Limits {
     pub max_pixels: u64,
     /// Bytes of the file unless it has several pages, and bytes of the decoded pixels of each page (`--max-bytes`).
     pub max_bytes: u64,
+}
+
+impl Limits {
+    /// Refuses a picture of more pixels.
+    pub(crate) fn check_pixels(&self, layout: &Layout) -> Result<(), CodecError> {
+        if layout.pixels() <= self.max_pixels {
+            return Ok(());
+        }
+        Err(CodecError::TooLarge {
+            what: format!("{}x{} pixels", layout.width, layout.height),
+            limit: format!("{} pixels", self.max_pixels),
+            flag: "--max-pixels",
+        })
+    }
 }
 
 /// How JPEG output is quantized.
@@ -70,7 +86,7 @@ pub enum PngLevel {
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// The output format; `None` for the source's.
+    /// The output format; `None` for the source's, or for [`Format::written`] if that is never written.
     pub format: Option<Format>,
     /// Quality of JPEG output.
     pub jpeg_quality: JpegQuality,
@@ -90,7 +106,7 @@ pub struct Target {
 impl Target {
     /// Returns the format of the output of a source in this format.
     pub(crate) fn format_for(&self, source: Format) -> Format {
-        self.format.unwrap_or(source)
+        self.format.unwrap_or(source.written())
     }
 }
 

@@ -3,10 +3,10 @@
 //! Read: unsigned samples of 1 to 16 bits; signed ones of 8 and 16, integers of 24, 32 and 64, and floats of 16, 32 and 64 bits, which
 //! [`super::mapped`] turns into levels; gray (of either polarity), RGB and palettes, with or without alpha or another channel, which
 //! stays as it is; strips, tiles and planes;
-//! stored, LZW, deflate, PackBits, JPEG and CCITT group 4. Depths below 8 become 8, those between 8 and 16 become 16, palettes become RGB,
-//! premultiplied alpha is divided out.
+//! stored, LZW, deflate, Zstandard, PackBits, JPEG, WebP and CCITT's codes. CMYK becomes RGB. Depths below 8 become 8, those between 8 and 16
+//! become 16, palettes become RGB, premultiplied alpha is divided out.
 //!
-//! Written: pictures in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, group 4), with LZW
+//! Written: pictures in strips, compressed like the source or, where its compression does not suit (PackBits, JPEG, faxes), with LZW
 //! or deflate. Every tag is kept that describes neither the storage of the pixels nor their contrast. The pages of a file are read and
 //! written one by one ([`stack`]); smaller versions of pictures and masks are left out.
 //!
@@ -46,6 +46,7 @@ mod write;
 mod zstd;
 
 use arrangement::Change;
+pub(super) use colours::divide_alpha_out;
 use header::{Colours, Header};
 use method::Method;
 use pages::{Company, Pictures};

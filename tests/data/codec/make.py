@@ -133,3 +133,16 @@ def cmyk_profile():
 SCALE = np.array([0, 64, 128, 255], np.uint8)
 ALL = np.stack(np.meshgrid(SCALE, SCALE, SCALE, SCALE, indexing='ij'), -1).reshape(16, 16, 4)
 tifffile.imwrite('cmyk-profile.tif', ALL, iccprofile=cmyk_profile(), **SEPARATED)
+
+
+def jxl(name, samples, **options):
+    with open(name, 'wb') as file:
+        file.write(imagecodecs.jpegxl_encode(np.ascontiguousarray(samples), **options))
+
+
+jxl('jxl-gray-16.jxl', DEEP[:20, :24], lossless=True)
+jxl('jxl-rgba.jxl', RGBA[:20, :24], lossless=True, usecontainer=True)
+jxl('jxl-lossy.jxl', RGB[:20, :24], level=85)
+jxl('jxl-10.jxl', DEEP[:20, :24] // 64, lossless=True, bitspersample=10)
+jxl('jxl-frames.jxl', np.stack([RGB[:8, :8], RGB[8:16, :8]]), lossless=True, photometric='rgb')
+jxl('jxl-float.jxl', DEEP[:8, :8].astype(np.float32) / 65535, lossless=True)

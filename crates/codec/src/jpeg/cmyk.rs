@@ -4,7 +4,7 @@ use super::libjpeg::Reader;
 use super::markers::Markers;
 use super::{coding, decode_error, plane_size};
 use crate::metadata::MetadataBytes;
-use crate::{CodecError, Native, Payload, inks};
+use crate::{CodecError, Native, Other, Payload, inks};
 use equalize::{Depth, Layout, Pixel};
 
 /// An opened JPEG of four inks.
@@ -54,7 +54,7 @@ impl<'a> CmykSource<'a> {
         Ok(Payload {
             layout: self.layout(),
             metadata,
-            native: Native::Other { had_inks: true },
+            native: Native::Other(Other { had_inks: true, ..Other::default() }),
             mapped: None,
         })
     }

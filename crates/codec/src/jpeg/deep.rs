@@ -6,7 +6,7 @@ use super::markers::{FrameComponent, Markers};
 use super::{malformed, plane_size};
 use crate::metadata::MetadataBytes;
 use crate::samples::rescale;
-use crate::{CodecError, Format, Native, Payload, Target};
+use crate::{CodecError, Format, Native, Other, Payload, Target};
 use equalize::{Depth, Layout, Pixel};
 
 /// An opened JPEG of such a kind.
@@ -72,7 +72,7 @@ impl<'a> DeepSource<'a> {
         Ok(Payload {
             layout,
             metadata: self.markers.metadata(),
-            native: Native::Other { had_inks: false },
+            native: Native::Other(Other::default()),
             mapped: None,
         })
     }

@@ -165,7 +165,7 @@ fn look_up<const BYTES: usize>(
 }
 
 /// Undoes the multiplication of colours by alpha, rounding halves up; where alpha is 0 there is no colour to restore.
-fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
+pub(crate) fn divide_alpha_out(slot: &mut [u8], layout: &Layout) {
     let restore = |colour: u32, alpha: u32, most: u32| {
         if alpha == 0 {
             colour

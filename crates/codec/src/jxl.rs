@@ -1,0 +1,179 @@
+//! JPEG XL, by the `jxl-oxide` crate: read, and written in another format. Pixels are upright, so EXIF says so too. Animations, inks and
+//! floating-point samples are refused.
+
+use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
+
+use super::exif::upright;
+use super::metadata::{Metadata, MetadataBytes, without_exif_prefix};
+use super::{CodecError, Format, Limits, Native, Other, Payload, tiff};
+use equalize::{Depth, Layout, Pixel};
+
+/// Bytes that are given to the decoder at a time.
+const CHUNK: usize = 64 << 10;
+
+/// Bytes of heap that the decoder may take besides those for its samples.
+const BESIDE: u64 = 32 << 20;
+
+/// Bytes that the decoder may take for each sample: floats, before and after its filters.
+const A_SAMPLE: u64 = 20;
+
+const ANIMATED: &str =
+    "extract the frames first, as in `djxl IN OUT.apng` and `ffmpeg -i OUT.apng OUT-%03d.png`";
+const CONVERT: &str = "convert it first, as in `djxl IN OUT.pfm` (libjxl)";
+
+/// An opened JPEG XL.
+#[derive(Debug)]
+pub(super) struct Source {
+    image: JxlImage,
+    layout: Layout,
+    /// Channels that are neither colours nor alpha.
+    others: usize,
+    is_premultiplied: bool,
+    metadata: Metadata,
+}
+
+impl Source {
+    /// Reads the headers; `bytes` is the whole file.
+    pub(super) fn open(bytes: &[u8], limits: &Limits) -> Result<Self, CodecError> {
+        let tracker = AllocTracker::with_limit(BESIDE as usize);
+        let (mut image, rest) = begin(bytes, &tracker)?;
+        let (layout, others) = layout(&image)?;
+        // Before the decoder takes memory for what is proportional to the picture.
+        limits.check_pixels(&layout)?;
+        let samples = samples_bytes(&layout, others);
+        tracker.expand_limit(usize::try_from(samples).unwrap_or(usize::MAX - BESIDE as usize));
+        for chunk in rest.chunks(CHUNK) {
+            image.feed_bytes(chunk).map_err(malformed)?;
+        }
+        image.finalize().map_err(malformed)?;
+        if !image.is_loading_done() || image.num_loaded_keyframes() == 0 {
+            return Err(malformed("it is truncated"));
+        }
+        if image.num_loaded_keyframes() > 1 {
+            return Err(CodecError::unsupported("an animated JPEG XL", ANIMATED));
+        }
+        let alpha =
+            image.image_header().metadata.ec_info.iter().find_map(|channel| channel.alpha_associated());
+        let metadata = metadata(&image)?;
+        Ok(Self { image, layout, others, is_premultiplied: alpha == Some(true), metadata })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata(&self) -> MetadataBytes {
+        MetadataBytes { native: 0, carried: self.metadata.bytes() }
+    }
+
+    /// Returns the most bytes of heap that decoding takes.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        samples_bytes(&self.layout, self.others).saturating_add(BESIDE)
+    }
+
+    /// Decodes into `slot`, which is as long as the pixels.
+    pub(super) fn decode(self, slot: &mut [u8]) -> Result<Payload, CodecError> {
+        let layout = self.layout;
+        let render = self.image.render_frame(0).map_err(malformed)?;
+        let mut stream = if layout.pixel.has_alpha() { render.stream() } else { render.stream_no_alpha() };
+        let found = (stream.width(), stream.height(), stream.channels() as usize);
+        if found != (layout.width, layout.height, layout.pixel.channels()) {
+            return Err(malformed("its frame is not as large as it says"));
+        }
+        match layout.depth {
+            Depth::Eight => {
+                stream.write_to_buffer(slot);
+            }
+            Depth::Sixteen => {
+                let mut row = vec![0u16; layout.width as usize * layout.pixel.channels()];
+                for to in slot.chunks_exact_mut(2 * row.len()) {
+                    stream.write_to_buffer(&mut row);
+                    to.copy_from_slice(bytemuck::cast_slice(&row));
+                }
+            }
+        }
+        if self.is_premultiplied && layout.pixel.has_alpha() {
+            tiff::divide_alpha_out(slot, &layout);
+        }
+        let native = Native::Other(Other { lost_channel: self.others > 0, ..Other::default() });
+        Ok(Payload { layout, metadata: self.metadata, native, mapped: None })
+    }
+}
+
+/// Reads the header of the picture; returns what follows it.
+fn begin<'b>(bytes: &'b [u8], tracker: &AllocTracker) -> Result<(JxlImage, &'b [u8]), CodecError> {
+    let mut waiting = JxlImage::builder().alloc_tracker(tracker.clone()).build_uninit();
+    let (mut rest, mut wanted) = (bytes, 4096);
+    loop {
+        let (chunk, behind) = rest.split_at(rest.len().min(wanted));
+        let read = waiting.feed_bytes(chunk).map_err(malformed)?;
+        if chunk.is_empty() || read == 0 && behind.is_empty() {
+            return Err(malformed("it is truncated"));
+        }
+        rest = &rest[read..];
+        wanted = if read == 0 { 2 * wanted } else { CHUNK };
+        match waiting.try_init().map_err(malformed)? {
+            InitializeResult::NeedMoreData(more) => waiting = more,
+            InitializeResult::Initialized(image) => return Ok((image, rest)),
+        }
+    }
+}
+
+/// Returns the layout of the pixels, and how many channels there are besides.
+fn layout(image: &JxlImage) -> Result<(Layout, usize), CodecError> {
+    let header = &image.image_header().metadata;
+    let format = image.pixel_format();
+    if format.has_black() || header.ec_info.iter().any(|channel| channel.is_black()) {
+        return Err(CodecError::unsupported("a CMYK JPEG XL", super::foreign::TO_RGB));
+    }
+    let bits = header.bit_depth.bits_per_sample();
+    let is_float = matches!(header.bit_depth, jxl_oxide::image::BitDepth::FloatSample { .. });
+    if is_float || bits > 16 {
+        return Err(CodecError::unsupported(
+            "a JPEG XL of floating-point samples or of more than 16 bits",
+            CONVERT,
+        ));
+    }
+    let pixel = match (format.is_grayscale(), format.has_alpha()) {
+        (true, false) => Pixel::Gray,
+        (true, true) => Pixel::GrayAlpha,
+        (false, false) => Pixel::Rgb,
+        (false, true) => Pixel::Rgba,
+    };
+    let depth = if bits > 8 { Depth::Sixteen } else { Depth::Eight };
+    let layout = Layout { width: image.width(), height: image.height(), pixel, depth };
+    // Spot colours are drawn.
+    let is_other = |kind: &ExtraChannelType| {
+        !matches!(kind, ExtraChannelType::Alpha { .. } | ExtraChannelType::SpotColour { .. })
+    };
+    Ok((layout, header.ec_info.iter().filter(|channel| is_other(&channel.ty)).count()))
+}
+
+fn samples_bytes(layout: &Layout, others: usize) -> u64 {
+    // Gray is decoded as three channels too.
+    let channels = (3 + usize::from(layout.pixel.has_alpha()) + others) as u64;
+    layout.pixels().saturating_mul(channels * A_SAMPLE)
+}
+
+/// Returns the metadata. The profile is that of the pixels, unless they are sRGB.
+fn metadata(image: &JxlImage) -> Result<Metadata, CodecError> {
+    const SRGB: [u8; 2] = [1, 13];
+    let is_srgb = image.rendered_cicp().is_some_and(|code| code[..2] == SRGB);
+    let boxes = image.aux_boxes();
+    let exif = boxes.first_exif().map_err(malformed)?;
+    let exif = if exif.has_data() { Some(exif.unwrap()) } else { None };
+    let exif =
+        exif.and_then(|exif| exif.payload().get(exif.tiff_header_offset() as usize..).map(<[u8]>::to_vec));
+    let xmp = boxes.first_xml();
+    Ok(Metadata {
+        icc: (!is_srgb).then(|| image.rendered_icc()),
+        exif: exif.and_then(without_exif_prefix).map(upright),
+        xmp: xmp.has_data().then(|| xmp.unwrap().to_vec()),
+        resolution: None,
+    })
+}
+
+fn malformed(reason: impl ToString) -> CodecError {
+    CodecError::malformed(Format::JpegXl, reason.to_string())
+}
