@@ -171,6 +171,10 @@ pub enum FormatName {
     WebP,
     /// GIF, of at most 256 colours a frame.
     Gif,
+    /// DICOM, of DICOM only.
+    #[value(alias = "dcm")]
+    #[serde(alias = "dcm")]
+    Dicom,
 }
 
 impl From<FormatName> for Option<Format> {
@@ -184,6 +188,7 @@ impl From<FormatName> for Option<Format> {
             FormatName::Bmp => Format::Bmp,
             FormatName::WebP => Format::WebP,
             FormatName::Gif => Format::Gif,
+            FormatName::Dicom => Format::Dicom,
         })
     }
 }
@@ -198,6 +203,7 @@ impl From<Format> for FormatName {
             Format::Bmp => Self::Bmp,
             Format::WebP => Self::WebP,
             Format::Gif => Self::Gif,
+            Format::Dicom => Self::Dicom,
         }
     }
 }

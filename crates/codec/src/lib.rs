@@ -58,6 +58,7 @@ mod budget;
 mod cores;
 mod deflate;
 mod depth;
+mod dicom;
 mod error;
 mod foreign;
 mod format;
@@ -68,6 +69,7 @@ mod inflate;
 mod inks;
 mod input;
 mod jpeg;
+mod jpeg2000;
 mod mapped;
 mod metadata;
 mod opened;
@@ -172,6 +174,7 @@ impl Decoded {
             | Native::Pfm(_)
             | Native::Tiff(_)
             | Native::Bmp(_)
+            | Native::Dicom(_)
             | Native::Other { .. } => None,
         }
     }
@@ -202,6 +205,7 @@ impl Decoded {
             Native::Png(native) => native.metadata_bytes(),
             Native::Jpeg(native) => native.metadata_bytes(),
             Native::Tiff(native) => native.metadata_bytes(),
+            Native::Dicom(native) => native.metadata_bytes(),
             Native::Pnm(_)
             | Native::Pfm(_)
             | Native::Bmp(_)
@@ -221,7 +225,7 @@ fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
         Format::WebP => webp::encoder_bytes(layout),
         Format::Jpeg => jpeg::encoder_bytes(layout),
         Format::Gif => gif::encoder_bytes(layout),
-        Format::Pnm | Format::Bmp => 0,
+        Format::Pnm | Format::Bmp | Format::Dicom => 0,
     }
 }
 
@@ -241,6 +245,7 @@ enum Native {
         /// Whether its colours were inks.
         had_inks: bool,
     },
+    Dicom(dicom::Native),
 }
 
 /// What a format's decoder returns besides the pixels.
@@ -284,6 +289,7 @@ pub fn encode(
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),
             Format::WebP => webp::encode(decoded, slot, scratch, out),
             Format::Gif => gif::encode(decoded, slot, out),
+            Format::Dicom => dicom::encode(decoded, slot, cores, out),
         },
     )
 }
