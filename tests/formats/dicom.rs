@@ -352,7 +352,7 @@ fn every_frame_is_equalized_in_its_place_and_the_file_is_the_same_every_time() {
         }
         let (once, again) = (place.read(format!("out1/{name}")), place.read(format!("out5/{name}")));
         assert!(once == again, "{name}");
-        assert_eq!(text(&once, 0x0028_0008), text(&read(name), 0x0028_0008));
+        assert_eq!(text(&once, 0x0028_0008), Some(expected.len().to_string()));
         assert!(text(&once, SOP_INSTANCE).unwrap().starts_with("2.25."));
     }
     let ran = place.run("in --out pngs --format png");
