@@ -2,6 +2,7 @@
 
 mod corpus;
 mod deep;
+mod dicom;
 mod inks;
 mod jpeg;
 mod jxl;

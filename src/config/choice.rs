@@ -185,6 +185,10 @@ pub enum FormatName {
     WebP,
     /// GIF, of at most 256 colours a frame.
     Gif,
+    /// DICOM, of DICOM only.
+    #[value(alias = "dcm")]
+    #[serde(alias = "dcm")]
+    Dicom,
 }
 
 impl From<FormatName> for Option<Format> {
@@ -198,6 +202,7 @@ impl From<FormatName> for Option<Format> {
             FormatName::Bmp => Format::Bmp,
             FormatName::WebP => Format::WebP,
             FormatName::Gif => Format::Gif,
+            FormatName::Dicom => Format::Dicom,
         })
     }
 }
@@ -214,6 +219,7 @@ impl From<Format> for FormatName {
             Format::Gif => Self::Gif,
             // It is not written.
             Format::JpegXl => Self::Keep,
+            Format::Dicom => Self::Dicom,
         }
     }
 }

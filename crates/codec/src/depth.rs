@@ -32,7 +32,7 @@ impl Decoded {
 }
 
 /// Rounds 16-bit samples to 8 bits, in place: packs them at the front.
-fn to_eight_bits(samples: &mut [u8]) {
+pub(super) fn to_eight_bits(samples: &mut [u8]) {
     const BLOCK: usize = 1024;
     #[inline(always)]
     fn round(wide: &[[u8; 2]], narrow: &mut [u8]) {

@@ -36,7 +36,7 @@ const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)"
 const PLAIN: &str = "convert it to PNG or TIFF first";
 
 /// The formats, with the names that [`super::format::foreign`] gives to those that it knows by their content.
-const FORMATS: [Foreign; 29] = [
+const FORMATS: [Foreign; 28] = [
     foreign("a HEIF", &["heic", "heif", "hif"], HEIF),
     foreign("an AVIF", &["avif"], HEIF),
     foreign(
@@ -53,11 +53,6 @@ const FORMATS: [Foreign; 29] = [
         "a Photoshop document",
         &["psd", "psb"],
         "convert it first, as in `convert 'IN[0]' OUT.png` (ImageMagick; [0] is all layers)",
-    ),
-    foreign(
-        "a DICOM file",
-        &["dcm", "dicom"],
-        "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)",
     ),
     foreign(
         "a FITS file",

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
+use super::dicom;
+
 /// A file format, for reading and for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -23,12 +25,14 @@ pub enum Format {
     Gif,
     /// JPEG XL; never written.
     JpegXl,
+    /// DICOM; written only of DICOM.
+    Dicom,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 8] =
-        [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP, Self::Gif, Self::JpegXl];
+    pub const ALL: [Self; 9] =
+        [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP, Self::Gif, Self::JpegXl, Self::Dicom];
 
     /// Returns the format in which pictures of this one are written unless another one is asked for: the same, if it is written at all.
     pub const fn written(self) -> Self {
@@ -54,6 +58,7 @@ impl Format {
             Self::WebP => "WebP",
             Self::Gif => "GIF",
             Self::JpegXl => "JPEG XL",
+            Self::Dicom => "DICOM",
         }
     }
 
@@ -68,6 +73,7 @@ impl Format {
             Self::WebP => &["webp"],
             Self::Gif => &["gif"],
             Self::JpegXl => &["jxl"],
+            Self::Dicom => &["dcm", "dicom", "ima"],
         }
     }
 
@@ -80,7 +86,7 @@ impl Format {
 
     /// Returns whether files in the format may have several pages.
     pub(super) const fn has_pages(self) -> bool {
-        matches!(self, Self::Tiff)
+        matches!(self, Self::Tiff | Self::Dicom)
     }
 
     /// Returns whether files in the format may be animations.
@@ -89,11 +95,13 @@ impl Format {
     }
 
     /// How many bytes at the start of a file are enough to detect its format.
-    pub const HEAD: usize = 18;
+    pub const HEAD: usize = 2 << 10;
 
     /// Detects the format from the first bytes of a file, [`Format::HEAD`] or more.
     pub fn sniff(head: &[u8]) -> Option<Self> {
         match head {
+            // Its preamble is free for use, and some begin as a TIFF.
+            _ if dicom::has_preamble(head) => Some(Self::Dicom),
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
             [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
             [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Self::Tiff),
@@ -105,13 +113,13 @@ impl Format {
             [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Some(Self::JpegXl),
             // Plain text may begin with "BM" too, so the size of the bitmap header, which follows the file header, must also be plausible.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
-            _ => None,
+            _ => dicom::is_bare(head).then_some(Self::Dicom),
         }
     }
 
     /// Returns whether the format has a place for XMP and for EXIF.
     pub(super) const fn supports_exif_and_xmp(self) -> bool {
-        !matches!(self, Self::Pnm | Self::Bmp | Self::Gif)
+        !matches!(self, Self::Pnm | Self::Bmp | Self::Gif | Self::Dicom)
     }
 
     /// Returns whether the format has a place for the resolution besides EXIF.
@@ -145,12 +153,6 @@ fn is_pnm(kind: u8, header: &[u8]) -> bool {
     true
 }
 
-/// Returns the name of a picture format that the first bytes of a file belong to, but that is not supported here, although the file may begin
-/// as one that is: the preamble of a DICOM file is free for use, and some begin as a TIFF.
-pub(super) fn disguised(head: &[u8]) -> Option<&'static str> {
-    (head.get(128..132) == Some(b"DICM")).then_some("a DICOM file")
-}
-
 /// Returns the name of a picture format that the first bytes of a file belong to, but that is not supported here.
 pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
     if let [0x1f, 0x8b, 8, ..] = head {
@@ -165,7 +167,6 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
         | [_, _, _, _, b'f', b't', b'y', b'p', b'm', b'i', b'f', b'1', ..] => Some("a HEIF"),
         _ if head.starts_with(b"SIMPLE  =") => Some("a FITS file"),
         _ if is_nifti(head) => Some("a NIfTI volume"),
-        _ if is_bare_dicom(head) => Some("a DICOM file"),
         _ => None,
     }
 }
@@ -177,28 +178,6 @@ fn is_nifti(head: &[u8]) -> bool {
     let magic = |at: usize| head.get(at..at + 4);
     is_long(348) && matches!(magic(344), Some(b"n+1\0" | b"ni1\0"))
         || is_long(540) && matches!(magic(4), Some(b"n+2\0" | b"ni2\0"))
-}
-
-/// Returns whether a file begins with DICOM's data elements, without the preamble that should be before them (PS3.10, 7.1): two elements of
-/// group 2 or 8, the second one behind the first and with a higher number.
-fn is_bare_dicom(head: &[u8]) -> bool {
-    let first = data_element(head);
-    let second = first.and_then(|(_, length)| data_element(head.get(length..)?));
-    matches!((first, second), (Some((before, _)), Some((behind, _))) if before < behind)
-}
-
-/// Returns the group and number of the little-endian data element at the start of `bytes`, if it is a short one of group 2 or 8, and its
-/// length with its header (PS3.5, 7.1). Its length has 16 bits if its type is written before it, else 32.
-fn data_element(bytes: &[u8]) -> Option<((u8, u16), usize)> {
-    const LONGEST: u32 = 1 << 10;
-    let (&[group @ (2 | 8), 0, n0, n1, t0, t1, l0, l1], _) = bytes.split_first_chunk()? else { return None };
-    let length = match [t0, t1] {
-        [b'A'..=b'Z', b'A'..=b'Z'] => u16::from_le_bytes([l0, l1]).into(),
-        _ => u32::from_le_bytes([t0, t1, l0, l1]),
-    };
-    // Values have an even length.
-    let fits = length.is_multiple_of(2) && length <= LONGEST;
-    fits.then_some(((group, u16::from_le_bytes([n0, n1])), 8 + length as usize))
 }
 
 /// Returns the name of the picture format of a gzip file, as volumes and telescopes' pictures are often stored.
@@ -241,8 +220,6 @@ mod tests {
         };
         let fits = padded(b"SIMPLE  =                    T", 80, b"BITPIX  =");
         let nifti = padded(&348_u32.to_le_bytes(), 344, b"n+1\0");
-        let dicom = [&b"\x08\0\x05\0CS\x02\0ab"[..], b"\x08\0\x08\0CS\x02\0cd"].concat();
-        let implicit = [&b"\x08\0\0\0\x04\0\0\0abcd"[..], b"\x08\0\x08\0\x02\0\0\0cd"].concat();
         for (bytes, name) in [
             (padded(&348_u32.to_be_bytes(), 344, b"ni1\0"), "a NIfTI volume"),
             (padded(&540_u32.to_le_bytes(), 4, b"n+2\0"), "a NIfTI volume"),
@@ -250,17 +227,31 @@ mod tests {
             (nifti, "a NIfTI volume"),
             (gzipped(&fits), "a compressed FITS file"),
             (fits, "a FITS file"),
-            (dicom.clone(), "a DICOM file"),
-            (implicit, "a DICOM file"),
         ] {
             assert_eq!(foreign(&bytes), Some(name));
         }
-        let texts: [&[u8]; 4] = [b"SIMPLE THINGS", b"n+1", b"\x08\0\x05\0CS\x02\0ab", b"\x1f\x8b\x08"];
-        for bytes in texts.into_iter().chain([&gzipped(b"a text")[..], &dicom[10..], &dicom[..17]]) {
+        let texts: [&[u8]; 3] = [b"SIMPLE THINGS", b"n+1", b"\x1f\x8b\x08"];
+        for bytes in texts.into_iter().chain([&gzipped(b"a text")[..]]) {
             assert_eq!(foreign(bytes), None, "{bytes:?}");
         }
-        assert_eq!(disguised(&padded(b"II*\0\x08\0\0\0", 128, b"DICM")), Some("a DICOM file"));
-        assert_eq!(disguised(&padded(b"II*\0\x08\0\0\0", 129, b"DICM")), None);
+    }
+
+    #[test]
+    fn dicom_is_known_with_and_without_its_preamble() {
+        let explicit = [&b"\x08\0\x05\0CS\x02\0ab"[..], b"\x08\0\x08\0CS\x02\0cd"].concat();
+        let implicit = [&b"\x08\0\0\0\x04\0\0\0abcd"[..], b"\x08\0\x08\0\x02\0\0\0cd"].concat();
+        let big_endian = [&b"\0\x08\0\x05CS\0\x02ab"[..], b"\0\x08\0\x08CS\0\x02cd"].concat();
+        let mut marked = b"II*\0\x08\0\0\0".to_vec();
+        marked.resize(128, 0);
+        marked.extend(b"DICM");
+        for head in [&explicit, &implicit, &big_endian, &marked] {
+            assert_eq!(Format::sniff(head), Some(Format::Dicom), "{head:?}");
+        }
+        marked.insert(128, 0);
+        assert_eq!(Format::sniff(&marked), Some(Format::Tiff));
+        for head in [&explicit[10..], &explicit[..17], &explicit[..10]] {
+            assert_eq!(Format::sniff(head), None, "{head:?}");
+        }
     }
 
     #[test]

@@ -23,15 +23,17 @@ mod deep;
 mod embedded;
 mod encode;
 mod libjpeg;
+pub(super) mod ls;
 mod markers;
 mod mpf;
+mod process;
 
 pub(super) use cmyk::CmykSource;
 pub use coding::{BaselineScan, CanonicalCode};
 use coding::{Coefficients, Picture, Rest};
 use compressed::Header;
 pub use compressed::{CompressedJpeg, Sampling};
-pub(super) use deep::DeepSource;
+pub(super) use deep::{DeepSource, decode_samples as decode_deep};
 pub(super) use embedded::Embedded;
 use encode::new_tables;
 pub(super) use encode::{encode, encoder_bytes, write_encoded};
@@ -39,6 +41,7 @@ use libjpeg::{Fault, Plane, QuantTable, Reader, Space};
 use markers::{
     APP1, Density, EXTENDED_XMP, Factors, MAX_BLOCKS, Markers, Segment, corrected, icc_part, largest_factors,
 };
+pub(super) use process::{Process, is_ycbcr, process};
 
 /// Returns whether a JPEG's own density can say this resolution.
 pub(super) fn can_state(resolution: Resolution) -> bool {

@@ -58,6 +58,7 @@ mod budget;
 mod cores;
 mod deflate;
 mod depth;
+mod dicom;
 mod error;
 mod exif;
 mod foreign;
@@ -69,6 +70,7 @@ mod inflate;
 mod inks;
 mod input;
 mod jpeg;
+mod jpeg2000;
 mod jxl;
 mod mapped;
 mod metadata;
@@ -174,6 +176,7 @@ impl Decoded {
             | Native::Pfm(_)
             | Native::Tiff(_)
             | Native::Bmp(_)
+            | Native::Dicom(_)
             | Native::Other { .. } => None,
         }
     }
@@ -204,6 +207,7 @@ impl Decoded {
             Native::Png(native) => native.metadata_bytes(),
             Native::Jpeg(native) => native.metadata_bytes(),
             Native::Tiff(native) => native.metadata_bytes(),
+            Native::Dicom(native) => native.metadata_bytes(),
             Native::Pnm(_)
             | Native::Pfm(_)
             | Native::Bmp(_)
@@ -223,7 +227,7 @@ fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
         Format::WebP => webp::encoder_bytes(layout),
         Format::Jpeg => jpeg::encoder_bytes(layout),
         Format::Gif => gif::encoder_bytes(layout),
-        Format::Pnm | Format::Bmp | Format::JpegXl => 0,
+        Format::Pnm | Format::Bmp | Format::JpegXl | Format::Dicom => 0,
     }
 }
 
@@ -240,6 +244,7 @@ enum Native {
     Gif(gif::Native),
     /// It is not written back in the same form.
     Other(Other),
+    Dicom(dicom::Native),
 }
 
 /// What is worth telling of a picture that is not written back in the same form.
@@ -293,6 +298,7 @@ pub fn encode(
             Format::WebP => webp::encode(decoded, slot, scratch, out),
             Format::Gif => gif::encode(decoded, slot, out),
             Format::JpegXl => unreachable!("it was checked that it is written"),
+            Format::Dicom => dicom::encode(decoded, slot, cores, out),
         },
     )
 }

@@ -53,6 +53,8 @@ pub(super) struct Form {
     pub(super) inverted: bool,
     /// The value of samples that are none.
     pub(super) no_data: Option<f64>,
+    /// The values of the lowest and of the highest level, if they are not the least and the greatest of the picture.
+    pub(super) ends: Option<(f64, f64)>,
 }
 
 impl Form {
@@ -205,8 +207,8 @@ pub(super) fn decode<R: Rows>(
     let alone = Cores::none();
     let cores =
         if heap_bytes(rows, width as usize * form.pixel_bytes()) <= SMALL_CHANGE { cores } else { &alone };
-    let mapping = match (Mapping::of_kind(form.kind), purpose.range) {
-        (Some(mapping), _) => mapping,
+    let mapping = match (form.ends, purpose.range) {
+        (Some(ends), _) => Mapping::of_ends(form.kind, ends),
         (None, Some(range)) => Mapping::of_range(form.kind, range),
         (None, None) => Mapping::of_extremes(form.kind, extremes(rows, &form, &layout, cores)?),
     };
@@ -218,7 +220,7 @@ pub(super) fn decode<R: Rows>(
         behind: Vec::new(),
         is_masked,
         restores: purpose.restores,
-        has_own_range: Mapping::of_kind(form.kind).is_none() && purpose.range.is_none(),
+        has_own_range: form.ends.is_none() && purpose.range.is_none(),
     };
     let slot = pixels_of(&layout, slot);
     let hides = mapped.fill(rows, purpose.gray, &layout, slot, cores)?;
@@ -338,6 +340,13 @@ impl Mapped {
         without
     }
 
+    /// Returns the sample that a level stands for.
+    #[inline(always)]
+    fn sample<V: Value>(&self, level: u16) -> V {
+        let top = (self.form.kind.depth().levels() - 1) as u16;
+        V::nearest(self.mapping.value(if self.form.inverted { top - level } else { level }))
+    }
+
     /// Makes the levels at the front of `slot` presentable in a format that has no place for the samples: takes out a mask. Returns their
     /// layout.
     pub(super) fn present(&mut self, slot: &mut [u8], layout: Layout) -> Layout {
@@ -352,6 +361,16 @@ impl Mapped {
     /// Returns whether there is a channel that is neither colour nor alpha.
     pub(super) fn has_other(&self) -> bool {
         self.form.others > 0
+    }
+
+    /// Returns whether levels are of another kind than the samples, and not only more or fewer.
+    pub(super) fn changes_kind(&self) -> bool {
+        !matches!(self.form.kind, Kind::Unsigned8 | Kind::Unsigned16)
+    }
+
+    /// Returns the least and the greatest value that the levels of a picture stand for, of the pixels that count.
+    pub(super) fn range_of(&self, pixels: &[u8], layout: &Layout) -> Option<(f64, f64)> {
+        with_values!(self.form.kind, range_of(self, pixels, layout))
     }
 
     pub(super) fn form(&self) -> &Form {
@@ -372,6 +391,20 @@ impl Mapped {
         };
         pixels.chunks(rows * width * layout.pixel_bytes()).map(piece).collect()
     }
+}
+
+fn range_of<V: Value>(mapped: &Mapped, pixels: &[u8], layout: &Layout) -> Option<(f64, f64)> {
+    let (level, colours) = (size_of::<V::Level>(), layout.pixel.colour_channels());
+    let visible = pixels
+        .chunks_exact(layout.pixel_bytes())
+        .filter(|pixel| !layout.pixel.has_alpha() || !is_hidden(pixel, level));
+    let levels = visible.flat_map(|pixel| pixel.chunks_exact(level).take(colours));
+    let levels = levels.map(|sample| bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16);
+    let (least, greatest) =
+        levels.fold((u16::MAX, 0), |(least, greatest), level| (least.min(level), greatest.max(level)));
+    let value = |level: u16| mapped.sample::<V>(level).value();
+    let (one, other) = (value(least), value(greatest));
+    (least <= greatest).then(|| (one.min(other), one.max(other)))
 }
 
 /// How levels are made of samples.
@@ -480,7 +513,6 @@ fn is_hidden(pixel: &[u8], level: usize) -> bool {
 fn make_samples<V: Value>(piece: &Piece<'_>, into: &mut Vec<u8>) {
     let Piece { mapped, pixel, levels, behind, mut place } = *piece;
     let (colours, level) = (pixel.colour_channels(), size_of::<V::Level>());
-    let top = (mapped.form.kind.depth().levels() - 1) as u16;
     let mut behind = behind.chunks_exact((mapped.form.behind() * size_of::<V>()).max(1));
     into.clear();
     for levels in levels.chunks_exact(pixel.channels() * level) {
@@ -494,8 +526,7 @@ fn make_samples<V: Value>(piece: &Piece<'_>, into: &mut Vec<u8>) {
         } else {
             for sample in levels.chunks_exact(level).take(colours) {
                 let found = bytemuck::pod_read_unaligned::<V::Level>(sample).level() as u16;
-                let value = mapped.mapping.value(if mapped.form.inverted { top - found } else { found });
-                into.extend_from_slice(bytemuck::bytes_of(&V::nearest(value)));
+                into.extend_from_slice(bytemuck::bytes_of(&mapped.sample::<V>(found)));
             }
         }
         into.extend_from_slice(behind.next().unwrap_or_default());

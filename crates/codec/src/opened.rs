@@ -11,10 +11,10 @@ use super::guard::guard;
 use super::input;
 use super::mapped::{self, Purpose};
 use super::metadata::MetadataBytes;
-use super::pages::Pages;
+use super::pages::{self, Pages, Place};
 use super::{
     CodecError, CompressedJpeg, Decoded, Format, LINE, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
-    encoder_bytes, gif, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
+    dicom, encoder_bytes, gif, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
 };
 use equalize::colour::to_gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
@@ -52,6 +52,7 @@ enum Source<'a> {
     WebP(webp::Source<'a>),
     Gif(gif::Source<'a>),
     JpegXl(Box<jxl::Source>),
+    Dicom(Box<dicom::Source<'a>>),
 }
 
 impl Source<'_> {
@@ -69,6 +70,7 @@ impl Source<'_> {
             Source::WebP(webp) => webp.layout(),
             Source::Gif(gif) => gif.layout(),
             Source::JpegXl(jxl) => jxl.layout(),
+            Source::Dicom(dicom) => dicom.layout(),
         }
     }
 
@@ -85,7 +87,8 @@ impl Source<'_> {
             | Source::Pfm(_)
             | Source::Tiff(_)
             | Source::Bmp(_)
-            | Source::JpegXl(_) => 1,
+            | Source::JpegXl(_)
+            | Source::Dicom(_) => 1,
         }
     }
 
@@ -98,12 +101,16 @@ impl Source<'_> {
     fn visible_in(&self, gray: bool) -> Layout {
         let layout = self.layout();
         let visible = self.mapped().map_or(layout, |form| form.visible(layout.width, layout.height));
-        in_gray(visible, gray)
+        in_gray(Layout { depth: layout.depth, ..visible }, gray)
     }
 
     /// Returns the pages of the file, if there are several and this is the first.
-    fn take_pages(&mut self) -> Option<Pages> {
-        if let Self::Tiff(tiff) = self { tiff.take_stack().map(Pages::of_tiff) } else { None }
+    fn take_pages(&mut self) -> Option<pages::Source> {
+        match self {
+            Self::Tiff(tiff) => tiff.take_stack().map(pages::Source::Tiff),
+            Self::Dicom(dicom) => dicom.take_frames().map(pages::Source::Dicom),
+            _ => None,
+        }
     }
 
     /// Returns the form of samples that are no levels.
@@ -111,6 +118,7 @@ impl Source<'_> {
         match self {
             Self::Tiff(tiff) => tiff.mapped(),
             Self::Pfm(pfm) => Some(pfm.form()),
+            Self::Dicom(dicom) => dicom.mapped(),
             Self::Png(_)
             | Self::Jpeg(_)
             | Self::DeepJpeg(_)
@@ -189,7 +197,7 @@ fn open_one<'a>(
     let length = input::read_head(file, buffer)?;
     let format = format_of(buffer)?;
     // However long it is, what is not a picture is merely skipped. The pages of a file are read one by one.
-    if format != Format::Tiff {
+    if !format.has_pages() {
         input::check_length(length, limits)?;
     }
     let place = page.map(|(pages, index)| pages.place(index));
@@ -201,7 +209,15 @@ fn open_one<'a>(
                 Ok((Source::Pfm(pfm::Source::open(file, buffer, limits, budget)?), 0))
             }
             Format::Pnm => Ok((Source::Pnm(pnm::Source::open(file, buffer, limits, budget)?), 0)),
-            Format::Tiff => Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget, place)?), 0)),
+            Format::Tiff => {
+                let place = if let Some(Place::Tiff(place)) = place { Some(place) } else { None };
+                Ok((Source::Tiff(tiff::Source::open(file, buffer, limits, budget, place)?), 0))
+            }
+            Format::Dicom => {
+                let place = if let Some(Place::Dicom(place)) = place { Some(place) } else { None };
+                let dicom = dicom::Source::open(file, buffer, limits, budget, target, place)?;
+                Ok((Source::Dicom(Box::new(dicom)), 0))
+            }
             _ => {
                 let bytes = input::read_rest(file, buffer, limits, budget)?;
                 match format {
@@ -218,16 +234,21 @@ fn open_one<'a>(
     let output = target.format_for(format);
     let written = target.layout_for(source.visible_in(gray));
     let range = target.range;
-    let pages = source.take_pages();
-    match &pages {
-        Some(pages) => pages.check(format, output)?,
-        None if page.is_none() => input::check_length(length, limits)?,
-        None => {}
+    let pages = source.take_pages().map(|source| Pages::new(source, format, output)).transpose()?;
+    if pages.is_none() && page.is_none() {
+        input::check_length(length, limits)?;
     }
     let opened =
         Opened { format, output, written, gray, keeps_byte_orders: false, range, source, file_bytes, pages };
     animation::check(opened.frames(), format, output)?;
     opened.check_limits(limits)?;
+    if output == Format::Dicom && format != Format::Dicom {
+        return Err(CodecError::cannot_represent(
+            output,
+            format!("what is not known of a {format}: the patient and the study"),
+            "use another --format for files that are no DICOM",
+        ));
+    }
     output.check(&opened.written_frame())?;
     Ok(opened)
 }
@@ -250,22 +271,17 @@ fn open_whole<'a>(
         Format::WebP => webp::Source::open(bytes).map(Source::WebP),
         Format::Gif => gif::Source::open(bytes).map(Source::Gif),
         Format::JpegXl => jxl::Source::open(bytes, limits).map(|jxl| Source::JpegXl(Box::new(jxl))),
-        Format::Pnm | Format::Tiff => unreachable!("read in parts"),
+        Format::Pnm | Format::Tiff | Format::Dicom => unreachable!("read in parts"),
     }
 }
 
 /// Returns the format of a file that begins with `head`.
 fn format_of(head: &[u8]) -> Result<Format, CodecError> {
-    match (format::disguised(head), Format::sniff(head)) {
-        (None, Some(format)) => Ok(format),
-        (disguised, _) => {
-            Err(match disguised.or_else(|| format::foreign(head)).or_else(|| foreign::by_content(head)) {
-                Some(name) => foreign::refused(name),
-                None if head.is_empty() => CodecError::Empty,
-                None => CodecError::NotAPicture,
-            })
-        }
-    }
+    Format::sniff(head).ok_or_else(|| match format::foreign(head).or_else(|| foreign::by_content(head)) {
+        Some(name) => foreign::refused(name),
+        None if head.is_empty() => CodecError::Empty,
+        None => CodecError::NotAPicture,
+    })
 }
 
 impl Opened<'_> {
@@ -336,6 +352,7 @@ impl Opened<'_> {
             Source::JpegXl(jxl) => jxl.heap_bytes(),
             Source::Png(png) => png.heap_bytes(),
             Source::Pfm(pfm) => pfm.heap_bytes(),
+            Source::Dicom(dicom) => dicom.heap_bytes(),
             Source::Pnm(_) | Source::Bmp(_) => 0,
         };
         let restored = self.restored();
@@ -354,8 +371,9 @@ impl Opened<'_> {
     /// Returns the form of samples that are no levels, if samples are made again of the levels, because the output has a place for them.
     fn restored(&self) -> Option<mapped::Form> {
         let has_place = match self.output {
-            Format::Tiff => true,
+            Format::Tiff => self.format != Format::Dicom,
             Format::Pnm => self.format == Format::Pnm,
+            Format::Dicom => !matches!(&self.source, Source::Dicom(dicom) if dicom.reduces()),
             Format::Png | Format::Jpeg | Format::Bmp | Format::WebP | Format::Gif | Format::JpegXl => false,
         };
         let is_reduced = self.written.depth != self.source.layout().depth;
@@ -378,6 +396,7 @@ impl Opened<'_> {
             Source::WebP(webp) => webp.metadata(),
             Source::Gif(gif) => gif.metadata(),
             Source::JpegXl(jxl) => jxl.metadata(),
+            Source::Dicom(dicom) => dicom.metadata(),
             Source::Pnm(_) | Source::Pfm(_) => MetadataBytes::default(),
         }
     }
@@ -466,6 +485,7 @@ impl Opened<'_> {
                 Source::WebP(webp) => webp.decode(slot),
                 Source::Gif(gif) => gif.decode(slot),
                 Source::JpegXl(jxl) => jxl.decode(slot),
+                Source::Dicom(dicom) => dicom.decode(slot, purpose, cores),
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };
@@ -524,6 +544,7 @@ impl Opened<'_> {
         let other = match &self.source {
             Source::Tiff(tiff) => tiff.beyond_bytes(),
             Source::CmykJpeg(jpeg) => jpeg.beyond_bytes(),
+            Source::Dicom(dicom) => dicom.other_bytes(),
             _ => 0,
         };
         self.source_layout().bytes().saturating_add(other)

@@ -1,61 +1,99 @@
-//! The pages of a file: a microscope's stack, a scanned document.
+//! The pages of a file: a microscope's stack, a scanned document, the frames of a scan.
 
 use std::fs::File;
 
 use super::cores::Cores;
 use super::guard::guard;
-use super::{CodecError, Decoded, Format, Target, tiff};
+use super::{CodecError, Decoded, Format, Target, dicom, tiff};
 
 /// The pages of a file that has several, in the order in which they are written.
 #[derive(Debug)]
 pub struct Pages {
-    stack: tiff::Stack,
+    source: Source,
+    /// The format of the output.
+    output: Format,
+}
+
+/// The pages of a file in each format that has some.
+#[derive(Debug)]
+pub(super) enum Source {
+    Tiff(tiff::Stack),
+    Dicom(dicom::Frames),
+}
+
+/// Where a page is in a file of each format.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Tiff(tiff::Place),
+    Dicom(dicom::Place),
 }
 
 impl Pages {
-    pub(super) fn of_tiff(stack: tiff::Stack) -> Self {
-        Self { stack }
+    /// Returns the pages, after checking that files in the output format have some.
+    pub(super) fn new(source: Source, format: Format, output: Format) -> Result<Self, CodecError> {
+        let pages = Self { source, output };
+        if output.has_pages() {
+            return Ok(pages);
+        }
+        let remedy = match &pages.source {
+            Source::Tiff(_) => "split it into single pictures first, as in `tiffsplit IN PAGE-` (libtiff)",
+            Source::Dicom(_) => dicom::EXTRACT,
+        };
+        Err(CodecError::cannot_represent(
+            output,
+            format!("the {} pages of a {format}", pages.len()),
+            format!("write it as TIFF (--format tiff), or {remedy}"),
+        ))
     }
 
     /// Returns the number of pages, which is two or more.
     #[expect(clippy::len_without_is_empty, reason = "there are always several")]
     pub fn len(&self) -> usize {
-        self.stack.count()
+        match &self.source {
+            Source::Tiff(stack) => stack.count(),
+            Source::Dicom(frames) => frames.count(),
+        }
     }
 
     /// Returns what writes the pages into one file.
     pub fn writer(&self) -> PageWriter {
-        PageWriter { writer: self.stack.writer() }
+        let writer = match (&self.source, self.output) {
+            (Source::Dicom(frames), Format::Dicom) => Writer::Dicom(frames.writer()),
+            (Source::Dicom(_), _) => Writer::Tiff(tiff::Writer::new(self.len())),
+            (Source::Tiff(stack), _) => Writer::Tiff(stack.writer()),
+        };
+        PageWriter { writer }
     }
 
-    pub(super) fn place(&self, index: usize) -> tiff::Place {
-        self.stack.place(index)
-    }
-
-    /// Checks that files in the output format have pages.
-    pub(super) fn check(&self, format: Format, output: Format) -> Result<(), CodecError> {
-        if output.has_pages() {
-            return Ok(());
+    pub(super) fn place(&self, index: usize) -> Place {
+        match &self.source {
+            Source::Tiff(stack) => Place::Tiff(stack.place(index)),
+            Source::Dicom(frames) => Place::Dicom(frames.place(index)),
         }
-        Err(CodecError::cannot_represent(
-            output,
-            format!("the {} pages of a {format}", self.len()),
-            "write it as TIFF (--format tiff), or split it into single pictures first, as in `tiffsplit IN PAGE-` (libtiff)",
-        ))
     }
 }
 
 /// Writes the pages of one file. They may come in any order, from several threads at once.
 #[derive(Debug)]
 pub struct PageWriter {
-    writer: tiff::Writer,
+    writer: Writer,
+}
+
+#[derive(Debug)]
+enum Writer {
+    Tiff(tiff::Writer),
+    Dicom(dicom::Writer),
 }
 
 impl PageWriter {
     /// Tells that the next page, in their order, has been opened, and how many bytes its samples will take if that is known
     /// ([`Opened::stored_page_bytes`](super::Opened::stored_page_bytes)).
     pub fn announce(&self, bytes: Option<u64>) {
-        self.writer.announce(bytes);
+        match &self.writer {
+            Writer::Tiff(writer) => writer.announce(bytes),
+            // All frames are of one length.
+            Writer::Dicom(_) => {}
+        }
     }
 
     /// Encodes page `index`, which has been announced and is in the slot, and writes it to `out`, or to `spill` until the pages before it are
@@ -78,7 +116,10 @@ impl PageWriter {
         guard(
             format,
             |reason| CodecError::encoder(format, reason),
-            || self.writer.write(index, decoded, slot, cores, out, spill),
+            || match &self.writer {
+                Writer::Tiff(writer) => writer.write(index, decoded, slot, cores, out, spill),
+                Writer::Dicom(writer) => writer.write(index, decoded, slot, cores, out),
+            },
         )
     }
 }

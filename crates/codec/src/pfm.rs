@@ -97,7 +97,15 @@ impl<'a> Source<'a> {
     /// Returns the form of the samples.
     pub(super) fn form(&self) -> Form {
         let colours = self.header.colours;
-        Form { kind: Kind::Float32, colours, alpha: None, others: 0, inverted: false, no_data: None }
+        Form {
+            kind: Kind::Float32,
+            colours,
+            alpha: None,
+            others: 0,
+            inverted: false,
+            no_data: None,
+            ends: None,
+        }
     }
 
     pub(super) fn layout(&self) -> Layout {

@@ -49,7 +49,7 @@ impl Decoded {
     /// Returns what is worth telling once the picture is written.
     pub fn remarks(&self, target: &Target) -> Vec<Remark> {
         let to = target.format_for(self.format);
-        let now_levels = self.mapped.as_ref().is_some_and(|mapped| !mapped.restores);
+        let now_levels = self.mapped.as_ref().is_some_and(|mapped| !mapped.restores && mapped.changes_kind());
         let of_its_kind = match &self.native {
             Native::Jpeg(jpeg) => {
                 let is_cut = jpeg.has_extended_xmp() && to.supports_exif_and_xmp() && to != Format::Jpeg;
@@ -72,7 +72,12 @@ impl Decoded {
             }
             Native::WebP(webp) => vec![(webp.lossy && to == Format::WebP).then_some(Remark::NowLossless)],
             Native::Other(other) => vec![other.lost_channel.then_some(Remark::WithoutChannel)],
-            Native::Png(_) | Native::Pnm(_) | Native::Pfm(_) | Native::Bmp(_) | Native::Gif(_) => Vec::new(),
+            Native::Png(_)
+            | Native::Pnm(_)
+            | Native::Pfm(_)
+            | Native::Bmp(_)
+            | Native::Gif(_)
+            | Native::Dicom(_) => Vec::new(),
         };
         let without = self.loses_metadata(to).then_some(Remark::WithoutMetadata);
         let nowhere = self.loses_resolution(to).then_some(Remark::WithoutResolution);
@@ -93,6 +98,8 @@ impl Decoded {
         let loses_profile = match (&self.native, to) {
             // A JPEG's segments are passed on as they are.
             (Native::Jpeg(jpeg), Format::Jpeg) => jpeg.lost_profile,
+            // It is among the elements that stay.
+            (Native::Dicom(_), Format::Dicom) => false,
             _ => icc.is_some() && self.metadata.icc_in(to, self.layout.pixel).is_none(),
         };
         let loses_xmp = matches!(&self.native, Native::Jpeg(jpeg) if jpeg.lost_xmp);

@@ -36,6 +36,7 @@ impl Format {
             Self::WebP => 16383,
             Self::Gif => u16::MAX as u32,
             Self::Png | Self::Bmp => i32::MAX as u32,
+            Self::Dicom => u16::MAX as u32,
             Self::Tiff | Self::Pnm | Self::JpegXl => u32::MAX,
         }
     }

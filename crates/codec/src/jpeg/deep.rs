@@ -3,7 +3,7 @@
 
 use super::coding::deep::{self, Planes, Trouble};
 use super::markers::{FrameComponent, Markers};
-use super::{malformed, plane_size};
+use super::{coding, malformed, plane_size};
 use crate::metadata::MetadataBytes;
 use crate::samples::rescale;
 use crate::{CodecError, Format, Native, Other, Payload, Target};
@@ -118,6 +118,26 @@ pub(super) fn decode_part(
         bits => pack(samples, bits, row),
     });
     Ok(())
+}
+
+/// Decodes a stream in another file that must have this size and this many components. Returns the samples of its pixels, one pixel after the
+/// other.
+pub(crate) fn decode_samples(
+    stream: &[u8],
+    size: (u32, u32),
+    components: usize,
+) -> Result<Vec<u16>, CodecError> {
+    let markers = Markers::scan(stream)?;
+    if (markers.width, markers.height) != size || markers.components.len() != components {
+        return Err(malformed("its size or number of components is not that of its place"));
+    }
+    let planes = deep::read(stream).map_err(trouble)?;
+    let row = size.0 as usize * components;
+    let count = row * size.1 as usize;
+    let out_of_memory = CodecError::OutOfMemory { bytes: Some(2 * count as u64) };
+    let mut samples = coding::zeros(count).ok_or(out_of_memory)?;
+    samples.chunks_exact_mut(row).enumerate().for_each(|(y, row)| planes.row(y, false, row));
+    Ok(samples)
 }
 
 /// Has `put` fill every row of `row` bytes of `out` from the samples of its pixels.

@@ -29,10 +29,10 @@ pub(super) const APP2: u8 = 0xe2;
 /// Defines the number of lines.
 pub(super) const DNL: u8 = 0xdc;
 const APP11: u8 = 0xeb;
-const APP14: u8 = 0xee;
+pub(super) const APP14: u8 = 0xee;
 pub(super) const APP15: u8 = 0xef;
 /// The frame header of JPEG-LS (ITU-T T.87, C.1.1).
-const SOF55: u8 = 0xf7;
+pub(super) const SOF55: u8 = 0xf7;
 pub(super) const COM: u8 = 0xfe;
 
 pub(super) const EXIF: &[u8] = b"Exif\0\0";

@@ -12,6 +12,8 @@ pub(crate) enum Kind {
     Signed16,
     Signed32,
     Signed64,
+    Unsigned8,
+    Unsigned16,
     Unsigned24,
     Unsigned32,
     Unsigned64,
@@ -28,6 +30,8 @@ macro_rules! with_values {
             $crate::mapped::Kind::Signed16 => $function::<i16>($($argument),*),
             $crate::mapped::Kind::Signed32 => $function::<i32>($($argument),*),
             $crate::mapped::Kind::Signed64 => $function::<i64>($($argument),*),
+            $crate::mapped::Kind::Unsigned8 => $function::<u8>($($argument),*),
+            $crate::mapped::Kind::Unsigned16 => $function::<u16>($($argument),*),
             $crate::mapped::Kind::Unsigned24 => $function::<$crate::mapped::kind::Three>($($argument),*),
             $crate::mapped::Kind::Unsigned64 => $function::<u64>($($argument),*),
             $crate::mapped::Kind::Unsigned32 => $function::<u32>($($argument),*),
@@ -43,8 +47,8 @@ impl Kind {
     /// Returns the bytes of a sample.
     pub(crate) const fn bytes(self) -> usize {
         match self {
-            Self::Signed8 => 1,
-            Self::Signed16 | Self::Float16 => 2,
+            Self::Signed8 | Self::Unsigned8 => 1,
+            Self::Signed16 | Self::Unsigned16 | Self::Float16 => 2,
             Self::Unsigned24 => 3,
             Self::Signed32 | Self::Unsigned32 | Self::Float32 => 4,
             Self::Signed64 | Self::Unsigned64 | Self::Float64 => 8,
@@ -62,13 +66,13 @@ impl Kind {
     /// Returns the depth of the levels that stand for the samples.
     pub(crate) const fn depth(self) -> Depth {
         match self {
-            Self::Signed8 => Depth::Eight,
+            Self::Signed8 | Self::Unsigned8 => Depth::Eight,
             _ => Depth::Sixteen,
         }
     }
 
-    /// Returns the least and the greatest value if there is a level for each of them.
-    pub(super) const fn whole_range(self) -> Option<(f64, f64)> {
+    /// Returns the least and the greatest value of a signed type if there is a level for each of them.
+    pub(crate) const fn whole_range(self) -> Option<(f64, f64)> {
         match self {
             Self::Signed8 => Some((i8::MIN as f64, i8::MAX as f64)),
             Self::Signed16 => Some((i16::MIN as f64, i16::MAX as f64)),
@@ -133,7 +137,7 @@ macro_rules! integers {
         }
     )* };
 }
-integers!(i8: u8, i16: u16, i32: u16, i64: u16, u32: u16, u64: u16);
+integers!(i8: u8, i16: u16, u8: u8, u16: u16, i32: u16, i64: u16, u32: u16, u64: u16);
 
 /// An unsigned integer of 24 bits in native byte order.
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -38,9 +38,9 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns the mapping for samples whose levels are spread over the whole of their type; `None` if their range has to be found.
-    pub(super) fn of_kind(kind: Kind) -> Option<Self> {
-        kind.whole_range().map(|(low, high)| Self::between(kind, low, high))
+    /// Returns the mapping with these values of the lowest and the highest level.
+    pub(super) fn of_ends(kind: Kind, (low, high): (f64, f64)) -> Self {
+        Self::between(kind, low, high)
     }
 
     pub(super) fn of_range(kind: Kind, range: Range) -> Self {
@@ -99,19 +99,20 @@ mod tests {
 
     #[test]
     fn levels_of_short_integers_are_exact() {
-        let eight = Mapping::of_kind(Kind::Signed8).unwrap();
+        let whole = |kind: Kind| Mapping::of_ends(kind, kind.whole_range().unwrap());
+        let eight = whole(Kind::Signed8);
         for sample in i8::MIN..=i8::MAX {
             let level = eight.level(f64::from(sample));
             assert_eq!(i32::from(level), i32::from(sample) + 128);
             assert_eq!((eight.value(level) + 0.5).floor(), f64::from(sample));
         }
-        let sixteen = Mapping::of_kind(Kind::Signed16).unwrap();
+        let sixteen = whole(Kind::Signed16);
         for sample in i16::MIN..=i16::MAX {
             let level = sixteen.level(f64::from(sample));
             assert_eq!(i32::from(level), i32::from(sample) + 32_768);
             assert_eq!((sixteen.value(level) + 0.5).floor(), f64::from(sample));
         }
-        assert!(Mapping::of_kind(Kind::Float32).is_none());
+        assert!(Kind::Float32.whole_range().is_none());
     }
 
     #[test]

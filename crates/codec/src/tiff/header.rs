@@ -134,7 +134,15 @@ impl Header {
         let inverted = self.colours == Colours::WhiteIsZero;
         let Self { alpha, others, no_data, .. } = *self;
         let colours = self.samples - usize::from(alpha.is_some()) - others;
-        self.kind.map(|kind| Samples { kind, colours, alpha, others, inverted, no_data })
+        self.kind.map(|kind| Samples {
+            kind,
+            colours,
+            alpha,
+            others,
+            inverted,
+            no_data,
+            ends: kind.whole_range(),
+        })
     }
 
     /// Returns the bytes of a stored sample, if it has whole bytes.

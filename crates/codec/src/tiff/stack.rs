@@ -98,20 +98,7 @@ impl Stack {
     pub(crate) fn writer(&self) -> Writer {
         let joined = self.joined > 1;
         let room = if joined { (self.directory_bytes + DESCRIBED).next_multiple_of(4096) } else { 0 };
-        let first = HEADER + room;
-        Writer {
-            big: self.big,
-            joined,
-            count: self.count(),
-            state: Mutex::new(State {
-                starts: Vec::new(),
-                announced_end: Some(first),
-                next: 0,
-                end: first,
-                spilled: 0,
-                pages: Vec::new(),
-            }),
-        }
+        Writer { big: self.big, joined, ..Writer::behind(HEADER + room, self.count()) }
     }
 }
 
@@ -192,6 +179,24 @@ struct Page {
 }
 
 impl Writer {
+    /// Returns what writes pages that did not come from a TIFF.
+    pub(crate) fn new(count: usize) -> Self {
+        Self::behind(HEADER, count)
+    }
+
+    /// Returns what writes pages from the offset `first` on.
+    fn behind(first: u64, count: usize) -> Self {
+        let state = State {
+            starts: Vec::new(),
+            announced_end: Some(first),
+            next: 0,
+            end: first,
+            spilled: 0,
+            pages: Vec::new(),
+        };
+        Self { big: false, joined: false, count, state: Mutex::new(state) }
+    }
+
     /// Tells that the next page will be written, with how many bytes of pixels if that is known. Pages are announced in their order.
     pub(crate) fn announce(&self, bytes: Option<u64>) {
         let mut state = self.lock();

@@ -158,7 +158,8 @@ impl Reader {
             (true, 1..=7, 0, 0..=15) if bits < frame.bits => {
                 self.read_differences(&parts, first, bits, data)?
             }
-            (false, 0, 63, 0) => self.read_blocks(&parts, data),
+            // Some programs leave the last one empty, which means nothing here.
+            (false, 0, 0 | 63, 0) => self.read_blocks(&parts, data),
             _ => None,
         };
         behind.ok_or(Trouble::Damaged)

@@ -1,0 +1,392 @@
+//! DICOM (PS3.3, PS3.5, PS3.10).
+//!
+//! Read: single frames, and several as pages; explicit and implicit elements, of either byte order, deflated, with or without preamble and file meta information;
+//! integers of 1, 8, 16 and 32 bits, signed or not, and floats of 32 and 64 bits; gray of either polarity, RGB, YBR and palettes; stored,
+//! run-length encoded, and compressed as JPEG (also lossless and of 12 bits), JPEG-LS and JPEG 2000. Stored values are read as they are:
+//! neither rescaled nor windowed.
+//!
+//! Written: a derived image of a DICOM source, not compressed. Every element is kept, byte for byte, that neither describes the pixels nor would
+//! be false; [`write`] says which.
+//!
+//! The structure is parsed here, and not by a crate, because elements are kept as they are, whatever is wrong with their texts; because memory
+//! is asked for before it is taken; and because sequences may be nested no deeper than the stack is.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use super::budget::Budget;
+use super::depth::to_eight_bits;
+use super::mapped::{self, Purpose, Rows};
+use super::metadata::MetadataBytes;
+use super::reader::Reader;
+use super::{
+    CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Resolution, Target, pixels_of,
+};
+use crate::cores::{Cores, SMALL_CHANGE};
+use crate::ifd::Bytes;
+use equalize::{Depth, Layout};
+
+mod data;
+mod dataset;
+mod description;
+mod fragments;
+mod groups;
+mod palette;
+mod pixels;
+mod rle;
+mod tags;
+mod transfer;
+mod turn;
+mod write;
+
+use data::Data;
+use dataset::{DataSet, Encoding, Header, fault};
+use description::Description;
+use fragments::Fragments;
+use pixels::Frame;
+use transfer::{Compression, Transfer};
+pub(super) use write::{Writer, encode};
+
+/// Bytes before the mark of a file with a preamble.
+const PREAMBLE: usize = 128;
+const MARK: &[u8] = b"DICM";
+
+const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)";
+const DECOMPRESS: &str =
+    "decompress it first, as in Python's pydicom: `ds = dcmread(IN); ds.decompress(); ds.save_as(OUT)`";
+pub(super) const EXTRACT: &str =
+    "extract the frames first, as in `dcmj2pnm --all-frames --write-16-bit-png IN OUT` (DCMTK)";
+
+/// What is known of a file. Its frames have it in common.
+#[derive(Debug)]
+struct Known {
+    set: DataSet,
+    description: Description,
+    /// Whether the pixels were compressed with loss.
+    lossy: bool,
+    /// Where the data set begins in the file, if it is deflated.
+    deflated: Option<u64>,
+    /// Where the pixels begin, and their bytes, if they are not compressed.
+    place: (u64, u64),
+    /// The compressed frames.
+    fragments: Option<Fragments>,
+}
+
+impl Known {
+    /// Reads the elements of a file whose first one is at `start`.
+    fn read(
+        data: &mut Data<'_>,
+        start: usize,
+        limits: &Limits,
+        budget: &mut dyn Budget,
+    ) -> Result<Self, CodecError> {
+        let (start, uid) = meta(data, start as u64)?;
+        let transfer = uid.as_deref().map_or(Ok(Transfer::UNKNOWN), Transfer::of)?;
+        if transfer.deflated {
+            data.inflate(start, limits, budget)?;
+        }
+        let encoding = encoding(data, start, transfer)?;
+        let set = DataSet::read(data, start, encoding, budget)?;
+        let Some(pixels) = set.pixels else { return Err(without_pixels(&set)) };
+        let description = Description::new(&set, &pixels, transfer.compression, encoding.big_endian)?;
+        let (place, fragments) = match pixels.length {
+            Some(length) if transfer.compression == Compression::None => ((pixels.at, length), None),
+            Some(_) => return Err(malformed("its compressed pixels are no fragments")),
+            None => {
+                let fragments = Fragments::find(data, &pixels, encoding, description.frames)?;
+                ((0, 0), Some(fragments))
+            }
+        };
+        let deflated = transfer.deflated.then_some(start);
+        Ok(Self { set, description, lossy: transfer.lossy, deflated, place, fragments })
+    }
+}
+
+/// The frames of a file that has several.
+#[derive(Debug)]
+pub(super) struct Frames {
+    known: Arc<Known>,
+}
+
+/// Which frame of a file is meant.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    known: Arc<Known>,
+    frame: u32,
+}
+
+impl Frames {
+    pub(super) fn count(&self) -> usize {
+        self.known.description.frames as usize
+    }
+
+    pub(super) fn place(&self, index: usize) -> Place {
+        Place { known: Arc::clone(&self.known), frame: index as u32 }
+    }
+
+    /// Returns what writes the frames back.
+    pub(super) fn writer(&self) -> Writer {
+        Writer::new(self.count())
+    }
+}
+
+/// What is remembered of a file for writing it back.
+#[derive(Debug)]
+pub(super) struct Native {
+    known: Arc<Known>,
+}
+
+impl Native {
+    /// Returns the bytes of the elements.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        metadata_bytes(&self.known.set)
+    }
+}
+
+fn metadata_bytes(set: &DataSet) -> u64 {
+    const ELEMENT: u64 = 64;
+    // The encoder has a copy.
+    2 * set.bytes.len() as u64 + ELEMENT * set.elements.len() as u64
+}
+
+/// An opened frame.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    data: Data<'a>,
+    known: Arc<Known>,
+    /// Its number, from 0.
+    frame: u32,
+    /// Whether the other frames are still to be told of.
+    is_first: bool,
+    /// Whether gray samples of more than 8 bits become levels of 8 bits, so that their range is spread over these before anything is counted.
+    reduces: bool,
+}
+
+impl<'a> Source<'a> {
+    /// Reads the elements of a file whose head is in `buffer`, unless they are known from another frame; decodes nothing.
+    pub(super) fn open(
+        file: &'a mut File,
+        buffer: &'a mut Vec<u8>,
+        limits: &Limits,
+        budget: &mut dyn Budget,
+        target: &Target,
+        place: Option<Place>,
+    ) -> Result<Self, CodecError> {
+        let start = start(buffer);
+        let mut data = Data::new(Reader::new(file, buffer, limits, budget)?);
+        let is_first = place.is_none();
+        let Place { known, frame } = match place {
+            Some(place) => {
+                if let Some(start) = place.known.deflated {
+                    data.inflate(start, limits, budget)?;
+                }
+                place
+            }
+            None => Place { known: Arc::new(Known::read(&mut data, start, limits, budget)?), frame: 0 },
+        };
+        let description = &known.description;
+        let deep = description.samples == 1 && description.layout().depth == Depth::Sixteen;
+        let reduces = target.eight_bit && deep && description.palette.is_none();
+        Ok(Self { data, known, frame, is_first, reduces })
+    }
+
+    /// Returns the frames of the file, if there are several and this is the first.
+    pub(super) fn take_frames(&mut self) -> Option<Frames> {
+        let has_more = std::mem::take(&mut self.is_first) && self.known.description.frames > 1;
+        has_more.then(|| Frames { known: Arc::clone(&self.known) })
+    }
+
+    /// Returns the layout of the levels.
+    pub(super) fn layout(&self) -> Layout {
+        let layout = self.known.description.layout();
+        Layout { depth: if self.reduces { Depth::Eight } else { layout.depth }, ..layout }
+    }
+
+    /// Returns the bytes of slot that are needed beyond those of the levels.
+    pub(super) fn other_bytes(&self) -> u64 {
+        self.known.description.layout().bytes() - self.layout().bytes()
+    }
+
+    /// Returns the form of samples that are no levels.
+    pub(super) fn mapped(&self) -> Option<mapped::Form> {
+        self.known.description.form()
+    }
+
+    /// Returns whether samples become levels that have fewer bits.
+    pub(super) fn reduces(&self) -> bool {
+        self.reduces
+    }
+
+    /// Returns the bytes of heap that decoding takes.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        let description = &self.known.description;
+        let frame = self.known.fragments.as_ref().map_or(0, |fragments| {
+            let decoder = pixels::decoder_bytes(description);
+            fragments.bytes(self.frame) + pixels::frame_bytes(description) + decoder
+        });
+        pixels::rows_bytes(description) + frame
+    }
+
+    /// Returns the bytes of the metadata once it is decoded.
+    pub(super) fn metadata(&self) -> MetadataBytes {
+        let set = &self.known.set;
+        let carried = set.value(tags::ICC).map_or(0, <[u8]>::len) as u64;
+        MetadataBytes { native: metadata_bytes(set), carried }
+    }
+
+    /// Decodes into `slot`, which is as long as the pixels.
+    pub(super) fn decode(
+        self,
+        slot: &mut [u8],
+        purpose: Purpose,
+        cores: &Cores,
+    ) -> Result<Payload, CodecError> {
+        let Self { data, known, frame, .. } = &self;
+        let description = &known.description;
+        let mut layout = description.layout();
+        let rows = match &known.fragments {
+            Some(fragments) => Frame::decompressed(description, data, fragments, *frame)?,
+            None => Frame::stored(description, data, known.place, *frame)?,
+        };
+        let mut mapped = None;
+        if let Some(form) = description.form() {
+            let size = (description.width, description.height);
+            let (found, map) = mapped::decode(&rows, form, size, purpose, slot, cores)?;
+            (layout, mapped) = (found, Some(Box::new(map)));
+        } else {
+            read_levels(&rows, &layout, pixels_of(&layout, slot), cores)?;
+            if description.is_inverted() {
+                invert(pixels_of(&layout, slot));
+            }
+        }
+        if self.reduces {
+            to_eight_bits(pixels_of(&layout, slot));
+            layout.depth = Depth::Eight;
+        }
+        let icc = known.set.value(tags::ICC).map(<[u8]>::to_vec);
+        let metadata = Metadata { icc, resolution: resolution(&known.set), ..Metadata::default() };
+        drop(rows);
+        Ok(Payload { layout, metadata, native: AnyNative::Dicom(Native { known: self.known }), mapped })
+    }
+}
+
+/// Reads rows of samples that are levels.
+fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores) -> Result<(), CodecError> {
+    let row = layout.width as usize * layout.pixel_bytes();
+    let at_once = rows.at_once();
+    let alone = Cores::none();
+    let cores = if mapped::heap_bytes(rows, row) <= SMALL_CHANGE { cores } else { &alone };
+    let work = |(tool, outcome): &mut (Vec<u8>, Result<(), CodecError>), (band, into): (usize, &mut [u8])| {
+        *outcome = rows.read(tool, band * at_once, into);
+    };
+    let bands = slot.chunks_mut(at_once * row).enumerate();
+    cores.in_order(bands, || (Vec::new(), Ok(())), work, |(_, outcome)| std::mem::replace(outcome, Ok(())))
+}
+
+/// Turns levels of 8 bits around: black becomes white.
+fn invert(levels: &mut [u8]) {
+    levels.iter_mut().for_each(|level| *level = !*level);
+}
+
+/// Returns whether a file that begins with `head` is DICOM with a preamble, whatever that holds: some begin as a TIFF.
+pub(super) fn has_preamble(head: &[u8]) -> bool {
+    head.get(PREAMBLE..PREAMBLE + MARK.len()) == Some(MARK)
+}
+
+/// Returns whether a file begins with data elements, without the preamble that should be before them (PS3.10, 7.1): two elements of group 2
+/// or 8, the second one behind the first and with a higher number.
+pub(super) fn is_bare(head: &[u8]) -> bool {
+    let first = data_element(head);
+    let second = first.and_then(|(_, length)| data_element(head.get(length..)?));
+    matches!((first, second), (Some((before, _)), Some((behind, _))) if before < behind)
+}
+
+/// Returns the group and number of the data element at the start of `bytes`, if it is a short one of group 2 or 8, and its length with its
+/// header. Its length has 16 bits if its type is written before it, else 32.
+fn data_element(bytes: &[u8]) -> Option<((u8, u16), usize)> {
+    const LONGEST: u32 = 1 << 10;
+    let &[g0, g1, n0, n1, a, b, c, d] = bytes.first_chunk()?;
+    let (group, big_endian) = match [g0, g1] {
+        [group @ (2 | 8), 0] => (group, false),
+        [0, 8] => (8, true),
+        _ => return None,
+    };
+    let encoding = Encoding { explicit: dataset::is_type([a, b]), big_endian };
+    let length = match encoding.explicit {
+        true => encoding.u16([c, d]).into(),
+        false => encoding.u32([a, b, c, d]),
+    };
+    // Values have an even length.
+    let fits = length.is_multiple_of(2) && length <= LONGEST;
+    fits.then_some(((group, encoding.u16([n0, n1])), 8 + length as usize))
+}
+
+/// Returns the offset of the first element.
+fn start(head: &[u8]) -> usize {
+    if has_preamble(head) { PREAMBLE + MARK.len() } else { 0 }
+}
+
+/// Reads the file meta information, if there is any. Returns where the data set begins, and the transfer syntax.
+fn meta(data: &mut Data<'_>, mut at: u64) -> Result<(u64, Option<String>), CodecError> {
+    const LONGEST: u32 = 64;
+    let mut uid = None;
+    loop {
+        // The data set may be of any encoding, and its first bytes those of any group.
+        let Ok(&[g0, g1]) = data.at(at as usize, 2).map(|bytes| bytes.first_chunk().unwrap_or(&[0; 2]))
+        else {
+            return Err(dataset::truncated());
+        };
+        if u32::from(u16::from_le_bytes([g0, g1])) != tags::META {
+            return Ok((at, uid));
+        }
+        let header = Header::read(data, at, Encoding::EXPLICIT).map_err(fault)?;
+        let length = header.length.ok_or_else(|| malformed("its file meta information is damaged"))?;
+        at += header.bytes as u64;
+        if header.tag == tags::TRANSFER_SYNTAX && length <= LONGEST {
+            let text = data.at(at as usize, length as usize).map_err(fault)?;
+            uid = Some(String::from_utf8_lossy(text).trim_matches(['\0', ' ']).to_owned());
+        }
+        at += u64::from(length);
+    }
+}
+
+/// Returns how the elements of a data set are written. Some files do not tell, or tell something else.
+fn encoding(data: &mut Data<'_>, start: u64, transfer: Transfer) -> Result<Encoding, CodecError> {
+    let &[g0, g1, _, _, a, b] =
+        data.at(start as usize, 6).map_err(fault)?.first_chunk().ok_or_else(dataset::truncated)?;
+    let big_endian = transfer.big_endian || (g0 == 0 && g1 != 0);
+    Ok(Encoding { explicit: dataset::is_type([a, b]), big_endian })
+}
+
+/// Returns the resolution that the distance of pixels stands for, in millimetres between rows and between columns.
+fn resolution(set: &DataSet) -> Option<Resolution> {
+    let (rows, columns) = set.text(tags::PIXEL_SPACING)?.split_once('\\')?;
+    let per_inch = |distance: &str| distance.trim().parse::<f64>().ok().map(|distance| 25.4 / distance);
+    Resolution::per_inch([per_inch(columns)?, per_inch(rows)?])
+}
+
+/// Returns the error for a file without pixels.
+fn without_pixels(set: &DataSet) -> CodecError {
+    /// The records of a directory, whose name is always DICOMDIR.
+    const RECORDS: u32 = 0x0004_1220;
+    if set.value(RECORDS).is_some() {
+        CodecError::NotAPicture
+    } else if set.value(tags::ROWS).is_some() {
+        truncated_pixels()
+    } else {
+        // Only the rest of a file that is still being written would tell.
+        malformed("it has no pixels: it is truncated, or a report or a plan; leave those out with --exclude")
+    }
+}
+
+fn malformed(reason: impl Into<String>) -> CodecError {
+    CodecError::malformed(Format::Dicom, reason)
+}
+
+fn truncated_pixels() -> CodecError {
+    malformed("truncated: pixels are missing")
+}
+
+fn unsupported(what: impl Into<String>, remedy: &str) -> CodecError {
+    CodecError::unsupported(what, remedy)
+}

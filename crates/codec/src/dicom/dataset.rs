@@ -1,0 +1,281 @@
+//! The data elements of a DICOM file (PS3.5, section 7; PS3.10, section 7): found by their headers, and kept byte for byte.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+
+use super::data::Data;
+use super::turn::turn;
+use super::{malformed, tags};
+use crate::CodecError;
+use crate::budget::{Budget, ask};
+use crate::ifd::Bytes;
+
+/// The tag of an element: its group in the upper 16 bits, its number in the lower ones.
+pub(super) type Tag = u32;
+
+/// The length of an element or item that ends with a delimiter.
+const UNDEFINED: u32 = u32::MAX;
+
+/// How deep sequences may be nested: several times as deep as any program nests them.
+const DEPTH: usize = 32;
+
+/// More elements than any program writes. What is known of them takes memory that does not count as metadata.
+const MAX_ELEMENTS: usize = 20_000;
+
+/// How elements are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Encoding {
+    /// Whether the type of each value is written before it.
+    pub(super) explicit: bool,
+    pub(super) big_endian: bool,
+}
+
+impl Encoding {
+    /// The encoding of the file meta information, and of what is written.
+    pub(super) const EXPLICIT: Self = Self { explicit: true, big_endian: false };
+    pub(super) const IMPLICIT: Self = Self { explicit: false, big_endian: false };
+
+    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
+        if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
+    }
+
+    pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    fn tag(self, [g0, g1, n0, n1]: [u8; 4]) -> Tag {
+        Tag::from(self.u16([g0, g1])) << 16 | Tag::from(self.u16([n0, n1]))
+    }
+}
+
+/// The value representation of an element, such as `US`.
+pub(super) type Type = [u8; 2];
+
+/// Returns whether an explicit element of this type has a length of 32 bits (PS3.5, table 7.1-1).
+pub(super) fn is_long(kind: Type) -> bool {
+    matches!(
+        &kind,
+        b"OB" | b"OD" | b"OF" | b"OL" | b"OV" | b"OW" | b"SQ" | b"SV" | b"UC" | b"UN" | b"UR" | b"UT" | b"UV"
+    )
+}
+
+/// The header of an element.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) tag: Tag,
+    /// Its type, where that is written.
+    pub(super) kind: Option<Type>,
+    /// Bytes of the header.
+    pub(super) bytes: usize,
+    /// Bytes of the value; `None` if a delimiter ends it.
+    pub(super) length: Option<u32>,
+}
+
+impl Header {
+    /// Reads the header at an offset.
+    pub(super) fn read(data: &mut impl Bytes, at: u64, encoding: Encoding) -> io::Result<Self> {
+        let at = usize::try_from(at).map_err(|_| ErrorKind::UnexpectedEof)?;
+        let &[g0, g1, n0, n1, a, b, c, d] = data.at(at, 8)?.first_chunk().ok_or(ErrorKind::UnexpectedEof)?;
+        let tag = encoding.tag([g0, g1, n0, n1]);
+        // Items and delimiters never have a type.
+        if !encoding.explicit || tag >> 16 == tags::ITEMS {
+            let length = encoding.u32([a, b, c, d]);
+            return Ok(Self { tag, kind: None, bytes: 8, length: defined(length) });
+        }
+        if !is_type([a, b]) {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        if !is_long([a, b]) {
+            let length = encoding.u16([c, d]).into();
+            return Ok(Self { tag, kind: Some([a, b]), bytes: 8, length: Some(length) });
+        }
+        let &length = data.at(at + 8, 4)?.first_chunk().ok_or(ErrorKind::UnexpectedEof)?;
+        Ok(Self { tag, kind: Some([a, b]), bytes: 12, length: defined(encoding.u32(length)) })
+    }
+}
+
+fn defined(length: u32) -> Option<u32> {
+    (length != UNDEFINED).then_some(length)
+}
+
+/// Returns whether these bytes look like a type.
+pub(super) fn is_type(kind: Type) -> bool {
+    kind.iter().all(u8::is_ascii_uppercase)
+}
+
+/// Returns the end of items that a delimiter ends, from their start on.
+pub(super) fn skip_items(
+    data: &mut impl Bytes,
+    mut at: u64,
+    encoding: Encoding,
+    depth: usize,
+) -> io::Result<u64> {
+    if depth == 0 {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    loop {
+        let item = Header::read(data, at, encoding)?;
+        at += item.bytes as u64;
+        at = match (item.tag, item.length) {
+            (tags::SEQUENCE_END, _) => return Ok(at),
+            (tags::ITEM, Some(length)) => at + u64::from(length),
+            (tags::ITEM, None) => skip_item(data, at, encoding, depth)?,
+            _ => return Err(ErrorKind::InvalidData.into()),
+        };
+        if at > data.length() as u64 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// Returns the end of an item that a delimiter ends, from its first element on.
+fn skip_item(data: &mut impl Bytes, mut at: u64, encoding: Encoding, depth: usize) -> io::Result<u64> {
+    loop {
+        let element = Header::read(data, at, encoding)?;
+        at += element.bytes as u64;
+        at = match (element.tag, element.length) {
+            (tags::ITEM_END, _) => return Ok(at),
+            (_, Some(length)) => at + u64::from(length),
+            (_, None) => skip_items(data, at, inside(element.kind, encoding), depth - 1)?,
+        };
+    }
+}
+
+/// Returns the encoding inside an element without a length. That of unknown type is always implicit (PS3.5, 6.2.2).
+fn inside(kind: Option<Type>, encoding: Encoding) -> Encoding {
+    if kind == Some(*b"UN") { Encoding::IMPLICIT } else { encoding }
+}
+
+/// An element that is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Element {
+    /// The place of its header among the bytes of the data set.
+    pub(super) header: Range<usize>,
+    /// The place of its value, with the delimiter that may end it.
+    pub(super) value: Range<usize>,
+}
+
+/// The element that holds the pixels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PixelData {
+    pub(super) tag: Tag,
+    pub(super) kind: Option<Type>,
+    /// The offset of the value.
+    pub(super) at: u64,
+    /// Bytes of the value; `None` if it is a sequence of fragments.
+    pub(super) length: Option<u64>,
+}
+
+/// The elements of a file, without those of group 2, and without the pixels.
+#[derive(Debug)]
+pub(super) struct DataSet {
+    /// How the elements are written by now: never big-endian.
+    pub(super) encoding: Encoding,
+    pub(super) elements: BTreeMap<Tag, Element>,
+    /// All elements, as they are in the file.
+    pub(super) bytes: Vec<u8>,
+    pub(super) pixels: Option<PixelData>,
+}
+
+impl DataSet {
+    /// Reads the elements from an offset on. They may be as long as `budget` allows.
+    pub(super) fn read(
+        data: &mut Data<'_>,
+        start: u64,
+        encoding: Encoding,
+        budget: &mut dyn Budget,
+    ) -> Result<Self, CodecError> {
+        let end = data.length() as u64;
+        let (mut at, mut pixels, mut gap) = (start, None, end..end);
+        let mut elements = BTreeMap::new();
+        while at < end {
+            if pixels.is_some() && is_padding(data, at).map_err(fault)? {
+                break;
+            }
+            let header = Header::read(data, at, encoding).map_err(fault)?;
+            if header.tag >> 16 == tags::ITEMS {
+                return Err(malformed("its data elements are damaged"));
+            }
+            let value = at + header.bytes as u64;
+            let behind = match header.length {
+                Some(length) => value + u64::from(length),
+                None => skip_items(data, value, inside(header.kind, encoding), DEPTH).map_err(fault)?,
+            };
+            if behind > end {
+                return Err(truncated());
+            }
+            if tags::PIXELS.contains(&header.tag) {
+                let length = header.length.map(u64::from);
+                let found = PixelData { tag: header.tag, kind: header.kind, at: value, length };
+                if pixels.replace(found).is_some() {
+                    return Err(malformed("it has pixels twice"));
+                }
+                gap = at..behind;
+            } else {
+                // Without the gap, what is behind the pixels follows what is before them.
+                let shift = start + if pixels.is_some() { gap.end - gap.start } else { 0 };
+                let place = |at: u64| (at - shift) as usize;
+                let (header_place, value_place) = (place(at)..place(value), place(value)..place(behind));
+                let element = Element { header: header_place, value: value_place };
+                elements.entry(header.tag).or_insert(element);
+                if elements.len() > MAX_ELEMENTS {
+                    return Err(malformed("more data elements than any program writes"));
+                }
+            }
+            at = behind;
+        }
+        let (before, behind) = (gap.start.min(at) - start, at.saturating_sub(gap.end));
+        ask(budget, data.heap_bytes() + before + behind, "metadata")?;
+        let copy = |from: u64, length: u64, data: &mut Data<'_>| data.copy(from as usize, length as usize);
+        let mut bytes = copy(start, before, data).map_err(fault)?;
+        if behind > 0 {
+            bytes.extend(copy(gap.end, behind, data).map_err(fault)?);
+        }
+        if encoding.big_endian {
+            turn(&mut bytes, DEPTH).ok_or_else(|| malformed("its data elements are damaged"))?;
+        }
+        Ok(Self { encoding: Encoding { big_endian: false, ..encoding }, elements, bytes, pixels })
+    }
+
+    /// Returns the bytes of an element's value.
+    pub(super) fn value(&self, tag: Tag) -> Option<&[u8]> {
+        self.elements.get(&tag).map(|element| &self.bytes[element.value.clone()])
+    }
+
+    /// Returns the text of an element, without what pads it.
+    pub(super) fn text(&self, tag: Tag) -> Option<&str> {
+        let text = str::from_utf8(self.value(tag)?).ok()?;
+        Some(text.trim_matches([' ', '\0'])).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the first of an element's numbers of 16 bits.
+    pub(super) fn u16(&self, tag: Tag) -> Option<u16> {
+        Some(self.encoding.u16(*self.value(tag)?.first_chunk()?))
+    }
+
+    /// Returns all of an element's numbers of 16 bits.
+    pub(super) fn words(&self, tag: Tag) -> Option<Vec<u16>> {
+        Some(self.value(tag)?.as_chunks().0.iter().map(|word| self.encoding.u16(*word)).collect())
+    }
+}
+
+/// Returns whether nothing follows the pixels but zeros: some programs fill up the last block of a file.
+fn is_padding(data: &mut Data<'_>, at: u64) -> io::Result<bool> {
+    let left = data.length() as u64 - at;
+    let head = data.at(at as usize, left.min(8) as usize)?;
+    Ok(left < 8 || head.iter().all(|&byte| byte == 0))
+}
+
+/// Returns the error for an element that cannot be read.
+pub(super) fn fault(error: io::Error) -> CodecError {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => truncated(),
+        ErrorKind::InvalidData => malformed("its data elements are damaged"),
+        _ => error.into(),
+    }
+}
+
+pub(super) fn truncated() -> CodecError {
+    malformed("truncated: it ends within a data element")
+}

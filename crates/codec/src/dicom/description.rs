@@ -1,0 +1,282 @@
+//! What a data set says about its pixels (PS3.3, C.7.6.3), checked.
+
+use super::dataset::{DataSet, PixelData};
+use super::palette::Palette;
+use super::transfer::Compression;
+use super::{malformed, tags, unsupported};
+use crate::CodecError;
+use crate::mapped::{Form, Kind};
+use equalize::{Depth, Layout, Pixel};
+
+/// What the samples of a pixel mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Photometric {
+    /// Gray; the least value is white.
+    Monochrome1,
+    /// Gray; the least value is black.
+    Monochrome2,
+    Rgb,
+    /// Y, Cb and Cr over the full range of 8 bits.
+    Ybr,
+    /// The same; two pixels have Cb and Cr in common.
+    Ybr422,
+    /// Numbers of colours.
+    Palette,
+}
+
+/// The pixels of a file.
+#[derive(Debug)]
+pub(super) struct Description {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) frames: u32,
+    /// The samples of a pixel in the file: 1 or 3.
+    pub(super) samples: usize,
+    pub(super) photometric: Photometric,
+    /// Whether all samples of one kind lie together.
+    pub(super) planar: bool,
+    /// Bits that a sample occupies: 1, 8, 16, 32 or 64.
+    pub(super) allocated: u32,
+    /// Bits of these that are the sample.
+    pub(super) stored: u32,
+    /// How far above the lowest bit the sample begins.
+    pub(super) shift: u32,
+    pub(super) signed: bool,
+    /// The type of samples that are floats.
+    float: Option<Kind>,
+    /// The value of pixels that are none.
+    padding: Option<f64>,
+    pub(super) palette: Option<Palette>,
+    pub(super) compression: Compression,
+    /// Whether samples of several bytes, or pairs of samples of one byte, begin with the higher one.
+    pub(super) swapped: bool,
+}
+
+impl Description {
+    pub(super) fn new(
+        set: &DataSet,
+        pixels: &PixelData,
+        compression: Compression,
+        big_endian: bool,
+    ) -> Result<Self, CodecError> {
+        let needed = |tag, name: &str| {
+            set.u16(tag)
+                .filter(|&n| n > 0)
+                .map(u32::from)
+                .ok_or_else(|| malformed(format!("its {name} is missing or 0")))
+        };
+        let (width, height) =
+            (needed(tags::COLUMNS, "number of columns")?, needed(tags::ROWS, "number of rows")?);
+        let frames = frames(set)?;
+        let float = match pixels.tag {
+            tags::FLOATS => Some(Kind::Float32),
+            tags::DOUBLES => Some(Kind::Float64),
+            _ => None,
+        };
+        let samples = set.u16(tags::SAMPLES).unwrap_or(1);
+        let photometric = photometric(set, samples, compression)?;
+        let allocated = match float {
+            Some(kind) => 8 * kind.bytes() as u32,
+            None => needed(tags::BITS_ALLOCATED, "number of bits allocated")?,
+        };
+        let stored = set.u16(tags::BITS_STORED).filter(|_| float.is_none()).map_or(allocated, u32::from);
+        let high = set.u16(tags::HIGH_BIT).filter(|_| float.is_none()).map_or(stored - 1, u32::from);
+        if !matches!(allocated, 1 | 8 | 16 | 32) && float.is_none() {
+            return Err(unsupported(format!("a DICOM file of {allocated}-bit samples"), super::CONVERT));
+        }
+        if stored == 0 || stored > allocated || high >= allocated {
+            return Err(malformed(format!("{stored} bits up to bit {high} in samples of {allocated} bits")));
+        }
+        let signed = set.u16(tags::REPRESENTATION) == Some(1) && float.is_none();
+        let palette = match photometric {
+            Photometric::Palette => Some(Palette::read(set, signed)?),
+            _ => None,
+        };
+        let description = Self {
+            width,
+            height,
+            frames,
+            samples: samples.into(),
+            photometric,
+            planar: samples > 1 && set.u16(tags::PLANAR) == Some(1),
+            allocated,
+            stored,
+            shift: (high + 1).saturating_sub(stored),
+            signed,
+            float,
+            padding: padding(set, pixels.tag, signed),
+            palette,
+            compression,
+            swapped: big_endian && (allocated > 8 || pixels.kind == Some(*b"OW")),
+        };
+        description.check()?;
+        Ok(description)
+    }
+
+    /// Refuses combinations that nobody writes, or that no rule says how to read.
+    fn check(&self) -> Result<(), CodecError> {
+        let is_colour = self.samples > 1;
+        let is_ybr = matches!(self.photometric, Photometric::Ybr | Photometric::Ybr422);
+        if is_colour && (self.signed || self.float.is_some() || !matches!(self.allocated, 8 | 16)) {
+            return Err(unsupported(
+                "a DICOM file of colours that are no unsigned bytes or words",
+                super::CONVERT,
+            ));
+        }
+        if is_ybr && (self.allocated, self.stored) != (8, 8) {
+            return Err(unsupported("a DICOM file of luma and chroma of more than 8 bits", super::CONVERT));
+        }
+        if self.photometric == Photometric::Ybr422 && !self.width.is_multiple_of(2) {
+            return Err(malformed("pixels share their chroma, but their number in a row is odd"));
+        }
+        if self.allocated == 1 && self.compression != Compression::None {
+            return Err(unsupported("a DICOM file of compressed single bits", super::DECOMPRESS));
+        }
+        if self.palette.is_some() && !matches!(self.allocated, 8 | 16) {
+            return Err(malformed(format!("a palette for samples of {} bits", self.allocated)));
+        }
+        Ok(())
+    }
+
+    /// Returns the form of samples that are no levels. All bits of bytes, and of colours, are levels.
+    pub(super) fn form(&self) -> Option<Form> {
+        if self.palette.is_some() {
+            return None;
+        }
+        let is_whole = !self.signed && self.stored == self.allocated && self.float.is_none();
+        let kind = match (self.float, self.allocated, self.signed) {
+            (Some(kind), _, _) => kind,
+            (None, 16, true) => Kind::Signed16,
+            (None, 16, false) => Kind::Unsigned16,
+            (None, 32, true) => Kind::Signed32,
+            (None, 32, false) => Kind::Unsigned32,
+            (None, _, true) => Kind::Signed8,
+            (None, _, false) => Kind::Unsigned8,
+        };
+        if self.samples > 1 {
+            let most = f64::from((1_u32 << self.stored) - 1);
+            let form = Form {
+                kind,
+                colours: 3,
+                alpha: None,
+                others: 0,
+                inverted: false,
+                no_data: None,
+                ends: Some((0.0, most)),
+            };
+            return (!is_whole).then_some(form);
+        }
+        if is_whole && self.allocated == 8 && self.padding.is_none() {
+            return None;
+        }
+        Some(Form {
+            kind,
+            colours: 1,
+            alpha: None,
+            others: 0,
+            inverted: self.is_inverted(),
+            no_data: self.padding,
+            ends: None,
+        })
+    }
+
+    /// Returns whether the least value is white.
+    pub(super) fn is_inverted(&self) -> bool {
+        self.photometric == Photometric::Monochrome1
+    }
+
+    /// Returns the layout of the levels.
+    pub(super) fn layout(&self) -> Layout {
+        let (width, height) = (self.width, self.height);
+        if let Some(form) = self.form() {
+            return form.layout(width, height);
+        }
+        let depth = match &self.palette {
+            Some(palette) => palette.depth(),
+            None if self.allocated == 16 => Depth::Sixteen,
+            None => Depth::Eight,
+        };
+        let pixel = if self.samples > 1 || self.palette.is_some() { Pixel::Rgb } else { Pixel::Gray };
+        Layout { width, height, pixel, depth }
+    }
+
+    /// Returns the bytes of a sample once it is read: whole bytes, in the machine's order.
+    pub(super) fn sample_bytes(&self) -> usize {
+        (self.allocated as usize).div_ceil(8)
+    }
+
+    /// Returns the bytes of a pixel once it is read.
+    pub(super) fn pixel_bytes(&self) -> usize {
+        match &self.palette {
+            Some(palette) => 3 * palette.depth().bytes(),
+            None => self.samples * self.sample_bytes(),
+        }
+    }
+
+    /// Returns the samples of a frame.
+    pub(super) fn frame_samples(&self) -> u64 {
+        u64::from(self.width) * u64::from(self.height) * self.samples as u64
+    }
+
+    /// Returns the bits of a frame that is not compressed.
+    pub(super) fn frame_bits(&self) -> u64 {
+        let samples = self.frame_samples();
+        let samples = if self.photometric == Photometric::Ybr422 { samples / 3 * 2 } else { samples };
+        samples * u64::from(self.allocated)
+    }
+}
+
+/// Returns the number of frames; 1 unless it is stated.
+fn frames(set: &DataSet) -> Result<u32, CodecError> {
+    let Some(text) = set.text(tags::FRAMES) else { return Ok(1) };
+    match text.parse() {
+        Ok(0) => Ok(1),
+        Ok(frames) => Ok(frames),
+        Err(_) => Err(malformed(format!("{text:?} frames"))),
+    }
+}
+
+fn photometric(set: &DataSet, samples: u16, compression: Compression) -> Result<Photometric, CodecError> {
+    let name = set.text(tags::PHOTOMETRIC).unwrap_or(if samples == 1 { "MONOCHROME2" } else { "RGB" });
+    let wavelet = compression == Compression::Jpeg2000;
+    let photometric = match name {
+        "MONOCHROME1" => Photometric::Monochrome1,
+        "MONOCHROME2" => Photometric::Monochrome2,
+        "PALETTE COLOR" => Photometric::Palette,
+        "RGB" => Photometric::Rgb,
+        // The decoder makes RGB of them.
+        "YBR_RCT" | "YBR_ICT" if wavelet => Photometric::Rgb,
+        "YBR_FULL" => Photometric::Ybr,
+        "YBR_FULL_422" if compression == Compression::None => Photometric::Ybr422,
+        "YBR_FULL_422" => Photometric::Ybr,
+        _ => {
+            return Err(unsupported(format!("a DICOM file of the colours {name}"), super::CONVERT));
+        }
+    };
+    let is_single =
+        matches!(photometric, Photometric::Monochrome1 | Photometric::Monochrome2 | Photometric::Palette);
+    let expected = if is_single { 1 } else { 3 };
+    if samples != expected {
+        return Err(malformed(format!("{samples} samples in a pixel of {name}")));
+    }
+    Ok(photometric)
+}
+
+/// Returns the value of pixels that are none.
+fn padding(set: &DataSet, pixels: u32, signed: bool) -> Option<f64> {
+    let of_bytes = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
+    match pixels {
+        tags::FLOATS => {
+            let bytes = set.value(tags::FLOAT_PADDING)?;
+            Some(f32::from_bits(of_bytes(bytes) as u32).into()).filter(|_| bytes.len() == 4)
+        }
+        tags::DOUBLES => {
+            let bytes = set.value(tags::DOUBLE_PADDING)?;
+            Some(f64::from_bits(of_bytes(bytes))).filter(|_| bytes.len() == 8)
+        }
+        _ => {
+            let value = set.u16(tags::PADDING)?;
+            Some(if signed { value.cast_signed().into() } else { value.into() })
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The fragments of compressed frames (PS3.5, A.4).
+
+use std::ops::Range;
+
+use super::data::Data;
+use super::dataset::{Encoding, Header, PixelData, fault, truncated};
+use super::{malformed, tags};
+use crate::CodecError;
+use crate::ifd::Bytes;
+use crate::reader::resize;
+
+/// Where the compressed frames of a file lie.
+#[derive(Debug, Default)]
+pub(super) struct Fragments {
+    /// The places of all fragments in the file.
+    places: Vec<Range<u64>>,
+    /// The number of each frame's first fragment, and behind the last frame that of all fragments.
+    starts: Vec<usize>,
+}
+
+impl Fragments {
+    /// Finds the fragments of `frames` frames.
+    pub(super) fn find(
+        data: &mut Data<'_>,
+        pixels: &PixelData,
+        encoding: Encoding,
+        frames: u32,
+    ) -> Result<Self, CodecError> {
+        let (mut at, mut table, mut places) = (pixels.at, None, Vec::new());
+        loop {
+            let item = Header::read(data, at, encoding).map_err(fault)?;
+            at += item.bytes as u64;
+            let length = match (item.tag, item.length) {
+                (tags::SEQUENCE_END, _) => break,
+                (tags::ITEM, Some(length)) => u64::from(length),
+                _ => return Err(malformed("its compressed pixels are no fragments")),
+            };
+            if at + length > data.length() as u64 {
+                return Err(truncated());
+            }
+            if table.is_none() {
+                let bytes = data.copy(at as usize, length as usize).map_err(fault)?;
+                table = Some(bytes.as_chunks().0.iter().map(|word| encoding.u32(*word)).collect::<Vec<_>>());
+            } else {
+                places.push(at..at + length);
+            }
+            at += length;
+        }
+        let starts = starts(&places, &table.unwrap_or_default(), frames as usize)
+            .ok_or_else(|| malformed(format!("{} fragments of {frames} frames", places.len())))?;
+        Ok(Self { places, starts })
+    }
+
+    /// Returns the bytes of a frame.
+    pub(super) fn bytes(&self, frame: u32) -> u64 {
+        self.of(frame).iter().map(|place| place.end - place.start).sum()
+    }
+
+    fn of(&self, frame: u32) -> &[Range<u64>] {
+        let frame = frame as usize;
+        &self.places[self.starts[frame]..self.starts[frame + 1]]
+    }
+
+    /// Reads a frame, whose fragments follow each other.
+    pub(super) fn load(&self, data: &Data<'_>, frame: u32) -> Result<Vec<u8>, CodecError> {
+        let mut bytes = Vec::new();
+        resize(&mut bytes, self.bytes(frame) as usize)?;
+        let mut left = &mut bytes[..];
+        for place in self.of(frame) {
+            let (into, behind) = left.split_at_mut((place.end - place.start) as usize);
+            data.read_at(into, place.start).map_err(fault)?;
+            left = behind;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Returns the number of each frame's first fragment: all belong to a single frame; else the table of offsets tells, or each frame has one.
+fn starts(places: &[Range<u64>], table: &[u32], frames: usize) -> Option<Vec<usize>> {
+    let first = places.first()?.start;
+    let mut starts: Vec<usize> = if frames == 1 {
+        vec![0]
+    } else if table.len() == frames {
+        // Offsets are those of the items, whose headers have eight bytes, from the first one on.
+        let number = |offset: &u32| {
+            places.binary_search_by_key(&(first + u64::from(*offset)), |place| place.start).ok()
+        };
+        table.iter().map(number).collect::<Option<_>>()?
+    } else if places.len() == frames {
+        (0..frames).collect()
+    } else {
+        return None;
+    };
+    starts.push(places.len());
+    starts.is_sorted_by(|before, behind| before < behind).then_some(starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_belong_to_the_frames_that_the_table_tells_or_one_to_each() {
+        let places = [100..108, 116..120, 128..130];
+        assert_eq!(starts(&places, &[], 1), Some(vec![0, 3]));
+        assert_eq!(starts(&places, &[], 3), Some(vec![0, 1, 2, 3]));
+        assert_eq!(starts(&places, &[0, 28], 2), Some(vec![0, 2, 3]));
+        for table in [&[][..], &[0, 27], &[0, 0], &[28, 0]] {
+            assert_eq!(starts(&places, table, 2), None, "{table:?}");
+        }
+        assert_eq!(starts(&[], &[], 1), None);
+    }
+}

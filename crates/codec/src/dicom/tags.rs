@@ -1,0 +1,119 @@
+//! The tags that are known (PS3.6).
+
+use super::dataset::Tag;
+
+/// The group of items and delimiters.
+pub(super) const ITEMS: u32 = 0xfffe;
+pub(super) const ITEM: Tag = 0xfffe_e000;
+pub(super) const ITEM_END: Tag = 0xfffe_e00d;
+pub(super) const SEQUENCE_END: Tag = 0xfffe_e0dd;
+
+/// The group of the file meta information.
+pub(super) const META: u32 = 2;
+pub(super) const META_LENGTH: Tag = 0x0002_0000;
+pub(super) const META_VERSION: Tag = 0x0002_0001;
+pub(super) const META_CLASS: Tag = 0x0002_0002;
+pub(super) const META_INSTANCE: Tag = 0x0002_0003;
+pub(super) const TRANSFER_SYNTAX: Tag = 0x0002_0010;
+pub(super) const IMPLEMENTATION: Tag = 0x0002_0012;
+pub(super) const IMPLEMENTATION_NAME: Tag = 0x0002_0013;
+
+pub(super) const IMAGE_TYPE: Tag = 0x0008_0008;
+pub(super) const SOP_CLASS: Tag = 0x0008_0016;
+pub(super) const SOP_INSTANCE: Tag = 0x0008_0018;
+pub(super) const REFERENCED_CLASS: Tag = 0x0008_1150;
+pub(super) const REFERENCED_INSTANCE: Tag = 0x0008_1155;
+pub(super) const DERIVATION: Tag = 0x0008_2111;
+pub(super) const SOURCE_IMAGES: Tag = 0x0008_2112;
+
+pub(super) const SAMPLES: Tag = 0x0028_0002;
+pub(super) const PHOTOMETRIC: Tag = 0x0028_0004;
+pub(super) const PLANAR: Tag = 0x0028_0006;
+pub(super) const FRAMES: Tag = 0x0028_0008;
+pub(super) const ROWS: Tag = 0x0028_0010;
+pub(super) const COLUMNS: Tag = 0x0028_0011;
+pub(super) const PIXEL_SPACING: Tag = 0x0028_0030;
+pub(super) const BITS_ALLOCATED: Tag = 0x0028_0100;
+pub(super) const BITS_STORED: Tag = 0x0028_0101;
+pub(super) const HIGH_BIT: Tag = 0x0028_0102;
+pub(super) const REPRESENTATION: Tag = 0x0028_0103;
+pub(super) const SMALLEST: Tag = 0x0028_0106;
+pub(super) const LARGEST: Tag = 0x0028_0107;
+pub(super) const PADDING: Tag = 0x0028_0120;
+pub(super) const PADDING_LIMIT: Tag = 0x0028_0121;
+pub(super) const FLOAT_PADDING: Tag = 0x0028_0122;
+pub(super) const DOUBLE_PADDING: Tag = 0x0028_0123;
+pub(super) const WINDOW_CENTER: Tag = 0x0028_1050;
+pub(super) const WINDOW_WIDTH: Tag = 0x0028_1051;
+pub(super) const RESCALE_INTERCEPT: Tag = 0x0028_1052;
+pub(super) const RESCALE_SLOPE: Tag = 0x0028_1053;
+pub(super) const RESCALE_TYPE: Tag = 0x0028_1054;
+/// The descriptors of the red, green and blue palettes.
+pub(super) const PALETTES: [Tag; 3] = [0x0028_1101, 0x0028_1102, 0x0028_1103];
+/// The data of the red, green and blue palettes.
+pub(super) const PALETTE_DATA: [Tag; 3] = [0x0028_1201, 0x0028_1202, 0x0028_1203];
+pub(super) const SEGMENTED_PALETTE: Tag = 0x0028_1221;
+pub(super) const LOSSY: Tag = 0x0028_2110;
+pub(super) const ICC: Tag = 0x0028_2000;
+
+pub(super) const FLOATS: Tag = 0x7fe0_0008;
+pub(super) const DOUBLES: Tag = 0x7fe0_0009;
+pub(super) const PIXEL_DATA: Tag = 0x7fe0_0010;
+/// The elements that hold pixels: floats of 32 and 64 bits, and integers.
+pub(super) const PIXELS: [Tag; 3] = [FLOATS, DOUBLES, PIXEL_DATA];
+
+/// The groups of overlays.
+pub(super) const OVERLAYS: std::ops::RangeInclusive<u32> = 0x6000..=0x60ff;
+
+/// What is not true of the new pixels: how they were stored, to be shown or signed; pictures of the old ones.
+const UNTRUE: [Tag; 37] = [
+    0x0028_0050,
+    0x0028_0060,
+    0x0028_0061,
+    0x0028_0062,
+    0x0028_0063,
+    0x0028_0065,
+    0x0028_0066,
+    SMALLEST,
+    LARGEST,
+    0x0028_0104,
+    0x0028_0105,
+    0x0028_0108,
+    0x0028_0109,
+    0x0028_0110,
+    0x0028_0111,
+    WINDOW_CENTER,
+    WINDOW_WIDTH,
+    0x0028_1055,
+    0x0028_1056,
+    0x0028_1200,
+    0x0028_3000,
+    0x0028_3010,
+    0x0028_1199,
+    0x0028_1100,
+    0x0028_1111,
+    0x0028_1112,
+    0x0028_1113,
+    0x0028_1211,
+    0x0028_1212,
+    0x0028_1213,
+    SEGMENTED_PALETTE,
+    0x0028_1222,
+    0x0028_1223,
+    0x0088_0200,
+    0x4ffe_0001,
+    0xfffa_fffa,
+    0xfffc_fffc,
+];
+
+/// Offsets and lengths of frames.
+const FRAME_TABLES: [Tag; 2] = [0x7fe0_0001, 0x7fe0_0002];
+
+/// Returns whether an element is not true of the new pixels, or, like the lengths of groups, of the new file.
+pub(super) fn is_untrue(tag: Tag) -> bool {
+    let is_group_length = tag & 0xffff == 0;
+    // Those of the file meta information are written anew, wherever they were.
+    let is_meta = tag >> 16 <= META;
+    let is_palette = PALETTES.contains(&tag) || PALETTE_DATA.contains(&tag);
+    is_group_length || is_meta || is_palette || UNTRUE.contains(&tag) || FRAME_TABLES.contains(&tag)
+}

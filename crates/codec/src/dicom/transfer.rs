@@ -1,0 +1,69 @@
+//! Transfer syntaxes (PS3.5, annex A): how elements and pixels are encoded.
+
+use super::unsupported;
+use crate::CodecError;
+
+pub(super) const IMPLICIT: &str = "1.2.840.10008.1.2";
+pub(super) const EXPLICIT: &str = "1.2.840.10008.1.2.1";
+const BIG_ENDIAN: &str = "1.2.840.10008.1.2.2";
+const DEFLATED: &str = "1.2.840.10008.1.2.1.99";
+
+/// How pixels are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Rle,
+    /// Any process of JPEG: baseline, extended, lossless.
+    Jpeg,
+    JpegLs,
+    Jpeg2000,
+}
+
+/// What is known from a transfer syntax.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    pub(super) compression: Compression,
+    pub(super) big_endian: bool,
+    pub(super) deflated: bool,
+    /// Whether compressing has changed the pixels.
+    pub(super) lossy: bool,
+}
+
+impl Transfer {
+    /// That of a file that does not tell.
+    pub(super) const UNKNOWN: Self =
+        Self { compression: Compression::None, big_endian: false, deflated: false, lossy: false };
+
+    /// Returns what the transfer syntax of this UID is.
+    pub(super) fn of(uid: &str) -> Result<Self, CodecError> {
+        let plain = Self::UNKNOWN;
+        let compressed = |compression, lossy| Ok(Self { compression, lossy, ..plain });
+        match uid {
+            IMPLICIT | EXPLICIT => return Ok(plain),
+            BIG_ENDIAN => return Ok(Self { big_endian: true, ..plain }),
+            DEFLATED => return Ok(Self { deflated: true, ..plain }),
+            _ => {}
+        }
+        let refused = |name: &str| Err(unsupported(format!("a DICOM file of {name}"), super::DECOMPRESS));
+        match uid.strip_prefix("1.2.840.10008.1.2.") {
+            Some("5") => compressed(Compression::Rle, false),
+            Some("4.50" | "4.51" | "4.52" | "4.53" | "4.54" | "4.55" | "4.56") => {
+                compressed(Compression::Jpeg, true)
+            }
+            Some("4.57" | "4.58" | "4.70") => compressed(Compression::Jpeg, false),
+            Some("4.80") => compressed(Compression::JpegLs, false),
+            Some("4.81") => compressed(Compression::JpegLs, true),
+            Some("4.90") => compressed(Compression::Jpeg2000, false),
+            Some("4.91") => compressed(Compression::Jpeg2000, true),
+            Some("1.98") => compressed(Compression::None, false),
+            Some("4.201" | "4.202" | "4.203") => refused("high-throughput JPEG 2000"),
+            Some("4.92" | "4.93") => refused("JPEG 2000 of several components at once"),
+            Some("4.110" | "4.111" | "4.112") => refused("JPEG XL"),
+            Some(video) if video.starts_with("4.10") || video.starts_with("7.") => Err(unsupported(
+                "a DICOM video",
+                "extract the frames first, as in `ffmpeg -i IN OUT-%03d.png`",
+            )),
+            _ => refused(&format!("the transfer syntax {uid}")),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The bits of a scan. Behind a byte of all ones there is a bit of 0 that does not count (T.87, A.1).
+
+/// The longest row of zeros that a code may begin with; behind the data there is nothing but zeros.
+const MAX_ZEROS: u32 = 64;
+
+/// Reads bits up to the next marker.
+pub(super) struct Bits<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    /// The next bits, starting with the most significant one.
+    buffer: u64,
+    held: u32,
+    /// The bits that were taken from behind the end.
+    missing: u32,
+}
+
+impl<'b> Bits<'b> {
+    pub(super) fn new(bytes: &'b [u8]) -> Self {
+        Self { bytes, at: 0, buffer: 0, held: 0, missing: 0 }
+    }
+
+    /// Fills the buffer with at least 32 bits; with zeros if the data end.
+    #[inline(always)]
+    fn fill(&mut self) {
+        while self.held <= 48 {
+            let is_behind_ones = self.at > 0 && self.bytes[self.at - 1] == 0xff;
+            match self.bytes.get(self.at) {
+                Some(&byte) if !is_behind_ones && (byte < 0xff || self.is_stuffed()) => {
+                    self.push(byte.into(), 8);
+                }
+                Some(&byte) if is_behind_ones && byte < 0x80 => self.push(byte.into(), 7),
+                _ => {
+                    self.missing += 8;
+                    self.held += 8;
+                    continue;
+                }
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Returns whether the next byte, which is all ones, begins no marker.
+    fn is_stuffed(&self) -> bool {
+        self.bytes.get(self.at + 1).is_some_and(|&next| next < 0x80)
+    }
+
+    fn push(&mut self, bits: u64, count: u32) {
+        self.buffer |= bits << (64 - self.held - count);
+        self.held += count;
+    }
+
+    /// Takes up to 32 bits.
+    #[inline(always)]
+    pub(super) fn take(&mut self, count: u32) -> u32 {
+        if self.held < count {
+            self.fill();
+        }
+        let taken = (self.buffer >> 1 >> (63 - count)) as u32;
+        self.buffer <<= count;
+        self.held -= count;
+        taken
+    }
+
+    /// Takes zeros up to a one, and that too. Returns how many they are; `None` if they are more than any code has.
+    #[inline(always)]
+    pub(super) fn zeros(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        loop {
+            if self.held < 32 {
+                self.fill();
+            }
+            let found = self.buffer.leading_zeros().min(self.held);
+            if found < self.held {
+                self.buffer = self.buffer << found << 1;
+                self.held -= found + 1;
+                return Some(zeros + found);
+            }
+            zeros += found;
+            if zeros > MAX_ZEROS {
+                return None;
+            }
+            (self.buffer, self.held) = (0, 0);
+        }
+    }
+
+    /// Returns what follows the data; `None` if more was taken than they have.
+    pub(super) fn finish(self) -> Option<&'b [u8]> {
+        // A byte that is held is not taken.
+        (self.missing <= self.held).then(|| &self.bytes[self.at..])
+    }
+
+    /// Returns whether more was taken than there is.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.missing > self.held
+    }
+}

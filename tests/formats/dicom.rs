@@ -1,0 +1,371 @@
+//! DICOM: pixels against pydicom's and OpenCV's, what is written of it, and what is refused.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use codec::{CodecError, Cores, Decoded, Format, Target, Unbounded};
+use equalize::{Depth, Method, Operation, Pixel, Scratch, equalize};
+
+use super::{LIMITS, TARGET, decode, decode_file, encode, pixels};
+use crate::harness::Place;
+
+const PIXEL_DATA: u32 = 0x7fe0_0010;
+const SOP_INSTANCE: u32 = 0x0008_0018;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dicom").join(name)
+}
+
+fn read(name: &str) -> Vec<u8> {
+    std::fs::read(data(name)).unwrap()
+}
+
+/// Returns the elements of a file with a preamble: their types, if they are written, and values.
+fn elements(file: &[u8]) -> BTreeMap<u32, (Option<[u8; 2]>, Vec<u8>)> {
+    assert_eq!(&file[128..132], b"DICM");
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte));
+    let mut elements = BTreeMap::new();
+    let mut explicit = true;
+    let mut at = 132;
+    while at < file.len() {
+        let tag = (number(&file[at..at + 2]) << 16 | number(&file[at + 2..at + 4])) as u32;
+        if tag >> 16 > 2 && elements.keys().all(|tag: &u32| *tag >> 16 == 2) {
+            explicit = file[at + 4].is_ascii_uppercase();
+        }
+        let kind: [u8; 2] = file[at + 4..at + 6].try_into().unwrap();
+        let (length, start) = match &kind {
+            _ if !explicit => (number(&file[at + 4..at + 8]), at + 8),
+            b"OB" | b"OW" | b"OF" | b"OD" | b"SQ" | b"UN" | b"UT" => {
+                (number(&file[at + 8..at + 12]), at + 12)
+            }
+            _ => (number(&file[at + 6..at + 8]), at + 8),
+        };
+        assert!(elements.keys().next_back().is_none_or(|before| *before < tag), "{tag:08x} is in its place");
+        at = start + length;
+        elements.insert(tag, (explicit.then_some(kind), file[start..at].to_vec()));
+    }
+    elements
+}
+
+fn text(file: &[u8], tag: u32) -> Option<String> {
+    let value = elements(file).remove(&tag)?.1;
+    Some(String::from_utf8(value).unwrap().trim_end_matches([' ', '\0']).to_owned())
+}
+
+fn word(file: &[u8], tag: u32) -> Option<u16> {
+    elements(file).get(&tag).map(|(_, value)| u16::from_le_bytes([value[0], value[1]]))
+}
+
+/// Decodes, equalizes and encodes a file.
+fn processed(file: &[u8], target: &Target) -> (Vec<u8>, Decoded) {
+    let (mut decoded, mut slot) = decode(file, target).unwrap();
+    let bytes = decoded.layout.bytes() as usize;
+    let operation = Operation::new(Method::Global);
+    equalize(&mut slot[..bytes], &decoded.layout, &operation, &mut Scratch::default());
+    decoded.reduce_depth(&mut slot, target);
+    (encode(&decoded, slot, target).unwrap(), decoded)
+}
+
+#[test]
+fn stored_values_are_those_that_pydicom_reads_and_come_back() {
+    let table = std::fs::read_to_string(data("expected.tsv")).unwrap();
+    assert!(table.lines().count() > 35, "the table is there");
+    let mut differ = Vec::new();
+    for line in table.lines() {
+        let name = line.split('\t').next().unwrap();
+        let (decoded, slot) = decode(&read(name), &TARGET).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let layout = decoded.layout;
+        let written = encode(&decoded, slot, &TARGET).unwrap();
+        let (bytes, colours) =
+            (word(&written, 0x0028_0100).unwrap() / 8, word(&written, 0x0028_0002).unwrap());
+        let length = layout.pixels() as usize * usize::from(bytes * colours);
+        let mut crc = flate2::Crc::new();
+        crc.update(&elements(&written)[&PIXEL_DATA].1[..length]);
+        let found =
+            format!("{name}\t{}\t{}\t{colours}\t{bytes}\t{:08x}", layout.width, layout.height, crc.sum());
+        if found != line {
+            differ.push((found, line));
+        }
+    }
+    assert!(differ.is_empty(), "{differ:#?}");
+}
+
+#[test]
+fn gray_pictures_for_training_are_those_of_pydicom_and_opencv() {
+    let target = Target { format: Some(Format::Png), eight_bit: true, ..TARGET };
+    for name in ["mr", "mono1-10", "shifted", "signed-8", "near-16", "lossless"] {
+        let (png, _) = processed(&read(&format!("{name}.dcm")), &target);
+        let (found, found_slot) = decode(&png, &TARGET).unwrap();
+        let expected = data("equalized").join(format!("{name}.pgm"));
+        let (expected, expected_slot) = decode_file(&expected, &LIMITS, &TARGET).unwrap();
+        assert_eq!(found.layout, expected.layout, "{name}");
+        let pairs = pixels(&found, &found_slot).iter().zip(pixels(&expected, &expected_slot));
+        // OpenCV's table is made of 32-bit floats.
+        let most = pairs.map(|(found, expected)| found.abs_diff(*expected)).max();
+        assert!(most <= Some(1), "{name}: {most:?}");
+    }
+}
+
+#[test]
+fn a_derived_image_says_what_it_is_and_keeps_the_rest() {
+    let source = read("mono1-10.dcm");
+    let (written, _) = processed(&source, &TARGET);
+    let (before, behind) = (elements(&source), elements(&written));
+    let says = |tag| text(&written, tag).unwrap_or_default();
+    assert_eq!(says(0x0008_0008), "DERIVED\\SECONDARY\\LEFT");
+    assert!(says(0x0008_2111).starts_with("Contrast enhanced by histeqd"));
+    assert_eq!(says(0x0002_0010), "1.2.840.10008.1.2.1");
+    assert_eq!(says(0x0028_0004), "MONOCHROME1");
+    let instance = says(SOP_INSTANCE);
+    assert!(instance.starts_with("2.25.") && instance.len() <= 64, "{instance}");
+    assert_eq!(says(0x0002_0003), instance);
+    let reference = &behind[&0x0008_2112].1;
+    let source_uid = text(&source, SOP_INSTANCE).unwrap();
+    assert!(reference.windows(source_uid.len()).any(|window| window == source_uid.as_bytes()));
+    // Ten bits stay ten bits; the window is the values' new range.
+    let bits = [0x0028_0100, 0x0028_0101, 0x0028_0102, 0x0028_0103].map(|tag| word(&written, tag).unwrap());
+    assert_eq!(bits, [16, 10, 9, 0]);
+    let values: Vec<u16> =
+        behind[&PIXEL_DATA].1.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
+    let (least, greatest) = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
+    assert_eq!([word(&written, 0x0028_0106), word(&written, 0x0028_0107)], [Some(least), Some(greatest)]);
+    assert_eq!(says(0x0028_1050), format!("{}", f64::from(least + greatest + 1) / 2.0));
+    assert_eq!(says(0x0028_1051), format!("{}", greatest - least + 1));
+    let told = [0x0008_0008, SOP_INSTANCE, 0x0028_0106, 0x0028_0107, 0x0028_1050, 0x0028_1051, PIXEL_DATA];
+    for (tag, element) in before.iter().filter(|(tag, _)| **tag >> 16 > 2 && !told.contains(tag)) {
+        assert_eq!(behind.get(tag), Some(element), "{tag:08x}");
+    }
+}
+
+#[test]
+fn the_same_picture_has_the_same_uid_and_any_other_another() {
+    let instance = |file: &[u8]| text(file, SOP_INSTANCE).unwrap();
+    let source = read("mono1-10.dcm");
+    let (first, again) = (processed(&source, &TARGET).0, processed(&source, &TARGET).0);
+    assert!(first == again);
+    let (decoded, slot) = decode(&source, &TARGET).unwrap();
+    let unchanged = encode(&decoded, slot, &TARGET).unwrap();
+    let mut other = source.clone();
+    *other.last_mut().unwrap() ^= 1;
+    let uids = [&first, &unchanged, &processed(&other, &TARGET).0].map(|file| instance(file));
+    assert!(uids[0] != uids[1] && uids[0] != uids[2] && uids[1] != uids[2], "{uids:?}");
+}
+
+#[test]
+fn eight_bits_are_asked_for_with_depth_8() {
+    let target = Target { eight_bit: true, ..TARGET };
+    for name in ["mr.dcm", "rgb-rle-16.dcm", "dose.dcm", "padding.dcm"] {
+        let (written, decoded) = processed(&read(name), &target);
+        assert_eq!(decoded.layout.depth, Depth::Eight, "{name}");
+        let bits = [0x0028_0100, 0x0028_0101, 0x0028_0102, 0x0028_0103].map(|tag| word(&written, tag));
+        assert_eq!(bits, [8, 8, 7, 0].map(Some), "{name}");
+        assert_eq!(word(&written, 0x0028_0120), None, "{name}");
+        let (again, _) = decode(&written, &TARGET).unwrap();
+        assert_eq!(again.layout.depth, Depth::Eight, "{name}");
+    }
+}
+
+#[test]
+fn palettes_become_colours_and_colours_gray() {
+    for (name, depth) in [("palette-8.dcm", Depth::Eight), ("palette-16.dcm", Depth::Sixteen)] {
+        let (written, decoded) = processed(&read(name), &TARGET);
+        assert_eq!((decoded.layout.pixel, decoded.layout.depth), (Pixel::Rgb, depth));
+        assert_eq!(text(&written, 0x0028_0004).unwrap(), "RGB");
+        assert!(!elements(&written).contains_key(&0x0028_1201), "{name}");
+        let gray = Target { gray: true, ..TARGET };
+        let (written, decoded) = processed(&read(name), &gray);
+        assert_eq!(decoded.layout.pixel, Pixel::Gray);
+        assert_eq!(
+            (text(&written, 0x0028_0004).unwrap().as_str(), word(&written, 0x0028_0002)),
+            ("MONOCHROME2", Some(1))
+        );
+    }
+}
+
+#[test]
+fn padding_stays_and_does_not_count() {
+    let (written, _) = processed(&read("padding.dcm"), &TARGET);
+    let values = |file: &[u8]| -> Vec<i16> {
+        elements(file)[&PIXEL_DATA].1.as_chunks().0.iter().map(|bytes| i16::from_le_bytes(*bytes)).collect()
+    };
+    let (before, behind) = (values(&read("padding.dcm")), values(&written));
+    assert!(before.contains(&-2000));
+    for (before, behind) in before.iter().zip(&behind) {
+        assert_eq!(*before == -2000, *behind == -2000);
+        assert!(*behind == -2000 || *behind >= 0, "the range is that of the values that count");
+    }
+    assert_eq!(word(&written, 0x0028_0120), Some((-2000_i16).cast_unsigned()));
+}
+
+#[test]
+fn a_cut_file_is_damaged_and_may_become_whole() {
+    for name in [
+        "mr.dcm",
+        "mr-rle.dcm",
+        "mr-jpeg-ls.dcm",
+        "mr-jpeg-2000.dcm",
+        "mr-implicit.dcm",
+        "deflated-10.dcm",
+        "lossless.dcm",
+    ] {
+        let whole = read(name);
+        // The last byte may be padding.
+        for length in (1..whole.len() - 1).step_by(whole.len() / 60) {
+            let Err(error) = decode(&whole[..length], &TARGET) else {
+                panic!("{name}, {length} of {} bytes", whole.len());
+            };
+            assert!(error.may_be_incomplete(), "{name}, {length} of {} bytes: {error}", whole.len());
+        }
+    }
+}
+
+/// A file with the elements of a small picture, and others behind them.
+fn made(further: &[u8]) -> Vec<u8> {
+    let mut file = vec![0; 128];
+    file.extend(b"DICM");
+    let mut put = |group: u16, number: u16, kind: &[u8; 2], value: &[u8]| {
+        file.extend([group.to_le_bytes(), number.to_le_bytes()].concat());
+        file.extend(kind);
+        file.extend((value.len() as u16).to_le_bytes());
+        file.extend(value);
+    };
+    put(2, 0x10, b"UI", b"1.2.840.10008.1.2.1\0");
+    put(0x28, 0x02, b"US", &[1, 0]);
+    put(0x28, 0x04, b"CS", b"MONOCHROME2 ");
+    put(0x28, 0x10, b"US", &[2, 0]);
+    put(0x28, 0x11, b"US", &[2, 0]);
+    put(0x28, 0x100, b"US", &[8, 0]);
+    file.extend(further);
+    file.extend(b"\xe0\x7f\x10\0OB\0\0\x04\0\0\0\x01\x02\x03\x04");
+    file
+}
+
+#[test]
+fn sequences_are_skipped_whatever_they_hold_and_as_deep_as_anyone_nests_them() {
+    let start = b"\x29\0\x10\0SQ\0\0\xff\xff\xff\xff\xfe\xff\0\xe0\xff\xff\xff\xff";
+    let end = b"\xfe\xff\x0d\xe0\0\0\0\0\xfe\xff\xdd\xe0\0\0\0\0";
+    let nested = |depth: usize| made(&[start.repeat(depth), end.repeat(depth)].concat());
+    let (decoded, slot) = decode(&nested(20), &TARGET).unwrap();
+    assert_eq!(pixels(&decoded, &slot), [1, 2, 3, 4]);
+    let written = encode(&decoded, slot, &TARGET).unwrap();
+    assert!(written.windows(start.len()).filter(|window| *window == start).count() == 20);
+    for depth in [50, 100_000] {
+        let error = decode(&nested(depth), &TARGET).unwrap_err().to_string();
+        assert_eq!(error, "damaged DICOM: its data elements are damaged");
+    }
+}
+
+#[test]
+fn lengths_are_checked_before_memory_is_taken() {
+    let mut long = made(&[]);
+    let at = long.len() - 8;
+    long[at..at + 4].copy_from_slice(&0xffff_fff0_u32.to_le_bytes());
+    let told = |file: &[u8]| decode(file, &TARGET).unwrap_err().to_string();
+    assert_eq!(told(&long), "damaged DICOM: truncated: it ends within a data element");
+    let mut large = made(&[]);
+    let rows = large.windows(4).position(|window| window == b"\x28\0\x10\0").unwrap() + 8;
+    large[rows..rows + 2].copy_from_slice(&60_000_u16.to_le_bytes());
+    assert_eq!(told(&large), "damaged DICOM: truncated: pixels are missing");
+    large[rows + 10..rows + 12].copy_from_slice(&60_000_u16.to_le_bytes());
+    assert!(told(&large).starts_with("too large: 60000x60000 pixels exceeds the limit"));
+    let mut many = made(&[]);
+    many[at..at + 4].copy_from_slice(&8_u32.to_le_bytes());
+    many.extend([5, 6, 7, 8]);
+    assert_eq!(told(&many), "damaged DICOM: it holds more pixels than 1 frames have");
+}
+
+#[test]
+fn what_is_not_read_is_refused_for_what_it_is() {
+    let error = |file: &[u8]| decode(file, &TARGET).unwrap_err();
+    let mut report = made(&[]);
+    report.truncate(160);
+    report.extend(b"\x08\0\x60\0CS\x02\0SR");
+    let why = "damaged DICOM: it has no pixels: it is truncated, or a report or a plan; leave those out with --exclude";
+    assert_eq!(error(&report).to_string(), why);
+    let mut directory = report;
+    directory.truncate(160);
+    assert!(error(&directory).may_be_incomplete());
+    directory.extend(b"\x04\0\x20\x12SQ\0\0\0\0\0\0");
+    assert!(matches!(error(&directory), CodecError::NotAPicture));
+    let syntax = |uid: &[u8; 20]| {
+        let mut file = made(&[]);
+        let at = file.windows(20).position(|window| window == b"1.2.840.10008.1.2.1\0").unwrap();
+        file[at..at + 20].copy_from_slice(uid);
+        error(&file).to_string()
+    };
+    assert!(syntax(b"1.2.840.10008.1.2.4\0").starts_with("a DICOM file of the transfer syntax 1.2.840"));
+    assert_eq!(syntax(b"1.2.840.10008.1.2.5\0"), "damaged DICOM: its compressed pixels are no fragments");
+    let png = std::fs::read(data("../codec/basn0g02.png")).unwrap();
+    let target = Target { format: Some(Format::Dicom), ..TARGET };
+    let why = decode(&png, &target).unwrap_err().to_string();
+    assert_eq!(
+        why,
+        "DICOM cannot hold what is not known of a PNG: the patient and the study; use another --format for files that are no DICOM"
+    );
+}
+
+/// Returns the frames of a file, after `change` has been at their levels.
+fn frames(path: &Path, change: impl Fn(&mut [u8], &Decoded)) -> Vec<(Decoded, Vec<u8>)> {
+    let (mut file, mut buffer) = (std::fs::File::open(path).unwrap(), Vec::new());
+    let pages = codec::open(&mut file, &mut buffer, &LIMITS, &TARGET).unwrap().take_pages().unwrap();
+    let frame = |index| {
+        let mut file = std::fs::File::open(path).unwrap();
+        let page = (&pages, index);
+        let opened =
+            codec::open_page(&mut Unbounded, &mut file, &mut buffer, &LIMITS, &TARGET, page).unwrap();
+        let mut slot = vec![0; opened.slot_bytes()];
+        let decoded = opened.decode(&mut slot, Vec::new(), &Cores::none()).unwrap();
+        slot.truncate(decoded.layout.bytes() as usize);
+        change(&mut slot, &decoded);
+        (decoded, slot)
+    };
+    (0..pages.len()).map(frame).collect()
+}
+
+fn equalized(levels: &mut [u8], decoded: &Decoded) {
+    equalize(levels, &decoded.layout, &Operation::new(Method::Global), &mut Scratch::default());
+}
+
+#[test]
+fn every_frame_is_equalized_in_its_place_and_the_file_is_the_same_every_time() {
+    let place = Place::new();
+    let names = ["frames.dcm", "frames-rle.dcm"];
+    for name in names {
+        place.file(format!("in/{name}"), read(name));
+    }
+    for threads in [1, 5] {
+        place.run(&format!("in --out out{threads} --threads {threads}")).exits(0);
+    }
+    place.run("in --out tiffs --format tiff").exits(0);
+    for name in names {
+        let expected = frames(&data(name), equalized);
+        let found = frames(&place.path(format!("out1/{name}")), |_, _| {});
+        let of_tiff = frames(&place.path(format!("tiffs/{name}")).with_extension("tif"), |_, _| {});
+        assert_eq!((found.len(), of_tiff.len()), (expected.len(), expected.len()));
+        for ((expected, found), of_tiff) in expected.iter().zip(&found).zip(&of_tiff) {
+            assert!(expected.1 == of_tiff.1, "{name} as TIFF");
+            // A frame has no fewer than 300 values, half of which is the most that rounding to one of them changes.
+            let levels = |slot: &[u8]| bytemuck::pod_collect_to_vec::<u8, u16>(slot);
+            let pairs = levels(&expected.1).into_iter().zip(levels(&found.1));
+            let most = pairs.map(|(expected, found)| expected.abs_diff(found)).max();
+            assert!(most <= Some(65_535 / 300 / 2 + 1), "{name}: {most:?}");
+        }
+        let (once, again) = (place.read(format!("out1/{name}")), place.read(format!("out5/{name}")));
+        assert!(once == again, "{name}");
+        assert_eq!(text(&once, 0x0028_0008), Some(expected.len().to_string()));
+        assert!(text(&once, SOP_INSTANCE).unwrap().starts_with("2.25."));
+    }
+    let ran = place.run("in --out pngs --format png");
+    ran.exits(1).says(
+        "PNG cannot hold the 3 pages of a DICOM; write it as TIFF (--format tiff), or extract the frames",
+    );
+}
+
+#[test]
+fn a_file_that_ends_before_its_last_frame_is_damaged() {
+    let whole = read("frames.dcm");
+    for cut in [2, 1000, 2560, 5200] {
+        let error = decode(&whole[..whole.len() - cut], &TARGET).unwrap_err();
+        assert!(error.may_be_incomplete(), "{error}");
+    }
+}
