@@ -15,7 +15,7 @@ use crate::stamp::Stamp;
 use crate::task::{Content, Page, QueuedJob};
 use crate::timings::{Clock, Stage};
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
-use equalize::{Method, Operation, planes};
+use equalize::{Method, planes};
 use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
@@ -86,7 +86,7 @@ pub(super) const OWN_BUFFER: usize = 1 << 20;
 impl Run<'_> {
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
-        let wanted = self.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
+        let wanted = self.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
         if wanted { opened.compressed(&self.settings.target) } else { None }
     }
 
@@ -114,14 +114,16 @@ impl Run<'_> {
 
     /// Notes what the picture is going to take, for those who decide whether GPUs start.
     fn foresee(&self, opened: &Opened<'_>) {
-        let Order::Equalize(Operation { method, .. }) = self.order else { return };
+        let (Order::Equalize(operation) | Order::Apply(operation)) = self.order else { return };
         let (layout, format) = (opened.layout(), opened.format());
         let is_compressed = self.compressed(opened).is_some();
         let least = match is_compressed {
             true => starts::least_time_of_jpeg(&layout),
-            false => {
-                starts::least_time([format, self.settings.target.format.unwrap_or(format)], &layout, method)
-            }
+            false => starts::least_time(
+                [format, self.settings.target.format.unwrap_or(format)],
+                &layout,
+                operation.method,
+            ),
         };
         self.machine.rates.foresee(least, is_compressed);
     }
@@ -156,15 +158,16 @@ impl Run<'_> {
         opened.heap_bytes() + self.order.scratch_bytes(&opened.layout())
     }
 
-    /// Returns where in a cache line the pixels should begin: 0 if they are counted, because the counts behind them have to be aligned.
+    /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
     fn lead(&self, opened: &Opened<'_>) -> usize {
-        if matches!(self.order, Order::Equalize(_)) { opened.lead() } else { 0 }
+        if self.order.needs_pixels_alone() { opened.lead() } else { 0 }
     }
 
     /// Checks that the devices can do the picture as it is ordered.
     fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
         let frames = opened.frames();
-        let is_adaptive = self.order.operation().is_some_and(|operation| operation.method != Method::Global);
+        let is_adaptive =
+            self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
         if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
     }
 
