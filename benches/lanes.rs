@@ -89,14 +89,15 @@ fn work(
                 *byte = (state >> 25) as u8;
             }
             engine.pin(slot.bytes_mut()).expect("slots can be pinned");
-            lane.equalize(slot.bytes_mut(), &layout, ByteOrders::NATIVE, &operation).expect("the GPU works");
+            lane.equalize(slot.bytes_mut(), &layout, ByteOrders::NATIVE, &operation, &[])
+                .expect("the GPU works");
             slot
         })
         .collect();
     ready.wait();
     for picture in 0..pictures {
         let slot = &mut slots[picture % 2];
-        lane.equalize(slot.bytes_mut(), &layout, ByteOrders::NATIVE, &operation).expect("the GPU works");
+        lane.equalize(slot.bytes_mut(), &layout, ByteOrders::NATIVE, &operation, &[]).expect("the GPU works");
     }
     ready.wait();
     slots.iter_mut().for_each(|slot| engine.unpin(slot.bytes_mut()));

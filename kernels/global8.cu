@@ -1,4 +1,4 @@
-// Global equalization, depth 8, in two kernels, so that a picture may come in chunks. Blocks: `block_threads` at most, whole warps.
+// Global equalization, depth 8, in two kernels, so that a picture may come in chunks; and LUTs that are given. Blocks: `block_threads` at most, whole warps.
 
 #include "counting.cuh"
 #include "levels.cuh"
@@ -62,6 +62,22 @@ __device__ __forceinline__ void apply8(u8* pixels, u64 count, const u32* histogr
     P first;
     first.load(pixels, last, packs, true);
     make_luts<PLANES>(histograms, strength, luts);
+    equalized_pack<CHANNELS, BY_CHANNEL>(first, luts, stage).store(pixels, last, packs);
+    apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, before, luts, stage);
+}
+
+// Sends pixels through LUTs that are there already, aligned to 16 bytes. The first packs are being loaded while each block reads the LUTs.
+template <int CHANNELS, bool BY_CHANNEL>
+__device__ __forceinline__ void map8(u8* pixels, u64 count, const u8* given) {
+    typedef Pack<u8, CHANNELS> P;
+    constexpr u32 LUTS = (BY_CHANNEL ? 3 : 1) * 256;
+    __shared__ __align__(16) u8 luts[LUTS];
+    __shared__ uint4 stage[stage_vectors<CHANNELS>()];
+    const u64 packs = whole_packs<u8, CHANNELS>(pixels, count), rounds = rounds_of_grid(packs);
+    const u64 before = rounds ? rounds - 1 : 0, last = before * threads_of_grid() + thread_of_grid();
+    P first;
+    first.load(pixels, last, packs, true);
+    share(given, luts, LUTS / sizeof(uint4));
     equalized_pack<CHANNELS, BY_CHANNEL>(first, luts, stage).store(pixels, last, packs);
     apply<CHANNELS, BY_CHANNEL, 1>(pixels, count, before, luts, stage);
 }
@@ -163,6 +179,10 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
     extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>(), 1024 / block_threads<CHANNELS>())                \
         apply8_##NAME(u8* pixels, u64 count, const u32* histograms, u32 strength) {                                          \
         apply8<CHANNELS, BY_CHANNEL>(pixels, count, histograms, strength);                                                   \
+    }                                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(block_threads<CHANNELS>(), 1024 / block_threads<CHANNELS>())                \
+        map8_##NAME(u8* pixels, u64 count, const u8* luts) {                                                                 \
+        map8<CHANNELS, BY_CHANNEL>(pixels, count, luts);                                                                     \
     }
 GLOBAL8(gray, 1, false)
 GLOBAL8(gray_alpha, 2, false)

@@ -124,7 +124,7 @@ impl Task {
     }
 }
 
-/// Splits the picture in the slot `whole` into planes, one in each of `slots`; returns their tasks.
+/// Splits the picture in the slot `whole` into planes, one in each of `slots`, with what the devices are given for each; returns their tasks.
 ///
 /// # Panics
 /// If the picture has no colour, or there are not as many slots as planes.
@@ -143,6 +143,11 @@ pub fn split(
     let luma = separate(pixels, &layout, to, !counts.is_empty(), threads);
     if let Some(first) = counts.chunks_mut(count::length(&layout)).next() {
         luma_of(first, &layout).copy_from_slice(&luma);
+    }
+    let given = order.given(whole.bytes_mut(), &layout);
+    for (number, slot) in slots.iter_mut().enumerate() {
+        let of_plane = order.given(slot.bytes_mut(), &plane_layout);
+        of_plane.copy_from_slice(&given[number * of_plane.len()..][..of_plane.len()]);
     }
     let join = Arc::new(Join::new(picture, order, whole, threads));
     let task = move |(number, slot)| Task::plane(slot, plane_layout, order, number, Arc::clone(&join));

@@ -4,8 +4,8 @@ use equalize::clahe::Geometry;
 use equalize::colour::{Plane, to_gray};
 use equalize::histogram::{Counted, of_plane};
 use equalize::{
-    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Strength, Tiles, equalize,
-    equalize_gray8, lut,
+    Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Sample, Scratch, Strength, Stretch, Tiles,
+    apply, equalize, equalize_gray8, equalize_like, lut,
 };
 use proptest::prelude::*;
 
@@ -297,11 +297,110 @@ fn wide_lut(counts: &[u64]) -> Vec<u128> {
         .collect()
 }
 
+/// Returns the sums of the counts up to each level.
+fn running(counts: &[u64]) -> Vec<i128> {
+    let add = |sum: &mut i128, &count: &u64| {
+        *sum += i128::from(count);
+        Some(*sum)
+    };
+    counts.iter().scan(0, add).collect()
+}
+
+/// Computes the LUT of a stretch by its definition, in 128-bit integers.
+fn stretched(counts: &[u64], Stretch { low, high }: Stretch) -> Vec<i128> {
+    let (sums, levels) = (running(counts), counts.len());
+    let (all, top) = (sums[levels - 1], levels as i128 - 1);
+    let least = (0..levels).find(|&a| sums[a] * 1_000_000 > all * i128::from(low));
+    let below = |b: usize| if b == 0 { 0 } else { sums[b - 1] };
+    let greatest = (0..levels).rfind(|&b| (all - below(b)) * 1_000_000 > all * i128::from(high));
+    match (least, greatest) {
+        (Some(a), Some(b)) if a < b => {
+            let (a, b) = (a as i128, b as i128);
+            let of = |level: i128| (2 * (level - a) * top + (b - a)).div_euclid(2 * (b - a)).clamp(0, top);
+            (0..=top).map(of).collect()
+        }
+        _ => (0..=top).collect(),
+    }
+}
+
+/// Computes the LUT of histogram specification by its definition, in 128-bit integers.
+fn matched(counts: &[u64], reference: &[u64]) -> Vec<i128> {
+    let (sums, sought) = (running(counts), running(reference));
+    let first = counts.iter().position(|&count| count > 0).unwrap();
+    let (all, of_reference) = (sums[sums.len() - 1], sought[sought.len() - 1]);
+    let of = |level: usize| {
+        let up_to = sums[level.max(first)];
+        sought.iter().position(|reached| reached * all >= up_to * of_reference).unwrap() as i128
+    };
+    (0..counts.len()).map(of).collect()
+}
+
+/// Counts of 256 levels of which most do not occur.
+fn sparse_counts() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec((0..256_usize, 1..1_u64 << 40), 1..20).prop_map(|occurring| {
+        let mut counts = vec![0; 256];
+        occurring.into_iter().for_each(|(level, count)| counts[level] += count);
+        counts
+    })
+}
+
+/// Methods that have one LUT for a whole plane.
+fn by_lut() -> impl Strategy<Value = Method> {
+    let stretch =
+        (0..400_000_u32, 0..400_000_u32).prop_map(|(low, high)| Method::Stretch(Stretch { low, high }));
+    prop_oneof![Just(Method::Global), Just(Method::Match), stretch]
+}
+
+proptest! {
+    #[test]
+    fn a_stretch_is_as_defined(counts in sparse_counts(), low in 0..1_000_000_u32, high in 0..1_000_000_u32) {
+        for stretch in [Stretch { low, high }, Stretch { low: low / 100, high: high / 100 }] {
+            let mut lut = [7_u8; 256];
+            lut::Rule::Stretch(stretch).fill(&counts, &mut lut);
+            prop_assert_eq!(lut.map(i128::from).to_vec(), stretched(&counts, stretch));
+        }
+    }
+
+    #[test]
+    fn specification_is_as_defined(counts in sparse_counts(), reference in sparse_counts()) {
+        let mut lut = [7_u8; 256];
+        lut::Rule::Match(&reference).fill(&counts, &mut lut);
+        prop_assert_eq!(lut.map(i128::from).to_vec(), matched(&counts, &reference));
+    }
+
+    #[test]
+    fn luts_made_of_the_counts_of_a_picture_make_of_it_what_the_method_does(
+        samples in prop::collection::vec(any::<u16>(), 12..400), method in by_lut(), strength in 0..=1000_u16,
+        per_channel: bool, pixel in prop::sample::select(vec![Pixel::Gray, Pixel::GrayAlpha, Pixel::Rgb, Pixel::Rgba]),
+    ) {
+        let strength = Strength::thousandths(strength).unwrap();
+        let operation = Operation { method, per_channel, strength };
+        for depth in [Depth::Eight, Depth::Sixteen] {
+            let pixels = samples.len() / 4;
+            let layout = row(pixels, pixel, depth);
+            let bytes = layout.bytes() as usize;
+            let planes = Plane::to_equalize(pixel, per_channel);
+            let reference: Vec<u64> =
+                (0..operation.reference_length(&layout) as u64).map(|at| (at * 40_503 >> 3) % 5).collect();
+            let (mut by_method, mut by_luts) = (samples.clone(), samples.clone());
+            let picture = &mut bytemuck::cast_slice_mut(&mut by_method)[..bytes];
+            let count = |&plane: &Plane| of_plane(picture, &layout, plane, Counted::Visible);
+            let counts: Vec<u64> = planes.iter().flat_map(count).collect();
+            equalize_like(picture, &layout, &operation, &reference, &mut Scratch::default());
+            let mut luts = vec![0_u16; counts.len() * depth.bytes() / 2];
+            let luts = bytemuck::cast_slice_mut(&mut luts);
+            lut::fill(&operation, depth, &counts, &reference, luts);
+            apply(&mut bytemuck::cast_slice_mut(&mut by_luts)[..bytes], &layout, per_channel, luts);
+            prop_assert_eq!(&by_method, &by_luts);
+        }
+    }
+}
+
 #[test]
 fn luts_of_enormous_pictures_are_exact() {
     let counts: Vec<u64> = (0..256).map(|level| (level * level * 977 + 13) << 12).collect();
     let mut lut = [0_u8; 256];
-    lut::fill(&counts, &mut lut);
+    lut::Rule::Equalize.fill(&counts, &mut lut);
     assert!(lut.iter().zip(wide_lut(&counts)).all(|(&entry, expected)| u128::from(entry) == expected));
 }
 

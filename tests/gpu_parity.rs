@@ -5,10 +5,10 @@ use std::sync::Mutex;
 
 use equalize::{
     ByteOrder, ByteOrders, Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Strength,
-    Tiles, count, equalize,
+    Stretch, Tiles, count, equalize, equalize_like,
 };
 use histeqd::slot::Memory;
-use lanes::{Engine, LaneError, Unit, open};
+use lanes::{CpuLane, Engine, Lane, LaneError, Order, Unit, open};
 
 use crate::harness::gpu_or_skip;
 use crate::samples::{DATA, DEPTHS, Data, PIXELS, Random, every_layout, layout, samples};
@@ -70,12 +70,13 @@ fn compare_in(
                 for &orders in byte_orders {
                     memory.bytes_mut()[size..].fill(0xA5);
                     fill(&mut memory, layout, data, &mut random);
+                    let reference = reference(operation, layout, &mut random);
                     let mut expected = memory.bytes()[..size].to_vec();
-                    equalize(&mut expected, layout, operation, &mut scratch);
+                    equalize_like(&mut expected, layout, operation, &reference, &mut scratch);
                     orders.to.convert(&mut expected);
                     let pixels = &mut memory.bytes_mut()[..size];
                     orders.from.convert(pixels);
-                    lane.equalize(pixels, layout, orders, operation).unwrap();
+                    lane.equalize(pixels, layout, orders, operation, &reference).unwrap();
                     let differ = pixels.iter().zip(&expected).filter(|(a, b)| a != b).count();
                     assert_eq!(differ, 0, "bytes differ for {layout:?}, {operation:?}, {data:?}, {orders:?}");
                     let behind = &memory.bytes()[size..];
@@ -85,6 +86,39 @@ fn compare_in(
         }
     }
     engine.unpin(memory.bytes_mut());
+}
+
+/// Returns counts of a reference of which many levels do not occur, if the operation has a reference.
+fn reference(operation: &Operation, layout: &Layout, random: &mut Random) -> Vec<u64> {
+    (0..operation.reference_length(layout)).map(|_| random.below(400).saturating_sub(200)).collect()
+}
+
+/// Sends a picture of each layout through LUTs that are given, on the GPU and on the CPU, and compares the slots.
+fn compare_given(byte_orders: &[ByteOrders], engine: &dyn Engine, layouts: &[Layout], seed: u64) {
+    let mut random = Random(seed);
+    let mut lane = engine.lane().unwrap();
+    for layout in layouts {
+        for operation in globally() {
+            let order = Order::Apply(operation);
+            let bytes = order.slot_bytes(layout) as usize;
+            let mut memory = Memory::shared(bytes).unwrap();
+            engine.pin(memory.bytes_mut()).unwrap();
+            for &orders in byte_orders {
+                fill(&mut memory, layout, Data::Natural, &mut random);
+                order.given(memory.bytes_mut(), layout).fill_with(|| random.next() as u8);
+                // The CPU's slot is aligned too.
+                let mut expected = Memory::shared(bytes).unwrap();
+                expected.bytes_mut().copy_from_slice(memory.bytes());
+                CpuLane::default().carry_out(expected.bytes_mut(), layout, orders, &order).unwrap();
+                lane.carry_out(memory.bytes_mut(), layout, orders, &order).unwrap();
+                assert!(
+                    memory.bytes() == expected.bytes(),
+                    "bytes differ for {layout:?}, {operation:?}, {orders:?}"
+                );
+            }
+            engine.unpin(memory.bytes_mut());
+        }
+    }
 }
 
 /// Counts a picture of each layout, in this byte order, on the GPU and on the CPU, and compares the histograms.
@@ -124,6 +158,14 @@ fn of_16_bits(sizes: &[(u32, u32)]) -> Vec<Layout> {
 
 fn globally() -> [Operation; 2] {
     [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(Method::Global) })
+}
+
+/// Returns the operations whose LUTs are made on the CPU of counts that the GPU made.
+fn by_lut() -> Vec<Operation> {
+    let stretch = |low, high| Method::Stretch(Stretch { low, high });
+    let methods = [stretch(0, 0), stretch(3_500, 20_000), Method::Match];
+    let each = |method| [false, true].map(|per_channel| Operation { per_channel, ..Operation::new(method) });
+    methods.into_iter().flat_map(each).collect()
 }
 
 fn automatically(tiles: Tiles) -> [Operation; 2] {
@@ -208,13 +250,13 @@ fn what_does_not_fit_is_declined_untouched_and_the_lane_goes_on() {
     for _ in 0..2 {
         fill(&mut memory, &large, Data::Natural, &mut Random(6));
         let before = memory.bytes().to_vec();
-        let declined = lane.equalize(memory.bytes_mut(), &large, NATIVE, &clahe);
+        let declined = lane.equalize(memory.bytes_mut(), &large, NATIVE, &clahe, &[]);
         assert!(matches!(declined, Err(LaneError::Full)), "{declined:?}");
         assert!(memory.bytes() == before);
         let pixels = &mut memory.bytes_mut()[..small.bytes() as usize];
         let mut expected = pixels.to_vec();
         equalize(&mut expected, &small, &clahe, &mut Scratch::default());
-        lane.equalize(pixels, &small, NATIVE, &clahe).unwrap();
+        lane.equalize(pixels, &small, NATIVE, &clahe, &[]).unwrap();
         assert!(pixels == expected);
     }
     gpu.unpin(memory.bytes_mut());
@@ -241,7 +283,7 @@ fn operations_leave_nothing_behind_for_the_next() {
     let grid = Tiles::Grid { x: 4, y: 3 };
     let clahe = [adaptively(3.0, grid), automatically(grid), weakened(automatically(grid), 350)];
     let operations = [globally(), weakened(globally(), 750)].into_iter().chain(clahe).flatten();
-    let operations: Vec<_> = operations.collect();
+    let operations: Vec<_> = operations.chain(by_lut()).collect();
     for _ in 0..150 {
         let (width, height) = (1 + random.below(700) as u32, 1 + random.below(500) as u32);
         let layout = layout(width, height, random.pick(&PIXELS), random.pick(&DEPTHS));
@@ -253,9 +295,10 @@ fn operations_leave_nothing_behind_for_the_next() {
         let mut expected_counts = vec![0; counts.len()];
         count::count(pixels, &layout, &mut expected_counts, &mut scratch);
         assert!(counts == expected_counts, "counts differ for {layout:?}");
+        let reference = reference(&operation, &layout, &mut random);
         let mut expected = pixels.to_vec();
-        equalize(&mut expected, &layout, &operation, &mut scratch);
-        lane.equalize(pixels, &layout, NATIVE, &operation).unwrap();
+        equalize_like(&mut expected, &layout, &operation, &reference, &mut scratch);
+        lane.equalize(pixels, &layout, NATIVE, &operation, &reference).unwrap();
         assert!(pixels == expected, "bytes differ for {layout:?}, {operation:?}");
     }
     gpu.unpin(memory.bytes_mut());
@@ -319,6 +362,46 @@ fn the_automatic_clip_limit() {
         compare(gpu.as_ref(), &layouts, &operations, &DATA, 50 + seed as u64);
         compare(gpu.as_ref(), &layouts, &weakened(operations, 500), &[Data::Natural], 60 + seed as u64);
     }
+}
+
+#[test]
+fn methods_whose_luts_are_made_on_the_cpu() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (7, 5), (64, 33), (257, 255), (833, 599)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    compare(gpu.as_ref(), &layouts, &by_lut(), &DATA, 80);
+    let strength = Strength::thousandths(600).unwrap();
+    let weaker: Vec<_> = by_lut().into_iter().map(|operation| Operation { strength, ..operation }).collect();
+    compare(gpu.as_ref(), &layouts, &weaker, &[Data::Natural], 81);
+    compare_in(&not_native(), gpu.as_ref(), &of_16_bits(&sizes), &by_lut(), &[Data::Natural], 82);
+    let large = [
+        layout(5021, 5101, Pixel::Gray, Depth::Eight),
+        layout(8191, 6001, Pixel::Gray, Depth::Eight),
+        layout(5003, 4001, Pixel::Rgb, Depth::Eight),
+        layout(4999, 4003, Pixel::Gray, Depth::Sixteen),
+        layout(3001, 3003, Pixel::Rgba, Depth::Sixteen),
+    ];
+    compare(gpu.as_ref(), &large, &by_lut(), &[Data::Natural], 83);
+    let Some(small) = gpu_with(Some(6_000_000)) else { return };
+    let layouts: Vec<_> = every_layout(4001, 1777).collect();
+    compare(small.as_ref(), &layouts, &by_lut(), &[Data::Natural], 84);
+}
+
+#[test]
+fn luts_that_are_given() {
+    let _one = GPU.lock().unwrap();
+    let Some(gpu) = gpu() else { return };
+    let sizes = [(1, 1), (2, 1), (1, 7), (16, 1), (15, 3), (64, 33), (257, 255), (833, 599), (2003, 1501)];
+    let layouts: Vec<_> = sizes.into_iter().flat_map(|(width, height)| every_layout(width, height)).collect();
+    compare_given(&[NATIVE], gpu.as_ref(), &layouts, 85);
+    compare_given(&not_native(), gpu.as_ref(), &of_16_bits(&sizes), 86);
+    let large: Vec<_> = every_layout(6007, 5903).collect();
+    compare_given(&[NATIVE], gpu.as_ref(), &large, 87);
+    let Some(small) = gpu_with(Some(6_000_000)) else { return };
+    let layouts: Vec<_> = every_layout(4001, 1777).collect();
+    compare_given(&[NATIVE], small.as_ref(), &layouts, 88);
+    compare_given(&not_native(), small.as_ref(), &of_16_bits(&[(4001, 1777)]), 89);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::task::{Content, Luts, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
 use crate::together::Groups;
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
-use equalize::{Method, Operation, planes};
+use equalize::{Method, planes};
 use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
@@ -104,7 +104,7 @@ struct ParkedPicture {
 impl Loader<'_> {
     /// Returns what a device has to know to do the picture alone, if a device may do it.
     fn compressed(&self, opened: &Opened<'_>) -> Option<CompressedJpeg> {
-        let wanted = self.run.settings.jpeg != JpegChoice::Cpu && matches!(self.order, Order::Equalize(_));
+        let wanted = self.run.settings.jpeg != JpegChoice::Cpu && self.order.needs_pixels_alone();
         if wanted { opened.compressed(&self.run.settings.target) } else { None }
     }
 
@@ -132,7 +132,7 @@ impl Loader<'_> {
 
     /// Notes what the picture is going to take, for those who decide whether GPUs start.
     fn foresee(&self, opened: &Opened<'_>) {
-        let Order::Equalize(Operation { method, .. }) = self.order else { return };
+        let (Order::Equalize(operation) | Order::Apply(operation)) = self.order else { return };
         let (layout, format) = (opened.layout(), opened.format());
         let is_compressed = self.compressed(opened).is_some();
         let least = match is_compressed {
@@ -140,7 +140,7 @@ impl Loader<'_> {
             false => starts::least_time(
                 [format, self.run.settings.target.format.unwrap_or(format)],
                 &layout,
-                method,
+                operation.method,
             ),
         };
         self.run.machine.rates.foresee(least, is_compressed);
@@ -176,15 +176,16 @@ impl Loader<'_> {
         opened.heap_bytes() + self.order.scratch_bytes(&opened.layout())
     }
 
-    /// Returns where in a cache line the pixels should begin: 0 if they are counted, because the counts behind them have to be aligned.
+    /// Returns where in a cache line the pixels should begin: 0 if there are counts or LUTs behind them, which have to be aligned.
     fn lead(&self, opened: &Opened<'_>) -> usize {
-        if matches!(self.order, Order::Equalize(_)) { opened.lead() } else { 0 }
+        if self.order.needs_pixels_alone() { opened.lead() } else { 0 }
     }
 
     /// Checks that the devices can do the picture as it is ordered.
     fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
         let frames = opened.frames();
-        let is_adaptive = self.order.operation().is_some_and(|operation| operation.method != Method::Global);
+        let is_adaptive =
+            self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
         if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
     }
 
@@ -253,7 +254,7 @@ impl Loader<'_> {
             None => codec::open_within(held, &mut file, buffer, limits, target)?,
         };
         if let Some(pages) = opened.take_pages() {
-            self.machine.rates.expect(pages.len() - 1);
+            self.run.machine.rates.expect(pages.len() - 1);
             work.page = Some(Page::first(pages));
         }
         if work.page.is_none() && self.run.groups.is_some_and(Groups::is_for_files) {

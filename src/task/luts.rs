@@ -63,11 +63,21 @@ pub struct Luts(HashMap<Kind, Vec<u8>>);
 impl Luts {
     /// Makes LUTs for an operation of the counts of the planes that it changes, for each kind.
     pub(crate) fn of(sums: impl Iterator<Item = (Kind, Vec<u64>)>, operation: &Operation) -> Self {
-        Self(sums.map(|(kind, counts)| (kind, lut::of_planes(&counts, kind.depth(), operation))).collect())
+        let luts = |(kind, counts): (Kind, Vec<u64>)| (kind, luts(kind.depth(), &counts, operation));
+        Self(sums.map(luts).collect())
     }
 
     /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.
     pub(crate) fn of_layout(&self, layout: &Layout) -> Option<&[u8]> {
         self.0.get(&Kind::of(layout)).map(Vec::as_slice)
     }
+}
+
+fn luts(depth: Depth, counts: &[u64], operation: &Operation) -> Vec<u8> {
+    let bytes = counts.len() * depth.bytes();
+    // Entries of 16 bits need an even address.
+    let mut room = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
+    let luts = &mut bytemuck::cast_slice_mut(&mut room)[..bytes];
+    lut::fill(operation, depth, counts, &[], luts);
+    luts.to_vec()
 }

@@ -31,8 +31,17 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 9] =
-        [Self::Png, Self::Jpeg, Self::Tiff, Self::Pnm, Self::Bmp, Self::WebP, Self::Gif, Self::JpegXl, Self::Dicom];
+    pub const ALL: [Self; 9] = [
+        Self::Png,
+        Self::Jpeg,
+        Self::Tiff,
+        Self::Pnm,
+        Self::Bmp,
+        Self::WebP,
+        Self::Gif,
+        Self::JpegXl,
+        Self::Dicom,
+    ];
 
     /// Returns the format in which pictures of this one are written unless another one is asked for: the same, if it is written at all.
     pub const fn written(self) -> Self {

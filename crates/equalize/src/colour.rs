@@ -18,7 +18,7 @@ pub enum Plane {
 
 impl Plane {
     /// Returns the planes that are equalized, each separately, to equalize a picture.
-    pub(super) const fn to_equalize(pixel: Pixel, per_channel: bool) -> &'static [Self] {
+    pub const fn to_equalize(pixel: Pixel, per_channel: bool) -> &'static [Self] {
         match (pixel, per_channel) {
             (Pixel::Gray | Pixel::GrayAlpha, _) => &[Self::Channel(0)],
             (Pixel::Rgb | Pixel::Rgba, false) => &[Self::Luma],

@@ -14,8 +14,9 @@
 //! equalize(&mut pixels, &layout, &Operation::new(Method::Clahe(clahe)), &mut scratch);
 //! ```
 //!
-//! [`equalize`] is the whole of it; a [`Strength`] weakens what it does. Its parts are there for other implementations, which can match it
-//! byte for byte: [`histogram`] counts, [`lut`] makes the look-up table, [`colour`] computes luma and applies its changes, [`clahe`] is the
+//! [`equalize`] is the whole of it; a [`Strength`] weakens what it does. [`apply`] sends pictures through LUTs that were made of other counts,
+//! such as those of a whole series. Its parts are there for other implementations, which can match it
+//! byte for byte: [`histogram`] counts, [`lut`] makes the look-up tables, [`colour`] computes luma and applies its changes, [`clahe`] is the
 //! adaptive method, whose clip limit is in [`clip`], and [`planes`] takes channels apart. [`count`] only counts, for colour histograms.
 //!
 //! There is no I/O, no thread and no C. With the feature `serde`, layouts and operations can be serialized.
@@ -44,6 +45,8 @@ pub use coverage::is_narrow;
 use histogram::{BLOCK, Counted, Tally};
 pub use layout::{ByteOrder, ByteOrders, Depth, Layout, Pixel, swap_bytes};
 pub use level::Level;
+pub use lut::Stretch;
+use lut::{Rule, of_plane};
 pub use sample::Sample;
 pub use strength::Strength;
 
@@ -53,8 +56,30 @@ pub use strength::Strength;
 pub enum Method {
     /// One LUT for the whole picture, from the histogram of the whole picture.
     Global,
+    /// One LUT for the whole picture, which spreads the levels between two percentiles over the whole range.
+    Stretch(Stretch),
+    /// One LUT for the whole picture, which makes its histogram like that of a reference.
+    Match,
     /// A LUT for each tile, contrast-limited, interpolated between the tiles.
     Clahe(Clahe),
+}
+
+impl Method {
+    /// Returns the rule for the LUT of a plane; `None` if the method has more than one LUT for a plane. `reference` has the counts of the
+    /// reference for this plane, if there is one.
+    pub const fn rule(self, reference: &[u64]) -> Option<Rule<'_>> {
+        match self {
+            Self::Global => Some(Rule::Equalize),
+            Self::Stretch(stretch) => Some(Rule::Stretch(stretch)),
+            Self::Match => Some(Rule::Match(reference)),
+            Self::Clahe(_) => None,
+        }
+    }
+
+    /// Returns whether the method has a reference, whose counts [`equalize_like`] takes.
+    pub const fn has_reference(self) -> bool {
+        matches!(self, Self::Match)
+    }
 }
 
 /// How the samples of a picture are equalized. (Gray output needs no case of its own: the decoder then delivers gray.)
@@ -73,6 +98,18 @@ impl Operation {
     /// Returns an operation on the luma of a colour picture, at full strength.
     pub const fn new(method: Method) -> Self {
         Self { method, per_channel: false, strength: Strength::FULL }
+    }
+
+    /// Returns the number of planes that are equalized, each separately.
+    pub const fn planes(&self, pixel: Pixel) -> usize {
+        Plane::to_equalize(pixel, self.per_channel).len()
+    }
+
+    /// Returns the number of counts of the reference that a picture needs: one per level for each plane that is equalized, if the method has
+    /// a reference.
+    pub const fn reference_length(&self, layout: &Layout) -> usize {
+        let planes = if self.method.has_reference() { self.planes(layout.pixel) } else { 0 };
+        planes * layout.depth.levels()
     }
 }
 
@@ -103,57 +140,101 @@ impl<S> Default for Buffers<S> {
 /// Alpha is left as it is. The result depends on nothing but the arguments.
 ///
 /// # Panics
-/// If the length of `pixels` is not [`Layout::bytes`], or if it holds 16-bit samples at an odd address.
+/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the method is
+/// [`Method::Match`], which is for [`equalize_like`].
 pub fn equalize(pixels: &mut [u8], layout: &Layout, operation: &Operation, scratch: &mut Scratch) {
+    equalize_like(pixels, layout, operation, &[], scratch);
+}
+
+/// Equalizes a picture in place, as [`equalize`] does. `reference` holds [`Operation::reference_length`] counts, for one plane after another.
+///
+/// # Panics
+/// If the length of `pixels` is not [`Layout::bytes`], if it holds 16-bit samples at an odd address, or if the length of `reference` is
+/// another.
+pub fn equalize_like(
+    pixels: &mut [u8],
+    layout: &Layout,
+    operation: &Operation,
+    reference: &[u64],
+    scratch: &mut Scratch,
+) {
+    assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
+    assert_eq!(reference.len(), operation.reference_length(layout), "the counts of a reference");
+    match layout.depth {
+        Depth::Eight => equalize_samples::<u8>(pixels, layout, operation, reference, scratch),
+        Depth::Sixteen => {
+            let samples = bytemuck::cast_slice_mut(pixels);
+            equalize_samples::<u16>(samples, layout, operation, reference, scratch);
+        }
+    }
+}
+
+/// Sends a picture through LUTs in place: one for each plane that is equalized, in the order of [`Plane::to_equalize`], each with one entry per
+/// level, as long as a sample. [`lut::fill`] makes such LUTs. Alpha is left as it is; a new luma changes colours as in [`equalize`].
+///
+/// # Panics
+/// If the length of `pixels` is not [`Layout::bytes`], if there are more or fewer LUTs, or if either holds 16-bit values at an odd address.
+pub fn apply(pixels: &mut [u8], layout: &Layout, per_channel: bool, luts: &[u8]) {
     assert_eq!(pixels.len() as u64, layout.bytes(), "the pixels of this layout");
     match layout.depth {
-        Depth::Eight => equalize_samples::<u8>(pixels, layout, operation, scratch),
+        Depth::Eight => apply_samples(pixels, layout.pixel, per_channel, luts),
         Depth::Sixteen => {
-            equalize_samples::<u16>(bytemuck::cast_slice_mut(pixels), layout, operation, scratch);
+            let samples: &mut [u16] = bytemuck::cast_slice_mut(pixels);
+            apply_samples(samples, layout.pixel, per_channel, bytemuck::cast_slice(luts));
         }
+    }
+}
+
+fn apply_samples<S: Sample>(samples: &mut [S], pixel: Pixel, per_channel: bool, luts: &[S]) {
+    let planes = Plane::to_equalize(pixel, per_channel);
+    assert_eq!(luts.len(), planes.len() * S::LEVELS, "a LUT for each plane");
+    for (&plane, lut) in planes.iter().zip(luts.chunks(S::LEVELS)) {
+        map_plane(samples, pixel, plane, lut);
     }
 }
 
 /// Equalizes one 8-bit gray plane globally, as [`equalize`] does.
 pub fn equalize_gray8(samples: &mut [u8]) {
-    global(samples, 0, Pixel::Gray, Plane::Channel(0), Strength::FULL, &mut Buffers::default());
+    let how = (Rule::Equalize, Strength::FULL);
+    through_lut(samples, 0, Pixel::Gray, Plane::Channel(0), how, &mut Buffers::default());
 }
 
 fn equalize_samples<S: Sample>(
     samples: &mut [S],
     layout: &Layout,
     operation: &Operation,
+    reference: &[u64],
     scratch: &mut Scratch,
 ) {
     let buffers = S::buffers(scratch);
-    for &plane in Plane::to_equalize(layout.pixel, operation.per_channel) {
-        match operation.method {
-            Method::Global => {
-                global(samples, layout.width as usize, layout.pixel, plane, operation.strength, buffers);
-            }
-            Method::Clahe(clahe) => {
-                let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
-                let what = (&clahe, operation.strength);
-                clahe::equalize(samples, layout, plane, what, &mut buffers.clahe, tally);
-            }
+    for (number, &plane) in Plane::to_equalize(layout.pixel, operation.per_channel).iter().enumerate() {
+        if let Method::Clahe(clahe) = operation.method {
+            let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
+            let what = (&clahe, operation.strength);
+            clahe::equalize(samples, layout, plane, what, &mut buffers.clahe, tally);
+        }
+        if let Some(rule) = operation.method.rule(of_plane::<S>(reference, number)) {
+            let how = (rule, operation.strength);
+            through_lut(samples, layout.width as usize, layout.pixel, plane, how, buffers);
         }
     }
 }
 
-/// Equalizes one plane globally. `samples` are whole rows of `width` pixels, or any number of pixels if `width` is 0.
-fn global<S: Sample>(
+/// Sends one plane through the LUT that follows from its counts. `samples` are whole rows of `width` pixels, or any number of pixels if `width`
+/// is 0.
+fn through_lut<S: Sample>(
     samples: &mut [S],
     width: usize,
     pixel: Pixel,
     plane: Plane,
-    strength: Strength,
+    (rule, strength): (Rule<'_>, Strength),
     buffers: &mut Buffers<S>,
 ) {
     let tally = buffers.tally.get_or_insert_with(|| Tally::new(S::LEVELS));
     tally.clear();
     histogram::add_plane(samples, width, pixel, plane, Counted::Visible, tally);
     buffers.lut.resize(S::LEVELS, S::zeroed());
-    lut::fill(tally.counts(), &mut buffers.lut);
+    rule.fill(tally.counts(), &mut buffers.lut);
     strength.weaken_lut(&mut buffers.lut);
     map_plane(samples, pixel, plane, &buffers.lut);
 }

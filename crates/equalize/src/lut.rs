@@ -1,100 +1,78 @@
-//! The look-up table of global equalization, exact in 64-bit integers.
+//! The look-up tables of the methods that have one for a whole plane: how they follow from the plane's counts, exactly, in integers.
+//!
+//! Each method is a file with one function, `fill`, that makes a LUT of counts. A [`Rule`] chooses among them.
+
+mod equalize;
+mod matching;
+mod stretch;
+
+pub use stretch::Stretch;
 
 use super::level::Level;
+use super::{Depth, Operation};
 
-/// Fills `lut` from `counts`; both have one entry per level.
-///
-/// With `c` the running sum of `counts`, `m` the first level that occurs and `d` the number of samples above it, level `i`
-/// becomes `round((c[i] - c[m]) / d * (LEVELS - 1))`, halves up; levels below `m` become 0. This is the textbook formula
-/// (Gonzalez and Woods, *Digital Image Processing*, section 3.3, with the darkest level mapped to 0), without floating point.
-/// If there is nothing to spread (a single level, or no samples at all), the LUT is the identity.
+/// How the LUT of a plane follows from its counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule<'r> {
+    /// All levels are to occur equally often.
+    Equalize,
+    /// The levels between two percentiles are spread over the whole range.
+    Stretch(Stretch),
+    /// The levels are to occur as often as these counts say, one a level: those of a reference.
+    Match(&'r [u64]),
+}
+
+impl Rule<'_> {
+    /// Fills `lut` from `counts`; both have one entry per level.
+    ///
+    /// # Panics
+    /// If `counts`, `lut` or the counts of a reference do not have one entry per level.
+    pub fn fill<S: Level>(self, counts: &[u64], lut: &mut [S]) {
+        assert_eq!(counts.len(), S::LEVELS, "a histogram has one count a level");
+        assert_eq!(lut.len(), S::LEVELS, "a LUT has one entry a level");
+        match self {
+            Self::Equalize => equalize::fill(counts, lut),
+            Self::Stretch(stretch) => stretch::fill(stretch, counts, lut),
+            Self::Match(reference) => {
+                assert_eq!(reference.len(), S::LEVELS, "a reference has one count a level");
+                matching::fill(reference, counts, lut);
+            }
+        }
+    }
+}
+
+/// Fills the LUTs of an operation from `counts`: one for each plane that is equalized ([`Plane::to_equalize`](crate::colour::Plane)), each with
+/// one entry per level, as [`apply`](crate::apply) takes them. The operation's strength is in them. `reference` has as many counts if the
+/// method is [`Method::Match`](crate::Method::Match).
 ///
 /// # Panics
-/// If `counts` or `lut` does not have one entry per level.
-pub fn fill<S: Level>(counts: &[u64], lut: &mut [S]) {
-    assert_eq!(counts.len(), S::LEVELS, "a histogram has one count a level");
-    assert_eq!(lut.len(), S::LEVELS, "a LUT has one entry a level");
-    let total: u64 = counts.iter().sum();
-    let darkest = counts.iter().position(|&n| n > 0).unwrap_or(0);
-    let above = total - counts[darkest];
-    if above == 0 {
-        return fill_identity(lut);
-    }
-    let top = S::LEVELS as u64 - 1;
-    let mut running = 0;
-    let mut entry = S::from_level(0);
-    lut[..=darkest].fill(entry);
-    for (slot, &count) in lut.iter_mut().zip(counts).skip(darkest + 1) {
-        // A level that does not occur repeats its neighbour's entry, which saves most of 65,536 divisions.
-        if count > 0 {
-            running += count;
-            entry = S::from_level(((2 * running * top + above) / (2 * above)) as u32);
+/// If the method has no LUT for a whole plane, if `luts` has 16-bit entries at an odd address, or if the lengths do not fit together.
+pub fn fill(operation: &Operation, depth: Depth, counts: &[u64], reference: &[u64], luts: &mut [u8]) {
+    assert_eq!(luts.len(), counts.len() * depth.bytes(), "an entry a count");
+    match depth {
+        Depth::Eight => fill_samples::<u8>(operation, counts, reference, luts),
+        Depth::Sixteen => {
+            fill_samples::<u16>(operation, counts, reference, bytemuck::cast_slice_mut(luts));
         }
-        *slot = entry;
     }
+}
+
+fn fill_samples<S: Level>(operation: &Operation, counts: &[u64], reference: &[u64], luts: &mut [S]) {
+    for (number, (counts, lut)) in counts.chunks(S::LEVELS).zip(luts.chunks_mut(S::LEVELS)).enumerate() {
+        let rule = operation.method.rule(of_plane::<S>(reference, number)).expect("it has a LUT for a plane");
+        rule.fill(counts, lut);
+        operation.strength.weaken_lut(lut);
+    }
+}
+
+/// Returns the counts of the plane with this number among those that are equalized; none if there is no reference.
+pub(super) fn of_plane<S: Level>(reference: &[u64], number: usize) -> &[u64] {
+    reference.chunks(S::LEVELS).nth(number).unwrap_or_default()
 }
 
 /// Fills the LUT that changes nothing.
 fn fill_identity<S: Level>(lut: &mut [S]) {
     for (level, entry) in lut.iter_mut().enumerate() {
         *entry = S::from_level(level as u32);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lut8(occurring: &[(usize, u64)]) -> Vec<u8> {
-        let mut counts = vec![0; 256];
-        for &(level, count) in occurring {
-            counts[level] = count;
-        }
-        let mut lut = vec![7; 256];
-        fill(&counts, &mut lut);
-        lut
-    }
-
-    #[test]
-    fn two_levels_go_to_the_ends() {
-        let lut = lut8(&[(10, 3), (20, 1)]);
-        assert!(lut[..20].iter().all(|&v| v == 0));
-        assert!(lut[20..].iter().all(|&v| v == 255));
-    }
-
-    #[test]
-    fn halves_round_up() {
-        // d = 2, so level 5 becomes 255/2 = 127.5.
-        let lut = lut8(&[(0, 1), (5, 1), (9, 1)]);
-        assert_eq!((lut[4], lut[5], lut[8], lut[9], lut[255]), (0, 128, 128, 255, 255));
-    }
-
-    #[test]
-    fn every_level_once_changes_nothing() {
-        let all: Vec<_> = (0..256).map(|level| (level, 1)).collect();
-        assert!(lut8(&all).iter().enumerate().all(|(level, &v)| level == usize::from(v)));
-    }
-
-    #[test]
-    fn nothing_to_spread_changes_nothing() {
-        let identity: Vec<u8> = (0..=255).collect();
-        assert_eq!(lut8(&[(77, 1000)]), identity);
-        assert_eq!(lut8(&[]), identity);
-    }
-
-    #[test]
-    fn a_worked_example() {
-        // Levels 52, 55, 60, 200 occur 1, 3, 2, 4 times: d = 9; 3*255/9 = 85, 5*255/9 = 141.67, 255.
-        let lut = lut8(&[(52, 1), (55, 3), (60, 2), (200, 4)]);
-        assert_eq!((lut[52], lut[55], lut[60], lut[200]), (0, 85, 142, 255));
-    }
-
-    #[test]
-    fn counts_beyond_32_bits_do_not_overflow() {
-        let mut counts = vec![0; 65536];
-        (counts[0], counts[1], counts[65535]) = (1, 1 << 44, 1 << 44);
-        let mut lut = vec![0_u16; 65536];
-        fill(&counts, &mut lut);
-        assert_eq!((lut[0], lut[1], lut[65534], lut[65535]), (0, 32768, 32768, 65535));
     }
 }

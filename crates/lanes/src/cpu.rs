@@ -3,7 +3,7 @@
 use crate::gpu_info::GpuInfo;
 use crate::lane::{Engine, EngineError, JpegLane, Lane, LaneError, Recoded, Recoding};
 use equalize::count::count;
-use equalize::{ByteOrder, ByteOrders, Layout, Operation, Scratch, equalize, swap_bytes};
+use equalize::{ByteOrder, ByteOrders, Layout, Operation, Scratch, apply, equalize_like, swap_bytes};
 
 /// The CPU as a worker's backend.
 pub(crate) struct CpuEngine;
@@ -50,9 +50,24 @@ impl Lane for CpuLane {
         layout: &Layout,
         byte_orders: ByteOrders,
         operation: &Operation,
+        reference: &[u64],
     ) -> Result<(), LaneError> {
         byte_orders.from.convert(pixels);
-        equalize(pixels, layout, operation, &mut self.0);
+        equalize_like(pixels, layout, operation, reference, &mut self.0);
+        byte_orders.to.convert(pixels);
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        per_channel: bool,
+        luts: &[u8],
+    ) -> Result<(), LaneError> {
+        byte_orders.from.convert(pixels);
+        apply(pixels, layout, per_channel, luts);
         byte_orders.to.convert(pixels);
         Ok(())
     }

@@ -4,7 +4,7 @@ use codec::CompressedJpeg;
 use equalize::{ByteOrder, ByteOrders, Layout, Operation};
 
 use crate::gpu_info::GpuInfo;
-use crate::order::Order;
+use crate::order::{Order, Parts};
 
 /// A failure of the device, as the worker sees it.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,8 @@ pub trait Engine: Send + Sync {
 
 /// What equalizes pictures on a device, one after the other.
 pub trait Lane {
-    /// Equalizes the pixels in place, and converts them from one byte order to the other; returns once they can be read.
+    /// Equalizes the pixels in place, as [`equalize::equalize_like`] does with these counts of a `reference`, and converts them from one byte
+    /// order to the other; returns once they can be read.
     ///
     /// # Errors
     /// [`LaneError`]. The pixels of a declined picture are unchanged; after a device failure they are undefined.
@@ -74,6 +75,21 @@ pub trait Lane {
         layout: &Layout,
         byte_orders: ByteOrders,
         operation: &Operation,
+        reference: &[u64],
+    ) -> Result<(), LaneError>;
+
+    /// Sends the pixels through LUTs in place, as [`equalize::apply`] does, and converts them from one byte order to the other; returns once they
+    /// can be read.
+    ///
+    /// # Errors
+    /// As [`Lane::equalize`].
+    fn apply(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        per_channel: bool,
+        luts: &[u8],
     ) -> Result<(), LaneError>;
 
     /// Counts all planes of the pixels, which have this byte order, into `counts`, as [`equalize::count::count`] does.
@@ -90,7 +106,7 @@ pub trait Lane {
 
     /// Equalizes the luma of a JPEG and encodes it. The first `planes` bytes of the slot are the JPEG's planes, followed by its file; they
     /// are encoded the way that file was, and the slot then begins with the result. If only the encoding is declined, luma is equalized and
-    /// nothing else changes.
+    /// nothing else changes. The operation has no reference.
     ///
     /// # Errors
     /// [`LaneError`]; the slot is then undefined.
@@ -103,7 +119,7 @@ pub trait Lane {
     ) -> Result<Recoded, LaneError> {
         debug_assert!(planes >= jpeg.layout.bytes());
         let luma = &mut slot[..jpeg.layout.bytes() as usize];
-        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation)?;
+        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation, &[])?;
         Ok(Recoded::Declined("this worker has no encoder".to_owned()))
     }
 
@@ -126,15 +142,18 @@ pub trait Lane {
         byte_orders: ByteOrders,
         order: &Order,
     ) -> Result<(), LaneError> {
-        let (pixels, counts) = order.parts(slot, layout);
+        let Parts { pixels, counts, given } = order.all_parts(slot, layout);
         let ByteOrders { from, to } = byte_orders;
         match order {
-            Order::Equalize(operation) => self.equalize(pixels, layout, byte_orders, operation),
+            Order::Equalize(operation) => self.equalize(pixels, layout, byte_orders, operation, given),
+            Order::Apply(operation) => {
+                self.apply(pixels, layout, byte_orders, operation.per_channel, bytemuck::cast_slice(given))
+            }
             Order::Count { equalize: None } => self.count(pixels, layout, from, counts),
             Order::Count { equalize: Some(operation) } => {
                 let (before, after) = counts.split_at_mut(counts.len() / 2);
                 self.count(pixels, layout, from, before)?;
-                self.equalize(pixels, layout, byte_orders, operation)?;
+                self.equalize(pixels, layout, byte_orders, operation, given)?;
                 self.count(pixels, layout, to, after)
             }
         }
@@ -172,7 +191,7 @@ pub struct Recoding<'m> {
     pub slot: &'m mut [u8],
     /// What is known about the file.
     pub jpeg: CompressedJpeg,
-    /// How to equalize it.
+    /// How to equalize it, without a reference.
     pub operation: Operation,
     /// What became of it.
     pub answer: Recoded,

@@ -10,7 +10,7 @@
 //! let mut lane = engine.lane()?;
 //! let layout = Layout { width: 4, height: 1, pixel: Pixel::Gray, depth: Depth::Eight };
 //! let mut pixels = [100, 101, 102, 103];
-//! lane.equalize(&mut pixels, &layout, ByteOrders::NATIVE, &Operation::new(Method::Global))?;
+//! lane.equalize(&mut pixels, &layout, ByteOrders::NATIVE, &Operation::new(Method::Global), &[])?;
 //! assert_eq!(pixels, [0, 85, 170, 255]);
 //! # Ok(())
 //! # }

@@ -1,4 +1,5 @@
-//! What a lane is told to do with a picture, and where in the picture's slot it leaves the counts.
+//! What a lane is told to do with a picture, and what lies behind the picture in its slot: the counts that the lane leaves there, and what it
+//! is given beside the pixels.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,9 @@ use equalize::{Layout, Method, Operation, count};
 pub enum Order {
     /// Equalizes the pixels in place.
     Equalize(Operation),
+    /// Sends the pixels in place through the LUTs that lie behind them, one for each plane that the operation equalizes
+    /// ([`equalize::apply`]). They were made for the operation, and its strength is in them.
+    Apply(Operation),
     /// Counts the pixels, and leaves the counts after them in the slot.
     Count {
         /// If set, how to equalize the pixels in place afterwards; they are then counted again.
@@ -17,23 +21,43 @@ pub enum Order {
     },
 }
 
-/// The alignment of the counts within a slot, in bytes: a line of the CPU's cache and of device memory.
+/// The alignment within a slot, in bytes, of counts and LUTs: a line of the CPU's cache and of device memory.
 const ALIGNMENT: usize = 64;
 
+/// The parts of a slot.
+pub(crate) struct Parts<'s> {
+    pub(crate) pixels: &'s mut [u8],
+    /// The counts that the lane leaves.
+    pub(crate) counts: &'s mut [u64],
+    /// What the lane is given: LUTs or counts.
+    pub(crate) given: &'s mut [u64],
+}
+
 impl Order {
-    /// Returns how many bytes at the start of a slot a lane works on: the pixels, and room for the counts.
+    /// Returns how many bytes at the start of a slot a lane works on: the pixels, and room for the counts and for what it is given.
     pub fn slot_bytes(&self, layout: &Layout) -> u64 {
-        match self.counts(layout) {
+        match self.counts(layout) * size_of::<u64>() + self.given_bytes(layout) {
             0 => layout.bytes(),
-            counts => (start(layout) + counts * size_of::<u64>()) as u64,
+            behind => (start(layout) + behind) as u64,
+        }
+    }
+
+    /// Returns whether a slot holds the pixels of a picture and nothing else, whatever the picture.
+    pub const fn needs_pixels_alone(&self) -> bool {
+        match self {
+            Self::Equalize(operation) => !operation.method.has_reference(),
+            Self::Apply(_) | Self::Count { .. } => false,
         }
     }
 
     /// Bytes of other memory that a lane of the CPU needs for a picture of this layout, where that is not fixed and small.
     pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
-        match self.operation().map(|operation| operation.method) {
-            Some(Method::Clahe(clahe)) => Geometry::new(layout, &clahe).scratch_bytes(layout),
-            Some(Method::Global) | None => 0,
+        match self {
+            Self::Equalize(operation) | Self::Count { equalize: Some(operation) } => match operation.method {
+                Method::Clahe(clahe) => Geometry::new(layout, &clahe).scratch_bytes(layout),
+                Method::Global | Method::Stretch(_) | Method::Match => 0,
+            },
+            Self::Apply(_) | Self::Count { equalize: None } => 0,
         }
     }
 
@@ -42,19 +66,36 @@ impl Order {
     /// # Panics
     /// If the slot is shorter than [`Order::slot_bytes`], or if it has counts and is not aligned to 8 bytes.
     pub fn parts<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> (&'s mut [u8], &'s mut [u64]) {
+        let Parts { pixels, counts, .. } = self.all_parts(slot, layout);
+        (pixels, counts)
+    }
+
+    /// Returns the part of a slot that holds what a lane is given beside the pixels, and that has to be filled before the lane gets the slot:
+    /// for [`Order::Apply`] the LUTs, as [`equalize::apply`] takes them; if the method has a reference its counts, of 8 bytes each, as
+    /// [`equalize::equalize_like`] takes them; otherwise nothing.
+    ///
+    /// # Panics
+    /// As [`Order::parts`].
+    pub fn given<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> &'s mut [u8] {
+        bytemuck::cast_slice_mut(self.all_parts(slot, layout).given)
+    }
+
+    pub(crate) fn all_parts<'s>(&self, slot: &'s mut [u8], layout: &Layout) -> Parts<'s> {
+        let (counts, given) = (self.counts(layout) * size_of::<u64>(), self.given_bytes(layout));
         let (pixels, behind) = slot.split_at_mut(layout.bytes() as usize);
-        let counts = self.counts(layout);
-        if counts == 0 {
-            return (pixels, &mut []);
+        if counts + given == 0 {
+            return Parts { pixels, counts: &mut [], given: &mut [] };
         }
         let from = start(layout) - pixels.len();
-        (pixels, bytemuck::cast_slice_mut(&mut behind[from..][..counts * size_of::<u64>()]))
+        let (counts, given) = bytemuck::cast_slice_mut(&mut behind[from..][..counts + given])
+            .split_at_mut(counts / size_of::<u64>());
+        Parts { pixels, counts, given }
     }
 
     /// Returns how the pixels are changed, if they are.
     pub const fn operation(&self) -> Option<Operation> {
         match *self {
-            Self::Equalize(operation) => Some(operation),
+            Self::Equalize(operation) | Self::Apply(operation) => Some(operation),
             Self::Count { equalize } => equalize,
         }
     }
@@ -67,13 +108,26 @@ impl Order {
     /// Returns how many counts a lane leaves in the slot.
     fn counts(&self, layout: &Layout) -> usize {
         match self {
-            Self::Equalize(_) => 0,
+            Self::Equalize(_) | Self::Apply(_) => 0,
             Self::Count { equalize } => count::length(layout) * (1 + usize::from(equalize.is_some())),
+        }
+    }
+
+    /// Returns the bytes of what a lane is given in the slot, a multiple of 8.
+    fn given_bytes(&self, layout: &Layout) -> usize {
+        match self {
+            Self::Equalize(operation) | Self::Count { equalize: Some(operation) } => {
+                operation.reference_length(layout) * size_of::<u64>()
+            }
+            Self::Apply(operation) => {
+                operation.planes(layout.pixel) * layout.depth.levels() * layout.depth.bytes()
+            }
+            Self::Count { equalize: None } => 0,
         }
     }
 }
 
-/// Returns the offset of the counts in a slot.
+/// Returns the offset in a slot of what is behind the pixels.
 fn start(layout: &Layout) -> usize {
     (layout.bytes() as usize).next_multiple_of(ALIGNMENT)
 }
@@ -104,5 +158,41 @@ mod tests {
             let (pixels, counts) = order.parts(bytemuck::cast_slice_mut(&mut slot), &ODD);
             assert_eq!((pixels.len(), counts.len()), (67 * 3, tables * 4 * 256));
         }
+    }
+
+    #[test]
+    fn luts_lie_behind_the_pixels_one_for_each_plane_that_is_equalized() {
+        let luma = Operation::new(Method::Global);
+        let operation = Operation { per_channel: true, ..luma };
+        for (order, planes) in [(Order::Apply(luma), 1), (Order::Apply(operation), 3)] {
+            for (depth, start, lut) in [(Depth::Eight, 256, 256), (Depth::Sixteen, 448, 65536 * 2)] {
+                let layout = Layout { depth, ..ODD };
+                let needed = order.slot_bytes(&layout) as usize;
+                assert_eq!(needed, start + planes * lut);
+                let mut slot = vec![0_u64; needed / size_of::<u64>()];
+                let slot = bytemuck::cast_slice_mut::<_, u8>(&mut slot);
+                slot[start] = 7;
+                let given = order.given(slot, &layout);
+                assert_eq!((given[0], given.len()), (7, planes * lut));
+                assert_eq!(order.parts(slot, &layout).1.len(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn counts_of_a_reference_lie_behind_all_others() {
+        let operation = Operation::new(Method::Match);
+        let (equalize, count) = (Order::Equalize(operation), Order::Count { equalize: Some(operation) });
+        for (order, before) in [(equalize, 0), (count, 2 * 4 * 256 * 8)] {
+            let needed = order.slot_bytes(&ODD) as usize;
+            assert_eq!(needed, 256 + before + 256 * 8);
+            let mut slot = vec![0_u64; needed / size_of::<u64>()];
+            let slot = bytemuck::cast_slice_mut::<_, u8>(&mut slot);
+            slot[256 + before] = 7;
+            let given = order.given(slot, &ODD);
+            assert_eq!((given[0], given.len()), (7, 256 * 8));
+            assert_eq!(order.parts(slot, &ODD).1.len() * 8, before);
+        }
+        assert_eq!(Order::Count { equalize: None }.given(&mut [0; 256 + 4 * 256 * 8], &ODD).len(), 0);
     }
 }

@@ -80,7 +80,8 @@ fn alike(layout: &Layout, order: &Order) -> Layout {
     (0..=MAX_DOUBLINGS).map(doubled).find(|other| route(other).is_like(route(layout))).unwrap_or(small)
 }
 
-/// Makes a slot of noise in which a third of the bytes are 0, and thus many pixels transparent; aligned for counts.
+/// Makes a slot of noise in which a third of the bytes are 0, and thus many pixels transparent; aligned for counts. LUTs and counts that the lane
+/// is given are noise too.
 fn noise(layout: &Layout, order: &Order) -> Result<Vec<u64>, EngineError> {
     let bytes = order.slot_bytes(layout) as usize;
     let mut slot = Vec::new();
@@ -103,6 +104,7 @@ mod tests {
     const NATIVE: ByteOrders = ByteOrders::NATIVE;
 
     const EQUALIZE: Order = Order::Equalize(Operation::new(Method::Global));
+    const APPLY: Order = Order::Apply(Operation::new(Method::Global));
     const COUNT: Order = Order::Count { equalize: None };
 
     fn layout(pixel: Pixel, depth: Depth) -> Layout {
@@ -124,9 +126,24 @@ mod tests {
             layout: &Layout,
             byte_orders: ByteOrders,
             operation: &Operation,
+            reference: &[u64],
         ) -> Result<(), LaneError> {
             self.pictures += 1;
-            self.lane.equalize(pixels, layout, byte_orders, operation)?;
+            self.lane.equalize(pixels, layout, byte_orders, operation, reference)?;
+            *pixels.last_mut().unwrap() ^= u8::from(self.about == Some(layout.pixel));
+            Ok(())
+        }
+
+        fn apply(
+            &mut self,
+            pixels: &mut [u8],
+            layout: &Layout,
+            byte_orders: ByteOrders,
+            per_channel: bool,
+            luts: &[u8],
+        ) -> Result<(), LaneError> {
+            self.pictures += 1;
+            self.lane.apply(pixels, layout, byte_orders, per_channel, luts)?;
             *pixels.last_mut().unwrap() ^= u8::from(self.about == Some(layout.pixel));
             Ok(())
         }
@@ -149,14 +166,14 @@ mod tests {
     fn each_kind_is_checked_once() {
         let (checked, mut lane) = (Checked::default(), Wrong::default());
         for _ in 0..3 {
-            for order in [EQUALIZE, COUNT] {
+            for order in [EQUALIZE, APPLY, COUNT] {
                 for depth in [Depth::Eight, Depth::Sixteen] {
                     checked.check(&mut lane, &layout(Pixel::GrayAlpha, depth), NATIVE, &order).unwrap();
                 }
             }
         }
         // 16-bit gray with alpha has separate kernels for small and large pictures.
-        assert_eq!(lane.pictures, 6);
+        assert_eq!(lane.pictures, 9);
     }
 
     #[test]
@@ -232,8 +249,20 @@ mod tests {
             layout: &Layout,
             _: ByteOrders,
             operation: &Operation,
+            reference: &[u64],
         ) -> Result<(), LaneError> {
-            self.0.equalize(pixels, layout, NATIVE, operation)
+            self.0.equalize(pixels, layout, NATIVE, operation, reference)
+        }
+
+        fn apply(
+            &mut self,
+            pixels: &mut [u8],
+            layout: &Layout,
+            _: ByteOrders,
+            per_channel: bool,
+            luts: &[u8],
+        ) -> Result<(), LaneError> {
+            self.0.apply(pixels, layout, NATIVE, per_channel, luts)
         }
 
         fn count(
@@ -259,7 +288,7 @@ mod tests {
             let check = |order| {
                 Checked::default().check(&mut Unaware(CpuLane::default()), &picture, byte_orders, &order)
             };
-            assert!(check(EQUALIZE).is_err(), "{byte_orders:?}");
+            assert!(check(EQUALIZE).is_err() && check(APPLY).is_err(), "{byte_orders:?}");
             assert_eq!(check(COUNT).is_err(), byte_orders.from == swapped, "{byte_orders:?}");
         }
     }
@@ -268,7 +297,7 @@ mod tests {
     fn one_wrong_byte_is_found_each_time() {
         let checked = Checked::default();
         let mut lane = Wrong { about: Some(Pixel::Rgb), ..Wrong::default() };
-        for order in [EQUALIZE, COUNT, EQUALIZE] {
+        for order in [EQUALIZE, APPLY, COUNT, EQUALIZE] {
             let reason =
                 checked.check(&mut lane, &layout(Pixel::Rgb, Depth::Eight), NATIVE, &order).unwrap_err();
             assert!(reason.to_string().starts_with("its results differ from the CPU's"), "{reason}");
@@ -286,6 +315,18 @@ mod tests {
             _: &Layout,
             _: ByteOrders,
             _: &Operation,
+            _: &[u64],
+        ) -> Result<(), LaneError> {
+            Err(LaneError::Decline("it is full".to_owned()))
+        }
+
+        fn apply(
+            &mut self,
+            _: &mut [u8],
+            _: &Layout,
+            _: ByteOrders,
+            _: bool,
+            _: &[u8],
         ) -> Result<(), LaneError> {
             Err(LaneError::Decline("it is full".to_owned()))
         }
@@ -299,7 +340,7 @@ mod tests {
     fn what_is_declined_is_not_wrong_and_not_checked_either() {
         let checked = Checked::default();
         let layout = layout(Pixel::Rgb, Depth::Eight);
-        for order in [EQUALIZE, COUNT] {
+        for order in [EQUALIZE, APPLY, COUNT] {
             let declined = checked.check(&mut Full, &layout, NATIVE, &order);
             assert!(matches!(declined, Err(LaneError::Decline(_))), "{declined:?}");
             assert!(!checked.has(&layout, NATIVE, &order));

@@ -67,7 +67,7 @@ impl TestPicture {
 pub(super) fn lut_of(counts: &[u32]) -> [u8; 256] {
     let counts: Vec<u64> = counts.iter().copied().map(u64::from).collect();
     let mut entries = [0; 256];
-    lut::fill(&counts, &mut entries);
+    lut::Rule::Equalize.fill(&counts, &mut entries);
     entries
 }
 

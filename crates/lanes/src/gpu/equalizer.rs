@@ -8,7 +8,7 @@ use super::kernels::{ClaheMemory, Kind, Span, Tables};
 use crate::lane::LaneError;
 use equalize::clahe::Geometry;
 use equalize::clip::{Clipping, LevelsInUse};
-use equalize::{ByteOrder, ByteOrders, ClipLimit, Depth, Layout, Method, Operation, Pixel, Strength};
+use equalize::{ByteOrder, ByteOrders, ClipLimit, Depth, Layout, Method, Operation, Pixel, Strength, lut};
 
 /// What a lane equalizes with, always on the same stream.
 pub(super) struct Equalizer<'e> {
@@ -18,6 +18,8 @@ pub(super) struct Equalizer<'e> {
     _tables: Buffer,
     memory: Growing,
     counted: Event,
+    /// LUTs that are on their way to the device, aligned for either depth.
+    luts: Vec<u64>,
 }
 
 /// Device memory that grows with the pictures.
@@ -30,12 +32,13 @@ struct Growing {
 }
 
 /// How to equalize a picture, with all the memory that takes already allocated.
-pub(super) struct Plan {
+pub(super) struct Plan<'r> {
     layout: Layout,
     byte_orders: ByteOrders,
     kind: Kind,
+    operation: Operation,
+    reference: &'r [u64],
     clahe: Option<ClahePlan>,
-    strength: Strength,
 }
 
 struct ClahePlan {
@@ -47,6 +50,17 @@ struct ClahePlan {
     luts: Address,
 }
 
+impl Plan<'_> {
+    /// Returns whether kernels make the LUTs. Those of other methods are made here, of counts that kernels make.
+    fn is_left_to_kernels(&self) -> bool {
+        self.operation.method == Method::Global
+    }
+
+    fn what(&self) -> (Kind, Depth) {
+        (self.kind, self.layout.depth)
+    }
+}
+
 impl<'e> Equalizer<'e> {
     pub(super) fn new(engine: &'e GpuEngine, stream: &Stream) -> Result<Self> {
         let tables = Buffer::new(Tables::BYTES)?;
@@ -54,7 +68,8 @@ impl<'e> Equalizer<'e> {
         unsafe { stream.zero(tables.address(), Tables::BYTES)? };
         let memory = Growing::default();
         let counted = Event::new()?;
-        Ok(Self { engine, tables: Tables::new(tables.address()), _tables: tables, memory, counted })
+        let at = Tables::new(tables.address());
+        Ok(Self { engine, tables: at, _tables: tables, memory, counted, luts: Vec::new() })
     }
 
     /// Returns the tables for the next picture.
@@ -72,18 +87,19 @@ impl<'e> Equalizer<'e> {
         self.memory = Growing::default();
     }
 
-    /// Allocates what equalizing such a picture takes, besides the `taken` bytes that the lane has for pixels.
-    pub(super) fn plan(
+    /// Allocates what equalizing such a picture takes, besides the `taken` bytes that the lane has for pixels. `reference` is as for
+    /// [`equalize::equalize_like`].
+    pub(super) fn plan<'r>(
         &mut self,
         stream: &Stream,
         layout: &Layout,
         byte_orders: ByteOrders,
-        operation: &Operation,
+        (operation, reference): (&Operation, &'r [u64]),
         taken: u64,
-    ) -> std::result::Result<Plan, LaneError> {
+    ) -> std::result::Result<Plan<'r>, LaneError> {
         let kind = Kind::new(layout.pixel, operation.per_channel);
         let clahe = match operation.method {
-            Method::Global => None,
+            Method::Global | Method::Stretch(_) | Method::Match => None,
             Method::Clahe(clahe) => {
                 let geometry = Geometry::new(layout, &clahe);
                 let limits = &self.engine.kernels.limits;
@@ -94,7 +110,7 @@ impl<'e> Equalizer<'e> {
                 Some(ClahePlan { memory, clip_limit: clahe.clip_limit, plane, counts, luts })
             }
         };
-        Ok(Plan { layout: *layout, byte_orders, kind, clahe, strength: operation.strength })
+        Ok(Plan { layout: *layout, byte_orders, kind, operation: *operation, reference, clahe })
     }
 
     /// Returns room for the plane, unless the picture is its own plane, for the counts and for the LUTs.
@@ -126,64 +142,104 @@ impl<'e> Equalizer<'e> {
     /// # Safety
     /// The plan must be the last one made, or one for a picture of the same size; there must be as many pixels as it says, used by this
     /// stream alone until it is done.
-    pub(super) unsafe fn equalize(&mut self, stream: &Stream, at: Address, plan: &Plan) -> Result<()> {
-        let Plan { layout, byte_orders, kind, clahe, strength } = plan;
+    pub(super) unsafe fn equalize(&mut self, stream: &Stream, at: Address, plan: &Plan<'_>) -> Result<()> {
+        let Plan { layout, byte_orders, clahe, .. } = plan;
         let span = Span { at, pixels: layout.pixels(), byte_orders: *byte_orders };
         // SAFETY: guaranteed by the caller.
         unsafe {
-            match clahe {
-                None => self.global(stream, layout, *kind, span, *strength),
-                Some(clahe) => self.clahe(stream, plan, span, clahe),
+            if let Some(clahe) = clahe {
+                return self.clahe(stream, plan, span, clahe);
+            }
+            self.begin(stream, plan)?;
+            self.count(stream, plan, span, true)?;
+            self.apply(stream, plan, span)?;
+        }
+        self.end(plan);
+        Ok(())
+    }
+
+    /// Prepares the tables for a picture that is to be counted, if its plan is one with a LUT for a whole plane.
+    ///
+    /// # Safety
+    /// Only this stream may use the tables until it is done.
+    pub(super) unsafe fn begin(&self, stream: &Stream, plan: &Plan<'_>) -> Result<()> {
+        if plan.is_left_to_kernels() && plan.layout.depth == Depth::Eight {
+            return Ok(());
+        }
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            self.engine.kernels.clear(stream, plan.kind.planes() as usize, plan.layout.depth, &self.tables)
+        }
+    }
+
+    /// Counts a span of the picture. After the `last` one its pixels can go through [`Equalizer::apply`].
+    ///
+    /// # Safety
+    /// Only this stream may use span and tables until it is done.
+    pub(super) unsafe fn count(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan<'_>,
+        span: Span,
+        last: bool,
+    ) -> Result<()> {
+        let (kernels, strength) = (&self.engine.kernels, plan.operation.strength);
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            if plan.is_left_to_kernels() {
+                return kernels.count_for_luts(stream, plan.what(), span, &self.tables, last, strength);
+            }
+            kernels.count(stream, plan.what(), span, self.tables.counts(0, plan.layout.depth))?;
+            if last { self.make_luts(stream, plan) } else { Ok(()) }
+        }
+    }
+
+    /// Waits for the counts, makes the LUTs of them, and uploads these.
+    ///
+    /// # Safety
+    /// As [`Equalizer::count`].
+    unsafe fn make_luts(&mut self, stream: &Stream, plan: &Plan<'_>) -> Result<()> {
+        let depth = plan.layout.depth;
+        let mut counted = vec![0_u32; plan.kind.planes() as usize * depth.levels()];
+        // SAFETY: the counts are waited for; the rest is guaranteed by the caller.
+        unsafe { stream.download(self.tables.counts(0, depth), bytemuck::cast_slice_mut(&mut counted))? };
+        self.counted.record(stream)?;
+        self.counted.wait()?;
+        let counts: Vec<u64> = counted.into_iter().map(u64::from).collect();
+        let bytes = counts.len() * depth.bytes();
+        self.luts.resize(bytes.div_ceil(size_of::<u64>()), 0);
+        let luts = &mut bytemuck::cast_slice_mut(&mut self.luts)[..bytes];
+        lut::fill(&plan.operation, depth, &counts, plan.reference, luts);
+        // SAFETY: the LUTs are not written again before the stream has been waited for; the rest is guaranteed by the caller.
+        unsafe { stream.upload(luts, self.tables.luts) }
+    }
+
+    /// Sends a span of a picture that has been counted through its LUTs.
+    ///
+    /// # Safety
+    /// As [`Equalizer::count`].
+    pub(super) unsafe fn apply(&self, stream: &Stream, plan: &Plan<'_>, span: Span) -> Result<()> {
+        let (kernels, strength) = (&self.engine.kernels, plan.operation.strength);
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match plan.is_left_to_kernels() {
+                true => kernels.apply(stream, plan.what(), span, &self.tables, strength),
+                false => kernels.map(stream, plan.what(), span, &self.tables),
             }
         }
     }
 
-    /// # Safety
-    /// As [`Equalizer::equalize`].
-    unsafe fn global(
-        &mut self,
-        stream: &Stream,
-        layout: &Layout,
-        kind: Kind,
-        span: Span,
-        strength: Strength,
-    ) -> Result<()> {
-        let (kernels, what) = (&self.engine.kernels, (kind, layout.depth));
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            self.begin(stream, what)?;
-            kernels.count_for_luts(stream, what, span, &self.tables, true, strength)?;
-            kernels.apply(stream, what, span, &self.tables, strength)?;
-        }
-        self.end(layout);
-        Ok(())
-    }
-
-    /// Prepares the tables for a picture that is to be counted.
-    ///
-    /// # Safety
-    /// Only this stream may use the tables until it is done.
-    pub(super) unsafe fn begin(&self, stream: &Stream, (kind, depth): (Kind, Depth)) -> Result<()> {
-        match depth {
-            Depth::Eight => Ok(()),
-            // SAFETY: guaranteed by the caller.
-            Depth::Sixteen => unsafe {
-                self.engine.kernels.clear(stream, kind.planes() as usize, depth, &self.tables())
-            },
-        }
-    }
-
-    /// Moves on to the tables for the next picture, once all of a global equalization has been enqueued.
-    pub(super) fn end(&mut self, layout: &Layout) {
-        if layout.depth == Depth::Eight {
+    /// Moves on to the tables for the next picture, once all of this one has been enqueued.
+    pub(super) fn end(&mut self, plan: &Plan<'_>) {
+        if plan.is_left_to_kernels() && plan.layout.depth == Depth::Eight {
             self.tables = self.tables.next();
         }
     }
 
     /// # Safety
     /// As [`Equalizer::equalize`].
-    unsafe fn clahe(&self, stream: &Stream, plan: &Plan, span: Span, clahe: &ClahePlan) -> Result<()> {
-        let (kernels, &Plan { ref layout, kind, strength, .. }) = (&self.engine.kernels, plan);
+    unsafe fn clahe(&self, stream: &Stream, plan: &Plan<'_>, span: Span, clahe: &ClahePlan) -> Result<()> {
+        let (kernels, &Plan { ref layout, kind, operation, .. }) = (&self.engine.kernels, plan);
         // SAFETY: guaranteed by the caller.
         unsafe {
             let Some(plane) = clahe.plane else {
@@ -198,7 +254,7 @@ impl<'e> Equalizer<'e> {
                 let span = Span { byte_orders: ByteOrders { from, to }, ..span };
                 kernels.extract(stream, layout, span, (plane, channel))?;
                 self.clahe_of_plane(stream, layout, native, clahe)?;
-                kernels.insert(stream, layout, span, (plane, channel), strength)?;
+                kernels.insert(stream, layout, span, (plane, channel), operation.strength)?;
             }
         }
         Ok(())

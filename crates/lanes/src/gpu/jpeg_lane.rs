@@ -221,7 +221,7 @@ impl<'e> NvJpegLane<'e> {
             &self.stream,
             &layout,
             ByteOrders::NATIVE,
-            &picture.operation,
+            (&picture.operation, &[]),
             self.planes.bytes(),
         )?;
         let JpegStates { header, encoder } = &mut self.states[one.number];

@@ -143,8 +143,8 @@ pub struct Tables {
     counts8: [Address; 2],
     /// Histograms that are zeroed before use: for equalization at depth 16 up to three, for a colour histogram one for each plane.
     counts: Address,
-    /// Three LUTs of depth 16.
-    luts: Address,
+    /// Three LUTs: of depth 16, or given ones of either depth.
+    pub luts: Address,
     /// The number of tiles of a large plane that have been handed out; 0 between kernels.
     handed_out: Address,
 }
@@ -418,6 +418,36 @@ impl Kernels {
         unsafe {
             self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, counts, strength])
         }
+    }
+
+    /// Sends a span through the LUTs at [`Tables::luts`], one for each plane of the kind, which have the strength in them.
+    ///
+    /// # Safety
+    /// As [`Kernels::apply`].
+    pub unsafe fn map(
+        &self,
+        stream: &Stream,
+        (kind, depth): (Kind, Depth),
+        span: Span,
+        tables: &Tables,
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match depth {
+                Depth::Eight => self.map8(stream, kind, span, tables.luts),
+                Depth::Sixteen => self.apply16(stream, kind, span, tables),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Kernels::apply`].
+    unsafe fn map8(&self, stream: &Stream, kind: Kind, span: Span, luts: Address) -> Result<()> {
+        let spread = if kind.channels() == 3 { (512, 2) } else { (256, 4) };
+        let launch = self.spread(kind, Depth::Eight, span, spread);
+        let (Span { at, pixels, .. }, name) = (span, ("map8", kind.suffix()));
+        // SAFETY: the arguments match the parameters of map8_*; the rest is guaranteed by the caller.
+        unsafe { self.launch(stream, (File::Global8, name), launch, arguments![at, pixels, luts]) }
     }
 
     /// Zeroes the first `planes` histograms of [`Tables::counts`].

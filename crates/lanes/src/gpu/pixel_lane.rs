@@ -110,15 +110,19 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        operation: &Operation,
+        what: (&Operation, &[u64]),
     ) -> Result<()> {
         must_be_countable(layout)?;
-        match operation.method {
-            Method::Global if layout.bytes() > WHOLE.min(self.engine.lane_memory) => {
-                self.in_chunks(pixels, layout, byte_orders, operation)
+        match what.0.method {
+            Method::Global | Method::Stretch(_) | Method::Match if self.goes_in_chunks(layout) => {
+                self.in_chunks(pixels, layout, byte_orders, what)
             }
-            _ => self.whole(pixels, layout, byte_orders, operation),
+            _ => self.whole(pixels, layout, byte_orders, what),
         }
+    }
+
+    fn goes_in_chunks(&self, layout: &Layout) -> bool {
+        layout.bytes() > WHOLE.min(self.engine.lane_memory)
     }
 
     /// Equalizes a picture as a whole, on one stream.
@@ -127,9 +131,9 @@ impl<'e> GpuLane<'e> {
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        operation: &Operation,
+        what: (&Operation, &[u64]),
     ) -> Result<()> {
-        let plan = self.equalizer.plan(&self.work, layout, byte_orders, operation, layout.bytes())?;
+        let plan = self.equalizer.plan(&self.work, layout, byte_orders, what, layout.bytes())?;
         let at = grow(&mut self.picture, layout.bytes())?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again.
         unsafe {
@@ -140,42 +144,71 @@ impl<'e> GpuLane<'e> {
         Ok(self.done.record(&self.work)?)
     }
 
-    /// Equalizes a large picture globally, chunk by chunk in two passes on three streams.
+    /// Equalizes a large picture by LUTs for whole planes, chunk by chunk in two passes on three streams.
     fn in_chunks(
         &mut self,
         pixels: &mut [u8],
         layout: &Layout,
         byte_orders: ByteOrders,
-        operation: &Operation,
+        what: (&Operation, &[u64]),
     ) -> Result<()> {
-        let (kind, strength) = (Kind::new(layout.pixel, operation.per_channel), operation.strength);
         let fits = layout.bytes() <= self.engine.lane_memory;
         let room = if fits { layout.bytes() } else { self.ring_bytes() };
         let at = grow(&mut self.picture, room)?;
         let chunks = Chunk::all(layout, if fits { None } else { Some(room) });
-        let (tables, kernels, what) = (self.equalizer.tables(), &self.engine.kernels, (kind, layout.depth));
+        let plan = self.equalizer.plan(&self.work, layout, byte_orders, what, room)?;
         // SAFETY: `equalize` waits for `done` before the pixels or the buffers are used again; the events order the streams.
         unsafe {
-            self.equalizer.begin(&self.work, what)?;
+            self.equalizer.begin(&self.work, &plan)?;
             for (i, chunk) in chunks.iter().enumerate() {
                 self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
                 let last = i + 1 == chunks.len();
-                let span = chunk.span(at, byte_orders);
-                kernels.count_for_luts(&self.work, what, span, &tables, last, strength)?;
+                self.equalizer.count(&self.work, &plan, chunk.span(at, byte_orders), last)?;
                 self.leave(chunk, &self.work)?;
             }
             for chunk in &chunks {
                 if chunk.place.is_some() {
                     self.bring(&pixels[chunk.bytes(layout)], chunk, at, true)?;
                 }
-                kernels.apply(&self.work, what, chunk.span(at, byte_orders), &tables, strength)?;
-                self.worked.record(&self.work)?;
-                self.down.wait(&self.worked)?;
-                self.down.download(at + chunk.offset, &mut pixels[chunk.bytes(layout)])?;
-                self.leave(chunk, &self.down)?;
+                self.equalizer.apply(&self.work, &plan, chunk.span(at, byte_orders))?;
+                self.take(&mut pixels[chunk.bytes(layout)], chunk, at)?;
             }
         }
-        self.equalizer.end(layout);
+        self.equalizer.end(&plan);
+        Ok(self.done.record(&self.down)?)
+    }
+
+    /// Sends a picture through LUTs, as a whole on one stream, or in chunks through a ring on three.
+    fn map(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        per_channel: bool,
+        luts: &[u8],
+    ) -> Result<()> {
+        must_be_countable(layout)?;
+        let in_chunks = self.goes_in_chunks(layout);
+        let room = if in_chunks { self.ring_bytes() } else { layout.bytes() };
+        let at = grow(&mut self.picture, room)?;
+        let (tables, kernels) = (self.equalizer.tables(), &self.engine.kernels);
+        let what = (Kind::new(layout.pixel, per_channel), layout.depth);
+        // SAFETY: `apply` waits for `done` before the pixels, the LUTs or the buffers are used again; the events order the streams.
+        unsafe {
+            self.work.upload(luts, tables.luts)?;
+            if !in_chunks {
+                self.work.upload(pixels, at)?;
+                let span = Span { at, pixels: layout.pixels(), byte_orders };
+                kernels.map(&self.work, what, span, &tables)?;
+                self.work.download(at, pixels)?;
+                return Ok(self.done.record(&self.work)?);
+            }
+            for (i, chunk) in Chunk::all(layout, Some(room)).iter().enumerate() {
+                self.bring(&pixels[chunk.bytes(layout)], chunk, at, i >= RING)?;
+                kernels.map(&self.work, what, chunk.span(at, byte_orders), &tables)?;
+                self.take(&mut pixels[chunk.bytes(layout)], chunk, at)?;
+            }
+        }
         Ok(self.done.record(&self.down)?)
     }
 
@@ -197,6 +230,18 @@ impl<'e> GpuLane<'e> {
         unsafe { self.up.upload(from, at + chunk.offset)? };
         self.uploaded.record(&self.up)?;
         self.work.wait(&self.uploaded)
+    }
+
+    /// Downloads a chunk after the kernels that have been enqueued, and leaves its place to others.
+    ///
+    /// # Safety
+    /// As [`Stream::download`].
+    unsafe fn take(&self, to: &mut [u8], chunk: &Chunk, at: u64) -> driver::Result<()> {
+        self.worked.record(&self.work)?;
+        self.down.wait(&self.worked)?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.down.download(at + chunk.offset, to)? };
+        self.leave(chunk, &self.down)
     }
 
     /// Records the end of a chunk's last use, which has just been enqueued in `stream`.
@@ -272,7 +317,8 @@ impl<'e> GpuLane<'e> {
         if laid_out.iter().map(Plane::bytes).sum::<u64>() != planes.len() as u64 {
             return Err(LaneError::Decline("its planes are not what was expected".to_owned()));
         }
-        let plan = self.equalizer.plan(&self.work, &jpeg.layout, ByteOrders::NATIVE, operation, end)?;
+        let what = (operation, &[][..]);
+        let plan = self.equalizer.plan(&self.work, &jpeg.layout, ByteOrders::NATIVE, what, end)?;
         let at = grow(&mut self.picture, end)?;
         let on_device: Vec<Plane> =
             laid_out.into_iter().map(|plane| Plane { at: at + plane.at, ..plane }).collect();
@@ -347,9 +393,25 @@ impl Lane for GpuLane<'_> {
         layout: &Layout,
         byte_orders: ByteOrders,
         operation: &Operation,
+        reference: &[u64],
     ) -> Result<()> {
-        let result = self.run(pixels, layout, byte_orders, operation).and_then(|()| Ok(self.done.wait()?));
+        let what = (operation, reference);
+        let result = self.run(pixels, layout, byte_orders, what).and_then(|()| Ok(self.done.wait()?));
         // Memory can run out only before the first copy, so the pixels of a declined picture are unchanged.
+        self.clear_up(&result);
+        result
+    }
+
+    fn apply(
+        &mut self,
+        pixels: &mut [u8],
+        layout: &Layout,
+        byte_orders: ByteOrders,
+        per_channel: bool,
+        luts: &[u8],
+    ) -> Result<()> {
+        let mapped = self.map(pixels, layout, byte_orders, per_channel, luts);
+        let result = mapped.and_then(|()| Ok(self.done.wait()?));
         self.clear_up(&result);
         result
     }
@@ -392,7 +454,7 @@ impl Lane for GpuLane<'_> {
         // Nothing has been downloaded, so the planes in the slot are unchanged.
         self.drain();
         let luma = &mut slot[..jpeg.layout.bytes() as usize];
-        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation)?;
+        self.equalize(luma, &jpeg.layout, ByteOrders::NATIVE, operation, &[])?;
         Ok(Recoded::Declined(reason))
     }
 

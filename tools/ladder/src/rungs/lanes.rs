@@ -42,7 +42,7 @@ pub(super) fn one(picture: &TestPicture, gpu: &Gpu) -> Result<Measured> {
     let mut slot = PinnedSlot::new(gpu.engine.as_ref(), picture.pixels())?;
     let whole = rounds(|| {
         slot.memory.copy_from_slice(&picture.gray);
-        wall(|| Ok(lane.equalize(&mut slot.memory, &picture.layout, ByteOrders::NATIVE, &GLOBAL)?))
+        wall(|| Ok(lane.equalize(&mut slot.memory, &picture.layout, ByteOrders::NATIVE, &GLOBAL, &[])?))
     })?;
     let right = same_pixels(&slot.memory, &picture.equalized)?;
     let kernels = gpu.kernel_time_in_place(|i| {
@@ -77,7 +77,7 @@ fn work(picture: &TestPicture, engine: &dyn Engine, gate: &Barrier) -> Result<()
     gate.wait();
     let done = begun.as_mut().map_or(Ok(()), |(lane, slot)| {
         (0..PICTURES_A_LANE).try_for_each(|_| {
-            Ok(lane.equalize(&mut slot.memory, &picture.layout, ByteOrders::NATIVE, &GLOBAL)?)
+            Ok(lane.equalize(&mut slot.memory, &picture.layout, ByteOrders::NATIVE, &GLOBAL, &[])?)
         })
     });
     gate.wait();
@@ -90,7 +90,7 @@ fn begin<'e>(picture: &TestPicture, engine: &'e dyn Engine) -> Result<Begun<'e>>
     let mut lane = engine.lane()?;
     let mut slot = PinnedSlot::new(engine, picture.pixels())?;
     slot.memory.copy_from_slice(&picture.gray);
-    lane.equalize(&mut slot.memory, &picture.layout, ByteOrders::NATIVE, &GLOBAL)?;
+    lane.equalize(&mut slot.memory, &picture.layout, ByteOrders::NATIVE, &GLOBAL, &[])?;
     same_pixels(&slot.memory, &picture.equalized)?;
     Ok((lane, slot))
 }
