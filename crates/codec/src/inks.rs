@@ -14,7 +14,7 @@ pub(crate) const INKS: usize = 4;
 const COLOURS: usize = 3;
 
 /// Pixels that are converted at a time.
-const BLOCK: usize = 1024;
+const BLOCK: usize = 256;
 
 /// Makes CMYK pixels sRGB, and moves them together at the front of `pixels`; each has `behind` further samples, which stay behind it. Samples
 /// are amounts of ink or, if they are `inverted`, of what it leaves. Without a profile for CMYK each ink is taken to hold back one
@@ -29,12 +29,12 @@ pub(crate) fn to_rgb(icc: Option<&[u8]>, pixels: &mut [u8], depth: Depth, behind
         Depth::Eight => {
             let transform = profile
                 .and_then(|profile| profile.create_transform_8bit(from, &to, Samples::Rgb, options).ok());
-            convert::<u8>(transform, pixels, behind, inverted);
+            convert::<u8>(transform.as_ref(), pixels, behind, inverted);
         }
         Depth::Sixteen => {
             let transform = profile
                 .and_then(|profile| profile.create_transform_16bit(from, &to, Samples::Rgb, options).ok());
-            convert::<u16>(transform, pixels, behind, inverted);
+            convert::<u16>(transform.as_ref(), pixels, behind, inverted);
         }
     }
 }
@@ -42,7 +42,7 @@ pub(crate) fn to_rgb(icc: Option<&[u8]>, pixels: &mut [u8], depth: Depth, behind
 type Transform<T> = Arc<dyn TransformExecutor<T> + Send + Sync>;
 
 fn convert<T: Level + Default>(
-    transform: Option<Transform<T>>,
+    transform: Option<&Transform<T>>,
     samples: &mut [u8],
     behind: usize,
     inverted: bool,
@@ -51,8 +51,8 @@ fn convert<T: Level + Default>(
     let (from, to) = ((INKS + behind) * size, (COLOURS + behind) * size);
     let count = samples.len() / from;
     let light = |ink: T| most - ink.level() as u32;
-    let mut inks = vec![T::from_level(0); INKS * BLOCK];
-    let mut colours = vec![T::from_level(0); COLOURS * BLOCK];
+    let mut inks = [T::from_level(0); INKS * BLOCK];
+    let mut colours = [T::from_level(0); COLOURS * BLOCK];
     for first in (0..count).step_by(BLOCK) {
         let block = BLOCK.min(count - first);
         let (inks, colours) = (&mut inks[..INKS * block], &mut colours[..COLOURS * block]);
@@ -62,7 +62,7 @@ fn convert<T: Level + Default>(
         if inverted {
             inks.iter_mut().for_each(|ink| *ink = T::from_level(light(*ink)));
         }
-        let is_done = transform.as_ref().is_some_and(|transform| transform.transform(inks, colours).is_ok());
+        let is_done = transform.is_some_and(|transform| transform.transform(inks, colours).is_ok());
         if !is_done {
             for (ink, colour) in inks.as_chunks::<INKS>().0.iter().zip(colours.as_chunks_mut::<COLOURS>().0) {
                 let left = ink.map(light);

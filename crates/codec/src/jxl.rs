@@ -1,6 +1,7 @@
 //! JPEG XL, by the `jxl-oxide` crate: read, and written in another format. Pixels are upright, so EXIF says so too. Animations, inks and
 //! floating-point samples are refused.
 
+use jxl_oxide::image::ExtraChannelInfo;
 use jxl_oxide::{AllocTracker, ExtraChannelType, InitializeResult, JxlImage};
 
 use super::exif::upright;
@@ -52,8 +53,7 @@ impl Source {
         if image.num_loaded_keyframes() > 1 {
             return Err(CodecError::unsupported("an animated JPEG XL", ANIMATED));
         }
-        let alpha =
-            image.image_header().metadata.ec_info.iter().find_map(|channel| channel.alpha_associated());
+        let alpha = image.image_header().metadata.ec_info.iter().find_map(ExtraChannelInfo::alpha_associated);
         let metadata = metadata(&image)?;
         Ok(Self { image, layout, others, is_premultiplied: alpha == Some(true), metadata })
     }
@@ -124,7 +124,7 @@ fn begin<'b>(bytes: &'b [u8], tracker: &AllocTracker) -> Result<(JxlImage, &'b [
 fn layout(image: &JxlImage) -> Result<(Layout, usize), CodecError> {
     let header = &image.image_header().metadata;
     let format = image.pixel_format();
-    if format.has_black() || header.ec_info.iter().any(|channel| channel.is_black()) {
+    if format.has_black() || header.ec_info.iter().any(ExtraChannelInfo::is_black) {
         return Err(CodecError::unsupported("a CMYK JPEG XL", super::foreign::TO_RGB));
     }
     let bits = header.bit_depth.bits_per_sample();
@@ -174,6 +174,7 @@ fn metadata(image: &JxlImage) -> Result<Metadata, CodecError> {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors are mapped with it")]
 fn malformed(reason: impl ToString) -> CodecError {
     CodecError::malformed(Format::JpegXl, reason.to_string())
 }

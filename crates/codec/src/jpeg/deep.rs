@@ -113,7 +113,11 @@ pub(super) fn decode_part(
     rows(&planes, ycbcr, out, (samples * bits as usize).div_ceil(8), |samples, row| match bits {
         8 => row.iter_mut().zip(samples).for_each(|(to, &sample)| *to = sample as u8),
         16 => {
-            row.as_chunks_mut().0.iter_mut().zip(samples).for_each(|(to, &sample)| *to = sample.to_ne_bytes())
+            row.as_chunks_mut()
+                .0
+                .iter_mut()
+                .zip(samples)
+                .for_each(|(to, &sample)| *to = sample.to_ne_bytes());
         }
         bits => pack(samples, bits, row),
     });

@@ -381,11 +381,10 @@ impl<'a> Found<'a> {
             // A JFXX thumbnail shows the old contrast.
             (APP0, content) => self.has_more |= content.starts_with(b"JFXX\0"),
             // Adobe's marker says how colours are transformed; libjpeg writes a new one where it is needed.
-            (APP14, content) => {
-                if let [b'A', b'd', b'o', b'b', b'e', _, _, _, _, _, _, transform, ..] = content {
-                    self.adobe = Some(*transform);
-                }
+            (APP14, [b'A', b'd', b'o', b'b', b'e', _, _, _, _, _, _, transform, ..]) => {
+                self.adobe = Some(*transform);
             }
+            (APP14, _) => {}
             (APP2, content) if content.starts_with(mpf::NAME) => {
                 mpf::refuse_views(&content[mpf::NAME.len()..])?;
             }

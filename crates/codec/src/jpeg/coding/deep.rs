@@ -141,7 +141,7 @@ impl Reader {
         let frame = self.frame.as_ref().ok_or(Trouble::Damaged)?;
         let (&count, rest) = header.split_first().ok_or(Trouble::Damaged)?;
         let (selectors, rest) = rest.split_at_checked(2 * usize::from(count)).ok_or(Trouble::Damaged)?;
-        let &[first, last, bits] = rest else { return Err(Trouble::Damaged) };
+        let &[first, _, bits] = rest else { return Err(Trouble::Damaged) };
         let mut parts = Vec::new();
         for &[id, codes] in selectors.as_chunks::<2>().0 {
             let component = frame.components.iter().position(|component| component.id == id);
@@ -154,13 +154,11 @@ impl Reader {
         if !(1..=4).contains(&parts.len()) {
             return Err(Trouble::Damaged);
         }
-        let behind = match (frame.lossless, first, last, bits) {
-            (true, 1..=7, 0, 0..=15) if bits < frame.bits => {
-                self.read_differences(&parts, first, bits, data)?
-            }
-            // Some programs leave the last one empty, which means nothing here.
-            (false, 0, 0 | 63, 0) => self.read_blocks(&parts, data),
-            _ => None,
+        // What selects coefficients means nothing in a sequential scan, and some programs leave it empty.
+        let behind = match (frame.lossless, first) {
+            (true, 1..=7) if bits < frame.bits => self.read_differences(&parts, first, bits, data)?,
+            (true, _) => None,
+            (false, _) => self.read_blocks(&parts, data),
         };
         behind.ok_or(Trouble::Damaged)
     }
@@ -341,7 +339,7 @@ impl Samples {
     fn spread(&self, y: usize, row: &mut [u16], step: usize) {
         let (across, down) = self.shared;
         let near = self.row(y / down);
-        let is_upper = y % 2 == 0;
+        let is_upper = y.is_multiple_of(2);
         let far = if is_upper { self.row((y / down).saturating_sub(1)) } else { self.row(y / down + 1) };
         // Three quarters of the nearer row, and one of the other; in quarters.
         let mixed = |x: usize| 3 * u32::from(near[x]) + u32::from(far[x]);
