@@ -8,6 +8,9 @@ use crate::CodecError;
 use crate::mapped::{Form, Kind};
 use equalize::{Depth, Layout, Pixel};
 
+/// More frames than any file has. Each takes some memory once it is known where it is.
+const MAX_FRAMES: u32 = 1 << 20;
+
 /// What the samples of a pixel mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Photometric {
@@ -237,8 +240,8 @@ fn frames(set: &DataSet) -> Result<u32, CodecError> {
     let Some(text) = set.text(tags::FRAMES) else { return Ok(1) };
     match text.parse() {
         Ok(0) => Ok(1),
-        Ok(frames) => Ok(frames),
-        Err(_) => Err(malformed(format!("{text:?} frames"))),
+        Ok(frames @ 1..=MAX_FRAMES) => Ok(frames),
+        _ => Err(malformed(format!("{text:?} frames"))),
     }
 }
 
