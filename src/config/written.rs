@@ -101,15 +101,15 @@ pub struct Written {
 
     /// With floats and long integers: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
     ///
-    /// Such as 0..1 or -1000..3000; of TIFFs of floats or of more than 16 bits, and PFMs. Values outside become the nearer end.
+    /// Such as 0..1 or -1000..3000; of TIFFs of floats or of more than 16 bits, PFMs, and gray DICOMs of more than 8 bits. Values outside become the nearer end.
     /// "auto" is each picture's own least and greatest value, which a single outlier can pull far apart.
     #[arg(long, value_name = "LOW..HIGH", help_heading = "Picture", allow_hyphen_values = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub range: Option<OrAuto<Range>>,
 
-    /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp [default: keep]
+    /// Format of the outputs: keep, png, jpeg, tiff, pnm, bmp, webp, gif, dicom [default: keep]
     ///
-    /// "keep" leaves format, depth and name as they are. Any other format replaces the file name's extension.
+    /// "keep" leaves format, depth and name as they are. Any other format replaces the file name's extension. DICOM is made of DICOM only.
     #[arg(
         long,
         value_enum,
@@ -123,7 +123,8 @@ pub struct Written {
 
     /// Depth of the outputs: keep, or 8 for 8 bit [default: keep]
     ///
-    /// With "8", 16-bit pictures are enhanced in 16 bit and then rounded to 8, such as x-rays to look at as JPEG.
+    /// With "8", 16-bit pictures are enhanced in 16 bit and then rounded to 8, such as x-rays to look at as JPEG. Gray DICOMs are rounded to 8
+    /// before, as is usual.
     #[arg(
         long,
         value_enum,

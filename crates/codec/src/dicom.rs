@@ -1,7 +1,7 @@
 //! DICOM (PS3.3, PS3.5, PS3.10).
 //!
 //! Read: single frames, and several as pages; explicit and implicit elements, of either byte order, deflated, with or without preamble and file meta information;
-//! integers of 1, 8, 16 and 32 bits, signed or not, and floats of 32 and 64 bits; gray of either polarity, RGB, YBR and palettes; stored,
+//! integers of 1, 8, 12, 16 and 32 bits, signed or not, and floats of 32 and 64 bits; gray of either polarity, RGB, YBR and palettes; stored,
 //! run-length encoded, and compressed as JPEG (also lossless and of 12 bits), JPEG-LS and JPEG 2000. Stored values are read as they are:
 //! neither rescaled nor windowed.
 //!

@@ -8,6 +8,9 @@ use crate::CodecError;
 use crate::mapped::{Form, Kind};
 use equalize::{Depth, Layout, Pixel};
 
+/// More frames than any file has. Each takes some memory once it is known where it is.
+const MAX_FRAMES: u32 = 1 << 20;
+
 /// What the samples of a pixel mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Photometric {
@@ -35,7 +38,7 @@ pub(super) struct Description {
     pub(super) photometric: Photometric,
     /// Whether all samples of one kind lie together.
     pub(super) planar: bool,
-    /// Bits that a sample occupies: 1, 8, 16, 32 or 64.
+    /// Bits that a sample occupies: 1, 8, 12, 16, 32 or 64.
     pub(super) allocated: u32,
     /// Bits of these that are the sample.
     pub(super) stored: u32,
@@ -81,7 +84,7 @@ impl Description {
         };
         let stored = set.u16(tags::BITS_STORED).filter(|_| float.is_none()).map_or(allocated, u32::from);
         let high = set.u16(tags::HIGH_BIT).filter(|_| float.is_none()).map_or(stored - 1, u32::from);
-        if !matches!(allocated, 1 | 8 | 16 | 32) && float.is_none() {
+        if !matches!(allocated, 1 | 8 | 12 | 16 | 32) && float.is_none() {
             return Err(unsupported(format!("a DICOM file of {allocated}-bit samples"), super::CONVERT));
         }
         if stored == 0 || stored > allocated || high >= allocated {
@@ -129,8 +132,9 @@ impl Description {
         if self.photometric == Photometric::Ybr422 && !self.width.is_multiple_of(2) {
             return Err(malformed("pixels share their chroma, but their number in a row is odd"));
         }
-        if self.allocated == 1 && self.compression != Compression::None {
-            return Err(unsupported("a DICOM file of compressed single bits", super::DECOMPRESS));
+        if self.is_packed() && (self.compression != Compression::None || self.signed || self.swapped) {
+            let what = format!("a DICOM file of packed samples of {} bits in this form", self.allocated);
+            return Err(unsupported(what, super::DECOMPRESS));
         }
         if self.palette.is_some() && !matches!(self.allocated, 8 | 16) {
             return Err(malformed(format!("a palette for samples of {} bits", self.allocated)));
@@ -147,7 +151,7 @@ impl Description {
         let kind = match (self.float, self.allocated, self.signed) {
             (Some(kind), _, _) => kind,
             (None, 16, true) => Kind::Signed16,
-            (None, 16, false) => Kind::Unsigned16,
+            (None, 12 | 16, false) => Kind::Unsigned16,
             (None, 32, true) => Kind::Signed32,
             (None, 32, false) => Kind::Unsigned32,
             (None, _, true) => Kind::Signed8,
@@ -178,6 +182,11 @@ impl Description {
             no_data: self.padding,
             ends: None,
         })
+    }
+
+    /// Returns whether samples share bytes with others.
+    pub(super) fn is_packed(&self) -> bool {
+        !self.allocated.is_multiple_of(8)
     }
 
     /// Returns whether the least value is white.
@@ -231,8 +240,8 @@ fn frames(set: &DataSet) -> Result<u32, CodecError> {
     let Some(text) = set.text(tags::FRAMES) else { return Ok(1) };
     match text.parse() {
         Ok(0) => Ok(1),
-        Ok(frames) => Ok(frames),
-        Err(_) => Err(malformed(format!("{text:?} frames"))),
+        Ok(frames @ 1..=MAX_FRAMES) => Ok(frames),
+        _ => Err(malformed(format!("{text:?} frames"))),
     }
 }
 

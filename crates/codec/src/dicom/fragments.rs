@@ -9,6 +9,9 @@ use crate::CodecError;
 use crate::ifd::Bytes;
 use crate::reader::resize;
 
+/// More fragments than any program writes, unless there are as many frames. What is known of them takes memory that does not count.
+const MAX_FRAGMENTS: usize = 1 << 16;
+
 /// Where the compressed frames of a file lie.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
@@ -39,10 +42,15 @@ impl Fragments {
                 return Err(truncated());
             }
             if table.is_none() {
-                let bytes = data.copy(at as usize, length as usize).map_err(fault)?;
+                // A table of another length tells nothing.
+                let told = if length == 4 * u64::from(frames) { length as usize } else { 0 };
+                let bytes = data.copy(at as usize, told).map_err(fault)?;
                 table = Some(bytes.as_chunks().0.iter().map(|word| encoding.u32(*word)).collect::<Vec<_>>());
             } else {
                 places.push(at..at + length);
+                if places.len() > MAX_FRAGMENTS.max(frames as usize) {
+                    return Err(malformed("more fragments than any program writes"));
+                }
             }
             at += length;
         }

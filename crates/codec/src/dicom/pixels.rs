@@ -167,11 +167,9 @@ impl<'f> Frame<'f> {
     fn convert(&self, stored: &[u8], first: usize, into: &mut [u8]) {
         let description = self.description;
         match (description.allocated, self.photometric) {
-            (1, _) => {
-                let skipped = self.row_bits() * first as u64 % 8;
-                for (at, sample) in (skipped as usize..).zip(into.iter_mut()) {
-                    *sample = stored[at / 8] >> (at % 8) & 1;
-                }
+            _ if description.is_packed() => {
+                let skipped = (self.row_bits() * first as u64 % 8) as usize;
+                unpack(stored, skipped, description.allocated, into, description.sample_bytes());
             }
             (_, Photometric::Ybr422) => {
                 // Two lumas are followed by the chroma of both. A row of an odd width ends with the chroma of one.
@@ -212,6 +210,20 @@ impl<'f> Frame<'f> {
         if description.stored < description.allocated {
             let above = description.allocated - description.shift - description.stored;
             into.iter_mut().for_each(|sample| extract(sample, description.signed, above, description.shift));
+        }
+    }
+}
+
+/// Unpacks samples of fewer than 16 bits, the lowest bit first, that begin behind `skipped` bits.
+fn unpack(packed: &[u8], skipped: usize, bits: u32, into: &mut [u8], bytes: usize) {
+    let starts = (skipped..).step_by(bits as usize);
+    for (start, sample) in starts.zip(into.chunks_exact_mut(bytes)) {
+        let of_byte = |at: usize| packed.get(start / 8 + at).copied().unwrap_or(0);
+        let window = u32::from_le_bytes([of_byte(0), of_byte(1), of_byte(2), 0]);
+        let value = (window >> (start % 8) & ((1 << bits) - 1)) as u16;
+        match sample {
+            [byte] => *byte = value as u8,
+            _ => sample.copy_from_slice(&value.to_ne_bytes()),
         }
     }
 }

@@ -275,7 +275,7 @@ impl<'p, 'b> Model<'p, 'b> {
             (_, _) => -half - 1,
         };
         context.b += error * (2 * parameters.near + 1);
-        context.a += error.abs();
+        context.a = context.a.saturating_add(error.abs());
         if context.n == parameters.reset {
             (context.a, context.b, context.n) = (context.a >> 1, context.b >> 1, context.n >> 1);
         }
@@ -324,7 +324,7 @@ impl<'p, 'b> Model<'p, 'b> {
         if error < 0 {
             context.negative += 1;
         }
-        context.a += (code + 1 - kind) >> 1;
+        context.a = context.a.saturating_add((code + 1 - kind) >> 1);
         if context.n == parameters.reset {
             (context.a, context.n, context.negative) =
                 (context.a >> 1, context.n >> 1, context.negative >> 1);
