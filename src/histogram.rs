@@ -40,6 +40,8 @@ pub struct Request {
     pub plot: Option<Scale>,
     /// Whether the pictures are also equalized and counted again.
     pub equalized: bool,
+    /// The file for the sums of all pictures, if there is to be one.
+    pub counts: Option<PathBuf>,
 }
 
 /// How heights in a plot relate to counts.
@@ -65,6 +67,7 @@ pub fn run(
     let order = Order::Count { equalize: request.equalized.then_some(settings.operation) };
     let plan = source::scan(settings, stop)?;
     destination::refuse_replacing(request.out.as_deref(), &plan)?;
+    destination::refuse_replacing(request.counts.as_deref(), &plan)?;
     let collector = Collector::new(request, settings.naming.root(&settings.out), publisher, stop)?;
     let summary = crate::run_into(&collector, order, plan, settings, stop)?;
     let complete = !summary.stopped && summary.left == 0;

@@ -60,6 +60,13 @@ pub struct HistogramCommand {
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 
+    /// Write the sums of all pictures to this file, for `histeqd --lut FILE`
+    ///
+    /// Pictures are then counted as histeqd equalizes them: JPEGs in their own brightness, unless --color is per-channel. There is
+    /// a table too only with --out.
+    #[arg(long, value_name = "FILE")]
+    counts: Option<PathBuf>,
+
     /// Draw the histograms too, as FILE.png or FILE.svg
     ///
     /// The channels are overlaid, each in 256 bins. For several pictures the name must contain "{}", which is replaced by
@@ -220,6 +227,7 @@ impl HistogramCommand {
             out: self.out.filter(|out| out.as_os_str() != "-"),
             plot: self.plot.is_some().then_some(scale),
             equalized: self.equalized,
+            counts: self.counts,
         };
         let run = crate::config::Request {
             inputs: self.inputs,
@@ -235,7 +243,7 @@ impl HistogramCommand {
             ));
         }
         // Samples are counted as they are; those of a JPEG as RGB, not in its own planes.
-        settings.target.needs_rgb = true;
+        settings.target.needs_rgb = request.counts.is_none() || settings.operation.per_channel;
         settings.target.format = None;
         settings.target.eight_bit = false;
         Ok((settings, request))

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::sums::Sums;
 use super::waiting::Waiting;
 use super::{Histograms, Request, Scale, chart, destination};
+use crate::counts::Counts;
 use crate::error::{Error, PictureError};
 use crate::paths::Shown;
 use crate::pipeline::{Outlet, Taken};
@@ -16,6 +17,7 @@ use crate::source::Job;
 use crate::stop::Stop;
 use crate::task::{Processed, Stack};
 use codec::Cores;
+use equalize::count;
 
 /// Bytes of rows that may wait in memory: enough for about a thousand 8-bit pictures.
 const MAX_WAITING: usize = 16 << 20;
@@ -29,6 +31,8 @@ pub struct Collector<'a> {
     stop: &'a Stop,
     table: Mutex<Table<'a>>,
     sums: Sums,
+    /// The counts of all pictures.
+    all: Mutex<Counts>,
 }
 
 /// The table written so far, and the rows of pictures that finished before their turn.
@@ -59,11 +63,12 @@ impl<'a> Collector<'a> {
     ) -> Result<Self, Error> {
         let (to, file) = match request.out.as_deref() {
             Some(out) => open(out, publisher)?,
+            None if request.counts.is_some() => (Box::new(io::sink()) as Box<dyn Write + Send>, None),
             None => (Box::new(BufWriter::new(io::stdout())) as Box<dyn Write + Send>, None),
         };
         let waiting = Waiting::new(MAX_WAITING);
         let table = Table { to, file, next: 0, waiting, begun: false, failed: None };
-        Ok(Self { request, plots, publisher, stop, table: Mutex::new(table), sums: Sums::default() })
+        Ok(Self { request, plots, publisher, stop, table: Mutex::new(table), sums: Sums::default(), all: Mutex::default() })
     }
 
     /// Ends the table. If it is not complete, because the run was stopped, its file is not published.
@@ -80,10 +85,12 @@ impl<'a> Collector<'a> {
         table.end(self.request);
         let out = self.request.out.as_deref();
         table.failed.map_or(Ok(()), |error| Err(unwritten(out, error)))?;
-        match table.file {
-            Some(file) if complete => Ok(file.publish().map(drop)?),
-            _ => Ok(()),
+        if !complete {
+            return Ok(());
         }
+        table.file.map_or(Ok(0), Unpublished::publish)?;
+        let all = self.all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.request.counts.as_deref().map_or(Ok(()), |file| write_counts(&all, file, self.publisher))
     }
 
     fn table(&self) -> MutexGuard<'_, Table<'a>> {
@@ -138,6 +145,17 @@ fn open<'a>(
     Ok((Box::new(BufWriter::<File>::new(copy)), Some(file)))
 }
 
+/// Writes the file of counts.
+fn write_counts(counts: &Counts, name: &Path, publisher: &Publisher) -> Result<(), Error> {
+    let text = counts.to_json();
+    if let Some(stream) = destination::stream(name) {
+        return stream.and_then(|mut stream| stream.write_all(text.as_bytes())).map_err(|error| unwritten(Some(name), error));
+    }
+    let mut file = begin(name, publisher)?;
+    file.file().write_all(text.as_bytes()).map_err(|error| unwritten(Some(name), error))?;
+    Ok(file.publish().map(drop)?)
+}
+
 /// Starts a file that the user named: a link leads to the file that is written.
 fn begin<'a>(name: &Path, publisher: &'a Publisher) -> Result<Unpublished<'a>, PublishError> {
     let file = destination::followed(name);
@@ -173,6 +191,10 @@ impl Outlet for Collector<'_> {
         // Asked again before a plot is published; a row of the table cannot be taken back.
         if !job.is_unchanged() {
             return Err(PictureError::Changed);
+        }
+        if self.request.counts.is_some() {
+            let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.add(&layout, &counts[..count::length(&layout)]);
         }
         let histograms = Histograms { input: &job.input, layout, counts };
         let drawn = self.request.plot.map(|scale| self.draw(&histograms, scale, job)).transpose()?;
