@@ -369,3 +369,17 @@ fn a_file_that_ends_before_its_last_frame_is_damaged() {
         assert!(error.may_be_incomplete(), "{error}");
     }
 }
+
+#[test]
+fn files_need_no_extension_and_a_directory_of_them_is_skipped() {
+    let place = Place::new();
+    place.file("in/1.2.840.113619", read("mr.dcm"));
+    let mut directory = made(&[]);
+    directory.truncate(160);
+    directory.extend(b"\x04\0\x20\x12SQ\0\0\0\0\0\0");
+    place.file("in/DICOMDIR", directory);
+    place.file("in/text.dcm", "this is no DICOM");
+    let ran = place.run("in --out done --format png");
+    ran.exits(1).says("Done: 1 picture").says("Skipped: 1 not a picture").says("text.dcm: not a picture");
+    assert_eq!(place.tree("done"), ["1.2.840.113619.png"]);
+}
