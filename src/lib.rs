@@ -39,6 +39,7 @@ pub mod progress;
 pub mod publish;
 pub mod rates;
 pub mod record;
+pub mod reference;
 pub mod remark;
 mod rename;
 mod resume;

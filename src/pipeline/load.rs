@@ -15,7 +15,7 @@ use crate::stamp::Stamp;
 use crate::task::{Content, Page, QueuedJob};
 use crate::timings::{Clock, Stage};
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
-use equalize::{Method, planes};
+use equalize::{Layout, Method, planes};
 use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
@@ -166,9 +166,27 @@ impl Run<'_> {
     /// Checks that the devices can do the picture as it is ordered.
     fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
         let frames = opened.frames();
+        self.reference_for(&opened.layout())?;
         let is_adaptive =
             self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
         if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
+    }
+
+    /// Returns the counts of the reference for a picture of this layout; none if the order needs none.
+    fn reference_for(&self, layout: &Layout) -> Result<&[u64], Refusal> {
+        match (&self.settings.reference, self.order.operation()) {
+            (Some(reference), Some(operation)) => Ok(reference.counts(layout, operation.per_channel)?),
+            _ => Ok(&[]),
+        }
+    }
+
+    /// Fills in what the devices are given beside the pixels of a picture.
+    fn give(&self, slot: &mut [u8], layout: &Layout) -> Result<(), Refusal> {
+        if let Order::Equalize(_) | Order::Count { .. } = self.order {
+            let reference = bytemuck::cast_slice(self.reference_for(layout)?);
+            self.order.given(slot, layout).copy_from_slice(reference);
+        }
+        Ok(())
     }
 
     /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
@@ -290,6 +308,7 @@ impl Run<'_> {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
             _ => opened.decode(slot, workspace, &self.machine.cores)?,
         };
+        self.give(slots.whole.bytes_mut(), &decoded.layout)?;
         let scratch = self.order.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.settings.target) + scratch);
         Ok((slots, content, decoded))
