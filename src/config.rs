@@ -11,11 +11,12 @@ mod service;
 mod written;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use choice::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, JpegChoice,
-    MethodName, PngLevelName, TileSize, TogetherChoice,
+    ClipLimit, Color, DepthChoice, DeviceChoice, DeviceName, Durability, FormatName, Grid, InputFile,
+    JpegChoice, MethodName, Percent, PngLevelName, TileSize, TogetherChoice,
 };
 pub(crate) use file::nearest;
 pub use file::{ConfigError, default_path, read};
@@ -25,9 +26,10 @@ pub use written::{RunKind, Written};
 
 use clap::ValueEnum;
 
+use crate::reference::Reference;
 use crate::selection::Selection;
 use codec::{Limits, Target};
-use equalize::{self, Clahe, Method, Operation, Tiles};
+use equalize::{self, Clahe, Method, Operation, Stretch, Tiles};
 
 /// Everything that a run depends on, resolved and checked. The pipeline sees nothing else.
 #[derive(Clone, Debug)]
@@ -44,6 +46,8 @@ pub struct Settings {
     pub operation: Operation,
     /// What has one histogram.
     pub together: TogetherChoice,
+    /// What a method with a reference goes by.
+    pub reference: Option<Arc<Reference>>,
     /// What outputs contain: their format, quality and channels.
     pub target: Target,
     /// The largest picture that is decoded.
@@ -198,7 +202,7 @@ impl Settings {
     /// Resolves the keys that were written, with defaults for the others.
     ///
     /// # Errors
-    /// A sentence for the user, about an invalid glob or choices that exclude each other.
+    /// A sentence for the user, about an invalid glob, choices that exclude each other, or a reference that cannot be used.
     pub fn resolve(written: Written, request: Request) -> Result<Self, String> {
         let (as_written, written) = (written.clone(), written.resolved());
         if written.jpeg == Some(JpegChoice::Gpu) && written.devices == Some(DeviceChoice::Cpu) {
@@ -212,24 +216,28 @@ impl Settings {
         check_together(together, &written, &request)?;
         let per_channel = color == Color::PerChannel;
         let threads = machine::threads(key(written.threads));
-        Ok(Self {
-            operation: Operation { method: method(&written), per_channel, strength: key(written.strength) },
-            together,
-            target: Target {
-                format: key(written.format).into(),
-                jpeg_quality: key(written.quality),
-                png_level: key(written.png_level).into(),
-                eight_bit: key(written.depth) == DepthChoice::Eight,
-                gray: color == Color::Gray,
-                needs_rgb: per_channel,
-                range: match key(written.range) {
-                    OrAuto::Auto => None,
-                    OrAuto::Fixed(range) => Some(range),
-                },
+        let target = Target {
+            format: key(written.format).into(),
+            jpeg_quality: key(written.quality),
+            png_level: key(written.png_level).into(),
+            eight_bit: key(written.depth) == DepthChoice::Eight,
+            gray: color == Color::Gray,
+            needs_rgb: per_channel,
+            range: match key(written.range) {
+                OrAuto::Auto => None,
+                OrAuto::Fixed(range) => Some(range),
             },
-            limits: Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 },
+        };
+        let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
+        let memory = machine::memory(key(written.memory), threads).0;
+        Ok(Self {
+            operation: Operation { method: method(&written)?, per_channel, strength: key(written.strength) },
+            together,
+            reference: reference(&written, &target, &limits, memory)?.map(Arc::new),
+            target,
+            limits,
             threads: threads.0.get(),
-            memory: machine::memory(key(written.memory), threads).0,
+            memory,
             devices: key(written.devices),
             jpeg: key(written.jpeg),
             device_timeout: key(written.device_timeout).0,
@@ -278,7 +286,9 @@ impl Settings {
     /// Returns a text of all that decides what an output looks like, to compare. It is the same in every version: a key that is left at its
     /// default is not in it.
     pub fn of_outputs(&self) -> String {
-        self.written.of_outputs()
+        // Its content counts, whatever its name.
+        let digest = self.reference.as_ref().map(|reference| reference.digest());
+        self.written.of_outputs() + &digest.map_or_else(String::new, |digest| format!("# {digest}\n"))
     }
 }
 
@@ -334,11 +344,41 @@ fn key<T>(value: Option<T>) -> T {
     value.expect("resolved keys all have a value")
 }
 
-fn method(resolved: &Written) -> Method {
-    match key(resolved.method) {
+fn method(resolved: &Written) -> Result<Method, String> {
+    Ok(match key(resolved.method) {
         MethodName::Global => Method::Global,
+        MethodName::Stretch => Method::Stretch(stretch(resolved)?),
+        MethodName::Match => Method::Match,
         MethodName::Clahe => {
             Method::Clahe(Clahe { clip_limit: clip_limit(resolved), tiles: tiles(resolved) })
+        }
+    })
+}
+
+fn stretch(resolved: &Written) -> Result<Stretch, String> {
+    let (low, high) = (key(resolved.clip_low), key(resolved.clip_high));
+    if low.0 + high.0 >= Percent::ALL {
+        return Err(format!(
+            "--clip-low {low} and --clip-high {high} leave nothing to stretch; together they must be below 100"
+        ));
+    }
+    Ok(Stretch { low: low.0, high: high.0 })
+}
+
+/// Reads the reference, if the method has one.
+fn reference(
+    resolved: &Written,
+    target: &Target,
+    limits: &Limits,
+    memory: u64,
+) -> Result<Option<Reference>, String> {
+    match key(resolved.reference.clone()) {
+        _ if key(resolved.method) != MethodName::Match => Ok(None),
+        OrNone::None => {
+            Err("--method match needs --reference FILE, the picture whose levels others get".to_owned())
+        }
+        OrNone::Some(InputFile(path)) => {
+            Reference::read(&path, target, limits, memory).map(Some).map_err(|error| error.to_string())
         }
     }
 }
@@ -398,7 +438,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let text = "method = 'clahe'\nstrength = 0.75\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
+        let text = "method = 'clahe'\nstrength = 0.75\nclip-low = 0.25\nclip-high = 1\nreference = 'a b.tif'\nclip-limit = 2.5\ntiles = '4x2'\ntile-size = 32\ncolor = 'gray'\nrange = '-1000..3000.5'\nformat = 'webp'\ndepth = '8'\nquality = 92\npng-level = 'small'\n\
                     overwrite = true\nprefix-folder = true\ndurability = 'fast'\ninclude = ['a \"b\"', '*.png']\nexclude = ['x/']\n\
                     follow = true\nmax-pixels = 12345\nmax-bytes = '3MiB'\nthreads = 7\nmemory = '1.5GiB'\n\
                     devices = '0,GPU-6a1b'\njpeg = 'gpu'\ndevice-timeout = '1500ms'\n\
@@ -463,7 +503,12 @@ mod tests {
         let of = |text: &str| Settings::resolve(parse(text), Request::default()).unwrap().of_outputs();
         assert_eq!(of(COMMITTED), "", "a key that a later version adds is not there either");
         assert_eq!(of("max-pixels = 12345\nmax-bytes = '3MiB'"), "", "a limit changes no output");
-        assert_eq!(of("clip-limit = 3\ntiles = '4x2'"), "", "it has no effect");
+        let others = "clip-limit = 3\ntiles = '4x2'\nclip-low = 3\nreference = 'a.png'";
+        assert_eq!(of(others), "", "it has no effect");
+        assert_eq!(
+            of("method = 'stretch'\nclip-high = 0\nclip-limit = 3"),
+            "method = \"stretch\"\nclip-high = 0\n"
+        );
         assert_eq!(
             of("quality = 92\njpeg = 'cpu'\ntiles = '4x2'\nclip-limit = 3\nmethod = 'clahe'"),
             "method = \"clahe\"\nclip-limit = 3\ntiles = \"4x2\"\nquality = 92\njpeg = \"cpu\"\n"
@@ -477,6 +522,10 @@ mod tests {
         assert_eq!(
             of("method = 'clahe'\nclip-limit = 3\nstrength = 0.5\nquality = 92\nthreads = 3"),
             "method clahe, strength 0.5, clip-limit 3, tiles 8x8, color luma, format keep, depth keep, quality 92"
+        );
+        assert_eq!(
+            of("method = 'stretch'\nclip-low = 1"),
+            "method stretch, clip-low 1, clip-high 0.175, color luma, format keep, depth keep"
         );
         assert_eq!(
             of("method = 'clahe'\ntile-size = 32\ncolor = 'gray'\nformat = 'png'\ndepth = '8'"),

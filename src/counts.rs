@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::paths::Shown;
+use crate::reference::Reference;
 use crate::task::{Kind, Luts};
 use equalize::count;
 use equalize::{Layout, Operation};
@@ -59,9 +60,10 @@ impl Counts {
         sum.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
     }
 
-    /// Makes the LUTs of an operation for pictures of each kind.
-    pub fn luts(&self, operation: &Operation) -> Luts {
-        Luts::of(self.0.iter().map(|(kind, sum)| (*kind, kind.equalized(&sum.counts, operation))), operation)
+    /// Makes the LUTs of an operation for pictures of each kind, by a reference if the method has one.
+    pub fn luts(&self, operation: &Operation, reference: Option<&Reference>) -> Luts {
+        let sums = self.0.iter().map(|(kind, sum)| (*kind, kind.equalized(&sum.counts, operation)));
+        Luts::of(sums, operation, reference)
     }
 
     /// Returns the sums as a file.

@@ -8,6 +8,7 @@ use crate::files::WithRemedy;
 use crate::ledger::{LedgerError, LockError, TakeError};
 use crate::paths::Shown;
 use crate::publish::PublishError;
+use crate::reference::Unlike;
 use crate::slot::SlotError;
 use codec::CodecError;
 
@@ -93,7 +94,10 @@ impl PictureError {
             Self::Slot(_) | Self::Changed => true,
             Self::Refused(refusal) => !matches!(
                 refusal,
-                Refusal::NotAFile | Refusal::KillsProcess { .. } | Refusal::Animation { .. }
+                Refusal::NotAFile
+                    | Refusal::KillsProcess { .. }
+                    | Refusal::Animation { .. }
+                    | Refusal::Unlike(_)
             ),
             Self::Page { error, .. } => error.is_transient(),
             Self::TooManyBins { .. } | Self::PagesDiffer | Self::OwnRange | Self::Plot(_) | Self::Bug(_) => {
@@ -244,6 +248,9 @@ pub enum Refusal {
         /// Its frames.
         frames: usize,
     },
+    /// It is not like the reference that it is to get its levels from.
+    #[error(transparent)]
+    Unlike(#[from] Unlike),
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

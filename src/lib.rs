@@ -40,6 +40,7 @@ pub mod progress;
 pub mod publish;
 pub mod rates;
 pub mod record;
+pub mod reference;
 pub mod remark;
 mod rename;
 mod resume;
@@ -117,7 +118,7 @@ fn run_into(
     let required = RequiredDevices::new(stop.clone());
     let have_pages = jobs.iter().any(|job| codec::may_have_pages(&job.input));
     let groups = match order {
-        Order::Equalize(operation) => Groups::new(settings.together, operation, &jobs),
+        Order::Equalize(operation) => Groups::new(settings, operation, &jobs),
         _ => None,
     };
     let run = Run {

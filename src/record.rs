@@ -3,6 +3,7 @@
 //! It is an extended attribute of the output itself. So it appears and goes together with the output, needs no other state, and holds for
 //! all runs and machines that share an output folder. A file system without such attributes only means that there is no record.
 
+use std::fmt;
 use std::fs::{File, Metadata};
 use std::hash::Hasher;
 use std::os::unix::fs::MetadataExt;
@@ -45,6 +46,12 @@ impl Digest {
     /// Returns the digest of a file's length and modification time.
     fn of_state(size: u64, mtime_ns: i64) -> Self {
         Self::of([size.to_le_bytes(), mtime_ns.to_le_bytes()].as_flattened())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012x}", self.0)
     }
 }
 
@@ -106,8 +113,8 @@ impl Record {
     }
 
     fn text(&self) -> String {
-        let Self { input: Digest(input), inode, settings: Digest(settings), output: Digest(output) } = self;
-        format!("{VERSION} {input:012x} {inode:x} {settings:012x} {output:012x}")
+        let Self { input, inode, settings, output } = self;
+        format!("{VERSION} {input} {inode:x} {settings} {output}")
     }
 
     /// Accepts exactly what [`Record::text`] returns.

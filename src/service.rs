@@ -155,7 +155,7 @@ pub fn run(settings: &Settings, control: Control, publisher: &Publisher) -> Resu
             .spawn_scoped(scope, || tidy(written_to(settings), &stop))
             .map_err(Error::thread)?;
         let jobs = starting(given, &health);
-        let groups = Groups::new(settings.together, settings.operation, &[]);
+        let groups = Groups::new(settings, settings.operation, &[]);
         let run = Run {
             settings,
             order: Order::Equalize(settings.operation),

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::config::{Existing, Settings, TogetherChoice};
 use crate::counts::Counts;
 use crate::error::Error;
+use crate::reference::Reference;
 use crate::slot::ParkedId;
 use crate::source::{self, Job, Plan, Skip};
 use crate::stop::Stop;
@@ -94,6 +95,8 @@ pub struct Complete {
 pub struct Groups {
     choice: TogetherChoice,
     operation: Operation,
+    /// What a method with a reference goes by.
+    reference: Option<Arc<Reference>>,
     state: Mutex<State>,
 }
 
@@ -110,11 +113,12 @@ struct State {
 
 impl Groups {
     /// Makes the groups of these jobs; `None` if every page is for itself.
-    pub fn new(choice: TogetherChoice, operation: Operation, jobs: &[Job]) -> Option<Self> {
+    pub fn new(settings: &Settings, operation: Operation, jobs: &[Job]) -> Option<Self> {
+        let (choice, reference) = (settings.together, settings.reference.clone());
         if choice == TogetherChoice::Page {
             return None;
         }
-        let groups = Self { choice, operation, state: Mutex::default() };
+        let groups = Self { choice, operation, reference, state: Mutex::default() };
         let mut state = groups.lock();
         for key in jobs.iter().filter_map(|job| groups.key_of(job)) {
             state.groups.entry(key).or_default().left += 1;
@@ -221,7 +225,7 @@ impl Groups {
                 ..Complete::default()
             };
         }
-        let luts = Arc::new(counts.luts(&self.operation));
+        let luts = Arc::new(counts.luts(&self.operation, self.reference.as_deref()));
         let second =
             |Counted { work, parked }| QueuedJob { pass: Pass::Apply(Arc::clone(&luts), parked), ..work };
         Complete { go_on: counted.into_iter().map(second).collect(), ..Complete::default() }

@@ -8,6 +8,7 @@ mod generated;
 mod inputs;
 mod levels;
 mod memory;
+mod methods;
 mod outputs;
 mod prefix;
 mod record;

@@ -162,7 +162,13 @@ fn sixteen_bits_have_up_to_65536_bins_and_eight_have_not() {
 #[test]
 fn equalized_pictures_have_the_histograms_of_what_histeqd_writes() {
     let place = place();
-    for method in ["--color luma", "--color per-channel", "--method clahe --tiles 3x2"] {
+    let methods = [
+        "--color luma",
+        "--color per-channel",
+        "--method clahe --tiles 3x2",
+        "--method stretch --clip-low 2",
+    ];
+    for method in methods {
         place.run(&format!("in --out done --overwrite {method}")).exits(0);
         let written = from_json(&place.run("histogram done --format json"));
         let both = from_json(&place.run(&format!("histogram in --format json --equalized {method}")));

@@ -371,3 +371,19 @@ fn the_histogram_of_a_file_is_that_of_all_its_pages() {
     };
     assert_eq!(table("pages.tif"), table("tall.tif"));
 }
+
+#[test]
+fn all_pages_of_a_reference_count() {
+    let place = Place::new();
+    let pages = [Page::new(0, 30, 20), Page::new(5, 40, 10), Page::new(40, 7, 9)];
+    let picture = Page::new(11, 50, 30);
+    place.file("reference.tif", plain(&pages, Storage::Lzw));
+    place.file("in/a.tif", plain(std::slice::from_ref(&picture), Storage::Stored));
+    place.run("in --out done --method match --reference reference.tif").exits(0);
+    let mut counts = vec![0; 65536];
+    pages.iter().flat_map(|page| &page.samples).for_each(|&sample| counts[usize::from(sample)] += 1);
+    let (mut expected, operation) = (picture.samples.clone(), Operation::new(Method::Match));
+    let bytes = bytemuck::cast_slice_mut(&mut expected);
+    equalize::equalize_like(bytes, &picture.layout(), &operation, &counts, &mut Scratch::default());
+    assert!(pages_of(&place.path("done/a.tif")) == [expected]);
+}

@@ -6,8 +6,8 @@ use clap::{Args, value_parser};
 
 use super::{configuration, configuration_file};
 use crate::config::{
-    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, JpegChoice, Memory, MethodName, Naming, OrAuto,
-    Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
+    Bytes, ClipLimit, Color, Count, DeviceChoice, Grid, InputFile, JpegChoice, Memory, MethodName, Naming,
+    OrAuto, OrNone, Percent, Pixels, Report, RunKind, Settings, Style, TileSize, Wait, Written,
 };
 use crate::error::Error;
 use crate::histogram::{PlotFormat, Request, Scale, TableFormat};
@@ -85,7 +85,7 @@ pub struct HistogramCommand {
     #[arg(long)]
     equalized: bool,
 
-    /// How contrast is enhanced: global, clahe [default: global]
+    /// How contrast is enhanced: global, stretch, match, clahe [default: global]
     #[arg(
         long,
         value_enum,
@@ -106,6 +106,30 @@ pub struct HistogramCommand {
         allow_negative_numbers = true
     )]
     strength: Option<Strength>,
+
+    /// With stretch: percent of the samples that become the darkest level [default: 0.175]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        requires = "equalized",
+        help_heading = "Equalization",
+        allow_negative_numbers = true
+    )]
+    clip_low: Option<Percent>,
+
+    /// With stretch: percent of the samples that become the brightest level [default: 0.175]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        requires = "equalized",
+        help_heading = "Equalization",
+        allow_negative_numbers = true
+    )]
+    clip_high: Option<Percent>,
+
+    /// With match: the picture whose levels the others get
+    #[arg(long, value_name = "FILE", requires = "equalized", help_heading = "Equalization")]
+    reference: Option<OrNone<InputFile>>,
 
     /// With clahe: how much contrast a tile may gain: auto, or a number; 0 for no limit [default: auto]
     #[arg(
@@ -265,6 +289,9 @@ impl HistogramCommand {
         Written {
             method: self.method,
             strength: self.strength,
+            clip_low: self.clip_low,
+            clip_high: self.clip_high,
+            reference: self.reference.clone(),
             clip_limit: self.clip_limit,
             tiles: self.tiles,
             tile_size: self.tile_size,

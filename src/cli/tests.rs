@@ -31,6 +31,7 @@ fn every_key_is_a_flag_whose_help_names_its_default() {
             toml::Value::Boolean(false) => continue,
             toml::Value::Array(list) if list.is_empty() => continue,
             toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
             other => panic!("{key} = {other}"),
         };
         assert!(help.ends_with(&format!("[default: {default}]")), "--{key}: {help}");

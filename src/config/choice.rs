@@ -1,6 +1,7 @@
-//! The types of the keys that are choices or parameters of CLAHE, and how their values are spelled.
+//! The types of the keys that are choices or parameters of methods, and how their values are spelled.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -14,6 +15,10 @@ use codec::{Format, PngLevel};
 pub enum MethodName {
     /// Histogram equalization of the whole picture.
     Global,
+    /// The levels between two percentiles are spread over the whole range.
+    Stretch,
+    /// The histogram is made like that of a reference.
+    Match,
     /// Contrast-limited adaptive histogram equalization.
     Clahe,
 }
@@ -49,6 +54,56 @@ impl FromStr for ClipLimit {
 impl fmt::Display for ClipLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// A share of the samples of a picture, in parts per million, below all of them. It is written in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Percent(pub u32);
+
+impl Percent {
+    /// All samples.
+    pub(super) const ALL: u32 = 1_000_000;
+}
+
+impl FromStr for Percent {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
+        let are_digits = [whole, part]
+            .iter()
+            .all(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
+        let millionths = format!("{whole}{part:0<4}").parse().ok();
+        millionths
+            .filter(|&millionths| are_digits && part.len() <= 4 && millionths < Self::ALL)
+            .map(Self)
+            .ok_or_else(|| {
+                format!("{text:?} is not a number of percent below 100 with at most four decimals")
+            })
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:04}", self.0 / 10_000, self.0 % 10_000);
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// A file that is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputFile(pub PathBuf);
+
+impl FromStr for InputFile {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Err("a file must have a name".into()) } else { Ok(Self(text.into())) }
+    }
+}
+
+impl fmt::Display for InputFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
     }
 }
 
@@ -421,6 +476,23 @@ mod tests {
         assert_eq!("off".parse(), Ok(TileSize::Off));
         for text in ["0", "3", "32px", "-32"] {
             assert!(text.parse::<TileSize>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_a_percentage_with_at_most_four_decimals() {
+        for (text, millionths) in
+            [("0", 0), ("0.175", 1_750), (" 2 ", 20_000), ("99.9999", 999_999), ("0.0001", 1)]
+        {
+            let share = text.parse::<Percent>().unwrap();
+            assert_eq!((share, share.to_string().as_str()), (Percent(millionths), text.trim()));
+        }
+        for text in ["", ".", "1.", ".5", "100", "-1", "0.12345", "1%", "much", "1e1"] {
+            let why = text.parse::<Percent>().unwrap_err();
+            assert_eq!(
+                why,
+                format!("{text:?} is not a number of percent below 100 with at most four decimals")
+            );
         }
     }
 

@@ -223,7 +223,7 @@ mod tests {
             ("\nthreads = true", "2: threads: must be a string or a number, such as \"auto\""),
             ("tiles = [8,\n8]", "1: tiles: must be a string or a number, such as \"8x8\""),
             ("\"tiles\" = { x = 8 }", "1: tiles: must be a string or a number, such as \"8x8\""),
-            ("method = 3", "1: method: must be one of \"global\", \"clahe\""),
+            ("method = 3", "1: method: must be one of \"global\", \"stretch\", \"match\", \"clahe\""),
             ("color = 'blue'", "1: color: must be one of \"luma\", \"per-channel\", \"gray\""),
             ("follow = 'yes'", "1: follow: must be true or false"),
             ("include = '*.png'", "1: include: must be a list, such as [\"*.jpg\"]"),

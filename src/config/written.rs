@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::quantity::{Bytes, Count, Memory, OrAuto, Pixels, Rest, Wait, as_text};
 use super::service::{After, AfterParser, Folder, Listen, OnCollision, OrNone};
 use super::{
-    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, JpegChoice, MethodName,
-    PngLevelName, TileSize, TogetherChoice, machine,
+    ClipLimit, Color, DepthChoice, DeviceChoice, Durability, FormatName, Grid, InputFile, JpegChoice,
+    MethodName, Percent, PngLevelName, TileSize, TogetherChoice, machine,
 };
 use codec::{JpegQuality, Range};
 use equalize::Strength;
@@ -21,10 +21,11 @@ use equalize::Strength;
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Written {
-    /// How contrast is enhanced: global, clahe [default: global]
+    /// How contrast is enhanced: global, stretch, match, clahe [default: global]
     ///
     /// "global" is histogram equalization: one table for the whole picture, made from the histogram of the whole
-    /// picture. "clahe" is contrast-limited adaptive histogram equalization: a table for every tile of the picture, with
+    /// picture. "stretch" spreads the levels over the range without changing how they relate, but for the few that
+    /// --clip-low and --clip-high give up. "match" makes the histogram like that of --reference. "clahe" is contrast-limited adaptive histogram equalization: a table for every tile of the picture, with
     /// the contrast limited and the tables blended from tile to tile; with a number as clip limit its results are OpenCV's.
     /// For photographs "clahe" is the better choice: "global" makes most of them harsh.
     #[arg(
@@ -44,6 +45,26 @@ pub struct Written {
     #[arg(long, value_name = "NUMBER", help_heading = "Picture", allow_negative_numbers = true)]
     #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
     pub strength: Option<Strength>,
+
+    /// With stretch: percent of the samples that become the darkest level [default: 0.175]
+    ///
+    /// Below 100, with at most four decimals. At most so many are darker than what becomes the darkest level; 0 gives up none.
+    #[arg(long, value_name = "PERCENT", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub clip_low: Option<Percent>,
+
+    /// With stretch: percent of the samples that become the brightest level [default: 0.175]
+    #[arg(long, value_name = "PERCENT", help_heading = "Picture", allow_negative_numbers = true)]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub clip_high: Option<Percent>,
+
+    /// With match: the picture whose levels the others get [default: none]
+    ///
+    /// In any format that is read. All of its pages and frames are counted. Its depth must be that of the pictures, and with
+    /// --color per-channel it must have colour if they do.
+    #[arg(long, value_name = "FILE", help_heading = "Picture")]
+    #[serde(with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<OrNone<InputFile>>,
 
     /// With clahe: how much contrast a tile may gain: auto, or a number; 0 for no limit [default: auto]
     ///
@@ -345,9 +366,12 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 13] = [
+const OF_OUTPUTS: [&str; 16] = [
     "method",
     "strength",
+    "clip-low",
+    "clip-high",
+    "reference",
     "clip-limit",
     "tiles",
     "tile-size",
@@ -361,11 +385,19 @@ const OF_OUTPUTS: [&str; 13] = [
     "jpeg",
 ];
 
-/// Those of them that have no effect without `--method clahe`.
-const OF_CLAHE: [&str; 3] = ["clip-limit", "tiles", "tile-size"];
+/// Those of them that have no effect without a certain method.
+const OF_METHODS: [(&str, MethodName); 6] = [
+    ("clip-low", MethodName::Stretch),
+    ("clip-high", MethodName::Stretch),
+    ("reference", MethodName::Match),
+    ("clip-limit", MethodName::Clahe),
+    ("tiles", MethodName::Clahe),
+    ("tile-size", MethodName::Clahe),
+];
 
 /// Those of them that are always told to people, as far as they have an effect.
-const ALWAYS_TOLD: [&str; 6] = ["method", "clip-limit", "tiles", "color", "format", "depth"];
+const ALWAYS_TOLD: [&str; 9] =
+    ["method", "clip-low", "clip-high", "reference", "clip-limit", "tiles", "color", "format", "depth"];
 
 /// The kind of run that flags are meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -386,6 +418,9 @@ impl Written {
         Self {
             method: self.method.or(below.method),
             strength: self.strength.or(below.strength),
+            clip_low: self.clip_low.or(below.clip_low),
+            clip_high: self.clip_high.or(below.clip_high),
+            reference: self.reference.or(below.reference),
             clip_limit: self.clip_limit.or(below.clip_limit),
             tiles: self.tiles.or(below.tiles),
             tile_size: self.tile_size.or(self.tiles.map(|_| TileSize::Off)).or(below.tile_size),
@@ -425,6 +460,9 @@ impl Written {
         Self {
             method: Some(MethodName::Global),
             strength: Some(Strength::FULL),
+            clip_low: Some(Percent(1_750)),
+            clip_high: Some(Percent(1_750)),
+            reference: Some(OrNone::None),
             clip_limit: Some(OrAuto::Auto),
             tiles: Some(Grid { x: 8, y: 8 }),
             tile_size: Some(TileSize::Off),
@@ -493,7 +531,7 @@ impl Written {
         let (written, defaults) = (table(&self.clone().over(Self::defaults())), table(&Self::defaults()));
         let line = |key: &str| {
             let differs = |value: &&toml::Value| defaults.get(key) != Some(value);
-            let value = written.get(key).filter(differs).filter(|_| !self.lacks_clahe(key))?;
+            let value = written.get(key).filter(differs).filter(|_| !self.lacks_method(key))?;
             Some(format!("{key} = {value}\n"))
         };
         OF_OUTPUTS.iter().filter_map(|key| line(key)).collect()
@@ -505,7 +543,7 @@ impl Written {
         let (written, defaults) = (table(&self.clone().over(Self::defaults())), table(&Self::defaults()));
         let has_effect = |key: &str| match key {
             "tiles" if matches!(self.tile_size, Some(TileSize::Pixels(_))) => false,
-            key => !self.lacks_clahe(key),
+            key => !self.lacks_method(key),
         };
         let words = |key: &&str| {
             let value = written.get(*key).filter(|_| has_effect(key))?;
@@ -516,9 +554,9 @@ impl Written {
         OF_OUTPUTS.iter().filter_map(words).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns whether a key has no effect because the method is not CLAHE.
-    fn lacks_clahe(&self, key: &str) -> bool {
-        self.method != Some(MethodName::Clahe) && OF_CLAHE.contains(&key)
+    /// Returns whether a key has no effect because it belongs to another method.
+    fn lacks_method(&self, key: &str) -> bool {
+        OF_METHODS.iter().any(|&(other, method)| other == key && self.method != Some(method))
     }
 
     /// Checks that every flag that was typed, in `self`, has an effect, given all keys that are `used` and the kind of run.
@@ -545,6 +583,8 @@ impl Written {
     /// Returns the written keys that have no effect, each with what it needs.
     fn idle(&self, used: &Self, run: RunKind) -> Vec<(&'static str, &'static str)> {
         let writes = |format| used.format.is_none_or(|used| used == FormatName::Keep || used == format);
+        let stretch = (used.method == Some(MethodName::Stretch), "--method stretch");
+        let matching = (used.method == Some(MethodName::Match), "--method match");
         let clahe = (used.method == Some(MethodName::Clahe), "--method clahe");
         let jpeg = (writes(FormatName::Jpeg), "--format keep or jpeg");
         let png = (writes(FormatName::Png), "--format keep or png");
@@ -553,6 +593,9 @@ impl Written {
         let inputs_go = used.after.as_ref().is_some_and(|after| *after != After::Keep);
         let going = (run == RunKind::Watch && inputs_go, "--watch and --after delete or move:DIR");
         let rules = [
+            ("clip-low", self.clip_low.is_some(), stretch),
+            ("clip-high", self.clip_high.is_some(), stretch),
+            ("reference", self.reference.is_some(), matching),
             ("clip-limit", self.clip_limit.is_some(), clahe),
             ("tiles", self.tiles.is_some(), clahe),
             ("tile-size", self.tile_size.is_some(), clahe),

@@ -16,7 +16,7 @@ use crate::task::{Content, Luts, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
 use crate::together::Groups;
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
-use equalize::{Method, planes};
+use equalize::{Layout, Method, planes};
 use lanes::Order;
 
 /// The slot or slots of a picture, before they are filled.
@@ -184,9 +184,27 @@ impl Loader<'_> {
     /// Checks that the devices can do the picture as it is ordered.
     fn check_order(&self, opened: &Opened<'_>) -> Result<(), Refusal> {
         let frames = opened.frames();
+        self.reference_for(&opened.layout())?;
         let is_adaptive =
             self.order.operation().is_some_and(|operation| matches!(operation.method, Method::Clahe(_)));
         if frames > 1 && is_adaptive { Err(Refusal::Animation { frames }) } else { Ok(()) }
+    }
+
+    /// Returns the counts of the reference for a picture of this layout; none if the order needs none.
+    fn reference_for(&self, layout: &Layout) -> Result<&[u64], Refusal> {
+        match (&self.run.settings.reference, self.order.operation()) {
+            (Some(reference), Some(operation)) => Ok(reference.counts(layout, operation.per_channel)?),
+            _ => Ok(&[]),
+        }
+    }
+
+    /// Fills in what the devices are given beside the pixels of a picture.
+    fn give(&self, slot: &mut [u8], layout: &Layout) -> Result<(), Refusal> {
+        if let Order::Equalize(_) | Order::Count { .. } = self.order {
+            let reference = bytemuck::cast_slice(self.reference_for(layout)?);
+            self.order.given(slot, layout).copy_from_slice(reference);
+        }
+        Ok(())
     }
 
     /// Reads a picture's header, and checks that nothing known from it would make the picture fail.
@@ -304,9 +322,13 @@ impl Loader<'_> {
 
     /// Puts the LUTs for a picture behind its pixels.
     fn give_luts(&self, slot: &mut Slot, decoded: &Decoded, luts: &Luts) -> Result<(), PictureError> {
-        // Pictures of its kind were counted, unless its file is another one now.
-        let luts = luts.of_layout(&decoded.layout).ok_or(PictureError::Changed)?;
-        self.order.given(slot.bytes_mut(), &decoded.layout).copy_from_slice(luts);
+        let layout = &decoded.layout;
+        let Some(luts) = luts.of_layout(layout) else {
+            self.reference_for(layout)?;
+            // Pictures of its kind were counted, so its file is another one now.
+            return Err(PictureError::Changed);
+        };
+        self.order.given(slot.bytes_mut(), layout).copy_from_slice(luts);
         Ok(())
     }
 
@@ -367,6 +389,7 @@ impl Loader<'_> {
             Content::Planes(..) => opened.decode_planes(slot, workspace)?,
             _ => opened.decode(slot, workspace, &self.run.machine.cores)?,
         };
+        self.give(slots.whole.bytes_mut(), &decoded.layout)?;
         let scratch = self.order.scratch_bytes(&decoded.layout);
         slots.whole.keep_aside(decoded.heap_bytes(&self.run.settings.target) + scratch);
         Ok((slots, content, decoded))

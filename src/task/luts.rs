@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use equalize::{Depth, Layout, Operation, lut};
+use crate::reference::Reference;
+use equalize::{Depth, Layout, Operation, Pixel, lut};
 
 /// What pictures must have in common to have the same LUTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +36,12 @@ impl Kind {
         if self.is_deep { Depth::Sixteen } else { Depth::Eight }
     }
 
+    /// Returns the layout of a picture of the kind.
+    fn layout(self) -> Layout {
+        let pixel = if self.has_colour { Pixel::Rgb } else { Pixel::Gray };
+        Layout { width: 1, height: 1, pixel, depth: self.depth() }
+    }
+
     pub(crate) const fn levels(self) -> usize {
         self.depth().levels()
     }
@@ -61,10 +68,21 @@ impl Kind {
 pub struct Luts(HashMap<Kind, Vec<u8>>);
 
 impl Luts {
-    /// Makes LUTs for an operation of the counts of the planes that it changes, for each kind.
-    pub(crate) fn of(sums: impl Iterator<Item = (Kind, Vec<u64>)>, operation: &Operation) -> Self {
-        let luts = |(kind, counts): (Kind, Vec<u64>)| (kind, luts(kind.depth(), &counts, operation));
-        Self(sums.map(luts).collect())
+    /// Makes LUTs for an operation of the counts of the planes that it changes, for each kind. There are none for pictures that are not like
+    /// the reference, if there is one.
+    pub(crate) fn of(
+        sums: impl Iterator<Item = (Kind, Vec<u64>)>,
+        operation: &Operation,
+        reference: Option<&Reference>,
+    ) -> Self {
+        let luts = |(kind, counts): (Kind, Vec<u64>)| {
+            let reference = match reference {
+                Some(reference) => reference.counts(&kind.layout(), operation.per_channel).ok()?,
+                None => &[],
+            };
+            Some((kind, luts(kind.depth(), &counts, operation, reference)))
+        };
+        Self(sums.filter_map(luts).collect())
     }
 
     /// Returns the LUTs for a picture of this layout, one after the other, if such a picture was counted.
@@ -73,11 +91,11 @@ impl Luts {
     }
 }
 
-fn luts(depth: Depth, counts: &[u64], operation: &Operation) -> Vec<u8> {
+fn luts(depth: Depth, counts: &[u64], operation: &Operation, reference: &[u64]) -> Vec<u8> {
     let bytes = counts.len() * depth.bytes();
     // Entries of 16 bits need an even address.
     let mut room = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
     let luts = &mut bytemuck::cast_slice_mut(&mut room)[..bytes];
-    lut::fill(operation, depth, counts, &[], luts);
+    lut::fill(operation, depth, counts, reference, luts);
     luts.to_vec()
 }

@@ -28,7 +28,7 @@ fn pictures() -> Vec<(String, Vec<u8>)> {
 }
 
 /// What is done to the pictures.
-const FLAGS: [&[&str]; 12] = [
+const FLAGS: [&[&str]; 14] = [
     &[],
     &["--color", "per-channel"],
     &["--color", "gray"],
@@ -38,6 +38,8 @@ const FLAGS: [&[&str]; 12] = [
     &["--method", "clahe", "--tiles", "2x2", "--strength", "0.6"],
     // Dark enough for the remark about it.
     &["--method", "clahe", "--clip-limit", "1", "--tiles", "1x1"],
+    &["--method", "stretch"],
+    &["--method", "stretch", "--color", "per-channel", "--strength", "0.6"],
     &["--format", "tiff"],
     &["--method", "clahe", "--tiles", "2x2", "--format", "tiff"],
     &["--format", "png"],

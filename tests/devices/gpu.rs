@@ -88,6 +88,12 @@ fn clahe_with_other_limits_and_tiles_has_the_same_bytes() {
 }
 
 #[test]
+fn a_stretch_has_the_same_bytes() {
+    assert_parity(&["--method", "stretch"]);
+    assert_parity(&["--method", "stretch", "--clip-low", "2", "--color", "per-channel", "--strength", "0.4"]);
+}
+
+#[test]
 fn any_strength_and_depth_has_the_same_bytes() {
     assert_parity(&["--strength", "0.4"]);
     assert_parity(&["--strength", "0.75", "--color", "per-channel", "--depth", "8"]);

@@ -1,0 +1,187 @@
+//! The reference of `--method match`: a picture whose levels others get, of which only the counts are kept.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::files::WithRemedy;
+use crate::paths::Shown;
+use crate::record::Digest;
+use codec::{CodecError, Cores, Limits, Opened, Target};
+use equalize::{Depth, Layout, Scratch, count};
+
+/// Why a reference cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the reference {} {why}", Shown(path))]
+pub struct ReferenceError {
+    path: PathBuf,
+    why: Why,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Why {
+    #[error("cannot be read: {}", WithRemedy(.0))]
+    Read(#[from] io::Error),
+    #[error("is not a regular file")]
+    NotAFile,
+    #[error("cannot be used: {0}")]
+    Codec(#[from] CodecError),
+    #[error("needs {needed} bytes of memory, but --memory allows {allowed}; raise --memory")]
+    LargerThanMemory { needed: u64, allowed: u64 },
+    #[error("has pages of different kinds; use one of them")]
+    PagesDiffer,
+    #[error("has no pixels that can be seen")]
+    Invisible,
+}
+
+/// Why a picture cannot get its levels from a reference.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unlike {
+    /// It has other levels.
+    #[error(
+        "it has {levels} levels, and the reference {} has {of_reference}; use a reference of the same depth, or convert one of the two",
+        Shown(reference)
+    )]
+    Levels {
+        /// Levels of its samples.
+        levels: usize,
+        /// The reference.
+        reference: PathBuf,
+        /// Levels of the reference's samples.
+        of_reference: usize,
+    },
+    /// Each of its channels is to be like that of a reference that has none.
+    #[error(
+        "it has colour, and the reference {} has none; use a reference with colour, or --color luma",
+        Shown(reference)
+    )]
+    Colours {
+        /// The reference.
+        reference: PathBuf,
+    },
+}
+
+/// The counts of a reference.
+pub struct Reference {
+    path: PathBuf,
+    depth: Depth,
+    /// Of its luma, or its gray.
+    luma: Vec<u64>,
+    /// Of red, green and blue, if it has colour.
+    channels: Option<Vec<u64>>,
+}
+
+impl Reference {
+    /// Reads a picture and counts all of its pages and frames, as pictures are decoded for this target and within these limits. Decoding
+    /// may take `memory` bytes.
+    ///
+    /// # Errors
+    /// [`ReferenceError`].
+    pub fn read(
+        path: &Path,
+        target: &Target,
+        limits: &Limits,
+        memory: u64,
+    ) -> Result<Self, Box<ReferenceError>> {
+        // Whatever pictures become, it is not written.
+        let is_written_as_jpeg = target.format.is_none_or(|format| format == codec::Format::Jpeg);
+        let needs_rgb = target.needs_rgb || !is_written_as_jpeg;
+        let target = Target { format: None, eight_bit: false, needs_rgb, ..*target };
+        let read = || {
+            if !fs::metadata(path)?.is_file() {
+                return Err(Why::NotAFile);
+            }
+            count_pages(path, &target, limits, memory)
+        };
+        let wrong = |why| Box::new(ReferenceError { path: path.to_owned(), why });
+        let (layout, counts) = read().map_err(wrong)?;
+        let levels = layout.depth.levels();
+        let channels = (layout.pixel.colour_channels() > 1).then(|| counts[..3 * levels].to_vec());
+        let luma = if channels.is_some() { counts.len() - levels } else { 0 };
+        let luma = counts[luma..][..levels].to_vec();
+        if luma.iter().all(|&count| count == 0) {
+            return Err(wrong(Why::Invisible));
+        }
+        Ok(Self { path: path.to_owned(), depth: layout.depth, luma, channels })
+    }
+
+    /// Returns the counts for a picture of this layout, as [`equalize::equalize_like`] takes them.
+    ///
+    /// # Errors
+    /// If the picture has other levels or other channels than the reference.
+    pub fn counts(&self, layout: &Layout, per_channel: bool) -> Result<&[u64], Unlike> {
+        if layout.depth != self.depth {
+            return Err(Unlike::Levels {
+                levels: layout.depth.levels(),
+                reference: self.path.clone(),
+                of_reference: self.depth.levels(),
+            });
+        }
+        match (layout.pixel.colour_channels(), &self.channels) {
+            (3, Some(channels)) if per_channel => Ok(channels),
+            (3, None) if per_channel => Err(Unlike::Colours { reference: self.path.clone() }),
+            _ => Ok(&self.luma),
+        }
+    }
+
+    /// Returns what tells it from other references.
+    pub fn digest(&self) -> Digest {
+        let counts: Vec<u8> = self
+            .luma
+            .iter()
+            .chain(self.channels.iter().flatten())
+            .flat_map(|count| count.to_le_bytes())
+            .collect();
+        Digest::of(&counts)
+    }
+}
+
+impl fmt::Debug for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reference").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Counts all pages of a file, which have to be of one kind; returns the layout of the first and the sums of the counts.
+fn count_pages(
+    path: &Path,
+    target: &Target,
+    limits: &Limits,
+    memory: u64,
+) -> Result<(Layout, Vec<u64>), Why> {
+    let (mut buffer, mut scratch) = (Vec::new(), Scratch::default());
+    let mut file = File::open(path)?;
+    let mut first = codec::open(&mut file, &mut buffer, limits, target)?;
+    let pages = first.take_pages();
+    let (layout, mut sums) = count_page(first, memory, &mut scratch)?;
+    let Some(pages) = pages else { return Ok((layout, sums)) };
+    for index in 1..pages.len() {
+        let (mut file, place) = (File::open(path)?, (&pages, index));
+        let page = codec::open_page(&mut codec::Unbounded, &mut file, &mut buffer, limits, target, place)?;
+        let (other, counts) = count_page(page, memory, &mut scratch)?;
+        if (other.pixel, other.depth) != (layout.pixel, layout.depth) {
+            return Err(Why::PagesDiffer);
+        }
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    Ok((layout, sums))
+}
+
+/// Decodes a picture or page and counts all of its planes.
+fn count_page(opened: Opened<'_>, allowed: u64, scratch: &mut Scratch) -> Result<(Layout, Vec<u64>), Why> {
+    let bytes = opened.slot_bytes();
+    let needed = (bytes as u64).saturating_add(opened.heap_bytes());
+    if needed > allowed {
+        return Err(Why::LargerThanMemory { needed, allowed });
+    }
+    // Aligned for samples of 16 bits.
+    let (mut slot, words) = (Vec::<u64>::new(), bytes.div_ceil(size_of::<u64>()));
+    slot.try_reserve_exact(words).map_err(|_| CodecError::OutOfMemory { bytes: Some(needed) })?;
+    slot.resize(words, 0);
+    let slot = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot)[..bytes];
+    let layout = opened.decode(slot, Vec::new(), &Cores::none())?.layout;
+    let mut counts = vec![0; count::length(&layout)];
+    count::count(&slot[..layout.bytes() as usize], &layout, &mut counts, scratch);
+    Ok((layout, counts))
+}
