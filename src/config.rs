@@ -26,8 +26,11 @@ pub use written::{RunKind, Written};
 
 use clap::ValueEnum;
 
+use crate::counts::Counts;
+use crate::record::Digest;
 use crate::reference::Reference;
 use crate::selection::Selection;
+use crate::task::Luts;
 use codec::{Limits, Target};
 use equalize::{self, Clahe, Method, Operation, Stretch, Tiles};
 
@@ -46,6 +49,10 @@ pub struct Settings {
     pub operation: Operation,
     /// What has one histogram.
     pub together: TogetherChoice,
+    /// What tells the counts of which those were made from others.
+    counts: Option<Digest>,
+    /// The LUTs of all pictures, if they are not made of the pictures.
+    pub luts: Option<Arc<Luts>>,
     /// What a method with a reference goes by.
     pub reference: Option<Arc<Reference>>,
     /// What outputs contain: their format, quality and channels.
@@ -230,10 +237,16 @@ impl Settings {
         };
         let limits = Limits { max_pixels: key(written.max_pixels).0, max_bytes: key(written.max_bytes).0 };
         let memory = machine::memory(key(written.memory), threads).0;
+        let operation = Operation { method: method(&written)?, per_channel, strength: key(written.strength) };
+        let reference = reference(&written, &target, &limits, memory)?.map(Arc::new);
+        let counts = counts(&written)?;
+        let luts = counts.as_ref().map(|counts| Arc::new(counts.luts(&operation, reference.as_deref())));
         Ok(Self {
-            operation: Operation { method: method(&written)?, per_channel, strength: key(written.strength) },
+            operation,
+            luts,
+            counts: counts.map(|counts| Digest::of(counts.to_json().as_bytes())),
             together,
-            reference: reference(&written, &target, &limits, memory)?.map(Arc::new),
+            reference,
             target,
             limits,
             threads: threads.0.get(),
@@ -287,8 +300,9 @@ impl Settings {
     /// default is not in it.
     pub fn of_outputs(&self) -> String {
         // Its content counts, whatever its name.
-        let digest = self.reference.as_ref().map(|reference| reference.digest());
-        self.written.of_outputs() + &digest.map_or_else(String::new, |digest| format!("# {digest}\n"))
+        let digests = [self.reference.as_ref().map(|reference| reference.digest()), self.counts];
+        let lines = digests.into_iter().flatten().map(|digest| format!("# {digest}\n"));
+        self.written.of_outputs() + &lines.collect::<String>()
     }
 }
 
@@ -363,6 +377,26 @@ fn stretch(resolved: &Written) -> Result<Stretch, String> {
         ));
     }
     Ok(Stretch { low: low.0, high: high.0 })
+}
+
+/// Reads the counts that the LUTs are made of, if they are not those of the pictures.
+fn counts(resolved: &Written) -> Result<Option<Counts>, String> {
+    let files = key(resolved.lut.clone());
+    if files.is_empty() {
+        return Ok(None);
+    }
+    if resolved.method == Some(MethodName::Clahe) {
+        return Err("--lut is one table of levels, and --method clahe makes one for each tile".to_owned());
+    }
+    if resolved.together != Some(TogetherChoice::Page) {
+        return Err("--lut takes the table from a file, so --together has no effect; leave one of them out"
+            .to_owned());
+    }
+    let mut all = Counts::default();
+    for file in files {
+        all.merge(&Counts::read(&file).map_err(|error| error.to_string())?);
+    }
+    Ok(Some(all))
 }
 
 /// Reads the reference, if the method has one.

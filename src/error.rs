@@ -98,6 +98,7 @@ impl PictureError {
                     | Refusal::KillsProcess { .. }
                     | Refusal::Animation { .. }
                     | Refusal::Unlike(_)
+                    | Refusal::Uncounted { .. }
             ),
             Self::Page { error, .. } => error.is_transient(),
             Self::TooManyBins { .. } | Self::PagesDiffer | Self::OwnRange | Self::Plot(_) | Self::Bug(_) => {
@@ -251,6 +252,14 @@ pub enum Refusal {
     /// It is not like the reference that it is to get its levels from.
     #[error(transparent)]
     Unlike(#[from] Unlike),
+    /// The table of levels is made of given counts, and none are of pictures like it.
+    #[error(
+        "the files of --lut have no counts of pictures like it ({kind}); count some with `histeqd histogram --counts FILE`"
+    )]
+    Uncounted {
+        /// Its kind.
+        kind: String,
+    },
     /// It has no content to read: it is a socket, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,

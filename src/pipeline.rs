@@ -158,7 +158,7 @@ impl Run<'_> {
                 .map_err(Error::thread)
         };
         let handles = (0..threads).map(spawn).collect::<Result<_, _>>()?;
-        let pass = if self.groups.is_some() { Pass::Count } else { Pass::Only };
+        let pass = self.first_pass();
         Ok((Intake { fresh, redo, pass }, handles))
     }
 

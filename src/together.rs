@@ -30,7 +30,9 @@ pub fn plan(settings: &Settings, stop: &Stop) -> Result<Plan, Error> {
         return Ok(plan);
     }
     let to_do: HashSet<_> = plan.jobs.iter().map(|job| group_of(settings.together, job)).collect();
-    let mut all = source::scan(&Settings { existing: Existing::Overwrite, ..settings.clone() }, stop)?;
+    let mut again = settings.clone();
+    again.existing = Existing::Overwrite;
+    let mut all = source::scan(&again, stop)?;
     let (jobs, done) =
         all.jobs.into_iter().partition(|job| to_do.contains(&group_of(settings.together, job)));
     all.jobs = jobs;
@@ -130,11 +132,6 @@ impl Groups {
     /// Returns whether a file of one page is a group of its own, which needs no second pass.
     pub fn is_for_files(&self) -> bool {
         self.choice == TogetherChoice::File
-    }
-
-    /// Returns the operation that LUTs are made for.
-    pub fn operation(&self) -> Operation {
-        self.operation
     }
 
     /// Adds the counts of a picture ([`equalize::count::count`]), which is then to be queued again.

@@ -157,6 +157,44 @@ fn every_kind_of_picture_has_a_table_of_its_own() {
 }
 
 #[test]
+fn counts_of_several_runs_add_up_to_those_of_one() {
+    let place = Place::new();
+    let pages = frames(10);
+    folders(&place, &pages, 2);
+    place.run("in --out one --together all").exits(0);
+    for folder in 0..2 {
+        place.run(&format!("histogram in/{folder} --counts counts/{folder}.json")).exits(0);
+    }
+    let luts = "--lut counts/0.json --lut counts/1.json";
+    place.run(&format!("in --out two {luts}")).exits(0);
+    place.run(&format!("in --out three {luts} --devices cpu-workers:2")).exits(0);
+    for (number, _) in pages.iter().enumerate() {
+        let name = format!("{}/{number:02}.pgm", number % 2);
+        let expected = place.read(format!("one/{name}"));
+        assert!(
+            place.read(format!("two/{name}")) == expected && place.read(format!("three/{name}")) == expected
+        );
+    }
+    // The same files again are the same settings, and another content is not.
+    place.run(&format!("in --out two {luts}")).exits(0).says("10 already done");
+    place.run("histogram in/0 --counts counts/1.json").exits(0);
+    place.run(&format!("in --out two {luts}")).exits(0).says("Done: 10 pictures");
+    place.file("colour/a.ppm", b"P6 1 1 255\nabc");
+    place
+        .run(&format!("colour --out two {luts}"))
+        .exits(1)
+        .says("no counts of pictures like it (rgb of 8 bits)");
+    place.file("broken.json", "{}");
+    place
+        .run("in --out two --lut broken.json")
+        .exits(2)
+        .says("broken.json is no file of counts, as `histeqd histogram");
+    place.run("in --out two --lut missing.json").exits(2).says("missing.json cannot be read");
+    place.run(&format!("in --out two {luts} --method clahe")).exits(2).says("--lut is one table of levels");
+    place.run(&format!("in --out two {luts} --together all")).exits(2).says("--together has no effect");
+}
+
+#[test]
 fn what_has_no_common_table_is_refused() {
     let place = Place::new();
     place.file("in/a.pgm", frames(1)[0].pgm());

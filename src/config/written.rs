@@ -1,5 +1,6 @@
 //! The keys: what can be written in the configuration file and as flags.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -119,6 +120,13 @@ pub struct Written {
     )]
     #[serde(deserialize_with = "in_any_case")]
     pub together: Option<TogetherChoice>,
+
+    /// Take the table of levels from these counts instead of the pictures' own (can be repeated, and sums are added up)
+    ///
+    /// Files that "histeqd histogram --counts FILE" wrote, here or on other machines. Flags replace the list of the
+    /// configuration file. Not with clahe.
+    #[arg(long, value_name = "FILE", help_heading = "Picture", num_args = 1)]
+    pub lut: Option<Vec<PathBuf>>,
 
     /// With floats and long integers: the values between which levels are spread: auto, or LOW..HIGH [default: auto]
     ///
@@ -366,7 +374,7 @@ pub struct Written {
 }
 
 /// The keys that decide what outputs look like.
-const OF_OUTPUTS: [&str; 16] = [
+const OF_OUTPUTS: [&str; 17] = [
     "method",
     "strength",
     "clip-low",
@@ -377,6 +385,7 @@ const OF_OUTPUTS: [&str; 16] = [
     "tile-size",
     "color",
     "together",
+    "lut",
     "range",
     "format",
     "depth",
@@ -426,6 +435,7 @@ impl Written {
             tile_size: self.tile_size.or(self.tiles.map(|_| TileSize::Off)).or(below.tile_size),
             color: self.color.or(below.color),
             together: self.together.or(below.together),
+            lut: self.lut.or(below.lut),
             range: self.range.or(below.range),
             format: self.format.or(below.format),
             depth: self.depth.or(below.depth),
@@ -468,6 +478,7 @@ impl Written {
             tile_size: Some(TileSize::Off),
             color: Some(Color::Luma),
             together: Some(TogetherChoice::Page),
+            lut: Some(Vec::new()),
             range: Some(OrAuto::Auto),
             format: Some(FormatName::Keep),
             depth: Some(DepthChoice::Keep),

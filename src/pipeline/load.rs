@@ -12,7 +12,7 @@ use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::{self, Job};
 use crate::stamp::Stamp;
-use crate::task::{Content, Luts, Page, Pass, Picture, QueuedJob};
+use crate::task::{self, Content, Luts, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
 use crate::together::Groups;
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
@@ -325,6 +325,9 @@ impl Loader<'_> {
         let layout = &decoded.layout;
         let Some(luts) = luts.of_layout(layout) else {
             self.reference_for(layout)?;
+            if self.run.settings.luts.is_some() {
+                return Err(Refusal::Uncounted { kind: task::kind_of(layout) }.into());
+            }
             // Pictures of its kind were counted, so its file is another one now.
             return Err(PictureError::Changed);
         };

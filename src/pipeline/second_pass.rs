@@ -1,5 +1,7 @@
 //! Pictures that have LUTs in common go through the pipeline twice: see [`crate::together`].
 
+use std::sync::Arc;
+
 use super::Run;
 use super::load::park;
 use crate::error::PictureError;
@@ -8,12 +10,21 @@ use crate::together::Complete;
 use lanes::Order;
 
 impl Run<'_> {
+    /// Returns what pictures go through the pipeline for at first.
+    pub(super) fn first_pass(&self) -> Pass {
+        match (&self.settings.luts, self.order) {
+            (Some(luts), Order::Equalize(_)) => Pass::Apply(Arc::clone(luts), None),
+            _ if self.groups.is_some() => Pass::Count,
+            _ => Pass::Only,
+        }
+    }
+
     /// Returns what devices do with a picture.
     pub(super) fn order_of(&self, pass: &Pass) -> Order {
-        match (pass, self.groups) {
-            (Pass::Count, _) => Order::Count { equalize: None },
-            (Pass::Apply(..), Some(groups)) => Order::Apply(groups.operation()),
-            _ => self.order,
+        match pass {
+            Pass::Only => self.order,
+            Pass::Count => Order::Count { equalize: None },
+            Pass::Apply(..) => self.order.operation().map_or(self.order, Order::Apply),
         }
     }
 

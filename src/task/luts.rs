@@ -63,6 +63,12 @@ impl Kind {
     }
 }
 
+/// Returns the kind of pictures of this layout in words.
+pub(crate) fn kind_of(layout: &Layout) -> String {
+    let kind = Kind::of(layout);
+    format!("{} of {} bits", kind.name(), kind.bits())
+}
+
 /// The LUTs of pictures of several kinds.
 #[derive(Debug)]
 pub struct Luts(HashMap<Kind, Vec<u8>>);
