@@ -68,7 +68,15 @@ impl<'a> Collector<'a> {
         };
         let waiting = Waiting::new(MAX_WAITING);
         let table = Table { to, file, next: 0, waiting, begun: false, failed: None };
-        Ok(Self { request, plots, publisher, stop, table: Mutex::new(table), sums: Sums::default(), all: Mutex::default() })
+        Ok(Self {
+            request,
+            plots,
+            publisher,
+            stop,
+            table: Mutex::new(table),
+            sums: Sums::default(),
+            all: Mutex::default(),
+        })
     }
 
     /// Ends the table. If it is not complete, because the run was stopped, its file is not published.
@@ -149,7 +157,9 @@ fn open<'a>(
 fn write_counts(counts: &Counts, name: &Path, publisher: &Publisher) -> Result<(), Error> {
     let text = counts.to_json();
     if let Some(stream) = destination::stream(name) {
-        return stream.and_then(|mut stream| stream.write_all(text.as_bytes())).map_err(|error| unwritten(Some(name), error));
+        return stream
+            .and_then(|mut stream| stream.write_all(text.as_bytes()))
+            .map_err(|error| unwritten(Some(name), error));
     }
     let mut file = begin(name, publisher)?;
     file.file().write_all(text.as_bytes()).map_err(|error| unwritten(Some(name), error))?;
