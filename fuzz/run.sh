@@ -11,7 +11,7 @@ seconds=$1
 shift
 # SQLite, which is linked in with the library, has two tables of the same name in its single source file.
 export ASAN_OPTIONS="detect_odr_violation=0:${ASAN_OPTIONS:-}"
-for target in png jpeg pnm tiff bmp webp gif jxl dicom; do
+for target in png jpeg pnm tiff bmp webp gif jxl jp2 dicom; do
     echo "== $target"
     mkdir -p "fuzz/corpus/$target"
     cargo +nightly fuzz run "$target" "fuzz/corpus/$target" tests/data/codec tests/data/jpeg tests/data/samples tests/data/bad tests/data/animations tests/data/dicom "$@" -- \

@@ -32,7 +32,8 @@ Inputs are never modified. The tree below an input folder is mirrored below the
 output folder; a file that is given by name goes directly into it, or becomes the
 file that --out names (photo.jpg --out result.jpg). The format is detected from a
 file's content. PNG, JPEG, TIFF, PGM/PPM/PAM, BMP, WebP, GIF and DICOM are read and
-written, with 8 and 16 bit; JPEG XL is read, and written as TIFF or what --format says.
+written, with 8 and 16 bit; JPEG XL and JPEG 2000 are read, and written as TIFF or what
+--format says.
 
 An output appears whole or not at all. A picture is skipped if its output was made
 from it, as it is, with the same settings, so running the same command again

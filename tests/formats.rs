@@ -5,10 +5,11 @@ mod deep;
 mod dicom;
 mod inks;
 mod jpeg;
-mod jxl;
+
 mod mapped;
 mod metadata;
 mod pictures;
+mod read_only;
 mod roundtrip;
 mod tiff;
 mod xmp;

@@ -272,8 +272,8 @@ impl From<Format> for FormatName {
             Format::Bmp => Self::Bmp,
             Format::WebP => Self::WebP,
             Format::Gif => Self::Gif,
-            // It is not written.
-            Format::JpegXl => Self::Keep,
+            // They are not written.
+            Format::JpegXl | Format::Jpeg2000 => Self::Keep,
             Format::Dicom => Self::Dicom,
         }
     }

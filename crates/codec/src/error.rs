@@ -6,7 +6,9 @@ use super::Format;
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
     /// The content is in none of the supported formats.
-    #[error("not a picture: its content is none of PNG, JPEG, TIFF, PNM, BMP, WebP, GIF, JPEG XL or DICOM")]
+    #[error(
+        "not a picture: its content is none of PNG, JPEG, TIFF, PNM, BMP, WebP, GIF, JPEG XL, JPEG 2000 or DICOM"
+    )]
     NotAPicture,
     /// The file is empty.
     #[error("the file is empty")]

@@ -36,14 +36,9 @@ const HEIF: &str = "convert it first, as in `heif-convert IN OUT.png` (libheif)"
 const PLAIN: &str = "convert it to PNG or TIFF first";
 
 /// The formats, with the names that [`super::format::foreign`] gives to those that it knows by their content.
-const FORMATS: [Foreign; 28] = [
+const FORMATS: [Foreign; 27] = [
     foreign("a HEIF", &["heic", "heif", "hif"], HEIF),
     foreign("an AVIF", &["avif"], HEIF),
-    foreign(
-        "a JPEG 2000",
-        &["jp2", "j2k", "jpx"],
-        "convert it first, as in `opj_decompress -i IN -o OUT.png` (OpenJPEG)",
-    ),
     foreign(
         "an OpenEXR picture",
         &["exr"],

@@ -25,13 +25,15 @@ pub enum Format {
     Gif,
     /// JPEG XL; never written.
     JpegXl,
+    /// JPEG 2000; never written.
+    Jpeg2000,
     /// DICOM; written only of DICOM.
     Dicom,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Png,
         Self::Jpeg,
         Self::Tiff,
@@ -40,13 +42,14 @@ impl Format {
         Self::WebP,
         Self::Gif,
         Self::JpegXl,
+        Self::Jpeg2000,
         Self::Dicom,
     ];
 
     /// Returns the format in which pictures of this one are written unless another one is asked for: the same, if it is written at all.
     pub const fn written(self) -> Self {
         match self {
-            Self::JpegXl => Self::Tiff,
+            Self::JpegXl | Self::Jpeg2000 => Self::Tiff,
             format => format,
         }
     }
@@ -67,6 +70,7 @@ impl Format {
             Self::WebP => "WebP",
             Self::Gif => "GIF",
             Self::JpegXl => "JPEG XL",
+            Self::Jpeg2000 => "JPEG 2000",
             Self::Dicom => "DICOM",
         }
     }
@@ -82,6 +86,7 @@ impl Format {
             Self::WebP => &["webp"],
             Self::Gif => &["gif"],
             Self::JpegXl => &["jxl"],
+            Self::Jpeg2000 => &["jp2", "j2k", "j2c", "jpx", "jpf"],
             Self::Dicom => &["dcm", "dicom", "ima"],
         }
     }
@@ -120,6 +125,7 @@ impl Format {
             [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Self::Gif),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
             [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Some(Self::JpegXl),
+            [0xff, 0x4f, 0xff, 0x51, ..] | [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] => Some(Self::Jpeg2000),
             // Plain text may begin with "BM" too, so the size of the bitmap header, which follows the file header, must also be plausible.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
             _ => dicom::is_bare(head).then_some(Self::Dicom),
@@ -170,7 +176,6 @@ pub(super) fn foreign(head: &[u8]) -> Option<&'static str> {
     match head {
         [0x76, 0x2f, 0x31, 0x01, ..] => Some("an OpenEXR picture"),
         [b'8', b'B', b'P', b'S', ..] => Some("a Photoshop document"),
-        [0xff, 0x4f, 0xff, 0x51, ..] | [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] => Some("a JPEG 2000"),
         [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f' | b's', ..] => Some("an AVIF"),
         [_, _, _, _, b'f', b't', b'y', b'p', b'h', b'e', b'i' | b'v', ..]
         | [_, _, _, _, b'f', b't', b'y', b'p', b'm', b'i', b'f', b'1', ..] => Some("a HEIF"),

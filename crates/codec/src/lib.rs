@@ -69,6 +69,7 @@ mod ifd;
 mod inflate;
 mod inks;
 mod input;
+mod jp2;
 mod jpeg;
 mod jpeg2000;
 mod jxl;
@@ -227,7 +228,7 @@ fn encoder_bytes(to: Format, layout: &Layout) -> u64 {
         Format::WebP => webp::encoder_bytes(layout),
         Format::Jpeg => jpeg::encoder_bytes(layout),
         Format::Gif => gif::encoder_bytes(layout),
-        Format::Pnm | Format::Bmp | Format::JpegXl | Format::Dicom => 0,
+        Format::Pnm | Format::Bmp | Format::JpegXl | Format::Jpeg2000 | Format::Dicom => 0,
     }
 }
 
@@ -297,7 +298,7 @@ pub fn encode(
             Format::Bmp => bmp::encode(decoded, slot, scratch, out),
             Format::WebP => webp::encode(decoded, slot, scratch, out),
             Format::Gif => gif::encode(decoded, slot, out),
-            Format::JpegXl => unreachable!("it was checked that it is written"),
+            Format::JpegXl | Format::Jpeg2000 => unreachable!("it was checked that it is written"),
             Format::Dicom => dicom::encode(decoded, slot, cores, out),
         },
     )

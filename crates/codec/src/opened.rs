@@ -14,7 +14,7 @@ use super::metadata::MetadataBytes;
 use super::pages::{self, Pages, Place};
 use super::{
     CodecError, CompressedJpeg, Decoded, Format, LINE, Limits, Payload, Range, Target, WorkspaceNeeds, bmp,
-    dicom, encoder_bytes, gif, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
+    dicom, encoder_bytes, gif, jp2, jpeg, jxl, pfm, pixels_of, png, pnm, tiff, webp,
 };
 use equalize::colour::to_gray;
 use equalize::{ByteOrder, ByteOrders, Depth, Layout, Pixel};
@@ -53,6 +53,7 @@ enum Source<'a> {
     Gif(gif::Source<'a>),
     JpegXl(Box<jxl::Source>),
     Dicom(Box<dicom::Source<'a>>),
+    Jpeg2000(Box<jp2::Source<'a>>),
 }
 
 impl Source<'_> {
@@ -71,6 +72,7 @@ impl Source<'_> {
             Source::Gif(gif) => gif.layout(),
             Source::JpegXl(jxl) => jxl.layout(),
             Source::Dicom(dicom) => dicom.layout(),
+            Source::Jpeg2000(jp2) => jp2.layout(),
         }
     }
 
@@ -88,7 +90,8 @@ impl Source<'_> {
             | Source::Tiff(_)
             | Source::Bmp(_)
             | Source::JpegXl(_)
-            | Source::Dicom(_) => 1,
+            | Source::Dicom(_)
+            | Source::Jpeg2000(_) => 1,
         }
     }
 
@@ -127,7 +130,8 @@ impl Source<'_> {
             | Self::Bmp(_)
             | Self::WebP(_)
             | Self::Gif(_)
-            | Self::JpegXl(_) => None,
+            | Self::JpegXl(_)
+            | Self::Jpeg2000(_) => None,
         }
     }
 }
@@ -271,6 +275,7 @@ fn open_whole<'a>(
         Format::WebP => webp::Source::open(bytes).map(Source::WebP),
         Format::Gif => gif::Source::open(bytes).map(Source::Gif),
         Format::JpegXl => jxl::Source::open(bytes, limits).map(|jxl| Source::JpegXl(Box::new(jxl))),
+        Format::Jpeg2000 => jp2::Source::open(bytes, limits).map(|jp2| Source::Jpeg2000(Box::new(jp2))),
         Format::Pnm | Format::Tiff | Format::Dicom => unreachable!("read in parts"),
     }
 }
@@ -350,6 +355,7 @@ impl Opened<'_> {
             Source::WebP(webp) => webp.heap_bytes(),
             Source::Gif(gif) => gif.heap_bytes(),
             Source::JpegXl(jxl) => jxl.heap_bytes(),
+            Source::Jpeg2000(jp2) => jp2.heap_bytes(),
             Source::Png(png) => png.heap_bytes(),
             Source::Pfm(pfm) => pfm.heap_bytes(),
             Source::Dicom(dicom) => dicom.heap_bytes(),
@@ -374,7 +380,13 @@ impl Opened<'_> {
             Format::Tiff => self.format != Format::Dicom,
             Format::Pnm => self.format == Format::Pnm,
             Format::Dicom => !matches!(&self.source, Source::Dicom(dicom) if dicom.reduces()),
-            Format::Png | Format::Jpeg | Format::Bmp | Format::WebP | Format::Gif | Format::JpegXl => false,
+            Format::Png
+            | Format::Jpeg
+            | Format::Bmp
+            | Format::WebP
+            | Format::Gif
+            | Format::JpegXl
+            | Format::Jpeg2000 => false,
         };
         let is_reduced = self.written.depth != self.source.layout().depth;
         self.source.mapped().filter(|_| has_place && !is_reduced)
@@ -397,6 +409,7 @@ impl Opened<'_> {
             Source::Gif(gif) => gif.metadata(),
             Source::JpegXl(jxl) => jxl.metadata(),
             Source::Dicom(dicom) => dicom.metadata(),
+            Source::Jpeg2000(jp2) => jp2.metadata(),
             Source::Pnm(_) | Source::Pfm(_) => MetadataBytes::default(),
         }
     }
@@ -486,6 +499,7 @@ impl Opened<'_> {
                 Source::Gif(gif) => gif.decode(slot),
                 Source::JpegXl(jxl) => jxl.decode(slot),
                 Source::Dicom(dicom) => dicom.decode(slot, purpose, cores),
+                Source::Jpeg2000(jp2) => jp2.decode(slot),
             },
         )?;
         let layout = if gray { to_gray(slot, &payload.layout) } else { payload.layout };

@@ -18,7 +18,7 @@ os.chdir(os.path.dirname(os.path.abspath(__file__)))
 
 PARTIAL = {
     'mode_grayscale.png',  # an animation, whose frames lie below each other
-    'jxl-lossy.jxl', 'cmyk-profile.tif',  # decoders may differ by a level or two
+    'jxl-lossy.jxl', 'jp2-lossy.jp2', 'cmyk-profile.tif',  # decoders may differ by a level or two
     'gradient-1c-32b.tiff', 'part.tif',  # no levels but integers of 32 bits
     'g4_orientation_7.tif',  # Pillow turns it as its orientation says
     'minisblack-2c-8b-alpha.tiff',  # Pillow leaves alpha multiplied in, OpenCV drops it
@@ -84,6 +84,12 @@ def with_libjxl(path):
     return array.reshape(array.shape[0], array.shape[1], -1), 16 if array.max() > 255 else 8
 
 
+def with_openjpeg(path):
+    array = imagecodecs.jpeg2k_decode(open(path, 'rb').read())
+    bits = 12 if '-12' in path else 8 * array.dtype.itemsize
+    return to_whole_bytes(array, bits).reshape(array.shape[0], array.shape[1], -1), 16 if bits > 8 else 8
+
+
 def with_imagecodecs(path):
     if 'cmyk' in path:
         return np.array(Image.open(path).convert('RGB')), 8
@@ -125,6 +131,8 @@ def deciders(path):
         return [with_imagecodecs]
     if path.endswith('.jxl'):
         return [with_libjxl]
+    if path.startswith('jp2-'):
+        return [with_openjpeg]
     if path in DEFINED:
         return [with_definition]
     return [with_tifffile] if path in ONLY_TIFFFILE else [with_pillow, with_opencv]

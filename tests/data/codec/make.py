@@ -146,3 +146,16 @@ jxl('jxl-lossy.jxl', RGB[:20, :24], level=85)
 jxl('jxl-10.jxl', DEEP[:20, :24] // 64, lossless=True, bitspersample=10)
 jxl('jxl-frames.jxl', np.stack([RGB[:8, :8], RGB[8:16, :8]]), lossless=True, photometric='rgb')
 jxl('jxl-float.jxl', DEEP[:8, :8].astype(np.float32) / 65535, lossless=True)
+
+
+def jp2(name, samples, **options):
+    with open(name, 'wb') as file:
+        file.write(imagecodecs.jpeg2k_encode(np.ascontiguousarray(samples), **options))
+
+
+jp2('jp2-rgb.j2k', RGB[:40, :50], level=0, reversible=True, codecformat='j2k')
+jp2('jp2-gray-16.jp2', DEEP[:40, :50], level=0, reversible=True)
+jp2('jp2-12.jp2', DEEP[:40, :50] // 16, level=0, reversible=True, bitspersample=12)
+jp2('jp2-lossy.jp2', RGB[:40, :50], level=35)
+jp2('jp2-signed.jp2', (DEEP[:20, :20].astype(np.int32) - 32768).astype(np.int16), level=0, reversible=True)
+Image.fromarray(RGBA[:40, :50]).save('jp2-rgba-tiles.jp2', irreversible=False, tile_size=(32, 32))

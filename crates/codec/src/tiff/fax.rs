@@ -1,8 +1,6 @@
 //! CCITT's codes for black and white: runs of a row (T.4, one-dimensional), and changes against the row before (T.4, two-dimensional, and T.6).
 //! The tables of codes are those of the `fax` crate.
 
-use std::convert::Infallible;
-
 use fax::maps::{Mode, black, mode, white};
 
 use super::super::CodecError;
@@ -49,7 +47,7 @@ pub(super) fn decode(
     let Ok(_) = u16::try_from(width) else {
         return Err(unsupported(format!("a TIFF of {name} wider than 65535 pixels")));
     };
-    let mut bits = Bits { data, at: 0 };
+    let mut bits = Bits::new(data);
     let (mut above, mut current) = (Changes::default(), Changes::default());
     for row in target.chunks_exact_mut(row) {
         current.0.clear();
@@ -84,10 +82,10 @@ fn read_row(
     row: &mut Changes,
 ) -> Result<(), Damage> {
     match coding {
-        Coding::Rle => bits.align(8),
-        Coding::RleWords => bits.align(16),
+        Coding::Rle => bits.align(8)?,
+        Coding::RleWords => bits.align(16)?,
         Coding::Group3 { changes } => {
-            let begins = bits.skip_end_of_line();
+            let begins = bits.skip_end_of_line()?;
             if changes && (!begins || bits.next()? == 0) {
                 return if begins { read_changes(bits, width, above, row) } else { Err(Damage) };
             }
@@ -142,43 +140,72 @@ fn read_changes(bits: &mut Bits<'_>, width: u32, above: &Changes, row: &mut Chan
 /// Bits that are read, the highest of a byte first. Zeros, with which no code begins, follow the last byte.
 struct Bits<'d> {
     data: &'d [u8],
-    /// How many bits have been read.
-    at: usize,
+    /// The bytes that have been taken into the window, and zeros behind them.
+    taken: usize,
+    /// The next bits, the first one highest.
+    window: u64,
+    /// How many bits are in the window, more than any code has.
+    held: u32,
 }
 
-impl Bits<'_> {
-    fn align(&mut self, bits: usize) {
-        self.at = self.at.next_multiple_of(bits);
+impl<'d> Bits<'d> {
+    fn new(data: &'d [u8]) -> Self {
+        let mut bits = Self { data, taken: 0, window: 0, held: 0 };
+        bits.fill();
+        bits
+    }
+
+    /// Fills the window.
+    fn fill(&mut self) {
+        if self.held > 32 {
+            return;
+        }
+        let next = match self.data.get(self.taken..).and_then(<[u8]>::first_chunk) {
+            Some(next) => u32::from_be_bytes(*next),
+            None => {
+                let byte = |further: usize| self.data.get(self.taken + further).copied().unwrap_or(0);
+                u32::from_be_bytes([byte(0), byte(1), byte(2), byte(3)])
+            }
+        };
+        self.window |= u64::from(next) << (32 - self.held);
+        self.taken += 4;
+        self.held += 32;
+    }
+
+    /// Returns how many bits have been read.
+    fn position(&self) -> usize {
+        8 * self.taken - self.held as usize
     }
 
     fn look(&self, count: u8) -> u16 {
-        let byte = |further: usize| self.data.get(self.at / 8 + further).copied().unwrap_or(0);
-        let window = u32::from_be_bytes([byte(0), byte(1), byte(2), 0]) << (self.at % 8);
-        (window >> (32 - u32::from(count))) as u16
+        (self.window >> 1 >> (63 - u32::from(count))) as u16
+    }
+
+    fn skip(&mut self, count: u32) -> Result<(), Damage> {
+        self.window <<= count;
+        self.held -= count;
+        self.fill();
+        if self.position() <= 8 * self.data.len() { Ok(()) } else { Err(Damage) }
+    }
+
+    /// Skips bits up to a multiple of 8 or 16 of them.
+    fn align(&mut self, bits: usize) -> Result<(), Damage> {
+        let position = self.position();
+        self.skip((position.next_multiple_of(bits) - position) as u32)
     }
 
     fn next(&mut self) -> Result<u16, Damage> {
         let bit = self.look(1);
-        self.at += 1;
-        if self.at <= 8 * self.data.len() { Ok(bit) } else { Err(Damage) }
+        self.skip(1).map(|()| bit)
     }
 
     /// Skips the code that ends a line, if it is next.
-    fn skip_end_of_line(&mut self) -> bool {
+    fn skip_end_of_line(&mut self) -> Result<bool, Damage> {
         if self.look(ZEROS) != 0 {
-            return false;
+            return Ok(false);
         }
-        let start = self.at;
-        loop {
-            match self.next() {
-                Ok(0) => {}
-                Ok(_) => return true,
-                Err(Damage) => {
-                    self.at = start;
-                    return false;
-                }
-            }
-        }
+        while self.next()? == 0 {}
+        Ok(true)
     }
 
     /// Reads a run of one colour, of at most `most` pixels.
@@ -199,19 +226,20 @@ impl Bits<'_> {
 }
 
 impl fax::BitReader for Bits<'_> {
-    type Error = Option<Infallible>;
+    type Error = Damage;
 
+    #[inline(always)]
     fn peek(&self, bits: u8) -> Option<u16> {
         Some(self.look(bits))
     }
 
-    fn consume(&mut self, bits: u8) -> Result<(), Self::Error> {
-        self.at += usize::from(bits);
-        if self.at <= 8 * self.data.len() { Ok(()) } else { Err(None) }
+    #[inline(always)]
+    fn consume(&mut self, bits: u8) -> Result<(), Damage> {
+        self.skip(bits.into())
     }
 
     fn bits_to_byte_boundary(&self) -> u8 {
-        (8 - self.at % 8) as u8 % 8
+        (self.held % 8) as u8
     }
 }
 
