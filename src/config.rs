@@ -27,10 +27,10 @@ pub use written::{RunKind, Written};
 use clap::ValueEnum;
 
 use crate::counts::Counts;
+use crate::luts::Luts;
 use crate::record::Digest;
 use crate::reference::Reference;
 use crate::selection::Selection;
-use crate::task::Luts;
 use codec::{Limits, Target};
 use equalize::{self, Clahe, Method, Operation, Stretch, Tiles};
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::files::WithRemedy;
+use crate::luts::{Kind, Luts};
 use crate::paths::Shown;
 use crate::reference::Reference;
-use crate::task::{Kind, Luts};
 use equalize::count;
 use equalize::{Layout, Operation};
 
@@ -103,22 +103,37 @@ impl Counts {
     /// Reads a file of sums.
     ///
     /// # Errors
-    /// If it cannot be read, or is no such file.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    /// [`CountsError`].
+    pub fn read(path: &Path) -> Result<Self, CountsError> {
         let read = || -> io::Result<Vec<u8>> {
             let mut text = Vec::new();
             File::open(path)?.take(LONGEST).read_to_end(&mut text)?;
             Ok(text)
         };
-        let text =
-            read().map_err(|error| Error::CannotRun(format!("{} cannot be read: {error}", Shown(path))))?;
-        Self::from_json(&text).map_err(|why| {
-            Error::CannotRun(format!(
-                "{} is no file of counts, as `histeqd histogram --counts FILE` writes them: {why}",
-                Shown(path)
-            ))
-        })
+        let text = read().map_err(|source| CountsError::Read { path: path.to_owned(), source })?;
+        Self::from_json(&text).map_err(|why| CountsError::NotCounts { path: path.to_owned(), why })
     }
+}
+
+/// Why a file of counts cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CountsError {
+    /// It cannot be read.
+    #[error("{} cannot be read: {}", Shown(path), WithRemedy(source))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("{} is no file of counts, as `histeqd histogram --counts FILE` writes them: {why}", Shown(path))]
+    NotCounts {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// A file of counts.

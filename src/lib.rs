@@ -33,6 +33,7 @@ pub mod error;
 pub mod files;
 pub mod histogram;
 pub mod ledger;
+pub mod luts;
 pub mod machine;
 pub mod paths;
 pub mod pipeline;

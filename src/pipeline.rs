@@ -38,8 +38,9 @@ use codec::{self, CodecError};
 use lanes::Order;
 use load::{Loaded, Loader};
 use niceness::Niceness;
-pub use outlet::{Outlet, OutputFolder, StandardOutput, Taken};
+pub use outlet::{Outlet, OutputFolder, StandardOutput};
 use queue::{Intake, Queues};
+pub use stacks::Taken;
 
 /// Threads that wait for the disk, so that encoders need not. More gained nothing on a fast disk; a slow one commits what several of them
 /// wait for at once.

@@ -6,7 +6,6 @@
 //! here along the way.
 
 mod join;
-mod luts;
 mod picture;
 mod planes;
 mod stack;
@@ -23,8 +22,6 @@ use equalize::planes::PLANES;
 use equalize::{ByteOrders, Layout, count};
 use join::Join;
 use lanes::Order;
-pub use luts::Luts;
-pub(crate) use luts::{Kind, kind_of};
 pub use picture::{Content, Pass, Picture, Processed, QueuedJob};
 use planes::{luma_of, separate};
 pub(crate) use stack::Done;

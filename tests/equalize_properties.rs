@@ -381,7 +381,7 @@ proptest! {
             let bytes = layout.bytes() as usize;
             let planes = Plane::to_equalize(pixel, per_channel);
             let reference: Vec<u64> =
-                (0..operation.reference_length(&layout) as u64).map(|at| (at * 40_503 >> 3) % 5).collect();
+                (0..operation.reference_length(&layout) as u64).map(|at| ((at * 40_503) >> 3) % 5).collect();
             let (mut by_method, mut by_luts) = (samples.clone(), samples.clone());
             let picture = &mut bytemuck::cast_slice_mut(&mut by_method)[..bytes];
             let count = |&plane: &Plane| of_plane(picture, &layout, plane, Counted::Visible);

@@ -281,6 +281,7 @@ mod tests {
             out: Some(out.clone()),
             plot: None,
             equalized: false,
+            counts: None,
         };
         let (publisher, stop) = (Publisher::new(Durability::Fast), Stop::default());
         let finish =

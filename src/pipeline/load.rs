@@ -6,13 +6,14 @@ use std::mem;
 use super::Run;
 use crate::config::{JpegChoice, Settings};
 use crate::error::{PictureError, Refusal};
+use crate::luts::{Luts, kind_of};
 use crate::rates::{Class, Way};
 use crate::schedule::{Attempts, Request, starts};
 use crate::slot::{Held, Needs, ParkedId, Room, Slot, SlotError, Slots};
 use crate::source::holes::has_holes;
 use crate::source::{self, Job};
 use crate::stamp::Stamp;
-use crate::task::{self, Content, Luts, Page, Pass, Picture, QueuedJob};
+use crate::task::{Content, Page, Pass, Picture, QueuedJob};
 use crate::timings::{Clock, Stage};
 use crate::together::Groups;
 use codec::{self, Budget, CompressedJpeg, Decoded, Opened};
@@ -326,7 +327,7 @@ impl Loader<'_> {
         let Some(luts) = luts.of_layout(layout) else {
             self.reference_for(layout)?;
             if self.run.settings.luts.is_some() {
-                return Err(Refusal::Uncounted { kind: task::kind_of(layout) }.into());
+                return Err(Refusal::Uncounted { kind: kind_of(layout) }.into());
             }
             // Pictures of its kind were counted, so its file is another one now.
             return Err(PictureError::Changed);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::stacks::StackOutputs;
+use super::stacks::{StackOutputs, Taken};
 use crate::config::Settings;
 use crate::error::{Error, PictureError};
 use crate::publish::{Pending, Publisher, Stream};
@@ -13,15 +13,6 @@ use crate::record::{Digest, Origin};
 use crate::source::Job;
 use crate::task::{Content, Processed, Stack};
 use codec::{self, CodecError, Cores, Target};
-
-/// What an outlet made of a picture or page.
-#[derive(Debug)]
-pub enum Taken<'a> {
-    /// It is there, and so are all other pages of its file; the output is to be published if there is one.
-    Whole(Option<Pending<'a>>),
-    /// Other pages of its file are to come.
-    Page,
-}
 
 /// The destination of the pictures that the devices are done with, shared by all encode threads.
 pub trait Outlet: Sync {

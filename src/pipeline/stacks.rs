@@ -4,11 +4,19 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::outlet::Taken;
 use crate::error::PictureError;
 use crate::publish::{Pending, PublishError};
 use crate::task::{Page, Processed, Stack};
 use codec::{Cores, Target};
+
+/// What an outlet made of a picture or page.
+#[derive(Debug)]
+pub enum Taken<'a> {
+    /// It is there, and so are all other pages of its file; the output is to be published if there is one.
+    Whole(Option<Pending<'a>>),
+    /// Other pages of its file are to come.
+    Page,
+}
 
 /// The outputs whose pages have not all come yet.
 #[derive(Default)]

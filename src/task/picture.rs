@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use super::luts::Luts;
 use super::stack::Page;
+use crate::luts::Luts;
 use crate::rates::{Class, Way};
 use crate::remark::Remark;
 use crate::schedule::{Attempts, DeviceId};

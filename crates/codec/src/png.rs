@@ -207,7 +207,7 @@ fn write(
     match decoded.animation().filter(|animation| animation.frames() > 1) {
         Some(animation) => frames::write(animation, layout, pixels, level, cores, &mut writer)?,
         None => {
-            bands::write(layout, pixels, level, cores, |part| writer.write_chunk(::png::chunk::IDAT, part))?
+            bands::write(layout, pixels, level, cores, |part| writer.write_chunk(::png::chunk::IDAT, part))?;
         }
     }
     writer.finish()
