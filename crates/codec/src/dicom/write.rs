@@ -161,6 +161,9 @@ impl<'d> Ready<'d> {
         let instance = facts.instance();
         let mut elements = kept(&self.known.set);
         describe(&mut elements, self);
+        if self.known.description.frames > 1 {
+            elements.put(tags::FRAMES, b"IS", frames.to_string().as_bytes());
+        }
         derive(&mut elements, &self.known.set, &instance);
         tell_range(&mut elements, self, facts);
         let mut head = vec![0; super::PREAMBLE];
