@@ -23,6 +23,7 @@ use super::{
     CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Resolution, Target, pixels_of,
 };
 use crate::cores::{Cores, SMALL_CHANGE};
+use crate::elements::{Encoding, MARK, PREAMBLE, has_preamble, is_type};
 use crate::ifd::Bytes;
 use equalize::{Depth, Layout};
 
@@ -31,6 +32,7 @@ mod dataset;
 mod description;
 mod fragments;
 mod groups;
+mod header;
 mod palette;
 mod pixels;
 mod rle;
@@ -40,16 +42,13 @@ mod turn;
 mod write;
 
 use data::Data;
-use dataset::{DataSet, Encoding, Header, fault};
+use dataset::{DataSet, fault};
 use description::Description;
 use fragments::Fragments;
+use header::Header;
 use pixels::Frame;
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
-
-/// Bytes before the mark of a file with a preamble.
-const PREAMBLE: usize = 128;
-const MARK: &[u8] = b"DICM";
 
 const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)";
 const DECOMPRESS: &str =
@@ -288,39 +287,6 @@ fn invert(levels: &mut [u8]) {
     levels.iter_mut().for_each(|level| *level = !*level);
 }
 
-/// Returns whether a file that begins with `head` is DICOM with a preamble, whatever that holds: some begin as a TIFF.
-pub(super) fn has_preamble(head: &[u8]) -> bool {
-    head.get(PREAMBLE..PREAMBLE + MARK.len()) == Some(MARK)
-}
-
-/// Returns whether a file begins with data elements, without the preamble that should be before them (PS3.10, 7.1): two elements of group 2
-/// or 8, the second one behind the first and with a higher number.
-pub(super) fn is_bare(head: &[u8]) -> bool {
-    let first = data_element(head);
-    let second = first.and_then(|(_, length)| data_element(head.get(length..)?));
-    matches!((first, second), (Some((before, _)), Some((behind, _))) if before < behind)
-}
-
-/// Returns the group and number of the data element at the start of `bytes`, if it is a short one of group 2 or 8, and its length with its
-/// header. Its length has 16 bits if its type is written before it, else 32.
-fn data_element(bytes: &[u8]) -> Option<((u8, u16), usize)> {
-    const LONGEST: u32 = 1 << 10;
-    let &[g0, g1, n0, n1, a, b, c, d] = bytes.first_chunk()?;
-    let (group, big_endian) = match [g0, g1] {
-        [group @ (2 | 8), 0] => (group, false),
-        [0, 8] => (8, true),
-        _ => return None,
-    };
-    let encoding = Encoding { explicit: dataset::is_type([a, b]), big_endian };
-    let length = match encoding.explicit {
-        true => encoding.u16([c, d]).into(),
-        false => encoding.u32([a, b, c, d]),
-    };
-    // Values have an even length.
-    let fits = length.is_multiple_of(2) && length <= LONGEST;
-    fits.then_some(((group, encoding.u16([n0, n1])), 8 + length as usize))
-}
-
 /// Returns the offset of the first element.
 fn start(head: &[u8]) -> usize {
     if has_preamble(head) { PREAMBLE + MARK.len() } else { 0 }
@@ -355,7 +321,7 @@ fn encoding(data: &mut Data<'_>, start: u64, transfer: Transfer) -> Result<Encod
     let &[g0, g1, _, _, a, b] =
         data.at(start as usize, 6).map_err(fault)?.first_chunk().ok_or_else(dataset::truncated)?;
     let big_endian = transfer.big_endian || (g0 == 0 && g1 != 0);
-    Ok(Encoding { explicit: dataset::is_type([a, b]), big_endian })
+    Ok(Encoding { explicit: is_type([a, b]), big_endian })
 }
 
 /// Returns the resolution that the distance of pixels stands for, in millimetres between rows and between columns.

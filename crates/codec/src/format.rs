@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-use super::dicom;
+use super::elements;
 
 /// A file format, for reading and for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,7 +115,7 @@ impl Format {
     pub fn sniff(head: &[u8]) -> Option<Self> {
         match head {
             // Its preamble is free for use, and some begin as a TIFF.
-            _ if dicom::has_preamble(head) => Some(Self::Dicom),
+            _ if elements::has_preamble(head) => Some(Self::Dicom),
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
             [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
             [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Self::Tiff),
@@ -128,7 +128,7 @@ impl Format {
             [0xff, 0x4f, 0xff, 0x51, ..] | [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] => Some(Self::Jpeg2000),
             // Plain text may begin with "BM" too, so the size of the bitmap header, which follows the file header, must also be plausible.
             [b'B', b'M', ..] => matches!(head.get(14..18), Some([12..=124, 0, 0, 0])).then_some(Self::Bmp),
-            _ => dicom::is_bare(head).then_some(Self::Dicom),
+            _ => elements::is_bare(head).then_some(Self::Dicom),
         }
     }
 

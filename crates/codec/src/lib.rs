@@ -59,6 +59,7 @@ mod cores;
 mod deflate;
 mod depth;
 mod dicom;
+mod elements;
 mod error;
 mod exif;
 mod foreign;

@@ -5,104 +5,19 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 
 use super::data::Data;
+use super::header::Header;
 use super::turn::turn;
 use super::{malformed, tags};
 use crate::CodecError;
 use crate::budget::{Budget, ask};
+use crate::elements::{Encoding, Tag, Type};
 use crate::ifd::Bytes;
-
-/// The tag of an element: its group in the upper 16 bits, its number in the lower ones.
-pub(super) type Tag = u32;
-
-/// The length of an element or item that ends with a delimiter.
-const UNDEFINED: u32 = u32::MAX;
 
 /// How deep sequences may be nested: several times as deep as any program nests them.
 const DEPTH: usize = 32;
 
 /// More elements than any program writes. What is known of them takes memory that does not count as metadata.
 const MAX_ELEMENTS: usize = 20_000;
-
-/// How elements are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Encoding {
-    /// Whether the type of each value is written before it.
-    pub(super) explicit: bool,
-    pub(super) big_endian: bool,
-}
-
-impl Encoding {
-    /// The encoding of the file meta information, and of what is written.
-    pub(super) const EXPLICIT: Self = Self { explicit: true, big_endian: false };
-    pub(super) const IMPLICIT: Self = Self { explicit: false, big_endian: false };
-
-    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
-        if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
-    }
-
-    pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
-        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    }
-
-    fn tag(self, [g0, g1, n0, n1]: [u8; 4]) -> Tag {
-        Tag::from(self.u16([g0, g1])) << 16 | Tag::from(self.u16([n0, n1]))
-    }
-}
-
-/// The value representation of an element, such as `US`.
-pub(super) type Type = [u8; 2];
-
-/// Returns whether an explicit element of this type has a length of 32 bits (PS3.5, table 7.1-1).
-pub(super) fn is_long(kind: Type) -> bool {
-    matches!(
-        &kind,
-        b"OB" | b"OD" | b"OF" | b"OL" | b"OV" | b"OW" | b"SQ" | b"SV" | b"UC" | b"UN" | b"UR" | b"UT" | b"UV"
-    )
-}
-
-/// The header of an element.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
-    pub(super) tag: Tag,
-    /// Its type, where that is written.
-    pub(super) kind: Option<Type>,
-    /// Bytes of the header.
-    pub(super) bytes: usize,
-    /// Bytes of the value; `None` if a delimiter ends it.
-    pub(super) length: Option<u32>,
-}
-
-impl Header {
-    /// Reads the header at an offset.
-    pub(super) fn read(data: &mut impl Bytes, at: u64, encoding: Encoding) -> io::Result<Self> {
-        let at = usize::try_from(at).map_err(|_| ErrorKind::UnexpectedEof)?;
-        let &[g0, g1, n0, n1, a, b, c, d] = data.at(at, 8)?.first_chunk().ok_or(ErrorKind::UnexpectedEof)?;
-        let tag = encoding.tag([g0, g1, n0, n1]);
-        // Items and delimiters never have a type.
-        if !encoding.explicit || tag >> 16 == tags::ITEMS {
-            let length = encoding.u32([a, b, c, d]);
-            return Ok(Self { tag, kind: None, bytes: 8, length: defined(length) });
-        }
-        if !is_type([a, b]) {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        if !is_long([a, b]) {
-            let length = encoding.u16([c, d]).into();
-            return Ok(Self { tag, kind: Some([a, b]), bytes: 8, length: Some(length) });
-        }
-        let &length = data.at(at + 8, 4)?.first_chunk().ok_or(ErrorKind::UnexpectedEof)?;
-        Ok(Self { tag, kind: Some([a, b]), bytes: 12, length: defined(encoding.u32(length)) })
-    }
-}
-
-fn defined(length: u32) -> Option<u32> {
-    (length != UNDEFINED).then_some(length)
-}
-
-/// Returns whether these bytes look like a type.
-pub(super) fn is_type(kind: Type) -> bool {
-    kind.iter().all(u8::is_ascii_uppercase)
-}
 
 /// Returns the end of items that a delimiter ends, from their start on.
 pub(super) fn skip_items(

@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use super::data::Data;
-use super::dataset::{Encoding, Header, PixelData, fault, truncated};
+use super::dataset::{PixelData, fault, truncated};
+use super::header::Header;
 use super::{malformed, tags};
 use crate::CodecError;
+use crate::elements::Encoding;
 use crate::ifd::Bytes;
 use crate::reader::resize;
 

@@ -1,7 +1,9 @@
 //! Functional groups (PS3.3, C.7.6.16): what is said of each frame, in sequences within sequences.
 
-use super::dataset::{Encoding, Header, Tag, skip_items};
+use super::dataset::skip_items;
+use super::header::Header;
 use super::tags;
+use crate::elements::{Encoding, Tag};
 use crate::ifd::Bytes;
 
 /// The groups of all frames, and those of each.

@@ -1,6 +1,6 @@
 //! The tags that are known (PS3.6).
 
-use super::dataset::Tag;
+use crate::elements::Tag;
 
 /// The group of items and delimiters.
 pub(super) const ITEMS: u32 = 0xfffe;

@@ -1,7 +1,8 @@
 //! Turning big-endian elements (PS3.5, 7.3; retired) into little-endian ones.
 
-use super::dataset::{Encoding, Header, Tag, is_long};
+use super::header::Header;
 use super::tags;
+use crate::elements::{Encoding, Tag, is_long};
 use crate::samples::swap_bytes;
 
 /// What follows a header.

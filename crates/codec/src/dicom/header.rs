@@ -1,0 +1,49 @@
+//! The headers of data elements and items.
+
+use std::io::{self, ErrorKind};
+
+use super::tags;
+use crate::elements::{Encoding, Tag, Type, is_long, is_type};
+use crate::ifd::Bytes;
+
+/// The length of an element or item that ends with a delimiter.
+const UNDEFINED: u32 = u32::MAX;
+
+/// The header of an element.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) tag: Tag,
+    /// Its type, where that is written.
+    pub(super) kind: Option<Type>,
+    /// Bytes of the header.
+    pub(super) bytes: usize,
+    /// Bytes of the value; `None` if a delimiter ends it.
+    pub(super) length: Option<u32>,
+}
+
+impl Header {
+    /// Reads the header at an offset.
+    pub(super) fn read(data: &mut impl Bytes, at: u64, encoding: Encoding) -> io::Result<Self> {
+        let at = usize::try_from(at).map_err(|_| ErrorKind::UnexpectedEof)?;
+        let &[g0, g1, n0, n1, a, b, c, d] = data.at(at, 8)?.first_chunk().ok_or(ErrorKind::UnexpectedEof)?;
+        let tag = encoding.tag([g0, g1, n0, n1]);
+        // Items and delimiters never have a type.
+        if !encoding.explicit || tag >> 16 == tags::ITEMS {
+            let length = encoding.u32([a, b, c, d]);
+            return Ok(Self { tag, kind: None, bytes: 8, length: defined(length) });
+        }
+        if !is_type([a, b]) {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        if !is_long([a, b]) {
+            let length = encoding.u16([c, d]).into();
+            return Ok(Self { tag, kind: Some([a, b]), bytes: 8, length: Some(length) });
+        }
+        let &length = data.at(at + 8, 4)?.first_chunk().ok_or(ErrorKind::UnexpectedEof)?;
+        Ok(Self { tag, kind: Some([a, b]), bytes: 12, length: defined(encoding.u32(length)) })
+    }
+}
+
+fn defined(length: u32) -> Option<u32> {
+    (length != UNDEFINED).then_some(length)
+}
