@@ -23,6 +23,7 @@ use super::{
     CodecError, Format, Limits, Metadata, Native as AnyNative, Payload, Resolution, Target, pixels_of,
 };
 use crate::cores::{Cores, SMALL_CHANGE};
+use crate::format::dicom::{MARK, PREAMBLE, has_preamble};
 use crate::ifd::Bytes;
 use equalize::{Depth, Layout};
 
@@ -46,10 +47,6 @@ use fragments::Fragments;
 use pixels::Frame;
 use transfer::{Compression, Transfer};
 pub(super) use write::{Writer, encode};
-
-/// Bytes before the mark of a file with a preamble.
-const PREAMBLE: usize = 128;
-const MARK: &[u8] = b"DICM";
 
 const CONVERT: &str = "convert it first, as in `dcmj2pnm --write-16-bit-png IN OUT.png` (DCMTK)";
 const DECOMPRESS: &str =
@@ -86,7 +83,10 @@ impl Known {
             data.inflate(start, limits, budget)?;
         }
         let encoding = encoding(data, start, transfer)?;
-        let set = DataSet::read(data, start, encoding, budget)?;
+        let mut set = DataSet::read(data, start, encoding, budget)?;
+        if encoding.big_endian {
+            turn::turn_all(&mut set).ok_or_else(|| malformed("its data elements are damaged"))?;
+        }
         let Some(pixels) = set.pixels else { return Err(without_pixels(&set)) };
         let description = Description::new(&set, &pixels, transfer.compression, encoding.big_endian)?;
         let (place, fragments) = match pixels.length {
@@ -286,39 +286,6 @@ fn read_levels(rows: &Frame<'_>, layout: &Layout, slot: &mut [u8], cores: &Cores
 /// Turns levels of 8 bits around: black becomes white.
 fn invert(levels: &mut [u8]) {
     levels.iter_mut().for_each(|level| *level = !*level);
-}
-
-/// Returns whether a file that begins with `head` is DICOM with a preamble, whatever that holds: some begin as a TIFF.
-pub(super) fn has_preamble(head: &[u8]) -> bool {
-    head.get(PREAMBLE..PREAMBLE + MARK.len()) == Some(MARK)
-}
-
-/// Returns whether a file begins with data elements, without the preamble that should be before them (PS3.10, 7.1): two elements of group 2
-/// or 8, the second one behind the first and with a higher number.
-pub(super) fn is_bare(head: &[u8]) -> bool {
-    let first = data_element(head);
-    let second = first.and_then(|(_, length)| data_element(head.get(length..)?));
-    matches!((first, second), (Some((before, _)), Some((behind, _))) if before < behind)
-}
-
-/// Returns the group and number of the data element at the start of `bytes`, if it is a short one of group 2 or 8, and its length with its
-/// header. Its length has 16 bits if its type is written before it, else 32.
-fn data_element(bytes: &[u8]) -> Option<((u8, u16), usize)> {
-    const LONGEST: u32 = 1 << 10;
-    let &[g0, g1, n0, n1, a, b, c, d] = bytes.first_chunk()?;
-    let (group, big_endian) = match [g0, g1] {
-        [group @ (2 | 8), 0] => (group, false),
-        [0, 8] => (8, true),
-        _ => return None,
-    };
-    let encoding = Encoding { explicit: dataset::is_type([a, b]), big_endian };
-    let length = match encoding.explicit {
-        true => encoding.u16([c, d]).into(),
-        false => encoding.u32([a, b, c, d]),
-    };
-    // Values have an even length.
-    let fits = length.is_multiple_of(2) && length <= LONGEST;
-    fits.then_some(((group, encoding.u16([n0, n1])), 8 + length as usize))
 }
 
 /// Returns the offset of the first element.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-use super::dicom;
+pub(super) mod dicom;
 
 /// A file format, for reading and for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

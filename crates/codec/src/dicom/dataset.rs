@@ -5,20 +5,17 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 
 use super::data::Data;
-use super::turn::turn;
-use super::{malformed, tags};
+use super::malformed;
+use super::tags::{self, Tag};
 use crate::CodecError;
 use crate::budget::{Budget, ask};
 use crate::ifd::Bytes;
-
-/// The tag of an element: its group in the upper 16 bits, its number in the lower ones.
-pub(super) type Tag = u32;
 
 /// The length of an element or item that ends with a delimiter.
 const UNDEFINED: u32 = u32::MAX;
 
 /// How deep sequences may be nested: several times as deep as any program nests them.
-const DEPTH: usize = 32;
+pub(super) const DEPTH: usize = 32;
 
 /// More elements than any program writes. What is known of them takes memory that does not count as metadata.
 const MAX_ELEMENTS: usize = 20_000;
@@ -170,7 +167,6 @@ pub(super) struct PixelData {
 /// The elements of a file, without those of group 2, and without the pixels.
 #[derive(Debug)]
 pub(super) struct DataSet {
-    /// How the elements are written by now: never big-endian.
     pub(super) encoding: Encoding,
     pub(super) elements: BTreeMap<Tag, Element>,
     /// All elements, as they are in the file.
@@ -232,10 +228,7 @@ impl DataSet {
         if behind > 0 {
             bytes.extend(copy(gap.end, behind, data).map_err(fault)?);
         }
-        if encoding.big_endian {
-            turn(&mut bytes, DEPTH).ok_or_else(|| malformed("its data elements are damaged"))?;
-        }
-        Ok(Self { encoding: Encoding { big_endian: false, ..encoding }, elements, bytes, pixels })
+        Ok(Self { encoding, elements, bytes, pixels })
     }
 
     /// Returns the bytes of an element's value.

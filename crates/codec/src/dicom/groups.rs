@@ -1,7 +1,7 @@
 //! Functional groups (PS3.3, C.7.6.16): what is said of each frame, in sequences within sequences.
 
-use super::dataset::{Encoding, Header, Tag, skip_items};
-use super::tags;
+use super::dataset::{Encoding, Header, skip_items};
+use super::tags::{self, Tag};
 use crate::ifd::Bytes;
 
 /// The groups of all frames, and those of each.

@@ -1,6 +1,7 @@
 //! The tags that are known (PS3.6).
 
-use super::dataset::Tag;
+/// The tag of an element: its group in the upper 16 bits, its number in the lower ones.
+pub(super) type Tag = u32;
 
 /// The group of items and delimiters.
 pub(super) const ITEMS: u32 = 0xfffe;

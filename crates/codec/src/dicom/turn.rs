@@ -1,7 +1,7 @@
 //! Turning big-endian elements (PS3.5, 7.3; retired) into little-endian ones.
 
-use super::dataset::{Encoding, Header, Tag, is_long};
-use super::tags;
+use super::dataset::{DEPTH, DataSet, Encoding, Header, is_long};
+use super::tags::{self, Tag};
 use crate::samples::swap_bytes;
 
 /// What follows a header.
@@ -14,8 +14,15 @@ enum Content {
     End,
 }
 
+/// Turns the elements of a data set. `None` if they are damaged.
+pub(super) fn turn_all(set: &mut DataSet) -> Option<()> {
+    turn(&mut set.bytes, DEPTH)?;
+    set.encoding.big_endian = false;
+    Some(())
+}
+
 /// Turns elements of explicit types. `None` if they are damaged, or nested deeper than `depth`.
-pub(super) fn turn(bytes: &mut [u8], depth: usize) -> Option<()> {
+fn turn(bytes: &mut [u8], depth: usize) -> Option<()> {
     turn_until_end(bytes, depth).map(|_| ())
 }
 

@@ -10,9 +10,11 @@ use std::sync::{Mutex, PoisonError};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::dataset::{DataSet, Encoding, Tag, Type, is_long};
-use super::{Known, groups, invert, tags, transfer};
+use super::dataset::{DataSet, Encoding, Type, is_long};
+use super::tags::{self, Tag};
+use super::{Known, groups, invert, transfer};
 use crate::cores::Cores;
+use crate::format::dicom::{MARK, PREAMBLE};
 use crate::mapped::{BAND, Mapped, Piece};
 use crate::samples::swap_bytes;
 use crate::{CodecError, Decoded, Format, Native as AnyNative, pixels_of};
@@ -166,8 +168,8 @@ impl<'d> Ready<'d> {
         }
         derive(&mut elements, &self.known.set, &instance);
         tell_range(&mut elements, self, facts);
-        let mut head = vec![0; super::PREAMBLE];
-        head.extend(super::MARK);
+        let mut head = vec![0; PREAMBLE];
+        head.extend(MARK);
         head.extend(meta(&self.known.set, elements.encoding, &instance));
         let mut behind = vec![0; (u64::from(padded) - length) as usize];
         let pixels = header(elements.encoding, self.form.tag, &self.form.kind, padded);
