@@ -67,6 +67,10 @@ Examples:
   Local contrast, which suits most photographs better:
       histeqd photos/ --out done/ --method clahe
 
+  All levels evenly over the whole range, but for 1 % at each end; and the look of another picture:
+      histeqd plates/ --out done/ --method stretch --clip-low 1 --clip-high 1
+      histeqd scenes/ --out done/ --method match --reference scenes/best.tif
+
   The same as OpenCV's createCLAHE(2.0, (8, 8)):
       histeqd inbox/ --out done/ --method clahe --clip-limit 2 --tiles 8x8
 

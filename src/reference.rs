@@ -9,7 +9,7 @@ use crate::files::WithRemedy;
 use crate::paths::Shown;
 use crate::record::Digest;
 use codec::{CodecError, Cores, Limits, Opened, Target};
-use equalize::{Depth, Layout, Scratch, count};
+use equalize::{Layout, Scratch, count};
 
 /// Why a reference cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -65,11 +65,10 @@ pub enum Unlike {
 /// The counts of a reference.
 pub struct Reference {
     path: PathBuf,
-    depth: Depth,
-    /// Of its luma, or its gray.
-    luma: Vec<u64>,
-    /// Of red, green and blue, if it has colour.
-    channels: Option<Vec<u64>>,
+    /// Of its first page.
+    layout: Layout,
+    /// Of all of its planes.
+    counts: Vec<u64>,
 }
 
 impl Reference {
@@ -96,14 +95,11 @@ impl Reference {
         };
         let wrong = |why| Box::new(ReferenceError { path: path.to_owned(), why });
         let (layout, counts) = read().map_err(wrong)?;
-        let levels = layout.depth.levels();
-        let channels = (layout.pixel.colour_channels() > 1).then(|| counts[..3 * levels].to_vec());
-        let luma = if channels.is_some() { counts.len() - levels } else { 0 };
-        let luma = counts[luma..][..levels].to_vec();
+        let luma = count::of_equalized(&counts, &layout, false);
         if luma.iter().all(|&count| count == 0) {
             return Err(wrong(Why::Invisible));
         }
-        Ok(Self { path: path.to_owned(), depth: layout.depth, luma, channels })
+        Ok(Self { path: path.to_owned(), layout, counts })
     }
 
     /// Returns the counts for a picture of this layout, as [`equalize::equalize_like`] takes them.
@@ -111,29 +107,24 @@ impl Reference {
     /// # Errors
     /// If the picture has other levels or other channels than the reference.
     pub fn counts(&self, layout: &Layout, per_channel: bool) -> Result<&[u64], Unlike> {
-        if layout.depth != self.depth {
+        if layout.depth != self.layout.depth {
             return Err(Unlike::Levels {
                 levels: layout.depth.levels(),
                 reference: self.path.clone(),
-                of_reference: self.depth.levels(),
+                of_reference: self.layout.depth.levels(),
             });
         }
-        match (layout.pixel.colour_channels(), &self.channels) {
-            (3, Some(channels)) if per_channel => Ok(channels),
-            (3, None) if per_channel => Err(Unlike::Colours { reference: self.path.clone() }),
-            _ => Ok(&self.luma),
+        let by_channel = per_channel && layout.pixel.colour_channels() > 1;
+        if by_channel && self.layout.pixel.colour_channels() == 1 {
+            return Err(Unlike::Colours { reference: self.path.clone() });
         }
+        Ok(count::of_equalized(&self.counts, &self.layout, by_channel))
     }
 
     /// Returns what tells it from other references.
     pub fn digest(&self) -> Digest {
-        let counts: Vec<u8> = self
-            .luma
-            .iter()
-            .chain(self.channels.iter().flatten())
-            .flat_map(|count| count.to_le_bytes())
-            .collect();
-        Digest::of(&counts)
+        let bytes: Vec<u8> = self.counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+        Digest::of(&bytes)
     }
 }
 

@@ -27,6 +27,19 @@ pub fn length(layout: &Layout) -> usize {
     planes(layout.pixel).len() * layout.depth.levels()
 }
 
+/// Returns those counts of a colour histogram that belong to the planes that are equalized ([`Plane::to_equalize`]), in the same order, given all
+/// counts of a picture of this layout.
+///
+/// # Panics
+/// If the length of `counts` is not [`length`].
+pub fn of_equalized<'c>(counts: &'c [u64], layout: &Layout, per_channel: bool) -> &'c [u64] {
+    assert_eq!(counts.len(), length(layout), "a count a level and plane");
+    let (levels, equalized) = (layout.depth.levels(), Plane::to_equalize(layout.pixel, per_channel));
+    // They follow each other here too.
+    let first = planes(layout.pixel).iter().position(|&plane| plane == equalized[0]);
+    &counts[first.expect("all planes are counted") * levels..][..equalized.len() * levels]
+}
+
 /// Counts all planes of a picture into `counts`, one plane after another, each with one count per level. `counts` is overwritten.
 ///
 /// # Panics
@@ -54,6 +67,23 @@ fn count_samples<S: Sample>(samples: &[S], layout: &Layout, counts: &mut [u64], 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_counts_of_what_is_equalized_are_among_all() {
+        for (pixel, per_channel, which) in [
+            (Pixel::Gray, false, 0..1),
+            (Pixel::GrayAlpha, true, 0..1),
+            (Pixel::Rgb, false, 3..4),
+            (Pixel::Rgb, true, 0..3),
+            (Pixel::Rgba, false, 4..5),
+            (Pixel::Rgba, true, 0..3),
+        ] {
+            let layout = Layout { width: 3, height: 1, pixel, depth: Depth::Eight };
+            let counts: Vec<u64> = (0..length(&layout) as u64).collect();
+            let found = of_equalized(&counts, &layout, per_channel);
+            assert_eq!(found, &counts[which.start * 256..which.end * 256], "{pixel:?}");
+        }
+    }
 
     #[test]
     fn every_channel_and_luma_are_counted_and_what_is_invisible_only_as_alpha() {
