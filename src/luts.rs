@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::reference::Reference;
-use equalize::{Depth, Layout, Operation, Pixel, lut};
+use equalize::{Depth, Layout, Operation, Pixel, count, lut};
 
 /// What pictures must have in common to have the same LUTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,13 +53,7 @@ impl Kind {
 
     /// Returns the counts of those planes that an operation changes.
     pub(crate) fn equalized(self, counts: &[u64], operation: &Operation) -> Vec<u64> {
-        const COLOURS: usize = 3;
-        let levels = self.levels();
-        match (self.has_colour, operation.per_channel) {
-            (false, _) => counts.to_vec(),
-            (true, true) => counts[..COLOURS * levels].to_vec(),
-            (true, false) => counts[COLOURS * levels..].to_vec(),
-        }
+        count::of_equalized(counts, &self.layout(), operation.per_channel).to_vec()
     }
 }
 
