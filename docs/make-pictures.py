@@ -3,7 +3,7 @@
 
 usage: docs/make-pictures.py [HISTEQD]        needs: pip install numpy pillow; HISTEQD is target/release/histeqd by default
 
-Writes docs/before-after.jpg, docs/photograph.jpg and docs/clahe.jpg. docs/rocket.jpg is scikit-image's rocket.jpg (SpaceX, CC0) made smaller.
+Writes docs/before-after.jpg, docs/photograph.jpg, docs/stretch-match.jpg and docs/clahe.jpg. docs/rocket.jpg is scikit-image's rocket.jpg (SpaceX, CC0) made smaller.
 """
 import subprocess, sys, tempfile
 from pathlib import Path
@@ -94,6 +94,33 @@ def photograph(binary, font, scratch):
     sheet([cells], ROOT / 'docs/photograph.jpg')
 
 
+def stretch_match(binary, font, scratch):
+    def made(path, caption, flags):
+        out = scratch / caption.replace(' ', '-')
+        histeqd(binary, [path], out, flags)
+        return cell(out / path.name, caption, font, 250)
+
+    rows = []
+    for name in PICTURES[1:]:
+        path = INBOX / name
+        stretch = ['--method', 'stretch']
+        rows.append([
+            cell(path, 'input', font, 250),
+            made(path, 'stretch', stretch),
+            made(path, 'stretch, clip high 2', [*stretch, '--clip-high', '2']),
+            made(path, 'global', []),
+        ])
+    path, reference = ROOT / 'docs/rocket.jpg', INBOX / 'cat.png'
+    match = ['--method', 'match', '--reference', str(reference)]
+    rows.append([
+        cell(path, 'input', font, 250),
+        cell(reference, 'reference', font, 250),
+        made(path, 'match', match),
+        made(path, 'match, per channel', [*match, '--color', 'per-channel']),
+    ])
+    sheet(rows, ROOT / 'docs/stretch-match.jpg')
+
+
 def settings(limits):
     """Captions, and the flags that make the picture below."""
     yield 'input', None
@@ -126,6 +153,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         before_after(binary, font, Path(scratch))
         photograph(binary, font, Path(scratch))
+        stretch_match(binary, font, Path(scratch))
         clahe(binary, font, Path(scratch))
 
 
