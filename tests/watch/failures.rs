@@ -10,13 +10,13 @@ use crate::harness::{DULL, Place, wait};
 /// The start of a HEIF, which says what it is.
 const HEIF: &[u8] = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic";
 
-/// A TIFF of two pictures of one pixel each, the second of which is in CMYK.
+/// A TIFF of two pictures of one pixel each, the second of which is in CIELab.
 fn two_pages() -> Vec<u8> {
     const ENTRIES: [(u16, u32); 8] =
         [(256, 1), (257, 1), (258, 8), (259, 1), (262, 1), (273, 8), (278, 1), (279, 1)];
     let second = 12 + 2 + 12 * ENTRIES.len() + 4;
     let mut file = b"II*\0\x0c\0\0\0\x07\0\0\0".to_vec();
-    for (next, colours) in [(second, 1), (0, 5)] {
+    for (next, colours) in [(second, 1), (0, 8)] {
         file.extend((ENTRIES.len() as u16).to_le_bytes());
         for (tag, value) in ENTRIES {
             // One number of 32 bits.
@@ -35,7 +35,7 @@ fn what_no_further_bytes_can_mend_fails_at_once_and_what_may_be_incomplete_does_
     let service = Service::start(&place, "--max-pixels 1000");
     let hopeless = [
         ("animation.heic", HEIF.to_vec(), "a HEIF is not supported"),
-        ("pages.tif", two_pages(), "page 2: a CMYK TIFF is not supported"),
+        ("pages.tif", two_pages(), "page 2: a CIELab TIFF is not supported"),
         ("photo.raf", b"FUJIFILMCCD-RAW 0201".to_vec(), "a Fujifilm raw file is not supported"),
         // Only its name says what it is.
         ("brain.nii", vec![7; 400], "a NIfTI volume is not supported"),
