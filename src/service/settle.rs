@@ -346,10 +346,12 @@ impl Settle {
             file.attempts = 0;
             file.certain = false;
             file.phase = if meanwhile == Meanwhile::Open { Phase::Open } else { Phase::Resting };
+            // It may have been written to again since it was complete, without a message.
+            let is_complete = seen.doubt == Doubt::None && seen.writer != Writer::Present;
             match meanwhile {
                 Meanwhile::Open => self.look_at(path, now + LONGEST_OPEN),
-                Meanwhile::Complete => self.make_ready(path),
-                Meanwhile::Nothing | Meanwhile::Other => self.look_at(path, now + rest),
+                Meanwhile::Complete if is_complete => self.make_ready(path),
+                Meanwhile::Nothing | Meanwhile::Other | Meanwhile::Complete => self.look_at(path, now + rest),
             }
             return Verdict::Changed;
         }
