@@ -445,8 +445,13 @@ fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
     Err(CodecError::unsupported(format!("a TIFF of {name} samples of {bits} bits"), SCALE))
 }
 
-/// Returns the type of unsigned samples one of whose values stands for no data: pixels of that value stay, as they do among floats.
+/// Returns the type of unsigned samples one of whose values stands for no data: pixels of that value stay, as they do among floats. In a file
+/// parts of which were never written, that value only fills them.
 fn kind_with_no_data(directory: &Directory, bits: u32) -> Option<Kind> {
+    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
+    if lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0) {
+        return None;
+    }
     let kind = match bits {
         8 => Kind::Unsigned8,
         16 => Kind::Unsigned16,
