@@ -6,7 +6,7 @@ mod pfm;
 use std::path::Path;
 
 use codec::{Decoded, Format, Range, Remark, Target};
-use equalize::{Clahe, ClipLimit, Depth, Method, Operation, Pixel, Scratch, Tiles, equalize};
+use equalize::{Clahe, ClipLimit, Depth, Layout, Method, Operation, Pixel, Scratch, Tiles, equalize};
 
 use super::{TARGET, are_alike, decode, decode_file, encode};
 use model::{How, KINDS, Kind};
@@ -286,6 +286,39 @@ fn samples_without_data_stay_and_do_not_count_and_a_range_clamps() {
             let size = if kind.1 == 64 && kind.0 < 3 { 1e13 } else { 100.0 };
             check(How { range: Some((-0.3 * size, 3.5 * size)), ..how }, &picture, PLAIN);
         }
+    }
+}
+
+#[test]
+fn levels_that_stand_for_no_data_stay_and_do_not_count() {
+    const NO_DATA: u16 = 7;
+    for (kind, depth) in [((1, 8), Depth::Eight), ((1, 16), Depth::Sixteen)] {
+        let bytes = depth.bytes();
+        let how = How { no_data: Some(NO_DATA.into()), ..How::new(kind, 1) };
+        let level = |at: usize| if at.is_multiple_of(5) { NO_DATA } else { 60 + (at % 41) as u16 };
+        let levels: Vec<u16> = (0..WIDTH * HEIGHT).map(level).collect();
+        let picture: Vec<u8> =
+            levels.iter().flat_map(|level| level.to_le_bytes()[..bytes].to_vec()).collect();
+        // What has no data is transparent in the eyes of the arithmetic.
+        let mut expected: Vec<u8> = levels
+            .iter()
+            .flat_map(|&level| [level, if level == NO_DATA { 0 } else { u16::MAX }])
+            .flat_map(|sample| sample.to_ne_bytes()[..bytes].to_vec())
+            .collect();
+        let layout = Layout { width: WIDTH as u32, height: HEIGHT as u32, pixel: Pixel::GrayAlpha, depth };
+        equalize(&mut expected, &layout, &GLOBAL, &mut Scratch::default());
+        let (written, decoded) = processed(&tiff(how, &picture, PLAIN), &GLOBAL, &TARGET);
+        let found = samples_of(&written, how);
+        for (at, (found, expected)) in found.chunks(bytes).zip(expected.chunks(2 * bytes)).enumerate() {
+            let wanted =
+                if levels[at] == NO_DATA { &picture[at * bytes..][..bytes] } else { &expected[..bytes] };
+            assert_eq!(found, wanted, "{depth:?} at {at}");
+        }
+        assert_eq!(decoded.remarks(&TARGET), []);
+        // A value that no sample has is none of them.
+        let none = How { no_data: Some(-1.0), ..how };
+        let (all, _) = decode(&tiff(none, &picture, PLAIN), &TARGET).unwrap();
+        assert_eq!((all.layout.pixel, all.is_mapped()), (Pixel::Gray, false));
     }
 }
 

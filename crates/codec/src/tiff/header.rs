@@ -79,6 +79,11 @@ impl Header {
         let (colours, colour_samples) = colours(directory, method, samples)?;
         let (alpha, others, before_alpha) = behind(directory, samples, colour_samples)?;
         refuse_depths((bits, samples), method, directory)?;
+        let may_lack_data = colour_samples == 1
+            && before_alpha == 0
+            && method != Method::Jpeg
+            && matches!(colours, Colours::Direct | Colours::WhiteIsZero);
+        let kind = kind.or_else(|| kind_with_no_data(directory, bits).filter(|_| may_lack_data));
         let predictor = predictor(directory, method, bits, kind)?;
         if kind.is_some() {
             refuse_kinds(method, colours, before_alpha)?;
@@ -134,15 +139,7 @@ impl Header {
         let inverted = self.colours == Colours::WhiteIsZero;
         let Self { alpha, others, no_data, .. } = *self;
         let colours = self.samples - usize::from(alpha.is_some()) - others;
-        self.kind.map(|kind| Samples {
-            kind,
-            colours,
-            alpha,
-            others,
-            inverted,
-            no_data,
-            ends: kind.whole_range(),
-        })
+        self.kind.map(|kind| Samples { kind, colours, alpha, others, inverted, no_data, ends: ends(kind) })
     }
 
     /// Returns the bytes of a stored sample, if it has whole bytes.
@@ -446,6 +443,30 @@ fn kind(directory: &Directory, bits: u32) -> Result<Option<Kind>, CodecError> {
         _ => return Err(CodecError::unsupported("a TIFF of complex samples", SCALE)),
     };
     Err(CodecError::unsupported(format!("a TIFF of {name} samples of {bits} bits"), SCALE))
+}
+
+/// Returns the type of unsigned samples one of whose values stands for no data: pixels of that value stay, as they do among floats. In a file
+/// parts of which were never written, that value only fills them.
+fn kind_with_no_data(directory: &Directory, bits: u32) -> Option<Kind> {
+    let lengths = [tags::TILE_BYTE_COUNTS, tags::STRIP_BYTE_COUNTS].map(|tag| directory.numbers(tag));
+    if lengths.into_iter().flatten().flat_map(Numbers::iter).any(|length| length == 0) {
+        return None;
+    }
+    let kind = match bits {
+        8 => Kind::Unsigned8,
+        16 => Kind::Unsigned16,
+        _ => return None,
+    };
+    gdal::no_data_of(directory.bytes(tags::GDAL_NODATA)?, kind).map(|_| kind)
+}
+
+/// Returns the values of the lowest and the highest level of a type that has as many as there are; `None` if they are the picture's own.
+const fn ends(kind: Kind) -> Option<(f64, f64)> {
+    match kind {
+        Kind::Unsigned8 => Some((0.0, u8::MAX as f64)),
+        Kind::Unsigned16 => Some((0.0, u16::MAX as f64)),
+        kind => kind.whole_range(),
+    }
 }
 
 /// Refuses what cannot be done right with samples that are no levels.
