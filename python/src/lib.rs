@@ -97,6 +97,21 @@ fn check<S: Element>(array: &Bound<'_, PyArray4<S>>, name: &str) -> PyResult<()>
     Ok(())
 }
 
+/// Fails where two samples of an array that is written may lie at the same address, as in a window that slides.
+fn check_apart<S: Element>(array: &Bound<'_, PyArray4<S>>) -> PyResult<()> {
+    let sides = array.shape().iter().zip(array.strides()).filter(|(length, _)| **length > 1);
+    let mut sides: Vec<_> = sides.map(|(length, stride)| (stride.unsigned_abs(), *length)).collect();
+    sides.sort_unstable();
+    let mut reach = size_of::<S>();
+    for (stride, length) in sides {
+        if stride < reach {
+            return Err(PyValueError::new_err("out: its own samples overlap; pass a copy, out.copy()"));
+        }
+        reach = reach.saturating_add(stride.saturating_mul(length - 1));
+    }
+    Ok(())
+}
+
 /// Borrows arrays and does `work` on their memory, without the interpreter.
 fn with_pair<S: Sample + Element>(
     py: Python<'_>,
@@ -105,6 +120,7 @@ fn with_pair<S: Sample + Element>(
     work: impl FnOnce(&mut views::Batch<'_, S>) + Send,
 ) -> PyResult<()> {
     check(out, "out")?;
+    check_apart(out)?;
     let in_use = |name: &str, why: String| {
         PyValueError::new_err(format!("{name}: {why}; wait for the other call, or pass an array of its own"))
     };
@@ -126,7 +142,7 @@ fn with_pair<S: Sample + Element>(
 }
 
 /// Fails unless there is a mask value for each pixel of the pictures.
-fn check_mask(mask: Option<&PyReadonlyArray3<'_, bool>>, shape: &[usize]) -> PyResult<()> {
+fn check_mask(mask: Option<&PyReadonlyArray3<'_, u8>>, shape: &[usize]) -> PyResult<()> {
     match mask {
         Some(mask) if mask.shape() != &shape[..3] => {
             Err(PyValueError::new_err("mask: does not have one value for each pixel of array"))
@@ -143,7 +159,7 @@ fn equalize_pictures(
     source: Option<&Bound<'_, PyAny>>,
     out: &Bound<'_, PyAny>,
     operation: &PyOperation,
-    mask: Option<PyReadonlyArray3<'_, bool>>,
+    mask: Option<PyReadonlyArray3<'_, u8>>,
     reference: Option<PyReadonlyArray2<'_, u64>>,
     threads: usize,
 ) -> PyResult<()> {
@@ -152,7 +168,7 @@ fn equalize_pictures(
         source: Option<&Bound<'_, PyAny>>,
         out: &Bound<'_, PyArray4<S>>,
         operation: Operation,
-        mask: Option<&PyReadonlyArray3<'_, bool>>,
+        mask: Option<&PyReadonlyArray3<'_, u8>>,
         reference: &[u64],
         threads: usize,
     ) -> PyResult<()> {
@@ -191,14 +207,14 @@ fn equalize_pictures(
 fn histograms<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
-    mask: Option<PyReadonlyArray3<'py, bool>>,
+    mask: Option<PyReadonlyArray3<'py, u8>>,
     per_channel: Option<bool>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyArray3<u64>>> {
     fn run<'py, S: Sample + Element>(
         py: Python<'py>,
         array: &Bound<'py, PyArray4<S>>,
-        mask: Option<&PyReadonlyArray3<'_, bool>>,
+        mask: Option<&PyReadonlyArray3<'_, u8>>,
         planes: Planes,
         threads: usize,
     ) -> PyResult<Bound<'py, PyArray3<u64>>> {

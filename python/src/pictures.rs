@@ -15,8 +15,8 @@ const BAND: usize = 1 << 16;
 /// Samples that are gathered at a time to be counted: enough for the fast ways of counting.
 const GATHERED: usize = 1 << 18;
 
-/// Which pixels of each picture count: number, height, width.
-pub(crate) type Mask<'a> = ArrayView3<'a, bool>;
+/// Which pixels of each picture count, those that are not 0: number, height, width.
+pub(crate) type Mask<'a> = ArrayView3<'a, u8>;
 
 /// Which planes are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl<S: Sample> Counter<S> {
     }
 
     /// Returns the counts of a picture, one plane after another.
-    fn counts(&mut self, picture: &ArrayView3<'_, S>, mask: Option<&ArrayView2<'_, bool>>, threads: usize) -> Vec<u64> {
+    fn counts(&mut self, picture: &ArrayView3<'_, S>, mask: Option<&ArrayView2<'_, u8>>, threads: usize) -> Vec<u64> {
         self.tallies.iter_mut().for_each(Tally::clear);
         if threads == 1 {
             self.add(picture, mask);
@@ -77,7 +77,7 @@ impl<S: Sample> Counter<S> {
         totals
     }
 
-    fn add(&mut self, picture: &ArrayView3<'_, S>, mask: Option<&ArrayView2<'_, bool>>) {
+    fn add(&mut self, picture: &ArrayView3<'_, S>, mask: Option<&ArrayView2<'_, u8>>) {
         let (height, width, channels) = picture.dim();
         if let (Some(samples), None) = (picture.as_slice(), mask) {
             return add_planes(&self.planes, &mut self.tallies, samples, width, picture);

@@ -98,15 +98,15 @@ pub(crate) fn read<S: Sample>(picture: &ArrayView3<'_, S>, samples: &mut [S]) {
     }
 }
 
-/// Copies the samples of those pixels for which `mask` says so.
+/// Copies the samples of those pixels whose value in `mask` is not 0.
 pub(crate) fn read_masked<S: Sample>(
     picture: &ArrayView3<'_, S>,
-    mask: &ArrayView2<'_, bool>,
+    mask: &ArrayView2<'_, u8>,
     samples: &mut Vec<S>,
 ) {
     samples.clear();
     for (row, mask) in picture.outer_iter().zip(mask.outer_iter()) {
-        for (pixel, _) in row.outer_iter().zip(mask).filter(|(_, counts)| **counts) {
+        for (pixel, _) in row.outer_iter().zip(mask).filter(|(_, counts)| **counts != 0) {
             samples.extend(pixel);
         }
     }

@@ -28,18 +28,31 @@ argument and says what to do. Nothing has been written then.
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import NDArray
 
 from . import _histeqd
-from ._arrays import Pictures, as_counts, as_mask, number, one_of
+from ._arrays import Lent, Pictures, as_counts, as_mask, number, one_of
 from ._histeqd import __version__
 
 __all__ = ["apply", "clahe", "equalize", "histogram", "lut", "match", "stretch"]
 
+Color = Literal["luma", "per-channel"]
 _COLORS = ("luma", "per-channel")
 
 
-def equalize(array, *, color="luma", strength=1.0, mask=None, out=None, threads=None, batch=None):
+def equalize(
+    array: Lent,
+    *,
+    color: Color = "luma",
+    strength: float = 1.0,
+    mask: NDArray[np.bool_] | None = None,
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
     """Spread the levels of each picture so that they occur about equally often: one table for the whole picture.
 
     Parameters
@@ -81,7 +94,18 @@ def equalize(array, *, color="luma", strength=1.0, mask=None, out=None, threads=
     return _run(array, operation, None, mask, out, threads, batch)
 
 
-def stretch(array, low=0.175, high=0.175, *, color="luma", strength=1.0, mask=None, out=None, threads=None, batch=None):
+def stretch(
+    array: Lent,
+    low: float = 0.175,
+    high: float = 0.175,
+    *,
+    color: Color = "luma",
+    strength: float = 1.0,
+    mask: NDArray[np.bool_] | None = None,
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
     """Spread the levels between two percentiles of each picture over the whole range, in a straight line.
 
     Parameters
@@ -102,7 +126,17 @@ def stretch(array, low=0.175, high=0.175, *, color="luma", strength=1.0, mask=No
     return _run(array, operation, None, mask, out, threads, batch)
 
 
-def match(array, reference, *, color="luma", strength=1.0, mask=None, out=None, threads=None, batch=None):
+def match(
+    array: Lent,
+    reference: Lent,
+    *,
+    color: Color = "luma",
+    strength: float = 1.0,
+    mask: NDArray[np.bool_] | None = None,
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
     """Make the histogram of each picture like that of a reference.
 
     Parameters
@@ -126,17 +160,17 @@ def match(array, reference, *, color="luma", strength=1.0, mask=None, out=None, 
 
 
 def clahe(
-    array,
-    clip_limit="auto",
-    tiles=(8, 8),
+    array: Lent,
+    clip_limit: float | Literal["auto"] = "auto",
+    tiles: tuple[int, int] = (8, 8),
     *,
-    tile_size=None,
-    color="luma",
-    strength=1.0,
-    out=None,
-    threads=None,
-    batch=None,
-):
+    tile_size: int | None = None,
+    color: Color = "luma",
+    strength: float = 1.0,
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
     """Equalize adaptively: a table for each tile, limited in contrast and interpolated between tiles. Byte for byte as OpenCV.
 
     Parameters
@@ -157,7 +191,8 @@ def clahe(
     numpy.ndarray
         As :func:`equalize` does, and with the same errors.
     """
-    limit = None if isinstance(clip_limit, str) and clip_limit == "auto" else number(clip_limit, 0, 1e6, "clip_limit", 'or "auto"')
+    auto = isinstance(clip_limit, str) and clip_limit == "auto"
+    limit = None if auto else number(clip_limit, 0, 1e6, "clip_limit", 'or "auto"')
     try:
         across, down = tiles
     except (TypeError, ValueError):
@@ -168,7 +203,15 @@ def clahe(
     return _run(array, operation, None, None, out, threads, batch)
 
 
-def histogram(array, bins=None, *, color=None, mask=None, threads=None, batch=None):
+def histogram(
+    array: Lent,
+    bins: int | None = None,
+    *,
+    color: Color | None = None,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[np.uint64]:
     """Count how often each level occurs.
 
     Parameters
@@ -206,7 +249,15 @@ def histogram(array, bins=None, *, color=None, mask=None, threads=None, batch=No
     return counts if pictures.is_batch else counts[0]
 
 
-def lut(counts, method="equalize", *, low=0.175, high=0.175, reference=None, strength=1.0):
+def lut(
+    counts: NDArray[np.integer],
+    method: Literal["equalize", "stretch", "match"] = "equalize",
+    *,
+    low: float = 0.175,
+    high: float = 0.175,
+    reference: NDArray[np.integer] | None = None,
+    strength: float = 1.0,
+) -> NDArray[Any]:
     """Make the tables that follow from counts, such as the sum over a series of pictures.
 
     Parameters
@@ -250,11 +301,20 @@ def lut(counts, method="equalize", *, low=0.175, high=0.175, reference=None, str
         return _histeqd.luts(planes, operation, None).reshape(counts.shape)
     reference, reference_planes = as_counts(reference, "reference")
     if reference.shape != counts.shape:
-        raise ValueError(f"reference: has the shape {reference.shape}, but counts {counts.shape}; pass counts of the same kind")
+        shapes = f"has the shape {reference.shape}, but counts {counts.shape}"
+        raise ValueError(f"reference: {shapes}; pass counts of the same kind")
     return _histeqd.luts(planes, operation, reference_planes).reshape(counts.shape)
 
 
-def apply(array, lut, *, color="luma", out=None, threads=None, batch=None):
+def apply(
+    array: Lent,
+    lut: NDArray[Any],
+    *,
+    color: Color = "luma",
+    out: Lent | None = None,
+    threads: int | None = None,
+    batch: bool | None = None,
+) -> NDArray[Any]:
     """Send pictures through tables.
 
     Parameters
@@ -277,7 +337,8 @@ def apply(array, lut, *, color="luma", out=None, threads=None, batch=None):
     levels, dtype = pictures.levels, pictures.array.dtype
     if table.dtype != dtype or table.shape not in {(levels,), (planes, levels)}:
         shapes = f"({levels},)" if planes == 1 else f"({levels},) or ({planes}, {levels})"
-        raise ValueError(f"lut: is {table.dtype} of the shape {table.shape}; {dtype} of {shapes} is needed, as lut() makes")
+        what = f"is {table.dtype} of the shape {table.shape}"
+        raise ValueError(f"lut: {what}; {dtype} of {shapes} is needed, as lut() makes")
     table = np.ascontiguousarray(np.broadcast_to(table, (planes, levels)))
     source, target, result = pictures.into(out)
     _histeqd.apply_luts(source, target, table, per_channel, _threads(threads))

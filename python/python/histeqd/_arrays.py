@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import operator
+from typing import Any, Protocol, Union
 
 import numpy as np
+from numpy.typing import NDArray
+
+
+class SupportsDLPack(Protocol):
+    """What lends its memory through DLPack."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+class SupportsArrayInterface(Protocol):
+    """What lends its memory through ``__array_interface__``."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+
+Lent = Union[
+    NDArray[np.uint8], NDArray[np.uint16], memoryview, bytearray, bytes, SupportsDLPack, SupportsArrayInterface
+]
 
 _DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16))
 _CPU = 1  # kDLCPU
@@ -108,7 +129,7 @@ def _four_axes(array, has_channels):
 
 
 def as_mask(mask, pictures):
-    """Return a mask as NHW."""
+    """Return a mask as NHW of bytes."""
     if mask is None:
         return None
     mask = np.asarray(mask)
@@ -117,7 +138,7 @@ def as_mask(mask, pictures):
     shape = pictures.nhwc.shape[:3]
     if mask.shape not in {shape, shape[1:]}:
         raise ValueError(f"mask: has the shape {mask.shape}; one value a pixel is needed, {shape[1:]} or {shape}")
-    return np.broadcast_to(mask, shape)
+    return np.broadcast_to(mask.view(np.uint8), shape)
 
 
 def as_counts(counts, name):

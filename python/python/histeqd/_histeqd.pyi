@@ -21,12 +21,12 @@ def equalize_pictures(
     source: Optional[NDArray[np.integer]],
     out: NDArray[np.integer],
     operation: Operation,
-    mask: Optional[NDArray[np.bool_]],
+    mask: Optional[NDArray[np.uint8]],
     reference: Optional[NDArray[np.uint64]],
     threads: int,
 ) -> None: ...
 def histograms(
-    array: NDArray[np.integer], mask: Optional[NDArray[np.bool_]], per_channel: Optional[bool], threads: int
+    array: NDArray[np.integer], mask: Optional[NDArray[np.uint8]], per_channel: Optional[bool], threads: int
 ) -> NDArray[np.uint64]: ...
 def luts(
     counts: NDArray[np.uint64], operation: Operation, reference: Optional[NDArray[np.uint64]]

@@ -13,9 +13,13 @@ What differs:
 
 from __future__ import annotations
 
+from typing import Any
+
+from numpy.typing import NDArray
+
 from . import clahe as _clahe
 from . import equalize as _equalize
-from ._arrays import as_array, number
+from ._arrays import Lent, as_array, number
 
 __all__ = ["CLAHE", "createCLAHE", "equalizeHist"]
 
@@ -23,11 +27,11 @@ __all__ = ["CLAHE", "createCLAHE", "equalizeHist"]
 class CLAHE:
     """The settings of CLAHE; see :func:`createCLAHE`."""
 
-    def __init__(self, clipLimit=40.0, tileGridSize=(8, 8)):
+    def __init__(self, clipLimit: float = 40.0, tileGridSize: tuple[int, int] = (8, 8)):
         self.setClipLimit(clipLimit)
         self.setTilesGridSize(tileGridSize)
 
-    def apply(self, src, dst=None):
+    def apply(self, src: Lent, dst: Lent | None = None) -> NDArray[Any]:
         """Return a gray picture equalized.
 
         Parameters
@@ -43,19 +47,19 @@ class CLAHE:
         src = _gray(src)
         return _clahe(src, max(self._clip_limit, 0.0), self._tiles, out=_usable(dst, src))
 
-    def getClipLimit(self):
+    def getClipLimit(self) -> float:
         """Return the clip limit."""
         return self._clip_limit
 
-    def setClipLimit(self, clipLimit):
+    def setClipLimit(self, clipLimit: float) -> None:
         """Set the clip limit, a multiple of the mean count of a level in a tile; 0 means none."""
         self._clip_limit = number(clipLimit, -1e6, 1e6, "clipLimit")
 
-    def getTilesGridSize(self):
+    def getTilesGridSize(self) -> tuple[int, int]:
         """Return the tiles across and down."""
         return self._tiles
 
-    def setTilesGridSize(self, tileGridSize):
+    def setTilesGridSize(self, tileGridSize: tuple[int, int]) -> None:
         """Set the tiles across and down."""
         across, down = tileGridSize
         self._tiles = (
@@ -63,16 +67,16 @@ class CLAHE:
             number(down, 1, 1024, "tileGridSize", whole=True),
         )
 
-    def collectGarbage(self):
+    def collectGarbage(self) -> None:
         """Do nothing: no memory is kept between calls."""
 
 
-def createCLAHE(clipLimit=40.0, tileGridSize=(8, 8)):
+def createCLAHE(clipLimit: float = 40.0, tileGridSize: tuple[int, int] = (8, 8)) -> CLAHE:
     """Return a :class:`CLAHE` with these settings: the clip limit, and the tiles across and down."""
     return CLAHE(clipLimit, tileGridSize)
 
 
-def equalizeHist(src, dst=None):
+def equalizeHist(src: Lent, dst: Lent | None = None) -> NDArray[Any]:
     """Return a gray picture equalized globally, with one table.
 
     Parameters
@@ -92,7 +96,8 @@ def equalizeHist(src, dst=None):
 def _gray(src):
     array = as_array(src, "src")
     if array.ndim != 2 and (array.ndim != 3 or array.shape[2] != 1):
-        raise ValueError(f"src: has the shape {array.shape}, not one channel; use histeqd.equalize or histeqd.clahe for colour and batches")
+        what = f"has the shape {array.shape}, not one channel"
+        raise ValueError(f"src: {what}; use histeqd.equalize or histeqd.clahe for colour and batches")
     return array
 
 
