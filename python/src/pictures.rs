@@ -3,11 +3,11 @@
 use bytemuck::cast_slice;
 use equalize::colour::Plane;
 use equalize::histogram::{Counted, Tally, add_plane};
-use equalize::{Method, Operation, Sample, Scratch, apply, count, lut};
+use equalize::{Method, Operation, Pixel, Sample, Scratch, apply, count, lut};
 use numpy::ndarray::{Array3, ArrayView2, ArrayView3, ArrayView4, ArrayViewMut2, Axis, Slice};
 
 use crate::threads::{share, worthwhile};
-use crate::views::{Batch, Picture, bytes_mut, layout, read, read_masked};
+use crate::views::{Batch, Picture, bytes_mut, layout, pixel, read, read_masked};
 
 /// Samples that are copied and changed at a time: few enough to stay in the L2 cache between the two.
 const BAND: usize = 1 << 16;
@@ -24,21 +24,20 @@ pub(crate) enum Planes {
     /// Each channel, alpha included.
     Channels,
     /// Those that are equalized.
-    Equalized {
-        per_channel: bool,
-    },
+    Equalized { per_channel: bool },
 }
 
 impl Planes {
-    fn of<S: Sample>(self, picture: &ArrayView3<'_, S>) -> Vec<(Plane, Counted)> {
-        let pixel = layout(picture).pixel;
+    fn of(self, pixel: Pixel) -> Vec<(Plane, Counted)> {
         match self {
-            Self::Channels => {
-                (0..pixel.channels()).map(Plane::Channel).map(|plane| (plane, count::counted(pixel, plane))).collect()
-            }
-            Self::Equalized { per_channel } => {
-                Plane::to_equalize(pixel, per_channel).iter().map(|&plane| (plane, Counted::Visible)).collect()
-            }
+            Self::Channels => (0..pixel.channels())
+                .map(Plane::Channel)
+                .map(|plane| (plane, count::counted(pixel, plane)))
+                .collect(),
+            Self::Equalized { per_channel } => Plane::to_equalize(pixel, per_channel)
+                .iter()
+                .map(|&plane| (plane, Counted::Visible))
+                .collect(),
         }
     }
 }
@@ -57,7 +56,12 @@ impl<S: Sample> Counter<S> {
     }
 
     /// Returns the counts of a picture, one plane after another.
-    fn counts(&mut self, picture: &ArrayView3<'_, S>, mask: Option<&ArrayView2<'_, u8>>, threads: usize) -> Vec<u64> {
+    fn counts(
+        &mut self,
+        picture: &ArrayView3<'_, S>,
+        mask: Option<&ArrayView2<'_, u8>>,
+        threads: usize,
+    ) -> Vec<u64> {
         self.tallies.iter_mut().for_each(Tally::clear);
         if threads == 1 {
             self.add(picture, mask);
@@ -124,13 +128,12 @@ pub(crate) fn histograms<S: Sample>(
     threads: usize,
 ) -> Array3<u64> {
     let number = pictures.len_of(Axis(0));
-    let length = pictures.outer_iter().next().map_or(0, |picture| planes.of(&picture).len());
-    let mut counts = Array3::zeros((number, length, S::LEVELS));
-    let Some(first) = pictures.outer_iter().next() else { return counts };
+    let planes = planes.of(pixel(pictures.len_of(Axis(3))));
+    let mut counts = Array3::zeros((number, planes.len(), S::LEVELS));
     let threads = worthwhile(threads, pictures.len());
     let (across, within) = if number >= threads { (threads, 1) } else { (1, threads) };
     let items = pictures.outer_iter().zip(counts.outer_iter_mut()).enumerate();
-    let start = || Counter::new(planes.of(&first));
+    let start = || Counter::new(planes.clone());
     share(across, items, start, |counter, (at, (picture, counts)): (_, (_, ArrayViewMut2<'_, u64>))| {
         let mask = mask.map(|mask| mask.index_axis(Axis(0), at));
         let found = counter.counts(&picture, mask.as_ref(), within);
@@ -167,7 +170,7 @@ pub(crate) fn equalize<S: Sample>(batch: &mut Batch<'_, S>, task: &Task<'_>) {
         false => (1, threads),
     };
     let planes = Planes::Equalized { per_channel: task.operation.per_channel };
-    let Some(planes) = batch.before().outer_iter().next().map(|first| planes.of(&first)) else { return };
+    let planes = planes.of(pixel(batch.out.len_of(Axis(3))));
     let start = || Worker {
         counter: Counter::new(if whole { Vec::new() } else { planes.clone() }),
         luts: Vec::new(),
@@ -202,6 +205,8 @@ fn map<S: Sample>(picture: &mut Picture<'_, S>, per_channel: bool, luts: &[S], t
     let (_, width, channels) = picture.out.dim();
     let bands = picture.bands((BAND / (width * channels)).max(1));
     share(threads, bands, Vec::new, |buffer, mut band| {
-        band.change(buffer, |samples, layout| apply(bytes_mut(samples), layout, per_channel, cast_slice(luts)));
+        band.change(buffer, |samples, layout| {
+            apply(bytes_mut(samples), layout, per_channel, cast_slice(luts));
+        });
     });
 }

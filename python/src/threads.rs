@@ -40,7 +40,8 @@ pub(crate) fn share<T: Send, W: Send>(
         let others: Vec<_> =
             (1..threads).map_while(|_| thread::Builder::new().spawn_scoped(scope, run).ok()).collect();
         let mut states = vec![run()];
-        let joined = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let joined =
+            others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
         states.extend(joined);
         states
     })

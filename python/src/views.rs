@@ -32,7 +32,10 @@ impl<S: Sample> Batch<'_, S> {
     pub(crate) fn pictures(&mut self) -> impl Iterator<Item = Picture<'_, S>> {
         let Self { source, out } = self;
         let out = out.outer_iter_mut().enumerate();
-        out.map(|(at, out)| Pair { source: source.as_ref().map(|source| source.index_axis(Axis(0), at)), out })
+        out.map(|(at, out)| Pair {
+            source: source.as_ref().map(|source| source.index_axis(Axis(0), at)),
+            out,
+        })
     }
 }
 
@@ -74,14 +77,18 @@ impl<S: Sample> Picture<'_, S> {
 /// Returns the layout of a picture once its samples lie without gaps.
 pub(crate) fn layout<S: Sample>(picture: &ArrayView3<'_, S>) -> Layout {
     let (height, width, channels) = picture.dim();
-    let pixel = match channels {
+    let depth = if S::LEVELS == 256 { Depth::Eight } else { Depth::Sixteen };
+    Layout { width: width as u32, height: height as u32, pixel: pixel(channels), depth }
+}
+
+/// Returns the pixel that has so many channels, 1 to 4.
+pub(crate) const fn pixel(channels: usize) -> Pixel {
+    match channels {
         1 => Pixel::Gray,
         2 => Pixel::GrayAlpha,
         3 => Pixel::Rgb,
         _ => Pixel::Rgba,
-    };
-    let depth = if S::LEVELS == 256 { Depth::Eight } else { Depth::Sixteen };
-    Layout { width: width as u32, height: height as u32, pixel, depth }
+    }
 }
 
 /// Copies the samples of a picture, which has as many, to where they lie without gaps.

@@ -34,7 +34,10 @@ def table_stretch(counts, low, high):
 
 def table_match(counts, reference):
     c, r = np.cumsum(counts.astype(np.int64)), np.cumsum(reference.astype(np.int64))
-    return np.searchsorted(r * c[-1], c * r[-1])
+    table = np.searchsorted(r * c[-1], c * r[-1])
+    darkest = np.flatnonzero(counts)[:1]
+    table[: darkest[0]] = table[darkest]
+    return table
 
 
 def weaken(table, strength):
