@@ -67,7 +67,9 @@ impl<S: Sample> Counter<S> {
             self.add(picture, mask);
             return self.totals();
         }
-        let (height, rows) = (picture.len_of(Axis(0)), picture.len_of(Axis(0)).div_ceil(threads));
+        let height = picture.len_of(Axis(0));
+        // More parts than threads, so that none waits long for one that had to pause.
+        let rows = height.div_ceil(4 * threads).max(GATHERED / (picture.len() / height)).max(1);
         let parts = (0..height).step_by(rows).map(|from| Slice::from(from..(from + rows).min(height)));
         let add = |counter: &mut Self, rows| {
             let mask = mask.map(|mask| mask.slice_axis(Axis(0), rows));

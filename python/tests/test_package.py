@@ -4,6 +4,8 @@ import doctest
 import importlib.resources
 import inspect
 import os
+import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -54,3 +56,12 @@ def test_the_bytes_of_the_command(method, flags, dtype, tmp_path):
     samples = out.read_bytes()[-len(wire) :]
     result = np.frombuffer(samples, ">u2" if dtype == np.uint16 else dtype).reshape(picture.shape)
     np.testing.assert_array_equal(method(picture), result)
+
+
+def test_the_examples_of_the_documentation_run():
+    page = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    names = {}
+    for block in blocks:
+        exec(block, names)
+    assert names["counts"].shape == (65536,) and names["alike"].max() == 65535 and names["flat"].max() == 255

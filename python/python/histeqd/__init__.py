@@ -121,8 +121,8 @@ def stretch(
     numpy.ndarray
         As :func:`equalize` does, and with the same errors.
     """
-    low, high = _millionths(low, "low"), _millionths(high, "high")
-    operation = _histeqd.Operation.stretch(low, high, _per_channel(color), _thousandths(strength))
+    ends = _millionths(low, "low"), _millionths(high, "high")
+    operation = _histeqd.Operation.stretch(*ends, _per_channel(color), _thousandths(strength))
     return _run(array, operation, None, mask, out, threads, batch)
 
 
@@ -360,14 +360,14 @@ def _per_channel(color):
 
 def _thousandths(strength):
     scaled = number(strength, 0, 1, "strength") * 1000
-    if abs(scaled - round(scaled)) > 1e-6:
+    if abs(scaled - round(scaled)) > 1e-3:
         raise ValueError(f"strength: is {strength!r}, but has at most three decimals; pass {round(scaled) / 1000}")
     return round(scaled)
 
 
 def _millionths(percent, name):
     scaled = number(percent, 0, 100, name) * 10_000
-    if scaled >= 1_000_000 or abs(scaled - round(scaled)) > 1e-6:
+    if scaled >= 1_000_000 or abs(scaled - round(scaled)) > 1e-3:
         raise ValueError(f"{name}: is {percent!r}, not a number of percent below 100 with at most four decimals")
     return round(scaled)
 

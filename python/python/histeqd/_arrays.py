@@ -108,9 +108,13 @@ class Pictures:
         target = as_array(out, "out")
         if target.shape != array.shape or target.dtype != array.dtype:
             wanted = f"{array.dtype} of {array.shape}"
-            raise ValueError(f"out: is {target.dtype} of {target.shape}, but array {wanted}; pass numpy.empty_like(array)")
+            raise ValueError(
+                f"out: is {target.dtype} of {target.shape}, but array {wanted}; pass numpy.empty_like(array)"
+            )
         if not target.flags.writeable:
-            raise ValueError("out: is read-only; pass an array that can be written (a tensor of PyTorch as out.numpy())")
+            raise ValueError(
+                "out: is read-only; pass an array that can be written (a tensor of PyTorch as out.numpy())"
+            )
         source = self.nhwc
         if np.may_share_memory(array, target):
             if _place(array) == _place(target):
