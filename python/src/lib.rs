@@ -121,6 +121,11 @@ fn check_apart<S: Element>(array: &Bound<'_, PyArray4<S>>) -> PyResult<()> {
     Ok(())
 }
 
+fn in_use(name: &str) -> PyErr {
+    let text = format!("{name}: is in use by another call, or as another argument; pass an array of its own");
+    PyValueError::new_err(text)
+}
+
 /// Borrows arrays and does `work` on their memory, without the interpreter.
 fn with_pair<S: Sample + Element>(
     py: Python<'_>,
@@ -130,9 +135,6 @@ fn with_pair<S: Sample + Element>(
 ) -> PyResult<()> {
     check(out, "out")?;
     check_apart(out)?;
-    let in_use = |name: &str, why: String| {
-        PyValueError::new_err(format!("{name}: {why}; wait for the other call, or pass an array of its own"))
-    };
     let source = match source {
         Some(source) => {
             let source =
@@ -141,11 +143,11 @@ fn with_pair<S: Sample + Element>(
             if source.shape() != out.shape() {
                 return Err(PyValueError::new_err("out: has another shape than array"));
             }
-            Some(source.try_readonly().map_err(|error| in_use("array", error.to_string()))?)
+            Some(source.try_readonly().map_err(|_| in_use("array"))?)
         }
         None => None,
     };
-    let mut out = out.try_readwrite().map_err(|error| in_use("out", error.to_string()))?;
+    let mut out = out.try_readwrite().map_err(|_| in_use("out"))?;
     let mut batch = Pair { source: source.as_ref().map(|source| source.as_array()), out: out.as_array_mut() };
     py.detach(|| work(&mut batch));
     Ok(())
@@ -230,7 +232,7 @@ fn histograms<'py>(
     ) -> PyResult<Bound<'py, PyArray3<u64>>> {
         check(array, "array")?;
         check_mask(mask, array.shape())?;
-        let array = array.try_readonly().map_err(|error| PyValueError::new_err(format!("array: {error}")))?;
+        let array = array.try_readonly().map_err(|_| in_use("array"))?;
         let (array, mask) = (array.as_array(), mask.map(|mask| mask.as_array()));
         Ok(py.detach(|| pictures::histograms(&array, mask.as_ref(), planes, threads)).into_pyarray(py))
     }
