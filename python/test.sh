@@ -10,6 +10,6 @@ rm -rf "$work/wheel" "$work/clean"
 
 python3 -m venv "$work/clean"
 "$work/clean/bin/pip" install --quiet --disable-pip-version-check \
-    "$work"/wheel/*.whl pytest hypothesis opencv-python-headless
+    "$work"/wheel/*.whl pytest hypothesis opencv-python-headless pillow matplotlib
 if [ -x "$work/clean/bin/histeqd" ]; then export HISTEQD_COMMAND=$work/clean/bin/histeqd; fi
 exec "$work/clean/bin/python" -m pytest -q -rs -p no:cacheprovider "$@"
