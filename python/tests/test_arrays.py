@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import DTYPES, noise, pictures, views
+from PIL import Image
 
 import histeqd
 
@@ -146,6 +147,9 @@ def test_memory_of_others():
     np.testing.assert_array_equal(histeqd.equalize(Tensor(picture)), expected)
     histeqd.equalize(lent, out=lent)
     assert bytes(memory) == expected.tobytes()
+    for shape, dtype in [((20, 30), np.uint8), ((20, 30), np.uint16), ((20, 30, 3), np.uint8), ((20, 30, 4), np.uint8)]:
+        array = noise(shape, dtype)
+        np.testing.assert_array_equal(histeqd.equalize(Image.fromarray(array)), histeqd.equalize(array))
     with pytest.raises(TypeError, match=r"array: is not in the CPU's memory; .*array\.cpu\(\)"):
         histeqd.equalize(Tensor(picture, (2, 0)))
 

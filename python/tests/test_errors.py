@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from pictures import noise
+from PIL import Image
 
 import histeqd
 
@@ -23,6 +24,9 @@ WINDOWS = np.lib.stride_tricks.as_strided(np.zeros(64, np.uint8), (20, 30), (1, 
         (lambda: histeqd.equalize(GRAY.astype(float)), TypeError, "array: is float64, not uint8 or uint16; convert it with array.astype(numpy.uint16)"),
         (lambda: histeqd.equalize(GRAY != 0), TypeError, "convert it with array.astype(numpy.uint8)"),
         (lambda: histeqd.clahe(GRAY.astype(">u2")), TypeError, "array: is >u2, not uint8 or uint16; swap its bytes with array.astype(numpy.uint16)"),
+        (lambda: histeqd.equalize(np.ma.array(GRAY)), TypeError, "array: is a masked array; pass array.data, and mask="),
+        (lambda: histeqd.equalize(Image.fromarray(GRAY).convert("P")), TypeError, 'array: is a picture of the mode P; convert it with array.convert("RGB")'),
+        (lambda: histeqd.equalize(Image.fromarray(RGB).convert("CMYK")), TypeError, "array: is a picture of the mode CMYK"),
         (lambda: histeqd.equalize(GRAY[0]), ValueError, "array: has the shape (30,); pass HW, HWC, NHW or NHWC"),
         (lambda: histeqd.equalize(GRAY[:0]), ValueError, "array: has the shape (0, 30), without pixels"),
         (lambda: histeqd.equalize(RGB[None, ..., :0]), ValueError, "whose last axis should be 1 to 4 channels"),

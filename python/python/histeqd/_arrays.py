@@ -29,6 +29,7 @@ Lent = Union[
 
 _DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16))
 _CPU = 1  # kDLCPU
+_PILLOW_MODES = ("L", "LA", "RGB", "RGBA", "I;16", "I;16L", "I;16N")
 
 
 def as_array(given, name):
@@ -42,6 +43,8 @@ def as_array(given, name):
 
 
 def _lend(given, name):
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{name}: is a masked array; pass {name}.data, and mask=~numpy.ma.getmaskarray({name})")
     if isinstance(given, np.ndarray):
         return given.view(np.ndarray)
     try:
@@ -53,6 +56,10 @@ def _lend(given, name):
             raise TypeError(f"{name}: is not in the CPU's memory; copy it there first, as with {name}.cpu()")
         return np.from_dlpack(given)
     if hasattr(given, "__array_interface__"):
+        # Pillow's pictures have one, and their samples may be no levels, but entries of a palette, say.
+        mode = getattr(given, "mode", "L")
+        if mode not in _PILLOW_MODES:
+            raise TypeError(f'{name}: is a picture of the mode {mode}; convert it with {name}.convert("RGB")')
         return np.asarray(given)
     raise TypeError(f"{name}: is {type(given).__name__}, not an array; pass numpy.asarray({name}, numpy.uint8)")
 
