@@ -37,6 +37,11 @@ def seconds(call):
     return time.perf_counter() - start
 
 
+def number(seconds):
+    """Milliseconds, to three digits."""
+    return f"{float(f'{seconds * 1e3:.3g}'):g}"
+
+
 def compare(what, ours, theirs, skimage, rounds):
     for call in (ours, theirs):
         if call:
@@ -47,9 +52,9 @@ def compare(what, ours, theirs, skimage, rounds):
             if call:
                 found.append(seconds(call))
     mine = statistics.median(times[0])
-    cells = [f"{mine * 1e3:.3g}"]
+    cells = [number(mine)]
     for other in (statistics.median(times[1]) if theirs else None, seconds(skimage)):
-        cells.append("-" if other is None else f"{other * 1e3:.3g} ({other / mine:.1f}x)")
+        cells.append("-" if other is None else f"{number(other)} ({other / mine:.1f}x)")
     print(f"| {what} | " + " | ".join(cells) + " |", flush=True)
 
 
